@@ -1,0 +1,243 @@
+"""What is trained, free of any platform, and where: the typed form of the experiment file."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from steelyard.experiment.group import Group
+from steelyard.experiment.model import Model
+from steelyard.experiment.thresholds import parse_threshold
+from steelyard.hardware.catalog import CPU, known_names, lookup
+
+SCHEMA_VERSION: Literal[1] = 1
+
+
+Schedule = Literal["cosine", "linear", "constant"]
+
+
+Recompute = Literal["none", "selective", "full"]
+
+
+class Training(Group):
+    """The training algorithm."""
+
+    seed: int = Field(default=42, ge=0, lt=2**63)
+    """Seeds the initial weights."""
+    micro_batch_size: int = Field(gt=0)
+    """Sequences a rank takes through the model at once."""
+    global_batch_size: int = Field(gt=0)
+    """Sequences of one optimizer step, over all ranks."""
+    gradient_accumulation_steps: int | None = Field(default=None, gt=0)
+    """Micro-batches a rank adds up before it steps; derived, and if given it must agree."""
+    sequence_length: int = Field(gt=0)
+    """Tokens a sequence."""
+    steps: int = Field(gt=0)
+    """Optimizer steps to train."""
+    learning_rate: float = Field(gt=0)
+    """The peak learning rate."""
+    min_learning_rate: float = Field(default=0.0, ge=0)
+    """What the schedule decays to."""
+    schedule: Schedule = "cosine"
+    """How the rate falls after warm-up: cosine, linear or constant."""
+    warmup_steps: int = Field(default=0, ge=0)
+    """Steps over which the rate rises linearly; step 1 has learning_rate / warmup_steps."""
+    weight_decay: float = Field(default=0.1, ge=0)
+    """Decoupled decay of matrices and embeddings; norms and biases are not decayed."""
+    adam_beta1: float = Field(default=0.9, ge=0, lt=1)
+    """Decay of AdamW's first moment."""
+    adam_beta2: float = Field(default=0.95, ge=0, lt=1)
+    """Decay of AdamW's second moment."""
+    adam_epsilon: float = Field(default=1e-8, gt=0)
+    """Added to the root of AdamW's second moment."""
+    clip_grad_norm: float | None = Field(default=1.0, gt=0)
+    """The global gradient norm above which gradients are scaled down; null for none."""
+    init_method_std: float = Field(default=0.02, gt=0)
+    """Standard deviation of the initial weights; projections into the residual stream take it over sqrt(2 layers)."""
+    recompute: Recompute = "none"
+    """Which activations are computed again in the backward pass: none, selective or full."""
+    checkpointing: bool = False
+    """Whether checkpoints are saved during the run."""
+    tracking: bool = False
+    """Whether metrics are also sent to a tracker such as TensorBoard."""
+
+
+class Parallelism(Group):
+    """How the model and the batch are laid out over GPUs."""
+
+    tensor_parallel_size: int = Field(default=1, gt=0)
+    """GPUs that share each matrix."""
+    pipeline_parallel_size: int = Field(default=1, gt=0)
+    """GPUs that share the layers, in stages."""
+    context_parallel_size: int = Field(default=1, gt=0)
+    """GPUs that share each sequence."""
+    data_parallel_size: int | None = Field(default=None, gt=0)
+    """Replicas; derived from the world size, and if given it must agree."""
+    sequence_parallel: bool = False
+    """Whether norms and dropouts are split along the sequence inside a tensor-parallel group."""
+    distributed_optimizer: bool = True
+    """Whether optimizer state is sharded over the data-parallel ranks (ZeRO-1)."""
+    overlap_grad_reduce: bool = False
+    """Whether gradients are reduced while the backward pass still runs."""
+    overlap_param_gather: bool = False
+    """Whether updated weights are gathered while the forward pass already runs."""
+
+
+DType = Literal["fp32", "bf16", "fp16"]
+
+
+LossScale = Literal["dynamic"]
+
+
+Fp8 = Literal["e4m3", "hybrid"]
+
+
+class Precision(Group):
+    """The number formats of the arithmetic."""
+
+    dtype: DType = "bf16"
+    """Format of weights and activations: fp32, bf16 or fp16."""
+    loss_scale: LossScale | None = None
+    """`dynamic` for fp16, which needs it; null otherwise."""
+    fp8: Fp8 | None = None
+    """Format of fp8 matrix products: e4m3, or hybrid (e4m3 forward, e5m2 backward); null for none."""
+    grad_reduce_in_fp32: bool = False
+    """Whether gradients are accumulated and reduced in fp32."""
+    fp32_residual_connection: bool = False
+    """Whether the residual stream is kept in fp32."""
+
+    @model_validator(mode="after")
+    def _fp16_scales_its_loss(self) -> "Precision":
+        if self.dtype == "fp16" and self.loss_scale is None:
+            raise ValueError(
+                "dtype is fp16 without loss scaling, expected loss_scale: dynamic beside it, since gradients underflow"
+            )
+        if self.dtype != "fp16" and self.loss_scale is not None:
+            raise ValueError(f"loss_scale is {self.loss_scale}, expected null where dtype is {self.dtype}")
+        return self
+
+
+class Kernels(Group):
+    """Fused operations and attention: each platform's best. Null is the framework's own choice."""
+
+    bias_activation_fusion: bool | None = None
+    """Bias and activation in one kernel."""
+    bias_dropout_fusion: bool | None = None
+    """Bias, dropout and residual addition in one kernel."""
+    masked_softmax_fusion: bool | None = None
+    """Scale, mask and softmax in one kernel."""
+    persist_layer_norm: bool | None = None
+    """The persistent layer-norm kernel."""
+    apply_rope_fusion: bool | None = None
+    """Rotary positions in one kernel."""
+    cross_entropy_loss_fusion: bool | None = None
+    """The loss in one kernel."""
+    use_flash_attn: bool | None = None
+    """Attention that never writes the score matrix."""
+    nvte_fused_attn: Literal[0, 1] | None = None
+    """Transformer Engine's NVTE_FUSED_ATTN variable."""
+    nvte_flash_attn: Literal[0, 1] | None = None
+    """Transformer Engine's NVTE_FLASH_ATTN variable."""
+    enable_primus_turbo: bool | None = None
+    """Primus-Turbo kernels."""
+    use_turbo_attention: bool | None = None
+    """Primus-Turbo's attention."""
+    compile: bool | None = None
+    """Whether the built-in trainer compiles each layer with torch.compile."""
+
+
+Source = Literal["uniform", "counting", "markov", "tokens"]
+
+
+def _is_a_split(text: str) -> str:
+    shares = text.split(",")
+    try:
+        numbers = [float(share) for share in shares]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 3 or any(not 0 <= number < float("inf") for number in numbers) or numbers[0] == 0:
+        raise ValueError(f'split is {text!r}, expected three shares for train, validation and test such as "100,0,0"')
+    return text
+
+
+class Data(Group):
+    """What it is trained on."""
+
+    source: Source = "markov"
+    """uniform, counting (Megatron's mock) or markov tokens, made as they are needed; or a file of tokens."""
+    seed: int = Field(default=42, ge=0, lt=2**63)
+    """Seeds the tokens of a made source and the order of a token file."""
+    path: str | None = None
+    """A .npy file of token ids, relative to the experiment file; for source tokens."""
+    dataset: str | None = None
+    """The corpus a person would name."""
+    tokenizer: str | None = None
+    """The tokenizer's name or path."""
+    tokenizer_type: str | None = None
+    """The framework's class of tokenizer."""
+    split: Annotated[str, AfterValidator(_is_a_split)] = "100,0,0"
+    """Shares of the corpus for training, validation and test."""
+    samples: int | None = Field(default=None, gt=0)
+    """Distinct sequences before they repeat; null for as many as there are."""
+
+
+FrameworkName = Literal[
+    "native", "megatron", "megatron-bridge", "megatron-deepspeed", "maxtext", "nemo", "primus", "torchtitan"
+]
+
+
+def _is_in_the_catalog(name: str) -> str:
+    if name != CPU and lookup(name) is None:
+        raise ValueError(f"{name!r} is not in the catalog of GPUs, expected one of {', '.join(known_names())}")
+    return name
+
+
+class Platform(Group):
+    """Where it is trained."""
+
+    gpu: Annotated[str, AfterValidator(_is_in_the_catalog)] | None = None
+    """A GPU of the catalog, or cpu; null for whatever this machine has."""
+    nodes: int = Field(default=1, gt=0)
+    """Machines."""
+    gpus_per_node: int | None = Field(default=None, gt=0)
+    """GPUs, or ranks on cpu, of one machine; null for as many as this machine has."""
+    framework: FrameworkName = "native"
+    """What trains: native is the built-in PyTorch trainer."""
+    overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Groups and keys that differ on this platform."""
+
+
+def _is_a_threshold(text: str) -> str:
+    parse_threshold(text)
+    return text
+
+
+def _is_a_name(text: str) -> str:
+    if not text or text.startswith(".") or any(not (c.isalnum() or c in "._-") for c in text) or len(text) > 100:
+        raise ValueError(f"{text!r} cannot name a directory, expected letters, digits, '.', '_' and '-'")
+    return text
+
+
+class ComparePolicy(Group):
+    """Overrides of the comparison policy."""
+
+
+class Experiment(Group):
+    """One experiment on one platform, every value resolved."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    """The version of this format."""
+    name: Annotated[str, AfterValidator(_is_a_name)]
+    """What the experiment is called; part of the run directory's name."""
+    model: Model
+    training: Training
+    parallelism: Parallelism = Parallelism()
+    precision: Precision = Precision()
+    kernels: Kernels = Kernels()
+    data: Data = Data()
+    thresholds: list[Annotated[str, AfterValidator(_is_a_threshold)]] = Field(default_factory=list)
+    """Bounds the run must keep, such as "tokens_per_s_per_gpu>=6500"."""
+    compare: ComparePolicy = ComparePolicy()
+
+
+GROUPS = ("model", "training", "parallelism", "precision", "kernels", "data")
+"""What a platform's overrides and --set may change."""

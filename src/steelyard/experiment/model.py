@@ -1,0 +1,81 @@
+"""The dimensions of a decoder-only model."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from steelyard.experiment.group import Group
+
+Architecture = Literal["llama", "gpt"]
+"""llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU. gpt: LayerNorm, learned positions, multi-head
+attention, GELU, biases."""
+
+
+class RopeScaling(Group):
+    """How Llama 3.1 stretches rotary frequencies beyond the length it was first trained on."""
+
+    factor: float = Field(gt=0)
+    """By how much the lowest frequencies are slowed."""
+    low_freq_factor: float = Field(gt=0)
+    """Wavelengths longer than original_max_position_embeddings / this are slowed by the whole factor."""
+    high_freq_factor: float = Field(gt=0)
+    """Wavelengths shorter than original_max_position_embeddings / this are left alone."""
+    original_max_position_embeddings: int = Field(gt=0)
+    """The length the unscaled frequencies were trained on."""
+
+
+class Model(Group):
+    """What is trained; `preset` names a known model, any dimension may be overridden beside it."""
+
+    preset: str | None = None
+    """A known model whose dimensions are taken where none is given here."""
+    architecture: Architecture
+    """The family of the layers: llama or gpt."""
+    num_layers: int = Field(gt=0)
+    """Transformer layers."""
+    hidden_size: int = Field(gt=0)
+    """Width of the residual stream."""
+    ffn_hidden_size: int = Field(gt=0)
+    """Inner width of the feed-forward block."""
+    num_attention_heads: int = Field(gt=0)
+    """Query heads."""
+    num_key_value_heads: int = Field(gt=0)
+    """Key and value heads; fewer than query heads is grouped-query attention."""
+    head_dim: int = Field(gt=0)
+    """Width of one head."""
+    vocab_size: int = Field(gt=1)
+    """Tokens in the vocabulary, before a framework pads it."""
+    max_position_embeddings: int = Field(gt=0)
+    """The longest sequence the model has positions for."""
+    norm_epsilon: float = Field(gt=0)
+    """Added to the variance inside each norm."""
+    rope_theta: float | None = Field(default=None, gt=0)
+    """Base of the rotary frequencies; llama only."""
+    rope_scaling: RopeScaling | None = None
+    """Llama 3.1's stretching of rotary frequencies; null where the model has none."""
+    qkv_bias: bool
+    """Whether query, key and value projections carry a bias, as Qwen 2.5 does."""
+    tied_embeddings: bool
+    """Whether the output projection is the token embedding."""
+
+    @model_validator(mode="after")
+    def _is_one_architecture(self) -> "Model":
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise ValueError(
+                f"num_attention_heads is {self.num_attention_heads}, "
+                f"expected a multiple of num_key_value_heads ({self.num_key_value_heads})"
+            )
+        if self.architecture == "llama":
+            if self.rope_theta is None:
+                raise ValueError("rope_theta is missing, expected a number for a llama")
+            if self.head_dim % 2:
+                raise ValueError(f"head_dim is {self.head_dim}, expected an even number for rotary positions")
+        else:
+            if self.rope_theta is not None or self.rope_scaling is not None:
+                raise ValueError("rope_theta and rope_scaling are set, expected null for a gpt (learned positions)")
+            if self.num_key_value_heads != self.num_attention_heads:
+                raise ValueError(
+                    f"num_key_value_heads is {self.num_key_value_heads}, expected num_attention_heads "
+                    f"({self.num_attention_heads}) for a gpt"
+                )
+        return self

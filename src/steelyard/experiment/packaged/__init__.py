@@ -1,0 +1,29 @@
+"""The experiment files that come with Steelyard."""
+
+from importlib.resources import files
+
+from steelyard.errors import InputError
+
+DESCRIPTIONS = {
+    "tiny-llama": "a tiny Llama for a CPU, on data of known entropy",
+    "tiny-gpt": "a tiny GPT for a CPU, on data of known entropy",
+    "apples-to-apples": "Llama-3.1-8B on 8 H100 (NeMo) and 8 MI300X (Primus), every parameter equal or declared",
+}
+
+
+def file_name(name: str) -> str:
+    """What `init` calls the file it writes."""
+    return f"{name}.yaml"
+
+
+def text(name: str) -> str:
+    """The packaged file, as it is written."""
+    if name not in DESCRIPTIONS:
+        raise InputError(
+            f"{name!r} is no packaged config",
+            key="NAME",
+            value=name,
+            expected=f"one of {', '.join(DESCRIPTIONS)}",
+            next="steelyard init",
+        )
+    return files(__name__).joinpath(file_name(name)).read_text(encoding="utf-8")

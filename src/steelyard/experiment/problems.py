@@ -1,0 +1,79 @@
+"""One thing that is wrong with an experiment file, as every stage reports it."""
+
+import reprlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from steelyard.errors import InputError
+
+Severity = Literal["error", "warning", "info"]
+
+UNREADABLE = "SY101"
+UNKNOWN_KEY = "SY102"
+WRONG_VALUE = "SY103"
+MISSING_KEY = "SY104"
+UNKNOWN_NAME = "SY105"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A code, a place, and what to do about it."""
+
+    code: str
+    severity: Severity
+    file: str
+    key: str
+    """Dotted path of the key; empty for the file as a whole."""
+    message: str
+    fix: str
+    value: Any = None
+    expected: str | None = None
+
+    @property
+    def pointer(self) -> str:
+        """The key as a JSON pointer (RFC 6901)."""
+        if not self.key:
+            return ""
+        parts = [part.replace("~", "~0").replace("/", "~1") for part in self.key.split(".")]
+        return "/" + "/".join(parts)
+
+
+class InvalidExperimentError(InputError):
+    """A file with errors; says the first in a sentence and carries them all."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        first = problems[0]
+        others = len(problems) - 1
+        message = f"{first.file}: {first.message}"
+        if others:
+            message += f" (and {others} more: steelyard lint {first.file})"
+        super().__init__(
+            message, key=first.key or None, value=plain(first.value), expected=first.expected, next=first.fix
+        )
+        self.problems = tuple(problems)
+
+
+def raise_errors(problems: Iterable[Problem]) -> None:
+    """Stop where a problem is an error; warnings pass."""
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if errors:
+        raise InvalidExperimentError(errors)
+
+
+def plain(value: Any) -> Any:
+    """A user's value as JSON can carry it, cut where it is long."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float) and value - value == 0:
+        return value
+    return value if isinstance(value, str) and len(value) <= 200 else shown(value)
+
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 80
+
+
+def shown(value: Any) -> str:
+    """A user's value as a sentence may quote it."""
+    return _short.repr(value)

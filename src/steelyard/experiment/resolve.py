@@ -1,0 +1,354 @@
+"""From a file, a platform and --set to one experiment, each value with its source."""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from steelyard.errors import InputError
+from steelyard.experiment.experiment import GROUPS, Experiment, Platform
+from steelyard.experiment.presets import PRESETS
+from steelyard.experiment.problems import (
+    MISSING_KEY,
+    UNKNOWN_KEY,
+    UNKNOWN_NAME,
+    WRONG_VALUE,
+    InvalidExperimentError,
+    Problem,
+    plain,
+    shown,
+)
+from steelyard.experiment.yaml_file import YamlFile, parse_scalar
+
+DEFAULT = "default"
+DERIVED = "derived"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """An experiment on one platform; `sources` says where each dotted key's value comes from."""
+
+    experiment: Experiment
+    platform: Platform
+    platform_name: str | None
+    """The file's own name for the platform; None where the file names none."""
+    sources: Mapping[str, str]
+    file: Path
+    sha256: str
+
+
+Settings = Sequence[tuple[str, Any]]
+"""What --set gave: dotted key and value, in order."""
+
+
+def parse_settings(texts: Sequence[str]) -> Settings:
+    """Read `--set group.key=value`; the value is a YAML scalar."""
+    return [_setting(text) for text in texts]
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    group, _, rest = key.partition(".")
+    if not equals or group not in GROUPS or not rest:
+        raise InputError(
+            f"--set {shown(text)} is no setting",
+            key="--set",
+            value=plain(text),
+            expected=f"group.key=value with a group of {', '.join(GROUPS)}",
+            next="--set training.steps=100",
+        )
+    try:
+        return key, parse_scalar(value)
+    except ValueError as reason:
+        raise InputError(
+            f"--set {shown(text)}: {reason}", key=key, value=plain(value), expected="a YAML scalar"
+        ) from None
+
+
+def platform_names(file: YamlFile) -> list[str]:
+    """The platforms the file names, in its order."""
+    platforms = file.content.get("platforms") or {}
+    return [str(name) for name in platforms] if isinstance(platforms, dict) else []
+
+
+def choose_platform(file: YamlFile, asked: str | None) -> str | None:
+    """The platform to run on: the one asked for, the only one, or None where the file names none."""
+    names = platform_names(file)
+    if asked is None and len(names) <= 1:
+        return names[0] if names else None
+    if asked not in names:
+        asked_for = "names no platform of its own" if not names else "has several platforms"
+        if asked is not None:
+            asked_for = f"has no platform {asked!r}" if names else f"names no platforms, so not {asked!r} either"
+        raise InputError(
+            f"{file.path}: {asked_for}",
+            key="--platform",
+            value=asked,
+            expected=f"one of {', '.join(names)}" if names else "no --platform",
+            next=f"--platform {names[0]}" if names else f"steelyard plan {file.path}",
+        )
+    return asked
+
+
+def resolve(
+    file: YamlFile, platform_name: str | None, settings: Settings = (), gpu: str | None = None, ranks: int | None = None
+) -> Resolved:
+    """Merge preset < file < platform overrides < --set, validate, and remember where each value came from."""
+    content = {key: value for key, value in file.content.items() if key != "platforms"}
+    platform, platform_problems = _platform(file, platform_name, gpu, ranks)
+    layers: list[tuple[str, Mapping[str, Any]]] = [("config", content)]
+    if platform is not None and platform.overrides:
+        layers.append((f"platform {platform_name}", platform.overrides))
+    layers.append(("set", _nested(settings)))
+
+    merged: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for source, layer in layers:
+        _merge(merged, layer, source, sources)
+    preset_problems = _apply_preset(merged, sources, file)
+
+    problems = [*platform_problems, *preset_problems]
+    experiment = None
+    try:
+        experiment = Experiment.model_validate(merged)
+    except ValidationError as failed:
+        hidden = {"model"} if preset_problems else set()
+        problems += [
+            _problem(details, Experiment, file, "", sources)
+            for details in failed.errors()
+            if not hidden & set(map(str, details["loc"][:1]))
+        ]
+    if problems:
+        raise InvalidExperimentError(problems)
+    assert experiment is not None
+    assert platform is not None
+    for key, _ in _leaves(experiment.model_dump()):
+        sources.setdefault(key, DEFAULT)
+    return Resolved(experiment, platform, platform_name, sources, file.path, file.sha256)
+
+
+def _platform(
+    file: YamlFile, name: str | None, gpu: str | None, ranks: int | None
+) -> tuple[Platform | None, list[Problem]]:
+    raw: Any = {}
+    prefix = ""
+    if name is not None:
+        raw, prefix = file.content["platforms"][name], f"platforms.{name}"
+    elif file.content.get("platforms") not in (None, {}):
+        platforms = file.content["platforms"]
+        if not isinstance(platforms, dict):
+            return None, [_wrong(file, "platforms", platforms, "a mapping of names to platforms")]
+    if not isinstance(raw, dict):
+        return None, [_wrong(file, prefix, raw, "a mapping with gpu, nodes, gpus_per_node and framework")]
+    overridden = dict(raw)
+    if gpu is not None:
+        overridden["gpu"] = gpu
+    if ranks is not None:
+        overridden["gpus_per_node"] = ranks
+    try:
+        platform = Platform.model_validate(overridden)
+    except ValidationError as failed:
+        return None, [_problem(details, Platform, file, prefix, {}) for details in failed.errors()]
+    problems = [
+        _unknown(file, f"{prefix}.overrides.{group}", group, GROUPS, platform.overrides[group])
+        for group in platform.overrides
+        if group not in GROUPS
+    ]
+    return platform, problems
+
+
+def _apply_preset(merged: dict[str, Any], sources: dict[str, str], file: YamlFile) -> list[Problem]:
+    model = merged.get("model")
+    preset = model.get("preset") if isinstance(model, dict) else None
+    if preset is None:
+        return []
+    if not isinstance(preset, str) or preset not in PRESETS:
+        known = ", ".join(PRESETS)
+        near = difflib.get_close_matches(str(preset), PRESETS, n=1, cutoff=0.4)
+        return [
+            Problem(
+                UNKNOWN_NAME,
+                "error",
+                str(file.path),
+                key="model.preset",
+                message=f"model.preset is {shown(preset)}, which is no known model",
+                fix=f"--set model.preset={near[0] if near else next(iter(PRESETS))}",
+                value=preset,
+                expected=f"one of {known}",
+            )
+        ]
+    assert isinstance(model, dict)
+    under: dict[str, Any] = {}
+    preset_sources: dict[str, str] = {}
+    _merge(under, PRESETS[preset], f"preset {preset}", preset_sources, "model.")
+    _merge(under, model, "", {})
+    merged["model"] = under
+    for key, source in preset_sources.items():
+        sources.setdefault(key, source)
+    return []
+
+
+def _merge(into: dict[str, Any], layer: Mapping[str, Any], source: str, sources: dict[str, str], at: str = "") -> None:
+    for key, value in layer.items():
+        path = f"{at}{key}"
+        if isinstance(value, Mapping):
+            if not isinstance(into.get(key), dict):
+                into[key] = {}
+            _merge(into[key], value, source, sources, f"{path}.")
+        else:
+            into[key] = value
+            sources[path] = source
+
+
+def _nested(settings: Settings) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in settings:
+        *parents, last = key.split(".")
+        here = nested
+        for parent in parents:
+            here = here.setdefault(parent, {})
+            if not isinstance(here, dict):
+                raise InputError(f"--set {key}: {parent} was set to a value before", key=key, value=plain(value))
+        here[last] = value
+    return nested
+
+
+def _leaves(values: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{at}{key}.")
+        else:
+            yield f"{at}{key}", value
+
+
+def _problem(
+    details: ErrorDetails, root: type[BaseModel], file: YamlFile, prefix: str, sources: Mapping[str, str]
+) -> Problem:
+    """One pydantic complaint in our words."""
+    loc = [str(part) for part in details["loc"] if not _is_branch_label(part)]
+    within = ".".join(loc)
+    key = ".".join(part for part in (prefix, within) if part)
+    value = details.get("input")
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        return _unknown(file, key, loc[-1], _fields_at(root, loc[:-1]), value)
+    if kind == "missing":
+        group = f"{loc[0]}: " if len(loc) > 1 else ""
+        return Problem(
+            MISSING_KEY,
+            "error",
+            str(file.path),
+            key=key,
+            message=f"{key} is missing",
+            fix=f"add it under {group}in {file.path}" if len(loc) > 1 else f"add `{key}:` to {file.path}",
+            expected=_meaning(root, loc),
+        )
+    if kind == "value_error":  # our own sentence, which already says what was expected
+        text = str(details.get("ctx", {}).get("error", details["msg"]))
+        return Problem(
+            WRONG_VALUE,
+            "error",
+            str(file.path),
+            key=key,
+            message=f"{key}: {text}",
+            fix=f"change {key}{_where(sources.get(within))}",
+            value=None if isinstance(value, dict) else value,
+        )
+    return _wrong(file, key, value, _expectation(details), _where(sources.get(within)))
+
+
+def _is_branch_label(part: Any) -> bool:
+    """Pydantic names the branch of a union in the location, such as `int` or `function-after[…]`."""
+    return isinstance(part, str) and ("[" in part or part == "RopeScaling")
+
+
+def _where(source: str | None) -> str:
+    return f" (it comes from {source})" if source and source != "config" else ""
+
+
+def _wrong(file: YamlFile, key: str, value: Any, expected: str, where: str = "") -> Problem:
+    return Problem(
+        WRONG_VALUE,
+        "error",
+        str(file.path),
+        key=key,
+        message=f"{key} is {shown(value)}",
+        fix=f"change {key}{where}",
+        value=value,
+        expected=expected,
+    )
+
+
+def _unknown(file: YamlFile, key: str, name: str, known: Sequence[str], value: Any) -> Problem:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    return Problem(
+        UNKNOWN_KEY,
+        "error",
+        str(file.path),
+        key=key,
+        message=f"{shown(key)[1:-1]} is not a known key",
+        fix=f"write {near[0]}, or remove it" if near else "remove it",
+        value=value,
+        expected=f"{near[0]!r}, the nearest known key" if near else "no key here",
+    )
+
+
+_TYPES = {
+    "int_type": "a whole number without quotes",
+    "int_from_float": "a whole number",
+    "float_type": "a number without quotes",
+    "bool_type": "true or false",
+    "string_type": "text (in quotes where it looks like a number)",
+    "list_type": "a list",
+    "dict_type": "a mapping of keys",
+    "model_type": "a mapping of keys",
+    "finite_number": "a finite number",
+}
+
+
+def _expectation(details: ErrorDetails) -> str:
+    context = details.get("ctx", {})
+    kind = details["type"]
+    if kind == "literal_error":
+        return "one of " + str(context["expected"]).replace(" or ", ", ").replace("'", "")
+    for bound, words in (("gt", "above"), ("ge", "of at least"), ("lt", "below"), ("le", "of at most")):
+        if bound in context:
+            return f"a number {words} {context[bound]}"
+    return _TYPES.get(kind, details["msg"][:1].lower() + details["msg"][1:])
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (Annotated, Union, UnionType):
+        return next((found for found in map(_model_of, get_args(annotation)) if found), None)
+    return None
+
+
+def _model_at(root: type[BaseModel], path: Sequence[str]) -> type[BaseModel] | None:
+    here: type[BaseModel] | None = root
+    for part in path:
+        if here is None or part not in here.model_fields:
+            return None
+        here = _model_of(here.model_fields[part].annotation)
+    return here
+
+
+def _fields_at(root: type[BaseModel], path: Sequence[str]) -> list[str]:
+    model = _model_at(root, path)
+    names = list(model.model_fields) if model else []
+    return [*names, "platforms"] if model is Experiment else names
+
+
+def _meaning(root: type[BaseModel], path: Sequence[str]) -> str | None:
+    owner = _model_at(root, path[:-1])
+    field = owner.model_fields.get(path[-1]) if owner else None
+    if field is None or not field.description:
+        return None
+    meaning = field.description.split("\n")[0].rstrip(".")
+    return meaning[:1].lower() + meaning[1:]

@@ -1,0 +1,45 @@
+"""What a run must reach, in words whose direction is explicit."""
+
+import math
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+METRICS = ("tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "step_time_s", "memory_peak_gib")
+
+
+class Direction(StrEnum):
+    AT_LEAST = ">="
+    AT_MOST = "<="
+    WITHIN = "within"
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """One asked bound on one metric."""
+
+    metric: str
+    direction: Direction
+    value: float
+    tolerance_percent: float | None = None
+    """Half the width of a `within`; None for the one-sided directions."""
+
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_ONE_SIDED = re.compile(rf"\s*(?P<metric>\w+)\s*(?P<direction>>=|<=)\s*(?P<value>{_NUMBER})\s*")
+_WITHIN = re.compile(rf"\s*(?P<metric>\w+)\s+within\s+(?P<value>{_NUMBER})\s*\+-\s*(?P<percent>{_NUMBER})\s*%\s*")
+
+
+def parse_threshold(text: str) -> Threshold:
+    """Read `tokens_per_s_per_gpu>=6500` or `memory_peak_gib within 118 +- 5%`; ValueError says what is wrong."""
+    if found := _ONE_SIDED.fullmatch(text):
+        threshold = Threshold(found["metric"], Direction(found["direction"]), float(found["value"]))
+    elif found := _WITHIN.fullmatch(text):
+        threshold = Threshold(found["metric"], Direction.WITHIN, float(found["value"]), float(found["percent"]))
+    else:
+        raise ValueError(f"{text!r} is no threshold, expected METRIC>=V, METRIC<=V or METRIC within V +- P%")
+    if threshold.metric not in METRICS:
+        raise ValueError(f"{threshold.metric!r} is no metric, expected one of {', '.join(METRICS)}")
+    if not (math.isfinite(threshold.value) and threshold.value > 0):
+        raise ValueError(f"{text!r} asks for {threshold.value}, expected a positive number")
+    return threshold

@@ -1,0 +1,1 @@
+"""GPUs: the catalog of peaks, what this machine has, and telemetry."""

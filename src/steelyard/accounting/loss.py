@@ -1,0 +1,20 @@
+"""What the loss must be before anything is learned, and what it can never go below."""
+
+import math
+
+from steelyard.experiment.experiment import Data
+from steelyard.experiment.model import Model
+
+
+def first_loss(model: Model, init_method_std: float, padded_vocab_size: int) -> float:
+    """ln(V padded) + h sigma^2 / 2: logits of an untrained model are N(0, h sigma^2) after the final norm."""
+    return math.log(padded_vocab_size) + model.hidden_size * init_method_std**2 / 2
+
+
+def loss_floor(data: Data, vocab_size: int) -> float | None:
+    """The entropy rate of a made source in nats a token; None for a corpus, whose entropy nobody knows."""
+    if data.source == "tokens":
+        return None
+    from steelyard.trainer.tokens import entropy_rate
+
+    return entropy_rate(data.source, vocab_size)

@@ -1,0 +1,94 @@
+"""What one GPU must hold, by component.
+
+Activations follow the layer's own list of tensors kept for the backward pass, in the manner of Korthikanti et al.,
+"Reducing Activation Recomputation in Large Transformer Models" (2022), section 4, for attention that never stores
+its score matrix. Workspace, fragmentation and the communication library's buffers are not in it.
+"""
+
+from dataclasses import asdict, dataclass
+
+from steelyard.accounting.layout import Layout
+from steelyard.accounting.parameters import parameters
+from steelyard.experiment.experiment import Experiment
+from steelyard.experiment.model import Model
+
+GIB = 1024**3
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """GiB on the fullest GPU: the first pipeline stage, which holds most micro-batches in flight."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    logits: float
+
+    @property
+    def total(self) -> float:
+        return self.weights + self.gradients + self.optimizer + self.activations + self.logits
+
+    def components(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def memory_gib(experiment: Experiment, layout: Layout, padded_vocab_size: int, master_bytes: int) -> Memory:
+    """Memory per GPU; `master_bytes` is what a framework keeps per parameter so that updates are exact in fp32."""
+    model, training, parallel = experiment.model, experiment.training, experiment.parallelism
+    tp, pp, cp = parallel.tensor_parallel_size, parallel.pipeline_parallel_size, parallel.context_parallel_size
+    held = parameters_per_gpu(model, padded_vocab_size, tp, pp)
+    width = BYTES[experiment.precision.dtype]
+    gradient_width = 4 if experiment.precision.grad_reduce_in_fp32 else width
+    moments = 8
+    shards = layout.data_parallel_size * cp if parallel.distributed_optimizer else 1
+    master = master_bytes if width < 4 else 0
+
+    tokens = training.micro_batch_size * training.sequence_length / cp
+    layers = model.num_layers / pp
+    in_flight = min(pp, layout.gradient_accumulation_steps)
+    kept = activation_bytes_per_token_per_layer(model, width, tp, parallel.sequence_parallel)
+    boundary = model.hidden_size * width  # the layer's input, all that full recomputation keeps of it
+    if training.recompute == "full":
+        activations = tokens * (boundary * layers * in_flight + kept)
+    else:  # selective recomputes scores only, and those are not stored here to begin with
+        activations = tokens * kept * layers * in_flight
+
+    on_last_stage = 1 if pp == 1 else 0
+    # The logits in the compute width, an fp32 copy for the loss, and the gradients of both.
+    logits = tokens * padded_vocab_size / tp * (2 * width + 8 if width < 4 else 8) * on_last_stage
+    return Memory(
+        weights=held * width / GIB,
+        gradients=held * gradient_width / GIB,
+        optimizer=held * (master + moments) / shards / GIB,
+        activations=activations / GIB,
+        logits=logits / GIB,
+    )
+
+
+def parameters_per_gpu(model: Model, padded_vocab_size: int, tensor_parallel: int, pipeline_parallel: int) -> float:
+    """Parameters on the fuller of the first and last stage."""
+    counted = parameters(model, padded_vocab_size)
+    layers = model.num_layers / pipeline_parallel
+    split = counted.attention_per_layer + counted.ffn_per_layer
+    stage = layers * (split / tensor_parallel + counted.norms_per_layer)
+    embedding = counted.embedding / tensor_parallel + counted.positions
+    output = counted.output / tensor_parallel + counted.final_norm
+    return stage + (embedding + output if pipeline_parallel == 1 else max(embedding, output))
+
+
+def activation_bytes_per_token_per_layer(
+    model: Model, width: int, tensor_parallel: int, sequence_parallel: bool
+) -> float:
+    """Bytes one token leaves behind in one layer.
+
+    Both norms keep their input and give an input to a projection (4 h). Attention keeps q, k, v and its output
+    (2 q + 2 kv). The feed-forward keeps gate, up and their product (3 f) or the values around its GELU (2 f).
+    """
+    h, f = model.hidden_size, model.ffn_hidden_size
+    q = model.num_attention_heads * model.head_dim
+    kv = model.num_key_value_heads * model.head_dim
+    whole = 4 * h / (tensor_parallel if sequence_parallel else 1)
+    split = 2 * q + 2 * kv + (3 if model.architecture == "llama" else 2) * f
+    return width * (whole + split / tensor_parallel)

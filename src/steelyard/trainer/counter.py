@@ -1,0 +1,33 @@
+"""Counter-based random integers: a value is a function of a key and an index, on any machine, in any order."""
+
+import hashlib
+
+import numpy as np
+import numpy.typing as npt
+
+GOLDEN = 0x9E3779B97F4A7C15
+MIX_1 = 0xBF58476D1CE4E5B9
+MIX_2 = 0x94D049BB133111EB
+"""SplitMix64's increment and mixing constants (Steele, Lea and Flood, OOPSLA 2014)."""
+
+UInts = npt.NDArray[np.uint64]
+
+
+def key_of(*parts: str | int) -> int:
+    """A 64-bit key for one stream, from the names and numbers that identify it."""
+    text = "/".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def stream(key: int, start: int, count: int) -> UInts:
+    """Values `start` to `start + count` of the key's stream: SplitMix64 entered at any index."""
+    index = np.arange(start + 1, start + count + 1, dtype=np.uint64)
+    z = np.uint64(key) + index * np.uint64(GOLDEN)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX_1)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX_2)
+    return z ^ (z >> np.uint64(31))
+
+
+def below(values: UInts, bound: int) -> npt.NDArray[np.int64]:
+    """Each value mapped onto 0 … bound - 1 by its upper 32 bits; the bias is below bound / 2^32."""
+    return ((values >> np.uint64(32)) * np.uint64(bound) >> np.uint64(32)).astype(np.int64)

@@ -1,0 +1,19 @@
+"""Ends this process when the one that started it is gone, however it went."""
+
+import os
+import threading
+
+VARIABLE = "STEELYARD_LIFELINE"
+"""Set to `stdin` by a runner that holds the other end of our standard input and never writes to it."""
+
+
+def hold() -> None:
+    """Watch standard input if asked to: its end is the runner's end."""
+    if os.environ.get(VARIABLE) == "stdin":
+        threading.Thread(target=_watch, name="lifeline", daemon=True).start()
+
+
+def _watch() -> None:
+    while os.read(0, 4096):
+        continue
+    os._exit(1)

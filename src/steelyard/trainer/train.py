@@ -1,0 +1,142 @@
+"""The training loop: one optimizer step a line of output."""
+
+import contextlib
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from steelyard.trainer.adamw import AdamW
+from steelyard.trainer.loss import scaled_loss
+from steelyard.trainer.model import Decoder
+from steelyard.trainer.ranks import Ranks
+from steelyard.trainer.schedule import learning_rate
+from steelyard.trainer.spec import Spec
+from steelyard.trainer.store import Store
+from steelyard.trainer.tokens import Source, batch
+
+_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+def train(spec: Spec) -> None:
+    """Train as the spec says, printing from rank 0."""
+    ranks = Ranks(spec.device)
+    with torch.device(ranks.device), _attention(spec):
+        _run(spec, ranks)
+    ranks.close()
+
+
+def _run(spec: Spec, ranks: Ranks) -> None:
+    training = spec.training
+    if ranks.rank == 0:
+        _say(
+            "steelyard trainer",
+            torch=torch.__version__,
+            device=torch.cuda.get_device_name() if spec.device == "cuda" else "cpu",
+            ranks=ranks.size,
+            dtype=spec.dtype,
+            steps=training.steps,
+        )
+    source = spec.token_source()
+    model, store, optimizer = _build(spec, ranks)
+    if spec.compile:
+        for layer in model.layers:
+            layer.compile()
+    if ranks.rank == 0:
+        _say("initialised", parameters=store.size)
+    tokens = training.global_batch_size * training.sequence_length
+    before = time.perf_counter()
+    for step in range(1, training.steps + 1):
+        loss = torch.zeros((), dtype=torch.float64)
+        for inputs, labels in _micro_batches(spec, source, ranks, step):
+            part = scaled_loss(model(inputs), model.output_weight, labels, 1 / tokens)
+            part.backward()  # type: ignore[no-untyped-call]
+            loss += part.detach()
+        rate = learning_rate(training, step)
+        norm = _optimizer_step(spec, ranks, store, optimizer, rate)
+        loss_value, norm_value = ranks.sum(loss).item(), norm.item()
+        after = time.perf_counter()
+        seconds, before = after - before, after
+        memory, kind = _memory(spec)
+        memory = ranks.maximum(memory)
+        if ranks.rank == 0:
+            _say(
+                f"step: {step}/{training.steps}",
+                loss=loss_value,
+                grad_norm=norm_value,
+                learning_rate=rate,
+                step_time_s=seconds,
+                tokens=tokens,
+                tokens_per_s_per_gpu=tokens / seconds / ranks.size,
+                memory_gib=memory,
+                memory_kind=kind,
+                time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            )
+    if ranks.rank == 0:
+        _say("training finished", steps=training.steps)
+
+
+def _build(spec: Spec, ranks: Ranks) -> tuple[Decoder, Store, AdamW]:
+    dtype = _DTYPES[spec.dtype]
+    with torch.device("meta"):
+        model = Decoder(spec.model, recompute=spec.training.recompute == "full")
+    store = Store(model, dtype, torch.float32 if spec.grad_reduce_in_fp32 else dtype, ranks.size)
+    low, high = ranks.shard(store.weights.numel()) if spec.distributed_optimizer else (0, store.weights.numel())
+    optimizer = AdamW(store, low, high, spec.training, compiled=spec.compile)
+    store.initialise(model, spec.training.seed, spec.training.init_method_std, optimizer.remainder, low)
+    return model, store, optimizer
+
+
+def _micro_batches(spec: Spec, source: Source, ranks: Ranks, step: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """This rank's micro-batches of a step; which samples make up the step does not depend on the ranks."""
+    training = spec.training
+    size = training.micro_batch_size
+    first = (step - 1) * training.global_batch_size
+    for at in range(first + ranks.rank * size, first + training.global_batch_size, ranks.size * size):
+        tokens = torch.from_numpy(batch(source, range(at, at + size))).to(ranks.device)
+        yield tokens[:, :-1], tokens[:, 1:]
+
+
+def _optimizer_step(spec: Spec, ranks: Ranks, store: Store, optimizer: AdamW, rate: float) -> Tensor:
+    """Reduce, clip, update, gather; returns the norm of the gradients before clipping."""
+    sharded = spec.distributed_optimizer
+    if sharded:
+        ranks.sum_to_shards(store.gradients)
+    else:
+        ranks.sum(store.gradients)
+    squared = optimizer.squared_norm()
+    norm = (ranks.sum(squared) if sharded else squared).sqrt()
+    limit = spec.training.clip_grad_norm
+    clip = torch.ones(()) if limit is None else (limit / (norm + 1e-6)).clamp(max=1.0).float()
+    optimizer.step(rate, clip)
+    store.gradients.zero_()
+    if sharded:
+        ranks.gather_shards(store.weights)
+    return norm
+
+
+def _attention(spec: Spec) -> contextlib.AbstractContextManager[None]:
+    """cuDNN's attention first: on an H200 it is 1.8 times as fast as the flash kernel PyTorch would take."""
+    if spec.device == "cpu" or spec.dtype == "fp32" or torch.version.hip:
+        return contextlib.nullcontext()
+    order = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    kernels: contextlib.AbstractContextManager[None] = sdpa_kernel(order, set_priority=True)
+    return kernels
+
+
+def _memory(spec: Spec) -> tuple[float, str]:
+    """Peak memory of this rank so far in GiB, and what was measured."""
+    if spec.device == "cuda":
+        return torch.cuda.max_memory_reserved() / 1024**3, "torch_reserved_peak"
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1024**3, "process_rss_peak"
+
+
+def _say(head: str, **fields: object) -> None:
+    """One line; floats print as the shortest text that reads back as the same bits."""
+    print(" | ".join([head, *(f"{name}: {value}" for name, value in fields.items())]), flush=True)

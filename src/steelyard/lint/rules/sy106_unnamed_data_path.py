@@ -1,0 +1,24 @@
+"""The data are a file of tokens and no file is named.
+
+Why: the experiment cannot be run as it stands, and two sides that fill the gap differently train on different data.
+Fix: name the file under `data.path`.
+"""
+
+from collections.abc import Iterator
+
+from steelyard.experiment import Problem
+from steelyard.lint.rule import Case, Rule
+
+RULE = Rule("SY106", "warning")
+
+
+def check(case: Case) -> Iterator[Problem]:
+    data = case.resolved.experiment.data
+    if data.source == "tokens" and data.path is None:
+        yield RULE.problem(
+            case,
+            "data.path",
+            message="data.source is tokens and data.path is missing",
+            fix="--set data.path=corpus.npy",
+            expected="the .npy file of token ids",
+        )

@@ -1,0 +1,27 @@
+"""The GPUs are not a whole number of model replicas.
+
+Why: world = tensor x pipeline x context x data parallel; a remainder leaves GPUs idle or stops the job.
+Fix: choose parallel sizes whose product divides nodes x GPUs a node.
+"""
+
+from collections.abc import Iterator
+
+from steelyard import accounting
+from steelyard.experiment import Problem
+from steelyard.lint.rule import Case, Rule
+
+RULE = Rule("SY201", "error")
+
+
+def check(case: Case) -> Iterator[Problem]:
+    parallelism = case.resolved.experiment.parallelism
+    world, replica = case.placement.world_size, accounting.model_parallel_size(parallelism)
+    if accounting.data_parallel_size(parallelism, world) is None:
+        yield RULE.problem(
+            case,
+            "parallelism.tensor_parallel_size",
+            message=f"tensor x pipeline x context parallel is {replica} and the platform has {world} GPUs",
+            fix="--set parallelism.tensor_parallel_size=1",
+            value=replica,
+            expected=f"a divisor of {world}",
+        )

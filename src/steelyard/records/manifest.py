@@ -1,0 +1,124 @@
+"""run.json: all of a run but its steps."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from steelyard.errors import InputError
+
+SCHEMA_VERSION = 1
+FILE = "run.json"
+
+RunStatus = Literal["running", "completed", "failed", "interrupted"]
+
+Json = dict[str, Any]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+class RunPlatform(_Record):
+    """Where the run took place."""
+
+    name: str
+    """The file's name for the platform, or the GPU's where it names none."""
+    gpu: str | None
+    """The catalog's name of the GPU; null on a CPU and for a GPU the catalog does not know."""
+    gpu_name: str
+    """What the platform or the driver calls it."""
+    nodes: int
+    gpus_per_node: int
+    world_size: int
+    peak_tflops_per_gpu: float | None
+    """The dense peak of the precision used; null where none is known."""
+
+
+class Provenance(_Record):
+    """Who made this record, from what, where and when."""
+
+    steelyard: str
+    """The version that wrote it."""
+    command: list[str]
+    """What was typed."""
+    file: str | None
+    """The experiment file."""
+    sha256: str | None
+    """Of the experiment file."""
+    host: str
+    python: str
+    system: str
+    started: str
+    ended: str | None = None
+
+
+class Failure(_Record):
+    """Why a run did not complete."""
+
+    kind: str
+    """oom, error, exit or signal."""
+    message: str
+    file: str | None = None
+    line: int | None = None
+
+
+class RunManifest(_Record):
+    """check, compare and report start here."""
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    status: RunStatus = "running"
+    """Written first, replaced last: one still `running` without its heartbeat is interrupted."""
+    framework: str
+    experiment: Json
+    """The experiment as resolved, group by group."""
+    sources: dict[str, str]
+    """Where each value comes from, by dotted key: config, preset, platform, set, derived or default."""
+    platform: RunPlatform
+    expected: Json
+    """What the plan expected of the run."""
+    provenance: Provenance
+    steps: int | None = None
+    """Step records, once the run has ended."""
+    exit_status: int | None = None
+    """Of the training program; negative is a signal."""
+    failure: Failure | None = None
+    software: dict[str, str] = Field(default_factory=dict)
+    """What the training program said of itself: versions, device."""
+
+
+UPGRADES: dict[int, Callable[[Json], Json]] = {}
+"""Version n to n + 1, each a pure function; none yet."""
+
+
+def load_manifest(run: Path) -> RunManifest:
+    """Read run.json, lifting older versions and refusing newer ones."""
+    path = run / FILE
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(
+            f"{run} is not a run: it has no {FILE}", key="RUN", value=str(run), next="steelyard runs list"
+        ) from None
+    except (OSError, ValueError) as reason:
+        raise InputError(f"{path}: cannot be read ({reason})", key="RUN", value=str(run)) from None
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if type(version) is not int or not 1 <= version <= SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: schema_version is {version!r}",
+            key="schema_version",
+            value=version,
+            expected=f"1 to {SCHEMA_VERSION}",
+            next="pip install --upgrade steelyard",
+        )
+    for number in range(version, SCHEMA_VERSION):
+        raw = UPGRADES[number](raw)
+    try:
+        return RunManifest.model_validate({**raw, "schema_version": SCHEMA_VERSION})
+    except ValidationError as failed:
+        first = failed.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{path}: {place}: {first['msg']}", key=place, value=None) from None

@@ -1,0 +1,93 @@
+"""Reads runs back: their manifest, steps and events."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from steelyard.errors import InputError
+from steelyard.records.heartbeat import beats
+from steelyard.records.manifest import FILE, RunManifest, RunStatus, load_manifest
+from steelyard.records.step import Event, Step, event_of, step_of
+from steelyard.records.writer import EVENTS, STEPS
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run directory and its manifest."""
+
+    directory: Path
+    manifest: RunManifest
+    status: RunStatus
+    """The manifest's, but `interrupted` where it says `running` and nobody holds the run any more."""
+
+    @property
+    def num_steps(self) -> int:
+        """Step records; counted where the run did not live to say."""
+        if self.manifest.steps is not None:
+            return self.manifest.steps
+        return sum(1 for _ in _whole_lines(self.directory / STEPS))
+
+
+def load(run: Path) -> Run:
+    """Read the manifest of a run directory."""
+    manifest = load_manifest(run)
+    status = manifest.status
+    if status == "running" and not beats(run):
+        manifest = load_manifest(run)  # it may have ended between the two looks
+        status = "interrupted" if manifest.status == "running" else manifest.status
+    return Run(run, manifest, status)
+
+
+def find(name: str, out: Path) -> Run:
+    """RUN as the command line takes it: a path, or a name under --out."""
+    for directory in (Path(name), out / name):
+        if (directory / FILE).exists():
+            return load(directory)
+    raise InputError(
+        f"{name!r} is no run, neither as a path nor under {out}",
+        key="RUN",
+        value=name,
+        expected="a run directory",
+        next=f"steelyard runs list --out {out}",
+    )
+
+
+def runs_under(out: Path) -> Iterator[Path]:
+    """Run directories directly under `out`, by name, which is by time."""
+    if out.is_dir():
+        yield from sorted(path.parent for path in out.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
+
+
+def steps(run: Path) -> Iterator[Step]:
+    """The steps in the order they were written, NaN as NaN; a last line cut short by a crash is not one."""
+    for number, line in _whole_lines(run / STEPS):
+        yield step_of(_parsed(run / STEPS, number, line))
+
+
+def events(run: Path) -> Iterator[Event]:
+    """The events in the order they were written."""
+    for number, line in _whole_lines(run / EVENTS):
+        yield event_of(_parsed(run / EVENTS, number, line))
+
+
+def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(line)
+        if not isinstance(content, dict):
+            raise ValueError("not an object")
+    except ValueError as reason:
+        raise InputError(f"{path}: line {number} cannot be read ({reason})", key="RUN", value=str(path)) from None
+    return content
+
+
+def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        for number, line in enumerate(file, start=1):
+            if line.endswith(b"\n"):
+                yield number, line

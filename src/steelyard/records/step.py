@@ -1,0 +1,115 @@
+"""A step and an event: what a log says, as every later stage reads it."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+_NONFINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""The names JSON lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Where a statement comes from: a file of the run directory, and its 1-based line."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One optimizer step's record. None is a value the source did not give; NaN one it gave as NaN."""
+
+    step: int
+    """1-based count of optimizer steps."""
+    reported_step: int | None = None
+    steps_covered: int = 1
+    """Values are means over so many steps."""
+    tokens: int | None = None
+    """Tokens of one step over all ranks."""
+    loss: float | None = None
+    grad_norm: float | None = None
+    learning_rate: float | None = None
+    step_time_s: float | None = None
+    tokens_per_s_per_gpu: float | None = None
+    """Ours: tokens / step_time_s / GPUs."""
+    tflops_per_gpu: float | None = None
+    """Ours: tokens_per_s_per_gpu x the causal formula's FLOPs per token."""
+    memory_gib: float | None = None
+    memory_kind: str | None = None
+    reported_tokens_per_s_per_gpu: float | None = None
+    reported_tflops_per_gpu: float | None = None
+    node: str | None = None
+    rank: int | None = None
+    time: str | None = None
+    source: Evidence | None = None
+    flags: tuple[str, ...] = ()
+
+    def derived(self, world_size: int, flops_per_token: float) -> "Step":
+        """With our own rates, where tokens and time are known."""
+        if self.tokens is None or not self.step_time_s or not math.isfinite(self.step_time_s):
+            return self
+        rate = self.tokens / self.step_time_s / world_size
+        return replace(self, tokens_per_s_per_gpu=rate, tflops_per_gpu=rate * flops_per_token / 1e12)
+
+    def nonfinite(self) -> tuple[str, ...]:
+        """Names of the values that are NaN or infinite."""
+        return tuple(
+            item.name
+            for item in fields(self)
+            if isinstance(value := getattr(self, item.name), float) and not math.isfinite(value)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened beside the steps."""
+
+    kind: str
+    """started, finished, unread_line, nan, oom, error, interrupted …"""
+    message: str
+    step: int | None = None
+    node: str | None = None
+    time: str | None = None
+    source: Evidence | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def to_line(record: Step | Event) -> str:
+    """One line of strict JSON: absent values are left out, non-finite ones are null and named beside."""
+    content: dict[str, Any] = {}
+    nonfinite: dict[str, str] = {}
+    for item in fields(record):
+        value = getattr(record, item.name)
+        if value is None:
+            continue
+        if isinstance(value, float) and not math.isfinite(value):
+            nonfinite[item.name] = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+            value = None
+        elif isinstance(value, Evidence):
+            value = {"file": value.file, "line": value.line}
+        elif isinstance(value, tuple):
+            value = list(value)
+        content[item.name] = value
+    if nonfinite:
+        content["nonfinite"] = nonfinite
+    return json.dumps(content, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def step_of(content: dict[str, Any]) -> Step:
+    """The step a parsed line describes; a TypeError names what does not belong."""
+    for name, word in content.pop("nonfinite", {}).items():
+        content[name] = _NONFINITE[word]
+    if "source" in content:
+        content["source"] = Evidence(**content["source"])
+    content["flags"] = tuple(content.get("flags", ()))
+    return Step(**content)
+
+
+def event_of(content: dict[str, Any]) -> Event:
+    """The event a parsed line describes."""
+    if "source" in content:
+        content["source"] = Evidence(**content["source"])
+    return Event(**content)

@@ -1,0 +1,166 @@
+"""Writes a run as it happens, so that a crash at any byte leaves a readable one."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from steelyard.errors import InputError
+from steelyard.records.heartbeat import Heartbeat
+from steelyard.records.manifest import FILE, Failure, RunManifest, RunStatus
+from steelyard.records.step import Event, Step, to_line
+
+STEPS, EVENTS, TELEMETRY, PLAN, LOGS = "steps.jsonl", "events.jsonl", "telemetry.jsonl", "plan.json", "logs"
+
+
+def now() -> str:
+    """The moment, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def run_name(experiment: str, platform: str) -> str:
+    """UTC time, experiment, platform."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{experiment}-{platform}"
+
+
+class RunWriter:
+    """An open run directory; append-only until `finish`."""
+
+    def __init__(self, directory: Path, manifest: RunManifest, heartbeat: Heartbeat) -> None:
+        self.directory = directory
+        self.manifest = manifest
+        self.steps = 0
+        self._heartbeat = heartbeat
+        self._files: dict[str, IO[bytes]] = {}
+
+    def append_step(self, step: Step) -> None:
+        self._append(STEPS, to_line(step))
+        self.steps += 1
+
+    def append_event(self, event: Event) -> None:
+        self._append(EVENTS, to_line(event))
+
+    def append_telemetry(self, sample: Mapping[str, Any]) -> None:
+        self._append(TELEMETRY, json.dumps(sample, allow_nan=False, separators=(",", ":")) + "\n")
+
+    def append_log(self, name: str, data: bytes) -> None:
+        self._write(f"{LOGS}/{name}", data)
+
+    def note_software(self, software: Mapping[str, str]) -> None:
+        """Keep what the training program says of itself."""
+        self._replace(self.manifest.model_copy(update={"software": dict(software)}))
+
+    def finish(self, status: RunStatus, exit_status: int | None, failure: Failure | None) -> None:
+        """Write the end; nothing is appended after it."""
+        for file in self._files.values():
+            file.close()
+        provenance = self.manifest.provenance.model_copy(update={"ended": now()})
+        self._replace(
+            self.manifest.model_copy(
+                update={
+                    "status": status,
+                    "steps": self.steps,
+                    "exit_status": exit_status,
+                    "failure": failure,
+                    "provenance": provenance,
+                }
+            )
+        )
+        self._heartbeat.stop(self.directory)
+
+    def _append(self, name: str, line: str) -> None:
+        self._write(name, line.encode())
+
+    def _write(self, name: str, data: bytes) -> None:
+        """Unbuffered, so that what was seen is on disk before the next thing is looked at."""
+        if name not in self._files:
+            self._files[name] = (self.directory / name).open("ab", buffering=0)
+        self._files[name].write(data)
+
+    def _replace(self, manifest: RunManifest) -> None:
+        self.manifest = manifest
+        _write_manifest(self.directory, manifest)
+
+
+def create_run(out: Path, manifest: RunManifest, plan: Mapping[str, Any], name: str | None) -> RunWriter:
+    """Make the run directory in one rename, so that it is never seen half made.
+
+    `name` is refused where it exists; a name of our own gets -2, -3 … instead.
+    """
+    _check_name(out, name)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        hidden = Path(tempfile.mkdtemp(prefix=".new-run-", dir=out))
+    except OSError as reason:
+        raise InputError(
+            f"--out {out}: cannot be written ({reason.strerror})",
+            key="--out",
+            value=str(out),
+            expected="a directory that can be written",
+            next="--out runs",
+        ) from None
+    try:
+        hidden.chmod(0o755)
+        heartbeat = Heartbeat(hidden)
+        (hidden / LOGS).mkdir()
+        (hidden / STEPS).touch()
+        (hidden / PLAN).write_text(json.dumps(plan, indent=2, allow_nan=False) + "\n")
+        directory, manifest = _claim(out, hidden, manifest, name)
+    except BaseException:
+        shutil.rmtree(hidden, ignore_errors=True)
+        raise
+    return RunWriter(directory, manifest, heartbeat)
+
+
+def _claim(out: Path, hidden: Path, manifest: RunManifest, name: str | None) -> tuple[Path, RunManifest]:
+    base, number = name or manifest.name, 1
+    while True:
+        taken = out / (base if number == 1 else f"{base}-{number}")
+        manifest = manifest.model_copy(update={"name": taken.name})
+        _write_manifest(hidden, manifest)
+        try:
+            if taken.exists():
+                raise FileExistsError
+            hidden.rename(taken)
+        except OSError as reason:
+            if not isinstance(reason, FileExistsError) and not taken.exists():
+                raise
+            if name is not None:
+                raise _exists(taken) from None
+            number += 1
+        else:
+            return taken, manifest
+
+
+def _check_name(out: Path, name: str | None) -> None:
+    """Refuse a name before anything is made."""
+    if name is None:
+        return
+    if not name or name.startswith(".") or "/" in name or "\0" in name or len(name.encode()) > 200:
+        raise InputError(
+            f"--name {name!r} cannot name a directory",
+            key="--name",
+            value=name,
+            expected="one path component that does not start with a dot",
+        )
+    if (out / name).exists():
+        raise _exists(out / name)
+
+
+def _exists(path: Path) -> InputError:
+    return InputError(
+        f"{path} exists already", key="--name", value=path.name, expected="a new name", next=f"--name {path.name}-2"
+    )
+
+
+def _write_manifest(directory: Path, manifest: RunManifest) -> None:
+    temporary = directory / f".{FILE}.new"
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(manifest.model_dump_json(indent=2) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(directory / FILE)

@@ -1,0 +1,206 @@
+"""The built-in PyTorch trainer: data parallel, one line a step."""
+
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from steelyard.experiment import Data, Parallelism, Problem
+from steelyard.experiment.problems import WRONG_VALUE
+from steelyard.frameworks.framework import Command
+from steelyard.lint import Case
+from steelyard.records.step import Event, Evidence, Step
+from steelyard.trainer.spec import ModelSpec, TrainingSpec
+
+SPEC_FILE = "trainer.json"
+TRAINER = "steelyard.trainer"
+_START = "steelyard trainer | "
+
+_STEP = re.compile(r"step: (?P<step>\d+)/(?P<steps>\d+) \| (?P<fields>.+)")
+_LOOKS_LIKE_A_STEP = re.compile(r"\s*step: \d")
+_OUT_OF_MEMORY = re.compile(
+    r"torch(\.cuda)?\.OutOfMemoryError|(CUDA|HIP) out of memory|DefaultCPUAllocator: can't allocate"
+)
+_RAISED = re.compile(r"(?P<kind>[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit))(: (?P<message>.*))?")
+
+
+class Native:
+    name = "native"
+    master_bytes = 2  # the bf16 weight is the upper half of the fp32 master weight
+
+    def vocabulary_multiple(self, parallelism: Parallelism) -> int:
+        return 1
+
+    def refusals(self, case: Case) -> Iterator[Problem]:
+        experiment, placement = case.resolved.experiment, case.placement
+        can: dict[str, tuple[Any, tuple[Any, ...]]] = {
+            "parallelism.tensor_parallel_size": (experiment.parallelism.tensor_parallel_size, (1,)),
+            "parallelism.pipeline_parallel_size": (experiment.parallelism.pipeline_parallel_size, (1,)),
+            "parallelism.context_parallel_size": (experiment.parallelism.context_parallel_size, (1,)),
+            "parallelism.sequence_parallel": (experiment.parallelism.sequence_parallel, (False,)),
+            "parallelism.overlap_grad_reduce": (experiment.parallelism.overlap_grad_reduce, (False,)),
+            "parallelism.overlap_param_gather": (experiment.parallelism.overlap_param_gather, (False,)),
+            "precision.dtype": (experiment.precision.dtype, ("fp32", "bf16")),
+            "precision.fp8": (experiment.precision.fp8, (None,)),
+            "precision.fp32_residual_connection": (experiment.precision.fp32_residual_connection, (False,)),
+            "training.recompute": (experiment.training.recompute, ("none", "full")),
+            "training.checkpointing": (experiment.training.checkpointing, (False,)),
+            "training.tracking": (experiment.training.tracking, (False,)),
+            "platform.nodes": (placement.nodes, (1,)),
+        }
+        kernels = experiment.kernels.model_dump(exclude={"compile", "use_flash_attn", "cross_entropy_loss_fusion"})
+        can |= {f"kernels.{key}": (value, (None, False, 0)) for key, value in kernels.items()}
+        for key in ("use_flash_attn", "cross_entropy_loss_fusion"):  # it always does both
+            can[f"kernels.{key}"] = (getattr(experiment.kernels, key), (None, True))
+        for key, (value, able) in can.items():
+            if value not in able:
+                words = " or ".join("null" if one is None else str(one).lower() for one in able)
+                yield self._problem(case, key, f"{key} is {_word(value)}, which native does not do", value, words)
+        yield from self._data_problems(case, experiment.data)
+
+    def _data_problems(self, case: Case, data: Data) -> Iterator[Problem]:
+        if data.source != "tokens":
+            return
+        path = None if data.path is None else _resolved(case, data.path)
+        if path is None:
+            yield self._problem(case, "data.path", "data.path is missing", None, "a .npy file of token ids")
+        elif not path.is_file():
+            yield self._problem(
+                case, "data.path", f"data.path is {data.path}", data.path, f"a file, but {path} is none"
+            )
+
+    def _problem(self, case: Case, key: str, message: str, value: Any, expected: str) -> Problem:
+        first = expected.split(" or ")[0]
+        fix = f"--set {key}={first}" if not key.startswith(("platform", "data")) else f"correct {key}"
+        return Problem(WRONG_VALUE, "error", str(case.resolved.file), key, message, fix, value, expected)
+
+    def missing_software(self) -> str | None:
+        return None if importlib.util.find_spec("torch") else "pip install 'steelyard[train]'"
+
+    def command(self, case: Case, node_rank: int) -> Command:
+        placement = case.placement
+        module = ["-m", TRAINER, SPEC_FILE]
+        if placement.gpus_per_node > 1:
+            launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={placement.gpus_per_node}"]
+            module = [*launcher, *module]
+        env = {"PYTHONUNBUFFERED": "1", "STEELYARD_LIFELINE": "stdin"}
+        if placement.device == "cpu" and placement.cpu_count:
+            env["OMP_NUM_THREADS"] = str(max(1, placement.cpu_count // placement.gpus_per_node))
+        return Command([sys.executable, *module], env, {SPEC_FILE: _spec(case)})
+
+    def recognises(self, head: Sequence[str]) -> bool:
+        return any(text.startswith(_START) for text in head)
+
+    def reader(self, log: str) -> "NativeReader":
+        return NativeReader(log)
+
+
+class NativeReader:
+    """Reads the trainer's lines, and the exception that ended it if one did."""
+
+    def __init__(self, log: str) -> None:
+        self._log = log
+        self._in_traceback = False
+
+    def feed(self, line: int, text: str) -> Iterator[Step | Event]:
+        at = Evidence(self._log, line)
+        if found := _STEP.fullmatch(text):
+            yield _step(found, at)
+        elif _LOOKS_LIKE_A_STEP.match(text):
+            yield Event(kind="unread_line", message=f"not readable as a step: {text[:200]!r}", source=at)
+        elif text.startswith(_START):
+            yield Event(kind="started", message=text, source=at, details=_said(text.removeprefix(_START)))
+        elif text.startswith("training finished"):
+            yield Event(kind="finished", message=text, source=at)
+        else:
+            yield from self._failure(text, at)
+
+    def _failure(self, text: str, at: Evidence) -> Iterator[Event]:
+        if text.startswith("Traceback (most recent call last)"):
+            self._in_traceback = True
+        elif _OUT_OF_MEMORY.search(text):
+            self._in_traceback = False
+            yield Event(kind="oom", message=text[:500], source=at)
+        elif self._in_traceback and _RAISED.fullmatch(text):
+            self._in_traceback = False
+            yield Event(kind="error", message=text[:500], source=at)
+
+
+_NUMBERS = {
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+    "step_time_s": "step_time_s",
+    "memory_gib": "memory_gib",
+    "tokens_per_s_per_gpu": "reported_tokens_per_s_per_gpu",
+}
+"""Fields of the line that are numbers, and what the step calls them."""
+
+
+def _step(found: re.Match[str], at: Evidence) -> Step | Event:
+    said = _said(found["fields"])
+    try:
+        numbers = {ours: float(said[theirs]) for theirs, ours in _NUMBERS.items()}
+        return Step(
+            step=int(found["step"]),
+            reported_step=int(found["step"]),
+            tokens=int(said["tokens"]),
+            memory_kind=said["memory_kind"],
+            time=said["time"],
+            rank=0,
+            source=at,
+            **numbers,  # type: ignore[arg-type]
+        )
+    except KeyError as missing:
+        reason = f"no field {missing}"
+    except ValueError as wrong:
+        reason = str(wrong)
+    return Event(kind="unread_line", message=f"step {found['step']}: {reason}", step=int(found["step"]), source=at)
+
+
+def _said(text: str) -> dict[str, str]:
+    return {name: value for name, _, value in (part.partition(": ") for part in text.split(" | "))}
+
+
+def _spec(case: Case) -> Mapping[str, Any]:
+    """What the trainer's own `spec.Spec` declares, no key more."""
+    experiment = case.resolved.experiment
+    data = experiment.data
+    shares = [float(share) for share in data.split.split(",")]
+    return {
+        "model": {key: value for key, value in experiment.model.model_dump().items() if key in _keys(ModelSpec)},
+        "training": {
+            key: value for key, value in experiment.training.model_dump().items() if key in _keys(TrainingSpec)
+        },
+        "data": {
+            "source": data.source,
+            "seed": data.seed,
+            "path": str(_resolved(case, data.path)) if data.path else None,
+            "train_share": shares[0] / sum(shares),
+            "samples": data.samples,
+        },
+        "device": "cpu" if case.placement.device == "cpu" else "cuda",
+        "dtype": experiment.precision.dtype,
+        "grad_reduce_in_fp32": experiment.precision.grad_reduce_in_fp32,
+        "distributed_optimizer": experiment.parallelism.distributed_optimizer,
+        "compile": bool(experiment.kernels.compile),
+    }
+
+
+def _keys(spec: type) -> set[str]:
+    return {field.name for field in fields(spec)}
+
+
+def _resolved(case: Case, path: str) -> Path:
+    """A path of the file, taken relative to the file."""
+    return (case.resolved.file.parent / path).resolve()
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+FRAMEWORK = Native()

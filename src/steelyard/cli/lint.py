@@ -1,0 +1,43 @@
+"""steelyard lint FILE…: every problem at once, each with a code, a place and a fix."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steelyard.cli.options import DebugOption, JsonOption, PlatformOption, SetOption
+from steelyard.errors import Exit
+
+EXAMPLES = "Examples: steelyard lint apples-to-apples.yaml | steelyard lint *.yaml --json"
+
+
+def lint(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Experiment files.")],
+    platform: PlatformOption = None,
+    settings: SetOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> int:
+    """Show every problem of the files, on all their platforms."""
+    from steelyard.cli import printing
+    from steelyard.experiment import parse_settings
+    from steelyard.hardware.machine import discover
+    from steelyard.lint import lint_file
+
+    machine, parsed = discover(), parse_settings(settings or [])
+    problems = [problem for file in files for problem in lint_file(file, platform, parsed, machine)]
+    if as_json:
+        keys = ("code", "severity", "file", "pointer", "message", "fix")
+        printing.show_json({"problems": [{key: getattr(problem, key) for key in keys} for problem in problems]})
+    else:
+        console = printing.out()
+        for problem in problems:
+            expected = f", expected {problem.expected}" if problem.expected else ""
+            console.print(
+                f"{problem.file}: {problem.code} {problem.severity}: {problem.message}{expected}", markup=False
+            )
+            console.print(f"    fix: {problem.fix}", markup=False)
+        errors = sum(problem.severity == "error" for problem in problems)
+        warnings = sum(problem.severity == "warning" for problem in problems)
+        console.print(f"{errors} errors, {warnings} warnings")
+    return Exit.INPUT if any(problem.severity == "error" for problem in problems) else Exit.GOOD

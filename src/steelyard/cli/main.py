@@ -1,0 +1,91 @@
+"""The command line: one table from verb to function, and the one place that turns an error into an exit status."""
+
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from steelyard import __version__
+from steelyard.cli import init, lint, plan, run, runs
+from steelyard.cli.options import DebugOption, help_unless_asked
+from steelyard.errors import Exit, InputError, SteelyardError
+
+app = typer.Typer(
+    name="steelyard",
+    help="Weighs LLM training: runs it, judges it against physics, compares platforms.",
+    epilog="Start with: steelyard init tiny-llama && steelyard run tiny-llama.yaml",
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("init", epilog=init.EXAMPLES)(init.init)
+app.command("lint", epilog=lint.EXAMPLES)(lint.lint)
+app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
+app.command("run", epilog=run.EXAMPLES)(run.run)
+app.add_typer(runs.app, name="runs")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"steelyard {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+    debug: DebugOption = False,
+) -> None:
+    help_unless_asked(context)
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit."""
+    given = sys.argv[1:] if arguments is None else arguments
+    as_json, debug = "--json" in given, "--debug" in given
+    try:
+        sys.exit(_status(given))
+    except SteelyardError as error:
+        if debug:
+            raise
+        _fail(error, as_json)
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
+        sys.exit(Exit.INFRASTRUCTURE)
+    except Exception as error:
+        if debug:
+            raise
+        where = f"{type(error).__name__}: {error}"
+        _fail(SteelyardError(f"an error of Steelyard's own, {where}", next="the same command with --debug"), as_json)
+
+
+def _status(arguments: list[str]) -> int:
+    try:
+        return int(app(arguments, standalone_mode=False) or 0)
+    except typer.Abort:
+        return Exit.INTERRUPTED
+    except typer.TyperException as wrong:
+        context = getattr(wrong, "ctx", None)
+        command = context.command_path if context else "steelyard"
+        message = wrong.format_message().rstrip(".")
+        raise InputError(message, key=_option(wrong), next=f"{command} --help") from None
+
+
+def _option(wrong: Exception) -> str | None:
+    for name in ("option_name", "param_hint"):
+        if value := getattr(wrong, name, None):
+            return str(value).strip("'")
+    parameter = getattr(wrong, "param", None)
+    return parameter.opts[-1] if parameter is not None and parameter.opts else None
+
+
+def _fail(error: SteelyardError, as_json: bool) -> NoReturn:
+    from steelyard.cli.printing import show_error
+
+    show_error(error, as_json)
+    sys.exit(error.exit)

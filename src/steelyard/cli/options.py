@@ -1,0 +1,37 @@
+"""The options that several verbs share, so that they are spelt and explained alike."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steelyard.errors import Exit
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="An experiment file; `steelyard init` writes one.")]
+PlatformOption = Annotated[
+    str | None, typer.Option("--platform", metavar="NAME", help="Which of the file's platforms; needed if several.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="GROUP.KEY=VALUE", help="Override a value of the file; may be repeated."),
+]
+GpuOption = Annotated[
+    str | None, typer.Option("--gpu", metavar="GPU", help="A GPU of the catalog, or cpu, in place of the platform's.")
+]
+GpusOption = Annotated[
+    int | None, typer.Option("--gpus", metavar="N", help="GPUs of one node (ranks on cpu), in place of the platform's.")
+]
+OutOption = Annotated[
+    Path, typer.Option("--out", metavar="DIR", envvar="STEELYARD_RUNS", help="The directory runs are kept in.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+DEFAULT_OUT = Path("runs")
+
+
+def help_unless_asked(context: typer.Context) -> None:
+    """A group of verbs without a verb shows its help, which is what was missing: exit 2."""
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
+        raise typer.Exit(Exit.INPUT)

@@ -1,0 +1,72 @@
+"""steelyard plan FILE: the dry run."""
+
+import json
+import shlex
+from typing import TYPE_CHECKING
+
+from steelyard.cli.options import (
+    DebugOption,
+    FileArgument,
+    GpuOption,
+    GpusOption,
+    JsonOption,
+    PlatformOption,
+    SetOption,
+)
+
+if TYPE_CHECKING:
+    from steelyard.runner import Plan
+
+EXAMPLES = "Examples: steelyard plan tiny-llama.yaml | steelyard plan big.yaml --gpu h200 --gpus 8 --json"
+
+
+def plan(
+    file: FileArgument,
+    platform: PlatformOption = None,
+    settings: SetOption = None,
+    gpu: GpuOption = None,
+    gpus: GpusOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show exactly what would run, and what to expect of it."""
+    from steelyard.cli import printing
+    from steelyard.cli.inputs import planned
+
+    made = planned(file, platform, settings, gpu, gpus).plan
+    if as_json:
+        printing.show_json(made.model_dump(mode="json"))
+    else:
+        _show(made)
+
+
+def _show(plan: "Plan") -> None:
+    from steelyard.cli import printing
+
+    console = printing.out()
+    console.print(f"{plan.experiment} on {plan.platform}, framework {plan.framework}", style="bold", markup=False)
+    for node in plan.nodes:
+        console.print(f"\nnode {node.rank} ({node.host}), in the run directory:", markup=False)
+        for name, value in node.env.items():
+            console.print(f"  {name}={shlex.quote(value)} \\", markup=False)
+        console.print(f"  {shlex.join(node.argv)}", markup=False)
+        for planned in node.files:
+            console.print(f"\n{planned.path}:", markup=False)
+            text = planned.content if isinstance(planned.content, str) else json.dumps(planned.content, indent=2)
+            console.print("  " + text.replace("\n", "\n  "), markup=False)
+    expected = plan.expected
+    parts = ", ".join(f"{name} {gib:.3g}" for name, gib in expected.memory_gib_by_component.items())
+    peak = expected.peak_tflops_per_gpu
+    rows = (
+        ("parameters", f"{expected.parameters:,}"),
+        ("FLOPs per token", f"{expected.flops_per_token / 1e9:,.3f} GFLOP (causal, forward and backward)"),
+        ("tokens per step", f"{expected.tokens_per_step:,}"),
+        ("memory per GPU", f"{expected.memory_gib_per_gpu:.3g} GiB ({parts})"),
+        ("first loss", f"{expected.first_loss:.4f}"),
+        ("loss floor", "unknown" if expected.loss_floor is None else f"{expected.loss_floor:.4f} nats a token"),
+        ("dense peak", "unknown" if peak is None else f"{peak:,} TFLOP/s a GPU"),
+        ("time at that peak", "unknown" if expected.seconds_at_peak is None else f"{expected.seconds_at_peak:,.1f} s"),
+    )
+    console.print("\nexpected:")
+    for name, value in rows:
+        console.print(f"  {name:<18} {value}", markup=False)

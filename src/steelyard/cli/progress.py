@@ -1,0 +1,99 @@
+"""The live view of a run, on standard error: step, loss, rate, MFU, time left."""
+
+import math
+import time
+from typing import Protocol
+
+from steelyard.records import Event, Step
+
+SAID = {"nan", "oom", "error", "unread_line", "telemetry_lost"}
+"""Events a person is told of as they happen."""
+
+_EVERY_S = 5.0
+
+
+class View(Protocol):
+    def __call__(self, found: Step | Event) -> None: ...
+    def __enter__(self) -> "View": ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def describe(step: Step, steps: int, peak_tflops: float | None, elapsed_s: float) -> str:
+    """`12/200  loss 4.321  51,234 tok/s/GPU  MFU 41.2 %  0:32 left`."""
+    words = [f"{step.step}/{steps}"]
+    if step.loss is not None:
+        words.append(f"loss {step.loss:.4f}")
+    if step.tokens_per_s_per_gpu is not None:
+        words.append(f"{step.tokens_per_s_per_gpu:,.0f} tok/s/GPU")
+    if peak_tflops and step.tflops_per_gpu is not None and math.isfinite(step.tflops_per_gpu):
+        words.append(f"MFU {100 * step.tflops_per_gpu / peak_tflops:.1f} %")
+    left = elapsed_s / step.step * (steps - step.step)
+    words.append(f"{int(left // 60)}:{int(left % 60):02d} left")
+    return "  ".join(words)
+
+
+class PlainView:
+    """A line every few seconds, for a log or a pipe."""
+
+    def __init__(self, steps: int, peak_tflops: float | None) -> None:
+        from steelyard.cli import printing
+
+        self._console, self._steps, self._peak = printing.err(), steps, peak_tflops
+        self._began: float | None = None
+        self._said = 0.0
+
+    def __enter__(self) -> "PlainView":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def __call__(self, found: Step | Event) -> None:
+        now = time.monotonic()
+        if isinstance(found, Event):
+            if found.kind in SAID:
+                self._console.print(f"{found.kind}: {found.message}", markup=False)
+            return
+        self._began = self._began or now
+        if found.step == 1 or found.step == self._steps or now - self._said >= _EVERY_S:
+            self._said = now
+            self._console.print(describe(found, self._steps, self._peak, now - self._began), markup=False)
+
+
+class BarView:
+    """A bar on a terminal."""
+
+    def __init__(self, steps: int, peak_tflops: float | None) -> None:
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+        from steelyard.cli import printing
+
+        self._steps, self._peak = steps, peak_tflops
+        self._began: float | None = None
+        columns = (SpinnerColumn(), BarColumn(bar_width=24), TextColumn("{task.description}", markup=False))
+        self._bar = Progress(*columns, console=printing.err(), transient=True)
+        self._task = self._bar.add_task("starting", total=steps)
+
+    def __enter__(self) -> "BarView":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, found: Step | Event) -> None:
+        now = time.monotonic()
+        if isinstance(found, Event):
+            if found.kind in SAID:
+                self._bar.console.print(f"{found.kind}: {found.message}", markup=False)
+            return
+        self._began = self._began or now
+        text = describe(found, self._steps, self._peak, now - self._began)
+        self._bar.update(self._task, completed=found.step, description=text)
+
+
+def view(steps: int, peak_tflops: float | None) -> PlainView | BarView:
+    """The view that suits where standard error goes."""
+    import sys
+
+    return (BarView if sys.stderr.isatty() else PlainView)(steps, peak_tflops)

@@ -1,0 +1,136 @@
+"""steelyard runs: the runs on disk."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption, help_unless_asked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from steelyard.records import Run, Step
+
+app = typer.Typer(
+    help="List the runs, or show one.",
+    rich_markup_mode=None,
+    epilog="Examples: steelyard runs list | steelyard runs show 20261115T014233-tiny-llama-cpu",
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(context: typer.Context) -> None:
+    help_unless_asked(context)
+
+
+@app.command("list")
+def list_runs(out: OutOption = DEFAULT_OUT, as_json: JsonOption = False, debug: DebugOption = False) -> None:
+    """List the runs under --out, oldest first."""
+    from steelyard import records
+    from steelyard.cli import printing
+
+    rows = [_row(path) for path in records.runs_under(out)]
+    if as_json:
+        printing.show_json({"runs": rows})
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("run", "experiment", "platform", "framework", "status"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("steps", justify="right")
+    for row in rows:
+        cells = (row["name"], row["experiment"], row["platform"], row["framework"], row["status"], row["steps"])
+        table.add_row(*("-" if cell is None else str(cell) for cell in cells))
+    console = printing.out()
+    console.print(table if rows else f"no runs under {out}")
+
+
+def _row(path: "Path") -> dict[str, Any]:
+    """One line of the list; a run that cannot be read is shown as such, not left out."""
+    from steelyard import records
+    from steelyard.errors import InputError
+
+    empty = dict.fromkeys(("experiment", "platform", "framework", "started", "ended", "steps", "verdict"))
+    try:
+        run = records.load(path)
+    except InputError as reason:
+        return {"run": str(path.resolve()), "name": path.name, "status": "unreadable", **empty, "error": str(reason)}
+    return {"run": str(path.resolve()), "name": path.name, **_summary(run), "error": None}
+
+
+def _summary(run: "Run") -> dict[str, Any]:
+    manifest = run.manifest
+    return {
+        "status": run.status,
+        "experiment": manifest.experiment.get("name"),
+        "platform": manifest.platform.name,
+        "framework": manifest.framework,
+        "started": manifest.provenance.started,
+        "ended": manifest.provenance.ended,
+        "steps": run.num_steps,
+        "verdict": None,
+    }
+
+
+@app.command("show")
+def show_run(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or its name under --out.")],
+    out: OutOption = DEFAULT_OUT,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show one run: what it was, how it ended, its last step."""
+    from steelyard import records
+    from steelyard.cli import printing
+
+    found = records.find(run, out)
+    first = last = None
+    for step in records.steps(found.directory):
+        first, last = first or step, step
+    if as_json:
+        printing.show_json(_shown(found, first, last))
+    else:
+        _print_run(found, first, last)
+
+
+def _shown(run: "Run", first: "Step | None", last: "Step | None") -> dict[str, Any]:
+    import json
+
+    from steelyard.records.step import to_line
+
+    return {
+        "run": str(run.directory.resolve()),
+        "name": run.directory.name,
+        **_summary(run),
+        "first_step": None if first is None else json.loads(to_line(first)),
+        "last_step": None if last is None else json.loads(to_line(last)),
+        "manifest": run.manifest.model_dump(mode="json"),
+    }
+
+
+def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
+    from steelyard.cli import printing
+
+    manifest, console = run.manifest, printing.out()
+    platform = manifest.platform
+    peak = platform.peak_tflops_per_gpu
+    rows = [
+        ("run", str(run.directory)),
+        ("status", run.status + (f" ({manifest.failure.message})" if manifest.failure else "")),
+        ("experiment", str(manifest.experiment.get("name"))),
+        ("platform", f"{platform.name}: {platform.nodes} x {platform.gpus_per_node} {platform.gpu_name}"),
+        ("framework", manifest.framework + "".join(f", {k} {v}" for k, v in manifest.software.items() if k == "torch")),
+        ("started", manifest.provenance.started),
+        ("ended", manifest.provenance.ended or "-"),
+        ("steps", f"{run.num_steps} of {manifest.experiment.get('training', {}).get('steps', 'unknown')}"),
+    ]
+    if first is not None and last is not None:
+        expected = manifest.expected
+        rows.append(("first loss", f"{first.loss} (expected {expected.get('first_loss')})"))
+        rows.append(("last loss", f"{last.loss} (floor {expected.get('loss_floor')})"))
+        rows.append(("last rate", f"{last.tokens_per_s_per_gpu or float('nan'):,.0f} tok/s/GPU"))
+        if peak and last.tflops_per_gpu:
+            rows.append(("last MFU", f"{100 * last.tflops_per_gpu / peak:.1f} % of {peak} TFLOP/s"))
+    for name, value in rows:
+        console.print(f"{name:<11} {value}", markup=False)

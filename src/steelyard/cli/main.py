@@ -66,22 +66,28 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def _status(arguments: list[str]) -> int:
     try:
-        return int(app(arguments, standalone_mode=False) or 0)
+        return int(app(arguments, prog_name="steelyard", standalone_mode=False) or 0)
     except typer.Abort:
         return Exit.INTERRUPTED
     except typer.TyperException as wrong:
-        context = getattr(wrong, "ctx", None)
-        command = context.command_path if context else "steelyard"
-        message = wrong.format_message().rstrip(".")
-        raise InputError(message, key=_option(wrong), next=f"{command} --help") from None
+        raise _usage_error(wrong, arguments) from None
 
 
-def _option(wrong: Exception) -> str | None:
-    for name in ("option_name", "param_hint"):
-        if value := getattr(wrong, name, None):
-            return str(value).strip("'")
+def _usage_error(wrong: typer.TyperException, arguments: list[str]) -> InputError:
+    """The parser's complaint as ours, with the value it leaves out."""
+    context = getattr(wrong, "ctx", None)
     parameter = getattr(wrong, "param", None)
-    return parameter.opts[-1] if parameter is not None and parameter.opts else None
+    options = [getattr(wrong, "option_name", None), *(parameter.opts if parameter is not None else [])]
+    option = next((option for option in options if option in arguments), None)
+    at = arguments.index(option) + 1 if option else len(arguments)
+    value = arguments[at] if parameter is not None and at < len(arguments) else None
+    message = wrong.format_message().rstrip(".")
+    return InputError(
+        message if value is None else f"{message} ({option} {value})",
+        key=option or (parameter.opts[0] if parameter is not None else None),
+        value=value,
+        next=f"{context.command_path if context else 'steelyard'} --help",
+    )
 
 
 def _fail(error: SteelyardError, as_json: bool) -> NoReturn:

@@ -44,14 +44,19 @@ class InvalidExperimentError(InputError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         first = problems[0]
-        others = len(problems) - 1
-        message = f"{first.file}: {first.message}"
-        if others:
-            message += f" (and {others} more: steelyard lint {first.file})"
         super().__init__(
-            message, key=first.key or None, value=plain(first.value), expected=first.expected, next=first.fix
+            f"{first.file}: {first.message}",
+            key=first.key or None,
+            value=plain(first.value),
+            expected=first.expected,
+            next=first.fix,
         )
         self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        others = len(self.problems) - 1
+        more = f" ({others} more: steelyard lint {self.problems[0].file})" if others else ""
+        return super().__str__() + more
 
 
 def raise_errors(problems: Iterable[Problem]) -> None:

@@ -123,8 +123,8 @@ def resolve(
             for details in failed.errors()
             if not hidden & set(map(str, details["loc"][:1]))
         ]
-    if problems:
-        raise InvalidExperimentError(problems)
+    if problems:  # a misspelt key is the cause of the missing one, so it is said first
+        raise InvalidExperimentError(sorted(problems, key=lambda problem: problem.code == MISSING_KEY))
     assert experiment is not None
     assert platform is not None
     for key, _ in _leaves(experiment.model_dump()):

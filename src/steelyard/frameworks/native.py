@@ -89,6 +89,9 @@ class Native:
         env = {"PYTHONUNBUFFERED": "1", "STEELYARD_LIFELINE": "stdin"}
         if placement.device == "cpu" and placement.cpu_count:
             env["OMP_NUM_THREADS"] = str(max(1, placement.cpu_count // placement.gpus_per_node))
+        if placement.device == "cpu" and case.resolved.experiment.precision.dtype == "bf16":
+            # Some virtual machines announce AMX and end the process that uses it.
+            env["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
         return Command([sys.executable, *module], env, {SPEC_FILE: _spec(case)})
 
     def recognises(self, head: Sequence[str]) -> bool:
@@ -171,10 +174,8 @@ def _spec(case: Case) -> Mapping[str, Any]:
     data = experiment.data
     shares = [float(share) for share in data.split.split(",")]
     return {
-        "model": {key: value for key, value in experiment.model.model_dump().items() if key in _keys(ModelSpec)},
-        "training": {
-            key: value for key, value in experiment.training.model_dump().items() if key in _keys(TrainingSpec)
-        },
+        "model": experiment.model.model_dump(include=_keys(ModelSpec)),
+        "training": experiment.training.model_dump(include=_keys(TrainingSpec)),
         "data": {
             "source": data.source,
             "seed": data.seed,

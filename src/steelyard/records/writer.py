@@ -107,7 +107,8 @@ def create_run(out: Path, manifest: RunManifest, plan: Mapping[str, Any], name: 
         hidden.chmod(0o755)
         heartbeat = Heartbeat(hidden)
         (hidden / LOGS).mkdir()
-        (hidden / STEPS).touch()
+        for appended in (STEPS, EVENTS, TELEMETRY):
+            (hidden / appended).touch()
         (hidden / PLAN).write_text(json.dumps(plan, indent=2, allow_nan=False) + "\n")
         directory, manifest = _claim(out, hidden, manifest, name)
     except BaseException:

@@ -21,11 +21,20 @@ def key_of(*parts: str | int) -> int:
 
 def stream(key: int, start: int, count: int) -> UInts:
     """Values `start` to `start + count` of the key's stream: SplitMix64 entered at any index."""
-    index = np.arange(start + 1, start + count + 1, dtype=np.uint64)
-    z = np.uint64(key) + index * np.uint64(GOLDEN)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX_1)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX_2)
-    return z ^ (z >> np.uint64(31))
+    z = np.arange(start + 1, start + count + 1, dtype=np.uint64)
+    z *= np.uint64(GOLDEN)
+    z += np.uint64(key)
+    mix(z, np.empty_like(z))
+    return z
+
+
+def mix(z: UInts, scratch: UInts) -> None:
+    """SplitMix64's finalizer, in place."""
+    for shift, factor in ((30, MIX_1), (27, MIX_2), (31, 1)):
+        np.right_shift(z, np.uint64(shift), out=scratch)
+        np.bitwise_xor(z, scratch, out=z)
+        if factor != 1:
+            np.multiply(z, np.uint64(factor), out=z)
 
 
 def below(values: UInts, bound: int) -> npt.NDArray[np.int64]:

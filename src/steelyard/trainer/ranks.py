@@ -7,6 +7,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+# torch 2.13 renames both; 2.11 knows the old names only.
+_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
 
 class Ranks:
     """The ranks torchrun started, or this process alone."""
@@ -48,13 +52,13 @@ class Ranks:
             dist.all_reduce(flat)
             return
         low, high = self.shard(flat.numel())
-        dist.reduce_scatter_tensor(flat[low:high], flat)
+        _reduce_scatter(flat[low:high], flat)
 
     def gather_shards(self, flat: Tensor) -> None:
         """Fill `flat` with every rank's share."""
         if self.size > 1:
             low, high = self.shard(flat.numel())
-            dist.all_gather_into_tensor(flat, flat[low:high].clone() if self.gloo else flat[low:high])
+            _all_gather(flat, flat[low:high].clone() if self.gloo else flat[low:high])
 
     def close(self) -> None:
         if self.size > 1:

@@ -7,32 +7,73 @@ no logarithm or cosine is taken, whose last bit would depend on the machine.
 """
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from steelyard.trainer.counter import GOLDEN, MIX_1, MIX_2, key_of
+from steelyard.trainer.counter import GOLDEN, MIX_1, MIX_2, key_of, mix
 
 _PARTS = 4
 _LEVELS = 1 << 16
-_SUM_STD = math.sqrt(_PARTS * (_LEVELS**2 - 1) / 12)
-_CHUNK = {"cpu": 1 << 15, "cuda": 1 << 26}
-"""Elements made at once: what stays in a core's cache, or keeps a GPU busy within a gigabyte or two."""
+_MEAN = _PARTS * (_LEVELS - 1) // 2
+_STD = math.sqrt(_PARTS * (_LEVELS**2 - 1) / 12)
+_CPU_CHUNK = 1 << 16
+"""Elements a core makes at once: they stay in its cache."""
+_GPU_CHUNK = 1 << 26
+"""Elements a GPU makes at once: it stays busy, within two GiB."""
 
 
 def fill_normal(out: Tensor, name: str, seed: int, std: float, start: int = 0) -> None:
     """Fill the flat fp32 `out` with elements `start` onward of the named parameter."""
-    key = key_of("weights", seed, name)
-    scale = torch.tensor(std / _SUM_STD, dtype=torch.float32, device=out.device)
-    chunk = _CHUNK[out.device.type]
-    for at in range(0, out.numel(), chunk):
-        part = out[at : at + chunk]
-        bits = _stream(key, start + at, part.numel(), out.device)
+    key, scale = key_of("weights", seed, name), np.float32(std / _STD)
+    if out.device.type == "cpu":
+        _fill_on_cpu(out.numpy(), key, start, scale)
+    else:
+        _fill_on_gpu(out, key, start, float(scale))
+
+
+def _fill_on_cpu(out: npt.NDArray[np.float32], key: int, start: int, scale: np.float32) -> None:
+    """In numpy, whose integers are unsigned and whose threads do not wait for each other."""
+    workers = torch.get_num_threads()
+    share = -(-len(out) // (workers * _CPU_CHUNK)) * _CPU_CHUNK
+    with ThreadPoolExecutor(workers) as pool:
+        starts = range(0, len(out), share)
+        list(pool.map(lambda low: _fill_share(out[low : low + share], start + low, key, scale), starts))
+
+
+def _fill_share(out: npt.NDArray[np.float32], start: int, key: int, scale: np.float32) -> None:
+    steps = np.arange(1, min(_CPU_CHUNK, len(out)) + 1, dtype=np.uint64) * np.uint64(GOLDEN)
+    bits, scratch = np.empty_like(steps), np.empty_like(steps)
+    pairs = np.uint64(0x0000FFFF0000FFFF)
+    for low in range(0, len(out), _CPU_CHUNK):
+        part = out[low : low + _CPU_CHUNK]
+        z, s = bits[: len(part)], scratch[: len(part)]
+        np.add(steps[: len(part)], np.uint64((key + (start + low) * GOLDEN) % 2**64), out=z)
+        mix(z, s)
+        np.right_shift(z, np.uint64(16), out=s)
+        np.bitwise_and(s, pairs, out=s)
+        np.bitwise_and(z, pairs, out=z)
+        np.add(z, s, out=z)  # two sums of two parts, side by side
+        np.right_shift(z, np.uint64(32), out=s)
+        np.add(z, s, out=z)
+        np.bitwise_and(z, np.uint64(0xFFFFFFFF), out=z)
+        part[:] = z  # below 2^18, so exact
+        np.subtract(part, np.float32(_MEAN), out=part)
+        np.multiply(part, scale, out=part)
+
+
+def _fill_on_gpu(out: Tensor, key: int, start: int, scale: float) -> None:
+    factor = torch.tensor(scale, dtype=torch.float32, device=out.device)
+    for low in range(0, out.numel(), _GPU_CHUNK):
+        part = out[low : low + _GPU_CHUNK]
+        bits = _stream(key, start + low, part.numel(), out.device)
         total = bits & 0xFFFF
         for shift in (16, 32, 48):
             total += (bits >> shift) & 0xFFFF
-        total -= _PARTS * (_LEVELS - 1) // 2
-        part.copy_(total.to(torch.float32) * scale)
+        part.copy_((total - _MEAN).to(torch.float32) * factor)
 
 
 def _stream(key: int, start: int, count: int, device: torch.device) -> Tensor:

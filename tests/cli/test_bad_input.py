@@ -1,0 +1,140 @@
+"""Bad input is one sentence, exit 2, and nothing made."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ERROR_KEYS = {"message", "key", "value", "expected", "next"}
+
+# what is replaced in the file, the words after FILE, the key that is named, what the sentence says
+WRONG = {
+    "unknown key": (("steps: 5", "stpes: 5"), (), "training.stpes", "expected 'steps', the nearest known key"),
+    "duplicate key": (("seed: 42\n", "seed: 42\n  seed: 1\n"), (), None, 'duplicate key "seed"'),
+    "broken YAML": (("training:", "training: ["), (), None, "line "),
+    "wrong type": (("steps: 5", "steps: five"), (), "training.steps", "expected a whole number"),
+    "quoted number": (("steps: 5", 'steps: "5"'), (), "training.steps", "without quotes"),
+    "steps 0": (("steps: 5", "steps: 0"), (), "training.steps", "expected a number above 0"),
+    "unknown model": (("preset: tiny-llama", "preset: big-llama"), (), "model.preset", "no known model"),
+    "unknown GPU in the file": (
+        ("data:", "platforms: {p: {gpu: h999, gpus_per_node: 1}}\ndata:"),
+        (),
+        "platforms.p.gpu",
+        "'h999' is not in the catalog",
+    ),
+    "unknown GPU typed": (None, ("--gpu", "h999"), "gpu", "'h999' is not in the catalog"),
+    "ragged batch": (
+        ("global_batch_size: 16", "global_batch_size: 15"),
+        (),
+        "training.global_batch_size",
+        "a multiple",
+    ),
+    "ranks that do not divide the batch": (None, ("--gpus", "3"), "training.global_batch_size", "a multiple of 24"),
+    "no ranks": (None, ("--gpus", "0"), "gpus_per_node", "expected a number above 0"),
+    "ranks that are no number": (
+        None,
+        ("--gpus", "two"),
+        "--gpus",
+        "valid integer, unable to parse string as an integer (--gpus two)",
+    ),
+    "unknown platform": (None, ("--platform", "x"), "--platform", "names no platforms"),
+    "setting without a group": (None, ("--set", "steps=3"), "--set", "expected group.key=value"),
+    "setting of an unknown key": (None, ("--set", "training.stepz=3"), "training.stepz", "nearest known key"),
+    "setting of a wrong type": (None, ("--set", "training.steps=x"), "training.steps", "(it comes from set)"),
+    "unknown option": (None, ("--stepz", "3"), "--stepz", "--stepz"),
+    "fp16": (("dtype: fp32", "dtype: fp16"), (), "precision", "loss_scale: dynamic"),
+    "framework that cannot be launched": (
+        ("data:", "platforms: {p: {gpu: h100, gpus_per_node: 8, framework: nemo}}\ndata:"),
+        (),
+        "framework",
+        "not launched yet",
+    ),
+    "framework nobody knows": (
+        ("data:", "platforms: {p: {gpu: h100, gpus_per_node: 8, framework: nemoo}}\ndata:"),
+        (),
+        "platforms.p.framework",
+        "expected one of native",
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", ["plan", "run"])
+@pytest.mark.parametrize("fault", WRONG)
+def test_it_is_one_sentence_and_exit_2(cli: Any, tiny: Path, verb: str, fault: str) -> None:
+    replaced, words, key, says = WRONG[fault]
+    if replaced:
+        assert replaced[0] in tiny.read_text()
+        tiny.write_text(tiny.read_text().replace(*replaced, 1))
+    told = cli(verb, tiny, *words)
+    assert told.status == 2
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+    assert says in told.err
+    asked = cli(verb, tiny, *words, "--json")
+    assert asked.status == 2
+    assert asked.err == ""
+    assert set(asked.document["error"]) == ERROR_KEYS
+    assert asked.document["error"]["key"] == key
+    assert says in asked.document["error"]["message"]
+    assert not Path("runs").exists()
+
+
+def test_a_missing_file(cli: Any) -> None:
+    for verb in ("plan", "run", "lint"):
+        asked = cli(verb, "none.yaml", "--json")
+        assert asked.status == 2
+        assert "none.yaml: no such file" in asked.document["error"]["message"]
+
+
+def test_an_existing_run_name_is_refused_and_left_alone(cli: Any, tiny: Path) -> None:
+    taken = Path("runs/taken")
+    taken.mkdir(parents=True)
+    (taken / "mine").write_text("kept")
+    asked = cli("run", tiny, "--name", "taken", "--json")
+    assert asked.status == 2
+    assert "runs/taken exists already" in asked.document["error"]["message"]
+    assert [path.name for path in taken.iterdir()] == ["mine"]
+    assert [path.name for path in taken.parent.iterdir()] == ["taken"]
+
+
+def test_an_unwritable_output_is_refused(cli: Any, tiny: Path) -> None:
+    Path("file").write_text("a file, not a directory")
+    asked = cli("run", tiny, "--out", "file", "--json")
+    assert asked.status == 2
+    assert asked.document["error"]["key"] == "--out"
+    assert "--out file: cannot be written" in asked.document["error"]["message"]
+
+
+def test_lint_prints_its_problems_whatever_its_status(cli: Any, tiny: Path) -> None:
+    tiny.write_text(tiny.read_text().replace("steps: 5", "stpes: 5", 1))
+    asked = cli("lint", tiny, "--json")
+    assert asked.status == 2
+    assert {(problem["code"], problem["pointer"]) for problem in asked.document["problems"]} == {
+        ("SY102", "/training/stpes"),
+        ("SY104", "/training/steps"),
+    }
+    assert all(
+        set(problem) == {"code", "severity", "file", "pointer", "message", "fix"}
+        for problem in asked.document["problems"]
+    )
+    tiny.write_text("a: [")
+    assert [problem["code"] for problem in cli("lint", tiny, "--json").document["problems"]] == ["SY101"]
+
+
+def test_several_platforms_and_none_named(cli: Any) -> None:
+    cli("init", "apples-to-apples")
+    asked = cli("plan", "apples-to-apples.yaml", "--json")
+    assert asked.status == 2
+    assert asked.document["error"]["expected"] == "one of nvidia, amd"
+    assert cli("lint", "apples-to-apples.yaml").status == 0
+
+
+def test_a_run_that_is_none(cli: Any) -> None:
+    asked = cli("runs", "show", "nothing", "--json")
+    assert asked.status == 2
+    assert asked.document["error"]["value"] == "nothing"
+
+
+def test_a_traceback_is_shown_only_when_asked(shell: Any) -> None:
+    assert "Traceback" not in shell("plan", "none.yaml").err
+    assert "Traceback" in shell("plan", "none.yaml", "--debug").err

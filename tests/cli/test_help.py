@@ -1,0 +1,67 @@
+"""The command line starts light and shows only what is built."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+HEAVY = {"torch", "numpy", "scipy", "polars", "matplotlib", "pydantic", "rich", "ruamel", "psutil", "pynvml", "asyncio"}
+
+
+def test_help_loads_nothing_heavy() -> None:
+    probe = (
+        "import sys\nfrom steelyard.cli.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert "Usage: steelyard" in done.stdout
+    assert not HEAVY & set(done.stderr.split())
+
+
+def test_the_trainer_s_tokens_import_without_torch() -> None:
+    probe = "import sys, steelyard.trainer.tokens, steelyard.runner.plan; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_the_trainer_imports_torch_numpy_and_itself_alone() -> None:
+    """Of installed packages, only what torch and numpy bring along may be loaded."""
+    listing = "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    theirs = subprocess.run(
+        [sys.executable, "-c", f"import sys, torch, numpy, torch.distributed, torch.utils.checkpoint; {listing}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ours = subprocess.run(
+        [sys.executable, "-c", f"import sys, steelyard.trainer.train, steelyard.trainer.__main__; {listing}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    extra = set(ours.stdout.split()) - set(theirs.stdout.split()) - set(sys.stdlib_module_names)
+    assert extra == {"steelyard"}
+    probe = "import sys, steelyard.trainer.train; print(*[n for n in sys.modules if n.startswith('steelyard.')])"
+    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout.split()
+    assert all(name == "steelyard.trainer" or name.startswith("steelyard.trainer.") for name in loaded)
+
+
+@pytest.mark.parametrize("verb", ["init", "lint", "plan", "run", "runs"])
+def test_every_verb_has_help_with_an_example(cli: Any, verb: str) -> None:
+    shown = cli(verb, "--help")
+    assert shown.status == 0
+    assert "steelyard " + verb in shown.out.split("Examples:", 1)[1]
+
+
+def test_verbs_that_are_not_built_are_absent(cli: Any) -> None:
+    listed = cli("--help").out.split("Commands:")[1].split("\n\n")[0]
+    assert [line.split()[0] for line in listed.splitlines() if line] == ["init", "lint", "plan", "run", "runs"]
+
+
+def test_no_verb_shows_the_help_and_is_wrong_usage(cli: Any) -> None:
+    for words in ((), ("runs",)):
+        shown = cli(*words)
+        assert shown.status == 2
+        assert "Usage: steelyard" in shown.out

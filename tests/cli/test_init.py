@@ -1,0 +1,39 @@
+"""steelyard init."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.experiment import packaged
+
+
+def test_the_packaged_configs_are_listed_with_a_line_each(cli: Any) -> None:
+    lines = cli("init").out.splitlines()
+    assert [line.split()[0] for line in lines] == list(packaged.DESCRIPTIONS)
+    assert [config["name"] for config in cli("init", "--json").document["configs"]] == list(packaged.DESCRIPTIONS)
+
+
+@pytest.mark.parametrize("name", packaged.DESCRIPTIONS)
+def test_a_config_is_written_here_and_never_over_another(cli: Any, name: str) -> None:
+    written = cli("init", name, "--json")
+    path = Path(f"{name}.yaml")
+    assert written.status == 0
+    assert written.document["file"] == str(path.resolve())
+    path.write_text("mine")
+    again = cli("init", name, "--json")
+    assert again.status == 2
+    assert again.document["error"]["message"].startswith(f"{name}.yaml exists already")
+    assert path.read_text() == "mine"
+
+
+def test_every_packaged_file_is_in_the_table() -> None:
+    assert packaged.__file__ is not None
+    files = {path.stem for path in Path(packaged.__file__).parent.glob("*.yaml")}
+    assert files == set(packaged.DESCRIPTIONS)
+
+
+def test_an_unknown_name_lists_the_known_ones(cli: Any) -> None:
+    refused = cli("init", "tiny-lama")
+    assert refused.status == 2
+    assert "expected one of tiny-llama, tiny-gpt, apples-to-apples" in refused.err

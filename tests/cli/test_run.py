@@ -1,0 +1,136 @@
+"""steelyard run, as a user runs it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard import records
+
+pytest.importorskip("torch")
+
+
+def test_a_run_is_recorded_as_the_design_says(shell: Any, tiny: Path, tmp_path: Path) -> None:
+    planned = shell("plan", tiny, "--json").document
+    done = shell("run", tiny, "--no-check", "--json")
+    assert done.status == 0
+    document = done.document
+    assert {"run", "framework", "status", "steps", "verdict"} <= set(document)
+    assert (document["framework"], document["status"], document["steps"], document["verdict"]) == (
+        "native",
+        "completed",
+        5,
+        None,
+    )
+    directory = Path(document["run"])
+    assert directory.parent == tmp_path / "runs"
+    assert directory.name.endswith("-tiny-llama-cpu")
+    assert json.loads((directory / "plan.json").read_text()) == planned
+    assert {path.name for path in directory.iterdir()} == {
+        "run.json",
+        "plan.json",
+        "trainer.json",
+        "steps.jsonl",
+        "events.jsonl",
+        "telemetry.jsonl",
+        "logs",
+    }
+    run = records.load(directory)
+    assert run.manifest.sources["training.gradient_accumulation_steps"] == "derived"
+    assert run.manifest.software["torch"]
+    steps = list(records.steps(directory))
+    assert [step.step for step in steps] == [1, 2, 3, 4, 5]
+    log = (directory / "logs" / "node0.log").read_text().splitlines()
+    for step in steps:
+        assert step.source is not None
+        assert log[step.source.line - 1].startswith(f"step: {step.step}/5 | loss: {step.loss!r} |")
+        assert step.tokens == 16 * 128
+        assert step.tokens_per_s_per_gpu == pytest.approx(step.tokens / (step.step_time_s or 0))
+    assert [event.kind for event in records.events(directory)] == ["started", "finished"]
+    samples = [json.loads(line) for line in (directory / "telemetry.jsonl").read_text().splitlines()]
+    assert samples[0]["device"] == "cpu"
+    assert samples[0]["memory_total_gib"] > 0
+
+    listed = shell("runs", "list", "--json").document["runs"]
+    assert [(one["run"], one["status"], one["steps"]) for one in listed] == [(str(directory), "completed", 5)]
+    assert directory.name in shell("runs", "list").out
+    shown = shell("runs", "show", directory.name, "--json").document
+    assert shown["last_step"]["step"] == 5
+    assert shown["manifest"]["experiment"]["training"]["steps"] == 5
+
+
+def test_without_a_check_nothing_passes(shell: Any, tiny: Path) -> None:
+    done = shell("run", tiny, "--json", "--set", "training.steps=1")
+    assert done.status == 5
+    assert done.document["verdict"] == "unknown"
+
+
+def test_divergence_is_recorded_with_its_nans_and_completes(shell: Any, tiny: Path) -> None:
+    done = shell("run", tiny, "--no-check", "--json", "--set", "training.learning_rate=1e30")
+    assert (done.status, done.document["status"], done.document["steps"]) == (0, "completed", 5)
+    directory = Path(done.document["run"])
+    lines = [json.loads(line) for line in (directory / "steps.jsonl").read_text().splitlines()]
+    broken = [line for line in lines if line.get("nonfinite")]
+    assert broken
+    assert broken[-1]["loss"] is None
+    assert broken[-1]["nonfinite"]["loss"] == "NaN"
+    assert "nan" in {event.kind for event in records.events(directory)}
+    last = list(records.steps(directory))[-1]
+    assert last.loss != last.loss
+
+
+def test_a_crash_of_the_training_program_is_exit_1_with_its_cause(shell: Any, tiny: Path, tmp_path: Path) -> None:
+    import numpy as np
+
+    np.save(tmp_path / "corpus.npy", np.full(10_000, 999, dtype=np.int32))
+    done = shell("run", tiny, "--no-check", "--json", "--set", "data.source=tokens", "--set", "data.path=corpus.npy")
+    assert (done.status, done.document["status"], done.document["steps"]) == (1, "failed", 0)
+    assert done.document["failure"]["kind"] == "error"
+    assert "holds token 999, expected ids below the vocabulary of 128" in done.document["failure"]["message"]
+    directory = Path(done.document["run"])
+    log = (directory / done.document["failure"]["file"]).read_text().splitlines()
+    assert "holds token 999" in log[done.document["failure"]["line"] - 1]
+
+
+def test_a_token_file_is_trained_on(shell: Any, tiny: Path, tmp_path: Path) -> None:
+    import numpy as np
+
+    np.save(tmp_path / "corpus.npy", np.tile(np.arange(100, dtype=np.uint16), 200))
+    settings = ("--set", "data.source=tokens", "--set", "data.path=corpus.npy", "--set", "training.steps=20")
+    done = shell("run", tiny, "--no-check", "--json", *settings)
+    losses = [step.loss or 0.0 for step in records.steps(Path(done.document["run"]))]
+    assert losses[-1] < losses[0] - 0.5
+
+
+def test_names_and_places_of_runs(shell: Any, tiny: Path, tmp_path: Path) -> None:
+    one_step = ("--no-check", "--json", "--set", "training.steps=1")
+    named = shell("run", tiny, "--out", "kept", "--name", "mine", *one_step)
+    assert named.document["run"] == str(tmp_path / "kept" / "mine")
+    elsewhere = shell("run", tiny, "--name", "other", *one_step, STEELYARD_RUNS=str(tmp_path / "env"))
+    assert elsewhere.document["run"] == str(tmp_path / "env" / "other")
+    assert shell("run", tiny, "--out", "kept", "--name", "mine", *one_step).status == 2
+
+
+def test_a_gpu_this_machine_lacks_is_not_replaced_by_its_cpu(shell: Any, tiny: Path) -> None:
+    done = shell("run", tiny, "--no-check", "--json", "--gpu", "mi300x", "--gpus", "1")
+    assert done.status == 3
+    assert "the platform is 1 x mi300x and this machine has" in done.document["error"]["message"]
+    assert not Path("runs").exists()
+
+
+def test_progress_goes_to_standard_error(shell: Any, tiny: Path) -> None:
+    done = shell("run", tiny, "--no-check")
+    assert "recording runs/" in done.err
+    assert "5/5  loss " in done.err
+    assert "tok/s/GPU" in done.err
+    assert done.out.startswith("completed: 5 steps in runs/")
+
+
+def test_an_unreadable_run_is_listed_as_such(cli: Any) -> None:
+    broken = Path("runs/broken")
+    broken.mkdir(parents=True)
+    (broken / "run.json").write_text("{")
+    (listed,) = cli("runs", "list", "--json").document["runs"]
+    assert (listed["status"], listed["steps"]) == ("unreadable", None)
+    assert "broken/run.json: cannot be read" in listed["error"]

@@ -1,0 +1,76 @@
+"""What tests share: the command line in this process and in its own, and small experiments."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.cli.main import main
+from steelyard.experiment import packaged
+
+TINY = packaged.text("tiny-llama")
+
+
+@dataclass(frozen=True)
+class Result:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("STEELYARD_RUNS", raising=False)
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Run the command line in this process."""
+
+    def call(*arguments: str | Path) -> Result:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Result(int(ended.value.code or 0), captured.out, captured.err)
+
+    return call
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "steelyard", *map(str, arguments)]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Callable[..., Result]:
+    """Run the command line as a user does, in a process of its own."""
+
+    def call(*arguments: str | Path, **env: str) -> Result:
+        done = subprocess.run(
+            command(*arguments), cwd=tmp_path, env={**os.environ, **env}, capture_output=True, text=True, check=False
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """The packaged tiny Llama, cut to five small steps."""
+    path = tmp_path / "tiny.yaml"
+    path.write_text(
+        TINY.replace("steps: 200", "steps: 5", 1)
+        .replace("warmup_steps: 20", "warmup_steps: 2")
+        .replace("global_batch_size: 64", "global_batch_size: 16")
+    )
+    return path

@@ -41,6 +41,7 @@ def make_spec(preset: str = "tiny-llama", **overrides: Any) -> Spec:
         "grad_reduce_in_fp32": False,
         "distributed_optimizer": True,
         "compile": False,
+        "deterministic": True,
     }
     return Spec(
         model=make_model(preset, **overrides.pop("model", {})),

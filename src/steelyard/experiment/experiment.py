@@ -142,7 +142,9 @@ class Kernels(Group):
     use_turbo_attention: bool | None = None
     """Primus-Turbo's attention."""
     compile: bool | None = None
-    """Whether the built-in trainer compiles each layer with torch.compile."""
+    """Whether the built-in trainer compiles each layer with torch.compile; null is false."""
+    deterministic: bool | None = None
+    """Whether the built-in trainer takes only kernels that give the same bits every time; null is true."""
 
 
 Source = Literal["uniform", "counting", "markov", "tokens"]

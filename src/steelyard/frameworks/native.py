@@ -19,6 +19,9 @@ SPEC_FILE = "trainer.json"
 TRAINER = "steelyard.trainer"
 _START = "steelyard trainer | "
 
+_OWN_CHOICES = ("compile", "deterministic")
+_ALWAYS_DONE = ("use_flash_attn", "cross_entropy_loss_fusion")
+
 _STEP = re.compile(r"step: (?P<step>\d+)/(?P<steps>\d+) \| (?P<fields>.+)")
 _LOOKS_LIKE_A_STEP = re.compile(r"\s*step: \d")
 _OUT_OF_MEMORY = re.compile(
@@ -51,9 +54,9 @@ class Native:
             "training.tracking": (experiment.training.tracking, (False,)),
             "platform.nodes": (placement.nodes, (1,)),
         }
-        kernels = experiment.kernels.model_dump(exclude={"compile", "use_flash_attn", "cross_entropy_loss_fusion"})
+        kernels = experiment.kernels.model_dump(exclude={*_OWN_CHOICES, *_ALWAYS_DONE})
         can |= {f"kernels.{key}": (value, (None, False, 0)) for key, value in kernels.items()}
-        for key in ("use_flash_attn", "cross_entropy_loss_fusion"):  # it always does both
+        for key in _ALWAYS_DONE:
             can[f"kernels.{key}"] = (getattr(experiment.kernels, key), (None, True))
         for key, (value, able) in can.items():
             if value not in able:
@@ -89,6 +92,8 @@ class Native:
         env = {"PYTHONUNBUFFERED": "1", "STEELYARD_LIFELINE": "stdin"}
         if placement.device == "cpu" and placement.cpu_count:
             env["OMP_NUM_THREADS"] = str(max(1, placement.cpu_count // placement.gpus_per_node))
+        if placement.device == "gpu":
+            env["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # without it a matrix product may differ from run to run
         if placement.device == "cpu" and case.resolved.experiment.precision.dtype == "bf16":
             # Some virtual machines announce AMX and end the process that uses it.
             env["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
@@ -188,6 +193,7 @@ def _spec(case: Case) -> Mapping[str, Any]:
         "grad_reduce_in_fp32": experiment.precision.grad_reduce_in_fp32,
         "distributed_optimizer": experiment.parallelism.distributed_optimizer,
         "compile": bool(experiment.kernels.compile),
+        "deterministic": experiment.kernels.deterministic is not False,
     }
 
 

@@ -1,5 +1,6 @@
 """python -m steelyard.trainer SPEC.json"""
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,6 +15,10 @@ def main() -> None:
     from steelyard.trainer.train import train
 
     train(load(Path(sys.argv[1])))
+    # The work is done and printed. Without this, one run of two gloo ranks in ten is ended by SIGABRT while the
+    # interpreter shuts down (torch 2.13), which would make a failed run of a good one.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

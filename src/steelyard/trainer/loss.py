@@ -24,7 +24,7 @@ class _SlicedCrossEntropy(torch.autograd.Function):
             wanted = logits.gather(1, labels[part, None])
             total += (normaliser - wanted[:, 0]).sum()
             gradient = logits.sub_(normaliser[:, None]).exp_()
-            gradient.scatter_add_(1, labels[part, None], torch.full_like(wanted, -1.0))
+            gradient.scatter_(1, labels[part, None], gradient.gather(1, labels[part, None]) - 1.0)
             gradient = gradient.mul_(scale).to(hidden.dtype)
             hidden_grad[part] = gradient @ weight
             weight_grad.addmm_(gradient.T, hidden[part])

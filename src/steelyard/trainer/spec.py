@@ -68,6 +68,8 @@ class Spec:
     grad_reduce_in_fp32: bool
     distributed_optimizer: bool
     compile: bool
+    deterministic: bool
+    """Only kernels whose result does not depend on the order in which threads finish."""
 
     def token_source(self) -> Source:
         data, vocab_size, length = self.data, self.model.vocab_size, self.training.sequence_length

@@ -22,7 +22,7 @@ WRONG = {
         "platforms.p.gpu",
         "'h999' is not in the catalog",
     ),
-    "unknown GPU typed": (None, ("--gpu", "h999"), "gpu", "'h999' is not in the catalog"),
+    "unknown GPU typed": (None, ("--gpu", "h999"), "--gpu", "'h999' is not in the catalog"),
     "ragged batch": (
         ("global_batch_size: 16", "global_batch_size: 15"),
         (),
@@ -30,7 +30,7 @@ WRONG = {
         "a multiple",
     ),
     "ranks that do not divide the batch": (None, ("--gpus", "3"), "training.global_batch_size", "a multiple of 24"),
-    "no ranks": (None, ("--gpus", "0"), "gpus_per_node", "expected a number above 0"),
+    "no ranks": (None, ("--gpus", "0"), "--gpus", "(--gpus 0)"),
     "ranks that are no number": (
         None,
         ("--gpus", "two"),

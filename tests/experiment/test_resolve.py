@@ -94,7 +94,7 @@ def test_several_platforms_and_none_named_is_refused(tmp_path: Path) -> None:
         ("learning_rate: 3e-4", "learning_rate: .nan", "training.learning_rate is nan, expected a finite number"),
         ("learning_rate: 3e-4", "learning_rate: '3e-4'", "training.learning_rate is '3e-4', expected a number without"),
         ("preset: tiny-llama", "preset: llama3.1-9b", "model.preset is 'llama3.1-9b', which is no known model"),
-        ("gpu: h100", "gpu: h101", "'h101' is not in the catalog of GPUs, expected one of a100, h100"),
+        ("gpu: h100", "gpu: h101", "'h101' is not in the catalog of GPUs, expected one of cpu, a100, h100"),
         ("gpu: h100", "gpuu: h100", "platforms.one.gpuu is not a known key, expected 'gpu'"),
         ("overrides: {training", "overrides: {trainng", "platforms.one.overrides.trainng is not a known key"),
         ("schema_version: 1", "schema_version: 2", "schema_version is 2, expected one of 1"),

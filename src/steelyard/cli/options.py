@@ -20,7 +20,8 @@ GpuOption = Annotated[
     str | None, typer.Option("--gpu", metavar="GPU", help="A GPU of the catalog, or cpu, in place of the platform's.")
 ]
 GpusOption = Annotated[
-    int | None, typer.Option("--gpus", metavar="N", help="GPUs of one node (ranks on cpu), in place of the platform's.")
+    int | None,
+    typer.Option("--gpus", metavar="N", min=1, help="GPUs of one node (ranks on cpu), in place of the platform's."),
 ]
 OutOption = Annotated[
     Path, typer.Option("--out", metavar="DIR", envvar="STEELYARD_RUNS", help="The directory runs are kept in.")

@@ -16,6 +16,7 @@ from steelyard.cli.options import (
 
 if TYPE_CHECKING:
     from steelyard.runner import Plan
+    from steelyard.runner.plan import Expected
 
 EXAMPLES = "Examples: steelyard plan tiny-llama.yaml | steelyard plan big.yaml --gpu h200 --gpus 8 --json"
 
@@ -45,6 +46,8 @@ def _show(plan: "Plan") -> None:
 
     console = printing.out()
     console.print(f"{plan.experiment} on {plan.platform}, framework {plan.framework}", style="bold", markup=False)
+    for name, value in _expectations(plan.expected):
+        console.print(f"  {name:<18} {value}", markup=False)
     for node in plan.nodes:
         console.print(f"\nnode {node.rank} ({node.host}), in the run directory:", markup=False)
         for name, value in node.env.items():
@@ -54,19 +57,22 @@ def _show(plan: "Plan") -> None:
             console.print(f"\n{planned.path}:", markup=False)
             text = planned.content if isinstance(planned.content, str) else json.dumps(planned.content, indent=2)
             console.print("  " + text.replace("\n", "\n  "), markup=False)
-    expected = plan.expected
-    parts = ", ".join(f"{name} {gib:.3g}" for name, gib in expected.memory_gib_by_component.items())
-    peak = expected.peak_tflops_per_gpu
-    rows = (
+
+
+def _expectations(expected: "Expected") -> list[tuple[str, str]]:
+    memory = ", ".join(f"{name} {_size(gib)}" for name, gib in expected.memory_gib_by_component.items())
+    floor, peak, seconds = expected.loss_floor, expected.peak_tflops_per_gpu, expected.seconds_at_peak
+    return [
         ("parameters", f"{expected.parameters:,}"),
-        ("FLOPs per token", f"{expected.flops_per_token / 1e9:,.3f} GFLOP (causal, forward and backward)"),
+        ("FLOPs per token", f"{expected.flops_per_token / 1e9:,.6g} GFLOP, forward and backward, causal"),
         ("tokens per step", f"{expected.tokens_per_step:,}"),
-        ("memory per GPU", f"{expected.memory_gib_per_gpu:.3g} GiB ({parts})"),
+        ("memory per GPU", f"{_size(expected.memory_gib_per_gpu)}: {memory}"),
         ("first loss", f"{expected.first_loss:.4f}"),
-        ("loss floor", "unknown" if expected.loss_floor is None else f"{expected.loss_floor:.4f} nats a token"),
+        ("loss floor", "unknown" if floor is None else f"{floor:.4f} nats a token"),
         ("dense peak", "unknown" if peak is None else f"{peak:,} TFLOP/s a GPU"),
-        ("time at that peak", "unknown" if expected.seconds_at_peak is None else f"{expected.seconds_at_peak:,.1f} s"),
-    )
-    console.print("\nexpected:")
-    for name, value in rows:
-        console.print(f"  {name:<18} {value}", markup=False)
+        ("time at that peak", "unknown" if seconds is None else f"{seconds:,.1f} s; no run is faster"),
+    ]
+
+
+def _size(gib: float) -> str:
+    return f"{gib:.1f} GiB" if gib >= 1 else f"{gib * 1024:.1f} MiB"

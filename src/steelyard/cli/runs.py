@@ -119,7 +119,7 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
         ("run", str(run.directory)),
         ("status", run.status + (f" ({manifest.failure.message})" if manifest.failure else "")),
         ("experiment", str(manifest.experiment.get("name"))),
-        ("platform", f"{platform.name}: {platform.nodes} x {platform.gpus_per_node} {platform.gpu_name}"),
+        ("platform", f"{platform.name}: {platform.nodes} node x {platform.gpus_per_node} {platform.gpu_name}"),
         ("framework", manifest.framework + "".join(f", {k} {v}" for k, v in manifest.software.items() if k == "torch")),
         ("started", manifest.provenance.started),
         ("ended", manifest.provenance.ended or "-"),
@@ -127,10 +127,15 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
     ]
     if first is not None and last is not None:
         expected = manifest.expected
-        rows.append(("first loss", f"{first.loss} (expected {expected.get('first_loss')})"))
-        rows.append(("last loss", f"{last.loss} (floor {expected.get('loss_floor')})"))
-        rows.append(("last rate", f"{last.tokens_per_s_per_gpu or float('nan'):,.0f} tok/s/GPU"))
+        rows.append(("first loss", f"{_figure(first.loss)} (expected {_figure(expected.get('first_loss'))})"))
+        rows.append(("last loss", f"{_figure(last.loss)} (floor {_figure(expected.get('loss_floor'))})"))
+        if last.tokens_per_s_per_gpu is not None:
+            rows.append(("last rate", f"{last.tokens_per_s_per_gpu:,.0f} tok/s/GPU"))
         if peak and last.tflops_per_gpu:
             rows.append(("last MFU", f"{100 * last.tflops_per_gpu / peak:.1f} % of {peak} TFLOP/s"))
     for name, value in rows:
         console.print(f"{name:<11} {value}", markup=False)
+
+
+def _figure(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4f}"

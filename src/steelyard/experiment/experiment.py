@@ -189,7 +189,7 @@ FrameworkName = Literal[
 
 def _is_in_the_catalog(name: str) -> str:
     if name != CPU and lookup(name) is None:
-        raise ValueError(f"{name!r} is not in the catalog of GPUs, expected one of {', '.join(known_names())}")
+        raise ValueError(f"{name!r} is not in the catalog of GPUs, expected one of {', '.join((CPU, *known_names()))}")
     return name
 
 

@@ -57,6 +57,17 @@ def test_the_exception_that_ended_it_is_found() -> None:
     ]
 
 
+def test_the_exception_of_a_rank_is_found_before_torchrun_s_own() -> None:
+    events = read(
+        "[rank1]: Traceback (most recent call last):",
+        '[rank1]:   File "x.py", line 1',
+        "[rank1]: ValueError: token 300",
+        "Traceback (most recent call last):",
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+    )
+    assert next(event.message for event in events if isinstance(event, Event)) == "ValueError: token 300"
+
+
 def test_running_out_of_memory_is_told_from_other_errors() -> None:
     (event,) = read(
         "Traceback (most recent call last):",

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from steelyard.errors import InputError
@@ -19,7 +20,8 @@ def planned(tmp_path: Path, *settings: str, machine: Machine = LAPTOP, **platfor
     path.write_text(packaged.text("tiny-llama"))
     gpu, ranks = platform.get("gpu"), platform.get("gpus")
     resolved = resolve(read_yaml(path), None, parse_settings(settings), gpu, ranks)  # type: ignore[arg-type]
-    return make_plan(resolved, machine)
+    made = make_plan(resolved, machine)
+    return made.plan, made.case
 
 
 def test_one_rank_runs_the_trainer_itself_and_several_run_under_torchrun(tmp_path: Path) -> None:
@@ -73,6 +75,8 @@ def test_what_is_derived_is_filled_in_and_said_to_be(tmp_path: Path) -> None:
     assert case.resolved.experiment.training.gradient_accumulation_steps == 2
     assert case.resolved.experiment.parallelism.data_parallel_size == 4
     assert case.resolved.sources["parallelism.data_parallel_size"] == "derived"
+    assert case.resolved.experiment.kernels.deterministic is True
+    assert case.resolved.sources["kernels.deterministic"] == "default of native"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +88,7 @@ def test_what_is_derived_is_filled_in_and_said_to_be(tmp_path: Path) -> None:
         ("parallelism.overlap_grad_reduce=true", "parallelism.overlap_grad_reduce is true, which native does not do"),
         ("kernels.enable_primus_turbo=true", "kernels.enable_primus_turbo is true, which native does not do"),
         ("kernels.use_flash_attn=false", "kernels.use_flash_attn is false, which native does not do"),
-        ("data.source=tokens", "data.path is missing, expected a .npy file of token ids"),
+        ("data.source=tokens", "data.source is tokens and data.path is missing"),
         ("training.checkpointing=true", "training.checkpointing is true, which native does not do"),
     ],
 )
@@ -106,7 +110,13 @@ def test_fp16_is_never_run_as_bf16(tmp_path: Path) -> None:
 def test_a_token_file_is_looked_for_beside_the_experiment(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"data.path is corpus.npy, expected a file, but .*/corpus.npy is none"):
         planned(tmp_path, "data.source=tokens", "data.path=corpus.npy")
-    (tmp_path / "corpus.npy").write_bytes(b"")
+    (tmp_path / "corpus.npy").write_bytes(b"not an array")
+    with pytest.raises(InputError, match=r"data.path: .*expected a row of token ids"):
+        planned(tmp_path, "data.source=tokens", "data.path=corpus.npy")
+    np.save(tmp_path / "corpus.npy", np.zeros(100, dtype=np.int32))
+    with pytest.raises(InputError, match="has 100 tokens, expected more than 128 to train on"):
+        planned(tmp_path, "data.source=tokens", "data.path=corpus.npy")
+    np.save(tmp_path / "corpus.npy", np.zeros(1000, dtype=np.int32))
     plan, _ = planned(tmp_path, "data.source=tokens", "data.path=corpus.npy")
     assert plan.nodes[0].files[0].content["data"]["path"] == str(tmp_path / "corpus.npy")
     assert plan.expected.loss_floor is None

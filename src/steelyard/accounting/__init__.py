@@ -1,7 +1,14 @@
 """Pure arithmetic, no I/O: every figure that is judged, linted, planned or compared is computed here, once."""
 
 from steelyard.accounting.flops import CONVENTIONS, flops_by_convention, flops_per_token
-from steelyard.accounting.layout import Layout, data_parallel_size, layout, model_parallel_size, sequences_per_wave
+from steelyard.accounting.layout import (
+    Layout,
+    data_parallel_size,
+    holds,
+    layout,
+    model_parallel_size,
+    sequences_per_wave,
+)
 from steelyard.accounting.loss import first_loss, loss_floor
 from steelyard.accounting.memory import Memory, memory_gib
 from steelyard.accounting.parameters import Parameters, padded_vocab_size, parameters
@@ -15,6 +22,7 @@ __all__ = [
     "first_loss",
     "flops_by_convention",
     "flops_per_token",
+    "holds",
     "layout",
     "loss_floor",
     "memory_gib",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from steelyard.experiment.experiment import Parallelism, Training
+from steelyard.experiment.experiment import Experiment, Parallelism, Training
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,14 @@ def sequences_per_wave(training: Training, replicas: int) -> int:
 def tokens_per_step(training: Training) -> int:
     """Global batch x sequence."""
     return training.global_batch_size * training.sequence_length
+
+
+def holds(experiment: Experiment, world_size: int) -> bool:
+    """Whether both identities hold: world = replicas x GPUs a replica, batch = waves x sequences a wave."""
+    replicas = data_parallel_size(experiment.parallelism, world_size)
+    if replicas is None:
+        return False
+    return experiment.training.global_batch_size % sequences_per_wave(experiment.training, replicas) == 0
 
 
 def layout(training: Training, parallelism: Parallelism, world_size: int) -> Layout:

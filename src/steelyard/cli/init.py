@@ -36,11 +36,11 @@ def init(
             file.write(content)
     except FileExistsError:
         raise InputError(
-            f"{path} exists already", key="NAME", value=name, expected="a new file", next=f"steelyard plan {path}"
+            f"{path} exists already", key="NAME", value=name, expected="a new file", next=f"steelyard lint {path}"
         ) from None
     except OSError as reason:
         raise InputError(f"{path} cannot be written ({reason.strerror})", key="NAME", value=name) from None
     if as_json:
         printing.show_json({"configs": None, "file": str(path.resolve())})
     else:
-        printing.out().print(f"wrote {path}; next: steelyard plan {path}")
+        printing.out().print(f"wrote {path}; next: steelyard lint {path}")

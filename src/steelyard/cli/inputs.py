@@ -1,28 +1,33 @@
 """From the command line's words to a plan, alike for every verb that needs one."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from steelyard.cli import printing
 from steelyard.errors import InputError
 from steelyard.experiment import choose_platform, parse_settings, read_yaml, resolve
 from steelyard.experiment.problems import plain, shown
 from steelyard.hardware.catalog import CPU, known_names, lookup
 from steelyard.hardware.machine import Machine, discover
-from steelyard.lint import Case
-from steelyard.runner import Plan, make_plan
+from steelyard.runner import Planned, make_plan
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A plan, what it was made from, and the machine it was made on."""
-
-    plan: Plan
-    case: Case
-    machine: Machine
-
-
-def planned(file: Path, platform: str | None, settings: list[str] | None, gpu: str | None, gpus: int | None) -> Planned:
+def planned(
+    file: Path, platform: str | None, settings: list[str] | None, gpu: str | None, gpus: int | None
+) -> tuple[Planned, Machine]:
     """Read, resolve and plan; whatever is wrong is one sentence."""
+    check_gpu(gpu)
+    parsed = parse_settings(settings or [])
+    content = read_yaml(file)
+    resolved = resolve(content, choose_platform(content, platform), parsed, gpu, gpus)
+    machine = discover()
+    made = make_plan(resolved, machine)
+    for warning in made.warnings:
+        printing.err().print(f"warning: {warning.code} {warning.message}; {warning.fix}", markup=False)
+    return made, machine
+
+
+def check_gpu(gpu: str | None) -> None:
+    """Refuse a typed GPU we hold no figures for."""
     if gpu is not None and gpu != CPU and lookup(gpu) is None:
         raise InputError(
             f"--gpu {shown(gpu)} is not in the catalog of GPUs",
@@ -31,9 +36,3 @@ def planned(file: Path, platform: str | None, settings: list[str] | None, gpu: s
             expected=f"one of {', '.join((CPU, *known_names()))}",
             next="--gpu h100",
         )
-    parsed = parse_settings(settings or [])
-    content = read_yaml(file)
-    resolved = resolve(content, choose_platform(content, platform), parsed, gpu, gpus)
-    machine = discover()
-    plan, case = make_plan(resolved, machine)
-    return Planned(plan, case, machine)

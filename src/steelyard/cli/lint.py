@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.options import DebugOption, JsonOption, PlatformOption, SetOption
+from steelyard.cli.options import DebugOption, GpuOption, GpusOption, JsonOption, PlatformOption, SetOption
 from steelyard.errors import Exit
 
 EXAMPLES = "Examples: steelyard lint apples-to-apples.yaml | steelyard lint *.yaml --json"
@@ -15,19 +15,24 @@ def lint(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Experiment files.")],
     platform: PlatformOption = None,
     settings: SetOption = None,
+    gpu: GpuOption = None,
+    gpus: GpusOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> int:
     """Show every problem of the files, on all their platforms."""
     from steelyard.cli import printing
+    from steelyard.cli.inputs import check_gpu
     from steelyard.experiment import parse_settings
     from steelyard.hardware.machine import discover
-    from steelyard.lint import lint_file
+    from steelyard.lint import Asked, lint_file
 
-    machine, parsed = discover(), parse_settings(settings or [])
-    problems = [problem for file in files for problem in lint_file(file, platform, parsed, machine)]
+    check_gpu(gpu)
+    asked = Asked(platform, parse_settings(settings or []), gpu, gpus)
+    machine = discover()
+    problems = [problem for file in files for problem in lint_file(file, asked, machine)]
     if as_json:
-        keys = ("code", "severity", "file", "pointer", "message", "fix")
+        keys = ("code", "severity", "file", "pointer", "message", "fix", "expected")
         printing.show_json({"problems": [{key: getattr(problem, key) for key in keys} for problem in problems]})
     else:
         console = printing.out()
@@ -39,5 +44,5 @@ def lint(
             console.print(f"    fix: {problem.fix}", markup=False)
         errors = sum(problem.severity == "error" for problem in problems)
         warnings = sum(problem.severity == "warning" for problem in problems)
-        console.print(f"{errors} errors, {warnings} warnings")
+        console.print(f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}")
     return Exit.INPUT if any(problem.severity == "error" for problem in problems) else Exit.GOOD

@@ -13,7 +13,7 @@ from steelyard.errors import Exit, InputError, SteelyardError
 app = typer.Typer(
     name="steelyard",
     help="Weighs LLM training: runs it, judges it against physics, compares platforms.",
-    epilog="Start with: steelyard init tiny-llama && steelyard run tiny-llama.yaml",
+    epilog="Start with: steelyard init tiny-llama && steelyard run tiny-llama.yaml --no-check",
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

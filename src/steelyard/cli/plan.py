@@ -34,7 +34,7 @@ def plan(
     from steelyard.cli import printing
     from steelyard.cli.inputs import planned
 
-    made = planned(file, platform, settings, gpu, gpus).plan
+    made = planned(file, platform, settings, gpu, gpus)[0].plan
     if as_json:
         printing.show_json(made.model_dump(mode="json"))
     else:
@@ -61,12 +61,14 @@ def _show(plan: "Plan") -> None:
 
 def _expectations(expected: "Expected") -> list[tuple[str, str]]:
     memory = ", ".join(f"{name} {_size(gib)}" for name, gib in expected.memory_gib_by_component.items())
+    card = expected.usable_gib_per_gpu
+    of_card = "" if card is None else f" of {card} GiB"
     floor, peak, seconds = expected.loss_floor, expected.peak_tflops_per_gpu, expected.seconds_at_peak
     return [
         ("parameters", f"{expected.parameters:,}"),
         ("FLOPs per token", f"{expected.flops_per_token / 1e9:,.6g} GFLOP, forward and backward, causal"),
         ("tokens per step", f"{expected.tokens_per_step:,}"),
-        ("memory per GPU", f"{_size(expected.memory_gib_per_gpu)}: {memory}"),
+        ("memory per GPU", f"{_size(expected.memory_gib_per_gpu)}{of_card}: {memory}"),
         ("first loss", f"{expected.first_loss:.4f}"),
         ("loss floor", "unknown" if floor is None else f"{floor:.4f} nats a token"),
         ("dense peak", "unknown" if peak is None else f"{peak:,} TFLOP/s a GPU"),

@@ -1,8 +1,9 @@
 """The live view of a run, on standard error: step, loss, rate, MFU, time left."""
 
 import math
+import sys
 import time
-from typing import Protocol
+from collections import deque
 
 from steelyard.records import Event, Step
 
@@ -12,14 +13,24 @@ SAID = {"nan", "oom", "error", "unread_line", "telemetry_lost"}
 _EVERY_S = 5.0
 
 
-class View(Protocol):
-    def __call__(self, found: Step | Event) -> None: ...
-    def __enter__(self) -> "View": ...
-    def __exit__(self, *_: object) -> None: ...
+class Description:
+    """`12/200  loss 4.3210  51,234 tok/s/GPU  MFU 41.2 %  0:32 left`, from the steps seen so far."""
+
+    def __init__(self, steps: int, peak_tflops: float | None) -> None:
+        self._steps, self._peak = steps, peak_tflops
+        self._recent: deque[float] = deque(maxlen=20)
+
+    def __call__(self, step: Step) -> str:
+        if step.step > 1 and step.step_time_s:  # the first step warms up
+            self._recent.append(step.step_time_s)
+        return describe(step, self._steps, self._peak, self._left_s(step))
+
+    def _left_s(self, step: Step) -> float | None:
+        return sum(self._recent) / len(self._recent) * (self._steps - step.step) if self._recent else None
 
 
-def describe(step: Step, steps: int, peak_tflops: float | None, elapsed_s: float) -> str:
-    """`12/200  loss 4.321  51,234 tok/s/GPU  MFU 41.2 %  0:32 left`."""
+def describe(step: Step, steps: int, peak_tflops: float | None, left_s: float | None) -> str:
+    """One step in a line."""
     words = [f"{step.step}/{steps}"]
     if step.loss is not None:
         words.append(f"loss {step.loss:.4f}")
@@ -27,8 +38,8 @@ def describe(step: Step, steps: int, peak_tflops: float | None, elapsed_s: float
         words.append(f"{step.tokens_per_s_per_gpu:,.0f} tok/s/GPU")
     if peak_tflops and step.tflops_per_gpu is not None and math.isfinite(step.tflops_per_gpu):
         words.append(f"MFU {100 * step.tflops_per_gpu / peak_tflops:.1f} %")
-    left = elapsed_s / step.step * (steps - step.step)
-    words.append(f"{int(left // 60)}:{int(left % 60):02d} left")
+    if left_s is not None:
+        words.append(f"{int(left_s // 60)}:{int(left_s % 60):02d} left")
     return "  ".join(words)
 
 
@@ -38,8 +49,8 @@ class PlainView:
     def __init__(self, steps: int, peak_tflops: float | None) -> None:
         from steelyard.cli import printing
 
-        self._console, self._steps, self._peak = printing.err(), steps, peak_tflops
-        self._began: float | None = None
+        self._console, self._steps = printing.err(), steps
+        self._describe = Description(steps, peak_tflops)
         self._said = 0.0
 
     def __enter__(self) -> "PlainView":
@@ -49,15 +60,14 @@ class PlainView:
         return
 
     def __call__(self, found: Step | Event) -> None:
-        now = time.monotonic()
         if isinstance(found, Event):
             if found.kind in SAID:
                 self._console.print(f"{found.kind}: {found.message}", markup=False)
             return
-        self._began = self._began or now
+        now, text = time.monotonic(), self._describe(found)
         if found.step == 1 or found.step == self._steps or now - self._said >= _EVERY_S:
             self._said = now
-            self._console.print(describe(found, self._steps, self._peak, now - self._began), markup=False)
+            self._console.print(text, markup=False)
 
 
 class BarView:
@@ -68,8 +78,7 @@ class BarView:
 
         from steelyard.cli import printing
 
-        self._steps, self._peak = steps, peak_tflops
-        self._began: float | None = None
+        self._describe = Description(steps, peak_tflops)
         columns = (SpinnerColumn(), BarColumn(bar_width=24), TextColumn("{task.description}", markup=False))
         self._bar = Progress(*columns, console=printing.err(), transient=True)
         self._task = self._bar.add_task("starting", total=steps)
@@ -82,18 +91,13 @@ class BarView:
         self._bar.stop()
 
     def __call__(self, found: Step | Event) -> None:
-        now = time.monotonic()
         if isinstance(found, Event):
             if found.kind in SAID:
                 self._bar.console.print(f"{found.kind}: {found.message}", markup=False)
             return
-        self._began = self._began or now
-        text = describe(found, self._steps, self._peak, now - self._began)
-        self._bar.update(self._task, completed=found.step, description=text)
+        self._bar.update(self._task, completed=found.step, description=self._describe(found))
 
 
 def view(steps: int, peak_tflops: float | None) -> PlainView | BarView:
     """The view that suits where standard error goes."""
-    import sys
-
     return (BarView if sys.stderr.isatty() else PlainView)(steps, peak_tflops)

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
     from steelyard.records import RunManifest
 
-EXAMPLES = "Examples: steelyard run tiny-llama.yaml | steelyard run tiny-llama.yaml --set training.steps=50 --gpus 2"
+EXAMPLES = (
+    "Examples: steelyard run tiny-llama.yaml --no-check | "
+    "steelyard run tiny-llama.yaml --no-check --set training.steps=50 --gpus 2"
+)
 
 
 def run(
@@ -44,8 +47,8 @@ def run(
     from steelyard.cli.inputs import planned
     from steelyard.cli.progress import view
 
-    made = planned(file, platform, settings, gpu, gpus)
-    runner.check_machine(made.plan, made.case.placement, made.machine)
+    made, machine = planned(file, platform, settings, gpu, gpus)
+    runner.check_machine(made.plan, made.case.placement, machine)
     writer = runner.new_run(made.plan, made.case, out, name, ["steelyard", *sys.argv[1:]])
     printing.err().print(f"recording {writer.directory}", markup=False)
     try:

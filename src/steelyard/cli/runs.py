@@ -29,21 +29,31 @@ def list_runs(out: OutOption = DEFAULT_OUT, as_json: JsonOption = False, debug: 
     from steelyard import records
     from steelyard.cli import printing
 
-    rows = [_row(path) for path in records.runs_under(out)]
+    rows = sorted((_row(path) for path in records.runs_under(out)), key=_age)
     if as_json:
         printing.show_json({"runs": rows})
-        return
-    from rich.table import Table
+    elif rows:
+        _print_table(rows)
+    else:
+        where = "--out DIR or $STEELYARD_RUNS says where they are kept"
+        printing.out().print(f"no runs under {out.resolve()}; {where}", markup=False)
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("run", "experiment", "platform", "framework", "status"):
-        table.add_column(title, no_wrap=True)
-    table.add_column("steps", justify="right")
-    for row in rows:
-        cells = (row["name"], row["experiment"], row["platform"], row["framework"], row["status"], row["steps"])
-        table.add_row(*("-" if cell is None else str(cell) for cell in cells))
-    console = printing.out()
-    console.print(table if rows else f"no runs under {out}")
+
+def _age(row: dict[str, Any]) -> tuple[str, str]:
+    """Oldest first; a run that cannot be read has no age and comes last."""
+    return row["started"] or "~", row["name"]
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    """Never cut: a name must be fit to be copied."""
+    from steelyard.cli import printing
+
+    columns = ("name", "status", "steps", "started", "experiment", "platform", "framework")
+    table = [columns, *(tuple("-" if row[key] is None else str(row[key])[:100] for key in columns) for row in rows)]
+    widths = [max(len(cells[at]) for cells in table) for at in range(len(columns))]
+    for cells in table:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+        printing.out().print(line, markup=False, soft_wrap=True)
 
 
 def _row(path: "Path") -> dict[str, Any]:

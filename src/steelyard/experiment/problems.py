@@ -55,7 +55,7 @@ class InvalidExperimentError(InputError):
 
     def __str__(self) -> str:
         others = len(self.problems) - 1
-        more = f" ({others} more: steelyard lint {self.problems[0].file})" if others else ""
+        more = f" ({others} more: steelyard lint {self.problems[0].file}, with the same options)" if others else ""
         return super().__str__() + more
 
 

@@ -60,7 +60,7 @@ def _setting(text: str) -> tuple[str, Any]:
             key="--set",
             value=plain(text),
             expected=f"group.key=value with a group of {', '.join(GROUPS)}",
-            next="--set training.steps=100",
+            next=f"--set {_group_of(key) or 'training.steps'}={value or '100'}",
         )
     try:
         return key, parse_scalar(value)
@@ -68,6 +68,11 @@ def _setting(text: str) -> tuple[str, Any]:
         raise InputError(
             f"--set {shown(text)}: {reason}", key=key, value=plain(value), expected="a YAML scalar"
         ) from None
+
+
+def _group_of(key: str) -> str | None:
+    """The dotted key whose last part is `key`, if a group has one."""
+    return next((f"{group}.{key}" for group in GROUPS if key in _fields_at(Experiment, [group])), None)
 
 
 def platform_names(file: YamlFile) -> list[str]:

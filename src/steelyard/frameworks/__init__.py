@@ -2,8 +2,10 @@
 
 import importlib
 
+from steelyard import accounting
 from steelyard.errors import InputError
-from steelyard.frameworks.framework import Command, Framework, LogReader
+from steelyard.frameworks.framework import Command, Framework, LogReader, Refusal
+from steelyard.lint.rule import Case
 
 MODULES = {name: f"{__name__}.{name}" for name in ("native",)}
 
@@ -22,4 +24,28 @@ def framework(name: str) -> Framework:
     return found
 
 
-__all__ = ["MODULES", "Command", "Framework", "LogReader", "framework"]
+def expected_vocabulary(case: Case) -> int:
+    """The vocabulary as the experiment's framework pads it; as it stands where we do not launch that framework."""
+    experiment, name = case.resolved.experiment, case.resolved.platform.framework
+    multiple = framework(name).vocabulary_multiple(experiment.parallelism) if name in MODULES else 1
+    return accounting.padded_vocab_size(experiment.model.vocab_size, multiple)
+
+
+def expected_memory(case: Case) -> accounting.Memory:
+    """Memory per GPU under the experiment's framework; an fp32 master weight where we do not launch it."""
+    experiment, name = case.resolved.experiment, case.resolved.platform.framework
+    layout = accounting.layout(experiment.training, experiment.parallelism, case.placement.world_size)
+    master_bytes = framework(name).master_bytes if name in MODULES else 4
+    return accounting.memory_gib(experiment, layout, expected_vocabulary(case), master_bytes)
+
+
+__all__ = [
+    "MODULES",
+    "Command",
+    "Framework",
+    "LogReader",
+    "Refusal",
+    "expected_memory",
+    "expected_vocabulary",
+    "framework",
+]

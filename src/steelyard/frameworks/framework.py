@@ -4,9 +4,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from steelyard.experiment import Parallelism, Problem
-from steelyard.lint import Case
+from steelyard.experiment import Parallelism
+from steelyard.lint.rule import Case
 from steelyard.records.step import Event, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One thing an experiment asks that the framework does not do."""
+
+    key: str
+    value: Any
+    message: str
+    expected: str
+    fix: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +44,19 @@ class Framework(Protocol):
     master_bytes: int
     """Bytes a parameter kept beside half-precision weights so that updates are exact in fp32."""
 
+    silent_defaults: Mapping[str, Any]
+    """What it does, by dotted key, where the experiment says null."""
+
     def vocabulary_multiple(self, parallelism: Parallelism) -> int:
         """What the vocabulary is padded to a multiple of."""
         ...
 
-    def refusals(self, case: Case) -> Iterator[Problem]:
+    def refusals(self, case: Case) -> Iterator[Refusal]:
         """What the experiment asks that this framework cannot do as asked."""
         ...
 
-    def missing_software(self) -> str | None:
-        """What must be installed here before it can be launched on this machine, as a command; None when nothing."""
+    def missing_software(self) -> tuple[str, str] | None:
+        """What is not installed on this machine and the command that installs it; None when nothing is missing."""
         ...
 
     def command(self, case: Case, node_rank: int) -> Command:

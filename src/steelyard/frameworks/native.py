@@ -6,38 +6,43 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from steelyard.experiment import Data, Parallelism, Problem
-from steelyard.experiment.problems import WRONG_VALUE
-from steelyard.frameworks.framework import Command
-from steelyard.lint import Case
+from steelyard.experiment import Data, Parallelism
+from steelyard.frameworks.framework import Command, Refusal
+from steelyard.lint.rule import Case
 from steelyard.records.step import Event, Evidence, Step
 from steelyard.trainer.spec import ModelSpec, TrainingSpec
+from steelyard.trainer.tokens import TokenFile
 
 SPEC_FILE = "trainer.json"
 TRAINER = "steelyard.trainer"
 _START = "steelyard trainer | "
 
-_OWN_CHOICES = ("compile", "deterministic")
-_ALWAYS_DONE = ("use_flash_attn", "cross_entropy_loss_fusion")
+_CHOICES = ("kernels.compile", "kernels.deterministic")
+_ALWAYS_DONE = ("kernels.use_flash_attn", "kernels.cross_entropy_loss_fusion")
 
 _STEP = re.compile(r"step: (?P<step>\d+)/(?P<steps>\d+) \| (?P<fields>.+)")
 _LOOKS_LIKE_A_STEP = re.compile(r"\s*step: \d")
 _OUT_OF_MEMORY = re.compile(
     r"torch(\.cuda)?\.OutOfMemoryError|(CUDA|HIP) out of memory|DefaultCPUAllocator: can't allocate"
 )
+_RANK = re.compile(r"^\[rank\d+\]: ")
 _RAISED = re.compile(r"(?P<kind>[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit))(: (?P<message>.*))?")
 
 
 class Native:
     name = "native"
     master_bytes = 2  # the bf16 weight is the upper half of the fp32 master weight
+    silent_defaults: Mapping[str, Any] = MappingProxyType(
+        {"kernels.compile": False, "kernels.deterministic": True, **dict.fromkeys(_ALWAYS_DONE, True)}
+    )
 
     def vocabulary_multiple(self, parallelism: Parallelism) -> int:
         return 1
 
-    def refusals(self, case: Case) -> Iterator[Problem]:
+    def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment, placement = case.resolved.experiment, case.placement
         can: dict[str, tuple[Any, tuple[Any, ...]]] = {
             "parallelism.tensor_parallel_size": (experiment.parallelism.tensor_parallel_size, (1,)),
@@ -54,34 +59,21 @@ class Native:
             "training.tracking": (experiment.training.tracking, (False,)),
             "platform.nodes": (placement.nodes, (1,)),
         }
-        kernels = experiment.kernels.model_dump(exclude={*_OWN_CHOICES, *_ALWAYS_DONE})
-        can |= {f"kernels.{key}": (value, (None, False, 0)) for key, value in kernels.items()}
-        for key in _ALWAYS_DONE:
-            can[f"kernels.{key}"] = (getattr(experiment.kernels, key), (None, True))
+        kernels = {f"kernels.{key}": value for key, value in experiment.kernels.model_dump().items()}
+        can |= {key: (kernels[key], (None, True)) for key in _ALWAYS_DONE}
+        can |= {key: (value, (None, False)) for key, value in kernels.items() if key not in (*_CHOICES, *can)}
         for key, (value, able) in can.items():
             if value not in able:
-                words = " or ".join("null" if one is None else str(one).lower() for one in able)
-                yield self._problem(case, key, f"{key} is {_word(value)}, which native does not do", value, words)
-        yield from self._data_problems(case, experiment.data)
+                words = [_word(one) for one in able]
+                fix = f"--set {key}={words[0]}" if not key.startswith("platform") else f"give the platform {words[0]}"
+                message = f"{key} is {_word(value)}, which native does not do"
+                yield Refusal(key, value, message, " or ".join(words), fix)
+        yield from _data_refusals(case)
 
-    def _data_problems(self, case: Case, data: Data) -> Iterator[Problem]:
-        if data.source != "tokens":
-            return
-        path = None if data.path is None else _resolved(case, data.path)
-        if path is None:
-            yield self._problem(case, "data.path", "data.path is missing", None, "a .npy file of token ids")
-        elif not path.is_file():
-            yield self._problem(
-                case, "data.path", f"data.path is {data.path}", data.path, f"a file, but {path} is none"
-            )
-
-    def _problem(self, case: Case, key: str, message: str, value: Any, expected: str) -> Problem:
-        first = expected.split(" or ")[0]
-        fix = f"--set {key}={first}" if not key.startswith(("platform", "data")) else f"correct {key}"
-        return Problem(WRONG_VALUE, "error", str(case.resolved.file), key, message, fix, value, expected)
-
-    def missing_software(self) -> str | None:
-        return None if importlib.util.find_spec("torch") else "pip install 'steelyard[train]'"
+    def missing_software(self) -> tuple[str, str] | None:
+        if importlib.util.find_spec("torch"):
+            return None
+        return "torch", "pip install 'steelyard[train]', or in a checkout pip install '.[train]'"
 
     def command(self, case: Case, node_rank: int) -> Command:
         placement = case.placement
@@ -114,7 +106,7 @@ class NativeReader:
         self._in_traceback = False
 
     def feed(self, line: int, text: str) -> Iterator[Step | Event]:
-        at = Evidence(self._log, line)
+        at, text = Evidence(self._log, line), _RANK.sub("", text)
         if found := _STEP.fullmatch(text):
             yield _step(found, at)
         elif _LOOKS_LIKE_A_STEP.match(text):
@@ -177,7 +169,6 @@ def _spec(case: Case) -> Mapping[str, Any]:
     """What the trainer's own `spec.Spec` declares, no key more."""
     experiment = case.resolved.experiment
     data = experiment.data
-    shares = [float(share) for share in data.split.split(",")]
     return {
         "model": experiment.model.model_dump(include=_keys(ModelSpec)),
         "training": experiment.training.model_dump(include=_keys(TrainingSpec)),
@@ -185,7 +176,7 @@ def _spec(case: Case) -> Mapping[str, Any]:
             "source": data.source,
             "seed": data.seed,
             "path": str(_resolved(case, data.path)) if data.path else None,
-            "train_share": shares[0] / sum(shares),
+            "train_share": _train_share(data),
             "samples": data.samples,
         },
         "device": "cpu" if case.placement.device == "cpu" else "cuda",
@@ -195,6 +186,26 @@ def _spec(case: Case) -> Mapping[str, Any]:
         "compile": bool(experiment.kernels.compile),
         "deterministic": experiment.kernels.deterministic is not False,
     }
+
+
+def _data_refusals(case: Case) -> Iterator[Refusal]:
+    """A token file must be there and of the right shape; its ids are looked at as they are trained on."""
+    data, experiment = case.resolved.experiment.data, case.resolved.experiment
+    if data.source != "tokens" or data.path is None:
+        return
+    path = _resolved(case, data.path)
+    shape = (experiment.model.vocab_size, experiment.training.sequence_length, data.seed, _train_share(data))
+    try:
+        TokenFile(str(path), *shape)
+    except OSError:
+        yield Refusal("data.path", data.path, f"data.path is {data.path}", f"a file, but {path} is none", "correct it")
+    except ValueError as reason:
+        yield Refusal("data.path", data.path, f"data.path: {reason}", "a row of token ids", "correct the file")
+
+
+def _train_share(data: Data) -> float:
+    shares = [float(share) for share in data.split.split(",")]
+    return shares[0] / sum(shares)
 
 
 def _keys(spec: type) -> set[str]:
@@ -207,7 +218,8 @@ def _resolved(case: Case, path: str) -> Path:
 
 
 def _word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """As YAML spells it."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 FRAMEWORK = Native()

@@ -94,15 +94,18 @@ UPGRADES: dict[int, Callable[[Json], Json]] = {}
 """Version n to n + 1, each a pure function; none yet."""
 
 
+def not_a_run(path: Path) -> InputError:
+    """What to say of a path that is none."""
+    return InputError(f"{path} is not a run: it has no {FILE}", key="RUN", value=str(path), next="steelyard runs list")
+
+
 def load_manifest(run: Path) -> RunManifest:
     """Read run.json, lifting older versions and refusing newer ones."""
     path = run / FILE
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise InputError(
-            f"{run} is not a run: it has no {FILE}", key="RUN", value=str(run), next="steelyard runs list"
-        ) from None
+        raise not_a_run(run) from None
     except (OSError, ValueError) as reason:
         raise InputError(f"{path}: cannot be read ({reason})", key="RUN", value=str(run)) from None
     version = raw.get("schema_version") if isinstance(raw, dict) else None

@@ -8,7 +8,7 @@ from typing import Any
 
 from steelyard.errors import InputError
 from steelyard.records.heartbeat import beats
-from steelyard.records.manifest import FILE, RunManifest, RunStatus, load_manifest
+from steelyard.records.manifest import FILE, RunManifest, RunStatus, load_manifest, not_a_run
 from steelyard.records.step import Event, Step, event_of, step_of
 from steelyard.records.writer import EVENTS, STEPS
 
@@ -30,8 +30,9 @@ class Run:
         return sum(1 for _ in _whole_lines(self.directory / STEPS))
 
 
-def load(run: Path) -> Run:
+def load(run: Path | str) -> Run:
     """Read the manifest of a run directory."""
+    run = Path(run)
     manifest = load_manifest(run)
     status = manifest.status
     if status == "running" and not beats(run):
@@ -55,21 +56,29 @@ def find(name: str, out: Path) -> Run:
 
 
 def runs_under(out: Path) -> Iterator[Path]:
-    """Run directories directly under `out`, by name, which is by time."""
+    """Run directories directly under `out`, by name."""
     if out.is_dir():
         yield from sorted(path.parent for path in out.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
 
 
-def steps(run: Path) -> Iterator[Step]:
+def steps(run: Path | str) -> Iterator[Step]:
     """The steps in the order they were written, NaN as NaN; a last line cut short by a crash is not one."""
+    run = _run_directory(run)
     for number, line in _whole_lines(run / STEPS):
         yield step_of(_parsed(run / STEPS, number, line))
 
 
-def events(run: Path) -> Iterator[Event]:
+def events(run: Path | str) -> Iterator[Event]:
     """The events in the order they were written."""
+    run = _run_directory(run)
     for number, line in _whole_lines(run / EVENTS):
         yield event_of(_parsed(run / EVENTS, number, line))
+
+
+def _run_directory(run: Path | str) -> Path:
+    if not (Path(run) / FILE).exists():
+        raise not_a_run(Path(run))
+    return Path(run)
 
 
 def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:

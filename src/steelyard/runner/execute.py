@@ -32,10 +32,14 @@ Observer = Callable[[Step | Event], None]
 
 def check_machine(plan: Plan, placement: Placement, machine: Machine) -> None:
     """Refuse before anything is made what this machine cannot run."""
-    install = framework(plan.framework).missing_software()
-    if install:
+    missing = framework(plan.framework).missing_software()
+    if missing:
+        what, install = missing
         raise InfrastructureError(
-            f"{plan.framework} cannot be launched here: its software is not installed", key="framework", next=install
+            f"{plan.framework} cannot be launched here: {what} is not installed",
+            key="framework",
+            value=plan.framework,
+            next=install,
         )
     if placement.device == "cpu":
         return
@@ -166,6 +170,8 @@ class _Supervision:
             self._note_nonfinite(step)
             self.observe(step)
             return
+        if self.asked_to_stop.is_set() and found.kind == "error":
+            return  # the echo of our own signal
         event = replace(found, node=node.host, time=found.time or records.now())
         if event.kind in ("oom", "error") and self.cause is None:
             self.cause = event

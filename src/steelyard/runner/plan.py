@@ -1,14 +1,15 @@
 """The plan: exactly what will be executed, per node, and what is expected of it."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from steelyard import accounting
+from steelyard.experiment import Problem
 from steelyard.experiment.problems import raise_errors
 from steelyard.experiment.resolve import DERIVED, Resolved
-from steelyard.frameworks import Framework, framework
+from steelyard.frameworks import Framework, expected_memory, expected_vocabulary, framework
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.placement import Placement, place
 from steelyard.lint import Case, lint_case
@@ -51,6 +52,8 @@ class Expected(_Document):
     tokens_per_step: int
     memory_gib_per_gpu: float
     memory_gib_by_component: dict[str, float]
+    usable_gib_per_gpu: float | None
+    """What the card holds."""
     first_loss: float
     loss_floor: float | None
     """Entropy rate of the data in nats a token; null for a corpus."""
@@ -70,12 +73,22 @@ class Plan(_Document):
     expected: Expected
 
 
-def make_plan(resolved: Resolved, machine: Machine) -> tuple[Plan, Case]:
-    """Plan an experiment; lint errors and what the framework refuses stop it here."""
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, the case it was made from, and what lint would still have said of it."""
+
+    plan: Plan
+    case: Case
+    warnings: tuple[Problem, ...]
+
+
+def make_plan(resolved: Resolved, machine: Machine) -> Planned:
+    """Plan an experiment; lint errors, and what the framework refuses, stop it here."""
     launched = framework(resolved.platform.framework)
     case = Case(resolved, place(resolved.platform, machine))
-    raise_errors([*lint_case(case), *launched.refusals(case)])
-    case = _with_derived(case)
+    problems = tuple(lint_case(case))
+    raise_errors(problems)
+    case = _filled_in(case, launched)
     nodes = []
     for rank in range(case.placement.nodes):
         command = launched.command(case, rank)
@@ -86,9 +99,9 @@ def make_plan(resolved: Resolved, machine: Machine) -> tuple[Plan, Case]:
         platform=platform_label(case),
         framework=launched.name,
         nodes=nodes,
-        expected=_expected(case, launched),
+        expected=_expected(case),
     )
-    return plan, case
+    return Planned(plan, case, problems)
 
 
 def platform_label(case: Case) -> str:
@@ -96,23 +109,22 @@ def platform_label(case: Case) -> str:
     return case.resolved.platform_name or case.placement.label
 
 
-def _with_derived(case: Case) -> Case:
-    """Fill in what follows from batch and world, so that the record shows it."""
-    experiment, resolved = case.resolved.experiment, case.resolved
-    layout = _layout(case)
-    training = experiment.training.model_copy(
-        update={"gradient_accumulation_steps": layout.gradient_accumulation_steps}
-    )
-    parallelism = experiment.parallelism.model_copy(update={"data_parallel_size": layout.data_parallel_size})
-    sources = dict(resolved.sources)
-    for key, given in (
-        ("training.gradient_accumulation_steps", experiment.training.gradient_accumulation_steps),
-        ("parallelism.data_parallel_size", experiment.parallelism.data_parallel_size),
-    ):
-        if given is None:
-            sources[key] = DERIVED
-    filled = experiment.model_copy(update={"training": training, "parallelism": parallelism})
-    return Case(replace(resolved, experiment=filled, sources=sources), case.placement)
+def _filled_in(case: Case, launched: Framework) -> Case:
+    """Say what follows from batch and world, and what the framework does where the file says null."""
+    resolved, layout = case.resolved, _layout(case)
+    values: dict[str, tuple[Any, str]] = {
+        "training.gradient_accumulation_steps": (layout.gradient_accumulation_steps, DERIVED),
+        "parallelism.data_parallel_size": (layout.data_parallel_size, DERIVED),
+    }
+    values |= {key: (value, f"default of {launched.name}") for key, value in launched.silent_defaults.items()}
+    experiment, sources = resolved.experiment, dict(resolved.sources)
+    for dotted, (value, source) in values.items():
+        name, key = dotted.split(".")
+        group = getattr(experiment, name)
+        if getattr(group, key) is None:
+            experiment = experiment.model_copy(update={name: group.model_copy(update={key: value})})
+            sources[dotted] = source
+    return Case(replace(resolved, experiment=experiment, sources=sources), case.placement)
 
 
 def _layout(case: Case) -> accounting.Layout:
@@ -120,13 +132,11 @@ def _layout(case: Case) -> accounting.Layout:
     return accounting.layout(experiment.training, experiment.parallelism, case.placement.world_size)
 
 
-def _expected(case: Case, launched: Framework) -> Expected:
+def _expected(case: Case) -> Expected:
     experiment, placement = case.resolved.experiment, case.placement
     model, training = experiment.model, experiment.training
-    layout = _layout(case)
-    vocabulary = accounting.padded_vocab_size(model.vocab_size, launched.vocabulary_multiple(experiment.parallelism))
+    layout, vocabulary, memory = _layout(case), expected_vocabulary(case), expected_memory(case)
     flops = accounting.flops_per_token(model, training.sequence_length, vocabulary)
-    memory = accounting.memory_gib(experiment, layout, vocabulary, launched.master_bytes)
     peak = placement.peak_tflops(experiment.precision)
     return Expected(
         parameters=accounting.parameters(model, vocabulary).total,
@@ -134,6 +144,7 @@ def _expected(case: Case, launched: Framework) -> Expected:
         tokens_per_step=layout.tokens_per_step,
         memory_gib_per_gpu=memory.total,
         memory_gib_by_component=memory.components(),
+        usable_gib_per_gpu=placement.gpu.usable_gib if placement.gpu else None,
         first_loss=accounting.first_loss(model, training.init_method_std, vocabulary),
         loss_floor=accounting.loss_floor(experiment.data, model.vocab_size),
         peak_tflops_per_gpu=peak,

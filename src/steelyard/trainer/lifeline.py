@@ -1,5 +1,6 @@
 """Ends this process when the one that started it is gone, however it went."""
 
+import contextlib
 import os
 import threading
 
@@ -16,4 +17,6 @@ def hold() -> None:
 def _watch() -> None:
     while os.read(0, 4096):
         continue
+    with contextlib.suppress(OSError):  # whoever would read it may be gone too
+        os.write(2, b"steelyard trainer: standard input has closed, so the runner is gone; ending\n")
     os._exit(1)

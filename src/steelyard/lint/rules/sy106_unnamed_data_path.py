@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from steelyard.experiment import Problem
 from steelyard.lint.rule import Case, Rule
 
-RULE = Rule("SY106", "warning")
+RULE = Rule("SY106", "error")
 
 
 def check(case: Case) -> Iterator[Problem]:

@@ -1,0 +1,76 @@
+"""The page of keys: `python -m steelyard.experiment.reference > docs/keys.md`."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from steelyard.experiment.experiment import GROUPS, Experiment, Platform
+from steelyard.experiment.model import RopeScaling
+from steelyard.experiment.presets import PRESETS
+from steelyard.experiment.thresholds import METRICS
+from steelyard.hardware.catalog import CPU, known_names
+
+HEAD = """# Keys of an experiment file
+
+Made by `python -m steelyard.experiment.reference` from the models that read the file. A key without a default must be
+given, or, in `model`, come with the preset.
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    parts = [HEAD]
+    for group in GROUPS:
+        model = Experiment.model_fields[group].annotation
+        assert isinstance(model, type)
+        assert issubclass(model, BaseModel)
+        parts.append(_section(group, model))
+    parts.append(_section("model.rope_scaling", RopeScaling))
+    parts.append(_section("platforms.NAME", Platform))
+    parts.append(f"Presets: {_list(PRESETS)}.\n\nGPUs: {_list((CPU, *known_names()))}.\n")
+    parts.append(
+        f"A threshold is `METRIC>=V`, `METRIC<=V` or `METRIC within V +- P%`, its metric one of {_list(METRICS)}.\n"
+    )
+    return "\n".join(parts)
+
+
+def _section(title: str, model: type[BaseModel]) -> str:
+    rows = "\n".join(_rows(model))
+    return f"## {title}\n\n| key | values | default | meaning |\n| --- | --- | --- | --- |\n{rows}\n"
+
+
+def _rows(model: type[BaseModel]) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        meaning = " ".join((field.description or "").split())
+        yield f"| `{name}` | {_values(field.annotation)} | {_default(field)} | {meaning} |"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return ""
+    value = field.get_default(call_default_factory=True)
+    return f"`{'null' if value is None else str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _values(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return ", ".join(str(value) for value in get_args(annotation))
+    if get_origin(annotation) is Union or "|" in str(annotation):
+        return ", ".join(_values(part) for part in get_args(annotation) if part is not type(None)) + ", null"
+    if get_origin(annotation) is dict:
+        return "mapping"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "mapping"
+    names = {int: "whole number", float: "number", bool: "true, false", str: "text"}
+    return names.get(annotation, "text")
+
+
+def _list(names: Any) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,21 @@
+"""The experiment asks what its framework does not do.
+
+Why: run otherwise than asked, it would be another experiment under the same name.
+Fix: ask for what the framework does, or choose another framework.
+"""
+
+from collections.abc import Iterator
+
+from steelyard.experiment import Problem
+from steelyard.lint.rule import Case, Rule
+
+RULE = Rule("SY107", "error")
+
+
+def check(case: Case) -> Iterator[Problem]:
+    from steelyard import frameworks  # here, since frameworks are given cases too
+
+    name = case.resolved.platform.framework
+    if name in frameworks.MODULES:
+        for refusal in frameworks.framework(name).refusals(case):
+            yield RULE.problem(case, refusal.key, refusal.message, refusal.fix, refusal.value, refusal.expected)

@@ -27,7 +27,7 @@ def init(
             return
         width = max(map(len, packaged.DESCRIPTIONS))
         for key, text in packaged.DESCRIPTIONS.items():
-            printing.out().print(f"{key:<{width}}  {text}")
+            printing.say(f"{key:<{width}}  {text}")
         return
     content = packaged.text(name)
     path = Path(packaged.file_name(name))
@@ -43,4 +43,4 @@ def init(
     if as_json:
         printing.show_json({"configs": None, "file": str(path.resolve())})
     else:
-        printing.out().print(f"wrote {path}; next: steelyard lint {path}")
+        printing.say(f"wrote {path}; next: steelyard lint {path}")

@@ -22,7 +22,7 @@ def planned(
     machine = discover()
     made = make_plan(resolved, machine)
     for warning in made.warnings:
-        printing.err().print(f"warning: {warning.code} {warning.message}; {warning.fix}", markup=False)
+        printing.note(f"warning: {warning.code} {warning.message}; {warning.fix}")
     return made, machine
 
 

@@ -35,14 +35,11 @@ def lint(
         keys = ("code", "severity", "file", "pointer", "message", "fix", "expected")
         printing.show_json({"problems": [{key: getattr(problem, key) for key in keys} for problem in problems]})
     else:
-        console = printing.out()
         for problem in problems:
             expected = f", expected {problem.expected}" if problem.expected else ""
-            console.print(
-                f"{problem.file}: {problem.code} {problem.severity}: {problem.message}{expected}", markup=False
-            )
-            console.print(f"    fix: {problem.fix}", markup=False)
+            printing.say(f"{problem.file}: {problem.code} {problem.severity}: {problem.message}{expected}")
+            printing.say(f"    fix: {problem.fix}")
         errors = sum(problem.severity == "error" for problem in problems)
         warnings = sum(problem.severity == "warning" for problem in problems)
-        console.print(f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}")
+        printing.say(f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}")
     return Exit.INPUT if any(problem.severity == "error" for problem in problems) else Exit.GOOD

@@ -44,19 +44,18 @@ def plan(
 def _show(plan: "Plan") -> None:
     from steelyard.cli import printing
 
-    console = printing.out()
-    console.print(f"{plan.experiment} on {plan.platform}, framework {plan.framework}", style="bold", markup=False)
+    printing.say(f"{plan.experiment} on {plan.platform}, framework {plan.framework}")
     for name, value in _expectations(plan.expected):
-        console.print(f"  {name:<18} {value}", markup=False)
+        printing.say(f"  {name:<18} {value}")
     for node in plan.nodes:
-        console.print(f"\nnode {node.rank} ({node.host}), in the run directory:", markup=False)
+        printing.say(f"\nnode {node.rank} ({node.host}), in the run directory:")
         for name, value in node.env.items():
-            console.print(f"  {name}={shlex.quote(value)} \\", markup=False)
-        console.print(f"  {shlex.join(node.argv)}", markup=False)
+            printing.say(f"  {name}={shlex.quote(value)} \\")
+        printing.say(f"  {shlex.join(node.argv)}")
         for planned in node.files:
-            console.print(f"\n{planned.path}:", markup=False)
+            printing.say(f"\n{planned.path}:")
             text = planned.content if isinstance(planned.content, str) else json.dumps(planned.content, indent=2)
-            console.print("  " + text.replace("\n", "\n  "), markup=False)
+            printing.say("  " + text.replace("\n", "\n  "))
 
 
 def _expectations(expected: "Expected") -> list[tuple[str, str]]:

@@ -1,32 +1,31 @@
-"""What a person or a program sees: JSON on standard output, everything else where it belongs."""
+"""What a person or a program sees: results on standard output, everything else on standard error."""
 
 import json
+import os
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from steelyard.errors import SteelyardError
 
-if TYPE_CHECKING:
-    from rich.console import Console
+
+def say(text: str) -> None:
+    """A line of the result."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """A line of progress. A reader who has left does not end the work."""
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except BrokenPipeError:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of the process
 
 
 def show_json(document: dict[str, Any]) -> None:
     """The one document of `--json`."""
-    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
-
-
-def out() -> "Console":
-    """Standard output, where results go."""
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-
-
-def err() -> "Console":
-    """Standard error, where progress and notes go."""
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    say(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
 
 
 def show_error(error: SteelyardError, as_json: bool, beside: dict[str, Any] | None = None) -> None:
@@ -34,4 +33,4 @@ def show_error(error: SteelyardError, as_json: bool, beside: dict[str, Any] | No
     if as_json:
         show_json({**(beside or {}), "error": error.document()})
     else:
-        sys.stderr.write(f"steelyard: {error}\n")
+        note(f"steelyard: {error}")

@@ -5,6 +5,7 @@ import sys
 import time
 from collections import deque
 
+from steelyard.cli import printing
 from steelyard.records import Event, Step
 
 SAID = {"nan", "oom", "error", "unread_line", "telemetry_lost"}
@@ -47,9 +48,7 @@ class PlainView:
     """A line every few seconds, for a log or a pipe."""
 
     def __init__(self, steps: int, peak_tflops: float | None) -> None:
-        from steelyard.cli import printing
-
-        self._console, self._steps = printing.err(), steps
+        self._steps = steps
         self._describe = Description(steps, peak_tflops)
         self._said = 0.0
 
@@ -62,25 +61,24 @@ class PlainView:
     def __call__(self, found: Step | Event) -> None:
         if isinstance(found, Event):
             if found.kind in SAID:
-                self._console.print(f"{found.kind}: {found.message}", markup=False)
+                printing.note(f"{found.kind}: {found.message}")
             return
         now, text = time.monotonic(), self._describe(found)
         if found.step == 1 or found.step == self._steps or now - self._said >= _EVERY_S:
             self._said = now
-            self._console.print(text, markup=False)
+            printing.note(text)
 
 
 class BarView:
     """A bar on a terminal."""
 
     def __init__(self, steps: int, peak_tflops: float | None) -> None:
+        from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
-
-        from steelyard.cli import printing
 
         self._describe = Description(steps, peak_tflops)
         columns = (SpinnerColumn(), BarColumn(bar_width=24), TextColumn("{task.description}", markup=False))
-        self._bar = Progress(*columns, console=printing.err(), transient=True)
+        self._bar = Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
         self._task = self._bar.add_task("starting", total=steps)
 
     def __enter__(self) -> "BarView":

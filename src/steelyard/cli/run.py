@@ -50,7 +50,7 @@ def run(
     made, machine = planned(file, platform, settings, gpu, gpus)
     runner.check_machine(made.plan, made.case.placement, machine)
     writer = runner.new_run(made.plan, made.case, out, name, ["steelyard", *sys.argv[1:]])
-    printing.err().print(f"recording {writer.directory}", markup=False)
+    printing.note(f"recording {writer.directory}")
     try:
         with view(made.case.resolved.experiment.training.steps, made.plan.expected.peak_tflops_per_gpu) as observe:
             manifest = runner.execute(made.plan, made.case, writer, observe)
@@ -88,11 +88,10 @@ def _document(directory: "Path", manifest: "RunManifest", steps: int, verdict: s
 def _show(directory: "Path", manifest: "RunManifest", steps: int, verdict: str | None) -> None:
     from steelyard.cli import printing
 
-    console = printing.out()
-    console.print(f"{manifest.status}: {steps} steps in {directory}", markup=False)
+    printing.say(f"{manifest.status}: {steps} steps in {directory}")
     if manifest.failure:
         where = f" ({manifest.failure.file}:{manifest.failure.line})" if manifest.failure.file else ""
-        console.print(f"{manifest.failure.kind}: {manifest.failure.message}{where}", markup=False)
+        printing.say(f"{manifest.failure.kind}: {manifest.failure.message}{where}")
     if verdict == "unknown":
-        console.print("verdict: unknown, since no check is built yet; --no-check records without asking for one")
-    console.print(f"next: steelyard runs show {directory}", markup=False)
+        printing.say("verdict: unknown, since no check is built yet; --no-check records without asking for one")
+    printing.say(f"next: steelyard runs show {directory}")

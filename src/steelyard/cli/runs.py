@@ -36,7 +36,7 @@ def list_runs(out: OutOption = DEFAULT_OUT, as_json: JsonOption = False, debug: 
         _print_table(rows)
     else:
         where = "--out DIR or $STEELYARD_RUNS says where they are kept"
-        printing.out().print(f"no runs under {out.resolve()}; {where}", markup=False)
+        printing.say(f"no runs under {out.resolve()}; {where}")
 
 
 def _age(row: dict[str, Any]) -> tuple[str, str]:
@@ -53,7 +53,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     widths = [max(len(cells[at]) for cells in table) for at in range(len(columns))]
     for cells in table:
         line = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
-        printing.out().print(line, markup=False, soft_wrap=True)
+        printing.say(line)
 
 
 def _row(path: "Path") -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _shown(run: "Run", first: "Step | None", last: "Step | None") -> dict[str, A
 def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
     from steelyard.cli import printing
 
-    manifest, console = run.manifest, printing.out()
+    manifest = run.manifest
     platform = manifest.platform
     peak = platform.peak_tflops_per_gpu
     rows = [
@@ -144,7 +144,7 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
         if peak and last.tflops_per_gpu:
             rows.append(("last MFU", f"{100 * last.tflops_per_gpu / peak:.1f} % of {peak} TFLOP/s"))
     for name, value in rows:
-        console.print(f"{name:<11} {value}", markup=False)
+        printing.say(f"{name:<11} {value}")
 
 
 def _figure(value: float | None) -> str:

@@ -140,7 +140,7 @@ class _Supervision:
                 for task in (sampling, stopping, ending):
                     task.cancel()
                 await process.stop(0.0)
-        return self._end(interrupted, exit_status)
+            return self._end(interrupted, exit_status)
 
     async def _follow(self, node: NodePlan, process: cluster.Process) -> int:
         await self._read(node, process)

@@ -89,7 +89,7 @@ def test_several_platforms_and_none_named_is_refused(tmp_path: Path) -> None:
         ("steps: 10", "steps: '10'", "training.steps is '10', expected a whole number without quotes"),
         ("steps: 10", "steps: 1e1", "training.steps is 10.0, expected a whole number"),
         ("steps: 10", "steps: 0", "training.steps is 0, expected a number above 0"),
-        ("steps: 10", "steps: true", "training.steps is True, expected a whole number"),
+        ("steps: 10", "steps: true", "training.steps is true, expected a whole number"),
         ("steps: 10, ", "", "training.steps is missing, expected optimizer steps to train"),
         ("learning_rate: 3e-4", "learning_rate: .nan", "training.learning_rate is nan, expected a finite number"),
         ("learning_rate: 3e-4", "learning_rate: '3e-4'", "training.learning_rate is '3e-4', expected a number without"),
@@ -108,7 +108,7 @@ def test_several_platforms_and_none_named_is_refused(tmp_path: Path) -> None:
             "precision.dtype is 'fp64', expected one of fp32, bf16",
         ),
         ("name: layers", "name: layers\ndata: {split: '100'}", "expected three shares"),
-        ("name: layers", "name: layers\n7: x", "expected"),
+        ("name: layers", "name: layers\n7: x", "expected a key that is text"),
         ("hidden_size: 32", "hidden_size: 32, num_attention_heads: 3", "expected a multiple of num_key_value_heads"),
     ],
 )

@@ -80,5 +80,7 @@ _short.maxstring = _short.maxother = 80
 
 
 def shown(value: Any) -> str:
-    """A user's value as a sentence may quote it."""
+    """A user's value as a sentence may quote it, spelt as YAML does."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
     return _short.repr(value)

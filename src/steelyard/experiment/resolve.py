@@ -313,6 +313,7 @@ _TYPES = {
     "dict_type": "a mapping of keys",
     "model_type": "a mapping of keys",
     "finite_number": "a finite number",
+    "invalid_key": "a key that is text",
 }
 
 

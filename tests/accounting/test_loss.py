@@ -28,12 +28,17 @@ def test_first_loss_is_within_a_twentieth_of_what_was_observed(
 
 
 def test_uniform_data_leave_the_whole_vocabulary_to_chance() -> None:
-    assert loss_floor(Data(source="uniform"), 50257) == pytest.approx(10.8249, abs=5e-5)
+    assert loss_floor(Data(source="uniform"), 50257, 1000) == pytest.approx(10.8249, abs=5e-5)
 
 
 def test_counting_data_are_unknown_only_in_where_a_document_ends() -> None:
-    assert loss_floor(Data(source="counting"), 128256) == pytest.approx(math.log(4095) / 2048)
+    assert loss_floor(Data(source="counting"), 128256, 1000) == pytest.approx(math.log(4095) / 2048)
 
 
 def test_a_corpus_has_no_known_floor() -> None:
-    assert loss_floor(Data(source="tokens", path="corpus.npy"), 128256) is None
+    assert loss_floor(Data(source="tokens", path="corpus.npy"), 128256, 1000) is None
+
+
+def test_samples_that_repeat_can_be_learned_by_heart() -> None:
+    assert loss_floor(Data(source="uniform", samples=999), 128, 1000) is None
+    assert loss_floor(Data(source="uniform", samples=1000), 128, 1000) == pytest.approx(math.log(128))

@@ -64,3 +64,20 @@ def test_tensor_and_pipeline_parallel_share_the_weights() -> None:
     whole = memory(world=8, preset="llama3.1-70b")
     split = memory(world=8, preset="llama3.1-70b", parallelism={"tensor_parallel_size": 4, "pipeline_parallel_size": 2})
     assert 1 / 8 <= split.weights / whole.weights < 1 / 7
+
+
+def test_the_last_stage_holds_the_logits_and_is_counted_where_it_is_the_fullest() -> None:
+    found = memory(
+        world=8,
+        training={"micro_batch_size": 1, "sequence_length": 8192, "recompute": "full"},
+        parallelism={"pipeline_parallel_size": 2},
+    )
+    assert found.logits == pytest.approx(8192 * 128256 * 12 / GIB)
+    layer = 8192 * 2 * (4 * 4096 + 2 * 4096 + 2 * 1024 + 3 * 14336)
+    assert found.activations == pytest.approx((8192 * 4096 * 2 * 16 + layer) / GIB)
+
+
+def test_the_first_stage_holds_most_micro_batches_and_is_counted_where_that_is_more() -> None:
+    found = memory(world=4, preset="llama3.1-70b", parallelism={"pipeline_parallel_size": 4})
+    assert found.logits == 0.0
+    assert found.activations == pytest.approx(memory(preset="llama3.1-70b").activations)  # 20 layers, 4 in flight

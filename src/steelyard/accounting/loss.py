@@ -11,9 +11,12 @@ def first_loss(model: Model, init_method_std: float, padded_vocab_size: int) -> 
     return math.log(padded_vocab_size) + model.hidden_size * init_method_std**2 / 2
 
 
-def loss_floor(data: Data, vocab_size: int) -> float | None:
-    """The entropy rate of a made source in nats a token; None for a corpus, whose entropy nobody knows."""
-    if data.source == "tokens":
+def loss_floor(data: Data, vocab_size: int, samples: int) -> float | None:
+    """The entropy rate of a made source in nats a token, for a run of `samples` sequences.
+
+    None for a corpus, whose entropy nobody knows, and for samples that repeat, which can be learned by heart.
+    """
+    if data.source == "tokens" or (data.samples is not None and data.samples < samples):
         return None
     from steelyard.trainer.tokens import entropy_rate
 

@@ -13,12 +13,13 @@ from steelyard.experiment.experiment import Experiment
 from steelyard.experiment.model import Model
 
 GIB = 1024**3
+MOMENTS_BYTES = 8
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """GiB on the fullest GPU: the first pipeline stage, which holds most micro-batches in flight."""
+    """GiB on the fullest GPU: one of the first or of the last pipeline stage."""
 
     weights: float
     gradients: float
@@ -36,46 +37,57 @@ class Memory:
 
 def memory_gib(experiment: Experiment, layout: Layout, padded_vocab_size: int, master_bytes: int) -> Memory:
     """Memory per GPU; `master_bytes` is what a framework keeps per parameter so that updates are exact in fp32."""
+    stages = experiment.parallelism.pipeline_parallel_size
+    ends = ((True, True),) if stages == 1 else ((True, False), (False, True))
+    return max((_stage(experiment, layout, padded_vocab_size, master_bytes, *end) for end in ends), key=_total)
+
+
+def _total(memory: Memory) -> float:
+    return memory.total
+
+
+def _stage(
+    experiment: Experiment, layout: Layout, padded_vocab_size: int, master_bytes: int, first: bool, last: bool
+) -> Memory:
+    """A pipeline stage: the first embeds tokens and has most micro-batches in flight, the last makes the logits."""
     model, training, parallel = experiment.model, experiment.training, experiment.parallelism
     tp, pp, cp = parallel.tensor_parallel_size, parallel.pipeline_parallel_size, parallel.context_parallel_size
-    held = parameters_per_gpu(model, padded_vocab_size, tp, pp)
+    held = _stage_parameters(model, padded_vocab_size, tp, pp, first, last)
     width = BYTES[experiment.precision.dtype]
     gradient_width = 4 if experiment.precision.grad_reduce_in_fp32 else width
-    moments = 8
     shards = layout.data_parallel_size * cp if parallel.distributed_optimizer else 1
     master = master_bytes if width < 4 else 0
 
     tokens = training.micro_batch_size * training.sequence_length / cp
     layers = model.num_layers / pp
-    in_flight = min(pp, layout.gradient_accumulation_steps)
+    in_flight = min(pp, layout.gradient_accumulation_steps) if first else 1
     kept = activation_bytes_per_token_per_layer(model, width, tp, parallel.sequence_parallel)
-    boundary = model.hidden_size * width  # the layer's input, all that full recomputation keeps of it
-    if training.recompute == "full":
+    if training.recompute == "full":  # a layer's input is all that is kept of it, but for the one being recomputed
+        boundary = model.hidden_size * width / (tp if parallel.sequence_parallel else 1)
         activations = tokens * (boundary * layers * in_flight + kept)
     else:  # selective recomputes scores only, and those are not stored here to begin with
         activations = tokens * kept * layers * in_flight
-
-    on_last_stage = 1 if pp == 1 else 0
     # The logits in the compute width, an fp32 copy for the loss, and the gradients of both.
-    logits = tokens * padded_vocab_size / tp * (2 * width + 8 if width < 4 else 8) * on_last_stage
+    logits = tokens * padded_vocab_size / tp * (2 * width + 8 if width < 4 else 8) if last else 0.0
     return Memory(
         weights=held * width / GIB,
         gradients=held * gradient_width / GIB,
-        optimizer=held * (master + moments) / shards / GIB,
+        optimizer=held * (master + MOMENTS_BYTES) / shards / GIB,
         activations=activations / GIB,
         logits=logits / GIB,
     )
 
 
-def parameters_per_gpu(model: Model, padded_vocab_size: int, tensor_parallel: int, pipeline_parallel: int) -> float:
-    """Parameters on the fuller of the first and last stage."""
+def _stage_parameters(model: Model, padded_vocab_size: int, tp: int, pp: int, first: bool, last: bool) -> float:
     counted = parameters(model, padded_vocab_size)
-    layers = model.num_layers / pipeline_parallel
     split = counted.attention_per_layer + counted.ffn_per_layer
-    stage = layers * (split / tensor_parallel + counted.norms_per_layer)
-    embedding = counted.embedding / tensor_parallel + counted.positions
-    output = counted.output / tensor_parallel + counted.final_norm
-    return stage + (embedding + output if pipeline_parallel == 1 else max(embedding, output))
+    held = model.num_layers / pp * (split / tp + counted.norms_per_layer)
+    if first:
+        held += counted.embedding / tp + counted.positions
+    if last:  # a tied embedding is held again where the logits are made
+        tied = 0 if first or counted.output else counted.embedding
+        held += (counted.output + tied) / tp + counted.final_norm
+    return held
 
 
 def activation_bytes_per_token_per_layer(

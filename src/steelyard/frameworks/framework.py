@@ -16,7 +16,8 @@ class Refusal:
     key: str
     value: Any
     message: str
-    expected: str
+    expected: str | None
+    """None where the message says it."""
     fix: str
 
 

@@ -14,7 +14,7 @@ from steelyard.frameworks.framework import Command, Refusal
 from steelyard.lint.rule import Case
 from steelyard.records.step import Event, Evidence, Step
 from steelyard.trainer.spec import ModelSpec, TrainingSpec
-from steelyard.trainer.tokens import TokenFile
+from steelyard.trainer.tokens import MADE, TokenFile
 
 SPEC_FILE = "trainer.json"
 TRAINER = "steelyard.trainer"
@@ -189,18 +189,25 @@ def _spec(case: Case) -> Mapping[str, Any]:
 
 
 def _data_refusals(case: Case) -> Iterator[Refusal]:
-    """A token file must be there and of the right shape; its ids are looked at as they are trained on."""
-    data, experiment = case.resolved.experiment.data, case.resolved.experiment
-    if data.source != "tokens" or data.path is None:
-        return
-    path = _resolved(case, data.path)
-    shape = (experiment.model.vocab_size, experiment.training.sequence_length, data.seed, _train_share(data))
-    try:
-        TokenFile(str(path), *shape)
-    except OSError:
-        yield Refusal("data.path", data.path, f"data.path is {data.path}", f"a file, but {path} is none", "correct it")
-    except ValueError as reason:
-        yield Refusal("data.path", data.path, f"data.path: {reason}", "a row of token ids", "correct the file")
+    """A made source must suit the vocabulary; a token file must be there and of the right shape.
+
+    The file's ids are looked at as they are trained on.
+    """
+    experiment, data = case.resolved.experiment, case.resolved.experiment.data
+    vocabulary, length = experiment.model.vocab_size, experiment.training.sequence_length
+    if data.source != "tokens":
+        try:
+            MADE[data.source](vocabulary, length, data.seed)
+        except ValueError as reason:
+            yield Refusal("model.vocab_size", vocabulary, f"model.vocab_size: {reason}", None, "a larger vocabulary")
+    elif data.path is not None:
+        try:
+            TokenFile(str(_resolved(case, data.path)), vocabulary, length, data.seed, _train_share(data))
+        except OSError as missing:
+            message = f"data.path is {data.path}, which cannot be read ({missing.strerror})"
+            yield Refusal("data.path", data.path, message, "a .npy file of token ids", "correct the path")
+        except ValueError as reason:
+            yield Refusal("data.path", data.path, f"data.path: {reason}", None, "correct the file")
 
 
 def _train_share(data: Data) -> float:

@@ -76,10 +76,17 @@ class RunWriter:
         self._write(name, line.encode())
 
     def _write(self, name: str, data: bytes) -> None:
-        """Unbuffered, so that what was seen is on disk before the next thing is looked at."""
+        """Unbuffered, so that what was seen is on disk before the next thing is looked at; whole or not at all."""
         if name not in self._files:
             self._files[name] = (self.directory / name).open("ab", buffering=0)
-        self._files[name].write(data)
+        file, left = self._files[name], memoryview(data)
+        before = os.fstat(file.fileno()).st_size
+        try:
+            while left:
+                left = left[file.write(left) :]
+        except OSError:
+            os.ftruncate(file.fileno(), before)
+            raise
 
     def _replace(self, manifest: RunManifest) -> None:
         self.manifest = manifest
@@ -96,13 +103,7 @@ def create_run(out: Path, manifest: RunManifest, plan: Mapping[str, Any], name: 
         out.mkdir(parents=True, exist_ok=True)
         hidden = Path(tempfile.mkdtemp(prefix=".new-run-", dir=out))
     except OSError as reason:
-        raise InputError(
-            f"--out {out}: cannot be written ({reason.strerror})",
-            key="--out",
-            value=str(out),
-            expected="a directory that can be written",
-            next="--out runs",
-        ) from None
+        raise _unwritable(out, reason) from None
     try:
         hidden.chmod(0o755)
         heartbeat = Heartbeat(hidden)
@@ -124,12 +125,12 @@ def _claim(out: Path, hidden: Path, manifest: RunManifest, name: str | None) -> 
         manifest = manifest.model_copy(update={"name": taken.name})
         _write_manifest(hidden, manifest)
         try:
-            if taken.exists():
+            if os.path.lexists(taken):
                 raise FileExistsError
             hidden.rename(taken)
         except OSError as reason:
-            if not isinstance(reason, FileExistsError) and not taken.exists():
-                raise
+            if not isinstance(reason, FileExistsError) and not os.path.lexists(taken):
+                raise _unwritable(out, reason) from None
             if name is not None:
                 raise _exists(taken) from None
             number += 1
@@ -148,8 +149,18 @@ def _check_name(out: Path, name: str | None) -> None:
             value=name,
             expected="one path component that does not start with a dot",
         )
-    if (out / name).exists():
+    if os.path.lexists(out / name):
         raise _exists(out / name)
+
+
+def _unwritable(out: Path, reason: OSError) -> InputError:
+    return InputError(
+        f"--out {out}: cannot be written ({reason.strerror})",
+        key="--out",
+        value=str(out),
+        expected="a directory that can be written",
+        next="--out runs",
+    )
 
 
 def _exists(path: Path) -> InputError:

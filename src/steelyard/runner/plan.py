@@ -146,7 +146,9 @@ def _expected(case: Case) -> Expected:
         memory_gib_by_component=memory.components(),
         usable_gib_per_gpu=placement.gpu.usable_gib if placement.gpu else None,
         first_loss=accounting.first_loss(model, training.init_method_std, vocabulary),
-        loss_floor=accounting.loss_floor(experiment.data, model.vocab_size),
+        loss_floor=accounting.loss_floor(
+            experiment.data, model.vocab_size, training.steps * training.global_batch_size
+        ),
         peak_tflops_per_gpu=peak,
         seconds_at_peak=_seconds_at_peak(flops, layout, training.steps, placement, peak),
     )

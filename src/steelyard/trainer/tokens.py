@@ -81,14 +81,22 @@ class TokenFile:
 
     def __init__(self, path: str, vocab_size: int, sequence_length: int, seed: int, share: float) -> None:
         self.path, self.vocab_size, self.sequence_length = path, vocab_size, sequence_length
-        self.tokens = np.load(Path(path), mmap_mode="r", allow_pickle=False)
+        try:
+            self.tokens = np.load(Path(path), mmap_mode="r", allow_pickle=False)
+        except EOFError:
+            raise ValueError(f"{path} is empty, expected a .npy file of token ids") from None
+        if not isinstance(self.tokens, np.ndarray):
+            raise ValueError(f"{path} is an archive, expected a .npy file of token ids")
         if self.tokens.ndim != 1 or not np.issubdtype(self.tokens.dtype, np.integer):
             raise ValueError(
                 f"{path} holds {self.tokens.dtype} of shape {self.tokens.shape}, expected a row of integers"
             )
         self.windows = int((len(self.tokens) - 1) // sequence_length * share)
         if self.windows < 1:
-            raise ValueError(f"{path} has {len(self.tokens)} tokens, expected more than {sequence_length} to train on")
+            part = "" if share == 1 else f", of which {share:.3g} is for training"
+            raise ValueError(
+                f"{path} has {len(self.tokens)} tokens{part}, expected more than {sequence_length} to train on"
+            )
         self.stride, self.offset = _shuffle(self.windows, seed)
 
     def sample(self, index: int) -> Tokens:

@@ -69,6 +69,12 @@ class InputError(SteelyardError):
     exit = Exit.INPUT
 
 
+class InterruptedByUser(SteelyardError):  # noqa: N818 - it is no error
+    """The user asked us to stop."""
+
+    exit = Exit.INTERRUPTED
+
+
 class InfrastructureError(SteelyardError):
     """What the run needs of the machine is not there."""
 

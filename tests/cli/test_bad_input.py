@@ -135,6 +135,25 @@ def test_a_run_that_is_none(cli: Any) -> None:
     assert asked.document["error"]["value"] == "nothing"
 
 
-def test_a_traceback_is_shown_only_when_asked(shell: Any) -> None:
+def test_a_traceback_is_shown_only_when_asked_and_changes_nothing_else(shell: Any) -> None:
     assert "Traceback" not in shell("plan", "none.yaml").err
-    assert "Traceback" in shell("plan", "none.yaml", "--debug").err
+    asked = shell("plan", "none.yaml", "--debug", "--json")
+    assert "Traceback" in asked.err
+    assert asked.status == 2
+    assert "no such file" in asked.document["error"]["message"]
+
+
+@pytest.mark.parametrize("content", [b"", b"not an array"])
+def test_a_token_file_that_is_none(cli: Any, tiny: Path, content: bytes) -> None:
+    Path("tokens.npy").write_bytes(content)
+    asked = cli("plan", tiny, "--json", "--set", "data.source=tokens", "--set", "data.path=tokens.npy")
+    assert asked.status == 2
+    assert asked.document["error"]["key"] == "data.path"
+
+
+def test_text_that_no_terminal_can_show_is_still_one_document(shell: Any, tiny: Path) -> None:
+    tiny.write_text(tiny.read_text().replace("name: tiny-llama", 'name: "\\ud800é"'))
+    asked = shell("plan", tiny, "--json", PYTHONIOENCODING="ascii")
+    assert asked.status == 2
+    assert asked.document["error"]["key"] == "name"
+    assert shell("plan", tiny, PYTHONIOENCODING="ascii").status == 2

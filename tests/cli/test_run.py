@@ -1,6 +1,9 @@
 """steelyard run, as a user runs it."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +137,26 @@ def test_an_unreadable_run_is_listed_as_such(cli: Any) -> None:
     (listed,) = cli("runs", "list", "--json").document["runs"]
     assert (listed["status"], listed["steps"]) == ("unreadable", None)
     assert "broken/run.json: cannot be read" in listed["error"]
+
+
+def test_a_directory_that_is_no_run_does_not_hide_the_others(cli: Any) -> None:
+    for name, content in (("deep", "[" * 100_000), ("list", "[]")):
+        (Path("runs") / name).mkdir(parents=True)
+        (Path("runs") / name / "run.json").write_text(content)
+    assert {run["status"] for run in cli("runs", "list", "--json").document["runs"]} == {"unreadable"}
+    assert cli("runs", "show", "x" * 300, "--json").status == 2
+
+
+def test_ranks_of_the_surrounding_job_are_not_taken_for_ours(shell: Any, tiny: Path) -> None:
+    words = ("run", tiny, "--no-check", "--json", "--set", "training.steps=1")
+    assert shell(*words, RANK="1", WORLD_SIZE="2", LOCAL_RANK="1").status == 0
+
+
+def test_a_run_outlives_the_reader_of_its_progress(tiny: Path) -> None:
+    command = [sys.executable, "-m", "steelyard", "run", str(tiny), "--no-check", "--name", "alone"]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=write, check=False)
+    os.close(write)
+    assert done.returncode == 0
+    assert records.load("runs/alone").status == "completed"

@@ -99,6 +99,8 @@ def test_several_platforms_and_none_named_is_refused(tmp_path: Path) -> None:
         ("overrides: {training", "overrides: {trainng", "platforms.one.overrides.trainng is not a known key"),
         ("schema_version: 1", "schema_version: 2", "schema_version is 2, expected one of 1"),
         ("name: layers", "name: a/b", "'a/b' cannot name a directory"),
+        ("  two:", "  2:", "platforms: 2 cannot name a directory"),
+        ("  two:", "  'a/b':", "platforms: 'a/b' cannot name a directory"),
         ("name: layers", "name: layers\nthresholds: ['speed>=3']", "'speed' is no metric"),
         ("name: layers", "name: layers\nthresholds: ['mfu=3']", "is no threshold, expected METRIC>=V"),
         ("name: layers", "name: layers\nprecision: {dtype: fp16}", "expected loss_scale: dynamic beside it"),
@@ -143,3 +145,23 @@ def test_packaged_files_resolve_on_every_platform(name: str, tmp_path: Path) -> 
     file = read_yaml(path)
     for platform in file.content.get("platforms") or [None]:
         assert resolve(file, platform).experiment.name
+
+
+def test_no_source_is_named_for_a_value_that_is_not_there(tmp_path: Path) -> None:
+    text = FILE.replace("preset: tiny-llama, hidden_size: 32, head_dim: 8", "preset: llama3.1-8b")
+    sources = load(tmp_path, text, "one", "model.rope_scaling=null").sources
+    assert sources["model.rope_scaling"] == "set"
+    assert not [key for key in sources if key.startswith("model.rope_scaling.")]
+
+
+def test_a_pointer_leads_to_the_layer_that_is_wrong(tmp_path: Path) -> None:
+    text = FILE.replace("micro_batch_size: 1, ", "micro_batch_size: 0, stepz: 1, ").replace("  one:", "  rocm7.2:")
+    with pytest.raises(InvalidExperimentError) as error:
+        load(tmp_path, text, "rocm7.2")
+    assert {problem.pointer for problem in error.value.problems} == {
+        "/platforms/rocm7.2/overrides/training/micro_batch_size",
+        "/platforms/rocm7.2/overrides/training/stepz",
+    }
+    with pytest.raises(InvalidExperimentError) as error:
+        load(tmp_path, text.replace("gpu: h100", "gpu: h999"), "rocm7.2")
+    assert "/platforms/rocm7.2/gpu" in {problem.pointer for problem in error.value.problems}

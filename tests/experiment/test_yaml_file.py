@@ -23,6 +23,9 @@ from steelyard.experiment import read_yaml
         (b"[" * 20000, "not a YAML experiment"),
         (b"a: &a [*a", "not a YAML experiment"),
         (b"a: !!python/object:os.system x", "not a YAML experiment"),
+        (b"training: &a {x: *a}", "an alias of itself"),
+        (b"steps: !!bool abc", "cannot be read"),
+        (b"steps: 1" + b"0" * 400, "bits, expected fewer than 64"),
         (b"x" * (5 * 1024 * 1024), "expected at most"),
     ],
 )

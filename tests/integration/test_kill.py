@@ -151,3 +151,27 @@ def test_a_killed_trainer_is_a_failed_run(tiny: Path, tmp_path: Path) -> None:
     assert run.status == "failed"
     assert run.manifest.failure is not None
     assert run.manifest.failure.message == "the training program was ended by SIGKILL"
+
+
+def test_ranks_whose_torchrun_is_killed_are_ended_and_the_run_failed(tiny: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    runner = start(tiny, out, "run", *ENDLESS, "--gpus", "2")
+    while recorded(out / "run") < 3 and runner.poll() is None:
+        time.sleep(0.05)
+    (agent,) = [process for process in inside(out / "run") if "torch.distributed.run" in process.cmdline()]
+    agent.kill()
+    assert runner.wait(timeout=30) == 1
+    assert inside(out / "run") == []
+    assert records.load(out / "run").status == "failed"
+
+
+def test_even_a_stopped_trainer_dies_with_its_runner(tiny: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    runner = start(tiny, out, "run", *ENDLESS)
+    while recorded(out / "run") < 3 and runner.poll() is None:
+        time.sleep(0.02)
+    (trainer,) = inside(out / "run")
+    trainer.suspend()
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    assert wait_until_empty(out / "run", 5) == []

@@ -30,7 +30,7 @@ CASES = {
     "SY106": ("platforms", "data: {source: tokens}\nplatforms", "/data/path"),
     "SY107": ("steps: 10", "steps: 10, recompute: selective", "/training/recompute"),
     "SY108": ("platforms", "data: {source: markov, dataset: wiki}\nplatforms", "/data/dataset"),
-    "SY201": ("platforms", "parallelism: {context_parallel_size: 16}\nplatforms", "/parallelism/tensor_parallel_size"),
+    "SY201": ("platforms", "parallelism: {context_parallel_size: 16}\nplatforms", "/parallelism/context_parallel_size"),
     "SY202": ("platforms", "parallelism: {data_parallel_size: 4}\nplatforms", "/parallelism/data_parallel_size"),
     "SY203": ("global_batch_size: 32", "global_batch_size: 33", "/training/global_batch_size"),
     "SY204": ("steps: 10", "steps: 10, gradient_accumulation_steps: 8", "/training/gradient_accumulation_steps"),

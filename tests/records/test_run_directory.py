@@ -1,6 +1,7 @@
 """The run directory: made whole, readable at any byte, honest about its state."""
 
 import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,40 @@ def test_a_run_is_found_by_path_and_by_name(writer: RunWriter, tmp_path: Path) -
     assert records.find(writer.directory.name, out).directory == writer.directory
     assert records.find(str(writer.directory), tmp_path / "elsewhere").directory == writer.directory
     assert list(records.runs_under(out)) == [writer.directory]
+
+
+def test_a_line_that_does_not_fit_the_disk_is_not_half_written(writer: RunWriter) -> None:
+    writer.append_step(Step(step=1, loss=1.0))
+    whole = (writer.directory / "steps.jsonl").read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            writer.append_step(Step(step=2, loss=1.0))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (writer.directory / "steps.jsonl").read_bytes() == whole
+    assert writer.steps == 1
+    writer.append_step(Step(step=2, loss=0.5))
+    assert [step.step for step in records.steps(writer.directory)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"loss": 3}', '{"step": "1"}', '{"step": 1, "nonfinite": {"loss": "nan"}}', '{"step": 1, "source": 3}', "[1]"],
+)
+def test_a_line_that_is_no_step_is_named(writer: RunWriter, line: str) -> None:
+    (writer.directory / "steps.jsonl").write_text(f'{{"step": 1}}\n{line}\n')
+    with pytest.raises(InputError, match=r"steps.jsonl: line 2 cannot be read"):
+        list(records.steps(writer.directory))
+
+
+def test_a_key_of_a_later_version_is_passed_over(writer: RunWriter) -> None:
+    (writer.directory / "steps.jsonl").write_text('{"step": 1, "loss": 2.0, "dreams": 3}\n')
+    assert [step.loss for step in records.steps(writer.directory)] == [2.0]
+
+
+def test_a_run_may_be_named_as_text(writer: RunWriter, tmp_path: Path) -> None:
+    assert list(records.steps(str(writer.directory))) == []
+    with pytest.raises(InputError, match="is not a run"):
+        list(records.steps(tmp_path))

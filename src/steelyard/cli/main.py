@@ -1,5 +1,6 @@
 """The command line: one table from verb to function, and the one place that turns an error into an exit status."""
 
+import io
 import sys
 from typing import Annotated, NoReturn
 
@@ -8,7 +9,7 @@ import typer
 from steelyard import __version__
 from steelyard.cli import init, lint, plan, run, runs
 from steelyard.cli.options import DebugOption, help_unless_asked
-from steelyard.errors import Exit, InputError, SteelyardError
+from steelyard.errors import InputError, InterruptedByUser, SteelyardError
 
 app = typer.Typer(
     name="steelyard",
@@ -46,29 +47,29 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
     given = sys.argv[1:] if arguments is None else arguments
     as_json, debug = "--json" in given, "--debug" in given
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that is not text in this locale is still shown
     try:
         sys.exit(_status(given))
-    except SteelyardError as error:
-        if debug:
-            raise
-        _fail(error, as_json)
     except KeyboardInterrupt:
-        sys.exit(Exit.INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
-        sys.exit(Exit.INFRASTRUCTURE)
-    except Exception as error:
-        if debug:
-            raise
-        where = f"{type(error).__name__}: {error}"
-        _fail(SteelyardError(f"an error of Steelyard's own, {where}", next="the same command with --debug"), as_json)
+        error: SteelyardError = InterruptedByUser("interrupted before anything was made")
+    except SteelyardError as known:
+        error = known
+    except Exception as unknown:  # noqa: BLE001 - the last resort: a person gets a sentence, --debug the rest
+        text = f"an error of Steelyard's own, {type(unknown).__name__}: {unknown}"
+        error = SteelyardError(text, next="the same command with --debug")
+        error.__cause__ = unknown
+    _fail(error, as_json, debug)
 
 
 def _status(arguments: list[str]) -> int:
     try:
         return int(app(arguments, prog_name="steelyard", standalone_mode=False) or 0)
-    except typer.Abort:
-        return Exit.INTERRUPTED
+    except typer.Abort as ended:  # what the parser makes of an interrupt, and of a file that ends too soon
+        if isinstance(ended.__context__, EOFError):
+            raise ended.__context__ from None
+        raise KeyboardInterrupt from None
     except typer.TyperException as wrong:
         raise _usage_error(wrong, arguments) from None
 
@@ -90,8 +91,12 @@ def _usage_error(wrong: typer.TyperException, arguments: list[str]) -> InputErro
     )
 
 
-def _fail(error: SteelyardError, as_json: bool) -> NoReturn:
-    from steelyard.cli.printing import show_error
+def _fail(error: SteelyardError, as_json: bool, debug: bool) -> NoReturn:
+    from steelyard.cli import printing
 
-    show_error(error, as_json)
+    if debug:
+        import traceback
+
+        printing.note("".join(traceback.format_exception(error)).rstrip())
+    printing.show_error(error, as_json)
     sys.exit(error.exit)

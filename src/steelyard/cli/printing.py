@@ -6,12 +6,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from steelyard.errors import SteelyardError
+from steelyard.errors import InfrastructureError, SteelyardError
 
 
 def say(text: str) -> None:
-    """A line of the result."""
-    sys.stdout.write(text + "\n")
+    """A line of the result. A reader who has left does not change the status."""
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of the process
+    except (OSError, ValueError) as reason:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+        raise InfrastructureError(f"standard output cannot be written ({reason})") from None
 
 
 def note(text: str) -> None:
@@ -19,13 +26,13 @@ def note(text: str) -> None:
     try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
-    except BrokenPipeError:
+    except (OSError, ValueError):
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of the process
 
 
 def show_json(document: dict[str, Any]) -> None:
     """The one document of `--json`."""
-    say(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
+    say(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=True))
 
 
 def show_error(error: SteelyardError, as_json: bool, beside: dict[str, Any] | None = None) -> None:

@@ -62,11 +62,11 @@ def _row(path: "Path") -> dict[str, Any]:
     from steelyard.errors import InputError
 
     empty = dict.fromkeys(("experiment", "platform", "framework", "started", "ended", "steps", "verdict"))
+    place = {"run": str(path.resolve()), "name": path.name}
     try:
-        run = records.load(path)
-    except InputError as reason:
-        return {"run": str(path.resolve()), "name": path.name, "status": "unreadable", **empty, "error": str(reason)}
-    return {"run": str(path.resolve()), "name": path.name, **_summary(run), "error": None}
+        return {**place, **_summary(records.load(path)), "error": None}
+    except (InputError, OSError) as reason:
+        return {**place, "status": "unreadable", **empty, "error": str(reason)}
 
 
 def _summary(run: "Run") -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
         ("framework", manifest.framework + "".join(f", {k} {v}" for k, v in manifest.software.items() if k == "torch")),
         ("started", manifest.provenance.started),
         ("ended", manifest.provenance.ended or "-"),
-        ("steps", f"{run.num_steps} of {manifest.experiment.get('training', {}).get('steps', 'unknown')}"),
+        ("steps", f"{run.num_steps} of {(manifest.experiment.get('training') or {}).get('steps', 'unknown')}"),
     ]
     if first is not None and last is not None:
         expected = manifest.expected

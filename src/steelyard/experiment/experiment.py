@@ -1,11 +1,13 @@
 """What is trained, free of any platform, and where: the typed form of the experiment file."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from steelyard.experiment.group import Group
 from steelyard.experiment.model import Model
+from steelyard.experiment.problems import shown
 from steelyard.experiment.thresholds import parse_threshold
 from steelyard.hardware.catalog import CPU, known_names, lookup
 
@@ -51,7 +53,7 @@ class Training(Group):
     """Added to the root of AdamW's second moment."""
     clip_grad_norm: float | None = Field(default=1.0, gt=0)
     """The global gradient norm above which gradients are scaled down; null for none."""
-    init_method_std: float = Field(default=0.02, gt=0)
+    init_method_std: float = Field(default=0.02, gt=0, le=10)
     """Standard deviation of the initial weights; projections into the residual stream take it over sqrt(2 layers)."""
     recompute: Recompute = "none"
     """Which activations are computed again in the backward pass: none, selective or full."""
@@ -213,9 +215,12 @@ def _is_a_threshold(text: str) -> str:
     return text
 
 
-def _is_a_name(text: str) -> str:
-    if not text or text.startswith(".") or any(not (c.isalnum() or c in "._-") for c in text) or len(text) > 100:
-        raise ValueError(f"{text!r} cannot name a directory, expected letters, digits, '.', '_' and '-'")
+def check_name(text: Any) -> str:
+    """What may be part of a run directory's name."""
+    if not isinstance(text, str) or not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}", text):
+        raise ValueError(
+            f"{shown(text)} cannot name a directory, expected at most 80 letters, digits, '-', '_' and inner '.'"
+        )
     return text
 
 
@@ -228,7 +233,7 @@ class Experiment(Group):
 
     schema_version: Literal[1] = SCHEMA_VERSION
     """The version of this format."""
-    name: Annotated[str, AfterValidator(_is_a_name)]
+    name: Annotated[str, AfterValidator(check_name)]
     """What the experiment is called; part of the run directory's name."""
     model: Model
     training: Training

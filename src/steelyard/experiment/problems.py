@@ -29,14 +29,14 @@ class Problem:
     fix: str
     value: Any = None
     expected: str | None = None
+    path: tuple[str, ...] | None = None
+    """Where the value stands in the file, where that is not the key's own place."""
 
     @property
     def pointer(self) -> str:
-        """The key as a JSON pointer (RFC 6901)."""
-        if not self.key:
-            return ""
-        parts = [part.replace("~", "~0").replace("/", "~1") for part in self.key.split(".")]
-        return "/" + "/".join(parts)
+        """The place as a JSON pointer (RFC 6901)."""
+        path = self.path if self.path is not None else tuple(self.key.split(".") if self.key else ())
+        return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
 
 
 class InvalidExperimentError(InputError):

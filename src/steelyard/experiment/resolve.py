@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from steelyard.errors import InputError
-from steelyard.experiment.experiment import GROUPS, Experiment, Platform
+from steelyard.experiment.experiment import GROUPS, Experiment, Platform, check_name
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import (
     MISSING_KEY,
@@ -78,7 +78,17 @@ def _group_of(key: str) -> str | None:
 def platform_names(file: YamlFile) -> list[str]:
     """The platforms the file names, in its order."""
     platforms = file.content.get("platforms") or {}
-    return [str(name) for name in platforms] if isinstance(platforms, dict) else []
+    if not isinstance(platforms, dict):
+        return []
+    for name in platforms:
+        try:
+            check_name(name)
+        except ValueError as reason:
+            problem = Problem(
+                WRONG_VALUE, "error", str(file.path), "platforms", f"platforms: {reason}", "rename it", name
+            )
+            raise InvalidExperimentError([problem]) from None
+    return list(platforms)
 
 
 def choose_platform(file: YamlFile, asked: str | None) -> str | None:
@@ -132,9 +142,8 @@ def resolve(
         raise InvalidExperimentError(sorted(problems, key=lambda problem: problem.code == MISSING_KEY))
     assert experiment is not None
     assert platform is not None
-    for key, _ in _leaves(experiment.model_dump()):
-        sources.setdefault(key, DEFAULT)
-    return Resolved(experiment, platform, platform_name, sources, file.path, file.sha256)
+    known = {key: sources.get(key, DEFAULT) for key, _ in _leaves(experiment.model_dump())}
+    return Resolved(experiment, platform, platform_name, known, file.path, file.sha256)
 
 
 def _platform(
@@ -234,8 +243,29 @@ def _leaves(values: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]
 def _problem(
     details: ErrorDetails, root: type[BaseModel], file: YamlFile, prefix: str, sources: Mapping[str, str]
 ) -> Problem:
-    """One pydantic complaint in our words."""
-    loc = [str(part) for part in details["loc"] if not _is_branch_label(part)]
+    """One pydantic complaint in our words, pointing at the layer of the file the value came from."""
+    problem = _in_our_words(details, root, file, prefix, sources)
+    loc = _loc(details)
+    source = sources.get(".".join(loc), "")
+    if root is Platform:
+        return replace(problem, path=(*_platform_path(prefix), *loc))
+    if source.startswith("platform "):
+        return replace(problem, path=("platforms", source.removeprefix("platform "), "overrides", *loc))
+    return problem
+
+
+def _platform_path(prefix: str) -> tuple[str, ...]:
+    return ("platforms", prefix.removeprefix("platforms.")) if prefix else ()
+
+
+def _loc(details: ErrorDetails) -> list[str]:
+    return [str(part) for part in details["loc"] if not _is_branch_label(part)]
+
+
+def _in_our_words(
+    details: ErrorDetails, root: type[BaseModel], file: YamlFile, prefix: str, sources: Mapping[str, str]
+) -> Problem:
+    loc = _loc(details)
     within = ".".join(loc)
     key = ".".join(part for part in (prefix, within) if part)
     value = details.get("input")

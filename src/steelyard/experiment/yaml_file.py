@@ -15,6 +15,9 @@ MAX_BYTES = 4 * 1024 * 1024
 """Larger than any config; a log or checkpoint named by mistake is refused before it is parsed."""
 
 
+MAX_VALUES = 100_000
+
+
 @dataclass(frozen=True, slots=True)
 class YamlFile:
     """What a file says, and which bytes said it."""
@@ -59,7 +62,9 @@ def _bytes(path: Path) -> bytes:
 
 def _parsed(text: str) -> Any:
     try:
-        return YAML(typ="safe", pure=True).load(text)
+        content = YAML(typ="safe", pure=True).load(text)
+        _check_size(content)
+        return content
     except MarkedYAMLError as reason:
         mark = reason.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -69,6 +74,24 @@ def _parsed(text: str) -> Any:
         raise ValueError(str(reason).splitlines()[0][:200]) from None
     except RecursionError:
         raise ValueError("is nested too deeply to be an experiment") from None
+    except (KeyError, TypeError, AttributeError, OverflowError) as reason:  # a tag the value does not suit
+        raise ValueError(f"holds a value that cannot be read ({type(reason).__name__}: {reason})"[:200]) from None
+
+
+def _check_size(content: Any) -> None:
+    """Refuse aliases that multiply or hold themselves, and numbers no count or rate can be."""
+    left, seen = [content], 0
+    while left:
+        value = left.pop()
+        seen += 1
+        if seen > MAX_VALUES:
+            raise ValueError(f"holds more than {MAX_VALUES} values, or an alias of itself")
+        if isinstance(value, int) and abs(value) >= 2**63:
+            raise ValueError(f"holds a whole number of {value.bit_length()} bits, expected fewer than 64")
+        if isinstance(value, dict):
+            left += value.values()
+        elif isinstance(value, list | set | tuple):
+            left += value
 
 
 def _unreadable(path: Path, reason: str) -> InvalidExperimentError:

@@ -4,8 +4,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.errors import InfrastructureError
-
 AMD_DEVICE = Path("/dev/kfd")
 
 
@@ -22,35 +20,37 @@ class Machine:
 def discover() -> Machine:
     """Ask the driver."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Machine(_visible(_nvidia_names()), cores, unasked_amd_gpus=AMD_DEVICE.exists())
+    return Machine(visible(_nvidia_gpus()), cores, unasked_amd_gpus=AMD_DEVICE.exists())
 
 
-def _nvidia_names() -> tuple[str, ...]:
+def _nvidia_gpus() -> list[tuple[str, str]]:
+    """UUID and name of each GPU."""
     import pynvml
 
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return ()
+        return []
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        return tuple(str(pynvml.nvmlDeviceGetName(handle)) for handle in handles)
+        return [(str(pynvml.nvmlDeviceGetUUID(handle)), str(pynvml.nvmlDeviceGetName(handle))) for handle in handles]
     finally:
         pynvml.nvmlShutdown()
 
 
-def _visible(names: tuple[str, ...]) -> tuple[str, ...]:
-    """What CUDA_VISIBLE_DEVICES leaves; it is how a shared machine is divided."""
+def visible(gpus: list[tuple[str, str]]) -> tuple[str, ...]:
+    """What CUDA_VISIBLE_DEVICES leaves, read as CUDA reads it: indices or UUIDs, up to the first that is neither."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is None or not names:
-        return names
-    indices = [part.strip() for part in chosen.split(",") if part.strip()]
-    if not all(part.isdigit() and int(part) < len(names) for part in indices):
-        raise InfrastructureError(
-            f"CUDA_VISIBLE_DEVICES is {chosen!r}",
-            key="CUDA_VISIBLE_DEVICES",
-            value=chosen,
-            expected=f"indices below {len(names)}, separated by commas",
-            next="export CUDA_VISIBLE_DEVICES=0",
-        )
-    return tuple(names[int(part)] for part in indices)
+    if chosen is None:
+        return tuple(name for _, name in gpus)
+    left: list[str] = []
+    for part in (part.strip() for part in chosen.split(",")):
+        if part.startswith("MIG-"):
+            left.append("MIG slice")  # a part of a GPU, which no catalog entry describes
+        elif part.isdigit() and int(part) < len(gpus):
+            left.append(gpus[int(part)][1])
+        elif part and (names := [name for uuid, name in gpus if uuid.startswith(part)]):
+            left.append(names[0])
+        else:
+            break
+    return tuple(left)

@@ -106,7 +106,7 @@ def load_manifest(run: Path) -> RunManifest:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise not_a_run(run) from None
-    except (OSError, ValueError) as reason:
+    except (OSError, ValueError, RecursionError) as reason:
         raise InputError(f"{path}: cannot be read ({reason})", key="RUN", value=str(run)) from None
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if type(version) is not int or not 1 <= version <= SCHEMA_VERSION:

@@ -1,16 +1,19 @@
 """Reads runs back: their manifest, steps and events."""
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from steelyard.errors import InputError
 from steelyard.records.heartbeat import beats
 from steelyard.records.manifest import FILE, RunManifest, RunStatus, load_manifest, not_a_run
 from steelyard.records.step import Event, Step, event_of, step_of
 from steelyard.records.writer import EVENTS, STEPS
+
+Record = TypeVar("Record", Step, Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ def load(run: Path | str) -> Run:
 def find(name: str, out: Path) -> Run:
     """RUN as the command line takes it: a path, or a name under --out."""
     for directory in (Path(name), out / name):
-        if (directory / FILE).exists():
+        if os.path.exists(directory / FILE):  # noqa: PTH110 - Path.exists raises on a name too long
             return load(directory)
     raise InputError(
         f"{name!r} is no run, neither as a path nor under {out}",
@@ -65,14 +68,14 @@ def steps(run: Path | str) -> Iterator[Step]:
     """The steps in the order they were written, NaN as NaN; a last line cut short by a crash is not one."""
     run = _run_directory(run)
     for number, line in _whole_lines(run / STEPS):
-        yield step_of(_parsed(run / STEPS, number, line))
+        yield _read(step_of, run / STEPS, number, line)
 
 
 def events(run: Path | str) -> Iterator[Event]:
     """The events in the order they were written."""
     run = _run_directory(run)
     for number, line in _whole_lines(run / EVENTS):
-        yield event_of(_parsed(run / EVENTS, number, line))
+        yield _read(event_of, run / EVENTS, number, line)
 
 
 def _run_directory(run: Path | str) -> Path:
@@ -81,14 +84,14 @@ def _run_directory(run: Path | str) -> Path:
     return Path(run)
 
 
-def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
+def _read(make: Callable[[dict[str, Any]], Record], path: Path, number: int, line: bytes) -> Record:
     try:
         content = json.loads(line)
         if not isinstance(content, dict):
             raise ValueError("not an object")
-    except ValueError as reason:
+        return make(content)
+    except (ValueError, TypeError, RecursionError) as reason:
         raise InputError(f"{path}: line {number} cannot be read ({reason})", key="RUN", value=str(path)) from None
-    return content
 
 
 def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:

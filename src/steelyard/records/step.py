@@ -99,17 +99,27 @@ def to_line(record: Step | Event) -> str:
 
 
 def step_of(content: dict[str, Any]) -> Step:
-    """The step a parsed line describes; a TypeError names what does not belong."""
-    for name, word in content.pop("nonfinite", {}).items():
-        content[name] = _NONFINITE[word]
-    if "source" in content:
-        content["source"] = Evidence(**content["source"])
-    content["flags"] = tuple(content.get("flags", ()))
-    return Step(**content)
+    """The step a parsed line describes; keys of a later version are passed over, a wrong one is a ValueError."""
+    values = _known(content, Step)
+    if type(values.get("step")) is not int:
+        raise ValueError(f"step is {values.get('step')!r}, expected a whole number")
+    for name, word in dict(content.get("nonfinite", {})).items():
+        if word not in _NONFINITE:
+            raise ValueError(f"nonfinite.{name} is {word!r}, expected one of {', '.join(_NONFINITE)}")
+        values[name] = _NONFINITE[word]
+    return Step(**{**values, "flags": tuple(values.get("flags", ()))})
 
 
 def event_of(content: dict[str, Any]) -> Event:
-    """The event a parsed line describes."""
-    if "source" in content:
-        content["source"] = Evidence(**content["source"])
-    return Event(**content)
+    """The event a parsed line describes, read as leniently and as strictly."""
+    return Event(**_known(content, Event))
+
+
+def _known(content: dict[str, Any], record: type[Step] | type[Event]) -> dict[str, Any]:
+    values = {item.name: content[item.name] for item in fields(record) if item.name in content}
+    source = values.get("source")
+    if source is not None:
+        if not isinstance(source, dict) or not {"file", "line"} <= set(source):
+            raise ValueError(f"source is {source!r}, expected a file and a line")
+        values["source"] = Evidence(source["file"], source["line"])
+    return values

@@ -99,6 +99,8 @@ def execute(plan: Plan, case: Case, writer: RunWriter, observe: Observer) -> Run
     try:
         return asyncio.run(_Supervision(plan, case, writer, observe).run())
     except OSError as reason:
+        with contextlib.suppress(OSError):  # what cannot be written now reads as interrupted
+            writer.finish("failed", None, Failure(kind="record", message=str(reason)))
         raise InfrastructureError(
             f"{writer.directory}: the run could not be recorded further ({reason.strerror or reason})",
             key="--out",
@@ -231,7 +233,8 @@ class _Supervision:
                 line=at.line if at else None,
             )
         if exit_status < 0:
-            name = signal.Signals(-exit_status).name
+            known = {number.value: number.name for number in signal.Signals}
+            name = known.get(-exit_status, f"signal {-exit_status}")
             return Failure(kind="signal", message=f"the training program was ended by {name}")
         message = f"the training program ended with status {exit_status} after step {self.last_step}"
         return Failure(kind="exit", message=f"{message} of {self.planned_steps}")

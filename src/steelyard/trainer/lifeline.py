@@ -1,16 +1,23 @@
 """Ends this process when the one that started it is gone, however it went."""
 
 import contextlib
+import ctypes
 import os
+import signal
+import sys
 import threading
 
 VARIABLE = "STEELYARD_LIFELINE"
 """Set to `stdin` by a runner that holds the other end of our standard input and never writes to it."""
 
+_PR_SET_PDEATHSIG = 1
+
 
 def hold() -> None:
     """Watch standard input if asked to: its end is the runner's end."""
     if os.environ.get(VARIABLE) == "stdin":
+        if sys.platform == "linux":  # ends even a stopped process, which cannot watch
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         threading.Thread(target=_watch, name="lifeline", daemon=True).start()
 
 

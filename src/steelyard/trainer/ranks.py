@@ -16,9 +16,12 @@ class Ranks:
     """The ranks torchrun started, or this process alone."""
 
     def __init__(self, device: str) -> None:
-        self.size = int(os.environ.get("WORLD_SIZE", "1"))
-        self.rank = int(os.environ.get("RANK", "0"))
-        local = int(os.environ.get("LOCAL_RANK", "0"))
+        launched = (
+            os.environ if "TORCHELASTIC_RUN_ID" in os.environ else {}
+        )  # a shell of a job may have ranks of its own
+        self.size = int(launched.get("WORLD_SIZE", "1"))
+        self.rank = int(launched.get("RANK", "0"))
+        local = int(launched.get("LOCAL_RANK", "0"))
         self.device = torch.device("cuda", local) if device == "cuda" else torch.device("cpu")
         self.gloo = device == "cpu"
         if device == "cuda":

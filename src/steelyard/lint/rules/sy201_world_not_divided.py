@@ -17,11 +17,13 @@ def check(case: Case) -> Iterator[Problem]:
     parallelism = case.resolved.experiment.parallelism
     world, replica = case.placement.world_size, accounting.model_parallel_size(parallelism)
     if accounting.data_parallel_size(parallelism, world) is None:
+        sizes = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
+        largest = max(sizes, key=lambda key: int(getattr(parallelism, key)))
         yield RULE.problem(
             case,
-            "parallelism.tensor_parallel_size",
+            f"parallelism.{largest}",
             message=f"tensor x pipeline x context parallel is {replica} and the platform has {world} GPUs",
-            fix="--set parallelism.tensor_parallel_size=1",
+            fix=f"--set parallelism.{largest}=1",
             value=replica,
             expected=f"a divisor of {world}",
         )

@@ -35,6 +35,10 @@ def test_a_discovered_gpu_outside_the_catalog_is_unknown_and_still_used() -> Non
     assert placed.peak_tflops(Precision()) is None
 
 
+def test_the_label_of_any_gpu_may_be_part_of_a_directory_s_name() -> None:
+    assert place(Platform(), Machine(("Quadro RTX 6000/8000",), cpu_count=8)).label == "quadro-rtx-6000-8000"
+
+
 def test_a_named_gpu_needs_its_number() -> None:
     with pytest.raises(InputError, match="gpus_per_node is missing"):
         place(Platform(gpu="h100"), LAPTOP)

@@ -116,3 +116,7 @@ def test_what_the_command_line_says_is_linted_too(tmp_path: Path) -> None:
     path.write_text(GOOD)
     assert [problem.code for problem in lint_file(path, Asked(settings=[("training.steps", 0)]), LAPTOP)] == ["SY103"]
     assert [problem.code for problem in lint_file(path, Asked(gpus=3), LAPTOP)] == ["SY203"]
+
+
+def test_a_platform_whose_name_is_no_name_is_a_problem(tmp_path: Path) -> None:
+    assert found_in(tmp_path, GOOD.replace("  p:", "  1:")) == [("SY103", "/platforms")]

@@ -95,11 +95,12 @@ def choose_platform(file: YamlFile, asked: str | None) -> str | None:
     if asked is None and len(names) <= 1:
         return names[0] if names else None
     if asked not in names:
-        asked_for = "names no platform of its own" if not names else "has several platforms"
-        if asked is not None:
-            asked_for = f"has no platform {asked!r}" if names else f"names no platforms, so not {asked!r} either"
+        if asked is None:
+            found = "has several platforms"
+        else:
+            found = f"has no platform {asked!r}" if names else f"names no platforms, so not {asked!r} either"
         raise InputError(
-            f"{file.path}: {asked_for}",
+            f"{file.path}: {found}",
             key="--platform",
             value=asked,
             expected=f"one of {', '.join(names)}" if names else "no --platform",

@@ -1,5 +1,6 @@
 """A platform on actual hardware: which GPU, how many, and what we know of it."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,7 +31,7 @@ class Placement:
     @property
     def label(self) -> str:
         """A word for names: the catalog's own where it knows the GPU."""
-        return self.gpu.name if self.gpu else self.gpu_name.lower().replace(" ", "-")
+        return self.gpu.name if self.gpu else re.sub(r"[^a-z0-9]+", "-", self.gpu_name.lower()).strip("-")
 
     def peak_tflops(self, precision: Precision) -> float | None:
         """The dense peak of the precision that does the matrix products; None where it is not known."""

@@ -58,9 +58,9 @@ def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:
     """Every problem of a file, on the platform asked for or on all of them."""
     try:
         file = read_yaml(path)
+        every: list[str | None] = [*platform_names(file)] or [None]
     except InvalidExperimentError as invalid:
         return list(invalid.problems)
-    every: list[str | None] = [*platform_names(file)] or [None]
     names = [choose_platform(file, asked.platform)] if asked.platform else every
     found: dict[tuple[str, str, str], Problem] = {}
     for name in names:

@@ -126,7 +126,7 @@ class _Supervision:
             try:
                 _write_files(self.writer.directory, node)
                 process = await cluster.transport("local").start(node.argv, node.env, self.writer.directory)
-            except (SteelyardError, OSError) as reason:
+            except SteelyardError as reason:
                 self.writer.finish("failed", None, Failure(kind="start", message=str(reason)))
                 raise
             sampling = asyncio.ensure_future(self._sample())

@@ -1,11 +1,16 @@
 """The run directory: written as a run happens, read by every stage after it."""
 
+from steelyard.records.columns import Column, StepTable, table
+from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Provenance, RunManifest, RunPlatform
+from steelyard.records.naming import new_directory, stamped
 from steelyard.records.reader import Run, events, find, load, runs_under, steps
 from steelyard.records.step import Event, Evidence, Step
-from steelyard.records.writer import RunWriter, create_run, now, run_name
+from steelyard.records.writer import RunWriter, create_run, now, run_name, write_atomically
 
 __all__ = [
+    "MANIFEST",
+    "Column",
     "Event",
     "Evidence",
     "Failure",
@@ -15,12 +20,17 @@ __all__ = [
     "RunPlatform",
     "RunWriter",
     "Step",
+    "StepTable",
     "create_run",
     "events",
     "find",
     "load",
+    "new_directory",
     "now",
     "run_name",
     "runs_under",
+    "stamped",
     "steps",
+    "table",
+    "write_atomically",
 ]

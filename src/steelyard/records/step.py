@@ -4,9 +4,11 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
-_NONFINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+import msgspec
+
+NONFINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """The names JSON lacks."""
 
 
@@ -100,26 +102,25 @@ def to_line(record: Step | Event) -> str:
 
 def step_of(content: dict[str, Any]) -> Step:
     """The step a parsed line describes; keys of a later version are passed over, a wrong one is a ValueError."""
-    values = _known(content, Step)
-    if type(values.get("step")) is not int:
-        raise ValueError(f"step is {values.get('step')!r}, expected a whole number")
+    step = _convert(content, Step)
+    values: dict[str, Any] = {}
     for name, word in dict(content.get("nonfinite", {})).items():
-        if word not in _NONFINITE:
-            raise ValueError(f"nonfinite.{name} is {word!r}, expected one of {', '.join(_NONFINITE)}")
-        values[name] = _NONFINITE[word]
-    return Step(**{**values, "flags": tuple(values.get("flags", ()))})
+        if word not in NONFINITE:
+            raise ValueError(f"nonfinite.{name} is {word!r}, expected one of {', '.join(NONFINITE)}")
+        values[name] = NONFINITE[word]
+    return replace(step, **values) if values else step
 
 
 def event_of(content: dict[str, Any]) -> Event:
     """The event a parsed line describes, read as leniently and as strictly."""
-    return Event(**_known(content, Event))
+    return _convert(content, Event)
 
 
-def _known(content: dict[str, Any], record: type[Step] | type[Event]) -> dict[str, Any]:
-    values = {item.name: content[item.name] for item in fields(record) if item.name in content}
-    source = values.get("source")
-    if source is not None:
-        if not isinstance(source, dict) or not {"file", "line"} <= set(source):
-            raise ValueError(f"source is {source!r}, expected a file and a line")
-        values["source"] = Evidence(source["file"], source["line"])
-    return values
+Record = TypeVar("Record", Step, Event)
+
+
+def _convert(content: dict[str, Any], record: type[Record]) -> Record:
+    try:
+        return msgspec.convert(content, record)
+    except msgspec.ValidationError as wrong:
+        raise ValueError(str(wrong)) from None

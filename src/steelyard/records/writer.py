@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from steelyard.errors import InputError
 from steelyard.records.heartbeat import Heartbeat
 from steelyard.records.manifest import FILE, Failure, RunManifest, RunStatus
+from steelyard.records.naming import check_new_name, exists_already, stamped, unwritable
 from steelyard.records.step import Event, Step, to_line
 
 STEPS, EVENTS, TELEMETRY, PLAN, LOGS = "steps.jsonl", "events.jsonl", "telemetry.jsonl", "plan.json", "logs"
@@ -24,7 +24,7 @@ def now() -> str:
 
 def run_name(experiment: str, platform: str) -> str:
     """UTC time, experiment, platform."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{experiment}-{platform}"
+    return stamped(experiment, platform)
 
 
 class RunWriter:
@@ -98,12 +98,12 @@ def create_run(out: Path, manifest: RunManifest, plan: Mapping[str, Any], name: 
 
     `name` is refused where it exists; a name of our own gets -2, -3 … instead.
     """
-    _check_name(out, name)
+    check_new_name(out, name)
     try:
         out.mkdir(parents=True, exist_ok=True)
         hidden = Path(tempfile.mkdtemp(prefix=".new-run-", dir=out))
     except OSError as reason:
-        raise _unwritable(out, reason) from None
+        raise unwritable(out, reason) from None
     try:
         hidden.chmod(0o755)
         heartbeat = Heartbeat(hidden)
@@ -130,49 +130,27 @@ def _claim(out: Path, hidden: Path, manifest: RunManifest, name: str | None) -> 
             hidden.rename(taken)
         except OSError as reason:
             if not isinstance(reason, FileExistsError) and not os.path.lexists(taken):
-                raise _unwritable(out, reason) from None
+                raise unwritable(out, reason) from None
             if name is not None:
-                raise _exists(taken) from None
+                raise exists_already(taken) from None
             number += 1
         else:
             return taken, manifest
 
 
-def _check_name(out: Path, name: str | None) -> None:
-    """Refuse a name before anything is made."""
-    if name is None:
-        return
-    if not name or name.startswith(".") or "/" in name or "\0" in name or len(name.encode()) > 200:
-        raise InputError(
-            f"--name {name!r} cannot name a directory",
-            key="--name",
-            value=name,
-            expected="one path component that does not start with a dot",
-        )
-    if os.path.lexists(out / name):
-        raise _exists(out / name)
-
-
-def _unwritable(out: Path, reason: OSError) -> InputError:
-    return InputError(
-        f"--out {out}: cannot be written ({reason.strerror})",
-        key="--out",
-        value=str(out),
-        expected="a directory that can be written",
-        next="--out runs",
-    )
-
-
-def _exists(path: Path) -> InputError:
-    return InputError(
-        f"{path} exists already", key="--name", value=path.name, expected="a new name", next=f"--name {path.name}-2"
-    )
-
-
 def _write_manifest(directory: Path, manifest: RunManifest) -> None:
-    temporary = directory / f".{FILE}.new"
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(manifest.model_dump_json(indent=2) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(directory / FILE)
+    write_atomically(directory / FILE, manifest.model_dump_json(indent=2) + "\n")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file by rename, so that it is never seen half written."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,217 @@
+"""The steps of a run as columns: one pass over the file in bounded memory, for a run of a million steps."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from steelyard.errors import InputError
+from steelyard.records.manifest import FILE, not_a_run
+from steelyard.records.step import NONFINITE, Evidence
+from steelyard.records.writer import STEPS
+
+Floats = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_CHUNK_BYTES = 1 << 24
+
+_FLOATS = (
+    "tokens",
+    "loss",
+    "grad_norm",
+    "step_time_s",
+    "tokens_per_s_per_gpu",
+    "memory_gib",
+    "reported_tokens_per_s_per_gpu",
+    "reported_tflops_per_gpu",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One field over all steps. A value the source did not give is NaN here and not `given`; NaN may be given."""
+
+    values: Floats
+    given: Mask
+
+    @property
+    def finite(self) -> Mask:
+        found: Mask = np.isfinite(self.values)
+        return found
+
+    @property
+    def nonfinite(self) -> Mask:
+        """Given, as NaN or an infinity."""
+        return self.given & ~self.finite
+
+
+@dataclass(frozen=True, slots=True)
+class StepTable:
+    """What `steps()` yields, by column."""
+
+    step: Whole
+    steps_covered: Whole
+    tokens: Column
+    loss: Column
+    grad_norm: Column
+    step_time_s: Column
+    tokens_per_s_per_gpu: Column
+    memory_gib: Column
+    reported_tokens_per_s_per_gpu: Column
+    reported_tflops_per_gpu: Column
+    memory_kinds: tuple[str, ...]
+    """Every kind of memory measurement, in order of appearance."""
+    flags: dict[str, Mask]
+    """The steps that carry each flag."""
+    source_files: tuple[str, ...]
+    source_file: Whole
+    """Index into `source_files`; -1 where a step does not say."""
+    source_line: Whole
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    def evidence(self, row: int) -> Evidence:
+        """Where row `row` (from 0) was read: the log's line, or its own line of the record."""
+        if self.source_file[row] < 0:
+            return Evidence(STEPS, row + 1)
+        return Evidence(self.source_files[self.source_file[row]], int(self.source_line[row]))
+
+
+def table(run: Path | str) -> StepTable:
+    """Read the steps of a run; a last line cut short by a crash is not one."""
+    run = Path(run)
+    if not (run / FILE).exists():
+        raise not_a_run(run)
+    parts = _Parts()
+    for lines in _chunks(run / STEPS):
+        try:
+            rows = _DECODER.decode_lines(lines)
+        except msgspec.MsgspecError:
+            raise _unreadable(run / STEPS, parts.rows, lines) from None
+        parts.add(rows)
+    return parts.joined()
+
+
+class _Source(msgspec.Struct, gc=False):
+    """An `Evidence`, in the form that is read fastest."""
+
+    file: str
+    line: int
+
+
+class _Row(msgspec.Struct, gc=False):
+    """The fields of a step that columns are made of, with the step's own types; a test holds them to it."""
+
+    step: int
+    steps_covered: int = 1
+    tokens: int | None = None
+    loss: float | None = None
+    grad_norm: float | None = None
+    step_time_s: float | None = None
+    tokens_per_s_per_gpu: float | None = None
+    memory_gib: float | None = None
+    memory_kind: str | None = None
+    reported_tokens_per_s_per_gpu: float | None = None
+    reported_tflops_per_gpu: float | None = None
+    source: _Source | None = None
+    flags: tuple[str, ...] = ()
+    nonfinite: dict[str, Literal["NaN", "Infinity", "-Infinity"]] | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Row)
+
+
+class _Parts:
+    """Columns while they grow, a chunk at a time."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._values: dict[str, list[Floats]] = {name: [] for name in _FLOATS}
+        self._given: dict[str, list[Mask]] = {name: [] for name in _FLOATS}
+        self._step: list[Whole] = []
+        self._covered: list[Whole] = []
+        self._line: list[Whole] = []
+        self._file: list[Whole] = []
+        self._files: dict[str, int] = {}
+        self._kinds: dict[str | None, None] = {}
+        self._flagged: dict[str, list[int]] = {}
+
+    def add(self, rows: Sequence[_Row]) -> None:
+        named = [(at, row.nonfinite) for at, row in enumerate(rows) if row.nonfinite]
+        for name in _FLOATS:
+            values = np.array(list(map(attrgetter(name), rows)), dtype=np.float64)
+            given = ~np.isnan(values)
+            for at, words in named:
+                if name in words:
+                    values[at], given[at] = NONFINITE[words[name]], True
+            self._values[name].append(values)
+            self._given[name].append(given)
+        self._step.append(np.array([row.step for row in rows], dtype=np.int64))
+        self._covered.append(np.array([row.steps_covered for row in rows], dtype=np.int64))
+        sources = [row.source for row in rows]
+        files = self._files
+        self._line.append(np.array([at.line if at else 0 for at in sources], dtype=np.int64))
+        self._file.append(
+            np.array([files.setdefault(at.file, len(files)) if at else -1 for at in sources], dtype=np.int64)
+        )
+        self._kinds.update(dict.fromkeys(row.memory_kind for row in rows))
+        for place, row in enumerate(rows, start=self.rows):
+            for flag in row.flags:
+                self._flagged.setdefault(flag, []).append(place)
+        self.rows += len(rows)
+
+    def joined(self) -> StepTable:
+        flags = {}
+        for flag, rows in self._flagged.items():
+            flags[flag] = np.zeros(self.rows, dtype=np.bool_)
+            flags[flag][rows] = True
+        return StepTable(
+            step=_whole(self._step),
+            steps_covered=_whole(self._covered),
+            **{name: self._column(name) for name in _FLOATS},
+            memory_kinds=tuple(kind for kind in self._kinds if kind is not None),
+            flags=flags,
+            source_files=tuple(self._files),
+            source_file=_whole(self._file),
+            source_line=_whole(self._line),
+        )
+
+    def _column(self, name: str) -> Column:
+        if not self.rows:
+            return Column(np.zeros(0), np.zeros(0, dtype=np.bool_))
+        return Column(np.concatenate(self._values[name]), np.concatenate(self._given[name]))
+
+
+def _whole(parts: list[Whole]) -> Whole:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    """Whole lines, some megabytes at a time."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        while data := file.read(_CHUNK_BYTES):
+            data += file.readline()
+            end = data.rfind(b"\n") + 1
+            if end:
+                yield data[:end]
+
+
+def _unreadable(path: Path, before: int, lines: bytes) -> InputError:
+    """Which line it was that could not be read, and why."""
+    for at, line in enumerate(lines.splitlines(), start=before + 1):
+        try:
+            _DECODER.decode_lines(line)
+        except msgspec.MsgspecError as reason:
+            return InputError(f"{path}: line {at} cannot be read ({reason})", key="RUN", value=str(path))
+    return InputError(f"{path} cannot be read", key="RUN", value=str(path))

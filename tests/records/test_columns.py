@@ -1,0 +1,90 @@
+"""Columns say what steps say."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard import records
+from steelyard.errors import InputError
+from steelyard.records import Evidence, Step
+from steelyard.records.columns import _Row
+from steelyard.records.step import to_line
+
+
+def test_a_row_has_the_types_of_the_step_it_is_read_from() -> None:
+    hints = {item.name: item.type for item in dataclasses.fields(Step)}
+    for name, kind in _Row.__annotations__.items():
+        if name not in ("source", "nonfinite"):
+            assert kind == hints[name], name
+
+
+def test_columns_equal_the_steps_of_a_recorded_run(recorded: Callable[..., Any]) -> None:
+    run = recorded()
+    table, steps = records.table(run), list(records.steps(run))
+    assert len(table) == len(steps) == 60
+    for row, step in enumerate(steps):
+        assert table.step[row] == step.step
+        assert table.loss.values[row] == step.loss
+        assert table.step_time_s.values[row] == step.step_time_s
+        assert table.memory_gib.values[row] == step.memory_gib
+        assert table.evidence(row) == step.source
+    assert table.memory_kinds == ("torch_reserved_peak",)
+
+
+def test_absent_null_nan_and_infinite_are_told_apart(recorded: Callable[..., Any]) -> None:
+    run = recorded()
+    lines = [
+        to_line(Step(step=1, loss=2.0, flags=("eval",))),
+        to_line(Step(step=2)),
+        to_line(Step(step=3, loss=math.nan, source=Evidence("logs/node0.log", 9))),
+        to_line(Step(step=4, loss=-math.inf, flags=("eval", "checkpoint"))),
+    ]
+    (Path(run) / "steps.jsonl").write_text("".join(lines))
+    table = records.table(run)
+    assert table.loss.given.tolist() == [True, False, True, True]
+    assert table.loss.nonfinite.tolist() == [False, False, True, True]
+    assert table.loss.values[3] == -math.inf
+    assert table.flags["eval"].tolist() == [True, False, False, True]
+    assert table.flags["checkpoint"].tolist() == [False, False, False, True]
+    assert table.evidence(1) == Evidence("steps.jsonl", 2)
+    assert table.evidence(2) == Evidence("logs/node0.log", 9)
+
+
+def test_a_chunk_may_end_anywhere(recorded: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    run = recorded()
+    whole = records.table(run)
+    for size in (1, 100, 503, 4096):
+        monkeypatch.setattr("steelyard.records.columns._CHUNK_BYTES", size)
+        assert records.table(run).loss.values.tolist() == whole.loss.values.tolist()
+
+
+def test_a_last_line_cut_short_is_no_step(recorded: Callable[..., Any]) -> None:
+    run = recorded()
+    path = Path(run) / "steps.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    assert len(records.table(run)) == 59
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"step": 3, "loss": "2.5"}', '{"step": "3"}', '{"step": 3,', "[]", '{"step": 3, "nonfinite": {"loss": "nan"}}'],
+)
+def test_a_line_that_cannot_be_read_is_named(recorded: Callable[..., Any], line: str) -> None:
+    run = recorded()
+    (Path(run) / "steps.jsonl").write_text(f'{{"step": 1}}\n{{"step": 2}}\n{line}\n{{"step": 4}}\n')
+    with pytest.raises(InputError, match="line 3 cannot be read"):
+        records.table(run)
+    with pytest.raises(InputError, match="line 3 cannot be read"):
+        list(records.steps(run))
+
+
+def test_a_run_without_steps_has_an_empty_table(recorded: Callable[..., Any]) -> None:
+    run = recorded()
+    (Path(run) / "steps.jsonl").unlink()
+    table = records.table(run)
+    assert len(table) == 0
+    assert not table.loss.given.any()

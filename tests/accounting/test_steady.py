@@ -1,0 +1,85 @@
+"""The steady window drops warm-up and marked steps, and no more."""
+
+import numpy as np
+import pytest
+
+from steelyard.accounting.steady import SteadyWindow, steady_window, warmup_records
+
+
+def window(times: list[float] | np.ndarray, asked: int = 0, **marks: list[int]) -> SteadyWindow:
+    times = np.asarray(times, dtype=float)
+    step = np.arange(1, len(times) + 1)
+    masks = {name: np.isin(step, at) for name, at in marks.items()}
+    return steady_window(step, np.ones_like(step), times, masks, asked)
+
+
+def noisy(count: int, seed: int = 0) -> np.ndarray:
+    return 1 + 0.01 * np.random.default_rng(seed).standard_normal(count)
+
+
+@pytest.mark.parametrize("warm", [1, 3, 10, 23])
+def test_slow_first_steps_are_dropped_in_batches_of_five(warm: int) -> None:
+    for seed in range(20):
+        times = noisy(100, seed)
+        times[:warm] *= 1.5
+        found = window(times)
+        assert found.first_step == -(-warm // 5) * 5 + 1
+        assert found.settled
+
+
+def test_a_compilation_in_the_first_step_of_a_short_run_is_dropped() -> None:
+    assert window([9.0, 1.0, 1.01, 1.0, 0.99, 1.0]).first_step == 2
+
+
+def test_steady_times_are_kept_whole() -> None:
+    kept = [window(noisy(100, seed)).steps for seed in range(200)]
+    assert np.mean(np.array(kept) == 100) > 0.8
+
+
+def test_a_slow_step_amid_steady_ones_is_no_warm_up() -> None:
+    times = noisy(100)
+    times[39] = 20.0
+    found = window(times)
+    assert found.mask[39]
+    assert found.steps == 100
+
+
+def test_a_drift_of_a_percent_is_no_warm_up() -> None:
+    assert window(np.linspace(1.01, 1.0, 100)).steps == 100
+
+
+def test_times_that_never_settle_leave_half_and_say_so() -> None:
+    found = window(np.linspace(2.0, 1.0, 100))
+    assert (found.steps, found.settled) == (50, False)
+    assert "not settled" in found.words()
+
+
+def test_the_larger_of_asked_and_detected_is_dropped() -> None:
+    times = noisy(100)
+    times[:10] *= 2
+    assert window(times, asked=3).first_step == 11
+    assert window(times, asked=30).first_step == 31
+
+
+def test_marked_steps_are_dropped_and_named() -> None:
+    found = window(noisy(60), eval=[20, 40], checkpoint=[30], nonsense=[50])
+    assert found.steps == 57
+    assert found.words() == "57 steady steps, 1 to 60 (dropped: 2 eval, 1 checkpoint)"
+
+
+def test_steps_without_a_usable_time_are_counted() -> None:
+    times = noisy(40)
+    times[[20, 21, 22]] = np.nan, 0.0, -1.0
+    assert window(times).untimed == 3
+
+
+def test_records_that_cover_several_steps_count_as_many() -> None:
+    step = np.arange(10, 510, 10)
+    found = steady_window(step, np.full(50, 10), noisy(50), {}, 0)
+    assert (found.steps, found.first_step, found.last_step) == (500, 10, 500)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_a_few_records_are_kept_as_they_are(count: int) -> None:
+    assert warmup_records(np.ones(count)) == (0, True)
+    assert window([1.0] * count).steps == count

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from steelyard import demo
 from steelyard.cli.main import main
 from steelyard.experiment import packaged
 
@@ -74,3 +76,55 @@ def tiny(tmp_path: Path) -> Path:
         .replace("global_batch_size: 64", "global_batch_size: 16")
     )
     return path
+
+
+class Recorded:
+    """A copy of a run that was recorded on an H200, to be spoilt at will."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def __fspath__(self) -> str:
+        return str(self.directory)
+
+    def __str__(self) -> str:
+        return str(self.directory)
+
+    def edit_steps(self, edit: Callable[[dict[str, Any]], dict[str, Any] | None]) -> "Recorded":
+        """Replace each step by what `edit` makes of it; None leaves it out."""
+        path = self.directory / "steps.jsonl"
+        edited = [edit(json.loads(line)) for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps(step) + "\n" for step in edited if step is not None))
+        return self
+
+    def set(self, dotted: str, value: Any) -> "Recorded":
+        """Set a key of run.json; `...` removes it."""
+        path = self.directory / "run.json"
+        content = json.loads(path.read_text())
+        *parents, last = dotted.split("/")
+        here = content
+        for parent in parents:
+            here = here[parent]
+        if value is ...:
+            del here[last]
+        else:
+            here[last] = value
+        path.write_text(json.dumps(content, indent=2))
+        return self
+
+    def add_event(self, **event: Any) -> "Recorded":
+        with (self.directory / "events.jsonl").open("a") as file:
+            file.write(json.dumps(event) + "\n")
+        return self
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Callable[..., Recorded]:
+    """Copy a recorded run (baseline, again, half-batch) under runs/, by its own name or another."""
+
+    def copy(name: str = "baseline", to: str | None = None) -> Recorded:
+        directory = tmp_path / "runs" / (to or name)
+        shutil.copytree(demo.RECORDED / name, directory)
+        return Recorded(directory)
+
+    return copy

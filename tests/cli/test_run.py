@@ -63,10 +63,12 @@ def test_a_run_is_recorded_as_the_design_says(shell: Any, tiny: Path, tmp_path: 
     assert shown["manifest"]["experiment"]["training"]["steps"] == 5
 
 
-def test_without_a_check_nothing_passes(shell: Any, tiny: Path) -> None:
-    done = shell("run", tiny, "--json", "--set", "training.steps=1")
-    assert done.status == 5
-    assert done.document["verdict"] == "unknown"
+def test_a_run_is_judged_when_it_ends(shell: Any, tiny: Path) -> None:
+    done = shell("run", tiny, "--json")
+    assert (done.status, done.document["verdict"]) == (0, "pass")
+    assert json.loads((Path(done.document["run"]) / "verdict.json").read_text())["verdict"] == "pass"
+    diverged = shell("run", tiny, "--json", "--set", "training.learning_rate=1e30")
+    assert (diverged.status, diverged.document["status"], diverged.document["verdict"]) == (1, "completed", "fail")
 
 
 def test_divergence_is_recorded_with_its_nans_and_completes(shell: Any, tiny: Path) -> None:

@@ -6,6 +6,7 @@ from steelyard.cli import printing
 from steelyard.errors import InputError
 from steelyard.experiment import choose_platform, parse_settings, read_yaml, resolve
 from steelyard.experiment.problems import plain, shown
+from steelyard.experiment.thresholds import parse_threshold
 from steelyard.hardware.catalog import CPU, known_names, lookup
 from steelyard.hardware.machine import Machine, discover
 from steelyard.runner import Planned, make_plan
@@ -36,3 +37,14 @@ def check_gpu(gpu: str | None) -> None:
             expected=f"one of {', '.join((CPU, *known_names()))}",
             next="--gpu h100",
         )
+
+
+def check_thresholds(texts: list[str]) -> None:
+    """Refuse a typed bound that is none."""
+    for text in texts:
+        try:
+            parse_threshold(text)
+        except ValueError as reason:
+            raise InputError(
+                f"--threshold: {reason}", key="--threshold", value=plain(text), next='--threshold "step_time_s<=12"'
+            ) from None

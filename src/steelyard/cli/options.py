@@ -9,6 +9,7 @@ import typer
 from steelyard.errors import Exit
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="An experiment file; `steelyard init` writes one.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or its name under --out.")]
 PlatformOption = Annotated[
     str | None, typer.Option("--platform", metavar="NAME", help="Which of the file's platforms; needed if several.")
 ]
@@ -25,6 +26,10 @@ GpusOption = Annotated[
 ]
 OutOption = Annotated[
     Path, typer.Option("--out", metavar="DIR", envvar="STEELYARD_RUNS", help="The directory runs are kept in.")
+]
+WarmupOption = Annotated[
+    int,
+    typer.Option("--warmup-steps", metavar="N", min=0, help="Leave out at least N steps; more if more are detected."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

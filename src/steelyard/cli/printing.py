@@ -21,6 +21,11 @@ def say(text: str) -> None:
         raise InfrastructureError(f"standard output cannot be written ({reason})") from None
 
 
+def inert(text: str) -> str:
+    """Text of a log as one line that a terminal cannot act on: control characters are shown, not sent."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 def note(text: str) -> None:
     """A line of progress. A reader who has left does not end the work."""
     try:

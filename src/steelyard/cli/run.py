@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from steelyard.cli import check
 from steelyard.cli.options import (
     DEFAULT_OUT,
     DebugOption,
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from steelyard.records import RunManifest
+    from steelyard.verdict import Verdict
 
 EXAMPLES = (
-    "Examples: steelyard run tiny-llama.yaml --no-check | "
+    "Examples: steelyard run tiny-llama.yaml | "
     "steelyard run tiny-llama.yaml --no-check --set training.steps=50 --gpus 2"
 )
 
@@ -41,8 +43,8 @@ def run(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> int:
-    """Run an experiment on this machine, with progress, and record it."""
-    from steelyard import runner
+    """Run an experiment on this machine, with progress, record it, then judge it."""
+    from steelyard import records, runner, verdict
     from steelyard.cli import printing
     from steelyard.cli.inputs import planned
     from steelyard.cli.progress import view
@@ -57,21 +59,22 @@ def run(
     except InfrastructureError as error:
         printing.show_error(error, as_json, beside=_document(writer.directory, writer.manifest, writer.steps, None))
         return error.exit
-    verdict, status = _judged(manifest, no_check)
-    if as_json:
-        printing.show_json(_document(writer.directory, manifest, writer.steps, verdict))
+    if manifest.status == "interrupted" or no_check:
+        judged, status = None, _RECORDED[manifest.status]
     else:
-        _show(writer.directory, manifest, writer.steps, verdict)
+        judged = verdict.judge(verdict.read_subject(records.load(writer.directory)))
+        check.save(judged)
+        status = verdict.EXIT_OF[judged.status]
+    if as_json:
+        word = judged.status.value if judged else None
+        printing.show_json(_document(writer.directory, manifest, writer.steps, word))
+    else:
+        _show(writer.directory, manifest, writer.steps, judged)
     return status
 
 
-def _judged(manifest: "RunManifest", no_check: bool) -> tuple[str | None, Exit]:
-    """The verdict and the exit status; without a check nothing passes, so a completed run is unknown."""
-    if manifest.status == "interrupted":
-        return None, Exit.INTERRUPTED
-    if manifest.status == "failed":
-        return (None if no_check else "fail"), Exit.FAILED
-    return (None, Exit.GOOD) if no_check else ("unknown", Exit.UNKNOWN)
+_RECORDED = {"completed": Exit.GOOD, "failed": Exit.FAILED, "interrupted": Exit.INTERRUPTED}
+"""What an unjudged run ends with."""
 
 
 def _document(directory: "Path", manifest: "RunManifest", steps: int, verdict: str | None) -> dict[str, Any]:
@@ -85,13 +88,13 @@ def _document(directory: "Path", manifest: "RunManifest", steps: int, verdict: s
     }
 
 
-def _show(directory: "Path", manifest: "RunManifest", steps: int, verdict: str | None) -> None:
+def _show(directory: "Path", manifest: "RunManifest", steps: int, judged: "Verdict | None") -> None:
     from steelyard.cli import printing
 
     printing.say(f"{manifest.status}: {steps} steps in {directory}")
     if manifest.failure:
         where = f" ({manifest.failure.file}:{manifest.failure.line})" if manifest.failure.file else ""
-        printing.say(f"{manifest.failure.kind}: {manifest.failure.message}{where}")
-    if verdict == "unknown":
-        printing.say("verdict: unknown, since no check is built yet; --no-check records without asking for one")
-    printing.say(f"next: steelyard runs show {directory}")
+        printing.say(f"{manifest.failure.kind}: {printing.inert(manifest.failure.message)}{where}")
+    if judged:
+        check.show(judged)
+    printing.say(f"next: steelyard {'report' if judged else 'check'} {directory}")

@@ -48,7 +48,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     """Never cut: a name must be fit to be copied."""
     from steelyard.cli import printing
 
-    columns = ("name", "status", "steps", "started", "experiment", "platform", "framework")
+    columns = ("name", "status", "verdict", "steps", "started", "experiment", "platform", "framework")
     table = [columns, *(tuple("-" if row[key] is None else str(row[key])[:100] for key in columns) for row in rows)]
     widths = [max(len(cells[at]) for cells in table) for at in range(len(columns))]
     for cells in table:
@@ -79,8 +79,20 @@ def _summary(run: "Run") -> dict[str, Any]:
         "started": manifest.provenance.started,
         "ended": manifest.provenance.ended,
         "steps": run.num_steps,
-        "verdict": None,
+        "verdict": _verdict(run),
     }
+
+
+def _verdict(run: "Run") -> str | None:
+    """The word of the last check; null where there was none, or it cannot be read any more."""
+    from steelyard import verdict
+    from steelyard.errors import InputError
+
+    try:
+        saved = verdict.saved(run.directory)
+    except InputError:
+        return None
+    return saved["verdict"] if saved else None
 
 
 @app.command("show")
@@ -128,6 +140,7 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
     rows = [
         ("run", str(run.directory)),
         ("status", run.status + (f" ({manifest.failure.message})" if manifest.failure else "")),
+        ("verdict", _verdict(run) or f"not judged; next: steelyard check {run.directory}"),
         ("experiment", str(manifest.experiment.get("name"))),
         ("platform", f"{platform.name}: {platform.nodes} node x {platform.gpus_per_node} {platform.gpu_name}"),
         ("framework", manifest.framework + "".join(f", {k} {v}" for k, v in manifest.software.items() if k == "torch")),

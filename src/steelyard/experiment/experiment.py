@@ -224,8 +224,16 @@ def check_name(text: Any) -> str:
     return text
 
 
+Mode = Literal["best", "matched"]
+
+
 class ComparePolicy(Group):
-    """Overrides of the comparison policy."""
+    """How runs of this experiment are weighed."""
+
+    mode: Mode = "best"
+    """best: each platform's best settings, differences said beside the ratio; matched: those differences refuse it."""
+    warmup_steps: int = Field(default=0, ge=0)
+    """Steps at the start that no rate counts, beside the warm-up that is detected."""
 
 
 class Experiment(Group):

@@ -7,7 +7,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from steelyard.experiment.experiment import GROUPS, Experiment, Platform
+from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment, Platform
 from steelyard.experiment.model import RopeScaling
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.thresholds import METRICS
@@ -30,6 +30,7 @@ def page() -> str:
         parts.append(_section(group, model))
     parts.append(_section("model.rope_scaling", RopeScaling))
     parts.append(_section("platforms.NAME", Platform))
+    parts.append(_section("compare", ComparePolicy))
     parts.append(f"Presets: {_list(PRESETS)}.\n\nGPUs: {_list((CPU, *known_names()))}.\n")
     parts.append(
         f"A threshold is `METRIC>=V`, `METRIC<=V` or `METRIC within V +- P%`, its metric one of {_list(METRICS)}.\n"

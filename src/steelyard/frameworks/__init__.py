@@ -31,6 +31,11 @@ def expected_vocabulary(case: Case) -> int:
     return accounting.padded_vocab_size(experiment.model.vocab_size, multiple)
 
 
+def flop_conventions(name: str) -> tuple[str, ...]:
+    """The formulas a framework may mean by TFLOP/s; every one we know where we do not know the framework."""
+    return framework(name).flop_conventions if name in MODULES else tuple(accounting.CONVENTIONS)
+
+
 def expected_memory(case: Case) -> accounting.Memory:
     """Memory per GPU under the experiment's framework; an fp32 master weight where we do not launch it."""
     experiment, name = case.resolved.experiment, case.resolved.platform.framework
@@ -47,5 +52,6 @@ __all__ = [
     "Refusal",
     "expected_memory",
     "expected_vocabulary",
+    "flop_conventions",
     "framework",
 ]

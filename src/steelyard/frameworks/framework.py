@@ -45,6 +45,9 @@ class Framework(Protocol):
     master_bytes: int
     """Bytes a parameter kept beside half-precision weights so that updates are exact in fp32."""
 
+    flop_conventions: tuple[str, ...]
+    """The formulas, of `accounting.CONVENTIONS`, that its TFLOP/s may follow."""
+
     silent_defaults: Mapping[str, Any]
     """What it does, by dotted key, where the experiment says null."""
 

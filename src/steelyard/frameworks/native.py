@@ -35,6 +35,7 @@ _RAISED = re.compile(r"(?P<kind>[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit))
 class Native:
     name = "native"
     master_bytes = 2  # the bf16 weight is the upper half of the fp32 master weight
+    flop_conventions = ("causal",)
     silent_defaults: Mapping[str, Any] = MappingProxyType(
         {"kernels.compile": False, "kernels.deterministic": True, **dict.fromkeys(_ALWAYS_DONE, True)}
     )

@@ -1,0 +1,77 @@
+"""steelyard check RUN: the verdict of a run."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption, RunArgument, WarmupOption
+
+if TYPE_CHECKING:
+    from steelyard.verdict import Verdict
+
+EXAMPLES = (
+    'Examples: steelyard check first | steelyard check first --threshold "tokens_per_s_per_gpu>=6500" --junit check.xml'
+)
+
+
+def check(
+    run: RunArgument,
+    thresholds: Annotated[
+        list[str] | None,
+        typer.Option("--threshold", metavar="BOUND", help='Beside the config\'s, such as "step_time_s<=12".'),
+    ] = None,
+    warmup_steps: WarmupOption = 0,
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")] = None,
+    out: OutOption = DEFAULT_OUT,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> int:
+    """Judge a run: physics, loss health, thresholds. Ends with 0 if it passes, 1 if it fails, 5 if it is not known."""
+    from steelyard import records, verdict
+    from steelyard.cli import printing
+    from steelyard.cli.inputs import check_thresholds
+    from steelyard.report import junit as junit_format
+    from steelyard.report.files import write_report
+
+    check_thresholds(thresholds or [])
+    judged = verdict.judge(verdict.read_subject(records.find(run, out), thresholds or [], warmup_steps))
+    save(judged)
+    if junit is not None:
+        write_report(junit, junit_format.render(judged), junit_format.MARK)
+    if as_json:
+        printing.show_json(judged.document())
+    else:
+        show(judged)
+        printing.say(f"next: steelyard report {judged.run}")
+    return verdict.EXIT_OF[judged.status]
+
+
+def save(judged: "Verdict") -> None:
+    """Keep the verdict beside the run; where that cannot be, it is still said."""
+    from steelyard import verdict
+    from steelyard.cli import printing
+
+    try:
+        verdict.save(judged)
+    except OSError as reason:
+        printing.note(f"warning: {judged.run / 'verdict.json'} cannot be written ({reason.strerror})")
+
+
+def show(judged: "Verdict") -> None:
+    """The findings for a person: what failed first, then what is not known, then the rest."""
+    from steelyard.cli import printing
+    from steelyard.verdict import Status
+
+    printing.say(f"verdict: {judged.status.value.upper()}  {judged.run}")
+    rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.PASS: 2}
+    width = max((len(finding.check) for finding in judged.findings), default=0)
+    for finding in sorted(judged.findings, key=lambda one: (rank[one.status], not one.required)):
+        at = finding.evidence
+        where = f"  [{at.file}:{at.line}]" if at else ""
+        weight = "" if finding.required or finding.status != Status.UNKNOWN else " (not required)"
+        message = printing.inert(finding.message)
+        printing.say(f"  {finding.status.value:<7}  {finding.check:<{width}}  {message}{weight}{where}")
+    if judged.not_applicable:
+        printing.say(f"  not applicable: {', '.join(one.check for one in judged.not_applicable)}")
+    printing.say(f"  rates on {judged.figures.window.words()}")

@@ -1,0 +1,1 @@
+"""Pages a person believes: one model of a page, one module a format."""

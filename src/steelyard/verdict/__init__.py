@@ -1,0 +1,72 @@
+"""Judges one run: every finding with its evidence, and the verdict they come to."""
+
+import importlib
+from collections.abc import Sequence
+
+from steelyard.errors import Exit
+from steelyard.verdict.finding import Finding, NotApplicable, Status
+from steelyard.verdict.subject import Subject, read_subject
+from steelyard.verdict.verdict import Verdict, figures_document, save, saved
+
+CHECKS = (
+    "completed",
+    "steps_present",
+    "loss_finite",
+    "thresholds",
+    "throughput_identity",
+    "peak_flops",
+    "memory_capacity",
+    "first_loss",
+    "loss_falling",
+    "loss_floor",
+    "grad_norm_finite",
+    "batch_identity",
+    "world_identity",
+    "errors",
+)
+"""In the order a person wants to read them: what is required first."""
+
+EXIT_OF = {Status.PASS: Exit.GOOD, Status.FAIL: Exit.FAILED, Status.UNKNOWN: Exit.UNKNOWN}
+
+
+def judge(judged: Subject) -> Verdict:
+    """Every check over one run; fails if one failed, else is unknown if a required one is, else passes."""
+    found: list[Finding | NotApplicable] = []
+    for name in CHECKS:
+        found.extend(importlib.import_module(f"{__name__}.checks.{name}").check(judged))
+    findings = tuple(one for one in found if isinstance(one, Finding))
+    not_applicable = tuple(one for one in found if isinstance(one, NotApplicable))
+    return Verdict(
+        run=judged.run.directory,
+        run_status=judged.run.status,
+        status=_status(findings),
+        findings=findings,
+        not_applicable=not_applicable,
+        figures=judged.figures,
+        thresholds=judged.extra_thresholds,
+        warmup_steps=judged.asked_warmup_steps,
+    )
+
+
+def _status(findings: Sequence[Finding]) -> Status:
+    if any(finding.status == Status.FAIL for finding in findings):
+        return Status.FAIL
+    if any(finding.status == Status.UNKNOWN and finding.required for finding in findings):
+        return Status.UNKNOWN
+    return Status.PASS
+
+
+__all__ = [
+    "CHECKS",
+    "EXIT_OF",
+    "Finding",
+    "NotApplicable",
+    "Status",
+    "Subject",
+    "Verdict",
+    "figures_document",
+    "judge",
+    "read_subject",
+    "save",
+    "saved",
+]

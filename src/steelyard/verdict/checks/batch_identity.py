@@ -1,0 +1,40 @@
+"""Tokens per step are global batch x sequence, and the batch is micro-batch x accumulation x replicas."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.subject import Subject
+
+CHECK = Check("batch_identity")
+
+
+def check(subject: Subject) -> Iterator[Found]:
+    planned, tokens = subject.planned_tokens_per_step, subject.steps.tokens
+    batch = subject.value("training.global_batch_size")
+    parts = [
+        subject.value(key)
+        for key in (
+            "training.micro_batch_size",
+            "training.gradient_accumulation_steps",
+            "parallelism.data_parallel_size",
+        )
+    ]
+    if batch is not None and all(isinstance(part, int) for part in parts) and int(np.prod(parts)) != batch:
+        product = " x ".join(map(str, parts))
+        message = f"micro-batch x accumulation x replicas is {product} = {np.prod(parts)}, and the global batch {batch}"
+        yield CHECK.failed(message, int(np.prod(parts)), batch, subject.evidence_of_manifest("global_batch_size"))
+        return
+    if planned is None or not tokens.given.any():
+        missing = "the batch and sequence" if planned is None else "the tokens of a step"
+        yield CHECK.unknown(f"{missing} are not known", None, planned)
+        return
+    wrong = np.flatnonzero(tokens.given & (tokens.values != planned))
+    if len(wrong):
+        row = int(wrong[0])
+        message = f"step {subject.steps.step[row]} has {tokens.values[row]:,.0f} tokens, and global batch x sequence is"
+        yield CHECK.failed(f"{message} {planned:,}", float(tokens.values[row]), planned, subject.evidence_of_step(row))
+    else:
+        message = f"every step has {planned:,} tokens, as global batch x sequence says"
+        yield CHECK.passed(message, planned, planned, subject.evidence_of_step(0))

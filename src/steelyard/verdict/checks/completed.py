@@ -1,0 +1,32 @@
+"""The run ended as planned: no failure text, and its last planned step was reached."""
+
+from collections.abc import Iterator
+
+from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.subject import FAILURES, Subject
+
+CHECK = Check("completed", required=True)
+
+
+def check(subject: Subject) -> Iterator[Found]:
+    planned, last = subject.planned_steps, int(subject.steps.step.max()) if len(subject.steps) else 0
+    reached, at = f"step {last}", subject.evidence_of_step(-1) or subject.evidence_of_manifest("status")
+    expected = "unknown" if planned is None else f"step {planned}"
+    failure = subject.run.manifest.failure
+    cause = next((event for event in subject.events if event.kind in FAILURES), None)
+    if failure is not None:
+        where = cause.source if cause and cause.source else subject.evidence_of_manifest("failure")
+        yield CHECK.failed(f"the run failed: {failure.message}", reached, expected, where)
+    elif cause is not None:
+        yield CHECK.failed(f"the log says {cause.kind}: {cause.message}", reached, expected, cause.source)
+    elif subject.run.status == "failed":
+        yield CHECK.failed("the run failed and does not say why", reached, expected, at)
+    elif subject.run.status == "running":
+        yield CHECK.unknown(f"the run still runs, at step {last}", reached, expected, at)
+    elif planned is None:
+        yield CHECK.unknown("how many steps were planned is not known", reached, expected, at)
+    elif last < planned:
+        why = f"it was {subject.run.status}" if subject.run.status != "completed" else "its record ends there"
+        yield CHECK.failed(f"step {last} of {planned} was the last: {why}", reached, expected, at)
+    else:
+        yield CHECK.passed(f"all {planned} planned steps were reached", reached, expected, at)

@@ -1,0 +1,19 @@
+"""The log names no error."""
+
+from collections.abc import Iterator
+
+from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.subject import FAILURES, Subject
+
+CHECK = Check("errors")
+
+
+def check(subject: Subject) -> Iterator[Found]:
+    found = [event for event in subject.events if event.kind in FAILURES]
+    if found:
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        yield CHECK.failed(f"{found[0].kind}: {found[0].message}{more}", len(found), 0, found[0].source)
+    elif not subject.events:
+        yield CHECK.unknown("no event of the run was recorded", None, 0)
+    else:
+        yield CHECK.passed("the log names no error", 0, 0)

@@ -1,0 +1,30 @@
+"""Every gradient norm is a number, but for steps a loss scaler skipped."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from steelyard.verdict.checks.loss_finite import word
+from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.subject import Subject
+
+CHECK = Check("grad_norm_finite")
+
+
+def check(subject: Subject) -> Iterator[Found]:
+    norm, steps = subject.steps.grad_norm, subject.steps.step
+    bad = norm.nonfinite
+    if "skipped" in subject.steps.flags:
+        bad = bad & ~subject.steps.flags["skipped"]
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        row = int(rows[0])
+        more = f", and at {len(rows) - 1:,} more" if len(rows) > 1 else ""
+        message = f"the gradient norm is {word(norm.values[row])} at step {steps[row]}{more}"
+        yield CHECK.failed(message, word(norm.values[row]), "finite", subject.evidence_of_step(row))
+    elif not norm.given.any():
+        yield CHECK.unknown("no step gives its gradient norm", None, "finite")
+    else:
+        row = int(np.flatnonzero(norm.given)[-1])
+        message = f"{int(norm.given.sum()):,} gradient norms are finite"
+        yield CHECK.passed(message, float(norm.values[row]), "finite", subject.evidence_of_step(row))

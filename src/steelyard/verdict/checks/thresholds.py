@@ -1,0 +1,43 @@
+"""Every bound that was asked for, judged on the steady window in the direction it names."""
+
+from collections.abc import Iterator
+
+from steelyard.experiment.thresholds import Direction, Threshold, parse_threshold
+from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.subject import Subject
+
+PREFIX = "threshold "
+
+
+def check(subject: Subject) -> Iterator[Found]:
+    for text in subject.thresholds:
+        yield _judge(subject, text, parse_threshold(text))
+
+
+def _judge(subject: Subject, text: str, threshold: Threshold) -> Found:
+    asked = Check(f"{PREFIX}{text}", required=True)
+    figure = subject.figures.metric(threshold.metric)
+    bound = _bound(threshold)
+    if figure.value is None:
+        message = f"{threshold.metric} is not known: {figure.reason}"
+        return asked.unknown(message, None, bound, figure.evidence)
+    kind = subject.figures.memory_kind if threshold.metric == "memory_peak_gib" else None
+    holds = _holds(threshold, figure.value)
+    message = f"{threshold.metric} is {figure.value:,.6g}{f' ({kind})' if kind else ''}, asked {bound}"
+    return asked.judged(holds, message, figure.value, bound, figure.evidence)
+
+
+def _bound(threshold: Threshold) -> str:
+    tolerance = f" +- {threshold.tolerance_percent:g}%" if threshold.tolerance_percent is not None else ""
+    return f"{threshold.direction} {threshold.value:.15g}{tolerance}"
+
+
+def _holds(threshold: Threshold, value: float) -> bool:
+    match threshold.direction:
+        case Direction.AT_LEAST:
+            return value >= threshold.value
+        case Direction.AT_MOST:
+            return value <= threshold.value
+        case Direction.WITHIN:
+            assert threshold.tolerance_percent is not None
+            return abs(value - threshold.value) <= threshold.tolerance_percent / 100 * threshold.value

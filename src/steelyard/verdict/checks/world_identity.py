@@ -1,0 +1,28 @@
+"""The world is nodes x GPUs a node, and tensor x pipeline x context x data parallel."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.subject import Subject
+
+CHECK = Check("world_identity")
+_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size", "data_parallel_size")
+
+
+def check(subject: Subject) -> Iterator[Found]:
+    platform = subject.run.manifest.platform
+    world, at = platform.world_size, subject.evidence_of_manifest("world_size")
+    sizes = [subject.value(f"parallelism.{name}") for name in _SIZES]
+    if platform.nodes * platform.gpus_per_node != world:
+        found = platform.nodes * platform.gpus_per_node
+        message = f"{platform.nodes} nodes x {platform.gpus_per_node} GPUs are {found}, and the world is {world}"
+        yield CHECK.failed(message, found, world, at)
+    elif not all(isinstance(size, int) for size in sizes):
+        yield CHECK.unknown("a size of its parallelism is not known", None, world)
+    else:
+        product = int(np.prod(sizes))
+        words = " x ".join(map(str, sizes))
+        message = f"tensor x pipeline x context x data parallel is {words} = {product}, and the world is {world}"
+        yield CHECK.judged(product == world, message, product, world, at)

@@ -1,0 +1,100 @@
+"""The verdict of a run: all its findings, as a document and as verdict.json beside the run."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from steelyard.errors import InputError
+from steelyard.records import write_atomically
+from steelyard.verdict.figures import Figure, Figures
+from steelyard.verdict.finding import Finding, NotApplicable, Status
+
+FILE = "verdict.json"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a run comes to."""
+
+    run: Path
+    run_status: str
+    status: Status
+    findings: tuple[Finding, ...]
+    not_applicable: tuple[NotApplicable, ...]
+    figures: Figures
+    thresholds: tuple[str, ...]
+    """Bounds asked beside the experiment's own."""
+    warmup_steps: int
+    """Steps asked to be left out of every rate."""
+
+    def failed(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.status == Status.FAIL)
+
+    def undecided(self) -> tuple[Finding, ...]:
+        """Required findings that are unknown: why the verdict is."""
+        return tuple(one for one in self.findings if one.status == Status.UNKNOWN and one.required)
+
+    def document(self) -> dict[str, Any]:
+        """What `check --json` prints."""
+        return {
+            "run": str(self.run.resolve()),
+            "status": self.run_status,
+            "verdict": self.status.value,
+            "not_applicable": [one.check for one in self.not_applicable],
+            "findings": [asdict(finding) for finding in self.findings],
+            "reasons_not_applicable": {one.check: one.reason for one in self.not_applicable},
+            "figures": figures_document(self.figures),
+            "thresholds": list(self.thresholds),
+            "warmup_steps": self.warmup_steps,
+        }
+
+
+def figures_document(figures: Figures) -> dict[str, Any]:
+    """The metrics, with the window they were taken on and why one is null."""
+    named: dict[str, Figure] = {
+        "tokens_per_s_per_gpu": figures.tokens_per_s_per_gpu,
+        "tflops_per_gpu": figures.tflops_per_gpu,
+        "mfu": figures.mfu,
+        "step_time_s": figures.step_time_s,
+        "memory_peak_gib": figures.memory_peak_gib,
+    }
+    window = figures.window
+    return {
+        **{name: figure.value for name, figure in named.items()},
+        "step_time_p95_s": figures.step_time_p95_s,
+        "memory_kind": figures.memory_kind,
+        "tokens_per_step": figures.tokens_per_step,
+        "unknown": {name: figure.reason for name, figure in named.items() if figure.value is None},
+        "window": {
+            "steps": window.steps,
+            "first_step": window.first_step,
+            "last_step": window.last_step,
+            "dropped": dict(window.dropped),
+            "settled": window.settled,
+        },
+    }
+
+
+def save(verdict: Verdict) -> None:
+    """Write verdict.json; it replaces an earlier one whole."""
+    content = {"schema_version": SCHEMA_VERSION, **verdict.document(), "run": verdict.run.name}
+    write_atomically(verdict.run / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+
+def saved(run: Path) -> dict[str, Any] | None:
+    """What the last check of a run came to; None where it was not checked."""
+    try:
+        content = json.loads((run / FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as reason:
+        raise InputError(
+            f"{run / FILE}: cannot be read ({reason})", key="RUN", value=str(run), next=f"steelyard check {run}"
+        ) from None
+    if not isinstance(content, dict) or content.get("verdict") not in set(Status):
+        raise InputError(
+            f"{run / FILE}: is no verdict", key="RUN", value=str(run), next=f"steelyard check {run}"
+        ) from None
+    return content

@@ -1,0 +1,354 @@
+"""steelyard check: what passes, what fails, what is not known, each with its exit status and its evidence."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from steelyard import records, verdict
+
+KEYS = {"check", "status", "required", "observed", "expected", "message", "evidence"}
+
+
+def finding(document: dict[str, Any], check: str) -> dict[str, Any]:
+    return next(one for one in document["findings"] if one["check"] == check)
+
+
+def nonfinite(step: dict[str, Any], at: int, key: str = "loss") -> dict[str, Any]:
+    return {**step, key: None, "nonfinite": {key: "NaN"}} if step["step"] == at else step
+
+
+def without(step: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in step.items() if key not in keys}
+
+
+def test_a_healthy_run_passes_and_the_verdict_is_kept(cli: Any, recorded: Any) -> None:
+    run = recorded()
+    done = cli("check", run, "--json")
+    assert done.status == 0
+    document = done.document
+    assert document["run"] == str(run)
+    assert document["verdict"] == "pass"
+    assert document["not_applicable"] == []
+    assert all(set(one) == KEYS for one in document["findings"])
+    assert {one["check"] for one in document["findings"] if one["required"]} == {
+        "completed",
+        "steps_present",
+        "loss_finite",
+        "throughput_identity",
+        "peak_flops",
+        "memory_capacity",
+    }
+    log = (Path(run) / "logs/node0.log").read_text().splitlines()
+    at = finding(document, "completed")["evidence"]
+    assert at["file"] == "logs/node0.log"
+    assert log[at["line"] - 1].startswith("step: 60/60")
+    assert json.loads((Path(run) / "verdict.json").read_text())["verdict"] == "pass"
+    assert cli("runs", "list", "--json").document["runs"][0]["verdict"] == "pass"
+
+
+def test_a_run_of_that_name_under_out_is_found(cli: Any, recorded: Any) -> None:
+    recorded("again")
+    assert cli("check", "again").status == 0
+
+
+def test_a_nan_fails_with_the_line_it_stands_on(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(lambda step: nonfinite(step, 30))
+    done = cli("check", run, "--json")
+    assert (done.status, done.document["verdict"]) == (1, "fail")
+    found = finding(done.document, "loss_finite")
+    assert (found["status"], found["observed"]) == ("fail", "NaN")
+    assert found["evidence"] == {"file": "logs/node0.log", "line": 32}
+    assert "NaN at step 30" in cli("check", run).out
+
+
+def test_a_run_cut_short_fails(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(lambda step: step if step["step"] <= 40 else None)
+    done = cli("check", run, "--json")
+    assert done.status == 1
+    assert finding(done.document, "completed")["message"] == "step 40 of 60 was the last: its record ends there"
+
+
+def test_a_run_that_was_interrupted_fails(cli: Any, recorded: Any) -> None:
+    run = recorded().set("status", "running").edit_steps(lambda step: step if step["step"] <= 40 else None)
+    done = cli("check", run, "--json")
+    assert (done.status, done.document["status"]) == (1, "interrupted")
+    assert "interrupted" in finding(done.document, "completed")["message"]
+
+
+def test_without_a_plan_completion_is_not_known(cli: Any, recorded: Any) -> None:
+    done = cli("check", recorded().set("experiment/training/steps", ...), "--json")
+    assert (done.status, done.document["verdict"]) == (5, "unknown")
+    assert finding(done.document, "completed")["status"] == "unknown"
+
+
+def test_an_out_of_memory_text_fails_even_where_the_status_does_not(cli: Any, recorded: Any) -> None:
+    run = recorded().add_event(kind="oom", message="CUDA out of memory", source={"file": "logs/node0.log", "line": 5})
+    done = cli("check", run, "--json")
+    assert done.status == 1
+    for check in ("completed", "errors"):
+        assert finding(done.document, check)["evidence"] == {"file": "logs/node0.log", "line": 5}
+
+
+def test_a_missing_step_fails_and_an_unread_line_is_not_known(cli: Any, recorded: Any) -> None:
+    gap = recorded("baseline", "gap").edit_steps(lambda step: None if step["step"] in (20, 21) else step)
+    done = cli("check", gap, "--json")
+    assert done.status == 1
+    assert "steps 20 to 21 are missing" in finding(done.document, "steps_present")["message"]
+    unread = recorded("baseline", "unread").add_event(
+        kind="unread_line", message="step: 3 |", source={"file": "logs/node0.log", "line": 5}
+    )
+    assert cli("check", unread).status == 5
+    twice = recorded("baseline", "twice").edit_steps(lambda step: {**step, "step": min(step["step"], 50)})
+    assert finding(cli("check", twice, "--json").document, "steps_present")["status"] == "unknown"
+
+
+def test_a_log_interval_is_no_gap(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(lambda step: None if step["step"] % 10 else {**step, "steps_covered": 10})
+    done = cli("check", run, "--json")
+    assert finding(done.document, "steps_present")["status"] == "pass"
+    assert done.document["figures"]["window"]["steps"] >= 50
+
+
+@pytest.mark.parametrize(
+    ("key", "bound"),
+    [
+        ("memory_gib", "memory_peak_gib<=200"),
+        ("step_time_s", "step_time_s<=200"),
+        ("step_time_s", "tokens_per_s_per_gpu>=1"),
+    ],
+)
+def test_a_missing_metric_under_a_threshold_is_not_known(cli: Any, recorded: Any, key: str, bound: str) -> None:
+    run = recorded().edit_steps(lambda step: without(step, key))
+    done = cli("check", run, "--threshold", bound, "--json")
+    assert (done.status, done.document["verdict"]) == (5, "unknown")
+    assert finding(done.document, f"threshold {bound}")["status"] == "unknown"
+
+
+def test_one_step_without_a_time_leaves_rates_unknown(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(lambda step: without(step, "step_time_s") if step["step"] == 33 else step)
+    done = cli("check", run, "--threshold", "tokens_per_s_per_gpu>=1", "--json")
+    assert done.status == 5
+    assert "1 steps after the warm-up give no step time" in done.document["figures"]["unknown"]["tokens_per_s_per_gpu"]
+
+
+@pytest.mark.parametrize(
+    ("bound", "status"),
+    [
+        ("tokens_per_s_per_gpu>=7000", 0),
+        ("tokens_per_s_per_gpu>=9000", 1),
+        ("tokens_per_s_per_gpu<=9000", 0),
+        ("tokens_per_s_per_gpu<=7000", 1),
+        ("step_time_s<=3", 0),
+        ("step_time_s>=3", 1),
+        ("mfu within 0.365 +- 1%", 0),
+        ("mfu within 0.39 +- 5%", 1),
+        ("mfu within 0.34 +- 5%", 1),
+        ("tflops_per_gpu>=300", 0),
+        ("memory_peak_gib within 132 +- 1%", 0),
+        ("memory_peak_gib within 118 +- 5%", 1),
+    ],
+)
+def test_a_threshold_is_judged_in_the_direction_it_names(cli: Any, recorded: Any, bound: str, status: int) -> None:
+    run = recorded()
+    assert cli("check", run, "--threshold", bound).status == status
+    shutil.rmtree(run)
+    own = recorded().set("experiment/thresholds", [bound])
+    assert cli("check", own).status == status
+
+
+def test_a_rate_is_tokens_over_seconds_of_the_steady_window(cli: Any, recorded: Any) -> None:
+    def slow_start(step: dict[str, Any]) -> dict[str, Any]:
+        seconds = 50.0 if step["step"] <= 5 else 2.0 if step["step"] % 2 else 4.0
+        rate = step["tokens"] / seconds
+        return {**step, "step_time_s": seconds, "tokens_per_s_per_gpu": rate, "reported_tokens_per_s_per_gpu": rate}
+
+    figures = cli("check", recorded().edit_steps(slow_start), "--json").document["figures"]
+    assert figures["window"]["first_step"] == 6
+    seconds = [2.0 if step % 2 else 4.0 for step in range(6, 61)]
+    assert figures["tokens_per_s_per_gpu"] == pytest.approx(16384 * 55 / sum(seconds), rel=1e-12)
+    assert figures["step_time_s"] == 4.0
+
+
+def test_a_run_above_its_gpu_s_peak_fails(cli: Any, recorded: Any) -> None:
+    def faster(step: dict[str, Any]) -> dict[str, Any]:
+        keys = ("tokens_per_s_per_gpu", "reported_tokens_per_s_per_gpu", "tflops_per_gpu")
+        return {**step, "step_time_s": step["step_time_s"] / 3, **{key: step[key] * 3 for key in keys}}
+
+    done = cli("check", recorded().edit_steps(faster), "--json")
+    assert done.status == 1
+    found = finding(done.document, "peak_flops")
+    assert found["status"] == "fail"
+    assert found["observed"] > 989.4
+    assert [one["check"] for one in done.document["findings"] if one["status"] == "fail"] == ["peak_flops"]
+
+
+def test_a_peak_is_held_to_the_precision(cli: Any, recorded: Any) -> None:
+    run = recorded().set("experiment/precision/dtype", "fp32")
+    assert finding(cli("check", run, "--json").document, "peak_flops")["status"] == "unknown"
+
+
+def test_an_unknown_gpu_never_passes(cli: Any, recorded: Any) -> None:
+    run = recorded().set("platform/gpu", None).set("platform/gpu_name", "Foo 9000")
+    done = cli("check", run, "--json")
+    assert (done.status, done.document["verdict"]) == (5, "unknown")
+    assert "Foo 9000 is not in the catalog" in finding(done.document, "peak_flops")["message"]
+
+
+def test_on_a_cpu_peak_and_card_do_not_apply(cli: Any, recorded: Any) -> None:
+    run = recorded().set("platform/gpu", None).set("platform/gpu_name", "cpu")
+    done = cli("check", run, "--json")
+    assert done.status == 0
+    assert done.document["not_applicable"] == ["peak_flops", "memory_capacity"]
+
+
+def test_more_memory_than_the_card_has_fails_and_the_host_s_is_not_held_against_it(cli: Any, recorded: Any) -> None:
+    over = recorded("baseline", "over").edit_steps(lambda step: {**step, "memory_gib": 141.0})
+    done = cli("check", over, "--json")
+    assert (done.status, finding(done.document, "memory_capacity")["status"]) == (1, "fail")
+    host = recorded("baseline", "host").edit_steps(lambda step: {**step, "memory_kind": "process_rss_peak"})
+    assert finding(cli("check", host, "--json").document, "memory_capacity")["status"] == "unknown"
+    mixed = recorded("baseline", "mixed").edit_steps(
+        lambda step: {**step, "memory_kind": "torch_allocated"} if step["step"] > 30 else step
+    )
+    assert cli("check", mixed, "--threshold", "memory_peak_gib<=200").status == 5
+
+
+def test_a_reported_rate_that_contradicts_its_own_time_fails(cli: Any, recorded: Any) -> None:
+    def boast(step: dict[str, Any]) -> dict[str, Any]:
+        return {**step, "reported_tokens_per_s_per_gpu": step["reported_tokens_per_s_per_gpu"] * 1.1}
+
+    done = cli("check", recorded().edit_steps(boast), "--json")
+    assert done.status == 1
+    assert "1.1 times batch x sequence / step time" in finding(done.document, "throughput_identity")["message"]
+
+
+@pytest.mark.parametrize(("factor", "status"), [(1.0, "pass"), (1.3, "fail")])
+def test_reported_tflops_are_held_to_a_formula(cli: Any, recorded: Any, factor: float, status: str) -> None:
+    def report(step: dict[str, Any]) -> dict[str, Any]:
+        return {**step, "reported_tflops_per_gpu": step["tflops_per_gpu"] * factor}
+
+    done = cli("check", recorded().edit_steps(report), "--json")
+    assert finding(done.document, "throughput_identity")["status"] == status
+
+
+def test_a_log_that_reports_no_rates_is_not_judged_on_them(cli: Any, recorded: Any) -> None:
+    keys = ("tokens_per_s_per_gpu", "reported_tokens_per_s_per_gpu")
+    done = cli("check", recorded().edit_steps(lambda step: without(step, *keys)), "--json")
+    assert (done.status, done.document["not_applicable"]) == (0, ["throughput_identity"])
+
+
+def test_tokens_that_are_not_batch_times_sequence_fail(cli: Any, recorded: Any) -> None:
+    run = recorded().set("experiment/training/global_batch_size", 16)
+    done = cli("check", run, "--json")
+    assert done.status == 1
+    assert finding(done.document, "batch_identity")["status"] == "fail"
+    world = recorded("again").set("platform/world_size", 8)
+    assert finding(cli("check", world, "--json").document, "world_identity")["status"] == "fail"
+
+
+def test_a_first_loss_of_another_vocabulary_fails(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(lambda step: {**step, "loss": 11.7} if step["step"] == 1 else step)
+    done = cli("check", run, "--json")
+    assert (done.status, finding(done.document, "first_loss")["status"]) == (1, "fail")
+
+
+def test_a_loss_below_the_entropy_rate_fails(cli: Any, recorded: Any) -> None:
+    low = recorded("baseline", "low").edit_steps(lambda step: {**step, "loss": 1.19} if step["step"] > 35 else step)
+    assert finding(cli("check", low, "--json").document, "loss_floor")["status"] == "fail"
+    zero = recorded("baseline", "zero").edit_steps(lambda step: {**step, "loss": 0.0} if step["step"] == 50 else step)
+    found = finding(cli("check", zero, "--json").document, "loss_floor")
+    assert (found["status"], found["evidence"]["line"]) == ("fail", 52)
+    near = recorded("baseline", "near").edit_steps(lambda step: {**step, "loss": 1.22} if step["step"] > 1 else step)
+    assert finding(cli("check", near, "--json").document, "loss_floor")["status"] == "pass"
+
+
+def test_a_loss_that_rises_or_gives_back_its_gain_fails(cli: Any, recorded: Any) -> None:
+    rising = recorded("baseline", "rising").edit_steps(lambda step: {**step, "loss": 12.58 + step["step"] / 1000})
+    assert finding(cli("check", rising, "--json").document, "loss_falling")["status"] == "fail"
+    lost = recorded("baseline", "lost").edit_steps(
+        lambda step: {**step, "loss": 12.0 if step["step"] > 50 else step["loss"] - step["step"] / 10}
+    )
+    assert "gave back" in finding(cli("check", lost, "--json").document, "loss_falling")["message"]
+
+
+def test_a_falling_loss_is_not_asked_of_uniform_data(cli: Any, recorded: Any) -> None:
+    run = recorded().set("expected/loss_floor", 12.58).edit_steps(lambda step: {**step, "loss": 12.58})
+    assert "loss_falling" in cli("check", run, "--json").document["not_applicable"]
+
+
+def test_a_run_without_steps_fails(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(lambda _: None)
+    done = cli("check", run, "--threshold", "mfu>=0.1", "--json")
+    assert done.status == 1
+    assert finding(done.document, "steps_present")["status"] == "fail"
+
+
+@pytest.mark.parametrize("bound", ["mfu>0.3", "speed>=3", "mfu>=nan", "mfu>=-1", ""])
+def test_a_bound_that_is_none_is_wrong_input(cli: Any, recorded: Any, bound: str) -> None:
+    run = recorded()
+    done = cli("check", run, "--threshold", bound, "--json")
+    assert done.status == 2
+    assert done.document["error"]["key"] == "--threshold"
+    assert not (Path(run) / "verdict.json").exists()
+
+
+def test_what_is_no_run_is_wrong_input(cli: Any, tmp_path: Path) -> None:
+    done = cli("check", tmp_path, "--json")
+    assert done.status == 2
+    assert set(done.document["error"]) == {"message", "key", "value", "expected", "next"}
+
+
+def test_junit_tells_failures_from_what_is_not_known(cli: Any, recorded: Any, tmp_path: Path) -> None:
+    run = recorded().edit_steps(lambda step: without(nonfinite(step, 9), "memory_gib"))
+    run.add_event(kind="error", message="bad <b>bytes</b> \x1b[31m \x00")
+    junit = tmp_path / "check.xml"
+    assert cli("check", run, "--threshold", "memory_peak_gib<=100", "--junit", junit).status == 1
+    suite = ElementTree.parse(junit).getroot()[0]
+    cases = {case.get("name"): case for case in suite}
+    assert cases["loss_finite"].find("failure") is not None
+    assert cases["threshold memory_peak_gib<=100"].find("error") is not None
+    assert cases["memory_capacity"].find("skipped") is not None
+    assert [child.tag for child in cases["steps_present"]] == ["system-out"]
+    assert int(suite.get("tests", "0")) == len(cases)
+    assert (suite.get("failures"), suite.get("errors")) == ("3", "1")
+    assert cli("check", run, "--junit", junit).status == 1  # ours may be replaced
+    (tmp_path / "mine.xml").write_text("mine")
+    assert cli("check", run, "--junit", tmp_path / "mine.xml").status == 2
+    assert (tmp_path / "mine.xml").read_text() == "mine"
+
+
+def test_text_of_a_log_cannot_act_on_a_terminal(cli: Any, recorded: Any) -> None:
+    shown = cli("check", recorded().add_event(kind="error", message="\x1b[2Jgone\r\nnext"))
+    assert "\x1b" not in shown.out
+    assert "\\x1b[2Jgone\\r\\nnext" in shown.out
+
+
+def test_every_file_of_checks_is_listed_once() -> None:
+    folder = Path(verdict.__file__).parent / "checks"
+    assert sorted(verdict.CHECKS) == sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+
+
+def test_a_verdict_that_cannot_be_kept_is_still_said(cli: Any, recorded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = recorded()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("steelyard.verdict.verdict.write_atomically", full)
+    done = cli("check", run)
+    assert done.status == 0
+    assert "cannot be written (No space left on device)" in done.err
+
+
+def test_check_takes_no_more_than_it_reads(recorded: Callable[..., Any]) -> None:
+    """A run still written to is judged on its whole lines."""
+    run = recorded()
+    with (Path(run) / "steps.jsonl").open("a") as file:
+        file.write('{"step": 61, "lo')
+    judged = verdict.judge(verdict.read_subject(records.load(Path(run))))
+    assert judged.status == "pass"

@@ -7,14 +7,14 @@ from typing import Annotated, NoReturn
 import typer
 
 from steelyard import __version__
-from steelyard.cli import init, lint, plan, run, runs
+from steelyard.cli import check, compare, init, lint, plan, run, runs
 from steelyard.cli.options import DebugOption, help_unless_asked
 from steelyard.errors import InputError, InterruptedByUser, SteelyardError
 
 app = typer.Typer(
     name="steelyard",
     help="Weighs LLM training: runs it, judges it against physics, compares platforms.",
-    epilog="Start with: steelyard init tiny-llama && steelyard run tiny-llama.yaml --no-check",
+    epilog="Start with: steelyard init tiny-llama && steelyard run tiny-llama.yaml",
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -23,6 +23,8 @@ app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command("lint", epilog=lint.EXAMPLES)(lint.lint)
 app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
 app.command("run", epilog=run.EXAMPLES)(run.run)
+app.command("check", epilog=check.EXAMPLES)(check.check)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.add_typer(runs.app, name="runs")
 
 

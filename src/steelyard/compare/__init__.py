@@ -1,0 +1,26 @@
+"""Compares target runs with baseline runs: the fairness contract, the ratios it allows, their intervals."""
+
+from steelyard.compare.comparison import Comparison, compare, weigh
+from steelyard.compare.contract import Agreement, Clause, Comparability, Ruling
+from steelyard.compare.files import find, load_runs, runs_of, save, saved
+from steelyard.compare.policy import Effect, Metric
+from steelyard.compare.ratios import NAME_OF, Ratio
+
+__all__ = [
+    "NAME_OF",
+    "Agreement",
+    "Clause",
+    "Comparability",
+    "Comparison",
+    "Effect",
+    "Metric",
+    "Ratio",
+    "Ruling",
+    "compare",
+    "find",
+    "load_runs",
+    "runs_of",
+    "save",
+    "saved",
+    "weigh",
+]

@@ -1,0 +1,180 @@
+"""The contract: where two sides differ, and what each comparison is therefore worth."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from steelyard.compare.policy import OWN_FIGURES, POLICY, Effect, Effects, Metric
+from steelyard.compare.side import Side
+from steelyard.errors import InputError
+from steelyard.experiment.experiment import Mode
+from steelyard.verdict import Status, Subject
+
+
+class Agreement(StrEnum):
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    UNKNOWN = "unknown"
+
+
+class Comparability(StrEnum):
+    COMPARABLE = "comparable"
+    QUALIFIED = "qualified"
+    UNKNOWN = "unknown"
+    NOT_COMPARABLE = "not_comparable"
+
+
+_WORST = (Comparability.NOT_COMPARABLE, Comparability.UNKNOWN, Comparability.QUALIFIED, Comparability.COMPARABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One parameter, on both sides."""
+
+    group: str
+    key: str
+    target: Any
+    baseline: Any
+    status: Agreement
+    governs: Effects
+    """What it does to each metric where the sides differ."""
+
+    @property
+    def dotted(self) -> str:
+        return f"{self.group}.{self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What one comparison is worth, and why."""
+
+    status: Comparability
+    reasons: tuple[str, ...]
+
+    def worsened(self, status: Comparability, reason: str) -> "Ruling":
+        """With one more reason; the worst status stands."""
+        worst = min(self.status, status, key=_WORST.index)
+        return Ruling(worst, (*self.reasons, reason))
+
+
+def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
+    """A parameter of one run as the contract sees it: recorded figures before declared ones."""
+    manifest = subject.run.manifest
+    match dotted:
+        case "training.tokens_per_step":
+            found: Any = subject.figures.tokens_per_step
+        case "platform.world_size":
+            found = manifest.platform.world_size
+        case "platform.nodes":
+            found = manifest.platform.nodes
+        case "platform.gpu":
+            found = manifest.platform.gpu or manifest.platform.gpu_name
+        case "platform.framework":
+            found = manifest.framework
+        case "measurement.memory_kind":
+            found = subject.figures.memory_kind
+        case _:
+            return subject.known(dotted)
+    return found is not None, found
+
+
+def contract(target: Side, baseline: Side) -> tuple[Clause, ...]:
+    """Every parameter of the policy on both sides."""
+    return tuple(_clause(dotted, effects, target, baseline) for dotted, effects in POLICY.items())
+
+
+def _clause(dotted: str, effects: Effects, target: Side, baseline: Side) -> Clause:
+    (known_target, ours), (known_baseline, theirs) = (_of_side(side, dotted) for side in (target, baseline))
+    if not (known_target and known_baseline):
+        status = Agreement.UNKNOWN
+    else:
+        status = Agreement.EQUAL if ours == theirs else Agreement.DIFFERENT
+    group, _, key = dotted.partition(".")
+    return Clause(group, key, ours, theirs, status, effects)
+
+
+def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
+    """The value all runs of a side share; their values together where they differ in what does not block."""
+    values = [known_value(subject, dotted) for subject in side.subjects]
+    first = values[0]
+    if all(value == first for value in values):
+        return first
+    shown = [value for known, value in values if known]
+    return len(shown) == len(values), sorted(map(str, shown))
+
+
+def check_side(side: Side) -> None:
+    """Refuse a side whose own runs differ in what blocks a comparison."""
+    first = side.subjects[0]
+    for dotted, effects in POLICY.items():
+        if Effect.BLOCKS not in effects.values():
+            continue
+        for other in side.subjects[1:]:
+            ours, theirs = known_value(first, dotted), known_value(other, dotted)
+            if ours[0] and theirs[0] and ours != theirs:
+                names = f"{first.run.directory.name} and {other.run.directory.name}"
+                raise InputError(
+                    f"{side.name}: {names} differ in {dotted} ({ours[1]} and {theirs[1]})",
+                    key=side.name.upper(),
+                    value=dotted,
+                    expected="runs of one experiment on each side",
+                    next="compare them one by one",
+                )
+
+
+def ruling(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode) -> Ruling:
+    """Blocked beats unknown beats qualified."""
+    found = Ruling(Comparability.COMPARABLE, ())
+    for status, reason in (*_by_contract(metric, clauses, mode), *_by_own_figures(metric, sides, mode)):
+        found = found.worsened(status, reason)
+    ranked = sorted(found.reasons, key=lambda reason: _blocking_first(reason))
+    return Ruling(found.status, tuple(ranked))
+
+
+def _blocking_first(reason: str) -> bool:
+    return reason.startswith("qualified: ")
+
+
+def _status(effect: Effect, mode: Mode) -> Comparability:
+    blocks = effect == Effect.BLOCKS or mode == "matched"
+    return Comparability.NOT_COMPARABLE if blocks else Comparability.QUALIFIED
+
+
+def _by_contract(metric: Metric, clauses: Sequence[Clause], mode: Mode) -> Iterator[tuple[Comparability, str]]:
+    for clause in clauses:
+        effect = clause.governs.get(metric)
+        if effect is None or clause.status == Agreement.EQUAL:
+            continue
+        if clause.status == Agreement.DIFFERENT:
+            status = _status(effect, mode)
+            prefix = "qualified: " if status == Comparability.QUALIFIED else ""
+            values = f"{shown(clause.target)} on the target, {shown(clause.baseline)} on the baseline"
+            yield status, f"{prefix}{clause.dotted} differs: {values}"
+        elif effect == Effect.BLOCKS or mode == "matched":
+            yield Comparability.UNKNOWN, f"{clause.dotted} is not known on both sides"
+        else:
+            yield Comparability.QUALIFIED, f"qualified: {clause.dotted} is not known on both sides"
+
+
+def _by_own_figures(metric: Metric, sides: Sequence[Side], mode: Mode) -> Iterator[tuple[Comparability, str]]:
+    for side in sides:
+        for verdict in side.verdicts:
+            for finding in verdict.findings:
+                effect = OWN_FIGURES.get(finding.check, {}).get(metric)
+                if effect is None or finding.status != Status.FAIL:
+                    continue
+                whose = f"the {side.name} ({verdict.run.name}) fails {finding.check}: {finding.message}"
+                if effect == Effect.BLOCKS:
+                    yield Comparability.NOT_COMPARABLE, f"by its own figures {whose}"
+                else:
+                    yield Comparability.QUALIFIED, f"qualified: {whose}"
+
+
+def shown(value: Any) -> str:
+    """A parameter's value as a sentence says it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,88 @@
+"""Comparisons on disk, and the runs the command line means by TARGET and BASELINE."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from steelyard import records
+from steelyard.compare.comparison import Comparison
+from steelyard.errors import InputError
+from steelyard.records import Run
+
+FILE = "comparison.json"
+FOLDER = "comparisons"
+SCHEMA_VERSION = 1
+
+
+def load_runs(name: str, text: str, out: Path) -> list[Run]:
+    """A run, a comma-separated list of runs, or a directory of runs; each a path or a name under --out."""
+    if _is_run(text, out):
+        return [records.find(text, out)]
+    for directory in (Path(text), out / text):
+        found = list(records.runs_under(directory))
+        if found:
+            return [records.load(path) for path in found]
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > 1 and all(parts):
+        runs = [run for part in parts for run in load_runs(name, part, out)]
+        seen = {run.directory.resolve() for run in runs}
+        if len(seen) < len(runs):
+            raise InputError(
+                f"{name} {text!r} names a run twice", key=name, value=text, expected="each run once", next=parts[0]
+            )
+        return runs
+    raise InputError(
+        f"{name} {text!r} is no run, neither as a path nor under {out}",
+        key=name,
+        value=text,
+        expected="a run, a comma-separated list of runs, or a directory of runs",
+        next=f"steelyard runs list --out {out}",
+    )
+
+
+def _is_run(text: str, out: Path) -> bool:
+    return any(os.path.exists(place / records.MANIFEST) for place in (Path(text), out / text))  # noqa: PTH110
+
+
+def save(comparison: Comparison, out: Path, name: str | None) -> Path:
+    """Write OUT/comparisons/ID/comparison.json; runs are kept as paths from there, so that a tree may be moved."""
+    words = [side.subjects[0].run.directory.resolve().name[:60] for side in (comparison.target, comparison.baseline)]
+    directory = records.new_directory(out / FOLDER, name, records.stamped(f"{words[0]}-vs-{words[1]}"))
+    content = {"schema_version": SCHEMA_VERSION, **comparison.document(directory)}
+    for side in (comparison.target, comparison.baseline):
+        content[side.name] = [
+            os.path.relpath(subject.run.directory.resolve(), directory.resolve()) for subject in side.subjects
+        ]
+    content["comparison"] = directory.name
+    records.write_atomically(directory / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    return directory
+
+
+def find(name: str, out: Path) -> Path | None:
+    """COMPARISON as the command line takes it: a path, or an ID under OUT/comparisons; None where it is none."""
+    for directory in (Path(name), out / FOLDER / name):
+        if os.path.exists(directory / FILE):  # noqa: PTH110 - Path.exists raises on a name too long
+            return directory
+    return None
+
+
+def saved(directory: Path) -> dict[str, Any]:
+    """A comparison as it was written."""
+    path = directory / FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["schema_version"] != SCHEMA_VERSION:
+            raise ValueError(f"schema_version is {content['schema_version']!r}, expected {SCHEMA_VERSION}")
+        for key in ("target", "baseline", "asked"):
+            if not isinstance(content[key], list) or not all(isinstance(one, str) for one in content[key]):
+                raise ValueError(f"{key} is no list of names")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as reason:
+        raise InputError(f"{path}: cannot be read ({reason})", key="COMPARISON", value=str(directory)) from None
+    assert isinstance(content, dict)
+    return content
+
+
+def runs_of(directory: Path, content: dict[str, Any], name: str) -> list[Run]:
+    """The runs of one side of a saved comparison."""
+    return [records.load(directory / place) for place in content[name]]

@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from steelyard import __version__
-from steelyard.cli import check, compare, init, lint, plan, run, runs
+from steelyard.cli import check, compare, init, lint, plan, report, run, runs
 from steelyard.cli.options import DebugOption, help_unless_asked
 from steelyard.errors import InputError, InterruptedByUser, SteelyardError
 
@@ -25,6 +25,7 @@ app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
 app.command("run", epilog=run.EXAMPLES)(run.run)
 app.command("check", epilog=check.EXAMPLES)(check.check)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("report", epilog=report.EXAMPLES)(report.report)
 app.add_typer(runs.app, name="runs")
 
 

@@ -85,4 +85,4 @@ def saved(directory: Path) -> dict[str, Any]:
 
 def runs_of(directory: Path, content: dict[str, Any], name: str) -> list[Run]:
     """The runs of one side of a saved comparison."""
-    return [records.load(directory / place) for place in content[name]]
+    return [records.load(os.path.normpath(directory / place)) for place in content[name]]

@@ -1,0 +1,57 @@
+"""One self-contained HTML file: no network, no dependency, text from logs and configs inert."""
+
+import base64
+import hashlib
+import json
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from steelyard.report.page import Chart, Page
+
+SUFFIX = ".html"
+MARK = '<meta name="generator" content="steelyard">'
+
+
+def render(page: Page) -> str:
+    """The page as HTML. A content security policy lets only the two inlined texts below take effect."""
+    style, script = _asset("page.css"), _asset("chart.js")
+    environment = Environment(
+        loader=PackageLoader("steelyard.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'"
+    return environment.get_template("page.html").render(
+        page=page,
+        mark=Markup(MARK),
+        policy=policy,
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(_data(page)),
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files("steelyard.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _data(page: Page) -> str:
+    """The curves as JSON that cannot end its own script element."""
+    text = json.dumps([_chart(chart) for chart in page.charts], allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _chart(chart: Chart) -> dict[str, Any]:
+    return {
+        "title": chart.title,
+        "unit": chart.unit,
+        "x": chart.x_name,
+        "lines": [{"label": one.label, "x": one.x, "y": one.y, "broken": one.broken} for one in chart.lines],
+        "levels": [{"label": level.label, "value": level.value} for level in chart.levels],
+        "bands": [{"label": band.label, "first": band.first, "last": band.last} for band in chart.bands],
+    }

@@ -1,0 +1,50 @@
+"""From a name on the command line to the page of what it names."""
+
+from pathlib import Path
+from typing import cast
+
+from steelyard import compare, records, verdict
+from steelyard.compare import Metric
+from steelyard.errors import InputError
+from steelyard.experiment.experiment import Mode
+from steelyard.records import Run
+from steelyard.report.comparison_page import comparison_page
+from steelyard.report.page import Page
+from steelyard.report.run_page import run_page
+
+
+def page_of(name: str, out: Path) -> tuple[Path, Page]:
+    """The directory of a run or a comparison, and its page."""
+    directory = compare.find(name, out)
+    if directory is not None:
+        return directory, page_of_comparison(directory)
+    try:
+        run = records.find(name, out)
+    except InputError as missing:
+        if missing.key != "RUN" or missing.value != name:
+            raise
+        raise InputError(
+            f"{name!r} is neither a run nor a comparison, as a path or under {out}",
+            key="RUN|COMPARISON",
+            value=name,
+            expected="a directory with run.json or comparison.json",
+            next=f"steelyard runs list --out {out}",
+        ) from None
+    return run.directory, page_of_run(run)
+
+
+def page_of_run(run: Run) -> Page:
+    """A run, judged as its last check judged it: by the same bounds, on the same window."""
+    saved = verdict.saved(run.directory) or {}
+    subject = verdict.read_subject(run, saved.get("thresholds") or (), int(saved.get("warmup_steps") or 0))
+    return run_page(subject, verdict.judge(subject))
+
+
+def page_of_comparison(directory: Path) -> Page:
+    """A saved comparison, made anew from its runs as they are now."""
+    content = compare.saved(directory)
+    sides = [compare.runs_of(directory, content, name) for name in ("target", "baseline")]
+    asked = [Metric(name) for name in content["asked"]]
+    mode = cast("Mode", content.get("mode") or "best")
+    made = compare.weigh(sides[0], sides[1], asked, mode, int(content.get("warmup_steps") or 0))
+    return comparison_page(made)

@@ -1,0 +1,78 @@
+"""The same page as Markdown, for a ticket or a pull request; text from logs and configs inert."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from steelyard.report.page import Cell, Chart, Page, Table, Tile
+
+SUFFIX = ".md"
+MARK = "<!-- steelyard report -->"
+
+_SPECIAL = re.compile(r"[\\`*_\[\]<>#!|~&@$]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+"""What may start markup, a link, a mention or mathematics."""
+
+
+def render(page: Page) -> str:
+    """Headings, lists, tables and fenced commands; every word from outside is escaped."""
+    parts = [
+        MARK,
+        f"# {text(page.title)}",
+        f"**{text(page.verdict.upper())}**: {text(page.sentence)}",
+        _bullets(page.reasons),
+        "\n".join(_tile(tile) for tile in page.tiles),
+        *(_table(table) for table in page.before),
+        *(_chart(chart) for chart in page.charts),
+        *(_table(table) for table in page.tables),
+        "## To reproduce it\n\n" + "\n\n".join(_fenced(command) for command in page.commands),
+        f"Made by {text(page.made_by)}.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def text(value: Any) -> str:
+    """Text that Markdown shows as it is: one line, its own marks escaped, nothing a renderer would link or run."""
+    line = " ".join("".join(one if one.isprintable() else " " for one in str(value)).split())
+    return _SPECIAL.sub(r"\\\g<0>", line)
+
+
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {text(line)}" for line in lines)
+
+
+def _tile(tile: Tile) -> str:
+    value = f"{text(tile.value)} {text(tile.unit)}".rstrip()
+    return f"- {text(tile.name)}: **{value}**{'; ' if tile.note else ''}{text(tile.note)}"
+
+
+def _chart(chart: Chart) -> str:
+    """The plot's summary and values; the curve itself is in the HTML."""
+    return (
+        f"## {text(chart.title)}, {text(chart.unit)}\n\n{text(chart.summary)}\n\n{_levels(chart)}{_rows(chart.samples)}"
+    )
+
+
+def _levels(chart: Chart) -> str:
+    lines = [f"{level.label} {level.value:.4f}" for level in chart.levels]
+    lines += [f"{band.label} {band.first:,} to {band.last:,}" for band in chart.bands]
+    return f"{_bullets(lines)}\n\n" if lines else ""
+
+
+def _table(table: Table) -> str:
+    note = f"{text(table.note)}\n\n" if table.note else ""
+    return f"## {text(table.title)}\n\n{note}{_rows(table)}".rstrip()
+
+
+def _rows(table: Table) -> str:
+    if not table.rows:
+        return ""
+    head = f"| {' | '.join(text(name) for name in table.columns)} |\n|{' --- |' * len(table.columns)}"
+    rows = [" | ".join(text(cell.text if isinstance(cell, Cell) else cell) for cell in row) for row in table.rows]
+    return "\n".join([head, *(f"| {row} |" for row in rows)])
+
+
+def _fenced(command: str) -> str:
+    """A fence longer than any run of backticks in the command."""
+    line = " ".join(command.splitlines())
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    return f"{fence}sh\n{line}\n{fence}"

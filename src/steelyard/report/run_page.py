@@ -1,0 +1,141 @@
+"""The report of one run."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from steelyard import __version__
+from steelyard.report.curves import curves, number
+from steelyard.report.page import Cell, Page, Table, Tile, Tone
+from steelyard.verdict import Finding, Status, Subject, Verdict
+from steelyard.verdict.figures import Figure
+
+TONE_OF = {Status.PASS: Tone.GOOD, Status.FAIL: Tone.BAD, Status.UNKNOWN: Tone.UNSURE}
+_SENTENCE = {
+    Status.PASS: "Every required finding passed.",
+    Status.FAIL: "A finding failed.",
+    Status.UNKNOWN: "No finding failed, but a required one is not known, and what is not known does not pass.",
+}
+
+
+def run_page(subject: Subject, verdict: Verdict) -> Page:
+    manifest = subject.run.manifest
+    decisive = verdict.failed() or verdict.undecided()
+    return Page(
+        kind="run",
+        title=f"{manifest.experiment.get('name') or manifest.name} on {manifest.platform.name}",
+        verdict=verdict.status.value,
+        tone=TONE_OF[verdict.status],
+        sentence=_SENTENCE[verdict.status],
+        reasons=[f"{finding.check}: {finding.message}{where(finding)}" for finding in decisive],
+        tiles=tiles(subject, verdict),
+        charts=curves([(subject.run.directory.resolve().name, subject)]) if len(subject.steps) else [],
+        tables=[findings_table(verdict), *details(subject)],
+        commands=[reproduce(subject), f"steelyard check {shlex.quote(str(subject.run.directory))}"],
+        made_by=f"steelyard {__version__}",
+    )
+
+
+def where(finding: Finding) -> str:
+    return f" ({finding.evidence.file}:{finding.evidence.line})" if finding.evidence else ""
+
+
+def tiles(subject: Subject, verdict: Verdict) -> list[Tile]:
+    figures = verdict.figures
+    p95, median = figures.step_time_p95_s, figures.step_time_s.value
+    spread = f"median; p95 {number(p95)} s, {p95 / median:.3f} times the median" if p95 and median else ""
+    peak = subject.peak_tflops
+    of_peak = f"of {peak:,} TFLOP/s, our causal formula" if peak else ""
+    first, floor = subject.expected("first_loss"), subject.expected("loss_floor")
+    losses = subject.steps.loss
+    last = float(losses.values[-1]) if len(losses.values) and losses.given[-1] else None
+    known = [
+        f"floor {floor:.4f}" if floor is not None else "",
+        f"an untrained model {first:.4f}" if first is not None else "",
+    ]
+    return [
+        _tile("Throughput", figures.tokens_per_s_per_gpu, "tokens/s a GPU", figures.window.words()),
+        _tile("Model FLOPs utilization", figures.mfu, "%", of_peak, 100),
+        _tile("Step time", figures.step_time_s, "s", spread),
+        _tile("Peak memory", figures.memory_peak_gib, "GiB", figures.memory_kind or ""),
+        Tile(
+            "Last loss", "unknown" if last is None else number(last), "nats", "; ".join(word for word in known if word)
+        ),
+    ]
+
+
+def _tile(name: str, figure: Figure, unit: str, note: str, scale: float = 1.0) -> Tile:
+    if figure.value is None:
+        return Tile(name, "unknown", "", figure.reason or "", Tone.UNSURE)
+    return Tile(name, number(figure.value * scale), unit, note)
+
+
+def findings_table(verdict: Verdict, title: str = "Findings", folded: bool = False) -> Table:
+    rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.PASS: 2}
+    rows: list[list[str | Cell]] = []
+    for finding in sorted(verdict.findings, key=lambda one: (rank[one.status], not one.required)):
+        at = f"{finding.evidence.file}:{finding.evidence.line}" if finding.evidence else ""
+        word = Cell(finding.status.value, TONE_OF[finding.status])
+        rows.append([word, finding.check, finding.message, "required" if finding.required else "", at])
+    for one in verdict.not_applicable:
+        rows.append([Cell("not applicable"), one.check, one.reason, "", ""])
+    return Table(
+        title,
+        ["finding", "check", "what was found", "weight", "evidence"],
+        rows,
+        f"Rates on {verdict.figures.window.words()}.",
+        folded,
+    )
+
+
+def details(subject: Subject, folded: bool = False) -> list[Table]:
+    return [provenance_table(subject, folded), experiment_table(subject)]
+
+
+def provenance_table(subject: Subject, folded: bool = False, title: str = "Provenance") -> Table:
+    manifest = subject.run.manifest
+    platform, provenance = manifest.platform, manifest.provenance
+    nodes = f"{platform.nodes} node{'s' * (platform.nodes != 1)} x {platform.gpus_per_node} {platform.gpu_name}"
+    facts = {
+        "run": subject.run.directory.resolve().name,
+        "status": subject.run.status + (f": {manifest.failure.message}" if manifest.failure else ""),
+        "platform": f"{platform.name}: {nodes}",
+        "framework": manifest.framework,
+        **{f"software: {key}": value for key, value in manifest.software.items()},
+        "experiment file": provenance.file or "unknown",
+        "sha256 of the file": provenance.sha256 or "unknown",
+        "host": provenance.host,
+        "system": provenance.system,
+        "python": provenance.python,
+        "recorded by": f"steelyard {provenance.steelyard}",
+        "started": provenance.started,
+        "ended": provenance.ended or "unknown",
+    }
+    return Table(title, ["what", "is"], [[key, value] for key, value in facts.items()], folded=folded)
+
+
+def experiment_table(subject: Subject) -> Table:
+    manifest = subject.run.manifest
+    rows = [[key, value_text(value), manifest.sources.get(key, "")] for key, value in _leaves(manifest.experiment)]
+    note = "Every value with where it came from: config, preset, platform, set, derived or default."
+    return Table("Experiment as resolved", ["key", "value", "source"], rows, note, folded=True)
+
+
+def _leaves(values: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{at}{key}.")
+        else:
+            yield f"{at}{key}", value
+
+
+def value_text(value: Any) -> str:
+    """A value as YAML spells it."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def reproduce(subject: Subject) -> str:
+    """The command that made the run, as it was typed."""
+    return shlex.join(subject.run.manifest.provenance.command)

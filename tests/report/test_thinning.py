@@ -1,0 +1,59 @@
+"""A thinned curve loses no spike, no dip, no gap and no end."""
+
+import numpy as np
+
+from steelyard.records import Column
+from steelyard.report.thinning import STRETCHES, keep, thinned
+
+
+def column(values: np.ndarray, given: np.ndarray | None = None) -> Column:
+    return Column(values, np.ones(len(values), dtype=bool) if given is None else given)
+
+
+def test_a_short_curve_is_kept_whole() -> None:
+    assert keep(np.arange(4.0 * STRETCHES)).tolist() == list(range(4 * STRETCHES))
+
+
+def test_every_spike_and_every_dip_of_a_million_steps_stays() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(1_000_000)
+    spikes = rng.choice(1_000_000, 300, replace=False)
+    values[spikes[:150]] = 100 + rng.random(150)
+    values[spikes[150:]] = -100 - rng.random(150)
+    kept = keep(values)
+    assert len(kept) <= 5 * STRETCHES
+    size = 500  # steps of a stretch: the most extreme of each stays
+    for spike in spikes:
+        stretch = slice(spike // size * size, spike // size * size + size)
+        extreme = values[stretch].max() if values[spike] > 0 else values[stretch].min()
+        assert extreme in values[kept]
+    assert {0, 999_999} <= set(kept.tolist())
+
+
+def test_counts_that_do_not_divide_keep_their_last_step() -> None:
+    for count in (8001, 8999, 123_457):
+        kept = keep(np.arange(float(count)))
+        assert kept[0] == 0
+        assert kept[-1] == count - 1
+        assert (np.diff(kept) > 0).all()
+
+
+def test_gaps_and_places_that_are_not_finite_stay() -> None:
+    values = np.ones(100_000)
+    values[50_000] = np.nan
+    values[70_000:70_100] = np.nan
+    given = np.ones(100_000, dtype=bool)
+    given[70_000:70_100] = False
+    line = thinned("a", np.arange(1, 100_001), column(values, given))
+    assert list(line.broken) == [50_001]
+    assert None in line.y
+    assert 50_001 in line.x
+
+
+def test_a_stretch_without_a_value_is_a_gap() -> None:
+    values = np.ones(100_000)
+    values[10_000:20_000] = np.nan
+    line = thinned("a", np.arange(100_000), column(values, ~np.isnan(values)))
+    inside = [y for x, y in zip(line.x, line.y, strict=True) if 10_000 <= x < 20_000]
+    assert inside
+    assert set(inside) == {None}

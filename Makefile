@@ -1,9 +1,9 @@
-# `make test` needs Python 3.11 or newer and make; everything else it installs into .venv.
+# `make demo` and `make test` need Python 3.11 or newer and make; everything else they install into .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install test lint format benchmarks clean
+.PHONY: install demo test lint format benchmarks clean
 
 install: $(VENV)/.installed
 
@@ -12,6 +12,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,dev]'
 	touch $@
+
+demo: install
+	$(BIN)/steelyard demo
 
 lint: install
 	$(BIN)/ruff check .
@@ -28,6 +31,7 @@ format: install
 benchmarks: install
 	$(BIN)/python benchmarks/help_start.py
 	$(BIN)/python benchmarks/weights.py
+	$(BIN)/python benchmarks/report.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -62,7 +62,7 @@ def test_the_trainer_imports_torch_numpy_and_itself_alone() -> None:
     assert all(name == "steelyard.trainer" or name.startswith("steelyard.trainer.") for name in loaded)
 
 
-@pytest.mark.parametrize("verb", ["init", "lint", "plan", "run", "check", "compare", "report", "runs"])
+@pytest.mark.parametrize("verb", ["demo", "init", "lint", "plan", "run", "check", "compare", "report", "runs"])
 def test_every_verb_has_help_with_an_example(cli: Any, verb: str) -> None:
     shown = cli(verb, "--help")
     assert shown.status == 0
@@ -72,6 +72,7 @@ def test_every_verb_has_help_with_an_example(cli: Any, verb: str) -> None:
 def test_verbs_that_are_not_built_are_absent(cli: Any) -> None:
     listed = cli("--help").out.split("Commands:")[1].split("\n\n")[0]
     assert [line.split()[0] for line in listed.splitlines() if line] == [
+        "demo",
         "init",
         "lint",
         "plan",

@@ -88,3 +88,16 @@ def test_a_run_without_steps_has_an_empty_table(recorded: Callable[..., Any]) ->
     table = records.table(run)
     assert len(table) == 0
     assert not table.loss.given.any()
+
+
+def test_runs_read_side_by_side_are_the_same_runs(
+    recorded: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [Path(recorded(name)) for name in ("baseline", "again", "half-batch")]
+    alone = [records.table(run).step_time_s.values.tolist() for run in runs]
+    monkeypatch.setattr("steelyard.records.columns._WORTH_A_PROCESS", 0)
+    assert [one.step_time_s.values.tolist() for one in records.tables(runs)] == alone
+    (runs[1] / "steps.jsonl").write_text('{"step": 1}\n{"step"}\n')
+    with pytest.raises(InputError, match="line 2 cannot be read") as raised:
+        records.tables(runs)
+    assert raised.value.key == "RUN"

@@ -7,18 +7,19 @@ from typing import Annotated, NoReturn
 import typer
 
 from steelyard import __version__
-from steelyard.cli import check, compare, init, lint, plan, report, run, runs
+from steelyard.cli import check, compare, demo, init, lint, plan, report, run, runs
 from steelyard.cli.options import DebugOption, help_unless_asked
 from steelyard.errors import InputError, InterruptedByUser, SteelyardError
 
 app = typer.Typer(
     name="steelyard",
     help="Weighs LLM training: runs it, judges it against physics, compares platforms.",
-    epilog="Start with: steelyard init tiny-llama && steelyard run tiny-llama.yaml",
+    epilog="Start with: steelyard demo, or steelyard init tiny-llama && steelyard run tiny-llama.yaml",
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command("lint", epilog=lint.EXAMPLES)(lint.lint)
 app.command("plan", epilog=plan.EXAMPLES)(plan.plan)

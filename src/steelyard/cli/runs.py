@@ -1,5 +1,6 @@
 """steelyard runs: the runs on disk."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -7,14 +8,13 @@ import typer
 from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption, help_unless_asked
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from steelyard.compare.trend import Trend
     from steelyard.records import Run, Step
 
 app = typer.Typer(
-    help="List the runs, or show one.",
+    help="List the runs, show one, or follow a metric over many.",
     rich_markup_mode=None,
-    epilog="Examples: steelyard runs list | steelyard runs show 20261115T014233-tiny-llama-cpu",
+    epilog="Examples: steelyard runs list | steelyard runs show first | steelyard runs trend mfu --html trend.html",
 )
 
 
@@ -56,7 +56,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         printing.say(line)
 
 
-def _row(path: "Path") -> dict[str, Any]:
+def _row(path: Path) -> dict[str, Any]:
     """One line of the list; a run that cannot be read is shown as such, not left out."""
     from steelyard import records
     from steelyard.errors import InputError
@@ -162,3 +162,58 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
 
 def _figure(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.4f}"
+
+
+@app.command("trend")
+def trend_runs(
+    metric: Annotated[str, typer.Argument(metavar="METRIC", help="A metric of thresholds.")] = "tokens_per_s_per_gpu",
+    experiment: Annotated[
+        str | None, typer.Option("--experiment", metavar="NAME", help="Which experiment's runs; needed if several.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write it as a page.")] = None,
+    out: OutOption = DEFAULT_OUT,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show a metric over the runs of one experiment, oldest first."""
+    from steelyard import records
+    from steelyard.cli import printing
+    from steelyard.compare.trend import trend
+    from steelyard.errors import InputError
+    from steelyard.report import html as page
+    from steelyard.report.files import write_report
+    from steelyard.report.trend_page import sentence, trend_page
+
+    runs = []
+    for path in records.runs_under(out):
+        try:
+            runs.append(records.load(path))
+        except InputError as reason:
+            printing.note(f"left out: {reason}")
+    found = trend(runs, metric, experiment)
+    if html is not None:
+        words = ["steelyard", "runs", "trend", metric, "--experiment", found.experiment]
+        write_report(html, page.render(trend_page(found, words)), page.MARK)
+    if as_json:
+        printing.show_json({**found.document(), "file": str(html.resolve()) if html else None})
+        return
+    _print_trend(found)
+    printing.say(sentence(found))
+    if html is not None:
+        printing.say(f"wrote {html}")
+
+
+def _print_trend(found: "Trend") -> None:
+    """A bar a run, from zero, so that lengths mean what they seem to."""
+    from steelyard.cli import printing
+    from steelyard.report.curves import number
+
+    highest = max((point.value for point in found.alike() if point.value is not None), default=1.0)
+    width = max(len(point.run.name) for point in found.points)
+    for point in found.points:
+        value = "unknown" if point.value is None else number(point.value)
+        if point.differs:
+            told = f"another job: {', '.join(point.differs)} differ"
+        else:
+            told = "#" * round(30 * point.value / highest) if point.value is not None else point.reason or ""
+        printing.say(f"{point.run.name:<{width}}  {point.verdict or '-':<7}  {value:>10}  {told}")

@@ -14,7 +14,7 @@ from steelyard.compare.side import Side, side
 from steelyard.errors import Exit
 from steelyard.experiment.experiment import Mode
 from steelyard.records import Run
-from steelyard.verdict import Subject, figures_document, read_subject
+from steelyard.verdict import Subject, figures_document, read_subjects
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,9 @@ def weigh(
     if mode is None:
         mode = "matched" if any(policy.get("mode") == "matched" for policy in policies) else "best"
     asked_steps = max([warmup_steps, *(int(policy.get("warmup_steps") or 0) for policy in policies)])
-    read = {run.directory.resolve(): read_subject(run, (), asked_steps) for run in runs}
-    ours, theirs = ([read[run.directory.resolve()] for run in runs] for runs in (target, baseline))
+    by_place = {run.directory.resolve(): run for run in runs}  # a run that stands on both sides is read once
+    read = dict(zip(by_place, read_subjects(list(by_place.values()), asked_steps), strict=True))
+    ours, theirs = ([read[run.directory.resolve()] for run in side] for side in (target, baseline))
     return compare(ours, theirs, asked, mode, asked_steps)
 
 

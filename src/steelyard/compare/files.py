@@ -47,7 +47,8 @@ def _is_run(text: str, out: Path) -> bool:
 
 def save(comparison: Comparison, out: Path, name: str | None) -> Path:
     """Write OUT/comparisons/ID/comparison.json; runs are kept as paths from there, so that a tree may be moved."""
-    words = [side.subjects[0].run.directory.resolve().name[:60] for side in (comparison.target, comparison.baseline)]
+    names = [side.subjects[0].run.directory.resolve().name for side in (comparison.target, comparison.baseline)]
+    words = [records.unstamped(one)[:60] for one in names]
     directory = records.new_directory(out / FOLDER, name, records.stamped(f"{words[0]}-vs-{words[1]}"))
     content = {"schema_version": SCHEMA_VERSION, **comparison.document(directory)}
     for side in (comparison.target, comparison.baseline):

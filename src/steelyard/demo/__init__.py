@@ -1,6 +1,5 @@
 """The whole story on one machine: runs, verdicts, one comparison that holds and one that is refused."""
 
-from pathlib import Path
+from steelyard.demo.story import CHAPTERS, CONFIG, RECORDED, Chapter, Story, copy_recorded, tell
 
-RECORDED = Path(__file__).parent / "recorded"
-"""Runs that were recorded on an H200, for a machine without torch."""
+__all__ = ["CHAPTERS", "CONFIG", "RECORDED", "Chapter", "Story", "copy_recorded", "tell"]

@@ -1,9 +1,9 @@
 """The run directory: written as a run happens, read by every stage after it."""
 
-from steelyard.records.columns import Column, StepTable, table
+from steelyard.records.columns import Column, StepTable, table, tables
 from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Provenance, RunManifest, RunPlatform
-from steelyard.records.naming import new_directory, stamped
+from steelyard.records.naming import new_directory, stamped, unstamped
 from steelyard.records.reader import Run, events, find, load, runs_under, steps
 from steelyard.records.step import Event, Evidence, Step
 from steelyard.records.writer import RunWriter, create_run, now, run_name, write_atomically
@@ -32,5 +32,7 @@ __all__ = [
     "stamped",
     "steps",
     "table",
+    "tables",
+    "unstamped",
     "write_atomically",
 ]

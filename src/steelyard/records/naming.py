@@ -1,6 +1,7 @@
 """Names of directories under --out: new ones, and what to say of one that will not do."""
 
 import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +11,11 @@ from steelyard.errors import InputError
 def stamped(*words: str) -> str:
     """UTC time, then words, as a name."""
     return "-".join([f"{datetime.now(UTC):%Y%m%dT%H%M%S}", *words])
+
+
+def unstamped(name: str) -> str:
+    """A name of ours without its time."""
+    return re.sub(r"^\d{8}T\d{6}-(?=.)", "", name)
 
 
 def check_new_name(out: Path, name: str | None) -> None:

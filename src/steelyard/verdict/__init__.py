@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from steelyard.errors import Exit
 from steelyard.verdict.finding import Finding, NotApplicable, Status
-from steelyard.verdict.subject import Subject, read_subject
+from steelyard.verdict.subject import Subject, read_subject, read_subjects
 from steelyard.verdict.verdict import Verdict, figures_document, save, saved
 
 CHECKS = (
@@ -67,6 +67,7 @@ __all__ = [
     "figures_document",
     "judge",
     "read_subject",
+    "read_subjects",
     "save",
     "saved",
 ]

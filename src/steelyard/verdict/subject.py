@@ -158,12 +158,16 @@ class Subject:
 
 def read_subject(run: Run, thresholds: Sequence[str] = (), warmup_steps: int = 0) -> Subject:
     """Read a run, whole, once; `thresholds` stand beside the experiment's own."""
+    return _subject(run, records.table(run.directory), thresholds, warmup_steps)
+
+
+def read_subjects(runs: Sequence[Run], warmup_steps: int) -> list[Subject]:
+    """Read several runs, each once."""
+    read = records.tables([run.directory for run in runs])
+    return [_subject(run, steps, (), warmup_steps) for run, steps in zip(runs, read, strict=True)]
+
+
+def _subject(run: Run, steps: StepTable, thresholds: Sequence[str], warmup_steps: int) -> Subject:
     policy = run.manifest.experiment.get("compare") or {}
     asked = max(warmup_steps, int(policy.get("warmup_steps") or 0))
-    return Subject(
-        run,
-        records.table(run.directory),
-        tuple(records.events(run.directory)),
-        tuple(thresholds),
-        asked,
-    )
+    return Subject(run, steps, tuple(records.events(run.directory)), tuple(thresholds), asked)

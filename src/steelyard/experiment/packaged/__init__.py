@@ -1,6 +1,6 @@
 """The experiment files that come with Steelyard."""
 
-from importlib.resources import files
+from pathlib import Path
 
 from steelyard.errors import InputError
 
@@ -26,4 +26,9 @@ def text(name: str) -> str:
             expected=f"one of {', '.join(DESCRIPTIONS)}",
             next="steelyard init",
         )
-    return files(__name__).joinpath(file_name(name)).read_text(encoding="utf-8")
+    return path(name).read_text(encoding="utf-8")
+
+
+def path(name: str) -> Path:
+    """Where the packaged file lies."""
+    return Path(__file__).parent / file_name(name)

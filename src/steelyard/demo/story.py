@@ -1,0 +1,101 @@
+"""What the demo does: three runs, their verdicts, two comparisons and their reports."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard import compare, records, report, verdict
+from steelyard.compare import Comparability, Comparison, Metric
+from steelyard.errors import InfrastructureError
+from steelyard.records import Run
+from steelyard.report.comparison_page import comparison_page
+from steelyard.report.files import write_report
+from steelyard.report.page import Page
+from steelyard.report.run_page import run_page
+from steelyard.verdict import Status, Verdict
+
+RECORDED = Path(__file__).parent / "recorded"
+"""Runs that were recorded on an H200, for a machine without torch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """One run of the story."""
+
+    name: str
+    recording: str
+    """The recorded run that stands in for it."""
+    settings: tuple[str, ...]
+    """What it changes of the experiment."""
+
+
+CONFIG = "tiny-llama"
+SHORT = ("training.steps=100", "training.global_batch_size=32", "training.warmup_steps=10")
+"""The packaged tiny Llama, for fewer and smaller steps."""
+
+CHAPTERS = (
+    Chapter("baseline", "baseline", SHORT),
+    Chapter("again", "again", SHORT),
+    Chapter("other-batch", "half-batch", (*SHORT, "training.global_batch_size=64")),
+)
+"""Twice the same, and once with another batch: the difference that makes tools call one run so many times faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What came of it."""
+
+    verdicts: tuple[Verdict, ...]
+    fair: Comparison
+    refused: Comparison
+    comparisons: tuple[Path, Path]
+    report: Path
+
+    @property
+    def as_told(self) -> bool:
+        """Whether it went as it should: three passes, one comparison that holds and one refused."""
+        held = self.fair.comparable[Metric.THROUGHPUT].status in (Comparability.COMPARABLE, Comparability.QUALIFIED)
+        refused = self.refused.comparable[Metric.THROUGHPUT].status == Comparability.NOT_COMPARABLE
+        return held and refused and all(one.status == Status.PASS for one in self.verdicts)
+
+
+def copy_recorded(out: Path, prefix: str) -> list[Run]:
+    """The recorded runs, under --out like any others."""
+    runs = []
+    for chapter in CHAPTERS:
+        directory = records.new_directory(out, None, f"{prefix}-{chapter.recording}")
+        try:
+            shutil.copytree(RECORDED / chapter.recording, directory, dirs_exist_ok=True)
+        except OSError as reason:
+            raise InfrastructureError(f"{directory} cannot be written ({reason})", key="--out") from None
+        runs.append(records.load(directory))
+    return runs
+
+
+def tell(runs: Sequence[Run], out: Path, said: Callable[[str], None]) -> Story:
+    """Judge three runs, compare the second and the third with the first, and write every report."""
+    verdicts = []
+    for run in runs:
+        subject = verdict.read_subject(run)
+        judged = verdict.judge(subject)
+        verdict.save(judged)
+        _write(run_page(subject, judged), run.directory)
+        verdicts.append(judged)
+        said(f"judged {run.directory}: {judged.status}")
+    fair, fair_at = _compare(runs[1], runs[0], out)
+    refused, refused_at = _compare(runs[2], runs[0], out)
+    return Story(tuple(verdicts), fair, refused, (fair_at, refused_at), fair_at / "report.html")
+
+
+def _compare(target: Run, baseline: Run, out: Path) -> tuple[Comparison, Path]:
+    made = compare.weigh([target], [baseline], [Metric.THROUGHPUT], None, 0)
+    directory = compare.save(made, out, None)
+    _write(comparison_page(made), directory)
+    return made, directory
+
+
+def _write(page: Page, directory: Path) -> None:
+    for name in report.FORMATS:
+        form = report.format_of(name)
+        write_report(directory / f"report{form.SUFFIX}", form.render(page), form.MARK)

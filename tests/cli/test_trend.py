@@ -1,0 +1,78 @@
+"""steelyard runs trend: a metric over runs of one experiment."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def three(recorded: Any) -> None:
+    for name in ("half-batch", "again", "baseline"):
+        recorded(name)
+
+
+def test_runs_are_in_order_and_another_job_is_kept_apart(cli: Any, three: None) -> None:
+    cli("check", "again")
+    document = cli("runs", "trend", "--json").document
+    assert (document["metric"], document["experiment"]) == ("tokens_per_s_per_gpu", "llama3.1-8b")
+    assert [run["name"] for run in document["runs"]] == ["baseline", "again", "half-batch"]
+    assert [run["verdict"] for run in document["runs"]] == [None, "pass", None]
+    assert [run["differs"] for run in document["runs"]] == [
+        [],
+        [],
+        ["training.tokens_per_step", "training.global_batch_size"],
+    ]
+    assert [round(run["value"]) for run in document["runs"]] == [7754, 7753, 6080]
+
+
+def test_text_draws_bars_from_zero(cli: Any, recorded: Any, three: None) -> None:
+    recorded("again", "slow").edit_steps(lambda step: {**step, "step_time_s": step["step_time_s"] * 2})
+    lines = cli("runs", "trend").out.splitlines()
+    bars = {line.split()[0]: line.count("#") for line in lines}
+    assert (bars["baseline"], bars["slow"], bars["half-batch"]) == (30, 15, 0)
+    assert "another job" in next(line for line in lines if line.startswith("half-batch"))
+    assert "no interval" in lines[-1]
+
+
+def test_a_run_without_the_figure_says_why(cli: Any, recorded: Any, three: None) -> None:
+    recorded("again", "blind").edit_steps(lambda step: {k: v for k, v in step.items() if k != "memory_gib"})
+    runs = cli("runs", "trend", "memory_peak_gib", "--json").document["runs"]
+    blind = next(run for run in runs if run["name"] == "blind")
+    assert (blind["value"], blind["reason"]) == (None, "no step gives its memory")
+
+
+def test_a_page_is_written_and_only_ours_replaced(cli: Any, three: None, tmp_path: Path) -> None:
+    done = cli("runs", "trend", "mfu", "--html", "trend.html", "--json")
+    assert done.document["file"] == str(tmp_path / "trend.html")
+    page = (tmp_path / "trend.html").read_text()
+    assert "mfu over runs of llama3.1-8b" in page
+    assert "another job: training.tokens_per_step" in page
+    assert cli("runs", "trend", "mfu", "--html", "trend.html").status == 0
+    (tmp_path / "mine.html").write_text("mine")
+    assert cli("runs", "trend", "mfu", "--html", "mine.html").status == 2
+
+
+def test_several_experiments_must_be_told_apart(cli: Any, recorded: Any, three: None) -> None:
+    recorded("again", "other").set("experiment/name", "other")
+    done = cli("runs", "trend", "--json")
+    assert done.status == 2
+    assert done.document["error"]["expected"] == "one of llama3.1-8b, other"
+    assert len(cli("runs", "trend", "--experiment", "other", "--json").document["runs"]) == 1
+
+
+@pytest.mark.parametrize("words", [("speed",), ("--experiment", "nothing")])
+def test_wrong_input_is_named(cli: Any, three: None, words: tuple[str, ...]) -> None:
+    assert cli("runs", "trend", *words).status == 2
+
+
+def test_no_runs_is_wrong_input(cli: Any) -> None:
+    assert cli("runs", "trend").status == 2
+
+
+def test_a_run_that_cannot_be_read_is_left_out_by_name(cli: Any, three: None) -> None:
+    Path("runs/again/run.json").write_text("{")
+    done = cli("runs", "trend", "--json")
+    assert done.status == 0
+    assert len(done.document["runs"]) == 2
+    assert "left out: runs/again/run.json" in done.err

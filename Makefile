@@ -32,6 +32,7 @@ benchmarks: install
 	$(BIN)/python benchmarks/help_start.py
 	$(BIN)/python benchmarks/weights.py
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/within_run.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

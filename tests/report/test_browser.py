@@ -35,7 +35,7 @@ def test_the_verdict_stands_first_and_four_plots_are_drawn(open_page: Any, run_r
     assert page.locator("figure h3").all_inner_texts() == [
         "Loss nats a token",
         "Step time s",
-        "Throughput tokens/s a GPU",
+        "Throughput tokens/s/GPU",
         "Memory GiB, torch_reserved_peak",
     ]
     for plot in page.locator(".plot").all():
@@ -52,7 +52,11 @@ def test_a_comparison_lays_both_runs_over_each_other(open_page: Any, comparison_
     assert "single-run observation" in page.locator("#verdict .word").inner_text().lower()
     for plot in page.locator(".plot").all():
         assert plot.locator("path.curve").count() == 2
-    assert page.locator(".readout").first.inner_text().split("\n") == ["target (again)", "baseline"]
+    assert page.locator(".readout").first.inner_text().split("\n") == [
+        "target (again)",
+        "baseline",
+        "steady window 6 to 60",
+    ]
 
 
 def test_plots_share_the_cursor_and_the_zoom(open_page: Any, comparison_report: Path) -> None:

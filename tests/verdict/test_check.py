@@ -333,6 +333,12 @@ def test_every_file_of_checks_is_listed_once() -> None:
     assert sorted(verdict.CHECKS) == sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
 
 
+def test_every_check_has_its_row_in_the_docs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "verdict.md").read_text()
+    for name in verdict.CHECKS:
+        assert f"| `{'threshold …' if name == 'thresholds' else name}` |" in page
+
+
 def test_a_verdict_that_cannot_be_kept_is_still_said(cli: Any, recorded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run = recorded()
 

@@ -2,12 +2,13 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from steelyard import __version__
 from steelyard.compare import NAME_OF, Agreement, Clause, Comparability, Comparison, Metric
 from steelyard.compare.contract import shown
 from steelyard.compare.ratios import FIGURE_OF, Ratio
-from steelyard.compare.side import Side
+from steelyard.records import unstamped
 from steelyard.report.curves import curves, number
 from steelyard.report.page import Cell, Page, Table, Tile, Tone
 from steelyard.report.run_page import findings_table, provenance_table, reproduce
@@ -34,11 +35,12 @@ _DEFINITIONS = {
 def comparison_page(made: Comparison) -> Page:
     asked = [made.comparable[metric] for metric in made.asked]
     worst = max(asked, key=lambda ruling: list(Comparability).index(ruling.status))
+    sides, names = (made.target, made.baseline), short_names(made)
     runs = [(label, subject) for label, subject, _ in labelled(made)]
     held = worst.status in (Comparability.COMPARABLE, Comparability.QUALIFIED)
     return Page(
         kind="comparison",
-        title=f"{_names(made.target)} against {_names(made.baseline)}",
+        title=" against ".join(", ".join(names[one.run.directory] for one in side.subjects) for side in sides),
         verdict=worst.status.value.replace("_", " ") + (f", {_observation(made)}" if held else ""),
         tone=Tone.NOTE if held else _TONES[worst.status],
         sentence=_sentence(made, worst.status),
@@ -73,14 +75,18 @@ def _command(made: Comparison) -> str:
 
 def labelled(made: Comparison) -> Iterator[tuple[str, Subject, Verdict]]:
     """Every run with the label its curve carries."""
+    names = short_names(made)
     for side in (made.target, made.baseline):
         for subject, verdict in zip(side.subjects, side.verdicts, strict=True):
-            name = subject.run.directory.resolve().name
+            name = names[subject.run.directory]
             yield side.name if name == side.name else f"{side.name} ({name})", subject, verdict
 
 
-def _names(side: Side) -> str:
-    return ", ".join(subject.run.directory.resolve().name for subject in side.subjects)
+def short_names(made: Comparison) -> dict[Path, str]:
+    """What each run is called: without its time, where that still tells the runs apart."""
+    places = {one.run.directory for side in (made.target, made.baseline) for one in side.subjects}
+    short = {place: unstamped(place.resolve().name) for place in places}
+    return short if len(set(short.values())) == len(places) else {place: place.resolve().name for place in places}
 
 
 def _observation(made: Comparison) -> str:

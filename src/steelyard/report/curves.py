@@ -20,7 +20,7 @@ def curves(runs: Sequence[Curve]) -> list[Chart]:
     charts = [
         _chart("Loss", "nats a token", runs, lambda subject: subject.steps.loss, _loss_levels(runs)),
         _chart("Step time", "s", runs, lambda subject: subject.steps.step_time_s, []),
-        _chart("Throughput", "tokens/s a GPU", runs, _throughput, []),
+        _chart("Throughput", "tokens/s/GPU", runs, _throughput, []),
         _chart("Memory", f"GiB{_kinds(runs)}", runs, lambda subject: subject.steps.memory_gib, _memory_levels(runs)),
     ]
     return [chart for chart in charts if chart is not None]

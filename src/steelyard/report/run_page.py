@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from steelyard import __version__
+from steelyard.records import unstamped
 from steelyard.report.curves import curves, number
 from steelyard.report.page import Cell, Page, Table, Tile, Tone
 from steelyard.verdict import Finding, Status, Subject, Verdict
@@ -29,7 +30,7 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
         sentence=_SENTENCE[verdict.status],
         reasons=[f"{finding.check}: {finding.message}{where(finding)}" for finding in decisive],
         tiles=tiles(subject, verdict),
-        charts=curves([(subject.run.directory.resolve().name, subject)]) if len(subject.steps) else [],
+        charts=curves([(unstamped(subject.run.directory.resolve().name), subject)]) if len(subject.steps) else [],
         tables=[findings_table(verdict), *details(subject)],
         commands=[reproduce(subject), f"steelyard check {shlex.quote(str(subject.run.directory))}"],
         made_by=f"steelyard {__version__}",
@@ -54,7 +55,7 @@ def tiles(subject: Subject, verdict: Verdict) -> list[Tile]:
         f"an untrained model {first:.4f}" if first is not None else "",
     ]
     return [
-        _tile("Throughput", figures.tokens_per_s_per_gpu, "tokens/s a GPU", figures.window.words()),
+        _tile("Throughput", figures.tokens_per_s_per_gpu, "tokens/s/GPU", figures.window.words()),
         _tile("Model FLOPs utilization", figures.mfu, "%", of_peak, 100),
         _tile("Step time", figures.step_time_s, "s", spread),
         _tile("Peak memory", figures.memory_peak_gib, "GiB", figures.memory_kind or ""),

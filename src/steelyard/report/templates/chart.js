@@ -238,6 +238,7 @@
         });
       } else {
         this.chart.lines.forEach((line, at) => words.push([at, line.label]));
+        for (const band of this.chart.bands) words.push(["band", `${band.label} ${band.first.toLocaleString("en")} to ${band.last.toLocaleString("en")}`]);
       }
       this.say(words);
     }
@@ -247,7 +248,7 @@
         const span = document.createElement("span");
         if (at !== null) {
           const key = document.createElement("span");
-          key.className = `key key-${at % CURVES}${at % 2 ? " dashed" : ""}`;
+          key.className = at === "band" ? "key-band" : `key key-${at % CURVES}${at % 2 ? " dashed" : ""}`;
           span.append(key);
         }
         span.append(label);

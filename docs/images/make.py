@@ -1,0 +1,47 @@
+"""Makes the pictures of docs/report.md from the recorded runs: `python docs/images/make.py`; needs chromium."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+HERE = Path(__file__).parent
+DESK, PHONE = {"width": 1280, "height": 1330}, {"width": 390, "height": 844}
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+
+def main() -> None:
+    chromium = shutil.which("chromium") or sys.exit("chromium is needed: apt-get install chromium")
+    with tempfile.TemporaryDirectory() as temporary, sync_playwright() as playwright:
+        told = subprocess.run(
+            [sys.executable, "-m", "steelyard", "demo", "--recorded", "--json"],
+            cwd=temporary,
+            capture_output=True,
+            check=True,
+        )
+        story = json.loads(told.stdout)
+        fair, refused = (Path(place) / "report.html" for place in story["comparisons"])
+        run = Path(story["runs"][0]) / "report.html"
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        for name, page, scheme, size in (
+            ("run-desktop-light", run, "light", DESK),
+            ("run-phone-dark", run, "dark", PHONE),
+            ("comparison-desktop-dark", fair, "dark", DESK),
+            ("comparison-phone-light", refused, "light", PHONE),
+        ):
+            context = browser.new_context(viewport=size, color_scheme=scheme)
+            opened = context.new_page()
+            opened.goto(page.as_uri())
+            if size is DESK:
+                opened.locator(".plot").first.hover(position={"x": 330, "y": 90})
+            opened.screenshot(path=HERE / f"{name}.png")
+            context.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -84,7 +84,7 @@ def _summary(run: "Run") -> dict[str, Any]:
 
 
 def _verdict(run: "Run") -> str | None:
-    """The word of the last check; null where there was none, or it cannot be read any more."""
+    """The word of the last check; null where there was none since the run ended, or it cannot be read any more."""
     from steelyard import verdict
     from steelyard.errors import InputError
 
@@ -92,7 +92,7 @@ def _verdict(run: "Run") -> str | None:
         saved = verdict.saved(run.directory)
     except InputError:
         return None
-    return saved["verdict"] if saved else None
+    return saved["verdict"] if saved and saved.get("status") == run.status else None
 
 
 @app.command("show")

@@ -14,7 +14,7 @@ from steelyard.compare.side import Side, side
 from steelyard.errors import Exit
 from steelyard.experiment.experiment import Mode
 from steelyard.records import Run
-from steelyard.verdict import Subject, figures_document, read_subjects
+from steelyard.verdict import Subject, figures_document, policy_of, read_subjects
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,11 @@ def compare(
     rulings = {metric: ruling(metric, clauses, sides, mode) for metric in Metric}
     for metric in NAME_OF:
         rulings[metric] = _with_figures(metric, rulings[metric], sides)
+    both = {one.run.directory.resolve() for one in target} & {one.run.directory.resolve() for one in baseline}
+    if both:
+        names = ", ".join(sorted(place.name for place in both))
+        reason = f"qualified: {names} stands on both sides, and equals itself"
+        rulings = {metric: found.worsened(Comparability.QUALIFIED, reason) for metric, found in rulings.items()}
     held = (Comparability.COMPARABLE, Comparability.QUALIFIED)
     return Comparison(
         target=sides[0],
@@ -113,10 +118,10 @@ def weigh(
 ) -> Comparison:
     """Read the runs of both sides and compare them; the runs' own policies stand where nothing else is asked."""
     runs = (*target, *baseline)
-    policies = [run.manifest.experiment.get("compare") or {} for run in runs]
+    policies = [policy_of(run) for run in runs]
     if mode is None:
-        mode = "matched" if any(policy.get("mode") == "matched" for policy in policies) else "best"
-    asked_steps = max([warmup_steps, *(int(policy.get("warmup_steps") or 0) for policy in policies)])
+        mode = "matched" if any(policy.mode == "matched" for policy in policies) else "best"
+    asked_steps = max([warmup_steps, *(policy.warmup_steps for policy in policies)])
     by_place = {run.directory.resolve(): run for run in runs}  # a run that stands on both sides is read once
     read = dict(zip(by_place, read_subjects(list(by_place.values()), asked_steps), strict=True))
     ours, theirs = ([read[run.directory.resolve()] for run in side] for side in (target, baseline))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,15 @@ def save(comparison: Comparison, out: Path, name: str | None) -> Path:
     names = [side.subjects[0].run.directory.resolve().name for side in (comparison.target, comparison.baseline)]
     words = [records.unstamped(one)[:60] for one in names]
     directory = records.new_directory(out / FOLDER, name, records.stamped(f"{words[0]}-vs-{words[1]}"))
+    try:
+        _write(comparison, directory)
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)  # ours, made a moment ago
+        raise
+    return directory
+
+
+def _write(comparison: Comparison, directory: Path) -> None:
     content = {"schema_version": SCHEMA_VERSION, **comparison.document(directory)}
     for side in (comparison.target, comparison.baseline):
         content[side.name] = [
@@ -57,7 +67,6 @@ def save(comparison: Comparison, out: Path, name: str | None) -> Path:
         ]
     content["comparison"] = directory.name
     records.write_atomically(directory / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
-    return directory
 
 
 def find(name: str, out: Path) -> Path | None:

@@ -42,4 +42,6 @@ def parse_threshold(text: str) -> Threshold:
         raise ValueError(f"{threshold.metric!r} is no metric, expected one of {', '.join(METRICS)}")
     if not (math.isfinite(threshold.value) and threshold.value > 0):
         raise ValueError(f"{text!r} asks for {threshold.value}, expected a positive number")
+    if threshold.tolerance_percent is not None and not 0 <= threshold.tolerance_percent < math.inf:
+        raise ValueError(f"{text!r} allows {threshold.tolerance_percent} %, expected no less than 0")
     return threshold

@@ -98,7 +98,10 @@ def table(run: Path | str) -> StepTable:
             rows = _DECODER.decode_lines(lines)
         except msgspec.MsgspecError:
             raise _unreadable(run / STEPS, parts.rows, lines) from None
-        parts.add(rows)
+        try:
+            parts.add(rows)
+        except OverflowError as reason:
+            raise InputError(f"{run / STEPS}: a number is too large ({reason})", key="RUN", value=str(run)) from None
     return parts.joined()
 
 

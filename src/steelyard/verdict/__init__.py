@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from steelyard.errors import Exit
 from steelyard.verdict.finding import Finding, NotApplicable, Status
-from steelyard.verdict.subject import Subject, read_subject, read_subjects
+from steelyard.verdict.subject import Subject, policy_of, read_subject, read_subjects
 from steelyard.verdict.verdict import Verdict, figures_document, save, saved
 
 CHECKS = (
@@ -66,6 +66,7 @@ __all__ = [
     "Verdict",
     "figures_document",
     "judge",
+    "policy_of",
     "read_subject",
     "read_subjects",
     "save",

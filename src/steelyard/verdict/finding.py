@@ -1,5 +1,6 @@
 """A finding: one judged statement with its evidence."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -47,17 +48,17 @@ class Check:
     def passed(
         self, message: str, observed: Scalar = None, expected: Scalar = None, evidence: Evidence | None = None
     ) -> Finding:
-        return Finding(self.name, Status.PASS, self.required, message, observed, expected, evidence)
+        return self._finding(Status.PASS, message, observed, expected, evidence)
 
     def failed(
         self, message: str, observed: Scalar = None, expected: Scalar = None, evidence: Evidence | None = None
     ) -> Finding:
-        return Finding(self.name, Status.FAIL, self.required, message, observed, expected, evidence)
+        return self._finding(Status.FAIL, message, observed, expected, evidence)
 
     def unknown(
         self, message: str, observed: Scalar = None, expected: Scalar = None, evidence: Evidence | None = None
     ) -> Finding:
-        return Finding(self.name, Status.UNKNOWN, self.required, message, observed, expected, evidence)
+        return self._finding(Status.UNKNOWN, message, observed, expected, evidence)
 
     def judged(
         self,
@@ -70,8 +71,20 @@ class Check:
         make = self.passed if holds else self.failed
         return make(message, observed, expected, evidence)
 
+    def _finding(
+        self, status: Status, message: str, observed: Scalar, expected: Scalar, evidence: Evidence | None
+    ) -> Finding:
+        return Finding(self.name, status, self.required, message, spelt(observed), spelt(expected), evidence)
+
     def not_applicable(self, reason: str) -> NotApplicable:
         return NotApplicable(self.name, reason)
 
 
 Found = Finding | NotApplicable
+
+
+def spelt(value: Scalar) -> Scalar:
+    """A value as JSON can carry it: what is not finite becomes its name."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value

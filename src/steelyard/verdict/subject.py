@@ -10,8 +10,11 @@ from pydantic import ValidationError
 
 from steelyard import accounting, records
 from steelyard.accounting.steady import MARKS, Mask, steady_window
+from steelyard.errors import InputError
 from steelyard.experiment import Precision
+from steelyard.experiment.experiment import ComparePolicy
 from steelyard.experiment.model import Model
+from steelyard.experiment.thresholds import parse_threshold
 from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records import Event, Evidence, Run, StepTable
 from steelyard.verdict.figures import Figures, figures
@@ -34,8 +37,7 @@ class Subject:
     @property
     def thresholds(self) -> tuple[str, ...]:
         """Every bound asked of it: the experiment's, then the others."""
-        own = self.value("thresholds") or ()
-        return tuple(dict.fromkeys([*own, *self.extra_thresholds]))
+        return tuple(dict.fromkeys([*(self.value("thresholds") or ()), *self.extra_thresholds]))
 
     def value(self, dotted: str) -> Any:
         """A value of the experiment; None where it is not known, or is null."""
@@ -168,6 +170,23 @@ def read_subjects(runs: Sequence[Run], warmup_steps: int) -> list[Subject]:
 
 
 def _subject(run: Run, steps: StepTable, thresholds: Sequence[str], warmup_steps: int) -> Subject:
-    policy = run.manifest.experiment.get("compare") or {}
-    asked = max(warmup_steps, int(policy.get("warmup_steps") or 0))
-    return Subject(run, steps, tuple(records.events(run.directory)), tuple(thresholds), asked)
+    asked = max(warmup_steps, policy_of(run).warmup_steps)
+    subject = Subject(run, steps, tuple(records.events(run.directory)), tuple(thresholds), asked)
+    for text in subject.thresholds:
+        try:
+            parse_threshold(text)
+        except (ValueError, TypeError) as reason:
+            raise InputError(
+                f"{run.directory / records.MANIFEST}: thresholds: {reason}", key="thresholds", value=str(text)
+            ) from None
+    return subject
+
+
+def policy_of(run: Run) -> ComparePolicy:
+    """How a run's own experiment wants it weighed."""
+    try:
+        return ComparePolicy.model_validate(run.manifest.experiment.get("compare") or {})
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        key = ".".join(map(str, ("compare", *first["loc"])))
+        raise InputError(f"{run.directory / records.MANIFEST}: {key}: {first['msg']}", key=key) from None

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from steelyard.verdict.checks.loss_finite import word
-from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.finding import Check, Found, spelt
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("grad_norm_finite")
@@ -20,8 +19,9 @@ def check(subject: Subject) -> Iterator[Found]:
     if len(rows):
         row = int(rows[0])
         more = f", and at {len(rows) - 1:,} more" if len(rows) > 1 else ""
-        message = f"the gradient norm is {word(norm.values[row])} at step {steps[row]}{more}"
-        yield CHECK.failed(message, word(norm.values[row]), "finite", subject.evidence_of_step(row))
+        value = float(norm.values[row])
+        message = f"the gradient norm is {spelt(value)} at step {steps[row]}{more}"
+        yield CHECK.failed(message, value, "finite", subject.evidence_of_step(row))
     elif not norm.given.any():
         yield CHECK.unknown("no step gives its gradient norm", None, "finite")
     else:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.finding import Check, Found, spelt
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("loss_finite", required=True)
@@ -17,8 +17,9 @@ def check(subject: Subject) -> Iterator[Found]:
     if len(bad):
         row = int(bad[0])
         more = f", and at {len(bad) - 1:,} more" if len(bad) > 1 else ""
-        message = f"loss is {word(loss.values[row])} at step {steps[row]}{more}"
-        yield CHECK.failed(message, word(loss.values[row]), "finite", subject.evidence_of_step(row))
+        value = float(loss.values[row])
+        message = f"loss is {spelt(value)} at step {steps[row]}{more}"
+        yield CHECK.failed(message, value, "finite", subject.evidence_of_step(row))
     elif not len(steps):
         yield CHECK.unknown("no step was recorded", None, "finite", subject.evidence_of_manifest("status"))
     elif len(absent):
@@ -28,8 +29,3 @@ def check(subject: Subject) -> Iterator[Found]:
     else:
         message = f"all {len(steps):,} losses are finite; the last is {loss.values[-1]:.4f}"
         yield CHECK.passed(message, float(loss.values[-1]), "finite", subject.evidence_of_step(-1))
-
-
-def word(value: float) -> str:
-    """As JSON's readers spell it."""
-    return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"

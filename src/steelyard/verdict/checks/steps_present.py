@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from steelyard.records.columns import Whole
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
 
@@ -17,7 +18,7 @@ def check(subject: Subject) -> Iterator[Found]:
         yield CHECK.failed("no step was recorded", 0, subject.planned_steps, subject.evidence_of_manifest("status"))
         return
     apart = np.diff(steps)
-    interval = int(np.bincount(apart[apart > 0]).argmax()) if (apart > 0).any() else int(covered[0])
+    interval = _most_common(apart[apart > 0], int(covered[0]))
     expected = "every step" if interval == 1 else f"every {interval} steps"
     gaps = np.flatnonzero((apart > interval) & (apart > covered[1:])) + 1
     back = np.flatnonzero(apart <= 0) + 1
@@ -38,3 +39,8 @@ def check(subject: Subject) -> Iterator[Found]:
     else:
         message = f"{len(steps):,} records, {expected}, none missing"
         yield CHECK.passed(message, len(steps), expected, subject.evidence_of_step(-1))
+
+
+def _most_common(apart: Whole, otherwise: int) -> int:
+    distances, counts = np.unique(apart, return_counts=True)
+    return int(distances[np.argmax(counts)]) if len(distances) else otherwise

@@ -52,7 +52,7 @@ def _rate(subject: Subject, name: str, column: Column) -> Finding:
         if holds
         else f"{name} at step {steps.step[row]} are {ratio[worst]:.4g} times batch x sequence / step time"
     )
-    return CHECK.judged(holds, message, _finite(column.values[row]), _finite(ours[row]), subject.evidence_of_step(row))
+    return CHECK.judged(holds, message, float(column.values[row]), float(ours[row]), subject.evidence_of_step(row))
 
 
 def _tflops(subject: Subject) -> Finding:
@@ -73,7 +73,3 @@ def _tflops(subject: Subject) -> Finding:
     words = f"the {name} formula" if holds else f"no formula of its framework; the nearest, {name}, gives"
     message = f"reported TFLOP/s count {found:.4g} FLOP a token, {words} ({formulas[name]:.4g})"
     return CHECK.judged(holds, message, found, formulas[name], at)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

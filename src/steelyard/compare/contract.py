@@ -177,4 +177,8 @@ def shown(value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {shown(one)}" for key, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(shown, value))
     return f"{value:,}" if isinstance(value, int) else str(value)

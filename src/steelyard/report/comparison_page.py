@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from steelyard import __version__
-from steelyard.compare import NAME_OF, Agreement, Clause, Comparability, Comparison, Metric
+from steelyard.compare import NAME_OF, Agreement, Clause, Comparability, Comparison, Effect, Metric
 from steelyard.compare.contract import shown
 from steelyard.compare.ratios import FIGURE_OF, Ratio
 from steelyard.records import unstamped
@@ -154,10 +154,19 @@ def contract_table(made: Comparison, clauses: Sequence[Clause], title: str, fold
         values = [
             shown(value) if known or value is not None else "unknown" for value in (clause.target, clause.baseline)
         ]
-        effects: dict[str, list[str]] = {}
-        for metric, effect in clause.governs.items():
-            effects.setdefault(effect.value, []).append(metric.value)
-        governs = "; ".join(f"{effect} {', '.join(metrics)}" for effect, metrics in effects.items()) or "free"
-        rows.append([Cell(clause.status.value, tone), clause.dotted, *values, governs])
+        rows.append([Cell(clause.status.value, tone), clause.dotted, *values, _governs(clause)])
     note = "" if rows else "In nothing: every parameter of the contract is equal."
-    return Table(title, ["status", "parameter", "target", "baseline", "where it differs it"], rows, note, folded)
+    return Table(title, ["status", "parameter", "target", "baseline", "a difference"], rows, note, folded)
+
+
+def _governs(clause: Clause) -> str:
+    """What a difference does: `blocks every ratio; qualifies convergence`."""
+    effects: dict[Effect, list[Metric]] = {}
+    for metric, effect in clause.governs.items():
+        effects.setdefault(effect, []).append(metric)
+    told = []
+    for effect, metrics in effects.items():
+        names = ["every ratio"] if set(NAME_OF) <= set(metrics) else []
+        names += [metric.value for metric in metrics if not names or metric not in NAME_OF]
+        told.append(f"{effect.value} {' and '.join(names)}")
+    return "; ".join(told) or "is free"

@@ -18,7 +18,7 @@ def sentence(trend: Trend) -> str:
         return f"No run gives its {trend.metric}."
     change = f", {alike[-1] / alike[0] - 1:+.2%}" if len(alike) > 1 else ""
     apart = len(trend.points) - len(alike)
-    others = f" {apart} of another job, or without a value, left out." if apart else ""
+    others = f" {apart} more, of another job or without a value, left out." if apart else ""
     return (
         f"{trend.metric} of {len(alike)} like runs: {number(alike[0])} at first, {number(alike[-1])} at last{change}; "
         f"lowest {number(min(alike))}, highest {number(max(alike))}.{others} It has no interval and is no comparison."

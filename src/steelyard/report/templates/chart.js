@@ -2,6 +2,14 @@
 // Draws the curves of a report: every plot shares one x range and one cursor. Colours come from the style sheet, so that
 // light, dark and print need no drawing of their own.
 (() => {
+  // Paper cannot be unfolded: what is folded on the screen is printed open.
+  let folded = [];
+  window.addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("main > details:not([open])")];
+    for (const one of folded) one.open = true;
+  });
+  window.addEventListener("afterprint", () => { for (const one of folded) one.open = false; });
+
   const data = JSON.parse(document.getElementById("curves").textContent);
   if (!data.length) return;
   const SVG = "http://www.w3.org/2000/svg";

@@ -57,7 +57,7 @@ class SteelyardError(Exception):
         return {
             "message": str(self),
             "key": self.key,
-            "value": self.value,
+            "value": self.value if self.value == self.value else "NaN",
             "expected": self.expected,
             "next": self.next,
         }

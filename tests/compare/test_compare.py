@@ -233,3 +233,53 @@ def test_a_name_is_taken_once_and_our_own_names_never_collide(cli: Any, recorded
     for _ in range(3):
         assert cli("compare", "again", "baseline").status == 5
     assert len(list(Path("runs/comparisons").iterdir())) == 4
+
+
+def test_null_is_no_value_where_none_may_be(cli: Any, recorded: Any) -> None:
+    sides = []
+    for name in ("again", "baseline"):
+        run = recorded(name)
+        for key in ("num_layers", "hidden_size", "vocab_size"):
+            run.set(f"experiment/model/{key}", None)
+        sides.append(run.set("experiment/training/sequence_length", None))
+    done = cli("compare", *sides, "--json")
+    assert (done.status, done.document["throughput_speedup"]) == (5, None)
+    assert rows(done.document)["model.num_layers"]["status"] == "unknown"
+    assert rows(done.document)["precision.fp8"]["status"] == "equal"
+
+
+def test_what_is_not_known_of_a_side_is_said_beside_its_ratio(cli: Any, recorded: Any) -> None:
+    target = recorded("again").add_event(kind="unread_line", message="step: 3 |")
+    document = cli("compare", target, recorded("baseline"), "--json").document
+    assert document["comparable"]["throughput"]["status"] == "qualified"
+    assert "steps_present of the target (again) is not known" in document["comparable"]["throughput"]["reasons"][0]
+
+
+def test_matched_mode_refuses_a_side_that_did_not_complete(cli: Any, recorded: Any) -> None:
+    target = recorded("again").edit_steps(lambda step: step if step["step"] <= 45 else None)
+    recorded("baseline")
+    assert cli("compare", target, "baseline").status == 5
+    assert cli("compare", target, "baseline", "--mode", "matched").status == 4
+
+
+def test_times_that_had_not_settled_qualify(cli: Any, recorded: Any) -> None:
+    def slow(step: dict[str, Any]) -> dict[str, Any]:
+        by = 1.5 if step["step"] <= 36 else 1.0
+        keys = ("tokens_per_s_per_gpu", "reported_tokens_per_s_per_gpu")
+        return {**step, "step_time_s": step["step_time_s"] * by, **{key: step[key] / by for key in keys}}
+
+    document = cli("compare", recorded("again").edit_steps(slow), recorded("baseline"), "--json").document
+    assert document["comparable"]["throughput"]["status"] == "qualified"
+    assert "had not settled" in document["comparable"]["throughput"]["reasons"][0]
+
+
+def test_a_run_against_itself_says_so(cli: Any, recorded: Any) -> None:
+    recorded("baseline")
+    found = cli("compare", "baseline", "baseline", "--json").document["comparable"]["throughput"]
+    assert found["status"] == "qualified"
+    assert "stands on both sides" in found["reasons"][0]
+
+
+def test_names_of_many_bytes_are_cut_to_fit(cli: Any, recorded: Any) -> None:
+    recorded("again", "é" * 100), recorded("baseline", "\U0001f600" * 55)
+    assert cli("compare", "é" * 100, "\U0001f600" * 55).status == 5

@@ -45,3 +45,13 @@ def test_a_trend_is_worth_few_steps() -> None:
     found = spread(np.linspace(1, 2, 100))
     assert found is not None
     assert found.effective_steps < 5
+
+
+def test_slow_steps_widen_the_interval_they_move_the_ratio_by() -> None:
+    rng = np.random.default_rng(3)
+    covered = 0
+    for _ in range(500):
+        sides = [np.where(rng.random(200) < 0.1, 3.0, 1.0) * ar1(rng, 200, 0.0) for _ in range(2)]
+        low, high = interval(sides[1].sum() / sides[0].sum(), *map(spread, sides)) or (0, 0)
+        covered += low <= 1 <= high
+    assert covered / 500 >= 0.92

@@ -110,7 +110,8 @@ def test_a_keyboard_is_enough(open_page: Any, run_report: Path) -> None:
 
 def test_a_screen_reader_is_told_what_a_plot_shows(open_page: Any, run_report: Path) -> None:
     page = open_page(run_report)
-    for plot in page.get_by_role("img").all():
+    assert page.get_by_role("application").count() == 4
+    for plot in page.get_by_role("application").all():
         label = plot.get_attribute("aria-label")
         assert "baseline: " in label
         assert "lowest" in label
@@ -190,8 +191,9 @@ def test_nan_is_shown_where_it_stands(open_page: Any, cli: Any, recorded: Any) -
     page = open_page(Path(cli("report", run, "--json").document["files"][0]))
     assert page.locator("#verdict .word").inner_text().lower() == "fail"
     assert "loss is NaN at step 41" in page.locator("#verdict").inner_text()
-    assert page.locator(".plot").first.locator("path.broken").count() > 1
-    assert page.locator(".broken-name").text_content() == "not finite from step 41"
+    assert page.locator(".plot").first.locator("path.broken").count() == 1
+    assert page.locator(".plot").first.locator("line.broken-span").count() == 1
+    assert page.locator(".broken-name").text_content() == "not finite at step 41"
     page.locator(".plot").first.focus()
     page.keyboard.press("End")
     assert "not finite" in page.locator(".readout").first.inner_text()
@@ -210,3 +212,88 @@ def test_the_curves_in_the_page_are_the_run_s(run_report: Path) -> None:
     steps = [json.loads(line) for line in (run_report.parent / "steps.jsonl").read_text().splitlines()]
     assert data[0]["lines"][0]["x"] == [step["step"] for step in steps]
     assert data[0]["lines"][0]["y"] == pytest.approx([step["loss"] for step in steps], rel=1e-5)
+
+
+def test_a_cursor_reaches_the_end_of_the_longer_run(open_page: Any, cli: Any, recorded: Any) -> None:
+    recorded("again", "short").edit_steps(lambda step: step if step["step"] <= 45 else None)
+    recorded("baseline")
+    cli("compare", "short", "baseline", "--name", "first")
+    page = open_page(Path(cli("report", "first", "--json").document["files"][0]))
+    page.locator(".plot").first.focus()
+    page.keyboard.press("End")
+    assert page.locator(".readout").first.inner_text().split("\n") == [
+        "step 60",
+        "target (short) -",
+        "baseline 11.946",
+    ]
+    page.keyboard.press("+")
+    page.keyboard.press("Home")
+    assert page.locator(".plot").first.locator("line.cursor").count() == 1
+
+
+def test_a_restart_is_drawn_whole(open_page: Any, cli: Any, recorded: Any) -> None:
+    run = recorded()
+    path = Path(run) / "steps.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    again = [
+        json.dumps({**json.loads(line), "loss": 20.0}) + "\n" if at == 5 else line
+        for at, line in enumerate(lines[20:30])
+    ]
+    path.write_text("".join(lines[:50] + again))
+    made = cli("report", run, "--to", "html,md", "--json").document["files"]
+    page = open_page(Path(made[0]))
+    page.locator(".plot").first.focus()
+    page.keyboard.press("End")
+    assert page.locator(".readout").first.inner_text().startswith("step 50\n")
+    data = json.loads(Path(made[0]).read_text().split('id="curves">')[1].split("</script>")[0])
+    assert max(data[0]["lines"][0]["y"]) == 20.0
+    assert "| 50 |" in Path(made[1]).read_text()
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-8, 1.0, 1.5e8, 1e300])
+def test_values_of_any_size_are_drawn_with_ticks_that_differ(
+    open_page: Any, cli: Any, recorded: Any, scale: float
+) -> None:
+    run = recorded().edit_steps(lambda step: {**step, "loss": scale * (1 + step["step"] / 1e4)})
+    page = open_page(Path(cli("report", run, "--json").document["files"][0]))
+    plot = page.locator(".plot").first
+    assert "NaN" not in plot.locator("path.curve").get_attribute("d")
+    labels = plot.locator("text.axis[text-anchor=end]").all_text_contents()
+    assert len(labels) == len(set(labels)) > 2
+    box = plot.bounding_box()
+    assert all(label.bounding_box()["x"] >= box["x"] - 1 for label in plot.locator("text.axis").all())
+
+
+def test_a_tap_shows_the_values_under_it(open_page: Any, run_report: Path) -> None:
+    page = open_page(run_report, has_touch=True)
+    plot = page.locator(".plot").first
+    plot.scroll_into_view_if_needed()
+    plot.tap(position={"x": 250, "y": 60})
+    assert page.locator(".readout").first.inner_text().startswith("step ")
+
+
+def test_the_focus_outlives_the_reset_button(open_page: Any, run_report: Path) -> None:
+    page = open_page(run_report)
+    page.locator(".plot").first.focus()
+    page.keyboard.press("+")
+    page.locator("button.reset").first.focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.className") == "plot"
+
+
+def test_long_names_stay_inside_a_phone(open_page: Any, cli: Any, recorded: Any) -> None:
+    names = [f"llama3_1_8b_bookcorpus_mi300x_primus_tp8_pp1_cp1_mbs2_gbs64_try{n:02d}" for n in (1, 2)]
+    recorded("again", names[0]).set("expected/loss_floor", 12.0), recorded("baseline", names[1])
+    cli("compare", *names, "--name", "first")
+    page = open_page(Path(cli("report", "first", "--json").document["files"][0]))
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(100)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_paper_shows_what_the_screen_folds(open_page: Any, comparison_report: Path) -> None:
+    page = open_page(comparison_report)
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("main > details:not([open])").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("main > details[open]").count() == 0

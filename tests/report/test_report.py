@@ -1,5 +1,7 @@
 """steelyard report: where files go, what they hold, and what is left alone."""
 
+import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -28,10 +30,119 @@ def test_a_place_may_be_asked_for(cli: Any, recorded: Any, tmp_path: Path) -> No
         ("page.html", "html", ["page.html"]),
         ("new/deep/page", "html,md", ["new/deep/page.html", "new/deep/page.md"]),
         ("plain", "md", ["plain.md"]),
+        ("report.v2", "html", ["report.v2.html"]),
+        ("both.html", "html,md", ["both.html", "both.md"]),
+        ("made/", "md", ["made/report.md"]),
+        ("twice", "html, html", ["twice.html"]),
         ("folder", "md", ["folder/report.md"]),
     ):
         files = cli("report", "again", "--to", formats, "-o", place, "--json").document["files"]
         assert files == [str(tmp_path / name) for name in made]
+
+
+def test_the_ending_says_the_format_and_may_not_contradict_it(cli: Any, recorded: Any, tmp_path: Path) -> None:
+    recorded("again")
+    assert cli("report", "again", "-o", "page.md", "--json").document["files"] == [str(tmp_path / "page.md")]
+    assert (tmp_path / "page.md").read_text().startswith("<!-- steelyard report -->")
+    assert cli("report", "again", "-o", "page2.md", "--to", "html").status == 2
+    assert cli("report", "again", "-o", "-").status == 2
+
+
+def test_all_places_are_looked_at_before_the_first_is_written(cli: Any, recorded: Any, tmp_path: Path) -> None:
+    recorded("again")
+    (tmp_path / "z.md").write_text("mine")
+    assert cli("report", "again", "--to", "html,md", "-o", "z").status == 2
+    assert not (tmp_path / "z.html").exists()
+
+
+def test_what_is_no_regular_file_is_left_alone(cli: Any, recorded: Any, tmp_path: Path) -> None:
+    recorded("again")
+    os.mkfifo(tmp_path / "pipe.xml")
+    assert cli("check", "again", "--junit", "pipe.xml").status == 2
+    assert (tmp_path / "pipe.xml").is_fifo()
+    (tmp_path / "real.html").touch()
+    (tmp_path / "link.html").symlink_to("real.html")
+    assert cli("report", "again", "-o", "link.html").status == 0
+    assert (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "real.html").stat().st_size > 1000
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_text_that_is_no_utf_8_is_shown_escaped(cli: Any, recorded: Any) -> None:
+    run = recorded().add_event(kind="error", message="bad \udcff byte").set("provenance/host", "a\ud800b")
+    html, markdown = cli("report", run, "--to", "html,md", "--json").document["files"]
+    assert "bad \\udcff byte" in Path(html).read_text()
+    assert "bad byte" in Path(markdown).read_text()
+
+
+def test_a_log_interval_has_its_numbers(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(lambda step: {**step, "step": step["step"] * 10, "steps_covered": 10})
+    cli("report", run, "--to", "md")
+    shown = Path(run, "report.md").read_text()
+    table = shown.split("## Loss, nats a token")[1].split("## Step time")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and line[2].isdigit()]
+    assert len(rows) == 12
+    assert not any("| - |" in row for row in rows)
+
+
+def test_the_printed_command_comes_to_the_printed_verdict(cli: Any, recorded: Any) -> None:
+    recorded("again")
+    cli("check", "again", "--threshold", "tokens_per_s_per_gpu>=99999", "--warmup-steps", "20")
+    cli("report", "again", "--to", "md")
+    command = "steelyard check runs/again --threshold 'tokens_per_s_per_gpu>=99999' --warmup-steps 20"
+    assert command in Path("runs/again/report.md").read_text()
+
+
+def test_a_failing_run_stands_at_the_top_of_its_comparison(cli: Any, recorded: Any) -> None:
+    recorded("again").edit_steps(lambda step: {**step, "loss": 13.0} if step["step"] == 1 else step)
+    recorded("baseline")
+    cli("compare", "again", "baseline", "--name", "first")
+    cli("report", "first", "--to", "md")
+    head = Path("runs/comparisons/first/report.md").read_text().split("##")[0]
+    assert "the verdict of the target (again) is fail: first\\_loss" in head
+
+
+def test_curves_that_are_not_judged_are_not_called_an_observation(cli: Any, recorded: Any) -> None:
+    recorded("again"), recorded("baseline")
+    cli("compare", "again", "baseline", "--for", "convergence", "--name", "first")
+    cli("report", "first", "--to", "md")
+    assert "COMPARABLE, THE CURVES ARE NOT JUDGED YET" in Path("runs/comparisons/first/report.md").read_text()
+
+
+def test_many_runs_stay_under_five_megabytes(cli: Any, recorded: Any) -> None:
+    for side in ("a", "b"):
+        for number in range(8):
+            run = recorded("baseline", f"{side}/{number}")
+            lines = Path(run, "steps.jsonl").read_text().splitlines()
+            steps = [json.loads(line) for line in lines]
+            text = "".join(json.dumps({**steps[at % 60], "step": at + 1}) + "\n" for at in range(8000))
+            Path(run, "steps.jsonl").write_text(text)
+            run.set("experiment/training/steps", 8000)
+    cli("compare", "a", "b", "--name", "many")
+    made = cli("report", "many", "--json").document["files"][0]
+    assert Path(made).stat().st_size < 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "value"),
+    [
+        ("comparisons/first/comparison.json", "asked", ["bogus"]),
+        ("comparisons/first/comparison.json", "asked", []),
+        ("comparisons/first/comparison.json", "warmup_steps", "x"),
+        ("comparisons/first/comparison.json", "mode", "zz"),
+        ("comparisons/first/comparison.json", "target", []),
+        ("again/verdict.json", "thresholds", ["garbage"]),
+        ("again/verdict.json", "thresholds", 5),
+        ("again/verdict.json", "warmup_steps", -1),
+    ],
+)
+def test_damaged_files_are_wrong_input(cli: Any, recorded: Any, file: str, key: str, value: Any) -> None:
+    recorded("again"), recorded("baseline")
+    cli("compare", "again", "baseline", "--name", "first")
+    cli("check", "again")
+    path = Path("runs", file)
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    assert cli("report", "first" if "comparison" in file else "again").status == 2
 
 
 def test_a_file_that_is_not_ours_is_left_alone(cli: Any, recorded: Any, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from steelyard.records import Column
-from steelyard.report.thinning import STRETCHES, keep, thinned
+from steelyard.report.thinning import STRETCHES, keep, stretches, thinned
 
 
 def column(values: np.ndarray, given: np.ndarray | None = None) -> Column:
@@ -45,7 +45,7 @@ def test_gaps_and_places_that_are_not_finite_stay() -> None:
     given = np.ones(100_000, dtype=bool)
     given[70_000:70_100] = False
     line = thinned("a", np.arange(1, 100_001), column(values, given))
-    assert list(line.broken) == [50_001]
+    assert list(line.broken) == [(50_001, 50_001)]
     assert None in line.y
     assert 50_001 in line.x
 
@@ -57,3 +57,25 @@ def test_a_stretch_without_a_value_is_a_gap() -> None:
     inside = [y for x, y in zip(line.x, line.y, strict=True) if 10_000 <= x < 20_000]
     assert inside
     assert set(inside) == {None}
+
+
+def test_every_stretch_that_is_not_finite_is_kept_by_its_ends() -> None:
+    values = np.ones(20_000)
+    values[[99, 4999]] = np.nan
+    values[10_000:] = np.inf
+    line = thinned("a", np.arange(1, 20_001), column(values))
+    assert list(line.broken) == [(100, 100), (5000, 5000), (10_001, 20_000)]
+
+
+def test_too_many_such_stretches_are_joined_and_none_is_lost() -> None:
+    values = np.ones(100_000)
+    values[::7] = np.nan
+    line = thinned("a", np.arange(100_000), column(values), 100)
+    assert len(line.broken) == 100
+    assert all(any(first <= at <= last for first, last in line.broken) for at in range(0, 100_000, 7))
+
+
+def test_many_curves_share_the_room_of_a_plot() -> None:
+    assert stretches(1) == stretches(2) == STRETCHES
+    assert stretches(16) * 16 * 4 <= 50_000
+    assert stretches(1000) == 100

@@ -98,7 +98,7 @@ def test_a_missing_step_fails_and_an_unread_line_is_not_known(cli: Any, recorded
     gap = recorded("baseline", "gap").edit_steps(lambda step: None if step["step"] in (20, 21) else step)
     done = cli("check", gap, "--json")
     assert done.status == 1
-    assert "steps 20 to 21 are missing" in finding(done.document, "steps_present")["message"]
+    assert "after step 19 comes step 22" in finding(done.document, "steps_present")["message"]
     unread = recorded("baseline", "unread").add_event(
         kind="unread_line", message="step: 3 |", source={"file": "logs/node0.log", "line": 5}
     )
@@ -323,9 +323,22 @@ def test_junit_tells_failures_from_what_is_not_known(cli: Any, recorded: Any, tm
 
 
 def test_text_of_a_log_cannot_act_on_a_terminal(cli: Any, recorded: Any) -> None:
-    shown = cli("check", recorded().add_event(kind="error", message="\x1b[2Jgone\r\nnext"))
-    assert "\x1b" not in shown.out
-    assert "\\x1b[2Jgone\\r\\nnext" in shown.out
+    hostile = "\x1b[2Jgone\x1b]0;title\x07\u202eturned"
+    run = recorded("baseline", "named\u202e").add_event(
+        kind="error", message=f"{hostile}\r\nnext", source={"file": hostile, "line": 1}
+    )
+    run.set("experiment/name", hostile).set("platform/name", hostile).set("framework", hostile)
+    recorded("again")
+    for words in (
+        ("check", run),
+        ("runs", "show", run),
+        ("runs", "list"),
+        ("runs", "trend"),
+        ("compare", run, "again"),
+    ):
+        shown = cli(*words)
+        assert not {"\x1b", "\x07", "\u202e", "\r"} & set(shown.out + shown.err), words
+    assert "\\x1b[2Jgone" in cli("check", run).out
 
 
 def test_every_file_of_checks_is_listed_once() -> None:

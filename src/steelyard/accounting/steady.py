@@ -18,7 +18,7 @@ MIN_STEADY_STEPS = 20
 
 _BATCH = 5
 _SPIKE = 1.5
-_ALIKE = (0.02, 0.05)
+_ALIKE = 0.02
 _SIGMAS = 3.0
 
 
@@ -34,7 +34,7 @@ class SteadyWindow:
     dropped: Mapping[str, int]
     """Steps left out, by reason."""
     settled: bool
-    """False where the times still drifted at the middle of the run, so that half of it was dropped."""
+    """False where the times of the first half were not yet those of the second, so that half was dropped."""
     untimed: int
     """Steps after the warm-up that should count and give no usable time."""
 
@@ -60,8 +60,11 @@ def steady_window(
             marked |= marks[mark]
     candidates = np.flatnonzero(timed & ~marked)
     detected, settled = warmup_records(step_time_s[candidates])
-    late = step > asked_warmup_steps
-    if detected:
+    late = np.ones(len(step), dtype=np.bool_)
+    if len(step):
+        before = step - covered  # a record that covers any of the asked steps is left out
+        late = before - before[0] >= asked_warmup_steps
+    if len(candidates):
         late &= np.arange(len(step)) >= candidates[detected]
     mask = late & timed & ~marked
     dropped = {"warm-up": int(covered[~late].sum())}
@@ -74,8 +77,8 @@ def steady_window(
     return SteadyWindow(
         mask=mask,
         steps=int(covered[mask].sum()),
-        first_step=int(inside[0]) if len(inside) else None,
-        last_step=int(inside[-1]) if len(inside) else None,
+        first_step=int(inside.min()) if len(inside) else None,
+        last_step=int(inside.max()) if len(inside) else None,
         dropped=dropped,
         settled=settled,
         untimed=untimed,
@@ -85,30 +88,26 @@ def steady_window(
 def warmup_records(times: Floats) -> tuple[int, bool]:
     """How many leading records are warm-up, and whether the times settled in the first half.
 
-    MSER (White, Simulation 69, 1997) drops the d leading batches that minimise the squared standard error of the mean
-    of the rest, sum (x_i - mean)^2 / (n - d)^2; in batches of five (White, Cobb, Spratt 2000), in short runs of one. On
-    quiet times it drops a drift of a few parts in a thousand with as much zeal as a compilation, so batches before
-    its cut come back, from the last, while they are within three sigma of what it kept (2 to 5 %). At most half is
-    dropped, and a lone spike after the first batch is taken down to its neighbours' median while we look: one slow
-    step amid steady ones is no warm-up and must not be dropped as one.
+    In batches of five records (in short runs of one) it is the leading batches until two in a row are within 2 %, or
+    three sigma, of the median of the second half; sigma comes from neighbouring batches, so that a drift does not
+    widen it. Where no two are, half is dropped and the times have not settled. A lone spike after the first batch is
+    taken down to its neighbours' median while we look, and a stall amid steady steps ends no warm-up: both stay in,
+    since they are the platform's.
+
+    MSER-5 (White, Cobb, Spratt 2000) was tried and drops up to half of a run for a drift of half a percent, and all
+    that came before a stall.
     """
     size = _BATCH if len(times) >= 4 * _BATCH else 1
     batches = len(times) // size
     if batches < 4:
         return 0, True
     means = _without_spikes(times, size)[: batches * size].reshape(batches, size).mean(axis=1)
-    centred = means - means[-1]  # small numbers, so that sums of squares keep their digits
-    left = np.arange(batches, 0, -1)
-    sums = np.cumsum(centred[::-1])[::-1]
-    squares = np.cumsum(centred[::-1] ** 2)[::-1]
-    error = np.maximum(squares - sums**2 / left, 0.0) / left**2
-    most = batches // 2
-    best = int(np.argmin(error[: most + 1]))
-    tail = float(np.median(means[best:]))
-    alike = tail * float(np.clip(_SIGMAS * np.std(means[best:]) / tail, *_ALIKE))
-    unlike = np.flatnonzero(np.abs(means[:best] - tail) > alike)
-    cut = int(unlike[-1]) + 1 if len(unlike) else 0
-    return cut * size, cut < most or size == 1
+    half = batches // 2
+    tail = float(np.median(means[half:]))
+    sigma = float(np.median(np.abs(np.diff(means[half:])))) / (0.6745 * np.sqrt(2))
+    alike = np.abs(means - tail) <= max(_ALIKE * tail, _SIGMAS * sigma)
+    settled = np.flatnonzero(alike[:half] & alike[1 : half + 1])
+    return (int(settled[0]) * size, True) if len(settled) else (half * size, False)
 
 
 def _without_spikes(times: Floats, first: int) -> Floats:

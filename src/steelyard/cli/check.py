@@ -1,5 +1,6 @@
 """steelyard check RUN: the verdict of a run."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,7 +44,7 @@ def check(
         printing.show_json(judged.document())
     else:
         show(judged)
-        printing.say(f"next: steelyard report {judged.run}")
+        printing.say(f"next: steelyard report {shlex.quote(str(judged.run))}")
     return verdict.EXIT_OF[judged.status]
 
 

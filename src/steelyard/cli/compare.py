@@ -1,5 +1,6 @@
 """steelyard compare TARGET BASELINE: what is comparable, by how much, with what certainty."""
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -45,7 +46,7 @@ def compare(
         printing.show_json(made.document(directory))
     else:
         show(made)
-        printing.say(f"next: steelyard report {directory}")
+        printing.say(f"next: steelyard report {shlex.quote(str(directory))}")
     return made.exit
 
 

@@ -1,5 +1,6 @@
 """steelyard demo: the whole story on this machine."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -119,7 +120,7 @@ def _tell(story: "Story", recorded: bool) -> None:
     printing.say(f"\nthe report:   {story.report}")
     printing.say(f"the refusal:  {story.comparisons[1] / story.report.name}")
     printing.say(f"a run's own:  {story.verdicts[0].run / story.report.name}")
-    printing.say(f"next: open the report in a browser, or steelyard check {story.verdicts[0].run}")
+    printing.say(f"next: open the report in a browser, or steelyard check {shlex.quote(str(story.verdicts[0].run))}")
 
 
 def _figures(verdict: "Verdict") -> str:

@@ -10,9 +10,9 @@ from steelyard.errors import InfrastructureError, SteelyardError
 
 
 def say(text: str) -> None:
-    """A line of the result. A reader who has left does not change the status."""
+    """Lines of the result. A reader who has left does not change the status."""
     try:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(_shown(text) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of the process
@@ -23,13 +23,22 @@ def say(text: str) -> None:
 
 def inert(text: str) -> str:
     """Text of a log as one line that a terminal cannot act on: control characters are shown, not sent."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return text if text.isprintable() else "".join(one if one.isprintable() else _escaped(one) for one in text)
+
+
+def _shown(text: str) -> str:
+    """What we print ourselves has lines; nothing in it may move a cursor or turn the text round."""
+    return "\n".join(inert(line) for line in text.split("\n"))
+
+
+def _escaped(one: str) -> str:
+    return one.encode("unicode_escape", errors="surrogatepass").decode()
 
 
 def note(text: str) -> None:
     """A line of progress. A reader who has left does not end the work."""
     try:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(_shown(text) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of the process

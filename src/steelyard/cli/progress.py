@@ -91,7 +91,7 @@ class BarView:
     def __call__(self, found: Step | Event) -> None:
         if isinstance(found, Event):
             if found.kind in SAID:
-                self._bar.console.print(f"{found.kind}: {found.message}", markup=False)
+                self._bar.console.print(f"{found.kind}: {printing.inert(found.message)}", markup=False)
             return
         self._bar.update(self._task, completed=found.step, description=self._describe(found))
 

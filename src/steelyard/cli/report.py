@@ -9,7 +9,6 @@ from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOptio
 
 if TYPE_CHECKING:
     from steelyard.report import Format
-    from steelyard.report.page import Page
 
 EXAMPLES = "Examples: steelyard report first | steelyard report runs/comparisons/ID --to html,md -o weighed"
 
@@ -19,12 +18,12 @@ def report(
         str,
         typer.Argument(metavar="RUN|COMPARISON", help="A run or a comparison: its directory, or its name under --out."),
     ],
-    to: Annotated[str, typer.Option("--to", metavar="FORMATS", help="html, md, or both.")] = "html",
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="FORMATS", help="html (unless -o ends otherwise), md, or both.")
+    ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", metavar="PATH", help="A file; with several formats, its name without the ending."
-        ),
+        str | None,
+        typer.Option("-o", "--output", metavar="PATH", help="A file, or a directory to write report.* into."),
     ] = None,
     out: OutOption = DEFAULT_OUT,
     as_json: JsonOption = False,
@@ -33,29 +32,28 @@ def report(
     """Write the report of a run or of a comparison; by default into its directory."""
     from steelyard import report as reporting
     from steelyard.cli import printing
+    from steelyard.report.files import check_place, write_report
     from steelyard.report.make import page_of
 
-    formats = [reporting.format_of(name.strip()) for name in dict.fromkeys(to.split(","))]
+    formats = reporting.formats_of(to, output)
     directory, page = page_of(what, out)
-    files = write(page, formats, output, directory)
+    files = [(_place(one, output, directory), one) for one in formats]
+    for path, one in files:  # all of them before the first is written
+        check_place(path, one.MARK)
+    for path, one in files:
+        write_report(path, one.render(page), one.MARK)
     if as_json:
-        printing.show_json({"files": [str(path.resolve()) for path in files]})
+        printing.show_json({"files": [str(path.resolve()) for path, _ in files]})
     else:
-        for path in files:
+        for path, _ in files:
             printing.say(f"wrote {path}")
 
 
-def write(page: "Page", formats: "list[Format]", output: Path | None, directory: Path) -> list[Path]:
-    """Write a page in each format; without a place asked for, as report.* in `directory`."""
-    from steelyard.report.files import write_report
+def _place(one: "Format", output: str | None, directory: Path) -> Path:
+    """A file of the format: as asked, or report.* in the directory asked for, or beside what is reported on."""
+    if output is None or output.endswith("/") or Path(output).is_dir():
+        return (Path(output) if output else directory) / f"report{one.SUFFIX}"
+    from steelyard.report import SUFFIXES
 
-    base = directory / "report" if output is None or output.is_dir() else output
-    if output is not None and output.is_dir():
-        base = output / "report"
-    files = []
-    for one in formats:
-        alone = output is not None and len(formats) == 1 and base.suffix
-        path = base if alone else base.with_name(base.name + one.SUFFIX)
-        write_report(path, one.render(page), one.MARK)
-        files.append(path)
-    return files
+    path = Path(output)
+    return path.with_suffix(one.SUFFIX) if path.suffix in SUFFIXES else path.with_name(path.name + one.SUFFIX)

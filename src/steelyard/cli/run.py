@@ -1,5 +1,6 @@
 """steelyard run FILE: runs it, records it, then checks it."""
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,4 +98,4 @@ def _show(directory: "Path", manifest: "RunManifest", steps: int, judged: "Verdi
         printing.say(f"{manifest.failure.kind}: {printing.inert(manifest.failure.message)}{where}")
     if judged:
         check.show(judged)
-    printing.say(f"next: steelyard {'report' if judged else 'check'} {directory}")
+    printing.say(f"next: steelyard {'report' if judged else 'check'} {shlex.quote(str(directory))}")

@@ -1,5 +1,6 @@
 """steelyard runs: the runs on disk."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -140,7 +141,7 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
     rows = [
         ("run", str(run.directory)),
         ("status", run.status + (f" ({manifest.failure.message})" if manifest.failure else "")),
-        ("verdict", _verdict(run) or f"not judged; next: steelyard check {run.directory}"),
+        ("verdict", _verdict(run) or f"not judged; next: steelyard check {shlex.quote(str(run.directory))}"),
         ("experiment", str(manifest.experiment.get("name"))),
         ("platform", f"{platform.name}: {platform.nodes} node x {platform.gpus_per_node} {platform.gpu_name}"),
         ("framework", manifest.framework + "".join(f", {k} {v}" for k, v in manifest.software.items() if k == "torch")),
@@ -157,11 +158,11 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
         if peak and last.tflops_per_gpu:
             rows.append(("last MFU", f"{100 * last.tflops_per_gpu / peak:.1f} % of {peak} TFLOP/s"))
     for name, value in rows:
-        printing.say(f"{name:<11} {value}")
+        printing.say(f"{name:<11} {printing.inert(value)}")
 
 
-def _figure(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.4f}"
+def _figure(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, int | float) and abs(value) < 1e30 else "unknown"
 
 
 @app.command("trend")
@@ -193,6 +194,7 @@ def trend_runs(
     found = trend(runs, metric, experiment)
     if html is not None:
         words = ["steelyard", "runs", "trend", metric, "--experiment", found.experiment]
+        words += ["--out", str(out), "--html", str(html)]
         write_report(html, page.render(trend_page(found, words)), page.MARK)
     if as_json:
         printing.show_json({**found.document(), "file": str(html.resolve()) if html else None})

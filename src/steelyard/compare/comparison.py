@@ -137,6 +137,9 @@ def _with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Ru
                 if window.steps < MIN_STEADY_STEPS:
                     few = f"the {one.name} ({subject.run.directory.name}) has {window.steps} steady steps"
                     found = found.worsened(Comparability.NOT_COMPARABLE, f"{few}, expected {MIN_STEADY_STEPS} or more")
+                elif not window.settled:
+                    drift = f"qualified: step times of the {one.name} ({subject.run.directory.name}) had not settled"
+                    found = found.worsened(Comparability.QUALIFIED, f"{drift} by the middle of the run")
         reason = missing(metric, one)
         if reason:
             found = found.worsened(Comparability.UNKNOWN, reason)

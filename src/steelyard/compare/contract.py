@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from steelyard.compare.policy import OWN_FIGURES, POLICY, Effect, Effects, Metric
+from steelyard.compare.policy import OWN_FIGURES, POLICY, UNKNOWN_QUALIFIES, Effect, Effects, Metric
 from steelyard.compare.side import Side
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
@@ -106,16 +106,14 @@ def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
 
 def check_side(side: Side) -> None:
     """Refuse a side whose own runs differ in what blocks a comparison."""
-    first = side.subjects[0]
     for dotted, effects in POLICY.items():
         if Effect.BLOCKS not in effects.values():
             continue
-        for other in side.subjects[1:]:
-            ours, theirs = known_value(first, dotted), known_value(other, dotted)
-            if ours[0] and theirs[0] and ours != theirs:
-                names = f"{first.run.directory.name} and {other.run.directory.name}"
+        known = [(one.run.directory.name, value) for one in side.subjects if (value := known_value(one, dotted))[0]]
+        for name, value in known[1:]:
+            if value != known[0][1]:
                 raise InputError(
-                    f"{side.name}: {names} differ in {dotted} ({ours[1]} and {theirs[1]})",
+                    f"{side.name}: {known[0][0]} and {name} differ in {dotted} ({known[0][1][1]} and {value[1]})",
                     key=side.name.upper(),
                     value=dotted,
                     expected="runs of one experiment on each side",
@@ -162,13 +160,21 @@ def _by_own_figures(metric: Metric, sides: Sequence[Side], mode: Mode) -> Iterat
         for verdict in side.verdicts:
             for finding in verdict.findings:
                 effect = OWN_FIGURES.get(finding.check, {}).get(metric)
-                if effect is None or finding.status != Status.FAIL:
+                run = f"the {side.name} ({verdict.run.resolve().name})"
+                if effect is None or finding.status == Status.PASS:
                     continue
-                whose = f"the {side.name} ({verdict.run.name}) fails {finding.check}: {finding.message}"
-                if effect == Effect.BLOCKS:
-                    yield Comparability.NOT_COMPARABLE, f"by its own figures {whose}"
-                else:
-                    yield Comparability.QUALIFIED, f"qualified: {whose}"
+                if finding.status == Status.UNKNOWN:
+                    if finding.check in UNKNOWN_QUALIFIES:
+                        yield (
+                            Comparability.QUALIFIED,
+                            f"qualified: {finding.check} of {run} is not known: {finding.message}",
+                        )
+                    continue
+                status = _status(effect, mode)
+                prefix = "by its own figures" if effect == Effect.BLOCKS else "qualified:"
+                if status == Comparability.NOT_COMPARABLE and effect == Effect.QUALIFIES:
+                    prefix = "in matched mode"
+                yield status, f"{prefix} {run} fails {finding.check}: {finding.message}"
 
 
 def shown(value: Any) -> str:

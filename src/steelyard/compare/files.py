@@ -4,11 +4,13 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from steelyard import records
 from steelyard.compare.comparison import Comparison
+from steelyard.compare.policy import Metric
 from steelyard.errors import InputError
+from steelyard.experiment.experiment import Mode
 from steelyard.records import Run
 
 FILE = "comparison.json"
@@ -18,6 +20,8 @@ SCHEMA_VERSION = 1
 
 def load_runs(name: str, text: str, out: Path) -> list[Run]:
     """A run, a comma-separated list of runs, or a directory of runs; each a path or a name under --out."""
+    if not text.strip():
+        raise InputError(f"{name} is empty", key=name, value=text, expected="a run", next="steelyard runs list")
     if _is_run(text, out):
         return [records.find(text, out)]
     for directory in (Path(text), out / text):
@@ -49,7 +53,7 @@ def _is_run(text: str, out: Path) -> bool:
 def save(comparison: Comparison, out: Path, name: str | None) -> Path:
     """Write OUT/comparisons/ID/comparison.json; runs are kept as paths from there, so that a tree may be moved."""
     names = [side.subjects[0].run.directory.resolve().name for side in (comparison.target, comparison.baseline)]
-    words = [records.unstamped(one)[:60] for one in names]
+    words = [records.unstamped(one).encode()[:60].decode(errors="ignore") for one in names]
     directory = records.new_directory(out / FOLDER, name, records.stamped(f"{words[0]}-vs-{words[1]}"))
     try:
         _write(comparison, directory)
@@ -81,16 +85,27 @@ def saved(directory: Path) -> dict[str, Any]:
     """A comparison as it was written."""
     path = directory / FILE
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["schema_version"] != SCHEMA_VERSION:
-            raise ValueError(f"schema_version is {content['schema_version']!r}, expected {SCHEMA_VERSION}")
-        for key in ("target", "baseline", "asked"):
-            if not isinstance(content[key], list) or not all(isinstance(one, str) for one in content[key]):
-                raise ValueError(f"{key} is no list of names")
+        content = records.strict_json(path.read_text(encoding="utf-8"))
+        _check(content)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as reason:
         raise InputError(f"{path}: cannot be read ({reason})", key="COMPARISON", value=str(directory)) from None
     assert isinstance(content, dict)
     return content
+
+
+def _check(content: dict[str, Any]) -> None:
+    if content["schema_version"] != SCHEMA_VERSION:
+        raise ValueError(f"schema_version is {content['schema_version']!r}, expected {SCHEMA_VERSION}")
+    for key in ("target", "baseline", "asked"):
+        found = content[key]
+        if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
+            raise ValueError(f"{key} is {found!r}, expected a list of names")
+    for metric in content["asked"]:
+        Metric(metric)
+    if content["mode"] not in get_args(Mode):
+        raise ValueError(f"mode is {content['mode']!r}, expected one of {', '.join(get_args(Mode))}")
+    if type(content["warmup_steps"]) is not int or content["warmup_steps"] < 0:
+        raise ValueError(f"warmup_steps is {content['warmup_steps']!r}, expected a number of steps")
 
 
 def runs_of(directory: Path, content: dict[str, Any], name: str) -> list[Run]:

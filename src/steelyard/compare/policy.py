@@ -135,3 +135,6 @@ OWN_FIGURES: Mapping[str, Effects] = MappingProxyType(
 
 Declared batch and layout only qualify, since the ratio stands on the tokens that were recorded.
 """
+
+UNKNOWN_QUALIFIES = ("completed", "steps_present", "loss_finite", "throughput_identity")
+"""Findings that, not known of a side, are said beside its ratios."""

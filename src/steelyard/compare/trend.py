@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def trend(runs: Iterable[Run], metric: str, experiment: str | None) -> Trend:
             next=f"steelyard runs trend {METRICS[0]}",
         )
     by_name: dict[str, list[Run]] = {}
-    for run in sorted(runs, key=lambda one: (one.manifest.provenance.started, one.directory.name)):
+    for run in sorted(runs, key=lambda one: (_moment(one), one.directory.name)):
         by_name.setdefault(str(run.manifest.experiment.get("name")), []).append(run)
     names = ", ".join(by_name) or "none"
     if experiment is None and len(by_name) == 1:
@@ -96,16 +97,28 @@ def _points(runs: list[Run], metric: str) -> Iterable[Point]:
     blocking = [key for key, effects in POLICY.items() if effects.get(governing) == Effect.BLOCKS]
     first: dict[str, tuple[bool, Any]] | None = None
     for run in runs:
-        subject = read_subject(run)
+        place = (run.directory, run.manifest.platform.name, run.manifest.provenance.started)
+        try:
+            subject, judged = read_subject(run), saved(run.directory) or {}
+        except InputError as reason:
+            yield Point(*place, None, None, str(reason), ())
+            continue
         values = {key: known_value(subject, key) for key in blocking}
         first = first or values
         figure = subject.figures.metric(metric)
-        yield Point(
-            run=run.directory,
-            platform=run.manifest.platform.name,
-            started=run.manifest.provenance.started,
-            verdict=(saved(run.directory) or {}).get("verdict"),
-            value=figure.value,
-            reason=figure.reason,
-            differs=tuple(key for key in blocking if values[key] != first[key]),
-        )
+        differs = tuple(_difference(key, values[key], first[key]) for key in blocking)
+        yield Point(*place, judged.get("verdict"), figure.value, figure.reason, tuple(filter(None, differs)))
+
+
+def _difference(key: str, value: tuple[bool, Any], first: tuple[bool, Any]) -> str:
+    if not (value[0] and first[0]):
+        return f"{key} (not known)"
+    return "" if value == first else key
+
+
+def _moment(run: Run) -> str:
+    """When a run started, in UTC; as it is written where that is no time."""
+    try:
+        return datetime.fromisoformat(run.manifest.provenance.started).astimezone(UTC).isoformat()
+    except ValueError:
+        return run.manifest.provenance.started

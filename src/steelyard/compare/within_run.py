@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 LEVEL = 0.95
-METHOD = "within each run: log step time, AR(1) effective sample size"
+METHOD = "within each run: step times, AR(1) effective sample size"
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far a run's mean log step time may be from what it would have been over a longer run."""
+    """How far a run's mean step time may be, as a share of it, from what it would be over a longer run."""
 
     standard_error: float
     effective_steps: float
@@ -23,17 +23,17 @@ class Spread:
 
 
 def spread(step_times: Floats) -> Spread | None:
-    """Standard error of the mean of log step times under AR(1); None where they do not vary or are too few.
+    """Relative standard error of the mean step time under AR(1); None where times do not vary or are too few.
 
     With lag-1 correlation r, n steps are worth n (1 - r) / (1 + r) independent ones (Bayley and Hammersley, Supplement
     to JRSS 8, 1946, for AR(1)). The sample's r is too small by about (1 + 4 r) / n (Kendall, Biometrika 41, 1954),
-    which is added back; a negative r is taken for none, so that it never narrows the interval.
+    which is added back; a negative r is taken for none, so that it never narrows the interval. The figure is a ratio
+    of sums, so the error is that of the mean time and not of the mean log time, which a few slow steps hardly move.
     """
     n = len(step_times)
     if n < 3 or np.ptp(step_times) == 0:
         return None
-    x = np.log(step_times)
-    x = x - x.mean()
+    x = step_times / step_times.mean() - 1
     variance = float((x**2).sum()) / (n - 1)
     r = float((x[1:] * x[:-1]).sum() / (x**2).sum())
     r = min(max(r + (1 + 4 * r) / n, 0.0), 1 - 2 / n)
@@ -42,7 +42,7 @@ def spread(step_times: Floats) -> Spread | None:
 
 
 def interval(value: float, target: Spread | None, baseline: Spread | None) -> tuple[float, float] | None:
-    """Around a ratio of two rates, by Welch's t on log step times; None where a side has no spread."""
+    """Around a ratio of two rates, by Welch's t on its logarithm; None where a side has no spread."""
     if target is None or baseline is None:
         return None
     from scipy.special import stdtrit

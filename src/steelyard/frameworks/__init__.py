@@ -36,6 +36,11 @@ def flop_conventions(name: str) -> tuple[str, ...]:
     return framework(name).flop_conventions if name in MODULES else tuple(accounting.CONVENTIONS)
 
 
+def log_interval(name: str) -> int | None:
+    """Steps between a framework's step lines, where that is known of it."""
+    return framework(name).log_interval if name in MODULES else None
+
+
 def expected_memory(case: Case) -> accounting.Memory:
     """Memory per GPU under the experiment's framework; an fp32 master weight where we do not launch it."""
     experiment, name = case.resolved.experiment, case.resolved.platform.framework
@@ -54,4 +59,5 @@ __all__ = [
     "expected_vocabulary",
     "flop_conventions",
     "framework",
+    "log_interval",
 ]

@@ -48,6 +48,9 @@ class Framework(Protocol):
     flop_conventions: tuple[str, ...]
     """The formulas, of `accounting.CONVENTIONS`, that its TFLOP/s may follow."""
 
+    log_interval: int | None
+    """Steps between its step lines; None where a setting decides."""
+
     silent_defaults: Mapping[str, Any]
     """What it does, by dotted key, where the experiment says null."""
 

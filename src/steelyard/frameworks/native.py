@@ -36,6 +36,7 @@ class Native:
     name = "native"
     master_bytes = 2  # the bf16 weight is the upper half of the fp32 master weight
     flop_conventions = ("causal",)
+    log_interval = 1
     silent_defaults: Mapping[str, Any] = MappingProxyType(
         {"kernels.compile": False, "kernels.deterministic": True, **dict.fromkeys(_ALWAYS_DONE, True)}
     )

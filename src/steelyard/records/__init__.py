@@ -6,6 +6,7 @@ from steelyard.records.manifest import Failure, Provenance, RunManifest, RunPlat
 from steelyard.records.naming import new_directory, stamped, unstamped
 from steelyard.records.reader import Run, events, find, load, runs_under, steps
 from steelyard.records.step import Event, Evidence, Step
+from steelyard.records.strict import strict_json
 from steelyard.records.writer import RunWriter, create_run, now, run_name, write_atomically
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "runs_under",
     "stamped",
     "steps",
+    "strict_json",
     "table",
     "tables",
     "unstamped",

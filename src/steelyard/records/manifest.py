@@ -1,6 +1,5 @@
 """run.json: all of a run but its steps."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -8,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.errors import InputError
+from steelyard.records.strict import strict_json
 
 SCHEMA_VERSION = 1
 FILE = "run.json"
@@ -103,7 +103,7 @@ def load_manifest(run: Path) -> RunManifest:
     """Read run.json, lifting older versions and refusing newer ones."""
     path = run / FILE
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = strict_json(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise not_a_run(run) from None
     except (OSError, ValueError, RecursionError) as reason:

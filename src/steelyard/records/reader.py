@@ -1,6 +1,5 @@
 """Reads runs back: their manifest, steps and events."""
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from steelyard.errors import InputError
 from steelyard.records.heartbeat import beats
 from steelyard.records.manifest import FILE, RunManifest, RunStatus, load_manifest, not_a_run
 from steelyard.records.step import Event, Step, event_of, step_of
+from steelyard.records.strict import strict_json
 from steelyard.records.writer import EVENTS, STEPS
 
 Record = TypeVar("Record", Step, Event)
@@ -86,7 +86,7 @@ def _run_directory(run: Path | str) -> Path:
 
 def _read(make: Callable[[dict[str, Any]], Record], path: Path, number: int, line: bytes) -> Record:
     try:
-        content = json.loads(line)
+        content = strict_json(line)
         if not isinstance(content, dict):
             raise ValueError("not an object")
         return make(content)
@@ -99,6 +99,8 @@ def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         file = path.open("rb")
     except FileNotFoundError:
         return
+    except OSError as reason:
+        raise InputError(f"{path} cannot be read ({reason.strerror})", key="RUN", value=str(path)) from None
     with file:
         for number, line in enumerate(file, start=1):
             if line.endswith(b"\n"):

@@ -4,9 +4,14 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+
+StepNumber = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
+StepCount = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+TokenCount = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
+"""Bounds no run reaches: what lies beyond is no record of one."""
 
 NONFINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """The names JSON lacks."""
@@ -24,12 +29,12 @@ class Evidence:
 class Step:
     """One optimizer step's record. None is a value the source did not give; NaN one it gave as NaN."""
 
-    step: int
+    step: StepNumber
     """1-based count of optimizer steps."""
     reported_step: int | None = None
-    steps_covered: int = 1
+    steps_covered: StepCount = 1
     """Values are means over so many steps."""
-    tokens: int | None = None
+    tokens: TokenCount | None = None
     """Tokens of one step over all ranks."""
     loss: float | None = None
     grad_norm: float | None = None

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -144,13 +145,13 @@ def _write_manifest(directory: Path, manifest: RunManifest) -> None:
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file by rename, so that it is never seen half written."""
-    temporary = path.with_name(f".{path.name}.new")
+    temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
+        with temporary.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -1,6 +1,7 @@
 """Pages a person believes: one model of a page, one module a format."""
 
 import importlib
+from pathlib import Path
 from typing import Protocol, cast
 
 from steelyard.errors import InputError
@@ -8,6 +9,9 @@ from steelyard.report.page import Page
 
 FORMATS = {"html": f"{__name__}.html", "md": f"{__name__}.markdown"}
 """What `--to` takes; adding a format is a file and a word here."""
+
+SUFFIXES = {f".{name}": name for name in FORMATS}
+"""What a file's ending says of its format."""
 
 
 class Format(Protocol):
@@ -22,10 +26,26 @@ def format_of(name: str) -> Format:
     """The module of a format."""
     if name not in FORMATS:
         raise InputError(
-            f"--to {name} is no format",
+            f"--to {name!r} is no format",
             key="--to",
             value=name,
             expected=f"one or more of {', '.join(FORMATS)}",
             next="--to html",
         )
     return cast("Format", importlib.import_module(FORMATS[name]))
+
+
+def formats_of(asked: str | None, output: str | None) -> list[Format]:
+    """The formats of `--to`; where none is asked for, what the file's ending says, or HTML."""
+    ending = SUFFIXES.get(Path(output).suffix) if output else None
+    names = list(dict.fromkeys(name.strip() for name in asked.split(","))) if asked is not None else [ending or "html"]
+    formats = [format_of(name) for name in names]
+    if output == "-" or (ending and ending not in names):
+        raise InputError(
+            f"-o {output} is no place for {' and '.join(names)}",
+            key="-o",
+            value=output,
+            expected="a file whose ending is the format's, or a directory",
+            next=f"-o report{formats[0].SUFFIX}",
+        )
+    return formats

@@ -9,7 +9,7 @@ from steelyard.compare import NAME_OF, Agreement, Clause, Comparability, Compari
 from steelyard.compare.contract import shown
 from steelyard.compare.ratios import FIGURE_OF, Ratio
 from steelyard.records import unstamped
-from steelyard.report.curves import curves, number
+from steelyard.report.curves import Curve, curves, number
 from steelyard.report.page import Cell, Page, Table, Tile, Tone
 from steelyard.report.run_page import findings_table, provenance_table, reproduce
 from steelyard.verdict import Status, Subject, Verdict
@@ -36,7 +36,11 @@ def comparison_page(made: Comparison) -> Page:
     asked = [made.comparable[metric] for metric in made.asked]
     worst = max(asked, key=lambda ruling: list(Comparability).index(ruling.status))
     sides, names = (made.target, made.baseline), short_names(made)
-    runs = [(label, subject) for label, subject, _ in labelled(made)]
+    runs = [
+        Curve(label, subject, 0 if subject in made.target.subjects else 1)
+        for label, subject, _ in labelled(made)
+        if len(subject.steps)
+    ]
     held = worst.status in (Comparability.COMPARABLE, Comparability.QUALIFIED)
     return Page(
         kind="comparison",
@@ -44,9 +48,9 @@ def comparison_page(made: Comparison) -> Page:
         verdict=worst.status.value.replace("_", " ") + (f", {_observation(made)}" if held else ""),
         tone=Tone.NOTE if held else _TONES[worst.status],
         sentence=_sentence(made, worst.status),
-        reasons=list(dict.fromkeys(reason for ruling in asked for reason in ruling.reasons)),
+        reasons=[*dict.fromkeys(reason for ruling in asked for reason in ruling.reasons), *_failed(made)],
         tiles=[_tile(made, metric) for metric in NAME_OF],
-        charts=curves([run for run in runs if len(run[1].steps)]),
+        charts=curves(runs),
         before=[_rulings(made)],
         tables=[
             contract_table(
@@ -85,12 +89,26 @@ def labelled(made: Comparison) -> Iterator[tuple[str, Subject, Verdict]]:
 def short_names(made: Comparison) -> dict[Path, str]:
     """What each run is called: without its time, where that still tells the runs apart."""
     places = {one.run.directory for side in (made.target, made.baseline) for one in side.subjects}
-    short = {place: unstamped(place.resolve().name) for place in places}
-    return short if len(set(short.values())) == len(places) else {place: place.resolve().name for place in places}
+    full = {place: place.resolve().name for place in places}
+    short = {place: unstamped(name) for place, name in full.items()}
+    for names in (short, full):
+        if len(set(names.values())) == len(places):
+            return names
+    return {place: str(place) for place in places}
 
 
 def _observation(made: Comparison) -> str:
-    return next((ratio.words for ratio in made.ratios.values() if ratio), "no ratio")
+    words = [ratio.words for metric in made.asked if (ratio := made.ratios.get(metric))]
+    return words[0] if words else "the curves are not judged yet"
+
+
+def _failed(made: Comparison) -> Iterator[str]:
+    """A comparison may hold of runs that do not pass; then that stands at the top."""
+    for label, _, verdict in labelled(made):
+        decisive = verdict.failed() or verdict.undecided()
+        if decisive:
+            checks = ", ".join(finding.check for finding in decisive)
+            yield f"the verdict of the {label} is {verdict.status}: {checks}"
 
 
 def _sentence(made: Comparison, status: Comparability) -> str:
@@ -100,7 +118,7 @@ def _sentence(made: Comparison, status: Comparability) -> str:
             return f"The asked comparison ({asked}) is refused: it would compare different jobs."
         case Comparability.UNKNOWN:
             return f"Whether the asked comparison ({asked}) means anything is not known."
-    single = "It is an observation of the runs that were made: nothing here says that one platform is faster."
+    single = "It is an observation of the runs that were made: nothing here says that one platform is better."
     if status == Comparability.QUALIFIED:
         return f"The asked comparison ({asked}) holds, with the differences below said beside it. {single}"
     return f"The asked comparison ({asked}) is fair. {single}"
@@ -134,7 +152,8 @@ def _rulings(made: Comparison) -> Table:
         why = f"as {same.value}" if same else "; ".join(ruling.reasons)
         said.append(metric)
         word = Cell(ruling.status.value.replace("_", " "), _TONES[ruling.status])
-        value = f"{ratio.value:.4f}" if ratio else ("" if metric == Metric.CONVERGENCE else "null")
+        refused = "refused" if ruling.status == Comparability.NOT_COMPARABLE else "unknown"
+        value = f"{ratio.value:.4f}" if ratio else ("" if metric == Metric.CONVERGENCE else refused)
         rows.append([word, metric.value, asked, value, figures, why])
     names = ", ".join(f"{metric.value}: {figure}" for metric, figure in FIGURE_OF.items())
     return Table(

@@ -1,18 +1,34 @@
 """The four plots of training: loss, step time, throughput and memory, of one run or of several laid over each other."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard.records.columns import Column
-from steelyard.report.page import Band, Chart, Level, Line, Table
-from steelyard.report.thinning import thinned
+from steelyard.records.columns import Column, Whole
+from steelyard.report.page import Band, Chart, Level, Table
+from steelyard.report.thinning import stretches, thinned
 from steelyard.verdict import Subject
 
 _SAMPLES = 12
 
-Curve = tuple[str, Subject]
-"""A label, and the run it stands for."""
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A run, the label it carries, and the side it belongs to."""
+
+    label: str
+    subject: Subject
+    side: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """One curve of one plot, by step: a restart goes back, and a plot cannot."""
+
+    curve: Curve
+    step: Whole
+    column: Column
 
 
 def curves(runs: Sequence[Curve]) -> list[Chart]:
@@ -29,20 +45,28 @@ def curves(runs: Sequence[Curve]) -> list[Chart]:
 def _chart(
     title: str, unit: str, runs: Sequence[Curve], column_of: Callable[[Subject], Column], levels: list[Level]
 ) -> Chart | None:
-    columns = [(label, subject, column_of(subject)) for label, subject in runs]
-    given = [(label, subject, column) for label, subject, column in columns if column.given.any()]
-    if not given:
+    drawn = [_by_step(curve, column_of(curve.subject)) for curve in runs]
+    drawn = [one for one in drawn if one.column.given.any()]
+    if not drawn:
         return None
-    lines = [thinned(label, subject.steps.step, column) for label, subject, column in given]
+    count = stretches(len(drawn))
     return Chart(
         title=title,
         unit=unit,
-        summary=" ".join(_summary(label, subject, column) for label, subject, column in given),
-        lines=lines,
-        samples=_samples(title, unit, lines, [(subject, column) for _, subject, column in given]),
+        summary=" ".join(_summary(one) for one in drawn),
+        lines=[thinned(one.curve.label, one.step, one.column, count, one.curve.side) for one in drawn],
+        samples=_samples(title, unit, drawn),
         levels=levels,
         bands=_bands(runs),
     )
+
+
+def _by_step(curve: Curve, column: Column) -> _Drawn:
+    step = curve.subject.steps.step
+    if (np.diff(step) >= 0).all():
+        return _Drawn(curve, step, column)
+    order = np.argsort(step, kind="stable")
+    return _Drawn(curve, step[order], Column(column.values[order], column.given[order]))
 
 
 def _throughput(subject: Subject) -> Column:
@@ -62,42 +86,43 @@ def _levels(runs: Sequence[Curve], wanted: Sequence[tuple[str, str]]) -> list[Le
     found = []
     for name, key in wanted:
         by_value: dict[float, list[str]] = {}
-        for label, subject in runs:
-            value = subject.expected(key)
+        for run in runs:
+            value = run.subject.expected(key)
             if value is not None:
-                by_value.setdefault(value, []).append(label)
+                by_value.setdefault(value, []).append(run.label)
         for value, labels in by_value.items():
-            whose = "" if len(by_value) == 1 else f" ({', '.join(labels)})"
+            more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
+            whose = "" if len(by_value) == 1 else f" ({labels[0]}{more})"
             found.append(Level(f"{name}{whose}", value))
     return found
 
 
 def _memory_levels(runs: Sequence[Curve]) -> list[Level]:
-    cards = {subject.gpu.name: subject.gpu.usable_gib for _, subject in runs if subject.gpu}
+    cards = {run.subject.gpu.name: run.subject.gpu.usable_gib for run in runs if run.subject.gpu}
     return [Level(f"the {name} holds", gib) for name, gib in cards.items() if gib is not None]
 
 
 def _kinds(runs: Sequence[Curve]) -> str:
-    kinds = dict.fromkeys(kind for _, subject in runs for kind in subject.steps.memory_kinds)
+    kinds = dict.fromkeys(kind for run in runs for kind in run.subject.steps.memory_kinds)
     return f", {' and '.join(kinds)}" if kinds else ""
 
 
 def _bands(runs: Sequence[Curve]) -> list[Band]:
     """The steady window; where runs have different ones, the stretch all of them count."""
-    windows = [subject.figures.window for _, subject in runs]
-    firsts = [window.first_step for window in windows if window.first_step is not None]
-    lasts = [window.last_step for window in windows if window.last_step is not None]
-    if len(firsts) < len(windows) or max(firsts) > min(lasts):
+    windows = [run.subject.figures.window for run in runs]
+    ends = [(one.first_step, one.last_step) for one in windows if one.first_step is not None]
+    first, last = max((one[0] for one in ends), default=1), min((one[1] or 0 for one in ends), default=0)
+    if len(ends) < len(windows) or first > last:
         return []
-    label = "steady window" if len(set(firsts)) == 1 else "steady window of all runs"
-    return [Band(label, max(firsts), min(lasts))]
+    return [Band("steady window" if len(set(ends)) == 1 else "steady in all runs", first, last)]
 
 
-def _summary(label: str, subject: Subject, column: Column) -> str:
+def _summary(drawn: _Drawn) -> str:
+    label, column = drawn.curve.label, drawn.column
     rows = np.flatnonzero(column.finite)
     if not len(rows):
         return f"{label}: no finite value."
-    values, steps = column.values[rows], subject.steps.step[rows]
+    values, steps = column.values[rows], drawn.step[rows]
     low, high = int(np.argmin(values)), int(np.argmax(values))
     bad = int(column.nonfinite.sum())
     broken = f" {bad:,} values are not finite." if bad else ""
@@ -107,24 +132,29 @@ def _summary(label: str, subject: Subject, column: Column) -> str:
     )
 
 
-def _samples(title: str, unit: str, lines: Sequence[Line], columns: Sequence[tuple[Subject, Column]]) -> Table:
-    """The curve as a person without the plot reads it: its values at a dozen steps."""
-    last = max(int(subject.steps.step[-1]) for subject, _ in columns)
-    first = min(int(subject.steps.step[0]) for subject, _ in columns)
-    wanted = sorted({round(at) for at in np.linspace(first, last, min(_SAMPLES, last - first + 1))})
+def _samples(title: str, unit: str, drawn: Sequence[_Drawn]) -> Table:
+    """The curves as a person without the plot reads them: at a dozen steps that as many runs as can be have."""
+    shared = drawn[0].step
+    for one in drawn[1:]:
+        shared = np.intersect1d(shared, one.step)
+    if not len(shared):
+        shared = np.unique(np.concatenate([one.step for one in drawn]))
+    shared = np.union1d(shared, [one.step[-1] for one in drawn])
+    wanted = shared[np.unique(np.linspace(0, len(shared) - 1, min(_SAMPLES, len(shared))).astype(int))]
     rows = []
     for at in wanted:
         cells = []
-        for subject, column in columns:
-            row = int(np.searchsorted(subject.steps.step, at))
-            there = row < len(column.values) and subject.steps.step[row] == at and column.given[row]
-            cells.append(number(column.values[row]) if there else "-")
+        for one in drawn:
+            row = int(np.searchsorted(one.step, at, side="right")) - 1  # the last record of a step that was repeated
+            there = row >= 0 and one.step[row] == at and one.column.given[row]
+            cells.append(number(one.column.values[row]) if there else "-")
         rows.append([f"{at:,}", *cells])
-    return Table(f"{title} in numbers", ["step", *(f"{line.label}, {unit}" for line in lines)], rows, folded=True)
+    columns = ["step", *(f"{one.curve.label}, {unit}" for one in drawn)]
+    return Table(f"{title} in numbers", columns, rows, folded=True)
 
 
 def number(value: float) -> str:
     """A figure as a person reads it: five digits, thousands marked."""
     if not np.isfinite(value):
         return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.5g}"
+    return f"{value:,.0f}" if 10_000 <= abs(value) < 1e15 else f"{value:,.5g}"

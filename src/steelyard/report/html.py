@@ -51,7 +51,10 @@ def _chart(chart: Chart) -> dict[str, Any]:
         "title": chart.title,
         "unit": chart.unit,
         "x": chart.x_name,
-        "lines": [{"label": one.label, "x": one.x, "y": one.y, "broken": one.broken} for one in chart.lines],
+        "lines": [
+            {"label": one.label, "x": one.x, "y": one.y, "broken": one.broken, "style": one.style}
+            for one in chart.lines
+        ],
         "levels": [{"label": level.label, "value": level.value} for level in chart.levels],
         "bands": [{"label": band.label, "first": band.first, "last": band.last} for band in chart.bands],
     }

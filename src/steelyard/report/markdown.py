@@ -9,8 +9,10 @@ from steelyard.report.page import Cell, Chart, Page, Table, Tile
 SUFFIX = ".md"
 MARK = "<!-- steelyard report -->"
 
-_SPECIAL = re.compile(r"[\\`*_\[\]<>#!|~&@$]|:(?=//)|(?<=www)\.", re.IGNORECASE)
-"""What may start markup, a link, a mention or mathematics."""
+_SPECIAL = re.compile(
+    r"[\\`*_\[\]<>#!|~&@$]|:(?=//|\w+:)|(?<=www)\.|^[-+=](?=\s|[-+=])|(?<=^\d)[.)]|(?<=^\d\d)[.)]", re.IGNORECASE
+)
+"""What may start markup, a list, a link, a mention, a picture or mathematics."""
 
 
 def render(page: Page) -> str:
@@ -72,7 +74,7 @@ def _rows(table: Table) -> str:
 
 
 def _fenced(command: str) -> str:
-    """A fence longer than any run of backticks in the command."""
-    line = " ".join(command.splitlines())
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", line)), default=0))
-    return f"{fence}sh\n{line}\n{fence}"
+    """A fence longer than any run of backticks in the command, which keeps its lines."""
+    lines = "\n".join("".join(one if one.isprintable() else "\ufffd" for one in line) for line in command.splitlines())
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", lines)), default=0))
+    return f"{fence}sh\n{lines}\n{fence}"

@@ -54,8 +54,10 @@ class Line:
     x: Sequence[int]
     y: Sequence[float | None]
     """None breaks the curve."""
-    broken: Sequence[int] = ()
-    """Where the value was NaN or infinite."""
+    broken: Sequence[tuple[int, int]] = ()
+    """Stretches, first and last step, in which the value was NaN or infinite."""
+    style: int = 0
+    """Curves of one style belong together: the runs of one side."""
 
 
 @dataclass(frozen=True, slots=True)

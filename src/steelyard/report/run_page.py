@@ -6,7 +6,7 @@ from typing import Any
 
 from steelyard import __version__
 from steelyard.records import unstamped
-from steelyard.report.curves import curves, number
+from steelyard.report.curves import Curve, curves, number
 from steelyard.report.page import Cell, Page, Table, Tile, Tone
 from steelyard.verdict import Finding, Status, Subject, Verdict
 from steelyard.verdict.figures import Figure
@@ -30,9 +30,9 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
         sentence=_SENTENCE[verdict.status],
         reasons=[f"{finding.check}: {finding.message}{where(finding)}" for finding in decisive],
         tiles=tiles(subject, verdict),
-        charts=curves([(unstamped(subject.run.directory.resolve().name), subject)]) if len(subject.steps) else [],
+        charts=curves([Curve(unstamped(subject.run.directory.resolve().name), subject)]) if len(subject.steps) else [],
         tables=[findings_table(verdict), *details(subject)],
-        commands=[reproduce(subject), f"steelyard check {shlex.quote(str(subject.run.directory))}"],
+        commands=[reproduce(subject), check_command(verdict)],
         made_by=f"steelyard {__version__}",
     )
 
@@ -60,7 +60,10 @@ def tiles(subject: Subject, verdict: Verdict) -> list[Tile]:
         _tile("Step time", figures.step_time_s, "s", spread),
         _tile("Peak memory", figures.memory_peak_gib, "GiB", figures.memory_kind or ""),
         Tile(
-            "Last loss", "unknown" if last is None else number(last), "nats", "; ".join(word for word in known if word)
+            "Last loss",
+            "unknown" if last is None else number(last),
+            "" if last is None else "nats",
+            "; ".join(word for word in known if word),
         ),
     ]
 
@@ -135,6 +138,16 @@ def value_text(value: Any) -> str:
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def check_command(verdict: Verdict) -> str:
+    """The command that comes to this verdict."""
+    words = ["steelyard", "check", str(verdict.run)]
+    for threshold in verdict.thresholds:
+        words += ["--threshold", threshold]
+    if verdict.warmup_steps:
+        words += ["--warmup-steps", str(verdict.warmup_steps)]
+    return shlex.join(words)
 
 
 def reproduce(subject: Subject) -> str:

@@ -1,39 +1,58 @@
 """Thins a curve for drawing: of every stretch the first, the lowest, the highest and the last value stay."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from steelyard.records.columns import Column, Floats, Whole
+from steelyard.records.columns import Column, Floats, Mask, Whole
 from steelyard.report.page import Line
 
 STRETCHES = 2000
 """Four values of each at most: more than a screen has columns, and room to zoom."""
 
+_POINTS_OF_A_PLOT = 50_000
+"""What all curves of a plot share, so that a page of many runs stays small."""
 
-def thinned(label: str, x: Whole, column: Column, scale: float = 1.0) -> Line:
-    """A curve of a column, with gaps where values are missing and the places where they are not finite."""
-    kept = keep(np.where(column.finite, column.values, np.nan))
-    broken = np.flatnonzero(column.nonfinite)
-    broken = broken[np.unique(np.linspace(0, len(broken) - 1, min(len(broken), STRETCHES)).astype(int))]
-    ys = column.values[kept] * scale
+
+def stretches(num_lines: int) -> int:
+    """How many stretches each of so many curves may have."""
+    return max(100, min(STRETCHES, _POINTS_OF_A_PLOT // (4 * num_lines)))
+
+
+def thinned(label: str, x: Whole, column: Column, count: int = STRETCHES, style: int = 0) -> Line:
+    """A curve of a column, with gaps where values are missing and the stretches where they are not finite."""
+    kept = keep(np.where(column.finite, column.values, np.nan), count)
     return Line(
         label,
         x[kept].tolist(),
-        [float(f"{y:.6g}") if np.isfinite(y) else None for y in ys],
-        x[broken].tolist(),
+        [float(f"{y:.6g}") if np.isfinite(y) else None for y in column.values[kept]],
+        _runs(x, column.nonfinite, count),
+        style,
     )
 
 
-def keep(values: Floats) -> Whole:
+def keep(values: Floats, count: int = STRETCHES) -> Whole:
     """Indices to draw; NaN is a gap, and one of each gap stays."""
-    count = len(values)
-    if count <= 4 * STRETCHES:
-        return np.arange(count)
-    size = -(-count // STRETCHES)
-    padded = np.pad(values, (0, STRETCHES * size - count), constant_values=np.nan).reshape(STRETCHES, size)
-    start = np.arange(STRETCHES) * size
+    total = len(values)
+    if total <= 4 * count:
+        return np.arange(total)
+    size = -(-total // count)
+    padded = np.pad(values, (0, count * size - total), constant_values=np.nan).reshape(count, size)
+    start = np.arange(count) * size
     lowest = start + np.argmin(np.where(np.isnan(padded), np.inf, padded), axis=1)
     highest = start + np.argmax(np.where(np.isnan(padded), -np.inf, padded), axis=1)
     gap = start + np.argmax(np.isnan(padded), axis=1)
-    last = np.minimum(start + size - 1, count - 1)
-    kept: Whole = np.unique(np.concatenate([start[start < count], lowest, highest, last, gap]))
-    return kept[kept < count]
+    last = np.minimum(start + size - 1, total - 1)
+    kept: Whole = np.unique(np.concatenate([start[start < total], lowest, highest, last, gap]))
+    return kept[kept < total]
+
+
+def _runs(x: Whole, mask: Mask, count: int) -> Sequence[tuple[int, int]]:
+    """First and last x of each unbroken stretch of `mask`; the nearest are joined where there are too many."""
+    edges = np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))
+    first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
+    if len(first) > count:
+        between = first[1:] - last[:-1]
+        apart = np.sort(np.argsort(between, kind="stable")[-(count - 1) :])
+        first, last = first[np.concatenate([[0], apart + 1])], last[np.concatenate([apart, [len(last) - 1]])]
+    return list(zip(x[first].tolist(), x[last].tolist(), strict=True))

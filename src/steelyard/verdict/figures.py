@@ -85,13 +85,18 @@ def _rate(steps: StepTable, window: SteadyWindow, world_size: int, planned_token
     if not (np.isfinite(tokens) & (tokens > 0)).all():
         return Figure(None, "the tokens of a step are not known")
     seconds = float((steps.step_time_s.values[inside] * covered).sum())
-    return Figure(float((tokens * covered).sum()) / seconds / world_size, evidence=steps.evidence(first))
+    rate = float((tokens * covered).sum()) / seconds / world_size
+    if not np.isfinite(rate):
+        return Figure(None, f"tokens over {seconds:.3g} s are no rate", steps.evidence(first))
+    return Figure(rate, evidence=steps.evidence(first))
 
 
 def _untimed(window: SteadyWindow) -> str | None:
     if window.untimed:
         return f"{window.untimed:,} steps after the warm-up give no step time"
-    return None if window.steps else "no step gives a step time"
+    if window.steps:
+        return None
+    return "no steady step is left after the warm-up" if window.dropped["warm-up"] else "no step gives a step time"
 
 
 def _median_time(steps: StepTable, window: SteadyWindow) -> Figure:
@@ -124,4 +129,4 @@ def _tokens_per_step(steps: StepTable, planned_tokens: int | None) -> int | None
     given = steps.tokens.values[steps.tokens.given]
     if not len(given):
         return planned_tokens
-    return int(given[0]) if (given == given[0]).all() else None
+    return int(given[0]) if np.isfinite(given[0]) and (given == given[0]).all() else None

@@ -3,24 +3,33 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from pydantic import ValidationError
 
 from steelyard import accounting, records
-from steelyard.accounting.steady import MARKS, Mask, steady_window
+from steelyard.accounting.steady import MARKS, Mask, Whole, steady_window
 from steelyard.errors import InputError
-from steelyard.experiment import Precision
-from steelyard.experiment.experiment import ComparePolicy
+from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment
 from steelyard.experiment.model import Model
 from steelyard.experiment.thresholds import parse_threshold
+from steelyard.frameworks import log_interval
 from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records import Event, Evidence, Run, StepTable
 from steelyard.verdict.figures import Figures, figures
 
 FAILURES = ("oom", "error")
 """Events that end a run or should have."""
+
+
+NULLABLE = {
+    f"{group}.{name}"
+    for group in GROUPS
+    for name, field in Experiment.model_fields[group].annotation.model_fields.items()  # type: ignore[union-attr]
+    if type(None) in get_args(field.annotation)
+} - {"training.gradient_accumulation_steps", "parallelism.data_parallel_size"}
+"""Keys whose null says something (no fp8, no clipping); elsewhere, and where a plan fills it in, null is not known."""
 
 
 @dataclass(frozen=True)
@@ -37,30 +46,49 @@ class Subject:
     @property
     def thresholds(self) -> tuple[str, ...]:
         """Every bound asked of it: the experiment's, then the others."""
-        return tuple(dict.fromkeys([*(self.value("thresholds") or ()), *self.extra_thresholds]))
+        return tuple(dict.fromkeys([*(self.run.manifest.experiment.get("thresholds") or ()), *self.extra_thresholds]))
 
     def value(self, dotted: str) -> Any:
         """A value of the experiment; None where it is not known, or is null."""
         return self.known(dotted)[1]
 
     def known(self, dotted: str) -> tuple[bool, Any]:
-        """Whether a key of the experiment is known of this run, and its value."""
+        """Whether a key of the experiment is known of this run, and its value; null is a value only where it may be."""
         here: Any = self.run.manifest.experiment
         for part in dotted.split("."):
             if not isinstance(here, dict) or part not in here:
                 return False, None
             here = here[part]
-        return True, here
+        return here is not None or dotted in NULLABLE, here
+
+    def whole(self, dotted: str) -> int | None:
+        """A positive whole number of the experiment."""
+        value = self.value(dotted)
+        return value if type(value) is int and 0 < value < 2**53 else None
 
     def expected(self, name: str) -> float | None:
         """A figure the plan expected."""
         found = self.run.manifest.expected.get(name)
-        return float(found) if isinstance(found, int | float) else None
+        if not isinstance(found, int | float) or isinstance(found, bool):
+            return None
+        return float(found) if abs(found) < 1e30 else None
 
     @property
     def planned_steps(self) -> int | None:
-        steps = self.value("training.steps")
-        return steps if isinstance(steps, int) else None
+        return self.whole("training.steps")
+
+    @cached_property
+    def log_interval(self) -> int:
+        """Steps between records: the framework's own, or the shortest distance seen.
+
+        The first and the last distance may be shorter (1, 10, 20 … 55), and do not count.
+        """
+        known = log_interval(self.run.manifest.framework)
+        if known is not None or not len(self.steps):
+            return known or 1
+        apart = np.diff(self.steps.step)[1:-1]
+        apart = apart[apart > 0]
+        return int(apart.min()) if len(apart) else int(self.steps.steps_covered.max())
 
     @property
     def on_cpu(self) -> bool:
@@ -84,33 +112,29 @@ class Subject:
         except ValidationError:
             return None
 
-    @cached_property
-    def precision(self) -> Precision | None:
-        known, value = self.known("precision")
-        try:
-            return Precision.model_validate(value) if known else None
-        except ValidationError:
-            return None
+    @property
+    def precision(self) -> str | None:
+        """The format of the matrix products: fp8 where it is used, else the dtype."""
+        (known_dtype, dtype), (known_fp8, fp8) = self.known("precision.dtype"), self.known("precision.fp8")
+        return ("fp8" if fp8 else str(dtype)) if known_dtype and known_fp8 else None
 
     @property
     def peak_tflops(self) -> float | None:
         """The dense peak of the precision used."""
-        if self.gpu is None or self.precision is None:
-            return None
-        return self.gpu.peak_tflops("fp8" if self.precision.fp8 else self.precision.dtype)
+        return self.gpu.peak_tflops(self.precision) if self.gpu and self.precision else None
 
     @property
     def flops_per_token(self) -> float | None:
         """By our causal formula, from the model where it is known."""
-        length = self.value("training.sequence_length")
-        if self.model is None or not isinstance(length, int):
+        length = self.whole("training.sequence_length")
+        if self.model is None or length is None:
             return self.expected("flops_per_token")
         return accounting.flops_per_token(self.model, length)
 
     @property
     def planned_tokens_per_step(self) -> int | None:
-        batch, length = self.value("training.global_batch_size"), self.value("training.sequence_length")
-        return batch * length if isinstance(batch, int) and isinstance(length, int) else None
+        batch, length = self.whole("training.global_batch_size"), self.whole("training.sequence_length")
+        return batch * length if batch and length and batch * length < 2**53 else None
 
     @cached_property
     def figures(self) -> Figures:
@@ -134,7 +158,7 @@ class Subject:
             return "a CPU has no peak in the catalog"
         if self.gpu is None:
             return f"{self.run.manifest.platform.gpu_name} is not in the catalog of GPUs"
-        precision = "its precision is not known" if self.precision is None else f"none for {self.precision.dtype}"
+        precision = "its precision is not known" if self.precision is None else f"none for {self.precision}"
         return f"no dense peak of the {self.gpu.name}: {precision}"
 
     @cached_property
@@ -144,9 +168,17 @@ class Subject:
         for mark in MARKS:
             at = [event.step for event in self.events if event.kind == mark and event.step is not None]
             if at:
-                here = np.isin(self.steps.step, at)
+                here = self._covering(np.array(at, dtype=np.int64))
                 marks[mark] = marks[mark] | here if mark in marks else here
         return marks
+
+    def _covering(self, steps: Whole) -> Mask:
+        """The records that cover any of these steps."""
+        ends, covered = self.steps.step, self.steps.steps_covered
+        steps = np.unique(steps)
+        first = np.searchsorted(steps, ends - covered, side="right")
+        inside: Mask = first < np.searchsorted(steps, ends, side="right")
+        return inside
 
     def evidence_of_manifest(self, key: str) -> Evidence:
         """The line of run.json that holds a key."""
@@ -172,6 +204,13 @@ def read_subjects(runs: Sequence[Run], warmup_steps: int) -> list[Subject]:
 def _subject(run: Run, steps: StepTable, thresholds: Sequence[str], warmup_steps: int) -> Subject:
     asked = max(warmup_steps, policy_of(run).warmup_steps)
     subject = Subject(run, steps, tuple(records.events(run.directory)), tuple(thresholds), asked)
+    own = run.manifest.experiment.get("thresholds")
+    if not isinstance(own, list | None):
+        raise InputError(
+            f"{run.directory / records.MANIFEST}: thresholds is {own!r}",
+            key="thresholds",
+            expected="a list",
+        )
     for text in subject.thresholds:
         try:
             parse_threshold(text)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InputError
-from steelyard.records import write_atomically
+from steelyard.records import strict_json, write_atomically
 from steelyard.verdict.figures import Figure, Figures
 from steelyard.verdict.finding import Finding, NotApplicable, Status
 
@@ -86,15 +86,26 @@ def save(verdict: Verdict) -> None:
 def saved(run: Path) -> dict[str, Any] | None:
     """What the last check of a run came to; None where it was not checked."""
     try:
-        content = json.loads((run / FILE).read_text(encoding="utf-8"))
+        content = strict_json((run / FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as reason:
         raise InputError(
             f"{run / FILE}: cannot be read ({reason})", key="RUN", value=str(run), next=f"steelyard check {run}"
         ) from None
-    if not isinstance(content, dict) or content.get("verdict") not in set(Status):
+    if not isinstance(content, dict) or not _is_verdict(content):
         raise InputError(
             f"{run / FILE}: is no verdict", key="RUN", value=str(run), next=f"steelyard check {run}"
         ) from None
     return content
+
+
+def _is_verdict(content: dict[str, Any]) -> bool:
+    thresholds, warmup_steps = content.get("thresholds"), content.get("warmup_steps")
+    return (
+        content.get("verdict") in set(Status)
+        and isinstance(thresholds, list)
+        and all(isinstance(one, str) for one in thresholds)
+        and type(warmup_steps) is int
+        and warmup_steps >= 0
+    )

@@ -14,7 +14,7 @@
   if (!data.length) return;
   const SVG = "http://www.w3.org/2000/svg";
   const MARGIN = { top: 10, right: 12, bottom: 22, left: 58 };
-  const CURVES = 5;
+  const LETTER = 6.4; // the width of a letter of an axis, about
 
   const make = (name, attributes, parent, text) => {
     const element = document.createElementNS(SVG, name);
@@ -33,6 +33,14 @@
   })();
   let view = { ...everything };
   let cursor = null;
+
+  // Every step that some curve has, so that a cursor reaches the end of the longest run.
+  const union = (lines) => {
+    const all = new Set();
+    for (const line of lines) for (const x of line.x) all.add(x);
+    return Float64Array.from(all).sort();
+  };
+  const short = (text) => (text.length > 42 ? `${text.slice(0, 40)}…` : text);
 
   // The first index whose x is at least `at`.
   const indexOf = (xs, at) => {
@@ -58,22 +66,30 @@
   };
 
   // Digits enough to tell neighbouring ticks apart.
-  const tickText = (value, step) => {
-    if (Math.abs(value) >= 1e7) return value.toExponential(1);
-    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const tickText = (value, step, largest) => {
+    if (Math.abs(value) < step * 1e-6) return "0";
+    if (largest >= 1e7 || largest < 1e-4) {
+      const digits = Math.ceil(Math.log10(Math.abs(value) / step) - 1e-9);
+      return value.toExponential(Math.min(Math.max(digits, 0), 8));
+    }
+    const digits = Math.min(Math.max(0, -Math.floor(Math.log10(step) + 1e-9)), 12);
     return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   };
 
   class Plot {
     constructor(element, chart, readout) {
-      Object.assign(this, { element, chart, readout });
+      Object.assign(this, { element, chart, readout, steps: union(chart.lines), margin: MARGIN.left });
+      const styles = chart.lines.map((line) => line.style);
+      this.many = styles.length > new Set(styles).size;
       this.svg = make("svg", { "aria-hidden": "true", focusable: "false" }, null);
       element.append(this.svg);
       element.addEventListener("pointerdown", (event) => this.grab(event));
       element.addEventListener("pointermove", (event) => this.move(event));
       element.addEventListener("pointerup", (event) => this.release(event));
       element.addEventListener("pointercancel", () => { this.grabbed = null; drawAll(); });
-      element.addEventListener("pointerleave", () => { if (!this.grabbed) { setCursor(null); } });
+      element.addEventListener("pointerleave", (event) => { if (!this.grabbed && event.pointerType === "mouse") setCursor(null); });
+      element.addEventListener("focus", () => readout.setAttribute("aria-live", "polite"));
+      element.addEventListener("blur", () => readout.removeAttribute("aria-live"));
       element.addEventListener("dblclick", () => setView(everything));
       element.addEventListener("keydown", (event) => this.key(event));
     }
@@ -89,6 +105,7 @@
         }
       }
       if (low > high) { low = 0; high = 1; }
+      low = Math.max(low, -1e307); high = Math.min(high, 1e307);
       const spread = high - low || Math.abs(high) * 0.1 || 1;
       for (const { value } of this.chart.levels) {
         if (value < low && low - value <= 3 * spread) low = value;
@@ -104,17 +121,22 @@
       return { width: Math.max(box.width, 120), height: Math.max(box.height, 80) };
     }
 
-    xOf(step) { return MARGIN.left + ((step - view.first) / (view.last - view.first)) * this.inner.width; }
+    xOf(step) { return this.margin + ((step - view.first) / (view.last - view.first)) * this.inner.width; }
     yOf(value) { return MARGIN.top + (1 - (value - this.y.low) / (this.y.high - this.y.low)) * this.inner.height; }
     stepOf(x) {
-      const part = (x - MARGIN.left) / this.inner.width;
+      const part = (x - this.margin) / this.inner.width;
       return view.first + Math.min(1, Math.max(0, part)) * (view.last - view.first);
     }
 
     draw() {
       const { width, height } = this.size();
-      this.inner = { width: width - MARGIN.left - MARGIN.right, height: height - MARGIN.top - MARGIN.bottom };
+      this.inner = { width: 0, height: height - MARGIN.top - MARGIN.bottom };
       this.y = this.range();
+      const rows = ticks(this.y.low, this.y.high, Math.max(2, this.inner.height / 45));
+      const largest = Math.max(...rows.found.map(Math.abs));
+      this.rows = rows.found.map((value) => [value, tickText(value, rows.step, largest)]);
+      this.margin = Math.max(MARGIN.left, 14 + LETTER * Math.max(...this.rows.map(([, text]) => text.length)));
+      this.inner.width = width - this.margin - MARGIN.right;
       this.svg.replaceChildren();
       this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
       this.drawBands(); this.drawGrid(); this.drawLevels();
@@ -125,8 +147,8 @@
 
     drawBands() {
       for (const band of this.chart.bands) {
-        const from = Math.max(this.xOf(band.first), MARGIN.left);
-        const to = Math.min(this.xOf(band.last), MARGIN.left + this.inner.width);
+        const from = Math.max(this.xOf(band.first), this.margin);
+        const to = Math.min(this.xOf(band.last), this.margin + this.inner.width);
         if (to <= from) continue;
         const box = { x: from, y: MARGIN.top, width: to - from, height: this.inner.height, class: "band" };
         make("title", {}, make("rect", box, this.svg), `${band.label}: ${band.first} to ${band.last}`);
@@ -134,19 +156,18 @@
     }
 
     drawGrid() {
-      const bottom = MARGIN.top + this.inner.height, right = MARGIN.left + this.inner.width;
-      const rows = ticks(this.y.low, this.y.high, Math.max(2, this.inner.height / 45));
-      for (const value of rows.found) {
+      const bottom = MARGIN.top + this.inner.height, right = this.margin + this.inner.width;
+      for (const [value, text] of this.rows) {
         const y = this.yOf(value);
-        make("line", { x1: MARGIN.left, x2: right, y1: y, y2: y, class: "grid" }, this.svg);
-        make("text", { x: MARGIN.left - 6, y: y + 4, "text-anchor": "end", class: "axis" }, this.svg, tickText(value, rows.step));
+        make("line", { x1: this.margin, x2: right, y1: y, y2: y, class: "grid" }, this.svg);
+        make("text", { x: this.margin - 6, y: y + 4, "text-anchor": "end", class: "axis" }, this.svg, text);
       }
-      make("text", { x: MARGIN.left - 6, y: bottom + 15, "text-anchor": "end", class: "axis" }, this.svg, this.chart.x);
+      make("text", { x: this.margin - 6, y: bottom + 15, "text-anchor": "end", class: "axis" }, this.svg, this.chart.x);
       const columns = ticks(view.first, view.last, Math.max(2, this.inner.width / 90));
       for (const value of columns.found.filter(Number.isInteger)) {
         const x = this.xOf(value);
         make("line", { x1: x, x2: x, y1: MARGIN.top, y2: bottom, class: "grid" }, this.svg);
-        const anchor = x > right - 24 ? "end" : x < MARGIN.left + 24 ? "start" : "middle";
+        const anchor = x > right - 24 ? "end" : x < this.margin + 24 ? "start" : "middle";
         make("text", { x, y: bottom + 15, "text-anchor": anchor, class: "axis" }, this.svg, value.toLocaleString("en"));
       }
     }
@@ -154,17 +175,23 @@
     // A level out of sight is named at the edge it lies beyond.
     drawLevels() {
       const taken = [];
-      const place = (y) => { while (taken.some((one) => Math.abs(one - y) < 12)) y += 12; taken.push(y); return y; };
-      const right = MARGIN.left + this.inner.width;
+      const free = (y) => y > MARGIN.top && y < MARGIN.top + this.inner.height && !taken.some((one) => Math.abs(one - y) < 12);
+      // The nearest free line; none is left where too many levels crowd, and those are in the numbers below.
+      const place = (y) => { for (let off = 0; off < 60; off += 12) for (const at of [y + off, y - off]) if (free(at)) { taken.push(at); return at; } return null; };
+      const right = this.margin + this.inner.width;
+      const room = Math.floor((this.inner.width - 12) / 5.8);
       for (const { label, value } of this.chart.levels) {
         const above = value > this.y.high, below = value < this.y.low;
         let y = this.yOf(value);
-        if (!above && !below) make("line", { x1: MARGIN.left, x2: right, y1: y, y2: y, class: "level" }, this.svg);
+        if (!above && !below) make("line", { x1: this.margin, x2: right, y1: y, y2: y, class: "level" }, this.svg);
         y = above ? MARGIN.top + 9 : below ? MARGIN.top + this.inner.height - 5 : y - 4;
         if (y < MARGIN.top + 9) y = this.yOf(value) + 12;
         const arrow = above ? "\u2191 " : below ? "\u2193 " : "";
-        const side = below ? { x: MARGIN.left + 6, "text-anchor": "start" } : { x: right - 4, "text-anchor": "end" };
-        make("text", { ...side, y: place(y), class: "level-name" }, this.svg, `${arrow}${label} ${number(value)}`);
+        const side = below ? { x: this.margin + 6, "text-anchor": "start" } : { x: right - 4, "text-anchor": "end" };
+        const figure = ` ${number(value)}`, line = place(y);
+        let name = `${arrow}${label}`;
+        if (name.length + figure.length > room) name = `${name.slice(0, Math.max(room - figure.length - 1, 3))}…`;
+        if (line !== null) make("text", { ...side, y: line, class: "level-name" }, this.svg, name + figure);
       }
     }
 
@@ -193,37 +220,53 @@
       const clip = `clip-${data.indexOf(this.chart)}`;
       if (at === 0) {
         const box = make("clipPath", { id: clip }, this.svg);
-        make("rect", { x: MARGIN.left, y: 0, width: this.inner.width, height: MARGIN.top + this.inner.height }, box);
+        make("rect", { x: this.margin, y: 0, width: this.inner.width, height: MARGIN.top + this.inner.height }, box);
       }
-      const style = `curve curve-${at % CURVES}${at % 2 ? " dashed" : ""}`;
+      const style = `curve curve-${line.style}${line.style % 2 ? " dashed" : ""}${this.many ? " many" : ""}`;
       make("path", { d: path.join(""), class: style, "clip-path": `url(#${clip})` }, this.svg);
-      if (end - start <= 60 || lonely > 1)
+      if ((end - start <= 60 && !this.many) || lonely > 1)
         for (let i = start; i < end && end - start <= 400; i++)
           if (line.y[i] !== null && line.x[i] >= view.first && line.x[i] <= view.last)
-            make("circle", { cx: this.xOf(line.x[i]), cy: this.yOf(line.y[i]), r: 1.8, class: `dot-${at % CURVES}` }, this.svg);
-      this.drawBroken(line);
+            make("circle", { cx: this.xOf(line.x[i]), cy: this.yOf(line.y[i]), r: 1.8, class: `dot-${line.style}` }, this.svg);
+      this.drawBroken(line, at);
     }
 
-    drawBroken(line) {
-      const seen = line.broken.filter((step) => step >= view.first && step <= view.last);
+    // Where values were NaN or infinite: a mark at each beginning, a bar as long as it lasts, one row a curve.
+    drawBroken(line, row) {
+      const right = this.margin + this.inner.width;
+      const seen = line.broken.filter(([first, last]) => last >= view.first && first <= view.last);
       if (!seen.length) return;
-      let last = -Infinity;
-      for (const step of seen) {
-        const x = this.xOf(step);
-        if (x - last < 3) continue;
-        last = x;
-        make("path", { d: `M${x - 4} ${MARGIN.top}h8l-4 7z`, class: "broken" }, this.svg);
+      const y = MARGIN.top + (row % 4) * 13;
+      let drawn = -Infinity;
+      for (const [first, last] of seen) {
+        const from = Math.max(this.xOf(first), this.margin), to = Math.min(this.xOf(last), right);
+        if (to - from > 1) make("line", { x1: from, x2: to, y1: y, y2: y, class: "broken-span" }, this.svg);
+        if (from - drawn < 3) continue;
+        drawn = from;
+        make("path", { d: `M${from - 4} ${y}h8l-4 7z`, class: "broken" }, this.svg);
       }
-      const x = this.xOf(seen[0]);
-      const anchor = x > MARGIN.left + this.inner.width / 2 ? "end" : "start";
-      make("text", { x: x + (anchor === "end" ? -7 : 7), y: MARGIN.top + 8, "text-anchor": anchor, class: "broken-name" }, this.svg, `not finite from step ${seen[0].toLocaleString("en")}`);
+      const x = Math.max(this.xOf(seen[0][0]), this.margin);
+      const anchor = x > this.margin + this.inner.width / 2 ? "end" : "start";
+      const whose = this.chart.lines.length > 1 ? `${short(line.label)}: ` : "";
+      const text = `${whose}not finite at step ${line.broken[0][0].toLocaleString("en")}`;
+      make("text", { x: x + (anchor === "end" ? -7 : 7), y: y + 9, "text-anchor": anchor, class: "broken-name" }, this.svg, text);
     }
 
-    nearest(line, step) {
-      if (!line.x.length) return null;
-      const after = Math.min(indexOf(line.x, step), line.x.length - 1);
+    nearest(xs, step) {
+      if (!xs.length) return null;
+      const after = Math.min(indexOf(xs, step), xs.length - 1);
       const before = Math.max(0, after - 1);
-      return Math.abs(line.x[before] - step) <= Math.abs(line.x[after] - step) ? before : after;
+      return Math.abs(xs[before] - step) <= Math.abs(xs[after] - step) ? before : after;
+    }
+
+    // What a curve says at the cursor: its own value there, or the nearest one drawn with the step it is of.
+    valueAt(line) {
+      if (line.broken.some(([first, last]) => cursor >= first && cursor <= last)) return { text: "not finite" };
+      const i = this.nearest(line.x, cursor);
+      if (i === null || cursor > line.x[line.x.length - 1] || cursor < line.x[0]) return { text: "-" };
+      if (line.y[i] === null) return { text: "not given" };
+      const at = line.x[i] === cursor ? "" : ` (step ${line.x[i].toLocaleString("en")})`;
+      return { text: number(line.y[i]) + at, x: line.x[i], y: line.y[i] };
     }
 
     drawCursor() {
@@ -237,26 +280,24 @@
         const x = this.xOf(cursor);
         make("line", { x1: x, x2: x, y1: MARGIN.top, y2: MARGIN.top + this.inner.height, class: "cursor" }, this.over);
         words.push([null, `${this.chart.x} ${Math.round(cursor).toLocaleString("en")}`]);
-        this.chart.lines.forEach((line, at) => {
-          const i = this.nearest(line, cursor);
-          if (i === null) return;
-          const y = line.y[i];
-          if (y !== null) make("circle", { cx: this.xOf(line.x[i]), cy: this.yOf(y), r: 3.2, class: `dot-${at % CURVES}` }, this.over);
-          words.push([at, line.label, y === null ? (line.broken.includes(line.x[i]) ? "not finite" : "not given") : number(y)]);
+        this.chart.lines.forEach((line) => {
+          const { text, x: step, y } = this.valueAt(line);
+          if (y !== undefined) make("circle", { cx: this.xOf(step), cy: this.yOf(y), r: 3.2, class: `dot-${line.style}` }, this.over);
+          words.push([line.style, line.label, text]);
         });
       } else {
-        this.chart.lines.forEach((line, at) => words.push([at, line.label]));
+        this.chart.lines.forEach((line) => words.push([line.style, line.label]));
         for (const band of this.chart.bands) words.push(["band", `${band.label} ${band.first.toLocaleString("en")} to ${band.last.toLocaleString("en")}`]);
       }
       this.say(words);
     }
 
     say(words) {
-      this.readout.replaceChildren(...words.map(([at, label, value]) => {
+      this.readout.replaceChildren(...words.map(([style, label, value]) => {
         const span = document.createElement("span");
-        if (at !== null) {
+        if (style !== null) {
           const key = document.createElement("span");
-          key.className = at === "band" ? "key-band" : `key key-${at % CURVES}${at % 2 ? " dashed" : ""}`;
+          key.className = style === "band" ? "key-band" : `key key-${style}${style % 2 ? " dashed" : ""}`;
           span.append(key);
         }
         span.append(label);
@@ -269,11 +310,12 @@
     grab(event) {
       if (event.button !== 0) return;
       this.grabbed = { from: this.at(event) };
+      setCursor(this.snapped(this.stepOf(this.grabbed.from)));
       try { this.element.setPointerCapture(event.pointerId); } catch { /* a pointer that is gone already */ }
     }
     move(event) {
       const x = this.at(event);
-      if (this.grabbed) { this.grabbed.to = Math.min(Math.max(x, MARGIN.left), MARGIN.left + this.inner.width); }
+      if (this.grabbed) { this.grabbed.to = Math.min(Math.max(x, this.margin), this.margin + this.inner.width); }
       setCursor(this.snapped(this.stepOf(x)));
     }
     release(event) {
@@ -284,33 +326,31 @@
       setView({ first, last });
     }
     snapped(step) {
-      const line = this.chart.lines.find((one) => one.x.length);
-      const i = line ? this.nearest(line, step) : null;
-      return i === null ? step : line.x[i];
+      const i = this.nearest(this.steps, step);
+      return i === null ? step : this.steps[i];
     }
 
     key(event) {
-      const line = this.chart.lines.find((one) => one.x.length);
       const middle = cursor ?? (view.first + view.last) / 2;
       const width = view.last - view.first;
+      const zoom = (by) => setView({ first: middle - (width * by) / 2, last: middle + (width * by) / 2 });
+      const reset = () => { this.grabbed = null; setView(everything); };
       const actions = {
-        ArrowLeft: () => this.step(line, -1, event.shiftKey), ArrowRight: () => this.step(line, 1, event.shiftKey),
-        Home: () => setCursor(this.snapped(view.first)), End: () => setCursor(this.snapped(view.last)),
-        "+": () => setView({ first: middle - width / 4, last: middle + width / 4 }),
-        "=": () => setView({ first: middle - width / 4, last: middle + width / 4 }),
-        "-": () => setView({ first: middle - width, last: middle + width }),
-        0: () => setView(everything), Escape: () => setView(everything),
+        ArrowLeft: () => this.step(-1, event.shiftKey), ArrowRight: () => this.step(1, event.shiftKey),
+        Home: () => this.go(indexOf(this.steps, view.first)), End: () => this.go(indexOf(this.steps, view.last + 1e-9) - 1),
+        "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), 0: reset, Escape: reset,
       };
       if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       actions[event.key]();
     }
-    step(line, by, far) {
-      if (!line) return;
-      const now = cursor === null ? (by > 0 ? -1 : line.x.length) : this.nearest(line, cursor);
-      const next = Math.min(Math.max(now + by * (far ? 10 : 1), 0), line.x.length - 1);
-      setCursor(line.x[next]);
-      if (cursor < view.first || cursor > view.last) {
+    go(index) {
+      if (this.steps.length) setCursor(this.steps[Math.min(Math.max(index, 0), this.steps.length - 1)]);
+    }
+    step(by, far) {
+      const now = cursor === null ? (by > 0 ? -1 : this.steps.length) : this.nearest(this.steps, cursor);
+      this.go(now + by * (far ? 10 : 1));
+      if (cursor !== null && (cursor < view.first || cursor > view.last)) {
         const half = (view.last - view.first) / 2;
         setView({ first: cursor - half, last: cursor + half });
       }
@@ -336,7 +376,11 @@
     for (const button of resets) button.hidden = !zoomed;
     drawAll();
   }
-  for (const button of resets) button.addEventListener("click", () => setView(everything));
+  for (const button of resets)
+    button.addEventListener("click", () => {
+      setView(everything);
+      button.closest("figure").querySelector(".plot").focus(); // the button goes, and the focus must not go with it
+    });
 
   let waiting = false;
   const redraw = () => { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; drawAll(); }); } };

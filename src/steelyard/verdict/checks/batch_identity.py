@@ -1,5 +1,6 @@
 """Tokens per step are global batch x sequence, and the batch is micro-batch x accumulation x replicas."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,19 +13,21 @@ CHECK = Check("batch_identity")
 
 def check(subject: Subject) -> Iterator[Found]:
     planned, tokens = subject.planned_tokens_per_step, subject.steps.tokens
-    batch = subject.value("training.global_batch_size")
+    batch = subject.whole("training.global_batch_size")
     parts = [
-        subject.value(key)
+        subject.whole(key)
         for key in (
             "training.micro_batch_size",
             "training.gradient_accumulation_steps",
             "parallelism.data_parallel_size",
         )
     ]
-    if batch is not None and all(isinstance(part, int) for part in parts) and int(np.prod(parts)) != batch:
-        product = " x ".join(map(str, parts))
-        message = f"micro-batch x accumulation x replicas is {product} = {np.prod(parts)}, and the global batch {batch}"
-        yield CHECK.failed(message, int(np.prod(parts)), batch, subject.evidence_of_manifest("global_batch_size"))
+    known = [part for part in parts if part is not None]
+    product = math.prod(known)
+    if batch is not None and len(known) == len(parts) and product != batch:
+        words = " x ".join(map(str, known))
+        message = f"micro-batch x accumulation x replicas is {words} = {product}, and the global batch {batch}"
+        yield CHECK.failed(message, product, batch, subject.evidence_of_manifest("global_batch_size"))
         return
     if planned is None or not tokens.given.any():
         missing = "the batch and sequence" if planned is None else "the tokens of a step"

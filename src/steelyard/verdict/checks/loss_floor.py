@@ -17,7 +17,15 @@ def check(subject: Subject) -> Iterator[Found]:
     floor, loss = subject.expected("loss_floor"), subject.steps.loss
     rows = np.flatnonzero(loss.finite)
     if floor is None:
-        yield CHECK.not_applicable("the entropy rate of its data is not known")
+        below = np.flatnonzero(loss.finite & (loss.values < 0))
+        if len(below):
+            row = int(below[0])
+            message = (
+                f"the loss is {loss.values[row]:.4f} at step {subject.steps.step[row]}: no cross-entropy is negative"
+            )
+            yield CHECK.failed(message, float(loss.values[row]), 0.0, subject.evidence_of_step(row))
+        else:
+            yield CHECK.not_applicable("the entropy rate of its data is not known")
         return
     if not len(rows):
         yield CHECK.unknown("no finite loss was recorded", None, floor)

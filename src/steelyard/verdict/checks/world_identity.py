@@ -1,8 +1,7 @@
 """The world is nodes x GPUs a node, and tensor x pipeline x context x data parallel."""
 
+import math
 from collections.abc import Iterator
-
-import numpy as np
 
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
@@ -14,15 +13,15 @@ _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_si
 def check(subject: Subject) -> Iterator[Found]:
     platform = subject.run.manifest.platform
     world, at = platform.world_size, subject.evidence_of_manifest("world_size")
-    sizes = [subject.value(f"parallelism.{name}") for name in _SIZES]
+    sizes = [size for name in _SIZES if (size := subject.whole(f"parallelism.{name}")) is not None]
     if platform.nodes * platform.gpus_per_node != world:
         found = platform.nodes * platform.gpus_per_node
         message = f"{platform.nodes} nodes x {platform.gpus_per_node} GPUs are {found}, and the world is {world}"
         yield CHECK.failed(message, found, world, at)
-    elif not all(isinstance(size, int) for size in sizes):
+    elif len(sizes) < len(_SIZES):
         yield CHECK.unknown("a size of its parallelism is not known", None, world)
     else:
-        product = int(np.prod(sizes))
+        product = math.prod(sizes)
         words = " x ".join(map(str, sizes))
         message = f"tensor x pipeline x context x data parallel is {words} = {product}, and the world is {world}"
         yield CHECK.judged(product == world, message, product, world, at)

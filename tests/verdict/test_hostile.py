@@ -1,0 +1,247 @@
+"""Runs made to deceive, or merely odd: none passes that should not, none ends in an error of our own."""
+
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from steelyard.accounting.steady import steady_window
+
+
+def finding(document: dict[str, Any], check: str) -> dict[str, Any]:
+    return next(one for one in document["findings"] if one["check"] == check)
+
+
+def as_foreign(run: Any) -> Any:
+    """A run whose framework we do not launch: its log interval is its own."""
+    return run.set("framework", "megatron")
+
+
+@pytest.mark.parametrize(
+    ("kept", "status"),
+    [
+        (lambda step: step in (1, 60), "fail"),
+        (lambda step: step <= 20 or step % 2 == 0, "fail"),
+        (lambda step: step == 1 or step % 10 == 0, "pass"),
+        (lambda step: step % 10 == 0, "pass"),
+        (lambda step: step % 10 == 0 and step != 30, "fail"),
+    ],
+)
+def test_missing_steps_are_seen_by_the_log_s_own_interval(cli: Any, recorded: Any, kept: Any, status: str) -> None:
+    run = as_foreign(recorded()).edit_steps(lambda step: step if kept(step["step"]) else None)
+    assert finding(cli("check", run, "--json").document, "steps_present")["status"] == status
+
+
+def test_the_built_in_trainer_prints_every_step(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(lambda step: step if step["step"] % 2 == 0 else None)
+    assert finding(cli("check", run, "--json").document, "steps_present")["status"] == "fail"
+
+
+def test_an_interval_that_does_not_divide_the_plan_can_complete(cli: Any, recorded: Any) -> None:
+    run = as_foreign(recorded()).set("experiment/training/steps", 65)
+    run.edit_steps(lambda step: None if step["step"] % 10 else {**step, "steps_covered": 10})
+    assert finding(cli("check", run, "--json").document, "completed")["status"] == "pass"
+    run.set("status", "interrupted")
+    assert finding(cli("check", run, "--json").document, "completed")["status"] == "fail"
+
+
+def test_a_record_cannot_cover_more_steps_than_there_are(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(lambda step: {**step, "steps_covered": 1000})
+    assert finding(cli("check", run, "--json").document, "steps_present")["status"] == "unknown"
+
+
+@pytest.mark.parametrize("warmup", [[], ["--warmup-steps", "1000"]])
+def test_a_boast_is_not_excused_by_an_empty_window(cli: Any, recorded: Any, warmup: list[str]) -> None:
+    run = recorded().set("platform/gpu", None).set("platform/gpu_name", "cpu")
+    run.edit_steps(
+        lambda step: {
+            **{key: value for key, value in step.items() if key != "step_time_s" or warmup},
+            "reported_tokens_per_s_per_gpu": 1e12,
+        }
+    )
+    done = cli("check", run, *warmup, "--json")
+    assert (done.status, finding(done.document, "throughput_identity")["status"]) == (5, "unknown")
+
+
+@pytest.mark.parametrize("key", ["tokens", "reported_tflops_per_gpu", "memory_gib", "grad_norm", "step_time_s", "loss"])
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_a_value_that_is_not_finite_never_passes_and_never_breaks(cli: Any, recorded: Any, key: str, word: str) -> None:
+    run = recorded().edit_steps(
+        lambda step: {**step, key: None, "nonfinite": {key: word}} if step["step"] == 40 else step
+    )
+    done = cli("check", run, "--threshold", "memory_peak_gib<=200", "--threshold", "mfu<=1", "--json")
+    assert done.status in (1, 5)
+    assert json.loads((Path(run) / "verdict.json").read_text())["verdict"] != "pass"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("step", 10**16),
+        ("step", -1),
+        ("steps_covered", 0),
+        ("steps_covered", 2**63),
+        ("tokens", 10**400),
+        ("tokens", -5),
+        ("tokens", "8"),
+    ],
+)
+def test_a_step_no_run_can_have_is_wrong_input(cli: Any, recorded: Any, key: str, value: Any) -> None:
+    run = recorded().edit_steps(lambda step: {**step, key: value} if step["step"] == 60 else step)
+    done = cli("check", run, "--json")
+    assert done.status == 2
+    assert "line 60" in done.document["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("platform/world_size", 0),
+        ("platform/nodes", -1),
+        ("experiment/thresholds", "mfu>=0.3"),
+        ("experiment/thresholds", ["nonsense"]),
+        ("experiment/thresholds", [5]),
+        ("experiment/thresholds", 7),
+        ("experiment/compare", "matched"),
+        ("experiment/compare", {"warmup_steps": "x"}),
+        ("experiment/training/learning_rate", math.nan),
+        ("expected/first_loss", math.nan),
+        ("schema_version", math.nan),
+    ],
+)
+def test_a_manifest_no_run_can_have_is_wrong_input(cli: Any, recorded: Any, key: str, value: Any) -> None:
+    run = recorded().set(key, value)
+    for words in (("check", run), ("compare", run, run, "--name", "x"), ("report", run)):
+        done = cli(*words, "--json")
+        assert done.status == 2, done.out
+        assert done.document["error"]["message"]
+    assert not Path("runs/comparisons/x").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "check"),
+    [
+        ("experiment/training/steps", 0, "completed"),
+        ("experiment/training/steps", True, "completed"),
+        ("experiment/training/steps", "60", "completed"),
+        ("experiment/training/global_batch_size", 10**400, "batch_identity"),
+        ("experiment/training/global_batch_size", "8", "batch_identity"),
+        ("experiment/precision", {}, "peak_flops"),
+        ("experiment/precision", {"dtype": "bf16"}, "peak_flops"),
+        ("expected/first_loss", 10**400, "first_loss"),
+        ("expected/first_loss", "x", "first_loss"),
+    ],
+)
+def test_what_makes_no_sense_is_not_known(cli: Any, recorded: Any, key: str, value: Any, check: str) -> None:
+    done = cli("check", recorded().set(key, value), "--json")
+    assert finding(done.document, check)["status"] == "unknown"
+    assert cli("runs", "show", "baseline").status == 0
+
+
+def test_a_precision_that_is_not_known_is_held_to_the_highest_peak(cli: Any, recorded: Any) -> None:
+    def faster(by: float) -> Any:
+        keys = ("tokens_per_s_per_gpu", "reported_tokens_per_s_per_gpu")
+        return lambda step: {**step, "step_time_s": step["step_time_s"] / by, **{key: step[key] * by for key in keys}}
+
+    unknown = recorded("baseline", "a").set("experiment/precision", ...).edit_steps(faster(3.3))
+    assert finding(cli("check", unknown, "--json").document, "peak_flops")["status"] == "unknown"
+    beyond = recorded("baseline", "b").set("experiment/precision", ...).edit_steps(faster(6))
+    assert finding(cli("check", beyond, "--json").document, "peak_flops")["status"] == "fail"
+    half = recorded("baseline", "c").set("experiment/precision", {"dtype": "fp16", "fp8": None})
+    assert finding(cli("check", half, "--json").document, "peak_flops")["status"] == "pass"
+
+
+def test_a_nonzero_exit_status_fails_whatever_the_manifest_says(cli: Any, recorded: Any) -> None:
+    assert cli("check", recorded().set("exit_status", 137)).status == 1
+
+
+def test_a_negative_loss_fails_though_the_floor_is_not_known(cli: Any, recorded: Any) -> None:
+    run = recorded().set("expected", {}).edit_steps(lambda step: {**step, "loss": -1.0 * step["step"]})
+    assert finding(cli("check", run, "--json").document, "loss_floor")["status"] == "fail"
+
+
+def test_reported_tflops_are_held_step_by_step(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(
+        lambda step: {**step, "reported_tflops_per_gpu": 5000.0 if step["step"] % 5 < 2 else step["tflops_per_gpu"]}
+    )
+    assert finding(cli("check", run, "--json").document, "throughput_identity")["status"] == "fail"
+
+
+def test_a_first_step_without_a_time_is_warm_up(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(lambda step: step if step["step"] > 1 else {**step, "step_time_s": None})
+    assert cli("check", run).status == 0
+
+
+def test_an_asked_warm_up_counts_the_steps_records_cover(cli: Any, recorded: Any) -> None:
+    run = as_foreign(recorded()).edit_steps(
+        lambda step: None if step["step"] % 10 else {**step, "steps_covered": 10, "step_time_s": 2.0}
+    )
+    for asked, dropped in ((5, 10), (10, 10), (19, 20)):
+        figures = cli("check", run, "--warmup-steps", str(asked), "--json").document["figures"]
+        assert figures["window"]["dropped"]["warm-up"] == dropped
+
+
+def test_a_checkpoint_inside_a_record_drops_the_record(cli: Any, recorded: Any) -> None:
+    run = as_foreign(recorded()).edit_steps(
+        lambda step: None if step["step"] % 10 else {**step, "steps_covered": 10, "step_time_s": 2.0}
+    )
+    run.add_event(kind="checkpoint", message="saved", step=35)
+    assert cli("check", run, "--json").document["figures"]["window"]["dropped"]["checkpoint"] == 10
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_noise_is_no_evidence_that_a_loss_does_not_fall(cli: Any, recorded: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    run = (
+        recorded()
+        .set("expected", {})
+        .edit_steps(lambda step: {**step, "loss": 2.0 - 3e-4 * step["step"] + chance.gauss(0, 0.01)})
+    )
+    assert finding(cli("check", run, "--json").document, "loss_falling")["status"] != "fail"
+
+
+def test_uniform_data_is_known_by_its_name(cli: Any, recorded: Any) -> None:
+    run = recorded().set("expected", {}).set("experiment/data/source", "uniform")
+    run.edit_steps(lambda step: {**step, "loss": 11.76 + step["step"] / 100})
+    assert "loss_falling" in cli("check", run, "--json").document["not_applicable"]
+
+
+def test_an_untrained_loss_after_many_steps_fails(cli: Any, recorded: Any) -> None:
+    chance = random.Random(1)
+    run = recorded().set("experiment/training/steps", 240)
+    lines = (Path(run) / "steps.jsonl").read_text().splitlines()
+    steps = [{**json.loads(lines[at % 60]), "step": at + 1, "loss": 12.58 + chance.gauss(0, 0.02)} for at in range(240)]
+    (Path(run) / "steps.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
+    found = finding(cli("check", run, "--json").document, "loss_falling")
+    assert found["status"] == "fail"
+    assert "still an untrained model's" in found["message"]
+
+
+def test_blank_lines_are_no_records(cli: Any, recorded: Any) -> None:
+    run = recorded()
+    path = Path(run) / "steps.jsonl"
+    path.write_text(path.read_text().replace("\n", "\n\n", 3))
+    done = cli("check", run, "--json")
+    assert done.status == 2
+    assert "line 2 cannot be read" in done.document["error"]["message"]
+
+
+def test_a_directory_where_a_file_should_be_is_wrong_input(cli: Any, recorded: Any) -> None:
+    run = recorded()
+    (Path(run) / "steps.jsonl").unlink()
+    (Path(run) / "steps.jsonl").mkdir()
+    assert cli("check", run).status == 2
+
+
+def test_words_of_a_window_never_lie_about_a_stall() -> None:
+    times = np.ones(60) + 0.005 * np.random.default_rng(0).standard_normal(60)
+    times[24:27] *= 5
+    step = np.arange(1, 61)
+    assert steady_window(step, np.ones_like(step), times, {}).steps == 60
+    times[24:27] /= 5
+    times[:36] *= 1.5
+    assert not steady_window(step, np.ones_like(step), times, {}).settled

@@ -123,15 +123,11 @@ def check_side(side: Side) -> None:
 
 def ruling(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode) -> Ruling:
     """Blocked beats unknown beats qualified."""
+    reasons = [*_by_contract(metric, clauses, mode), *_by_own_figures(metric, sides, mode)]
     found = Ruling(Comparability.COMPARABLE, ())
-    for status, reason in (*_by_contract(metric, clauses, mode), *_by_own_figures(metric, sides, mode)):
+    for status, reason in sorted(reasons, key=lambda one: _WORST.index(one[0])):
         found = found.worsened(status, reason)
-    ranked = sorted(found.reasons, key=lambda reason: _blocking_first(reason))
-    return Ruling(found.status, tuple(ranked))
-
-
-def _blocking_first(reason: str) -> bool:
-    return reason.startswith("qualified: ")
+    return found
 
 
 def _status(effect: Effect, mode: Mode) -> Comparability:

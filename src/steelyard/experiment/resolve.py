@@ -141,7 +141,7 @@ def resolve(
         raise InvalidExperimentError(sorted(problems, key=lambda problem: problem.code == MISSING_KEY))
     assert experiment is not None
     assert platform is not None
-    known = {key: sources.get(key, DEFAULT) for key, _ in _leaves(experiment.model_dump())}
+    known = {key: sources.get(key, DEFAULT) for key, _ in leaves(experiment.model_dump())}
     return Resolved(experiment, platform, platform_name, known, file.path, file.sha256)
 
 
@@ -231,9 +231,10 @@ def _nested(settings: Settings) -> dict[str, Any]:
     return nested
 
 
-def _leaves(values: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(values: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with its dotted key."""
     for key, value in values.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{at}{key}.")
+            yield from leaves(value, f"{at}{key}.")
         else:
             yield f"{at}{key}", value

@@ -70,12 +70,9 @@ def _by_step(curve: Curve, column: Column) -> _Drawn:
 
 
 def _throughput(subject: Subject) -> Column:
-    """Ours: tokens over time, also where the log reports a rate of its own."""
-    steps = subject.steps
-    tokens = np.where(steps.tokens.given, steps.tokens.values, subject.planned_tokens_per_step or np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        values = tokens / steps.step_time_s.values / subject.world_size
-    return Column(np.where(np.isfinite(values), values, np.nan), np.isfinite(values))
+    """Ours, also where the log reports a rate of its own."""
+    rates, known = subject.step_rates, np.isfinite(subject.step_rates)
+    return Column(np.where(known, rates, np.nan), known)
 
 
 def _loss_levels(runs: Sequence[Curve]) -> list[Level]:

@@ -1,10 +1,10 @@
 """The report of one run."""
 
 import shlex
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from steelyard import __version__
+from steelyard.experiment.resolve import leaves
 from steelyard.records import unstamped
 from steelyard.report.curves import Curve, curves, number
 from steelyard.report.page import Cell, Page, Table, Tile, Tone
@@ -120,17 +120,9 @@ def provenance_table(subject: Subject, folded: bool = False, title: str = "Prove
 
 def experiment_table(subject: Subject) -> Table:
     manifest = subject.run.manifest
-    rows = [[key, value_text(value), manifest.sources.get(key, "")] for key, value in _leaves(manifest.experiment)]
+    rows = [[key, value_text(value), manifest.sources.get(key, "")] for key, value in leaves(manifest.experiment)]
     note = "Every value with where it came from: config, preset, platform, set, derived or default."
     return Table("Experiment as resolved", ["key", "value", "source"], rows, note, folded=True)
-
-
-def _leaves(values: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{at}{key}.")
-        else:
-            yield f"{at}{key}", value
 
 
 def value_text(value: Any) -> str:

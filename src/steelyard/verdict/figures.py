@@ -6,6 +6,7 @@ import numpy as np
 
 from steelyard.accounting.steady import SteadyWindow
 from steelyard.records import Evidence, StepTable
+from steelyard.records.columns import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,17 @@ def _times(figure: Figure, factor: float | None, reason: str) -> Figure:
     return Figure(figure.value * factor, evidence=figure.evidence) if factor else Figure(None, reason)
 
 
+def tokens_of(steps: StepTable, planned_tokens: int | None) -> Floats:
+    """Tokens of each step, planned ones where a step does not say; NaN where neither is known."""
+    return np.where(steps.tokens.given, steps.tokens.values, np.nan if planned_tokens is None else planned_tokens)
+
+
 def _rate(steps: StepTable, window: SteadyWindow, world_size: int, planned_tokens: int | None) -> Figure:
     missing = _untimed(window)
     if missing:
         return Figure(None, missing)
     inside, first = window.mask, int(np.argmax(window.mask))
-    tokens = np.where(steps.tokens.given, steps.tokens.values, np.nan if planned_tokens is None else planned_tokens)
-    tokens, covered = tokens[inside], steps.steps_covered[inside]
+    tokens, covered = tokens_of(steps, planned_tokens)[inside], steps.steps_covered[inside]
     if not (np.isfinite(tokens) & (tokens > 0)).all():
         return Figure(None, "the tokens of a step are not known")
     seconds = float((steps.step_time_s.values[inside] * covered).sum())

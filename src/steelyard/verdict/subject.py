@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from steelyard import accounting, records
-from steelyard.accounting.steady import MARKS, Mask, Whole, steady_window
+from steelyard.accounting.steady import MARKS, Floats, Mask, Whole, steady_window
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment
 from steelyard.experiment.model import Model
@@ -17,7 +17,7 @@ from steelyard.experiment.thresholds import parse_threshold
 from steelyard.frameworks import log_interval
 from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records import Event, Evidence, Run, StepTable
-from steelyard.verdict.figures import Figures, figures
+from steelyard.verdict.figures import Figures, figures, tokens_of
 
 FAILURES = ("oom", "error")
 """Events that end a run or should have."""
@@ -151,6 +151,14 @@ class Subject:
             self._why_no_peak,
             self.planned_tokens_per_step,
         )
+
+    @cached_property
+    def step_rates(self) -> Floats:
+        """Tokens over time over GPUs, step by step, whatever the log reports; NaN where a part is not given."""
+        tokens = tokens_of(self.steps, self.planned_tokens_per_step)
+        with np.errstate(all="ignore"):
+            rates: Floats = tokens / self.steps.step_time_s.values / self.world_size
+        return rates
 
     @property
     def _why_no_peak(self) -> str:

@@ -33,18 +33,9 @@ def check(subject: Subject) -> Iterator[Found]:
     yield min(parts, key=lambda part: order.index(part.status))
 
 
-def _ours(subject: Subject) -> Floats:
-    """Tokens over time over GPUs, step by step; NaN where a part is not given."""
-    steps = subject.steps
-    tokens = np.where(steps.tokens.given, steps.tokens.values, subject.planned_tokens_per_step or np.nan)
-    with np.errstate(all="ignore"):
-        ours: Floats = tokens / steps.step_time_s.values / subject.world_size
-    return ours
-
-
 def _rate(subject: Subject, name: str, column: Column) -> Finding:
     """Step by step: a figure that is right on average and wrong at a step is wrong."""
-    ours = _ours(subject)
+    ours = subject.step_rates
     rows = np.flatnonzero(subject.figures.window.mask & column.given)
     if not len(rows):
         return CHECK.unknown(f"{name} are given, and no steady step to hold them against")
@@ -71,7 +62,7 @@ def _worst(found: Floats, expected: Floats) -> tuple[int, float]:
 
 def _tflops(subject: Subject) -> Finding:
     steps, model, length = subject.steps, subject.model, subject.whole("training.sequence_length")
-    ours = _ours(subject)
+    ours = subject.step_rates
     rows = np.flatnonzero(subject.figures.window.mask & steps.reported_tflops_per_gpu.given)
     if model is None or length is None or not len(rows) or not np.isfinite(ours[rows]).all():
         return CHECK.unknown("reported TFLOP/s cannot be held against a formula: the model or the rate is not known")

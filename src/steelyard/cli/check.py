@@ -66,13 +66,15 @@ def show(judged: "Verdict") -> None:
 
     printing.say(f"verdict: {judged.status.value.upper()}  {judged.run}")
     rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.PASS: 2}
-    width = max((len(finding.check) for finding in judged.findings), default=0)
+    width = max((len(finding.check) for finding in judged.findings if len(finding.check) <= 24), default=0)
     for finding in sorted(judged.findings, key=lambda one: (rank[one.status], not one.required)):
         at = finding.evidence
         where = f"  [{at.file}:{at.line}]" if at else ""
         weight = "" if finding.required or finding.status != Status.UNKNOWN else " (not required)"
         message = printing.inert(finding.message)
-        printing.say(f"  {finding.status.value:<7}  {finding.check:<{width}}  {message}{weight}{where}")
+        printing.say(
+            printing.hang(f"  {finding.status.value:<7}  {finding.check:<{width}}  ", f"{message}{weight}{where}")
+        )
     if judged.not_applicable:
         printing.say(f"  not applicable: {', '.join(one.check for one in judged.not_applicable)}")
     printing.say(f"  rates on {judged.figures.window.words()}")

@@ -98,7 +98,7 @@ def show(made: "Comparison") -> None:
             continue
         said.append(metric)
         for reason in ruling.reasons:
-            printing.say(f"{'':15}{printing.inert(reason)}")
+            printing.say(printing.hang(" " * 15, printing.inert(reason)))
     different = [clause for clause in made.contract if clause.status == Agreement.DIFFERENT]
     free = [clause.dotted for clause in different if not clause.governs]
     if free:

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,15 @@ def say(text: str) -> None:
     except (OSError, ValueError) as reason:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
         raise InfrastructureError(f"standard output cannot be written ({reason})") from None
+
+
+def hang(head: str, text: str) -> str:
+    """A line whose text, on a terminal too narrow for it, goes on under its own beginning; elsewhere it is one line."""
+    columns = shutil.get_terminal_size().columns
+    if not sys.stdout.isatty() or columns < len(head) + 24:
+        return head + text
+    under = " " * len(head)
+    return textwrap.fill(text, columns, initial_indent=head, subsequent_indent=under, break_on_hyphens=False)
 
 
 def inert(text: str) -> str:

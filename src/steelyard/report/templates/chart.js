@@ -12,7 +12,7 @@
 
   const data = JSON.parse(document.getElementById("curves").textContent);
   if (!data.length) return;
-  const SVG = "http://www.w3.org/2000/svg";
+  const SVG = document.querySelector("svg").namespaceURI;
   const MARGIN = { top: 10, right: 12, bottom: 22, left: 58 };
   const LETTER = 6.4; // the width of a letter of an axis, about
 

@@ -8,7 +8,8 @@ import pytest
 
 @pytest.fixture
 def three(recorded: Any) -> None:
-    for name in ("half-batch", "again", "baseline"):
+    recorded("half-batch").set("provenance/started", "2026-11-15T07:00:00.000+09:00")
+    for name in ("again", "baseline"):
         recorded(name)
 
 
@@ -16,14 +17,14 @@ def test_runs_are_in_order_and_another_job_is_kept_apart(cli: Any, three: None) 
     cli("check", "again")
     document = cli("runs", "trend", "--json").document
     assert (document["metric"], document["experiment"]) == ("tokens_per_s_per_gpu", "llama3.1-8b")
-    assert [run["name"] for run in document["runs"]] == ["baseline", "again", "half-batch"]
-    assert [run["verdict"] for run in document["runs"]] == [None, "pass", None]
+    assert [run["name"] for run in document["runs"]] == ["half-batch", "baseline", "again"]
+    assert [run["verdict"] for run in document["runs"]] == [None, None, "pass"]
     assert [run["differs"] for run in document["runs"]] == [
-        [],
-        [],
         ["training.tokens_per_step", "training.global_batch_size"],
+        [],
+        [],
     ]
-    assert [round(run["value"]) for run in document["runs"]] == [7754, 7753, 6080]
+    assert [round(run["value"]) for run in document["runs"]] == [6080, 7754, 7753]
 
 
 def test_text_draws_bars_from_zero(cli: Any, recorded: Any, three: None) -> None:
@@ -76,3 +77,18 @@ def test_a_run_that_cannot_be_read_is_left_out_by_name(cli: Any, three: None) ->
     assert done.status == 0
     assert len(done.document["runs"]) == 2
     assert "left out: runs/again/run.json" in done.err
+
+
+def test_nothing_known_of_two_runs_does_not_make_them_alike(cli: Any, recorded: Any) -> None:
+    for name in ("again", "half-batch"):
+        recorded(name).set("experiment", {"name": "foreign"})
+    runs = cli("runs", "trend", "step_time_s", "--json").document["runs"]
+    assert all("model.num_layers (not known)" in run["differs"] for run in runs)
+
+
+def test_a_run_with_a_line_that_cannot_be_read_says_so_and_stops_nothing(cli: Any, three: None) -> None:
+    Path("runs/again/steps.jsonl").write_text("{\n")
+    Path("runs/half-batch/verdict.json").write_text("{")
+    runs = cli("runs", "trend", "--json").document["runs"]
+    assert [run["value"] is None for run in runs] == [True, False, True]
+    assert "line 1 cannot be read" in runs[2]["reason"]

@@ -28,7 +28,7 @@ def test_a_place_may_be_asked_for(cli: Any, recorded: Any, tmp_path: Path) -> No
     (tmp_path / "folder").mkdir()
     for place, formats, made in (
         ("page.html", "html", ["page.html"]),
-        ("new/deep/page", "html,md", ["new/deep/page.html", "new/deep/page.md"]),
+        ("folder/page", "html,md", ["folder/page.html", "folder/page.md"]),
         ("plain", "md", ["plain.md"]),
         ("report.v2", "html", ["report.v2.html"]),
         ("both.html", "html,md", ["both.html", "both.md"]),
@@ -46,6 +46,8 @@ def test_the_ending_says_the_format_and_may_not_contradict_it(cli: Any, recorded
     assert (tmp_path / "page.md").read_text().startswith("<!-- steelyard report -->")
     assert cli("report", "again", "-o", "page2.md", "--to", "html").status == 2
     assert cli("report", "again", "-o", "-").status == 2
+    assert cli("report", "again", "-o", "nowhere/page.html").status == 2
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_all_places_are_looked_at_before_the_first_is_written(cli: Any, recorded: Any, tmp_path: Path) -> None:
@@ -205,11 +207,24 @@ def test_markdown_says_what_html_says(cli: Any, recorded: Any) -> None:
     assert markdown.count("\n## ") >= 10
 
 
+def test_a_comparison_is_found_without_its_time(cli: Any, recorded: Any) -> None:
+    recorded("again"), recorded("baseline")
+    for _ in range(2):
+        cli("compare", "again", "baseline")
+    latest = max(Path("runs/comparisons").iterdir())
+    made = cli("report", "again-vs-baseline", "--json").document["files"][0]
+    assert Path(made).parent.name in (latest.name, latest.name.removesuffix("-2"))
+
+
 def test_markdown_escapes_what_would_be_markup() -> None:
     assert text("a|b *c* _d_ <e> `f` [g](h) @i #j $k$ ~l~ &amp;") == (
-        r"a\|b \*c\* \_d\_ \<e\> \`f\` \[g\](h) \@i \#j \$k\$ \~l\~ \&amp;"
+        r"a\|b \*c\* \_d\_ \<e> \`f\` \[g\](h) \@i \#j \$k\$ \~l\~ \&amp;"
     )
     assert text("https://x www.y.z") == r"https\://x www\.y.z"
+    assert text("12:30:01, 0.125 >= 0.1") == "12:30:01, 0.125 >= 0.1"
+    assert text("- a") == r"\- a"
+    assert text("1. a") == r"1\. a"
+    assert text(":heart:") == r"\:heart:"
     assert text("two\nlines\r\n\x1b[31m") == r"two lines \[31m"
 
 

@@ -70,7 +70,7 @@ def test_a_run_cut_short_fails(cli: Any, recorded: Any) -> None:
     run = recorded().edit_steps(lambda step: step if step["step"] <= 40 else None)
     done = cli("check", run, "--json")
     assert done.status == 1
-    assert finding(done.document, "completed")["message"] == "step 40 of 60 was the last: its record ends there"
+    assert finding(done.document, "completed")["message"] == "its record ends at step 40 of 60"
 
 
 def test_a_run_that_was_interrupted_fails(cli: Any, recorded: Any) -> None:

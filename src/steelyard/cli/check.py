@@ -33,9 +33,11 @@ def check(
     from steelyard.cli import printing
     from steelyard.cli.inputs import check_thresholds
     from steelyard.report import junit as junit_format
-    from steelyard.report.files import write_report
+    from steelyard.report.files import check_place, write_report
 
     check_thresholds(thresholds or [])
+    if junit is not None:
+        check_place(junit, junit_format.MARK)
     judged = verdict.judge(verdict.read_subject(records.find(run, out), thresholds or [], warmup_steps))
     save(judged)
     if junit is not None:
@@ -44,6 +46,8 @@ def check(
         printing.show_json(judged.document())
     else:
         show(judged)
+        if junit is not None:
+            printing.say(f"wrote {junit}")
         printing.say(f"next: steelyard report {shlex.quote(str(judged.run))}")
     return verdict.EXIT_OF[judged.status]
 

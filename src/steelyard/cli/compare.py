@@ -34,7 +34,10 @@ def compare(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> int:
-    """Compare runs. Ends with 0 if what is asked holds, 4 if it is not comparable, 5 if one run a side was made."""
+    """Compare runs. Ends with 4 if what is asked is not comparable, with 5 if it holds of the runs that were made.
+
+    An interval between runs, which 0 would need, is not made yet.
+    """
     from steelyard import compare as comparing
     from steelyard.cli import printing
 
@@ -91,7 +94,9 @@ def show(made: "Comparison") -> None:
         asked = " (asked)" if metric in made.asked else ""
         ratio = made.ratios.get(metric)
         figure = f"  {NAME_OF[metric]} {ratio_words(ratio)}" if ratio else ""
-        printing.say(f"  {metric.value:<11}  {ruling.status.value}{asked}{figure}")
+        printing.say(f"  {metric.value:<11}  {ruling.status.value.replace('_', ' ')}{asked}{figure}")
+        if metric not in made.asked:
+            continue
         same = next((other for other in said if made.comparable[other].reasons == ruling.reasons), None)
         if same and ruling.reasons:
             printing.say(f"{'':15}as {same.value}")

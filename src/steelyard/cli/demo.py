@@ -1,6 +1,7 @@
 """steelyard demo: the whole story on this machine."""
 
 import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -69,15 +70,16 @@ def _train(out: Path, prefix: str) -> "list[Run]":
             raise
         resolved = replace(made.case.resolved, file=Path(file.name))  # as `steelyard init` writes it
         case = replace(made.case, resolved=resolved)
-        words = ["--gpu", CPU, "--gpus", "1", *(word for one in chapter.settings for word in ("--set", one))]
-        writer = runner.new_run(
-            made.plan, case, out, f"{prefix}-{chapter.name}", ["steelyard", "run", file.name, *words]
-        )
+        name = f"{prefix}-{chapter.name}"
+        writer = runner.new_run(made.plan, case, out, name, ["steelyard", *sys.argv[1:]])
         printing.note(f"run {number} of {len(told.CHAPTERS)}: training {writer.directory}")
         with view(made.case.resolved.experiment.training.steps, None) as observe:
             manifest = runner.execute(made.plan, case, writer, observe)
         if manifest.status == "interrupted":
-            raise InterruptedByUser(f"interrupted while {writer.directory} was training; what was recorded is kept")
+            raise InterruptedByUser(
+                f"interrupted while {writer.directory} was training; what was recorded is kept",
+                next=f"steelyard runs list --out {shlex.quote(str(out))}",
+            )
         runs.append(records.load(writer.directory))
     return runs
 
@@ -97,12 +99,17 @@ def _tell(story: "Story", recorded: bool) -> None:
         for finding in (*verdict.failed(), *verdict.undecided()):
             printing.say(f"{'':11}{finding.check}: {printing.inert(finding.message)}")
 
+    if any(_unevenness(verdict) > 2 for verdict in story.verdicts):
+        printing.say("  Step times were uneven, the slowest in twenty over twice the median: this machine was busy.")
+
     fair, refused = story.fair.comparable[Metric.THROUGHPUT], story.refused.comparable[Metric.THROUGHPUT]
     printing.say(f"\n{names[1]} against {names[0]}: {fair.status.value}")
     ratio = story.fair.ratios[Metric.THROUGHPUT]
     if ratio:
         printing.say(f"  throughput speedup {ratio_words(ratio)}")
-        printing.say("  One run a side is an observation: `compare` ends with 5, and only repeats could say more.")
+        printing.say(
+            "  The same job twice: what is not 1 is noise, so one run a side proves nothing: `compare` ends with 5."
+        )
 
         curves = [side.subjects[0].steps.loss.values.tolist() for side in (story.fair.target, story.fair.baseline)]
         if curves[0] == curves[1]:
@@ -131,3 +138,8 @@ def _figures(verdict: "Verdict") -> str:
         words.append(f"MFU {mfu:.1%}")
     words.append(f"{tokens:,} tokens a step" if tokens else "tokens a step unknown")
     return ", ".join(words)
+
+
+def _unevenness(verdict: "Verdict") -> float:
+    p95, median = verdict.figures.step_time_p95_s, verdict.figures.step_time_s.value
+    return p95 / median if p95 and median else 1.0

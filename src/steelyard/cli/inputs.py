@@ -46,5 +46,8 @@ def check_thresholds(texts: list[str]) -> None:
             parse_threshold(text)
         except ValueError as reason:
             raise InputError(
-                f"--threshold: {reason}", key="--threshold", value=plain(text), next='--threshold "step_time_s<=12"'
+                f"--threshold: {reason}",
+                key="--threshold",
+                value=plain(text),
+                next='--threshold "step_time_s<=12", quoted, since the shell takes > for itself',
             ) from None

@@ -1,5 +1,6 @@
 """steelyard lint FILE…: every problem at once, each with a code, a place and a fix."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -42,4 +43,6 @@ def lint(
         errors = sum(problem.severity == "error" for problem in problems)
         warnings = sum(problem.severity == "warning" for problem in problems)
         printing.say(f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}")
+        if not errors and len(files) == 1:
+            printing.say(f"next: steelyard plan {shlex.quote(str(files[0]))}")
     return Exit.INPUT if any(problem.severity == "error" for problem in problems) else Exit.GOOD

@@ -24,7 +24,7 @@ def _root(context: typer.Context) -> None:
     help_unless_asked(context)
 
 
-@app.command("list")
+@app.command("list", epilog="Examples: steelyard runs list | steelyard runs list --out elsewhere --json")
 def list_runs(out: OutOption = DEFAULT_OUT, as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """List the runs under --out, oldest first."""
     from steelyard import records
@@ -49,8 +49,9 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     """Never cut: a name must be fit to be copied."""
     from steelyard.cli import printing
 
-    columns = ("name", "status", "verdict", "steps", "started", "experiment", "platform", "framework")
-    table = [columns, *(tuple("-" if row[key] is None else str(row[key])[:100] for key in columns) for row in rows)]
+    columns = ("name", "status", "verdict", "steps", "started", "experiment", "platform")
+    shown = [{**row, "started": row["started"] and row["started"][:19].replace("T", " ")} for row in rows]
+    table = [columns, *(tuple("-" if row[key] is None else str(row[key])[:100] for key in columns) for row in shown)]
     widths = [max(len(cells[at]) for cells in table) for at in range(len(columns))]
     for cells in table:
         line = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
@@ -96,7 +97,7 @@ def _verdict(run: "Run") -> str | None:
     return saved["verdict"] if saved and saved.get("status") == run.status else None
 
 
-@app.command("show")
+@app.command("show", epilog="Examples: steelyard runs show first | steelyard runs show runs/first --json")
 def show_run(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or its name under --out.")],
     out: OutOption = DEFAULT_OUT,
@@ -165,7 +166,9 @@ def _figure(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, int | float) and abs(value) < 1e30 else "unknown"
 
 
-@app.command("trend")
+@app.command(
+    "trend", epilog="Examples: steelyard runs trend | steelyard runs trend mfu --experiment big --html mfu.html"
+)
 def trend_runs(
     metric: Annotated[str, typer.Argument(metavar="METRIC", help="A metric of thresholds.")] = "tokens_per_s_per_gpu",
     experiment: Annotated[
@@ -200,7 +203,7 @@ def trend_runs(
         printing.show_json({**found.document(), "file": str(html.resolve()) if html else None})
         return
     _print_trend(found)
-    printing.say(sentence(found))
+    printing.say(printing.hang("", sentence(found)))
     if html is not None:
         printing.say(f"wrote {html}")
 

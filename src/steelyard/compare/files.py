@@ -74,11 +74,12 @@ def _write(comparison: Comparison, directory: Path) -> None:
 
 
 def find(name: str, out: Path) -> Path | None:
-    """COMPARISON as the command line takes it: a path, or an ID under OUT/comparisons; None where it is none."""
+    """COMPARISON as typed: a path, or an ID under OUT/comparisons, with its time or, for the latest, without."""
     for directory in (Path(name), out / FOLDER / name):
         if os.path.exists(directory / FILE):  # noqa: PTH110 - Path.exists raises on a name too long
             return directory
-    return None
+    alike = [path.parent for path in (out / FOLDER).glob(f"*/{FILE}") if records.unstamped(path.parent.name) == name]
+    return max(alike, default=None)
 
 
 def saved(directory: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""A metric over the runs of one experiment, oldest first; runs of another job are named and kept apart."""
+"""A metric over the runs of one experiment, oldest first; runs of another job than the latest are kept apart."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from steelyard.errors import InputError
 from steelyard.experiment.thresholds import METRICS
 from steelyard.records import Run
 from steelyard.verdict import read_subject, saved
+from steelyard.verdict.figures import Figure
 
 GOVERNS = {"memory_peak_gib": Metric.MEMORY, "mfu": Metric.FLOPS, "tflops_per_gpu": Metric.FLOPS}
 """Which comparison a metric is held to; throughput where none is named."""
@@ -29,7 +30,7 @@ class Point:
     reason: str | None
     """Why there is no value."""
     differs: tuple[str, ...]
-    """What blocks a comparison with the first run: where any is named, this is another job."""
+    """What blocks a comparison with the latest run: where any is named, this is another job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Trend:
     points: tuple[Point, ...]
 
     def alike(self) -> tuple[Point, ...]:
-        """The runs of the first run's job that have a value."""
+        """The runs of the latest run's job that have a value."""
         return tuple(point for point in self.points if point.value is not None and not point.differs)
 
     def document(self) -> dict[str, Any]:
@@ -92,28 +93,30 @@ def trend(runs: Iterable[Run], metric: str, experiment: str | None) -> Trend:
     return Trend(metric, experiment, tuple(_points(by_name[experiment], metric)))
 
 
-def _points(runs: list[Run], metric: str) -> Iterable[Point]:
+def _points(runs: list[Run], metric: str) -> Iterator[Point]:
     governing = GOVERNS.get(metric, Metric.THROUGHPUT)
     blocking = [key for key, effects in POLICY.items() if effects.get(governing) == Effect.BLOCKS]
-    first: dict[str, tuple[bool, Any]] | None = None
-    for run in runs:
+    read = [(run, _read(run, metric, blocking)) for run in runs]
+    latest: dict[str, tuple[bool, Any]] = next((values for _, (_, values, _) in reversed(read) if values), {})
+    for run, (figure, values, judged) in read:
+        differs = tuple(_difference(key, value, latest[key]) for key, value in values.items())
         place = (run.directory, run.manifest.platform.name, run.manifest.provenance.started)
-        try:
-            subject, judged = read_subject(run), saved(run.directory) or {}
-        except InputError as reason:
-            yield Point(*place, None, None, str(reason), ())
-            continue
-        values = {key: known_value(subject, key) for key in blocking}
-        first = first or values
-        figure = subject.figures.metric(metric)
-        differs = tuple(_difference(key, values[key], first[key]) for key in blocking)
-        yield Point(*place, judged.get("verdict"), figure.value, figure.reason, tuple(filter(None, differs)))
+        yield Point(*place, judged, figure.value, figure.reason, tuple(filter(None, differs)))
 
 
-def _difference(key: str, value: tuple[bool, Any], first: tuple[bool, Any]) -> str:
-    if not (value[0] and first[0]):
+def _read(run: Run, metric: str, blocking: list[str]) -> tuple[Figure, dict[str, tuple[bool, Any]], str | None]:
+    """A run's figure, what it must share with another to be the same job, and its verdict."""
+    try:
+        subject, judged = read_subject(run), saved(run.directory) or {}
+    except InputError as reason:
+        return Figure(None, str(reason)), {}, None
+    return subject.figures.metric(metric), {key: known_value(subject, key) for key in blocking}, judged.get("verdict")
+
+
+def _difference(key: str, value: tuple[bool, Any], latest: tuple[bool, Any]) -> str:
+    if not (value[0] and latest[0]):
         return f"{key} (not known)"
-    return "" if value == first else key
+    return "" if value == latest else key
 
 
 def _moment(run: Run) -> str:

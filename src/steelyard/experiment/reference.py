@@ -1,7 +1,7 @@
 """The page of keys: `python -m steelyard.experiment.reference > docs/keys.md`."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -22,7 +22,8 @@ given, or, in `model`, come with the preset.
 
 def page() -> str:
     """The whole page as Markdown."""
-    parts = [HEAD]
+    own = {name: Experiment.model_fields[name] for name in ("schema_version", "name", "thresholds")}
+    parts = [HEAD, _table("top level", own)]
     for group in GROUPS:
         model = Experiment.model_fields[group].annotation
         assert isinstance(model, type)
@@ -39,12 +40,16 @@ def page() -> str:
 
 
 def _section(title: str, model: type[BaseModel]) -> str:
-    rows = "\n".join(_rows(model))
+    return _table(title, model.model_fields)
+
+
+def _table(title: str, fields: Mapping[str, FieldInfo]) -> str:
+    rows = "\n".join(_rows(fields))
     return f"## {title}\n\n| key | values | default | meaning |\n| --- | --- | --- | --- |\n{rows}\n"
 
 
-def _rows(model: type[BaseModel]) -> Iterator[str]:
-    for name, field in model.model_fields.items():
+def _rows(fields: Mapping[str, FieldInfo]) -> Iterator[str]:
+    for name, field in fields.items():
         meaning = " ".join((field.description or "").split())
         yield f"| `{name}` | {_values(field.annotation)} | {_default(field)} | {meaning} |"
 
@@ -61,8 +66,8 @@ def _values(annotation: Any) -> str:
         return ", ".join(str(value) for value in get_args(annotation))
     if get_origin(annotation) is Union or "|" in str(annotation):
         return ", ".join(_values(part) for part in get_args(annotation) if part is not type(None)) + ", null"
-    if get_origin(annotation) is dict:
-        return "mapping"
+    if get_origin(annotation) in (dict, list):
+        return "mapping" if get_origin(annotation) is dict else "list of text"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "mapping"
     names = {int: "whole number", float: "number", bool: "true, false", str: "text"}

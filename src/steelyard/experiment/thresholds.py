@@ -1,5 +1,6 @@
 """What a run must reach, in words whose direction is explicit."""
 
+import difflib
 import math
 import re
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class Threshold:
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _ONE_SIDED = re.compile(rf"\s*(?P<metric>\w+)\s*(?P<direction>>=|<=)\s*(?P<value>{_NUMBER})\s*")
-_WITHIN = re.compile(rf"\s*(?P<metric>\w+)\s+within\s+(?P<value>{_NUMBER})\s*\+-\s*(?P<percent>{_NUMBER})\s*%\s*")
+_WITHIN = re.compile(rf"\s*(?P<metric>\w+)\s+within\s+(?P<value>{_NUMBER})\s*(?:\+-|±)\s*(?P<percent>{_NUMBER})\s*%\s*")
 
 
 def parse_threshold(text: str) -> Threshold:
@@ -39,7 +40,9 @@ def parse_threshold(text: str) -> Threshold:
     else:
         raise ValueError(f"{text!r} is no threshold, expected METRIC>=V, METRIC<=V or METRIC within V +- P%")
     if threshold.metric not in METRICS:
-        raise ValueError(f"{threshold.metric!r} is no metric, expected one of {', '.join(METRICS)}")
+        near = difflib.get_close_matches(threshold.metric, METRICS, n=1, cutoff=0.5)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"{threshold.metric!r} is no metric, expected one of {', '.join(METRICS)}{meant}")
     if not (math.isfinite(threshold.value) and threshold.value > 0):
         raise ValueError(f"{text!r} asks for {threshold.value}, expected a positive number")
     if threshold.tolerance_percent is not None and not 0 <= threshold.tolerance_percent < math.inf:

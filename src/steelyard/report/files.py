@@ -19,7 +19,8 @@ def check_place(path: Path, mark: str) -> Path:
                 raise _refused(path, "is no regular file", "a file name")
             if path.stat().st_size and mark.encode() not in _head(path):
                 raise _refused(path, "exists already and is no report of ours", "a new file")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            raise _refused(path, "lies in a directory that does not exist", "a file in one that does")
     except OSError as reason:
         raise _unwritable(path, reason) from None
     return path

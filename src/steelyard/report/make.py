@@ -28,7 +28,7 @@ def page_of(name: str, out: Path) -> tuple[Path, Page]:
             key="RUN|COMPARISON",
             value=name,
             expected="a directory with run.json or comparison.json",
-            next=f"steelyard runs list --out {out}",
+            next=f"steelyard runs list --out {out}, or ls {out}/comparisons",
         ) from None
     return run.directory, page_of_run(run)
 

@@ -10,7 +10,9 @@ SUFFIX = ".md"
 MARK = "<!-- steelyard report -->"
 
 _SPECIAL = re.compile(
-    r"[\\`*_\[\]<>#!|~&@$]|:(?=//|\w+:)|(?<=www)\.|^[-+=](?=\s|[-+=])|(?<=^\d)[.)]|(?<=^\d\d)[.)]", re.IGNORECASE
+    r"[\\`*_\[\]<#!|~&@$]|^>|:(?=//|[\w+-]*[a-z][\w+-]*:)|(?<=www)\."
+    r"|^[-+=](?=\s|[-+=])|(?<=^\d)[.)](?=\s)|(?<=^\d\d)[.)](?=\s)",
+    re.IGNORECASE,
 )
 """What may start markup, a list, a link, a mention, a picture or mathematics."""
 

@@ -11,6 +11,11 @@ from steelyard.report.page import Cell, Chart, Line, Page, Table, Tone
 _TONES = {"pass": Tone.GOOD, "fail": Tone.BAD, "unknown": Tone.UNSURE}
 
 
+def moment(text: str) -> str:
+    """A time to the second, as a person reads it."""
+    return text[:19].replace("T", " ")
+
+
 def sentence(trend: Trend) -> str:
     """First, last and range of the runs that are alike."""
     alike = [point.value for point in trend.alike() if point.value is not None]
@@ -58,6 +63,6 @@ def _table(trend: Trend) -> Table:
         value = point.reason or "unknown" if point.value is None else number(point.value)
         differs = f"another job: {', '.join(point.differs)}" if point.differs else ""
         judged = Cell(word, _TONES.get(word, Tone.PLAIN))
-        rows.append([str(at), point.run.name, point.platform, point.started, judged, value, differs])
-    columns = ["number", "run", "platform", "started", "verdict", trend.metric, "differs from the first in"]
+        rows.append([str(at), point.run.name, point.platform, moment(point.started), judged, value, differs])
+    columns = ["number", "run", "platform", "started", "verdict", trend.metric, "differs from the latest in"]
     return Table("Runs", columns, rows)

@@ -7,7 +7,7 @@ from steelyard.errors import InputError
 DESCRIPTIONS = {
     "tiny-llama": "a tiny Llama for a CPU, on data of known entropy",
     "tiny-gpt": "a tiny GPT for a CPU, on data of known entropy",
-    "apples-to-apples": "Llama-3.1-8B on 8 H100 (NeMo) and 8 MI300X (Primus), every parameter equal or declared",
+    "apples-to-apples": "Llama-3.1-8B on 8 H100 (NeMo) and 8 MI300X (Primus), all parameters stated (lint only so far)",
 }
 
 

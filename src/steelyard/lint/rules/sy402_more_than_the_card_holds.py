@@ -31,7 +31,9 @@ def check(case: Case) -> Iterator[Problem]:
         case,
         "training.micro_batch_size" if not certain else "parallelism.tensor_parallel_size",
         message=f"the run needs {memory.total:.1f} GiB a GPU ({parts})",
-        fix="share the model over more GPUs" if certain else "--set training.recompute=full, or a smaller micro-batch",
+        fix="a smaller model, a larger card, or more GPUs to share it"
+        if certain
+        else "--set training.recompute=full, or a smaller micro-batch",
         value=round(memory.total, 1),
         expected=f"at most the {gpu.usable_gib} GiB of the {gpu.name}",
     )

@@ -21,7 +21,7 @@ def check(subject: Subject) -> Iterator[Found]:
         yield CHECK.failed(f"the log says {cause.kind}: {cause.message}", reached, expected, cause.source)
     elif subject.run.status == "failed":
         yield CHECK.failed("the run failed and does not say why", reached, expected, at)
-    elif subject.run.manifest.exit_status not in (0, None):
+    elif subject.run.status != "interrupted" and subject.run.manifest.exit_status not in (0, None):
         status = subject.run.manifest.exit_status
         at = subject.evidence_of_manifest("exit_status")
         yield CHECK.failed(f"the training program ended with status {status}", reached, expected, at)
@@ -33,7 +33,7 @@ def check(subject: Subject) -> Iterator[Found]:
         message = f"the run completed; its record, every {subject.log_interval} steps, can show none after step {last}"
         yield CHECK.passed(message, reached, expected, at)
     elif last < planned:
-        why = f"it was {subject.run.status}" if subject.run.status != "completed" else "its record ends there"
-        yield CHECK.failed(f"step {last} of {planned} was the last: {why}", reached, expected, at)
+        word = "interrupted at" if subject.run.status == "interrupted" else "its record ends at"
+        yield CHECK.failed(f"{word} step {last} of {planned}", reached, expected, at)
     else:
         yield CHECK.passed(f"all {planned} planned steps were reached", reached, expected, at)

@@ -23,7 +23,7 @@ def check(subject: Subject) -> Iterator[Found]:
         yield CHECK.not_applicable("its data is uniform: there is nothing to learn")
         return
     if len(rows) < _FEWEST:
-        yield CHECK.unknown(f"{len(rows)} finite losses are too few to say, expected {_FEWEST} or more")
+        yield CHECK.unknown(f"too few finite losses to say: {len(rows)}, expected {_FEWEST} or more")
         return
     values = loss.values[rows]
     tenth = max(5, len(rows) // 10)

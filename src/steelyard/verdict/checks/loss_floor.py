@@ -45,7 +45,8 @@ def check(subject: Subject) -> Iterator[Found]:
         words = f"over {span} steps up to step {subject.steps.step[rows[row]]}"
     else:
         found, row = float(means[-1]), len(rows) - 1
-        message = f"the last {span} losses average {found:.4f}, above the data's entropy rate of {floor:.4f}"
+        what = f"the last {span} losses average" if span > 1 else "the one finite loss is"
+        message = f"{what} {found:.4f}, above the data's entropy rate of {floor:.4f}"
         yield CHECK.passed(message, found, floor, subject.evidence_of_step(int(rows[row])))
         return
     message = f"the loss is {found:.4f} {words}, below the data's entropy rate of {floor:.4f}: not this data, or a leak"

@@ -48,8 +48,9 @@ def test_absent_null_nan_and_infinite_are_told_apart(recorded: Callable[..., Any
     assert table.loss.given.tolist() == [True, False, True, True]
     assert table.loss.nonfinite.tolist() == [False, False, True, True]
     assert table.loss.values[3] == -math.inf
-    assert table.flags["eval"].tolist() == [True, False, False, True]
-    assert table.flags["checkpoint"].tolist() == [False, False, False, True]
+    assert table.flag("eval").tolist() == [True, False, False, True]
+    assert table.flag("checkpoint").tolist() == [False, False, False, True]
+    assert not table.flag("nonsense").any()
     assert table.evidence(1) == Evidence("steps.jsonl", 2)
     assert table.evidence(2) == Evidence("logs/node0.log", 9)
 
@@ -101,3 +102,21 @@ def test_runs_read_side_by_side_are_the_same_runs(
     with pytest.raises(InputError, match="line 2 cannot be read") as raised:
         records.tables(runs)
     assert raised.value.key == "RUN"
+
+
+def test_first_and_last_are_found_without_the_rest(recorded: Callable[..., Any]) -> None:
+    run = recorded()
+    steps = list(records.steps(run))
+    assert records.first_and_last(run) == (steps[0], steps[-1])
+    path = Path(run) / "steps.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    assert records.first_and_last(run) == (steps[0], steps[-2])
+    path.write_text("".join(to_line(Step(step=at, loss=1.0, node="n" * 200_000)) for at in (1, 2)))
+    first, last = records.first_and_last(run)
+    assert first is not None
+    assert last is not None
+    assert (first.step, last.step) == (1, 2)
+    path.write_text(to_line(Step(step=7)))
+    assert records.first_and_last(run) == (Step(step=7), Step(step=7))
+    path.write_text("")
+    assert records.first_and_last(run) == (None, None)

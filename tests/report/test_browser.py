@@ -297,3 +297,36 @@ def test_paper_shows_what_the_screen_folds(open_page: Any, comparison_report: Pa
     assert page.locator("main > details:not([open])").count() == 0
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert page.locator("main > details[open]").count() == 0
+
+
+def test_zoomed_in_the_mark_the_cursor_and_the_keys_stay_where_they_are(
+    open_page: Any, cli: Any, recorded: Any
+) -> None:
+    run = recorded().edit_steps(
+        lambda step: {**step, "loss": None, "nonfinite": {"loss": "NaN"}} if step["step"] in (10, 50) else step
+    )
+    page = open_page(Path(cli("report", run, "--json").document["files"][0]))
+    plot = page.locator(".plot").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 80)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.97, box["y"] + 80, steps=3)
+    page.mouse.up()
+    page.mouse.move(5, 5)
+    assert page.locator(".broken-name").first.text_content() == "not finite at step 50"
+    before = plot.locator("path.curve").get_attribute("d")
+    plot.focus()
+    page.keyboard.press("ArrowRight")
+    assert plot.locator("path.curve").get_attribute("d") == before
+    assert int(page.locator(".readout").first.inner_text().split("\n")[0].removeprefix("step ")) > 40
+
+
+def test_finite_values_between_nans_are_drawn(open_page: Any, cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(
+        lambda step: {**step, "loss": None, "nonfinite": {"loss": "NaN"}} if step["step"] % 2 else step
+    )
+    page = open_page(Path(cli("report", run, "--json").document["files"][0]))
+    plot = page.locator(".plot").first
+    assert plot.locator("circle").count() == 30
+    assert page.evaluate("getComputedStyle(document.querySelector('path.curve')).strokeLinecap") == "round"

@@ -245,3 +245,131 @@ def test_words_of_a_window_never_lie_about_a_stall() -> None:
     times[24:27] /= 5
     times[:36] *= 1.5
     assert not steady_window(step, np.ones_like(step), times, {}).settled
+
+
+def with_losses(run: Any, losses: list[float], covered: int = 1) -> Any:
+    """A run of as many records as losses."""
+    path = Path(run) / "steps.jsonl"
+    template = json.loads(path.read_text().splitlines()[10])
+    lines = [
+        json.dumps({**template, "step": (at + 1) * covered, "steps_covered": covered, "loss": loss}) + "\n"
+        for at, loss in enumerate(losses)
+    ]
+    path.write_text("".join(lines))
+    return run.set("experiment/training/steps", len(losses) * covered).set("framework", "megatron")
+
+
+@pytest.mark.parametrize(("healthy", "diverged"), [(191, 9), (991, 9), (14, 5)])
+def test_a_divergence_at_the_end_fails_however_short(cli: Any, recorded: Any, healthy: int, diverged: int) -> None:
+    losses = [12.58 - 4 * at / healthy for at in range(healthy)] + [1e6 + at for at in range(diverged)]
+    run = with_losses(recorded(), losses)
+    found = finding(cli("check", run, "--json").document, "loss_falling")
+    assert found["status"] == "fail"
+    assert "diverges" in found["message"]
+
+
+def test_a_spike_that_recovers_does_not_fail(cli: Any, recorded: Any) -> None:
+    losses = [12.58 - 6 * at / 300 for at in range(300)]
+    losses[250:256] = [40.0] * 6
+    run = with_losses(recorded(), losses)
+    assert finding(cli("check", run, "--json").document, "loss_falling")["status"] == "pass"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_losses_that_remember_each_other_are_no_evidence(cli: Any, recorded: Any, seed: int) -> None:
+    chance, noise, losses = random.Random(seed), 0.0, []
+    for at in range(1000):
+        noise = 0.9 * noise + chance.gauss(0, 0.05 * (1 - 0.81) ** 0.5)
+        losses.append(2.0 - 0.02 * at / 1000 + noise)
+    run = with_losses(recorded().set("expected", {}), losses)
+    assert finding(cli("check", run, "--json").document, "loss_falling")["status"] != "fail"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_long_noisy_run_at_the_floor_does_not_fall_through_it(cli: Any, recorded: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    losses = [12.58, *(1.2130 + 0.006 + chance.gauss(0, 0.036) for _ in range(20_000))]
+    run = with_losses(recorded(), losses)
+    assert finding(cli("check", run, "--json").document, "loss_floor")["status"] == "pass"
+
+
+@pytest.mark.parametrize(("steps", "status"), [([100, 200, 300], "pass"), ([100, 200], "pass"), ([1, 50, 100], "pass")])
+def test_two_or_three_even_records_are_no_gap(cli: Any, recorded: Any, steps: list[int], status: str) -> None:
+    run = as_foreign(recorded()).edit_steps(
+        lambda step: {**step, "step": steps[step["step"] - 1]} if step["step"] <= len(steps) else None
+    )
+    run.set("experiment/training/steps", steps[-1])
+    assert finding(cli("check", run, "--json").document, "steps_present")["status"] == status
+
+
+def test_steps_that_were_all_skipped_fail(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(
+        lambda step: {**step, "flags": ["skipped"], "grad_norm": None, "nonfinite": {"grad_norm": "Infinity"}}
+    )
+    done = cli("check", run, "--json")
+    assert done.status == 1
+    assert finding(done.document, "skipped_steps")["status"] == "fail"
+    assert finding(done.document, "grad_norm_finite")["status"] == "unknown"
+    few = recorded("again").edit_steps(lambda step: {**step, "flags": ["skipped"] if step["step"] < 4 else []})
+    assert finding(cli("check", few, "--json").document, "skipped_steps")["status"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"), [("OOM", "errors"), ("node lost", "errors"), ("fatal", "completed"), ("stall", "stall")]
+)
+def test_events_count_however_they_are_spelt(cli: Any, recorded: Any, kind: str, check: str) -> None:
+    done = cli("check", recorded().add_event(kind=kind, message="x"), "--json")
+    assert (done.status, finding(done.document, check)["status"]) == (1, "fail")
+
+
+def test_a_reported_rate_without_a_time_is_not_known(cli: Any, recorded: Any) -> None:
+    run = recorded().set("platform/gpu", None).set("platform/gpu_name", "cpu")
+    run.edit_steps(
+        lambda step: {**step, "step_time_s": None, "reported_tokens_per_s_per_gpu": 1e9} if step["step"] > 40 else step
+    )
+    done = cli("check", run, "--json")
+    assert (done.status, finding(done.document, "throughput_identity")["status"]) == (5, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("experiment/model/hidden_size", -5),
+        ("experiment/model/hidden_size", 10**400),
+        ("experiment/model/num_layers", 1e300),
+        ("experiment/training", []),
+    ],
+)
+def test_odd_dimensions_break_nothing(cli: Any, recorded: Any, key: str, value: Any) -> None:
+    run = recorded().set(key, value)
+    assert cli("check", run).status not in (2, 3)
+    assert cli("runs", "show", run).status == 0
+    assert cli("report", run).status == 0
+
+
+def test_absurd_times_are_none(cli: Any, recorded: Any) -> None:
+    done = cli("check", recorded().edit_steps(lambda step: {**step, "step_time_s": 1e308}), "--json")
+    assert done.status in (1, 5)
+    assert "Warning" not in done.err
+
+
+def test_a_few_long_records_are_too_few_to_compare(cli: Any, recorded: Any) -> None:
+    for name in ("again", "baseline"):
+        as_foreign(recorded(name)).edit_steps(lambda step: None if step["step"] % 20 else {**step, "steps_covered": 20})
+    done = cli("compare", "again", "baseline", "--json")
+    assert done.status == 4
+    assert "steady records, expected 5 or more" in " ".join(done.document["comparable"]["throughput"]["reasons"])
+
+
+def test_a_directory_asked_for_that_cannot_be_made_is_wrong_input(cli: Any, recorded: Any, tmp_path: Path) -> None:
+    recorded("again")
+    (tmp_path / "afile").write_text("")
+    for place in ("nosuch/dir/", "afile/"):
+        done = cli("report", "again", "-o", place, "--json")
+        assert (done.status, done.document["error"]["key"]) == (2, "-o")
+    assert cli("check", "again", "--junit", "nosuch/x.xml", "--json").document["error"]["key"] == "--junit"
+
+
+def test_a_name_that_is_no_text_is_taken_as_it_is(cli: Any, recorded: Any) -> None:
+    recorded("again", "caf\udce9"), recorded("baseline")
+    assert cli("compare", "caf\udce9", "baseline").status == 5

@@ -16,6 +16,10 @@ MARKS = ("eval", "checkpoint", "profile", "recompile")
 MIN_STEADY_STEPS = 20
 """A comparison asks for so many; a check judges what there is."""
 
+MIN_STEADY_RECORDS = 5
+"""And so many records of them, each of which may cover many steps."""
+
+_LONGEST_S = 1e8
 _BATCH = 5
 _SPIKE = 1.5
 _ALIKE = 0.02
@@ -27,6 +31,8 @@ class SteadyWindow:
     """Which records count, and what became of the others."""
 
     mask: Mask
+    counted: Mask
+    """Those that should count: after the warm-up and not marked, with a usable time or without."""
     steps: int
     """Optimizer steps in it."""
     first_step: int | None
@@ -53,7 +59,7 @@ def steady_window(
     step: Whole, covered: Whole, step_time_s: Floats, marks: Mapping[str, Mask], asked_warmup_steps: int = 0
 ) -> SteadyWindow:
     """Drop the larger of the asked and the detected warm-up, then the marked steps."""
-    timed = np.isfinite(step_time_s) & (step_time_s > 0)
+    timed = (step_time_s > 0) & (step_time_s < _LONGEST_S)  # not so for NaN
     marked = np.zeros(len(step), dtype=np.bool_)
     for mark in MARKS:
         if mark in marks:
@@ -66,19 +72,20 @@ def steady_window(
         late = before - before[0] >= asked_warmup_steps
     if len(candidates):
         late &= np.arange(len(step)) >= candidates[detected]
-    mask = late & timed & ~marked
+    counted = late & ~marked
+    mask = counted & timed
     dropped = {"warm-up": int(covered[~late].sum())}
     for mark in MARKS:
         if mark in marks:
             dropped[mark] = int(covered[late & marks[mark]].sum())
-    untimed = int(covered[late & ~timed & ~marked].sum())
+    untimed = int(covered[counted & ~timed].sum())
     dropped["without a time"] = untimed
-    inside = step[mask]
     return SteadyWindow(
         mask=mask,
+        counted=counted,
         steps=int(covered[mask].sum()),
-        first_step=int(inside.min()) if len(inside) else None,
-        last_step=int(inside.max()) if len(inside) else None,
+        first_step=int((step - covered + 1)[mask].min()) if mask.any() else None,
+        last_step=int(step[mask].max()) if mask.any() else None,
         dropped=dropped,
         settled=settled,
         untimed=untimed,

@@ -37,11 +37,11 @@ def check(
 
     check_thresholds(thresholds or [])
     if junit is not None:
-        check_place(junit, junit_format.MARK)
+        check_place(junit, junit_format.MARK, "--junit")
     judged = verdict.judge(verdict.read_subject(records.find(run, out), thresholds or [], warmup_steps))
     save(judged)
     if junit is not None:
-        write_report(junit, junit_format.render(judged), junit_format.MARK)
+        write_report(junit, junit_format.render(judged), junit_format.MARK, "--junit")
     if as_json:
         printing.show_json(judged.document())
     else:

@@ -38,8 +38,8 @@ def report(
     formats = reporting.formats_of(to, output)
     directory, page = page_of(what, out)
     files = [(_place(one, output, directory), one) for one in formats]
-    if output is not None and output.endswith("/"):
-        Path(output).mkdir(exist_ok=True)
+    if output is not None and output.endswith("/") and Path(output).parent.is_dir() and not Path(output).exists():
+        Path(output).mkdir()
     for path, one in files:  # all of them before the first is written
         check_place(path, one.MARK)
     for path, one in files:

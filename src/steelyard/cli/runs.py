@@ -86,15 +86,9 @@ def _summary(run: "Run") -> dict[str, Any]:
 
 
 def _verdict(run: "Run") -> str | None:
-    """The word of the last check; null where there was none since the run ended, or it cannot be read any more."""
     from steelyard import verdict
-    from steelyard.errors import InputError
 
-    try:
-        saved = verdict.saved(run.directory)
-    except InputError:
-        return None
-    return saved["verdict"] if saved and saved.get("status") == run.status else None
+    return verdict.word_of(run)
 
 
 @app.command("show", epilog="Examples: steelyard runs show first | steelyard runs show runs/first --json")
@@ -109,9 +103,7 @@ def show_run(
     from steelyard.cli import printing
 
     found = records.find(run, out)
-    first = last = None
-    for step in records.steps(found.directory):
-        first, last = first or step, step
+    first, last = records.first_and_last(found.directory)
     if as_json:
         printing.show_json(_shown(found, first, last))
     else:
@@ -148,7 +140,7 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
         ("framework", manifest.framework + "".join(f", {k} {v}" for k, v in manifest.software.items() if k == "torch")),
         ("started", manifest.provenance.started),
         ("ended", manifest.provenance.ended or "-"),
-        ("steps", f"{run.num_steps} of {(manifest.experiment.get('training') or {}).get('steps', 'unknown')}"),
+        ("steps", f"{run.num_steps} of {_planned(manifest.experiment)}"),
     ]
     if first is not None and last is not None:
         expected = manifest.expected
@@ -160,6 +152,11 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
             rows.append(("last MFU", f"{100 * last.tflops_per_gpu / peak:.1f} % of {peak} TFLOP/s"))
     for name, value in rows:
         printing.say(f"{name:<11} {printing.inert(value)}")
+
+
+def _planned(experiment: dict[str, Any]) -> Any:
+    training = experiment.get("training")
+    return training.get("steps", "unknown") if isinstance(training, dict) else "unknown"
 
 
 def _figure(value: Any) -> str:
@@ -198,7 +195,7 @@ def trend_runs(
     if html is not None:
         words = ["steelyard", "runs", "trend", metric, "--experiment", found.experiment]
         words += ["--out", str(out), "--html", str(html)]
-        write_report(html, page.render(trend_page(found, words)), page.MARK)
+        write_report(html, page.render(trend_page(found, words)), page.MARK, "--html")
     if as_json:
         printing.show_json({**found.document(), "file": str(html.resolve()) if html else None})
         return

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from steelyard.accounting.steady import MIN_STEADY_STEPS
+from steelyard.accounting.steady import MIN_STEADY_RECORDS, MIN_STEADY_STEPS
 from steelyard.compare.contract import Clause, Comparability, Ruling, check_side, contract, ruling
 from steelyard.compare.convergence import Convergence, convergence
 from steelyard.compare.policy import Metric
@@ -134,9 +134,13 @@ def _with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Ru
         if metric != Metric.MEMORY:
             for subject in one.subjects:
                 window = subject.figures.window
+                run, records = f"the {one.name} ({subject.run.directory.name})", int(window.mask.sum())
                 if window.steps < MIN_STEADY_STEPS:
-                    few = f"the {one.name} ({subject.run.directory.name}) has {window.steps} steady steps"
-                    found = found.worsened(Comparability.NOT_COMPARABLE, f"{few}, expected {MIN_STEADY_STEPS} or more")
+                    few = f"{run} has {window.steps} steady steps, expected {MIN_STEADY_STEPS} or more"
+                    found = found.worsened(Comparability.NOT_COMPARABLE, few)
+                elif records < MIN_STEADY_RECORDS:
+                    few = f"{run} has {records} steady records, expected {MIN_STEADY_RECORDS} or more"
+                    found = found.worsened(Comparability.NOT_COMPARABLE, few)
                 elif not window.settled:
                     drift = f"qualified: step times of the {one.name} ({subject.run.directory.name}) had not settled"
                     found = found.worsened(Comparability.QUALIFIED, f"{drift} by the middle of the run")

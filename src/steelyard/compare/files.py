@@ -53,7 +53,7 @@ def _is_run(text: str, out: Path) -> bool:
 def save(comparison: Comparison, out: Path, name: str | None) -> Path:
     """Write OUT/comparisons/ID/comparison.json; runs are kept as paths from there, so that a tree may be moved."""
     names = [side.subjects[0].run.directory.resolve().name for side in (comparison.target, comparison.baseline)]
-    words = [records.unstamped(one).encode()[:60].decode(errors="ignore") for one in names]
+    words = [os.fsencode(records.unstamped(one))[:60].decode(errors="ignore") for one in names]
     directory = records.new_directory(out / FOLDER, name, records.stamped(f"{words[0]}-vs-{words[1]}"))
     try:
         _write(comparison, directory)
@@ -73,11 +73,13 @@ def _write(comparison: Comparison, directory: Path) -> None:
     records.write_atomically(directory / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def find(name: str, out: Path) -> Path | None:
-    """COMPARISON as typed: a path, or an ID under OUT/comparisons, with its time or, for the latest, without."""
+def find(name: str, out: Path, without_time: bool = False) -> Path | None:
+    """COMPARISON as typed: a path, or an ID under OUT/comparisons; the latest of an ID typed without its time."""
     for directory in (Path(name), out / FOLDER / name):
         if os.path.exists(directory / FILE):  # noqa: PTH110 - Path.exists raises on a name too long
             return directory
+    if not without_time:
+        return None
     alike = [path.parent for path in (out / FOLDER).glob(f"*/{FILE}") if records.unstamped(path.parent.name) == name]
     return max(alike, default=None)
 

@@ -11,7 +11,7 @@ from steelyard.compare.policy import POLICY, Effect, Metric
 from steelyard.errors import InputError
 from steelyard.experiment.thresholds import METRICS
 from steelyard.records import Run
-from steelyard.verdict import read_subject, saved
+from steelyard.verdict import read_subject, word_of
 from steelyard.verdict.figures import Figure
 
 GOVERNS = {"memory_peak_gib": Metric.MEMORY, "mfu": Metric.FLOPS, "tflops_per_gpu": Metric.FLOPS}
@@ -97,20 +97,20 @@ def _points(runs: list[Run], metric: str) -> Iterator[Point]:
     governing = GOVERNS.get(metric, Metric.THROUGHPUT)
     blocking = [key for key, effects in POLICY.items() if effects.get(governing) == Effect.BLOCKS]
     read = [(run, _read(run, metric, blocking)) for run in runs]
-    latest: dict[str, tuple[bool, Any]] = next((values for _, (_, values, _) in reversed(read) if values), {})
-    for run, (figure, values, judged) in read:
-        differs = tuple(_difference(key, value, latest[key]) for key, value in values.items())
+    latest: dict[str, tuple[bool, Any]] = next((values for _, (_, values) in reversed(read) if values), {})
+    for run, (figure, values) in read:
+        differs = tuple(_difference(key, value, latest[key]) for key, value in values.items() if values is not latest)
         place = (run.directory, run.manifest.platform.name, run.manifest.provenance.started)
-        yield Point(*place, judged, figure.value, figure.reason, tuple(filter(None, differs)))
+        yield Point(*place, word_of(run), figure.value, figure.reason, tuple(filter(None, differs)))
 
 
-def _read(run: Run, metric: str, blocking: list[str]) -> tuple[Figure, dict[str, tuple[bool, Any]], str | None]:
-    """A run's figure, what it must share with another to be the same job, and its verdict."""
+def _read(run: Run, metric: str, blocking: list[str]) -> tuple[Figure, dict[str, tuple[bool, Any]]]:
+    """A run's figure, and what it must share with another to be the same job."""
     try:
-        subject, judged = read_subject(run), saved(run.directory) or {}
+        subject = read_subject(run)
     except InputError as reason:
-        return Figure(None, str(reason)), {}, None
-    return subject.figures.metric(metric), {key: known_value(subject, key) for key in blocking}, judged.get("verdict")
+        return Figure(None, str(reason)), {}
+    return subject.figures.metric(metric), {key: known_value(subject, key) for key in blocking}
 
 
 def _difference(key: str, value: tuple[bool, Any], latest: tuple[bool, Any]) -> str:

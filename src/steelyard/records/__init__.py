@@ -4,7 +4,7 @@ from steelyard.records.columns import Column, StepTable, table, tables
 from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Provenance, RunManifest, RunPlatform
 from steelyard.records.naming import new_directory, stamped, unstamped
-from steelyard.records.reader import Run, events, find, load, runs_under, steps
+from steelyard.records.reader import Run, events, find, first_and_last, load, runs_under, steps
 from steelyard.records.step import Event, Evidence, Step
 from steelyard.records.strict import strict_json
 from steelyard.records.writer import RunWriter, create_run, now, run_name, write_atomically
@@ -25,6 +25,7 @@ __all__ = [
     "create_run",
     "events",
     "find",
+    "first_and_last",
     "load",
     "new_directory",
     "now",

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from steelyard.errors import InputError
 from steelyard.records.manifest import FILE, not_a_run
-from steelyard.records.step import NONFINITE, Evidence, StepCount, StepNumber, TokenCount
+from steelyard.records.step import NONFINITE, Evidence, LineNumber, StepCount, StepNumber, TokenCount
 from steelyard.records.writer import STEPS
 
 Floats = npt.NDArray[np.float64]
@@ -70,8 +70,8 @@ class StepTable:
     reported_tflops_per_gpu: Column
     memory_kinds: tuple[str, ...]
     """Every kind of memory measurement, in order of appearance."""
-    flags: dict[str, Mask]
-    """The steps that carry each flag."""
+    flagged: dict[str, list[int]]
+    """The rows that carry each flag."""
     source_files: tuple[str, ...]
     source_file: Whole
     """Index into `source_files`; -1 where a step does not say."""
@@ -79,6 +79,12 @@ class StepTable:
 
     def __len__(self) -> int:
         return len(self.step)
+
+    def flag(self, name: str) -> Mask:
+        """Which rows carry a flag."""
+        rows = np.zeros(len(self.step), dtype=np.bool_)
+        rows[self.flagged.get(name, [])] = True
+        return rows
 
     def evidence(self, row: int) -> Evidence:
         """Where row `row` (from 0) was read: the log's line, or its own line of the record."""
@@ -118,7 +124,7 @@ class _Source(msgspec.Struct, gc=False):
     """An `Evidence`, in the form that is read fastest."""
 
     file: str
-    line: int
+    line: LineNumber
 
 
 class _Row(msgspec.Struct, gc=False):
@@ -187,16 +193,12 @@ class _Parts:
             self._file.append(np.array([index[name] for name in files], dtype=np.int64))
 
     def joined(self) -> StepTable:
-        flags = {}
-        for flag, rows in self._flagged.items():
-            flags[flag] = np.zeros(self.rows, dtype=np.bool_)
-            flags[flag][rows] = True
         return StepTable(
             step=_whole(self._step),
             steps_covered=_whole(self._covered),
             **{name: self._column(name) for name in _FLOATS},
             memory_kinds=tuple(kind for kind in self._kinds if kind is not None),
-            flags=flags,
+            flagged=self._flagged,
             source_files=tuple(self._files),
             source_file=_whole(self._file),
             source_line=_whole(self._line),

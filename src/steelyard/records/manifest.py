@@ -30,9 +30,9 @@ class RunPlatform(_Record):
     """The catalog's name of the GPU; null on a CPU and for a GPU the catalog does not know."""
     gpu_name: str
     """What the platform or the driver calls it."""
-    nodes: int = Field(gt=0)
-    gpus_per_node: int = Field(gt=0)
-    world_size: int = Field(gt=0)
+    nodes: int = Field(gt=0, le=10**6)
+    gpus_per_node: int = Field(gt=0, le=10**6)
+    world_size: int = Field(gt=0, le=10**9)
     peak_tflops_per_gpu: float | None
     """The dense peak of the precision used; null where none is known."""
 

@@ -22,7 +22,7 @@ def check_new_name(out: Path, name: str | None) -> None:
     """Refuse a name before anything is made."""
     if name is None:
         return
-    if not name or name.startswith(".") or "/" in name or "\0" in name or len(name.encode()) > 200:
+    if not name or name.startswith(".") or "/" in name or "\0" in name or len(os.fsencode(name)) > 200:
         raise InputError(
             f"--name {name!r} cannot name a directory",
             key="--name",

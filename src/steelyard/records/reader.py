@@ -71,6 +71,23 @@ def steps(run: Path | str) -> Iterator[Step]:
         yield _read(step_of, run / STEPS, number, line)
 
 
+def first_and_last(run: Path | str) -> tuple[Step | None, Step | None]:
+    """The first and the last step, without reading those between."""
+    path = _run_directory(run) / STEPS
+    first = next(_whole_lines(path), None)
+    if first is None:
+        return None, None
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        for back in (1 << 16, 1 << 22, size):
+            file.seek(max(0, size - back))
+            whole = file.read().rpartition(b"\n")[0]
+            if b"\n" in whole or back >= size:
+                break
+    last = whole.rpartition(b"\n")[2]
+    return _read(step_of, path, 1, first[1]), _read(step_of, path, -1, last)
+
+
 def events(run: Path | str) -> Iterator[Event]:
     """The events in the order they were written."""
     run = _run_directory(run)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+LineNumber = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 StepNumber = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 StepCount = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 TokenCount = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
@@ -22,7 +23,7 @@ class Evidence:
     """Where a statement comes from: a file of the run directory, and its 1-based line."""
 
     file: str
-    line: int
+    line: LineNumber
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ class Event:
     kind: str
     """started, finished, unread_line, nan, oom, error, interrupted …"""
     message: str
-    step: int | None = None
+    step: StepNumber | None = None
     node: str | None = None
     time: str | None = None
     source: Evidence | None = None

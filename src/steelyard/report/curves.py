@@ -130,14 +130,10 @@ def _summary(drawn: _Drawn) -> str:
 
 
 def _samples(title: str, unit: str, drawn: Sequence[_Drawn]) -> Table:
-    """The curves as a person without the plot reads them: at a dozen steps that as many runs as can be have."""
-    shared = drawn[0].step
-    for one in drawn[1:]:
-        shared = np.intersect1d(shared, one.step)
-    if not len(shared):
-        shared = np.unique(np.concatenate([one.step for one in drawn]))
-    shared = np.union1d(shared, [one.step[-1] for one in drawn])
-    wanted = shared[np.unique(np.linspace(0, len(shared) - 1, min(_SAMPLES, len(shared))).astype(int))]
+    """The curves as one reads them without the plot: at a dozen steps of the run that has the fewest, and each end."""
+    sparsest = min((one.step for one in drawn), key=len)
+    places = np.linspace(0, len(sparsest) - 1, min(_SAMPLES, len(sparsest))).astype(int)
+    wanted = sorted({*sparsest[places].tolist(), *(int(one.step[-1]) for one in drawn)})
     rows = []
     for at in wanted:
         cells = []

@@ -8,31 +8,31 @@ from steelyard.records import write_atomically
 _HEAD = 400
 
 
-def check_place(path: Path, mark: str) -> Path:
-    """The file to write, through links; refused where something lies there that is not ours."""
+def check_place(path: Path, mark: str, key: str = "-o") -> Path:
+    """The file to write, through links; refused where something lies there that is not ours. `key` is the option."""
     try:
         path = path.resolve()
         if path.is_dir():
-            raise _refused(path, "is a directory", "a file name")
+            raise _refused(path, "is a directory", "a file name", key)
         if path.exists():
             if not path.is_file():
-                raise _refused(path, "is no regular file", "a file name")
+                raise _refused(path, "is no regular file", "a file name", key)
             if path.stat().st_size and mark.encode() not in _head(path):
-                raise _refused(path, "exists already and is no report of ours", "a new file")
+                raise _refused(path, "exists already and is no report of ours", "a new file", key)
         if not path.parent.is_dir():
-            raise _refused(path, "lies in a directory that does not exist", "a file in one that does")
+            raise _refused(path, "lies in a directory that does not exist", "a file in one that does", key)
     except OSError as reason:
-        raise _unwritable(path, reason) from None
+        raise _unwritable(path, reason, key) from None
     return path
 
 
-def write_report(path: Path, text: str, mark: str) -> None:
+def write_report(path: Path, text: str, mark: str, key: str = "-o") -> None:
     """Write a report; `mark` stands near the top of every one of its kind and tells ours from other files."""
-    place = check_place(path, mark)
+    place = check_place(path, mark, key)
     try:
         write_atomically(place, text.encode("utf-8", errors="backslashreplace").decode())
     except OSError as reason:
-        raise _unwritable(path, reason) from None
+        raise _unwritable(path, reason, key) from None
 
 
 def _head(path: Path) -> bytes:
@@ -40,10 +40,10 @@ def _head(path: Path) -> bytes:
         return file.read(_HEAD)
 
 
-def _unwritable(path: Path, reason: OSError) -> InputError:
-    return _refused(path, f"cannot be written ({reason.strerror})", "a place that can be written")
+def _unwritable(path: Path, reason: OSError, key: str) -> InputError:
+    return _refused(path, f"cannot be written ({reason.strerror})", "a place that can be written", key)
 
 
-def _refused(path: Path, what: str, expected: str) -> InputError:
+def _refused(path: Path, what: str, expected: str, key: str) -> InputError:
     another = path.with_name(f"{path.stem}-2{path.suffix}")
-    return InputError(f"{path} {what}", key="-o", value=str(path), expected=expected, next=str(another))
+    return InputError(f"{path} {what}", key=key, value=str(path), expected=expected, next=f"{key} {another}")

@@ -23,6 +23,9 @@ def page_of(name: str, out: Path) -> tuple[Path, Page]:
     except InputError as missing:
         if missing.key != "RUN" or missing.value != name:
             raise
+        directory = compare.find(name, out, without_time=True)
+        if directory is not None:
+            return directory, page_of_comparison(directory)
         raise InputError(
             f"{name!r} is neither a run nor a comparison, as a path or under {out}",
             key="RUN|COMPARISON",

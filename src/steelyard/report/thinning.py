@@ -48,11 +48,11 @@ def keep(values: Floats, count: int = STRETCHES) -> Whole:
 
 
 def _runs(x: Whole, mask: Mask, count: int) -> Sequence[tuple[int, int]]:
-    """First and last x of each unbroken stretch of `mask`; the nearest are joined where there are too many."""
+    """First and last x of each unbroken stretch of `mask`; of too many, the first in each part of the curve."""
     edges = np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))
     first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
     if len(first) > count:
-        between = first[1:] - last[:-1]
-        apart = np.sort(np.argsort(between, kind="stable")[-(count - 1) :])
-        first, last = first[np.concatenate([[0], apart + 1])], last[np.concatenate([apart, [len(last) - 1]])]
+        part = first * count // len(mask)
+        kept = np.flatnonzero(np.diff(part, prepend=-1))
+        first, last = first[kept], last[kept]
     return list(zip(x[first].tolist(), x[last].tolist(), strict=True))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from steelyard.errors import Exit
 from steelyard.verdict.finding import Finding, NotApplicable, Status
 from steelyard.verdict.subject import Subject, policy_of, read_subject, read_subjects
-from steelyard.verdict.verdict import Verdict, figures_document, save, saved
+from steelyard.verdict.verdict import Verdict, figures_document, save, saved, word_of
 
 CHECKS = (
     "completed",
@@ -20,6 +20,8 @@ CHECKS = (
     "loss_falling",
     "loss_floor",
     "grad_norm_finite",
+    "skipped_steps",
+    "stall",
     "batch_identity",
     "world_identity",
     "errors",
@@ -71,4 +73,5 @@ __all__ = [
     "read_subjects",
     "save",
     "saved",
+    "word_of",
 ]

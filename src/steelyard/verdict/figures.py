@@ -66,7 +66,7 @@ def figures(
         step_time_p95_s=float(np.percentile(times, 95)) if len(times) else None,
         memory_peak_gib=_memory(steps),
         memory_kind=steps.memory_kinds[0] if len(steps.memory_kinds) == 1 else None,
-        tokens_per_step=_tokens_per_step(steps, planned_tokens),
+        tokens_per_step=_tokens_per_step(steps, window, planned_tokens),
     )
 
 
@@ -130,8 +130,9 @@ def _memory(steps: StepTable) -> Figure:
     return Figure(float(steps.memory_gib.values[row]), evidence=steps.evidence(row))
 
 
-def _tokens_per_step(steps: StepTable, planned_tokens: int | None) -> int | None:
-    given = steps.tokens.values[steps.tokens.given]
+def _tokens_per_step(steps: StepTable, window: SteadyWindow, planned_tokens: int | None) -> int | None:
+    inside = window.mask if window.mask.any() else np.ones(len(steps), dtype=np.bool_)
+    given = steps.tokens.values[steps.tokens.given & inside]
     if not len(given):
         return planned_tokens
     return int(given[0]) if np.isfinite(given[0]) and (given == given[0]).all() else None

@@ -19,8 +19,8 @@ from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records import Event, Evidence, Run, StepTable
 from steelyard.verdict.figures import Figures, figures, tokens_of
 
-FAILURES = ("oom", "error")
-"""Events that end a run or should have."""
+FAILURES = ("oom", "error", "fatal", "node_lost")
+"""Kinds of events that end a run or should have."""
 
 
 NULLABLE = {
@@ -86,9 +86,17 @@ class Subject:
         known = log_interval(self.run.manifest.framework)
         if known is not None or not len(self.steps):
             return known or 1
-        apart = np.diff(self.steps.step)[1:-1]
-        apart = apart[apart > 0]
-        return int(apart.min()) if len(apart) else int(self.steps.steps_covered.max())
+        step = self.steps.step
+        apart = np.diff(step)
+        inner = (
+            apart[1:-1] if len(step) > 3 else apart[-1:] if len(step) == 3 or step[0] == apart[:1].sum() else apart[:0]
+        )
+        inner = inner[inner > 0]
+        return int(inner.min()) if len(inner) else int(self.steps.steps_covered.max())
+
+    def events_of(self, *kinds: str) -> list[Event]:
+        """The events of some kinds, however they are spelt."""
+        return [event for event in self.events if event.kind.lower().replace(" ", "_") in kinds]
 
     @property
     def on_cpu(self) -> bool:
@@ -129,7 +137,10 @@ class Subject:
         length = self.whole("training.sequence_length")
         if self.model is None or length is None:
             return self.expected("flops_per_token")
-        return accounting.flops_per_token(self.model, length)
+        try:
+            return accounting.flops_per_token(self.model, length)
+        except OverflowError:  # dimensions no model has
+            return None
 
     @property
     def planned_tokens_per_step(self) -> int | None:
@@ -172,12 +183,12 @@ class Subject:
     @cached_property
     def _marks(self) -> dict[str, Mask]:
         """Steps flagged by the reader, and steps at which an event says so."""
-        marks = dict(self.steps.flags)
+        marks = {}
         for mark in MARKS:
-            at = [event.step for event in self.events if event.kind == mark and event.step is not None]
-            if at:
-                here = self._covering(np.array(at, dtype=np.int64))
-                marks[mark] = marks[mark] | here if mark in marks else here
+            at = [event.step for event in self.events_of(mark) if event.step is not None]
+            here = self.steps.flag(mark) | self._covering(np.array(at, dtype=np.int64))
+            if here.any():
+                marks[mark] = here
         return marks
 
     def _covering(self, steps: Whole) -> Mask:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InputError
-from steelyard.records import strict_json, write_atomically
+from steelyard.records import Run, strict_json, write_atomically
 from steelyard.verdict.figures import Figure, Figures
 from steelyard.verdict.finding import Finding, NotApplicable, Status
 
@@ -109,3 +109,12 @@ def _is_verdict(content: dict[str, Any]) -> bool:
         and type(warmup_steps) is int
         and warmup_steps >= 0
     )
+
+
+def word_of(run: Run) -> str | None:
+    """The word of the last check; None where there was none since the run ended, or it cannot be read any more."""
+    try:
+        content = saved(run.directory)
+    except InputError:
+        return None
+    return content["verdict"] if content and content.get("status") == run.status else None

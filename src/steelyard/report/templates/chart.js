@@ -248,7 +248,7 @@
       const x = Math.max(this.xOf(seen[0][0]), this.margin);
       const anchor = x > this.margin + this.inner.width / 2 ? "end" : "start";
       const whose = this.chart.lines.length > 1 ? `${short(line.label)}: ` : "";
-      const text = `${whose}not finite at step ${line.broken[0][0].toLocaleString("en")}`;
+      const text = `${whose}not finite at step ${seen[0][0].toLocaleString("en")}`;
       make("text", { x: x + (anchor === "end" ? -7 : 7), y: y + 9, "text-anchor": anchor, class: "broken-name" }, this.svg, text);
     }
 
@@ -276,13 +276,13 @@
         make("rect", { x: from, y: MARGIN.top, width: to - from, height: this.inner.height, class: "selection" }, this.over);
       }
       const words = [];
-      if (cursor !== null && cursor >= view.first && cursor <= view.last) {
-        const x = this.xOf(cursor);
-        make("line", { x1: x, x2: x, y1: MARGIN.top, y2: MARGIN.top + this.inner.height, class: "cursor" }, this.over);
+      if (cursor !== null) {
+        const x = this.xOf(cursor), inside = cursor >= view.first && cursor <= view.last;
+        if (inside) make("line", { x1: x, x2: x, y1: MARGIN.top, y2: MARGIN.top + this.inner.height, class: "cursor" }, this.over);
         words.push([null, `${this.chart.x} ${Math.round(cursor).toLocaleString("en")}`]);
         this.chart.lines.forEach((line) => {
           const { text, x: step, y } = this.valueAt(line);
-          if (y !== undefined) make("circle", { cx: this.xOf(step), cy: this.yOf(y), r: 3.2, class: `dot-${line.style}` }, this.over);
+          if (y !== undefined && inside) make("circle", { cx: this.xOf(step), cy: this.yOf(y), r: 3.2, class: `dot-${line.style}` }, this.over);
           words.push([line.style, line.label, text]);
         });
       } else {
@@ -348,7 +348,8 @@
       if (this.steps.length) setCursor(this.steps[Math.min(Math.max(index, 0), this.steps.length - 1)]);
     }
     step(by, far) {
-      const now = cursor === null ? (by > 0 ? -1 : this.steps.length) : this.nearest(this.steps, cursor);
+      const edge = by > 0 ? indexOf(this.steps, view.first) - 1 : indexOf(this.steps, view.last + 1e-9);
+      const now = cursor === null ? edge : this.nearest(this.steps, cursor);
       this.go(now + by * (far ? 10 : 1));
       if (cursor !== null && (cursor < view.first || cursor > view.last)) {
         const half = (view.last - view.first) / 2;

@@ -13,7 +13,7 @@ def check(subject: Subject) -> Iterator[Found]:
     reached, at = f"step {last}", subject.evidence_of_step(-1) or subject.evidence_of_manifest("status")
     expected = "unknown" if planned is None else f"step {planned}"
     failure = subject.run.manifest.failure
-    cause = next((event for event in subject.events if event.kind in FAILURES), None)
+    cause = next(iter(subject.events_of(*FAILURES)), None)
     if failure is not None:
         where = cause.source if cause and cause.source else subject.evidence_of_manifest("failure")
         yield CHECK.failed(f"the run failed: {failure.message}", reached, expected, where)

@@ -9,7 +9,7 @@ CHECK = Check("errors")
 
 
 def check(subject: Subject) -> Iterator[Found]:
-    found = [event for event in subject.events if event.kind in FAILURES]
+    found = subject.events_of(*FAILURES)
     if found:
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
         yield CHECK.failed(f"{found[0].kind}: {found[0].message}{more}", len(found), 0, found[0].source)

@@ -29,8 +29,8 @@ def check(subject: Subject) -> Iterator[Found]:
 
 def _noise(subject: Subject) -> float:
     """Standard error of a first batch's loss: logits are N(0, hidden x std^2)."""
-    hidden, std = subject.value("model.hidden_size"), subject.value("training.init_method_std")
+    hidden, std = subject.whole("model.hidden_size"), subject.value("training.init_method_std")
     tokens = subject.steps.tokens.values[0]
-    if not isinstance(hidden, int) or not isinstance(std, float) or not tokens > 0:
+    if hidden is None or not isinstance(std, float) or not tokens > 0:
         return 0.0
     return math.sqrt(hidden / tokens) * std

@@ -37,10 +37,12 @@ def check(subject: Subject) -> Iterator[Found]:
     sums = np.cumsum(np.concatenate([[0.0], losses]))
     means = (sums[span:] - sums[:-span]) / span
     mean = int(np.argmin(means))
-    # One batch may fall below the rate by chance; twenty together may not.
-    if losses[lowest] < floor - max(_STEP_MARGIN * floor, 6 * noise):
+    # One batch may fall below the rate by chance; twenty together may not. The lowest of N normal values lies about
+    # sqrt(2 ln N) sigma down, so that much is given before three more count against the run.
+    sigmas = 3 + (2 * np.log(len(losses))) ** 0.5
+    if losses[lowest] < floor - max(_STEP_MARGIN * floor, sigmas * noise):
         found, row, words = float(losses[lowest]), lowest, f"at step {subject.steps.step[rows[lowest]]}"
-    elif means[mean] < floor - max(_MEAN_MARGIN * floor, 3 * noise / span**0.5):
+    elif means[mean] < floor - max(_MEAN_MARGIN * floor, sigmas * noise / span**0.5):
         found, row = float(means[mean]), mean + span - 1
         words = f"over {span} steps up to step {subject.steps.step[rows[row]]}"
     else:

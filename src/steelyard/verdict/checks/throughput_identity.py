@@ -36,7 +36,7 @@ def check(subject: Subject) -> Iterator[Found]:
 def _rate(subject: Subject, name: str, column: Column) -> Finding:
     """Step by step: a figure that is right on average and wrong at a step is wrong."""
     ours = subject.step_rates
-    rows = np.flatnonzero(subject.figures.window.mask & column.given)
+    rows = np.flatnonzero(subject.figures.window.counted & column.given)
     if not len(rows):
         return CHECK.unknown(f"{name} are given, and no steady step to hold them against")
     if not np.isfinite(ours[rows]).all():
@@ -63,7 +63,7 @@ def _worst(found: Floats, expected: Floats) -> tuple[int, float]:
 def _tflops(subject: Subject) -> Finding:
     steps, model, length = subject.steps, subject.model, subject.whole("training.sequence_length")
     ours = subject.step_rates
-    rows = np.flatnonzero(subject.figures.window.mask & steps.reported_tflops_per_gpu.given)
+    rows = np.flatnonzero(subject.figures.window.counted & steps.reported_tflops_per_gpu.given)
     if model is None or length is None or not len(rows) or not np.isfinite(ours[rows]).all():
         return CHECK.unknown("reported TFLOP/s cannot be held against a formula: the model or the rate is not known")
     reported = steps.reported_tflops_per_gpu.values[rows]

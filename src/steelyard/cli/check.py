@@ -64,14 +64,13 @@ def save(judged: "Verdict") -> None:
 
 
 def show(judged: "Verdict") -> None:
-    """The findings for a person: what failed first, then what is not known, then the rest."""
+    """The findings for a person."""
     from steelyard.cli import printing
     from steelyard.verdict import Status
 
     printing.say(f"verdict: {judged.status.value.upper()}  {judged.run}")
-    rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.PASS: 2}
     width = max((len(finding.check) for finding in judged.findings if len(finding.check) <= 24), default=0)
-    for finding in sorted(judged.findings, key=lambda one: (rank[one.status], not one.required)):
+    for finding in judged.by_weight():
         at = finding.evidence
         where = f"  [{at.file}:{at.line}]" if at else ""
         weight = "" if finding.required or finding.status != Status.UNKNOWN else " (not required)"

@@ -75,12 +75,12 @@ def _tile(name: str, figure: Figure, unit: str, note: str, scale: float = 1.0) -
 
 
 def findings_table(verdict: Verdict, title: str = "Findings", folded: bool = False) -> Table:
-    rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.PASS: 2}
     rows: list[list[str | Cell]] = []
-    for finding in sorted(verdict.findings, key=lambda one: (rank[one.status], not one.required)):
+    for finding in verdict.by_weight():
         at = f"{finding.evidence.file}:{finding.evidence.line}" if finding.evidence else ""
         word = Cell(finding.status.value, TONE_OF[finding.status])
-        rows.append([word, finding.check, finding.message, "required" if finding.required else "", at])
+        weight = "required" if finding.required else "none" if finding.status == Status.UNKNOWN else ""
+        rows.append([word, finding.check, finding.message, weight, at])
     for one in verdict.not_applicable:
         rows.append([Cell("not applicable"), one.check, one.reason, "", ""])
     return Table(

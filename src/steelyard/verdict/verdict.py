@@ -36,6 +36,16 @@ class Verdict:
         """Required findings that are unknown: why the verdict is."""
         return tuple(one for one in self.findings if one.status == Status.UNKNOWN and one.required)
 
+    def by_weight(self) -> list[Finding]:
+        """As a person wants to read them: what failed, what leaves the verdict open, what passed, the weightless."""
+
+        def rank(finding: Finding) -> tuple[int, bool]:
+            weightless = finding.status == Status.UNKNOWN and not finding.required
+            order = 3 if weightless else (Status.FAIL, Status.UNKNOWN, Status.PASS).index(finding.status)
+            return order, not finding.required
+
+        return sorted(self.findings, key=rank)
+
     def document(self) -> dict[str, Any]:
         """What `check --json` prints."""
         return {

@@ -95,6 +95,8 @@ def show(made: "Comparison") -> None:
         ratio = made.ratios.get(metric)
         figure = f"  {NAME_OF[metric]} {ratio_words(ratio)}" if ratio else ""
         printing.say(f"  {metric.value:<11}  {ruling.status.value.replace('_', ' ')}{asked}{figure}")
+        for note in ratio.notes if ratio and metric in made.asked else ():
+            printing.say(printing.hang(" " * 15, printing.inert(f"but {note}")))
         if metric not in made.asked:
             continue
         same = next((other for other in said if made.comparable[other].reasons == ruling.reasons), None)

@@ -107,6 +107,8 @@ def _tell(story: "Story", recorded: bool) -> None:
     ratio = story.fair.ratios[Metric.THROUGHPUT]
     if ratio:
         printing.say(f"  throughput speedup {ratio_words(ratio)}")
+        for note in ratio.notes:
+            printing.say(f"  But {note}.")
         printing.say(
             "  The same job twice: what is not 1 is noise, so one run a side proves nothing: `compare` ends with 5."
         )

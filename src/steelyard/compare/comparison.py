@@ -141,9 +141,6 @@ def _with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Ru
                 elif records < MIN_STEADY_RECORDS:
                     few = f"{run} has {records} steady records, expected {MIN_STEADY_RECORDS} or more"
                     found = found.worsened(Comparability.NOT_COMPARABLE, few)
-                elif not window.settled:
-                    drift = f"qualified: step times of the {one.name} ({subject.run.directory.name}) had not settled"
-                    found = found.worsened(Comparability.QUALIFIED, f"{drift} by the middle of the run")
         reason = missing(metric, one)
         if reason:
             found = found.worsened(Comparability.UNKNOWN, reason)

@@ -1,6 +1,6 @@
 """The three ratios: throughput speedup, memory usage efficiency, FLOPs utilization."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,8 @@ class Ratio:
     """How low and high were found; None where there are none."""
     target_figure: float
     baseline_figure: float
+    notes: tuple[str, ...]
+    """What a reader should know of the figures beside the interval."""
 
 
 FIGURE_OF = {Metric.THROUGHPUT: "tokens_per_s_per_gpu", Metric.MEMORY: "memory_peak_gib", Metric.FLOPS: "mfu"}
@@ -69,7 +71,16 @@ def ratio(metric: Metric, target: Side, baseline: Side) -> Ratio:
         method=METHOD if around else None,
         target_figure=ours,
         baseline_figure=theirs,
+        notes=() if metric == Metric.MEMORY else tuple(_unsettled(target, baseline)),
     )
+
+
+def _unsettled(*sides: Side) -> Iterator[str]:
+    for side in sides:
+        for subject in side.subjects:
+            if not subject.figures.window.settled:
+                name = subject.run.directory.resolve().name
+                yield f"step times of the {side.name} ({name}) had not settled by the middle of the run"
 
 
 def _words(counts: tuple[int, int]) -> str:

@@ -136,9 +136,10 @@ def _tile(made: Comparison, metric: Metric) -> Tile:
 def ratio_note(ratio: Ratio) -> str:
     """What a ratio rests on, in words."""
     words = ratio.words[0].upper() + ratio.words[1:]
-    if ratio.low is None or ratio.high is None:
-        return f"{words}."
-    return f"{words}; {ratio.level:.0%} interval {ratio.low:.4f} to {ratio.high:.4f}, {ratio.method}."
+    around = ""
+    if ratio.low is not None and ratio.high is not None:
+        around = f"; {ratio.level:.0%} interval {ratio.low:.4f} to {ratio.high:.4f}, {ratio.method}"
+    return f"{words}{around}." + "".join(f" But {note}." for note in ratio.notes)
 
 
 def _rulings(made: Comparison) -> Table:

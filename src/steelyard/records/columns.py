@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from steelyard.errors import InputError
 from steelyard.records.manifest import FILE, not_a_run
+from steelyard.records.reader import open_record
 from steelyard.records.step import NONFINITE, Evidence, LineNumber, StepCount, StepNumber, TokenCount
 from steelyard.records.writer import STEPS
 
@@ -216,13 +217,7 @@ def _whole(parts: list[Whole]) -> Whole:
 
 def _chunks(path: Path) -> Iterator[bytes]:
     """Whole lines, some megabytes at a time."""
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        return
-    except OSError as reason:
-        raise InputError(f"{path} cannot be read ({reason.strerror})", key="RUN", value=str(path)) from None
-    with file:
+    with open_record(path) as file:
         while data := file.read(_CHUNK_BYTES):
             data += file.readline()
             if data.endswith(b"\n"):

@@ -1,10 +1,11 @@
 """Reads runs back: their manifest, steps and events."""
 
+import io
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from steelyard.errors import InputError
 from steelyard.records.heartbeat import beats
@@ -111,14 +112,18 @@ def _read(make: Callable[[dict[str, Any]], Record], path: Path, number: int, lin
         raise InputError(f"{path}: line {number} cannot be read ({reason})", key="RUN", value=str(path)) from None
 
 
-def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def open_record(path: Path) -> BinaryIO:
+    """A file of a run; one that was never written is empty."""
     try:
-        file = path.open("rb")
+        return path.open("rb")
     except FileNotFoundError:
-        return
+        return io.BytesIO()
     except OSError as reason:
         raise InputError(f"{path} cannot be read ({reason.strerror})", key="RUN", value=str(path)) from None
-    with file:
+
+
+def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    with open_record(path) as file:
         for number, line in enumerate(file, start=1):
             if line.endswith(b"\n"):
                 yield number, line

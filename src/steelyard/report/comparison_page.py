@@ -53,10 +53,8 @@ def comparison_page(made: Comparison) -> Page:
         charts=curves(runs),
         before=[_rulings(made)],
         tables=[
-            contract_table(
-                made, [one for one in made.contract if one.status != Agreement.EQUAL], "Where the sides differ"
-            ),
-            contract_table(made, made.contract, "The whole contract", folded=True),
+            contract_table([one for one in made.contract if one.status != Agreement.EQUAL], "Where the sides differ"),
+            contract_table(made.contract, "The whole contract", folded=True),
             *(
                 findings_table(verdict, f"Findings: {label}, {verdict.status}", verdict.status == Status.PASS)
                 for label, _, verdict in labelled(made)
@@ -165,7 +163,7 @@ def _rulings(made: Comparison) -> Table:
     )
 
 
-def contract_table(made: Comparison, clauses: Sequence[Clause], title: str, folded: bool = False) -> Table:
+def contract_table(clauses: Sequence[Clause], title: str, folded: bool = False) -> Table:
     tones = {Agreement.EQUAL: Tone.GOOD, Agreement.DIFFERENT: Tone.BAD, Agreement.UNKNOWN: Tone.UNSURE}
     rows: list[list[str | Cell]] = []
     for clause in clauses:

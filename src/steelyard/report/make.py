@@ -38,8 +38,8 @@ def page_of(name: str, out: Path) -> tuple[Path, Page]:
 
 def page_of_run(run: Run) -> Page:
     """A run, judged as its last check judged it: by the same bounds, on the same window."""
-    saved = verdict.saved(run.directory) or {}
-    subject = verdict.read_subject(run, saved.get("thresholds") or (), int(saved.get("warmup_steps") or 0))
+    saved = verdict.saved(run.directory) or {"thresholds": (), "warmup_steps": 0}
+    subject = verdict.read_subject(run, saved["thresholds"], saved["warmup_steps"])
     return run_page(subject, verdict.judge(subject))
 
 
@@ -48,6 +48,6 @@ def page_of_comparison(directory: Path) -> Page:
     content = compare.saved(directory)
     sides = [compare.runs_of(directory, content, name) for name in ("target", "baseline")]
     asked = [Metric(name) for name in content["asked"]]
-    mode = cast("Mode", content.get("mode") or "best")
-    made = compare.weigh(sides[0], sides[1], asked, mode, int(content.get("warmup_steps") or 0))
+    mode = cast("Mode", content["mode"])
+    made = compare.weigh(sides[0], sides[1], asked, mode, content["warmup_steps"])
     return comparison_page(made)

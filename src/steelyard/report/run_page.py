@@ -31,7 +31,7 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
         reasons=[f"{finding.check}: {finding.message}{where(finding)}" for finding in decisive],
         tiles=tiles(subject, verdict),
         charts=curves([Curve(unstamped(subject.run.directory.resolve().name), subject)]) if len(subject.steps) else [],
-        tables=[findings_table(verdict), *details(subject)],
+        tables=[findings_table(verdict), provenance_table(subject), experiment_table(subject)],
         commands=[reproduce(subject), check_command(verdict)],
         made_by=f"steelyard {__version__}",
     )
@@ -90,10 +90,6 @@ def findings_table(verdict: Verdict, title: str = "Findings", folded: bool = Fal
         f"Rates on {verdict.figures.window.words()}.",
         folded,
     )
-
-
-def details(subject: Subject, folded: bool = False) -> list[Table]:
-    return [provenance_table(subject, folded), experiment_table(subject)]
 
 
 def provenance_table(subject: Subject, folded: bool = False, title: str = "Provenance") -> Table:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.accounting import Memory, layout, memory_gib
+from steelyard.accounting import Memory, layout, memory_gib, state_bytes
 from steelyard.experiment import Experiment
 
 GIB = 1024**3
@@ -25,7 +25,8 @@ def memory(world: int = 1, master_bytes: int = 4, preset: str = "llama3.1-8b", *
         {"name": "m", "model": PRESETS[preset], "training": training, "precision": {"dtype": "bf16"}, **groups}
     )
     laid_out = layout(experiment.training, experiment.parallelism, world)
-    return memory_gib(experiment, laid_out, experiment.model.vocab_size, master_bytes)
+    state = state_bytes(experiment.precision, master_bytes)
+    return memory_gib(experiment, laid_out, experiment.model.vocab_size, state)
 
 
 def test_the_split_master_weight_costs_fourteen_bytes_a_parameter() -> None:

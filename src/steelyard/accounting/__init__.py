@@ -10,7 +10,7 @@ from steelyard.accounting.layout import (
     sequences_per_wave,
 )
 from steelyard.accounting.loss import first_loss, loss_floor
-from steelyard.accounting.memory import Memory, memory_gib
+from steelyard.accounting.memory import Memory, StateBytes, memory_gib, state_bytes
 from steelyard.accounting.parameters import Parameters, padded_vocab_size, parameters
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Layout",
     "Memory",
     "Parameters",
+    "StateBytes",
     "data_parallel_size",
     "first_loss",
     "flops_by_convention",
@@ -30,4 +31,5 @@ __all__ = [
     "padded_vocab_size",
     "parameters",
     "sequences_per_wave",
+    "state_bytes",
 ]

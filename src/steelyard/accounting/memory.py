@@ -9,12 +9,27 @@ from dataclasses import asdict, dataclass
 
 from steelyard.accounting.layout import Layout
 from steelyard.accounting.parameters import parameters
-from steelyard.experiment.experiment import Experiment
+from steelyard.experiment.experiment import Experiment, Precision
 from steelyard.experiment.model import Model
 
 GIB = 1024**3
-MOMENTS_BYTES = 8
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class StateBytes:
+    """Bytes a framework keeps per parameter."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    """Adam's two moments, and a master weight where updates to half-precision weights are exact in fp32."""
+
+
+def state_bytes(precision: Precision, master_bytes: int) -> StateBytes:
+    """What most frameworks keep: moments in fp32, and beside half-precision weights `master_bytes` more."""
+    width = BYTES[precision.dtype]
+    return StateBytes(width, 4 if precision.grad_reduce_in_fp32 else width, 8 + (master_bytes if width < 4 else 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +50,11 @@ class Memory:
         return asdict(self)
 
 
-def memory_gib(experiment: Experiment, layout: Layout, padded_vocab_size: int, master_bytes: int) -> Memory:
-    """Memory per GPU; `master_bytes` is what a framework keeps per parameter so that updates are exact in fp32."""
+def memory_gib(experiment: Experiment, layout: Layout, padded_vocab_size: int, state: StateBytes) -> Memory:
+    """Memory per GPU; `state` is what the framework keeps per parameter."""
     stages = experiment.parallelism.pipeline_parallel_size
     ends = ((True, True),) if stages == 1 else ((True, False), (False, True))
-    return max((_stage(experiment, layout, padded_vocab_size, master_bytes, *end) for end in ends), key=_total)
+    return max((_stage(experiment, layout, padded_vocab_size, state, *end) for end in ends), key=_total)
 
 
 def _total(memory: Memory) -> float:
@@ -47,16 +62,15 @@ def _total(memory: Memory) -> float:
 
 
 def _stage(
-    experiment: Experiment, layout: Layout, padded_vocab_size: int, master_bytes: int, first: bool, last: bool
+    experiment: Experiment, layout: Layout, padded_vocab_size: int, state: StateBytes, first: bool, last: bool
 ) -> Memory:
     """A pipeline stage: the first embeds tokens and has most micro-batches in flight, the last makes the logits."""
     model, training, parallel = experiment.model, experiment.training, experiment.parallelism
     tp, pp, cp = parallel.tensor_parallel_size, parallel.pipeline_parallel_size, parallel.context_parallel_size
     held = _stage_parameters(model, padded_vocab_size, tp, pp, first, last)
     width = BYTES[experiment.precision.dtype]
-    gradient_width = 4 if experiment.precision.grad_reduce_in_fp32 else width
-    shards = layout.data_parallel_size * cp if parallel.distributed_optimizer else 1
-    master = master_bytes if width < 4 else 0
+    sharded = parallel.fsdp_size
+    shards = max(sharded, layout.data_parallel_size * cp if parallel.distributed_optimizer else 1)
 
     tokens = training.micro_batch_size * training.sequence_length / cp
     layers = model.num_layers / pp
@@ -70,9 +84,9 @@ def _stage(
     # The logits in the compute width, an fp32 copy for the loss, and the gradients of both.
     logits = tokens * padded_vocab_size / tp * (2 * width + 8 if width < 4 else 8) if last else 0.0
     return Memory(
-        weights=held * width / GIB,
-        gradients=held * gradient_width / GIB,
-        optimizer=held * (master + MOMENTS_BYTES) / shards / GIB,
+        weights=held * state.weights / sharded / GIB,
+        gradients=held * state.gradients / sharded / GIB,
+        optimizer=held * state.optimizer / shards / GIB,
         activations=activations / GIB,
         logits=logits / GIB,
     )

@@ -1,4 +1,4 @@
-"""What is trained, free of any platform, and where: the typed form of the experiment file."""
+"""What is trained, free of any platform: the typed form of the experiment file."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -9,7 +9,6 @@ from steelyard.experiment.group import Group
 from steelyard.experiment.model import Model
 from steelyard.experiment.problems import shown
 from steelyard.experiment.thresholds import parse_threshold
-from steelyard.hardware.catalog import CPU, known_names, lookup
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -41,6 +40,8 @@ class Training(Group):
     """What the schedule decays to."""
     schedule: Schedule = "cosine"
     """How the rate falls after warm-up: cosine, linear or constant."""
+    decay_steps: int | None = Field(default=None, gt=0)
+    """Steps at which the schedule reaches its minimum; null for the last one."""
     warmup_steps: int = Field(default=0, ge=0)
     """Steps over which the rate rises linearly; step 1 has learning_rate / warmup_steps."""
     weight_decay: float = Field(default=0.1, ge=0)
@@ -78,6 +79,8 @@ class Parallelism(Group):
     """Whether norms and dropouts are split along the sequence inside a tensor-parallel group."""
     distributed_optimizer: bool = True
     """Whether optimizer state is sharded over the data-parallel ranks (ZeRO-1)."""
+    fsdp_size: int = Field(default=1, gt=0)
+    """Data-parallel ranks that share the weights and gradients of one replica too (ZeRO-3, FSDP); 1 for none."""
     overlap_grad_reduce: bool = False
     """Whether gradients are reduced while the backward pass still runs."""
     overlap_param_gather: bool = False
@@ -182,32 +185,6 @@ class Data(Group):
     """Shares of the corpus for training, validation and test."""
     samples: int | None = Field(default=None, gt=0)
     """Distinct sequences before they repeat; null for as many as there are."""
-
-
-FrameworkName = Literal[
-    "native", "megatron", "megatron-bridge", "megatron-deepspeed", "maxtext", "nemo", "primus", "torchtitan"
-]
-
-
-def _is_in_the_catalog(name: str) -> str:
-    if name != CPU and lookup(name) is None:
-        raise ValueError(f"{name!r} is not in the catalog of GPUs, expected one of {', '.join((CPU, *known_names()))}")
-    return name
-
-
-class Platform(Group):
-    """Where it is trained."""
-
-    gpu: Annotated[str, AfterValidator(_is_in_the_catalog)] | None = None
-    """A GPU of the catalog, or cpu; null for whatever this machine has."""
-    nodes: int = Field(default=1, gt=0)
-    """Machines."""
-    gpus_per_node: int | None = Field(default=None, gt=0)
-    """GPUs, or ranks on cpu, of one machine; null for as many as this machine has."""
-    framework: FrameworkName = "native"
-    """What trains: native is the built-in PyTorch trainer."""
-    overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Groups and keys that differ on this platform."""
 
 
 def _is_a_threshold(text: str) -> str:

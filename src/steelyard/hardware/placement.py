@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from steelyard.errors import InputError
-from steelyard.experiment.experiment import Platform, Precision
+from steelyard.experiment.experiment import Precision
+from steelyard.experiment.platform import Platform
 from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.hardware.machine import Machine
 

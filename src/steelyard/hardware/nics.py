@@ -1,0 +1,83 @@
+"""NIC families: what a job over each needs in its environment and its container.
+
+The values are those of AMD's public training and collective suites. Each is a site default that a config may override.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, get_args
+
+NicName = Literal["ainic", "thor2", "cx7"]
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """One family of RDMA cards."""
+
+    name: NicName
+    product: str
+    driver: str
+    hca_prefixes: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    """What the collective library is told for this family, beside what all of them are."""
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """Libraries of the host that the container must see."""
+    installs: tuple[str, str] | None = None
+    """A host library to put over the image's own before training: from, to."""
+
+
+COMMON: Mapping[str, str] = MappingProxyType(
+    {
+        "NCCL_IB_TIMEOUT": "30",
+        "NCCL_PXN_DISABLE": "0",
+        "NCCL_IGNORE_CPU_AFFINITY": "1",
+        "HSA_NO_SCRATCH_RECLAIM": "1",
+    }
+)
+"""For every family."""
+
+_BNXT = "/usr/lib/x86_64-linux-gnu/libibverbs/libbnxt_re-rdmav34.so"
+
+NICS: Mapping[str, Nic] = MappingProxyType(
+    {
+        "thor2": Nic(
+            "thor2",
+            "Broadcom BCM57608",
+            "bnxt_re",
+            ("bnxt_re", "rocep"),
+            env={"NCCL_IB_GID_INDEX": "3", "NCCL_CUMEM_ENABLE": "1", "NCCL_DMABUF_ENABLE": "1"},
+            volumes={
+                "/usr/local/lib/libbnxt_re-rdmav34.so": f"{_BNXT}.host",
+                "/lib/libibverbs.d": "/lib/libibverbs.d",
+            },
+            installs=(f"{_BNXT}.host", _BNXT),
+        ),
+        "ainic": Nic(
+            "ainic",
+            "AMD Pensando Pollara",
+            "ionic",
+            ("ionic_",),
+            env={
+                "NCCL_NET_PLUGIN": "librccl-anp.so",
+                "NCCL_IB_GID_INDEX": "1",
+                "NCCL_CUMEM_ENABLE": "0",
+                "NCCL_DMABUF_ENABLE": "0",
+                "IONIC_LOCKFREE": "all",
+                "NCCL_GDR_FLUSH_DISABLE": "1",
+                "NCCL_IB_USE_INLINE": "1",
+                "NCCL_NET_OPTIONAL_RECV_COMPLETION": "1",
+            },
+        ),
+        # Over RoCE a GID index is discovered, 3 as a rule; over InfiniBand it must not be set: so a config says it.
+        "cx7": Nic(
+            "cx7",
+            "NVIDIA ConnectX-7",
+            "mlx5",
+            ("mlx5_",),
+            env={"NCCL_CUMEM_ENABLE": "0", "NCCL_DMABUF_ENABLE": "1"},
+        ),
+    }
+)
+
+assert set(NICS) == set(get_args(NicName))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.experiment import Resolved, packaged, read_yaml, resolve
+from steelyard.experiment import Asked, Resolved, one_reading, packaged, read_config, resolve
 
 SAME = {
     "training.seed": 42,
@@ -59,7 +59,7 @@ OWN = {
 def side(request: pytest.FixtureRequest, tmp_path: Path) -> Resolved:
     path = tmp_path / "apples-to-apples.yaml"
     path.write_text(packaged.text("apples-to-apples"))
-    return resolve(read_yaml(path), request.param)
+    return resolve(one_reading(read_config(path), Asked(request.param)))
 
 
 def test_every_row_of_the_table_is_there_and_written_out(side: Resolved) -> None:

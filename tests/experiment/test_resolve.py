@@ -6,12 +6,14 @@ import pytest
 
 from steelyard.errors import InputError
 from steelyard.experiment import (
+    Asked,
     InvalidExperimentError,
     Resolved,
-    choose_platform,
+    one_reading,
     packaged,
     parse_settings,
-    read_yaml,
+    read_config,
+    readings,
     resolve,
 )
 
@@ -29,8 +31,7 @@ platforms:
 def load(tmp_path: Path, text: str = FILE, platform: str | None = "one", *settings: str) -> Resolved:
     path = tmp_path / "experiment.yaml"
     path.write_text(text)
-    file = read_yaml(path)
-    return resolve(file, choose_platform(file, platform), parse_settings(settings))
+    return resolve(one_reading(read_config(path), Asked(platform)), parse_settings(settings))
 
 
 def complaint(tmp_path: Path, text: str, platform: str | None = "one") -> str:
@@ -138,13 +139,12 @@ def test_a_setting_that_is_none_is_refused(text: str) -> None:
         parse_settings([text])
 
 
-@pytest.mark.parametrize("name", packaged.DESCRIPTIONS)
+@pytest.mark.parametrize("name", [name for name in packaged.DESCRIPTIONS if name != packaged.CLUSTER])
 def test_packaged_files_resolve_on_every_platform(name: str, tmp_path: Path) -> None:
     path = tmp_path / packaged.file_name(name)
     path.write_text(packaged.text(name))
-    file = read_yaml(path)
-    for platform in file.content.get("platforms") or [None]:
-        assert resolve(file, platform).experiment.name
+    for reading in readings(read_config(path), Asked()):
+        assert resolve(reading).experiment.name
 
 
 def test_no_source_is_named_for_a_value_that_is_not_there(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.errors import InputError
-from steelyard.experiment import read_yaml
+from steelyard.experiment import read_config
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,11 @@ from steelyard.experiment import read_yaml
         (b"a: 1\na: 2\n", 'duplicate key "a"'),
         (b"training: {steps: 1, steps: 2}\n", 'duplicate key "steps"'),
         (b"a: [1, 2\nb: 3\n", "line 2, column 2"),
-        (b"a: \x00\xff\xfe", "can't decode byte"),
-        (b"\x7fELF\x02\x01\x01\x00", "not a YAML experiment"),
-        (b"[" * 20000, "not a YAML experiment"),
-        (b"a: &a [*a", "not a YAML experiment"),
-        (b"a: !!python/object:os.system x", "not a YAML experiment"),
+        (b"a: \x00\xff\xfe", "is not UTF-8 text"),
+        (b"\x7fELF\x02\x01\x01\x00", "not a config file"),
+        (b"[" * 20000, "not a config file"),
+        (b"a: &a [*a", "not a config file"),
+        (b"a: !!python/object:os.system x", "not a config file"),
         (b"training: &a {x: *a}", "an alias of itself"),
         (b"steps: !!bool abc", "cannot be read"),
         (b"steps: 1" + b"0" * 400, "bits, expected fewer than 64"),
@@ -33,17 +33,17 @@ def test_what_is_not_an_experiment_is_one_sentence(tmp_path: Path, content: byte
     path = tmp_path / "file.yaml"
     path.write_bytes(content)
     with pytest.raises(InputError) as error:
-        read_yaml(path)
+        read_config(path)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 600
 
 
 def test_a_missing_file_says_where_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file, expected an experiment file; next: steelyard init"):
-        read_yaml(tmp_path / "none.yaml")
+    with pytest.raises(InputError, match="no such file, expected a config file; next: steelyard init"):
+        read_config(tmp_path / "none.yaml")
 
 
 def test_a_directory_is_not_a_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
-        read_yaml(tmp_path)
+        read_config(tmp_path)

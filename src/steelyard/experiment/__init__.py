@@ -1,12 +1,17 @@
-"""WHAT is trained: the experiment file, its presets, and how its layers resolve to one experiment."""
+"""WHAT is trained: config files of every family, presets, and how their layers resolve to one experiment."""
 
-from steelyard.experiment.experiment import Data, Experiment, Kernels, Parallelism, Platform, Precision, Training
+from steelyard.experiment.choose import Asked, one_reading, readings
+from steelyard.experiment.experiment import Data, Experiment, Kernels, Parallelism, Precision, Training
+from steelyard.experiment.files import ConfigFile, read_config, with_lines
 from steelyard.experiment.model import Model, RopeScaling
+from steelyard.experiment.platform import Platform
 from steelyard.experiment.problems import InvalidExperimentError, Problem
-from steelyard.experiment.resolve import Resolved, choose_platform, parse_settings, platform_names, resolve
-from steelyard.experiment.yaml_file import YamlFile, read_yaml
+from steelyard.experiment.reading import Reading
+from steelyard.experiment.resolve import Resolved, parse_settings, resolve
 
 __all__ = [
+    "Asked",
+    "ConfigFile",
     "Data",
     "Experiment",
     "InvalidExperimentError",
@@ -16,13 +21,14 @@ __all__ = [
     "Platform",
     "Precision",
     "Problem",
+    "Reading",
     "Resolved",
     "RopeScaling",
     "Training",
-    "YamlFile",
-    "choose_platform",
+    "one_reading",
     "parse_settings",
-    "platform_names",
-    "read_yaml",
+    "read_config",
+    "readings",
     "resolve",
+    "with_lines",
 ]

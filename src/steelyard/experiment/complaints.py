@@ -9,18 +9,22 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from steelyard.experiment.experiment import Experiment, Platform
+from steelyard.experiment.experiment import Experiment
+from steelyard.experiment.platform import Platform
 from steelyard.experiment.problems import MISSING_KEY, UNKNOWN_KEY, WRONG_VALUE, Problem, shown
-from steelyard.experiment.yaml_file import YamlFile
+from steelyard.experiment.reading import Reading
 
 
 def problem_of(
-    details: ErrorDetails, root: type[BaseModel], file: YamlFile, prefix: str, sources: Mapping[str, str]
+    details: ErrorDetails, root: type[BaseModel], file: Reading, prefix: str, sources: Mapping[str, str]
 ) -> Problem:
     """One pydantic complaint in our words, pointing at the layer of the file the value came from."""
     problem = _in_our_words(details, root, file, prefix, sources)
     loc = _loc(details)
     source = sources.get(".".join(loc), "")
+    dotted = ".".join(("platform", *loc)) if root is Platform else ".".join(loc)
+    if dotted in file.paths:
+        return replace(problem, path=file.paths[dotted])
     if root is Platform:
         return replace(problem, path=(*_platform_path(prefix), *loc))
     if source.startswith("platform "):
@@ -37,7 +41,7 @@ def _loc(details: ErrorDetails) -> list[str]:
 
 
 def _in_our_words(
-    details: ErrorDetails, root: type[BaseModel], file: YamlFile, prefix: str, sources: Mapping[str, str]
+    details: ErrorDetails, root: type[BaseModel], file: Reading, prefix: str, sources: Mapping[str, str]
 ) -> Problem:
     loc = _loc(details)
     within = ".".join(loc)
@@ -51,10 +55,10 @@ def _in_our_words(
         return Problem(
             MISSING_KEY,
             "error",
-            str(file.path),
+            str(file.file),
             key=key,
             message=f"{key} is missing",
-            fix=f"add it under {group}in {file.path}" if len(loc) > 1 else f"add `{key}:` to {file.path}",
+            fix=f"add it under {group}in {file.file}" if len(loc) > 1 else f"add `{key}:` to {file.file}",
             expected=_meaning(root, loc),
         )
     if kind == "value_error":  # our own sentence, which already says what was expected
@@ -62,7 +66,7 @@ def _in_our_words(
         return Problem(
             WRONG_VALUE,
             "error",
-            str(file.path),
+            str(file.file),
             key=key,
             message=f"{key}: {text}",
             fix=f"change {key}{_where(sources.get(within))}",
@@ -80,11 +84,11 @@ def _where(source: str | None) -> str:
     return f" (it comes from {source})" if source and source != "config" else ""
 
 
-def wrong_value(file: YamlFile, key: str, value: Any, expected: str, where: str = "") -> Problem:
+def wrong_value(file: Reading, key: str, value: Any, expected: str, where: str = "") -> Problem:
     return Problem(
         WRONG_VALUE,
         "error",
-        str(file.path),
+        str(file.file),
         key=key,
         message=f"{key} is {shown(value)}",
         fix=f"change {key}{where}",
@@ -93,12 +97,12 @@ def wrong_value(file: YamlFile, key: str, value: Any, expected: str, where: str 
     )
 
 
-def unknown_key(file: YamlFile, key: str, name: str, known: Sequence[str], value: Any) -> Problem:
+def unknown_key(file: Reading, key: str, name: str, known: Sequence[str], value: Any) -> Problem:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
     return Problem(
         UNKNOWN_KEY,
         "error",
-        str(file.path),
+        str(file.file),
         key=key,
         message=f"{shown(key)[1:-1]} is not a known key",
         fix=f"write {near[0]}, or remove it" if near else "remove it",

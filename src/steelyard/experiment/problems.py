@@ -14,6 +14,9 @@ UNKNOWN_KEY = "SY102"
 WRONG_VALUE = "SY103"
 MISSING_KEY = "SY104"
 UNKNOWN_NAME = "SY105"
+DUPLICATE_KEY = "SY109"
+PLACEHOLDER = "SY110"
+FOREIGN_FAMILY = "SY111"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,18 @@ class Problem:
     expected: str | None = None
     path: tuple[str, ...] | None = None
     """Where the value stands in the file, where that is not the key's own place."""
+    line: int | None = None
+    """Line of that place in the file, once it was looked up."""
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Keys from the root of the file to the value."""
+        return self.path if self.path is not None else tuple(self.key.split(".") if self.key else ())
 
     @property
     def pointer(self) -> str:
         """The place as a JSON pointer (RFC 6901)."""
-        path = self.path if self.path is not None else tuple(self.key.split(".") if self.key else ())
-        return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
+        return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in self.place)
 
 
 class InvalidExperimentError(InputError):

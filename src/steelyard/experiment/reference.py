@@ -1,21 +1,21 @@
-"""The page of keys: `python -m steelyard.experiment.reference > docs/keys.md`."""
+"""The page of an experiment file's keys, from the models that read it."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment, Platform
+from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment
 from steelyard.experiment.model import RopeScaling
+from steelyard.experiment.platform import Container, Network, Platform
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.thresholds import METRICS
 from steelyard.hardware.catalog import CPU, known_names
 
 HEAD = """# Keys of an experiment file
 
-Made by `python -m steelyard.experiment.reference` from the models that read the file. A key without a default must be
+Made by `python docs/reference/make.py` from the models that read the file. A key without a default must be
 given, or, in `model`, come with the preset.
 """
 
@@ -31,12 +31,37 @@ def page() -> str:
         parts.append(_section(group, model))
     parts.append(_section("model.rope_scaling", RopeScaling))
     parts.append(_section("platforms.NAME", Platform))
+    parts.append(_section("platforms.NAME.container", Container))
+    parts.append(_section("platforms.NAME.network", Network))
     parts.append(_section("compare", ComparePolicy))
     parts.append(f"Presets: {_list(PRESETS)}.\n\nGPUs: {_list((CPU, *known_names()))}.\n")
     parts.append(
         f"A threshold is `METRIC>=V`, `METRIC<=V` or `METRIC within V +- P%`, its metric one of {_list(METRICS)}.\n"
     )
     return "\n".join(parts)
+
+
+def documented_keys() -> dict[str, tuple[str, str | None]]:
+    """Every dotted key of an experiment file with its meaning and its default."""
+    found: dict[str, tuple[str, str | None]] = {}
+    own = {name: Experiment.model_fields[name] for name in ("schema_version", "name", "thresholds")}
+    sections: list[tuple[str, Mapping[str, FieldInfo]]] = [("", own)]
+    for group in GROUPS:
+        model = Experiment.model_fields[group].annotation
+        assert isinstance(model, type)
+        assert issubclass(model, BaseModel)
+        sections.append((f"{group}.", model.model_fields))
+    sections += [
+        ("model.rope_scaling.", RopeScaling.model_fields),
+        ("platform.", Platform.model_fields),
+        ("platform.container.", Container.model_fields),
+        ("platform.network.", Network.model_fields),
+        ("compare.", ComparePolicy.model_fields),
+    ]
+    for prefix, fields in sections:
+        for name, field in fields.items():
+            found[f"{prefix}{name}"] = (" ".join((field.description or "").split()), _default(field).strip("`") or None)
+    return found
 
 
 def _section(title: str, model: type[BaseModel]) -> str:
@@ -76,7 +101,3 @@ def _values(annotation: Any) -> str:
 
 def _list(names: Any) -> str:
     return ", ".join(f"`{name}`" for name in names)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

@@ -9,19 +9,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from steelyard.errors import InputError
+from steelyard.experiment.choose import Settings
 from steelyard.experiment.complaints import fields_at, problem_of, unknown_key, wrong_value
-from steelyard.experiment.experiment import GROUPS, Experiment, Platform, check_name
+from steelyard.experiment.experiment import GROUPS, Experiment
+from steelyard.experiment.platform import Platform
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import (
     MISSING_KEY,
     UNKNOWN_NAME,
-    WRONG_VALUE,
     InvalidExperimentError,
     Problem,
     plain,
     shown,
 )
-from steelyard.experiment.yaml_file import YamlFile, parse_scalar
+from steelyard.experiment.reading import Reading
+from steelyard.experiment.yaml_file import parse_scalar
 
 DEFAULT = "default"
 DERIVED = "derived"
@@ -36,12 +38,11 @@ class Resolved:
     platform_name: str | None
     """The file's own name for the platform; None where the file names none."""
     sources: Mapping[str, str]
-    file: Path
-    sha256: str
+    reading: Reading
 
-
-Settings = Sequence[tuple[str, Any]]
-"""What --set gave: dotted key and value, in order."""
+    @property
+    def file(self) -> Path:
+        return self.reading.file
 
 
 def parse_settings(texts: Sequence[str]) -> Settings:
@@ -73,46 +74,9 @@ def _group_of(key: str) -> str | None:
     return next((f"{group}.{key}" for group in GROUPS if key in fields_at(Experiment, [group])), None)
 
 
-def platform_names(file: YamlFile) -> list[str]:
-    """The platforms the file names, in its order."""
-    platforms = file.content.get("platforms") or {}
-    if not isinstance(platforms, dict):
-        return []
-    for name in platforms:
-        try:
-            check_name(name)
-        except ValueError as reason:
-            problem = Problem(
-                WRONG_VALUE, "error", str(file.path), "platforms", f"platforms: {reason}", "rename it", name
-            )
-            raise InvalidExperimentError([problem]) from None
-    return list(platforms)
-
-
-def choose_platform(file: YamlFile, asked: str | None) -> str | None:
-    """The platform to run on: the one asked for, the only one, or None where the file names none."""
-    names = platform_names(file)
-    if asked is None and len(names) <= 1:
-        return names[0] if names else None
-    if asked not in names:
-        if asked is None:
-            found = "has several platforms"
-        else:
-            found = f"has no platform {asked!r}" if names else f"names no platforms, so not {asked!r} either"
-        raise InputError(
-            f"{file.path}: {found}",
-            key="--platform",
-            value=asked,
-            expected=f"one of {', '.join(names)}" if names else "no --platform",
-            next=f"--platform {names[0]}" if names else f"steelyard plan {file.path}",
-        )
-    return asked
-
-
-def resolve(
-    file: YamlFile, platform_name: str | None, settings: Settings = (), gpu: str | None = None, ranks: int | None = None
-) -> Resolved:
+def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, ranks: int | None = None) -> Resolved:
     """Merge preset < file < platform overrides < --set, validate, and remember where each value came from."""
+    file, platform_name = reading, reading.platform
     content = {key: value for key, value in file.content.items() if key != "platforms"}
     platform, platform_problems = _platform(file, platform_name, gpu, ranks)
     layers: list[tuple[str, Mapping[str, Any]]] = [("config", content)]
@@ -124,6 +88,8 @@ def resolve(
     sources: dict[str, str] = {}
     for source, layer in layers:
         _merge(merged, layer, source, sources)
+        if source == "config":
+            sources |= reading.sources
     preset_problems = _apply_preset(merged, sources, file)
 
     problems = [*platform_problems, *preset_problems]
@@ -142,11 +108,11 @@ def resolve(
     assert experiment is not None
     assert platform is not None
     known = {key: sources.get(key, DEFAULT) for key, _ in leaves(experiment.model_dump())}
-    return Resolved(experiment, platform, platform_name, known, file.path, file.sha256)
+    return Resolved(experiment, platform, platform_name, known, reading)
 
 
 def _platform(
-    file: YamlFile, name: str | None, gpu: str | None, ranks: int | None
+    file: Reading, name: str | None, gpu: str | None, ranks: int | None
 ) -> tuple[Platform | None, list[Problem]]:
     raw: Any = {}
     prefix = ""
@@ -163,6 +129,8 @@ def _platform(
         overridden["gpu"] = gpu
     if ranks is not None:
         overridden["gpus_per_node"] = ranks
+    if file.nodes_asked is not None:
+        overridden["nodes"] = file.nodes_asked
     try:
         platform = Platform.model_validate(overridden)
     except ValidationError as failed:
@@ -175,7 +143,7 @@ def _platform(
     return platform, problems
 
 
-def _apply_preset(merged: dict[str, Any], sources: dict[str, str], file: YamlFile) -> list[Problem]:
+def _apply_preset(merged: dict[str, Any], sources: dict[str, str], file: Reading) -> list[Problem]:
     model = merged.get("model")
     preset = model.get("preset") if isinstance(model, dict) else None
     if preset is None:
@@ -187,7 +155,7 @@ def _apply_preset(merged: dict[str, Any], sources: dict[str, str], file: YamlFil
             Problem(
                 UNKNOWN_NAME,
                 "error",
-                str(file.path),
+                str(file.file),
                 key="model.preset",
                 message=f"model.preset is {shown(preset)}, which is no known model",
                 fix=f"--set model.preset={near[0] if near else next(iter(PRESETS))}",

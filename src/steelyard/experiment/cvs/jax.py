@@ -1,0 +1,303 @@
+"""A JAX config: MaxText, whose parallelism is two meshes and whose batch is stated a GPU."""
+
+import difflib
+import math
+
+from steelyard.experiment.cvs.draft import Draft
+from steelyard.experiment.cvs.keys import JAX_CONFIG, JAX_MODEL, NOTHING
+from steelyard.experiment.cvs.section import Section
+from steelyard.experiment.cvs.values import converted, left_open
+from steelyard.experiment.presets import PRESETS
+from steelyard.experiment.problems import UNKNOWN_KEY, WRONG_VALUE, shown
+
+SOURCE = "default of maxtext"
+
+DTYPES = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}
+QUANTIZATIONS = {"": None, "fp8": "hybrid", "nanoo_fp8": "hybrid", "te_fp8_delayedscaling": "hybrid"}
+AXES = ("data", "fsdp", "tensor", "pipeline", "sequence", "context")
+
+RECOMPUTED = {"none": "full", "full": "full"}
+"""What a remat policy recomputes where layers are scanned; every other policy is selective."""
+
+LEARNING_RATE = 3e-5
+
+FIXED = {
+    "training.learning_rate": LEARNING_RATE,
+    "training.schedule": "cosine",
+    "training.weight_decay": 0.1,
+    "training.adam_beta1": 0.9,
+    "training.adam_beta2": 0.95,
+    "training.adam_epsilon": 1e-8,
+    "training.clip_grad_norm": 1.0,
+    "training.seed": 0,
+    "training.checkpointing": False,
+    "training.recompute": "full",
+    "data.seed": 0,
+    "model.rope_scaling": None,
+    "precision.dtype": "bf16",
+    "parallelism.distributed_optimizer": False,
+}
+"""MaxText's own, where the file says nothing; its rotary frequencies are not stretched as Llama 3.1's are."""
+
+
+def translate(draft: Draft) -> None:
+    """Fill the draft with what the file says and what MaxText does where it is silent."""
+    config, params = draft.config, draft.params
+    draft.put_all(FIXED, SOURCE)
+    steps = config.get("training_steps", required=True)
+    draft.put("training.steps", steps.value if steps else 1, steps.path if steps else ("config", "training_steps"))
+    if (checkpointing := config.get("enable_checkpointing")) is not None:
+        draft.put("training.checkpointing", checkpointing.value, checkpointing.path)
+    _batch(draft, _mesh(draft))
+    _schedule(draft, steps.value if steps else 1)
+    for name, dotted in (
+        ("max_target_length", "training.sequence_length"),
+        ("learning_rate", "training.learning_rate"),
+        ("adam_b1", "training.adam_beta1"),
+        ("adam_b2", "training.adam_beta2"),
+        ("adam_eps", "training.adam_epsilon"),
+        ("adam_weight_decay", "training.weight_decay"),
+        ("gradient_clipping_threshold", "training.clip_grad_norm"),
+        ("init_weights_seed", "training.seed"),
+        ("data_shuffle_seed", "data.seed"),
+    ):
+        draft.take(name, dotted, required=name == "max_target_length")
+    if remat := params.get("remat_policy"):
+        draft.put("training.recompute", RECOMPUTED.get(remat.value, "selective"), remat.path)
+    _precision(draft)
+    if attention := params.get("attention"):
+        draft.put("kernels.use_flash_attn", "flash" in attention.value, attention.path)
+    _source(draft)
+    _environment(draft)
+    _options(draft)
+    preset = PRESETS.get(draft.content.get("model", {}).get("preset", ""))
+    if preset:  # a fan-in initial scale: the output layer's is hidden ** -0.5, which is what the first loss shows
+        draft.put("training.init_method_std", round(preset["hidden_size"] ** -0.5, 12), source=SOURCE)
+
+
+def _mesh(draft: Draft) -> int:
+    """The two meshes as parallel sizes; returns how many GPUs hold one replica."""
+    sizes = dict.fromkeys(AXES, 1)
+    for net, whole in (("ici", draft.gpus_per_node), ("dcn", draft.nodes)):
+        given = {axis: draft.params.get(f"{net}_{axis}_parallelism") for axis in AXES}
+        values = {axis: stated.value if stated else None for axis, stated in given.items()}
+        if values["fsdp"] is None and net == "ici":
+            values["fsdp"] = -1
+        if values["data"] is None and net == "dcn":
+            values["data"] = -1
+        resolved = resolved_axes({axis: 1 if value is None else value for axis, value in values.items()}, whole)
+        for axis in AXES:
+            sizes[axis] *= resolved[axis]
+    for axis, dotted in (
+        ("tensor", "parallelism.tensor_parallel_size"),
+        ("pipeline", "parallelism.pipeline_parallel_size"),
+        ("fsdp", "parallelism.fsdp_size"),
+    ):
+        stated = draft.params.get(f"ici_{axis}_parallelism")
+        draft.put(dotted, sizes[axis], stated.path if stated else None, None if stated else SOURCE)
+    context = sizes["sequence"] * sizes["context"]
+    stated = draft.params.get("ici_sequence_parallelism") or draft.params.get("ici_context_parallelism")
+    draft.put("parallelism.context_parallel_size", context, stated.path if stated else None, None if stated else SOURCE)
+    return sizes["tensor"] * sizes["pipeline"] * context
+
+
+def resolved_axes(values: dict[str, int], whole: int) -> dict[str, int]:
+    """Axes with one -1 filled from the whole; what cannot be filled is 1 and SY208's to say."""
+    fixed = math.prod(value for value in values.values() if value > 0)
+    open_axes = [axis for axis, value in values.items() if value == -1]
+    filled = {axis: max(1, value) for axis, value in values.items()}
+    if len(open_axes) == 1 and fixed and whole % fixed == 0:
+        filled[open_axes[0]] = whole // fixed
+    return filled
+
+
+def _batch(draft: Draft, replica: int) -> None:
+    """per_device_batch_size x all GPUs is the global batch; a replica takes its own GPUs' share of it at once."""
+    stated = draft.params.get("per_device_batch_size", required=True)
+    accumulation = draft.params.value("gradient_accumulation_steps") or 1
+    if stated is None:
+        return
+    micro = stated.value * replica
+    if stated.value <= 0 or micro != int(micro) or accumulation < 1:
+        draft.report.add(
+            WRONG_VALUE,
+            stated.path,
+            f"per_device_batch_size is {stated.value:g} on replicas of {replica} GPU{'s' * (replica != 1)}",
+            "choose a batch that is a whole number of sequences a replica",
+            stated.value,
+            "a positive number of sequences",
+        )
+        return
+    draft.put("training.micro_batch_size", int(micro), stated.path)
+    draft.put("training.global_batch_size", int(stated.value * draft.world_size * accumulation), stated.path)
+
+
+def _schedule(draft: Draft, steps: int) -> None:
+    """Warm-up and minimum are shares of the steps and of the rate."""
+    params = draft.params
+    rate = params.value("learning_rate") or LEARNING_RATE
+    final = params.get("learning_rate_final_fraction") or params.get("cosine_learning_rate_final_fraction")
+    warmup = params.get("warmup_steps_fraction")
+    length = params.get("learning_rate_schedule_steps")
+    total = length.value if length and length.value > 0 else steps
+    share = warmup.value if warmup else 0.1
+    draft.put(
+        "training.min_learning_rate",
+        float(f"{(final.value if final else 0.1) * float(rate):.10g}"),
+        final.path if final else None,
+        None if final else SOURCE,
+    )
+    draft.put("training.warmup_steps", int(share * total), warmup.path if warmup else None, None if warmup else SOURCE)
+    if length and length.value > 0:
+        draft.put("training.decay_steps", length.value, length.path)
+
+
+def _precision(draft: Draft) -> None:
+    params = draft.params
+    for name, words, dotted in (("dtype", DTYPES, "precision.dtype"), ("quantization", QUANTIZATIONS, "precision.fp8")):
+        stated = params.get(name)
+        if stated is None:
+            continue
+        if stated.value not in words:
+            draft.report.add(
+                WRONG_VALUE,
+                stated.path,
+                f"{name} is {shown(stated.value)}",
+                "write one of them",
+                stated.value,
+                f"one of {', '.join(repr(word) for word in words)}",
+            )
+            continue
+        draft.put(dotted, words[stated.value], stated.path)
+    if draft.content["precision"].get("dtype") == "fp16":
+        draft.put("precision.loss_scale", "dynamic", source=SOURCE)
+
+
+def _source(draft: Draft) -> None:
+    kind = draft.params.get("dataset_type")
+    mock = draft.config.get("mock_data")
+    synthetic = kind.value == "synthetic" if kind else mock is None or bool(mock.value)
+    where = kind.path if kind else mock.path if mock else None
+    draft.put("data.source", "uniform" if synthetic else "tokens", where, None if where else SOURCE)
+    if synthetic:  # one batch is drawn and given every step
+        batch = draft.content.get("training", {}).get("global_batch_size")
+        if batch:
+            draft.put("data.samples", batch, source=SOURCE)
+        return
+    for name, dotted in (("hf_train_files", "data.path"), ("dataset_path", "data.path"), ("hf_path", "data.dataset")):
+        if (found := draft.params.get(name)) and found.value:
+            draft.put(dotted, found.value, found.path)
+    tokenizer = draft.params.get("tokenizer_path") or draft.params.get("tokenizer_model")
+    if tokenizer and tokenizer.value:
+        draft.put("data.tokenizer", tokenizer.value, tokenizer.path)
+
+
+def _environment(draft: Draft) -> None:
+    """The file's lower-case keys as the variables the image reads, then its own variables, then XLA's flags."""
+    config = draft.config
+    env: dict[str, str] = {}
+    for name, key in JAX_CONFIG.items():
+        if not key.reads.isupper() or key.reads == "XLA_FLAGS" or name not in config:
+            continue
+        if (found := config.get(name)) is not None:
+            env[key.reads] = f"{found.value:g}" if isinstance(found.value, float) else str(found.value)
+            draft.env.setdefault(key.reads, found)
+    for name, value in (config.value("env_vars") or {}).items():
+        if not name.startswith("_") and not left_open(value):
+            env[name] = str(value)
+    flags: dict[str, str] = {}
+    if stuck := config.get("xla_gpu_executable_warn_stuck_timeout"):
+        flags["xla_gpu_executable_warn_stuck_timeout"] = str(stuck.value)
+    for section in (config, draft.params):
+        for name, value in (section.value("xla_flags") or {}).items():
+            if not name.startswith("_") and not isinstance(value, dict | list):
+                flags[name] = str(value).lower() if str(value).lower() in ("true", "false") else str(value)
+    if flags:
+        env["XLA_FLAGS"] = " ".join(f"--{name}={value}" for name, value in flags.items())
+    draft.platform["env"] = env
+    draft.platform["container"]["env"] = {
+        name: str(stated.value)
+        for name, stated in draft.env.items()
+        if stated.path[1] == "container_config"
+        and not left_open(stated.value)
+        and name not in ("JAX_COORDINATOR_IP", "JAX_COORDINATOR_PORT", "NNODES", "NODE_RANK")
+    }
+    port = draft.env.get("JAX_COORDINATOR_PORT")
+    if port is not None and draft.selection.section == "multi_node":
+        try:
+            draft.network["port"] = converted(port.value, "whole")
+            draft.paths["platform.network.port"] = port.path
+        except ValueError as expected:
+            draft.report.add(
+                WRONG_VALUE,
+                port.path,
+                f"env_dict.JAX_COORDINATOR_PORT is {shown(port.value)}",
+                "write a port",
+                port.value,
+                str(expected),
+            )
+
+
+_OURS = {
+    "per_device_batch_size",
+    "max_target_length",
+    "learning_rate",
+    "learning_rate_final_fraction",
+    "cosine_learning_rate_final_fraction",
+    "warmup_steps_fraction",
+    "learning_rate_schedule_steps",
+    "gradient_accumulation_steps",
+    "adam_b1",
+    "adam_b2",
+    "adam_eps",
+    "adam_weight_decay",
+    "gradient_clipping_threshold",
+    "init_weights_seed",
+    "data_shuffle_seed",
+    "tokenizer_model",
+    "model_size",
+    "result_dict",
+    "xla_flags",
+    "dtype",
+    "quantization",
+}
+"""Parameters the experiment itself carries, which the plan writes from there."""
+
+
+def _options(draft: Draft) -> None:
+    """What MaxText is given under its own names: all that the experiment has no word for."""
+    options: dict[str, object] = {}
+    overridden = {name for name, key in JAX_MODEL.items() if key.default == "the model's"}
+    for name in draft.params.names():
+        key = JAX_MODEL.get(name)
+        if name in _OURS or name in overridden or (key is not None and key.reads == NOTHING):
+            continue
+        if key is None:
+            value = draft.params.values[name]
+            if not isinstance(value, dict) and not left_open(value):
+                options[name] = (
+                    draft.params.filled(value, (*draft.params.path, name)) if isinstance(value, str) else value
+                )
+        elif (found := draft.params.get(name)) is not None and not found.assumed:
+            options[name] = found.value
+    draft.platform["options"] = options
+
+
+def unknown(params: Section) -> None:
+    """A key MaxText may know and we do not is passed on and said; one that is all but a known key is an error."""
+    for name in params.names():
+        if name in params.keys:
+            continue
+        near = difflib.get_close_matches(name, sorted(params.keys), n=1, cutoff=0.85)
+        path = (*params.path, name)
+        params.report.add(
+            UNKNOWN_KEY,
+            path,
+            f"{shown(name)[1:-1]} is not a key we know of MaxText",
+            f"write {near[0]}, or park it as _{name}"
+            if near
+            else "look it up: MaxText stops at a key it does not know",
+            params.values[name],
+            f"{near[0]!r}, the nearest known key" if near else None,
+            severity="error" if near else "warning",
+        )

@@ -1,0 +1,184 @@
+"""One mapping of a file, read key by key; what cannot be read becomes a problem and the reading goes on."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from steelyard.experiment.cvs.keys import Key
+from steelyard.experiment.cvs.values import converted, left_open, substituted
+from steelyard.experiment.problems import (
+    MISSING_KEY,
+    PLACEHOLDER,
+    UNKNOWN_KEY,
+    WRONG_VALUE,
+    Problem,
+    Severity,
+    plain,
+    shown,
+)
+from steelyard.experiment.reading import PointerPath, Stated
+
+EXAMPLE_PREFIXES = ("_example_", "_example", "_ex_", "_ex__", "_ex___")
+
+
+@dataclass(slots=True)
+class Report:
+    """Where problems of one reading are gathered."""
+
+    file: Path
+    names: Mapping[str, str]
+    """What placeholders such as {user-id} stand for."""
+    given: frozenset[str] = frozenset()
+    """Dotted keys that the command line gives, so that the file may leave them open."""
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(
+        self,
+        code: str,
+        path: PointerPath,
+        message: str,
+        fix: str,
+        value: Any = None,
+        expected: str | None = None,
+        severity: Severity = "error",
+    ) -> None:
+        key = ".".join(path)
+        self.problems.append(
+            Problem(code, severity, str(self.file), key, message, fix, plain(value), expected, path=path)
+        )
+
+
+class Section:
+    """A mapping of the file with the table of keys it may hold."""
+
+    def __init__(self, values: Any, path: PointerPath, keys: Mapping[str, Key], report: Report) -> None:
+        if values is not None and not isinstance(values, dict):
+            what = ".".join(path) or "the file"
+            report.add(WRONG_VALUE, path, f"{what} is {shown(values)}", "write a mapping", values, "a mapping of keys")
+        self.values: Mapping[str, Any] = values if isinstance(values, dict) else {}
+        self.path, self.keys, self.report = path, keys, report
+        self.stated: dict[str, Stated] = {}
+        """What was read so far, by the file's own names."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def names(self) -> Iterator[str]:
+        """The keys that are not parked behind an underscore."""
+        return (name for name in self.values if not name.startswith("_"))
+
+    def section(self, name: str, keys: Mapping[str, Key]) -> "Section":
+        return Section(self.values.get(name), (*self.path, name), keys, self.report)
+
+    def get(self, name: str, required: bool = False) -> Stated | None:
+        """The value of a key by its kind; None where it is absent or cannot be read, which is then a problem."""
+        if name in self.stated:
+            return self.stated[name]
+        key, path = self.keys[name], (*self.path, name)
+        if name not in self.values:
+            if required and key.reads not in self.report.given:
+                self.report.add(
+                    MISSING_KEY,
+                    path,
+                    f"{_dotted(path)} is missing",
+                    f'add "{name}" to "{self.path[-1] if self.path else "the file"}"',
+                    expected=key.meaning.rstrip("."),
+                )
+            return None
+        raw = self.values[name]
+        if left_open(raw):
+            return self._left_open(key, path, raw)
+        found = self._converted(raw, key, path)
+        if found is not None:
+            self.stated[name] = Stated(found, path)
+        return self.stated.get(name)
+
+    def value(self, name: str, required: bool = False) -> Any:
+        """As `get`, the value alone."""
+        found = self.get(name, required)
+        return found.value if found else None
+
+    def _converted(self, raw: Any, key: Key, path: PointerPath) -> Any:
+        try:
+            value = converted(raw, key.kind)
+        except ValueError as expected:
+            self.report.add(
+                WRONG_VALUE,
+                path,
+                f"{_dotted(path)} is {shown(raw)}",
+                f"correct {path[-1]}",
+                raw,
+                str(expected),
+            )
+            return None
+        if isinstance(value, str):
+            return self.filled(value, path)
+        if isinstance(value, list):
+            return [self.filled(one, path) for one in value]
+        return value
+
+    def filled(self, text: str, path: PointerPath) -> str:
+        """Text with its placeholders filled in, or a problem and the text as it stands."""
+        try:
+            return substituted(text, self.report.names)
+        except ValueError as reason:
+            self.report.add(
+                PLACEHOLDER,
+                path,
+                f"{_dotted(path)} is {shown(text)}: {reason}",
+                "write the path or the name itself",
+                text,
+            )
+            return text
+
+    def _left_open(self, key: Key, path: PointerPath, raw: str) -> Stated | None:
+        """A placeholder: a problem unless the command line fills it; the example beside it stands in for it."""
+        example = self.example(key)
+        if key.reads not in self.report.given:
+            like = f", such as {example}" if example is not None else ""
+            self.report.add(
+                PLACEHOLDER,
+                path,
+                f"{_dotted(path)} is left open ({shown(raw)})",
+                f"steelyard lint {self.report.file} --fill, or write it{like}",
+                raw,
+                key.meaning.rstrip("."),
+            )
+        if example is None:
+            return None
+        try:
+            self.stated[key.name] = Stated(converted(example, key.kind), path, assumed=True)
+        except ValueError:
+            return None
+        return self.stated[key.name]
+
+    def example(self, key: Key) -> Any:
+        """The value parked beside a key as an example, if one is."""
+        for prefix in EXAMPLE_PREFIXES:
+            if (value := self.values.get(f"{prefix}{key.name}")) is not None and not left_open(value):
+                return value
+        return None
+
+    def unknown(self, known: Iterable[str] = ()) -> None:
+        """Say every key that is in no table, with the nearest that is."""
+        allowed = {*self.keys, *known}
+        for name in self.names():
+            if name in allowed:
+                continue
+            near = difflib.get_close_matches(name, sorted(allowed), n=1, cutoff=0.6)
+            path = (*self.path, name)
+            self.report.add(
+                UNKNOWN_KEY,
+                path,
+                f"{_dotted(path)} is not a known key",
+                f"write {near[0]}, or park it as _{name}" if near else f"remove it, or park it as _{name}",
+                self.values[name],
+                f"{near[0]!r}, the nearest known key" if near else "a key of docs/reference",
+            )
+
+
+def _dotted(path: PointerPath) -> str:
+    """The last keys of a path, which is what a person looks for."""
+    return shown(".".join(path[-2:]))[1:-1]

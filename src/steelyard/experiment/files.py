@@ -1,0 +1,190 @@
+"""Reads a config file of any family: what it says, which bytes said it, and on which line."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from steelyard.errors import InputError
+from steelyard.experiment import yaml_file
+from steelyard.experiment.json_text import Place, parse_json, places
+from steelyard.experiment.limits import MAX_BYTES, check_size
+from steelyard.experiment.problems import (
+    DUPLICATE_KEY,
+    FOREIGN_FAMILY,
+    UNREADABLE,
+    InvalidExperimentError,
+    Problem,
+    shown,
+)
+from steelyard.experiment.reading import Family, PointerPath
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """What a file says, and which bytes said it."""
+
+    path: Path
+    sha256: str
+    text: str
+    content: dict[str, Any]
+    family: Family
+    problems: tuple[Problem, ...] = ()
+    """What is wrong with it as a text: keys that stand there twice."""
+
+    @property
+    def is_json(self) -> bool:
+        return _is_json(self.path, self.text)
+
+
+def read_config(path: Path) -> ConfigFile:
+    """Read the file or say in one sentence why not."""
+    return with_family(read_mapping(path))
+
+
+def with_family(file: ConfigFile) -> ConfigFile:
+    """The file with the family its keys are of; one that is not read is refused."""
+    return replace(file, family=_family(file))
+
+
+def read_mapping(path: Path) -> ConfigFile:
+    """A file that holds a mapping, whatever it is for."""
+    data = _bytes(path)
+    problems: list[Problem] = []
+    try:
+        text = data.decode("utf-8-sig")
+        content = parse_json(text) if _is_json(path, text) else yaml_file.parsed(text)
+        check_size(content)
+        if not isinstance(content, dict):
+            found = "is empty" if content is None else f"holds {type(content).__name__} at its top"
+            raise ValueError(f"{found}, expected a mapping of keys")
+        if _is_json(path, text):
+            problems = [_duplicate(path, place) for place in places(text) if place.again]
+    except UnicodeDecodeError as reason:
+        raise unreadable(path, f"byte {reason.start} is not UTF-8 text") from None
+    except ValueError as reason:
+        raise unreadable(path, str(reason)) from None
+    return ConfigFile(path, hashlib.sha256(data).hexdigest(), text, content, "steelyard", tuple(problems))
+
+
+def _is_json(path: Path, text: str) -> bool:
+    suffix = path.suffix.lower()
+    return suffix == ".json" or (suffix not in (".yaml", ".yml") and text.lstrip()[:1] == "{")
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise unreadable(path, f"has {path.stat().st_size:,} bytes, expected at most {MAX_BYTES:,}")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(
+            f"{path}: no such file", key=None, value=str(path), expected="a config file", next="steelyard init"
+        ) from None
+    except OSError as reason:
+        raise InputError(
+            f"{path}: cannot be read ({reason.strerror})", value=str(path), expected="a readable config file"
+        ) from None
+
+
+_NEWER = ("gpu_arch", "enforce_thresholds", "threshold_json", "sweep", "scaling_baseline", "paths", "params")
+"""Keys at the root of the suite's newer family, which also has a schema_version."""
+
+_JAX = ("training_steps", "coordinator_ip", "enable_checkpointing")
+_MEGATRON = ("training_iterations", "master_address", "megatron_root")
+_TORCHTITAN = ("data_parallel_shard_degree", "enable_float8", "converters", "torchtitan_root")
+
+
+def _family(file: ConfigFile) -> Family:
+    content = file.content
+    if "schema_version" in content and (
+        any(key in content for key in _NEWER) or {"config", "model_params"} <= set(content)
+    ):
+        raise foreign(
+            file, "is of the suite's newer family (schema_version beside a threshold file), which is not read"
+        )
+    config, params = content.get("config"), content.get("model_params")
+    if "config" not in content and "model_params" not in content:
+        return "steelyard"
+    keys = {str(key) for key in config} if isinstance(config, dict) else set()
+    inner = _model_keys(params)
+    image = str(config.get("container_image", "")) if isinstance(config, dict) else ""
+    if "torchtitan" in image or inner & set(_TORCHTITAN):
+        raise foreign(file, "is a torchtitan config, which is not read")
+    jax = any(key in keys for key in _JAX) or "per_device_batch_size" in inner or "maxtext" in image
+    megatron = any(key in keys for key in _MEGATRON) or "megatron" in image
+    if jax and megatron:
+        both = sorted(keys & {*_JAX, *_MEGATRON})
+        raise foreign(file, f"mixes keys of the Megatron and the JAX family ({', '.join(both)})")
+    if not jax and not megatron:
+        raise foreign(
+            file, "has config and model_params and neither training_iterations (Megatron) nor training_steps (JAX)"
+        )
+    return "jax" if jax else "megatron"
+
+
+def _model_keys(params: Any) -> set[str]:
+    """Keys three levels down, where the parameters of a model on a GPU are."""
+    level = [params]
+    for _ in range(3):
+        level = [value for one in level if isinstance(one, dict) for value in one.values()]
+    return {str(key) for one in level if isinstance(one, dict) for key in one}
+
+
+def foreign(file: ConfigFile, what: str) -> InvalidExperimentError:
+    return InvalidExperimentError(
+        [
+            Problem(
+                FOREIGN_FAMILY,
+                "error",
+                str(file.path),
+                "",
+                message=f"the file {what}",
+                fix="start from one of `steelyard init`, whose JSON files are of the families that are read",
+            )
+        ]
+    )
+
+
+def unreadable(path: Path, reason: str) -> InvalidExperimentError:
+    return InvalidExperimentError(
+        [
+            Problem(
+                UNREADABLE,
+                "error",
+                str(path),
+                key="",
+                message=f"not a config file: {reason}",
+                fix="correct the file, or start from one of `steelyard init`",
+            )
+        ]
+    )
+
+
+def _duplicate(path: Path, place: Place) -> Problem:
+    return Problem(
+        DUPLICATE_KEY,
+        "error",
+        str(path),
+        ".".join(place.path),
+        message=f"{shown(place.path[-1])} stands twice in {'.'.join(place.path[:-1]) or 'the file'}; the last counts",
+        fix="remove one of them",
+        path=place.path,
+        line=place.line,
+    )
+
+
+def with_lines(problems: Iterable[Problem], file: ConfigFile) -> list[Problem]:
+    """The problems, each with the line its place, or the nearest place around it, starts on."""
+    wanted = list(problems)
+    if not wanted:
+        return []
+    found = {place.path: place.line for place in (places(file.text) if file.is_json else yaml_file.places(file.text))}
+    return [problem if problem.line else replace(problem, line=_line(problem.place, found)) for problem in wanted]
+
+
+def _line(path: PointerPath, found: dict[PointerPath, int]) -> int | None:
+    while path and path not in found:
+        path = path[:-1]
+    return found.get(path, 1)

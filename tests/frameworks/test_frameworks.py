@@ -6,15 +6,15 @@ import pytest
 
 from steelyard import frameworks
 from steelyard.errors import InputError
-from steelyard.frameworks import MODULES, framework
+from steelyard.frameworks import MODULES, framework, launched
 
-NOT_FRAMEWORKS = {"__init__", "framework"}
+NOT_FRAMEWORKS = {"__init__", "framework", "megatron_family", "parity", "yaml_text"}
 
 
 def test_the_table_and_the_folder_hold_the_same_frameworks() -> None:
     assert frameworks.__file__ is not None
     files = {path.stem for path in Path(frameworks.__file__).parent.glob("*.py")} - NOT_FRAMEWORKS
-    assert files == set(MODULES)
+    assert files == {name.replace("-", "_") for name in MODULES}
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -23,5 +23,12 @@ def test_a_framework_answers_to_its_name(name: str) -> None:
 
 
 def test_one_that_can_only_be_named_says_so() -> None:
-    with pytest.raises(InputError, match="'nemo' can be named in a file, but not launched yet, expected one of native"):
-        framework("nemo")
+    with pytest.raises(
+        InputError, match="'torchtitan' can be named in a file, but not planned yet, expected one of na"
+    ):
+        framework("torchtitan")
+
+
+def test_one_that_is_only_planned_says_so() -> None:
+    with pytest.raises(InputError, match="'nemo' is planned here, but not launched yet, expected one of native"):
+        launched("nemo")

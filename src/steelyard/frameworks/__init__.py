@@ -4,17 +4,23 @@ import importlib
 
 from steelyard import accounting
 from steelyard.errors import InputError
-from steelyard.frameworks.framework import Command, Framework, LogReader, Refusal
+from steelyard.frameworks.framework import Command, Framework, Launched, LogReader, Node, Refusal
 from steelyard.lint.rule import Case
 
-MODULES = {name: f"{__name__}.{name}" for name in ("native",)}
+MODULES = {
+    name: f"{__name__}.{name.replace('-', '_')}"
+    for name in ("native", "maxtext", "megatron", "megatron-deepspeed", "nemo", "primus")
+}
+
+LAUNCHED = ("native",)
+"""Those that `run` starts itself so far; the others are planned."""
 
 
 def framework(name: str) -> Framework:
     """The framework of that name."""
     if name not in MODULES:
         raise InputError(
-            f"framework {name!r} can be named in a file, but not launched yet",
+            f"framework {name!r} can be named in a file, but not planned yet",
             key="framework",
             value=name,
             expected=f"one of {', '.join(MODULES)}",
@@ -24,8 +30,22 @@ def framework(name: str) -> Framework:
     return found
 
 
+def launched(name: str) -> Launched:
+    """A framework that can be run from here."""
+    if name not in LAUNCHED:
+        raise InputError(
+            f"framework {name!r} is planned here, but not launched yet",
+            key="framework",
+            value=name,
+            expected=f"one of {', '.join(LAUNCHED)}",
+            next="steelyard plan FILE --script, which a person can run",
+        )
+    found: Launched = importlib.import_module(MODULES[name]).FRAMEWORK
+    return found
+
+
 def expected_vocabulary(case: Case) -> int:
-    """The vocabulary as the experiment's framework pads it; as it stands where we do not launch that framework."""
+    """The vocabulary as the experiment's framework pads it; as it stands where we do not know that framework."""
     experiment, name = case.resolved.experiment, case.resolved.platform.framework
     multiple = framework(name).vocabulary_multiple(experiment.parallelism) if name in MODULES else 1
     return accounting.padded_vocab_size(experiment.model.vocab_size, multiple)
@@ -42,22 +62,27 @@ def log_interval(name: str) -> int | None:
 
 
 def expected_memory(case: Case) -> accounting.Memory:
-    """Memory per GPU under the experiment's framework; an fp32 master weight where we do not launch it."""
+    """Memory per GPU under the experiment's framework; an fp32 master weight where we do not know it."""
     experiment, name = case.resolved.experiment, case.resolved.platform.framework
     layout = accounting.layout(experiment.training, experiment.parallelism, case.placement.world_size)
-    master_bytes = framework(name).master_bytes if name in MODULES else 4
-    return accounting.memory_gib(experiment, layout, expected_vocabulary(case), master_bytes)
+    common = accounting.state_bytes(experiment.precision, master_bytes=4)
+    state = framework(name).state_bytes(case) if name in MODULES else common
+    return accounting.memory_gib(experiment, layout, expected_vocabulary(case), state)
 
 
 __all__ = [
+    "LAUNCHED",
     "MODULES",
     "Command",
     "Framework",
+    "Launched",
     "LogReader",
+    "Node",
     "Refusal",
     "expected_memory",
     "expected_vocabulary",
     "flop_conventions",
     "framework",
+    "launched",
     "log_interval",
 ]

@@ -1,9 +1,10 @@
 """What a framework answers for: how it is launched, how its log is read, what it cannot do."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from steelyard import accounting
 from steelyard.experiment import Parallelism
 from steelyard.lint.rule import Case
 from steelyard.records.step import Event, Step
@@ -22,14 +23,32 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Node:
+    """One machine of a job as a framework sees it."""
+
+    rank: int
+    nodes: int
+    head: str
+    """Address of the first machine, where ranks meet."""
+    port: int | None
+    """None for the framework's own."""
+    run_dir: str
+    """Where the planned files lie when the command starts: `.`, or where the container sees them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
-    """What one node executes, in the run directory."""
+    """What one node executes."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
     """Added to the node's own environment."""
     files: Mapping[str, Any]
     """Files to write first, by path below the run directory; content is text, or a value written as JSON."""
+    workdir: str | None = None
+    """Directory of the image the command starts in; None for the run directory."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Where a variable comes from, where that is not the framework."""
 
 
 class LogReader(Protocol):
@@ -42,8 +61,6 @@ class LogReader(Protocol):
 
 class Framework(Protocol):
     name: str
-    master_bytes: int
-    """Bytes a parameter kept beside half-precision weights so that updates are exact in fp32."""
 
     flop_conventions: tuple[str, ...]
     """The formulas, of `accounting.CONVENTIONS`, that its TFLOP/s may follow."""
@@ -52,22 +69,35 @@ class Framework(Protocol):
     """Steps between its step lines; None where a setting decides."""
 
     silent_defaults: Mapping[str, Any]
-    """What it does, by dotted key, where the experiment says null."""
+    """What it does, by dotted key, where nothing is said: a value of the experiment, or text where it has no such
+    value. Where the experiment says null, the plan fills in what is here."""
+
+    def spelling(self, dotted: str) -> str | None:
+        """What the framework calls a key of the experiment; None where the key means nothing to it."""
+        ...
 
     def vocabulary_multiple(self, parallelism: Parallelism) -> int:
         """What the vocabulary is padded to a multiple of."""
+        ...
+
+    def state_bytes(self, case: Case) -> accounting.StateBytes:
+        """What it keeps per parameter."""
         ...
 
     def refusals(self, case: Case) -> Iterator[Refusal]:
         """What the experiment asks that this framework cannot do as asked."""
         ...
 
-    def missing_software(self) -> tuple[str, str] | None:
-        """What is not installed on this machine and the command that installs it; None when nothing is missing."""
+    def command(self, case: Case, node: Node) -> Command:
+        """The exact command of one node."""
         ...
 
-    def command(self, case: Case, node_rank: int) -> Command:
-        """The exact command of one node."""
+
+class Launched(Framework, Protocol):
+    """A framework that `run` starts on this machine and whose log it reads."""
+
+    def missing_software(self) -> tuple[str, str] | None:
+        """What is not installed on this machine and the command that installs it; None when nothing is missing."""
         ...
 
     def recognises(self, head: Sequence[str]) -> bool:

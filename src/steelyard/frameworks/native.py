@@ -9,8 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from steelyard import accounting
 from steelyard.experiment import Data, Parallelism
-from steelyard.frameworks.framework import Command, Refusal
+from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.lint.rule import Case
 from steelyard.records.step import Event, Evidence, Step
 from steelyard.trainer.spec import ModelSpec, TrainingSpec
@@ -23,6 +24,8 @@ _START = "steelyard trainer | "
 _CHOICES = ("kernels.compile", "kernels.deterministic")
 _ALWAYS_DONE = ("kernels.use_flash_attn", "kernels.cross_entropy_loss_fusion")
 
+_FOREIGN = ("nvte_fused_attn", "nvte_flash_attn", "enable_primus_turbo", "use_turbo_attention")
+
 _STEP = re.compile(r"step: (?P<step>\d+)/(?P<steps>\d+) \| (?P<fields>.+)")
 _LOOKS_LIKE_A_STEP = re.compile(r"\s*step: \d")
 _OUT_OF_MEMORY = re.compile(
@@ -34,7 +37,6 @@ _RAISED = re.compile(r"(?P<kind>[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit))
 
 class Native:
     name = "native"
-    master_bytes = 2  # the bf16 weight is the upper half of the fp32 master weight
     flop_conventions = ("causal",)
     log_interval = 1
     silent_defaults: Mapping[str, Any] = MappingProxyType(
@@ -44,6 +46,13 @@ class Native:
     def vocabulary_multiple(self, parallelism: Parallelism) -> int:
         return 1
 
+    def spelling(self, dotted: str) -> str | None:
+        return dotted if dotted.partition(".")[2] not in _FOREIGN else None
+
+    def state_bytes(self, case: Case) -> accounting.StateBytes:
+        # The bf16 weight is the upper half of the fp32 master weight.
+        return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=2)
+
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment, placement = case.resolved.experiment, case.placement
         can: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -51,11 +60,13 @@ class Native:
             "parallelism.pipeline_parallel_size": (experiment.parallelism.pipeline_parallel_size, (1,)),
             "parallelism.context_parallel_size": (experiment.parallelism.context_parallel_size, (1,)),
             "parallelism.sequence_parallel": (experiment.parallelism.sequence_parallel, (False,)),
+            "parallelism.fsdp_size": (experiment.parallelism.fsdp_size, (1,)),
             "parallelism.overlap_grad_reduce": (experiment.parallelism.overlap_grad_reduce, (False,)),
             "parallelism.overlap_param_gather": (experiment.parallelism.overlap_param_gather, (False,)),
             "precision.dtype": (experiment.precision.dtype, ("fp32", "bf16")),
             "precision.fp8": (experiment.precision.fp8, (None,)),
             "precision.fp32_residual_connection": (experiment.precision.fp32_residual_connection, (False,)),
+            "training.decay_steps": (experiment.training.decay_steps, (None, experiment.training.steps)),
             "training.recompute": (experiment.training.recompute, ("none", "full")),
             "training.checkpointing": (experiment.training.checkpointing, (False,)),
             "training.tracking": (experiment.training.tracking, (False,)),
@@ -77,7 +88,7 @@ class Native:
             return None
         return "torch", "pip install 'steelyard[train]', or in a checkout pip install '.[train]'"
 
-    def command(self, case: Case, node_rank: int) -> Command:
+    def command(self, case: Case, node: Node) -> Command:
         placement = case.placement
         module = ["-m", TRAINER, SPEC_FILE]
         if placement.gpus_per_node > 1:

@@ -1,0 +1,400 @@
+"""Megatron-LM: pretrain_gpt.py under torchrun, or the train_llama3.sh of ROCm's images."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from steelyard import accounting
+from steelyard.experiment import Experiment, Parallelism
+from steelyard.experiment.cvs import megatron as script
+from steelyard.frameworks.framework import Command, Node, Refusal
+from steelyard.frameworks.megatron_family import (
+    PORT,
+    attention_backend,
+    attention_env,
+    attention_refusals,
+    family_refusals,
+    one_seed,
+    rope_refusals,
+    seed_refusals,
+    tokenizer_type,
+    torchrun,
+)
+from steelyard.lint.rule import Case
+
+ROOT = "/workspace/Megatron-LM"
+
+NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "model.num_layers": "--num-layers",
+        "model.hidden_size": "--hidden-size",
+        "model.ffn_hidden_size": "--ffn-hidden-size",
+        "model.num_attention_heads": "--num-attention-heads",
+        "model.num_key_value_heads": "--num-query-groups",
+        "model.head_dim": "--kv-channels",
+        "model.vocab_size": "--vocab-size",
+        "model.max_position_embeddings": "--max-position-embeddings",
+        "model.norm_epsilon": "--norm-epsilon",
+        "model.rope_theta": "--rotary-base",
+        "model.rope_scaling": "--use-rope-scaling",
+        "model.architecture": "--normalization, --swiglu, --position-embedding-type",
+        "model.qkv_bias": "--add-qkv-bias",
+        "model.tied_embeddings": "--untie-embeddings-and-output-weights",
+        "training.seed": "--seed",
+        "training.micro_batch_size": "--micro-batch-size",
+        "training.global_batch_size": "--global-batch-size",
+        "training.sequence_length": "--seq-length",
+        "training.steps": "--train-iters",
+        "training.learning_rate": "--lr",
+        "training.min_learning_rate": "--min-lr",
+        "training.schedule": "--lr-decay-style",
+        "training.decay_steps": "--lr-decay-iters",
+        "training.warmup_steps": "--lr-warmup-iters",
+        "training.weight_decay": "--weight-decay",
+        "training.adam_beta1": "--adam-beta1",
+        "training.adam_beta2": "--adam-beta2",
+        "training.adam_epsilon": "--adam-eps",
+        "training.clip_grad_norm": "--clip-grad",
+        "training.init_method_std": "--init-method-std",
+        "training.recompute": "--recompute-granularity",
+        "training.checkpointing": "--save",
+        "training.tracking": "--tensorboard-dir",
+        "parallelism.tensor_parallel_size": "--tensor-model-parallel-size",
+        "parallelism.pipeline_parallel_size": "--pipeline-model-parallel-size",
+        "parallelism.context_parallel_size": "--context-parallel-size",
+        "parallelism.sequence_parallel": "--sequence-parallel",
+        "parallelism.distributed_optimizer": "--use-distributed-optimizer",
+        "parallelism.fsdp_size": "--use-torch-fsdp2",
+        "parallelism.overlap_grad_reduce": "--overlap-grad-reduce",
+        "parallelism.overlap_param_gather": "--overlap-param-gather",
+        "precision.dtype": "--bf16, --fp16",
+        "precision.fp8": "--fp8-format",
+        "precision.grad_reduce_in_fp32": "--grad-reduce-in-bf16, where it is false",
+        "precision.fp32_residual_connection": "--fp32-residual-connection",
+        "kernels.bias_activation_fusion": "--no-bias-swiglu-fusion, --no-bias-gelu-fusion",
+        "kernels.bias_dropout_fusion": "--no-bias-dropout-fusion",
+        "kernels.masked_softmax_fusion": "--no-masked-softmax-fusion",
+        "kernels.persist_layer_norm": "--no-persist-layer-norm",
+        "kernels.apply_rope_fusion": "--no-rope-fusion",
+        "kernels.cross_entropy_loss_fusion": "--cross-entropy-loss-fusion",
+        "kernels.use_flash_attn": "--attention-backend",
+        "kernels.nvte_fused_attn": "NVTE_FUSED_ATTN",
+        "kernels.nvte_flash_attn": "NVTE_FLASH_ATTN",
+        "data.source": "--mock-data, --data-path",
+        "data.path": "--data-path",
+        "data.split": "--split",
+        "data.seed": "--seed",
+        "data.tokenizer": "--tokenizer-model",
+        "data.tokenizer_type": "--tokenizer-type",
+    }
+)
+
+
+class Megatron:
+    name = "megatron"
+    flop_conventions = ("causal", "noncausal")
+    log_interval = 1
+    silent_defaults: Mapping[str, Any] = MappingProxyType(
+        {
+            "training.seed": 1234,
+            "training.min_learning_rate": 0.0,
+            "training.schedule": "linear",
+            "training.warmup_steps": 0,
+            "training.weight_decay": 0.01,
+            "training.adam_beta1": 0.9,
+            "training.adam_beta2": 0.999,
+            "training.adam_epsilon": 1e-8,
+            "training.clip_grad_norm": 1.0,
+            "training.init_method_std": 0.02,
+            "training.recompute": "none",
+            "parallelism.tensor_parallel_size": 1,
+            "parallelism.pipeline_parallel_size": 1,
+            "parallelism.context_parallel_size": 1,
+            "parallelism.sequence_parallel": False,
+            "parallelism.distributed_optimizer": False,
+            "parallelism.overlap_grad_reduce": False,
+            "parallelism.overlap_param_gather": False,
+            "precision.dtype": "fp32",
+            "precision.grad_reduce_in_fp32": True,
+            "precision.fp32_residual_connection": False,
+            "kernels.bias_activation_fusion": True,
+            "kernels.bias_dropout_fusion": True,
+            "kernels.masked_softmax_fusion": True,
+            "kernels.persist_layer_norm": True,
+            "kernels.apply_rope_fusion": True,
+            "kernels.cross_entropy_loss_fusion": False,
+        }
+    )
+
+    def spelling(self, dotted: str) -> str | None:
+        return NAMES.get(dotted)
+
+    def vocabulary_multiple(self, parallelism: Parallelism) -> int:
+        return 128 * parallelism.tensor_parallel_size
+
+    def state_bytes(self, case: Case) -> accounting.StateBytes:
+        return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=4)
+
+    def refusals(self, case: Case) -> Iterator[Refusal]:
+        experiment, platform = case.resolved.experiment, case.resolved.platform
+        if platform.script is not None:
+            yield from _script_refusals(experiment, platform.script)
+        yield from family_refusals(experiment, self.name)
+        yield from attention_refusals(experiment.kernels)
+        yield from seed_refusals(experiment, "Megatron-LM")
+        yield from rope_refusals(experiment)
+        if experiment.data.source == "tokens":
+            yield from one_seed(experiment, "Megatron-LM")
+        if experiment.parallelism.fsdp_size > 1 and experiment.parallelism.pipeline_parallel_size > 1:
+            yield Refusal(
+                "parallelism.pipeline_parallel_size",
+                experiment.parallelism.pipeline_parallel_size,
+                "parallelism.pipeline_parallel_size is above 1 beside fsdp_size, which megatron does not do",
+                "1",
+                "--set parallelism.pipeline_parallel_size=1",
+            )
+        if experiment.parallelism.fsdp_size > 1 and experiment.parallelism.distributed_optimizer:
+            yield Refusal(
+                "parallelism.distributed_optimizer",
+                True,
+                "parallelism.distributed_optimizer is true beside fsdp_size, which shards the optimizer itself",
+                "false",
+                "--set parallelism.distributed_optimizer=false",
+            )
+
+    def command(self, case: Case, node: Node) -> Command:
+        platform = case.resolved.platform
+        root = platform.root or ROOT
+        if platform.script == script.SCRIPT:
+            argv = ["bash", f"examples/llama/{script.SCRIPT}"]
+            return Command(argv, _script_env(case, node), {}, root)
+        env = attention_env(case.resolved.experiment)
+        if case.resolved.experiment.parallelism.fsdp_size == 1:
+            env["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"  # overlap and sequence parallelism rely on it
+        argv = [*torchrun(case, node), "pretrain_gpt.py", *arguments(case)]
+        return Command(argv, env, {}, root if platform.container else platform.root)
+
+
+def arguments(case: Case) -> list[str]:
+    """pretrain_gpt.py's arguments: every value of the experiment stated, whatever Megatron would have taken."""
+    experiment = case.resolved.experiment
+    given = [
+        *model_arguments(experiment),
+        *_training(experiment),
+        *_parallelism(experiment),
+        *_precision(experiment),
+        *_kernels(experiment),
+        *_data(case),
+        *_logging(),
+    ]
+    for name, value in case.resolved.platform.options.items():
+        flag = f"--{name.replace('_', '-')}"
+        given += [flag] if value is True else [] if value is False or value is None else [flag, str(value)]
+    return given
+
+
+def model_arguments(experiment: Experiment) -> Iterator[str]:
+    """The model's dimensions and kind."""
+    model = experiment.model
+    llama = model.architecture == "llama"
+    yield from ("--num-layers", str(model.num_layers))
+    yield from ("--hidden-size", str(model.hidden_size))
+    yield from ("--ffn-hidden-size", str(model.ffn_hidden_size))
+    yield from ("--num-attention-heads", str(model.num_attention_heads))
+    yield from ("--kv-channels", str(model.head_dim))
+    if model.num_key_value_heads != model.num_attention_heads:
+        yield from ("--group-query-attention", "--num-query-groups", str(model.num_key_value_heads))
+    yield from ("--seq-length", str(experiment.training.sequence_length))
+    yield from ("--max-position-embeddings", str(model.max_position_embeddings))
+    yield from ("--norm-epsilon", _number(model.norm_epsilon))
+    yield from ("--make-vocab-size-divisible-by", "128")
+    yield from ("--hidden-dropout", "0.0", "--attention-dropout", "0.0")
+    yield from ("--init-method-std", _number(experiment.training.init_method_std))
+    if llama:
+        yield from ("--position-embedding-type", "rope", "--rotary-base", f"{model.rope_theta:.0f}")
+        if model.rope_scaling is not None:
+            yield from ("--use-rope-scaling", "--rope-scaling-factor", _number(model.rope_scaling.factor))
+        yield from ("--normalization", "RMSNorm", "--swiglu", "--disable-bias-linear")
+        if model.qkv_bias:
+            yield "--add-qkv-bias"
+    else:
+        yield from ("--position-embedding-type", "learned_absolute", "--normalization", "LayerNorm")
+    if not model.tied_embeddings:
+        yield "--untie-embeddings-and-output-weights"
+
+
+def _training(experiment: Experiment) -> Iterator[str]:
+    training = experiment.training
+    yield from ("--micro-batch-size", str(training.micro_batch_size))
+    yield from ("--global-batch-size", str(training.global_batch_size))
+    yield from ("--train-iters", str(training.steps))
+    yield from ("--optimizer", "adam")
+    yield from ("--lr", _number(training.learning_rate), "--min-lr", _number(training.min_learning_rate))
+    yield from ("--lr-decay-style", training.schedule)
+    yield from ("--lr-decay-iters", str(training.decay_steps or training.steps))
+    yield from ("--lr-warmup-iters", str(training.warmup_steps))
+    yield from ("--weight-decay", _number(training.weight_decay))
+    yield from ("--adam-beta1", _number(training.adam_beta1), "--adam-beta2", _number(training.adam_beta2))
+    yield from ("--adam-eps", _number(training.adam_epsilon))
+    yield from ("--clip-grad", _number(training.clip_grad_norm or 0.0))  # 0 is off
+    yield from ("--seed", str(training.seed))
+    if training.recompute == "full":
+        yield from ("--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", "1")
+    elif training.recompute == "selective":
+        yield from ("--recompute-granularity", "selective")
+
+
+def _parallelism(experiment: Experiment) -> Iterator[str]:
+    sizes = experiment.parallelism
+    yield from ("--tensor-model-parallel-size", str(sizes.tensor_parallel_size))
+    yield from ("--pipeline-model-parallel-size", str(sizes.pipeline_parallel_size))
+    yield from ("--context-parallel-size", str(sizes.context_parallel_size))
+    for on, flag in (
+        (sizes.sequence_parallel, "--sequence-parallel"),
+        (sizes.distributed_optimizer, "--use-distributed-optimizer"),
+        (sizes.overlap_grad_reduce, "--overlap-grad-reduce"),
+        (sizes.overlap_param_gather, "--overlap-param-gather"),
+    ):
+        if on:
+            yield flag
+    if sizes.fsdp_size > 1:
+        yield from ("--use-torch-fsdp2", "--no-gradient-accumulation-fusion", "--ckpt-format", "torch_dist")
+
+
+def _precision(experiment: Experiment) -> Iterator[str]:
+    precision = experiment.precision
+    if precision.dtype != "fp32":
+        yield f"--{precision.dtype}"
+    if precision.dtype == "bf16" and not precision.grad_reduce_in_fp32:
+        yield "--grad-reduce-in-bf16"
+    if precision.fp8 is not None:
+        yield from ("--fp8-format", precision.fp8, "--fp8-recipe", "delayed")
+        yield from ("--fp8-amax-history-len", "1024", "--fp8-amax-compute-algo", "max")
+    if precision.fp32_residual_connection:
+        yield "--fp32-residual-connection"
+
+
+def _kernels(experiment: Experiment) -> Iterator[str]:
+    kernels = experiment.kernels
+    activation = "swiglu" if experiment.model.architecture == "llama" else "gelu"
+    yield from ("--transformer-impl", "transformer_engine")
+    for value, flag in (
+        (kernels.bias_activation_fusion, f"--no-bias-{activation}-fusion"),
+        (kernels.bias_dropout_fusion, "--no-bias-dropout-fusion"),
+        (kernels.masked_softmax_fusion, "--no-masked-softmax-fusion"),
+        (kernels.persist_layer_norm, "--no-persist-layer-norm"),
+        (kernels.apply_rope_fusion, "--no-rope-fusion"),
+    ):
+        if value is False:
+            yield flag
+    if kernels.cross_entropy_loss_fusion:
+        yield "--cross-entropy-loss-fusion"
+    yield from ("--attention-backend", attention_backend(kernels, unset="flash" if kernels.use_flash_attn else "auto"))
+
+
+def _data(case: Case) -> Iterator[str]:
+    data, platform = case.resolved.experiment.data, case.resolved.platform
+    if data.source == "tokens":
+        yield from ("--data-path", str(data.path))
+        yield from ("--split", data.split)
+        if platform.cache_dir:
+            yield from ("--data-cache-path", platform.cache_dir)
+    else:
+        yield "--mock-data"
+    if data.tokenizer is not None:
+        yield from ("--tokenizer-type", tokenizer_type(case), "--tokenizer-model", data.tokenizer)
+    else:  # it counts an end-of-document token of its own
+        vocabulary = case.resolved.experiment.model.vocab_size - 1
+        yield from ("--tokenizer-type", "NullTokenizer", "--vocab-size", str(vocabulary))
+    yield from ("--num-workers", "8")
+
+
+def _logging() -> Iterator[str]:
+    yield from ("--log-interval", "1", "--log-throughput", "--eval-iters", "0", "--eval-interval", "1000000")
+    yield from ("--distributed-timeout-minutes", "60")
+
+
+_SCRIPT_DECIDES = {
+    **script.FIXED,
+    "parallelism.context_parallel_size": 1,
+    "training.checkpointing": False,
+}
+
+
+def _script_refusals(experiment: Experiment, name: str) -> Iterator[Refusal]:
+    if name != script.SCRIPT:
+        yield Refusal(
+            "platform.script", name, f"platform.script is {name}, which is not known", script.SCRIPT, script.SCRIPT
+        )
+        return
+    for dotted, fixed in _SCRIPT_DECIDES.items():
+        group, key = dotted.split(".")
+        value = getattr(getattr(experiment, group), key)
+        if value != fixed:
+            yield Refusal(
+                dotted,
+                value,
+                f"{dotted} is {value}, and {script.SCRIPT} sets {fixed} itself",
+                f"{fixed}",
+                f"--set {dotted}={'null' if fixed is None else fixed}",
+            )
+    if experiment.model.preset not in ("llama3.1-8b", "llama3.1-70b"):
+        yield Refusal(
+            "model.preset",
+            experiment.model.preset,
+            f"model.preset is {experiment.model.preset}, and {script.SCRIPT} knows two models",
+            "llama3.1-8b or llama3.1-70b",
+            "--set model.preset=llama3.1-8b",
+        )
+
+
+def _script_env(case: Case, node: Node) -> dict[str, str]:
+    """The script's variables: what the experiment says, and what only some versions of the script set themselves."""
+    experiment, platform = case.resolved.experiment, case.resolved.platform
+    training, sizes = experiment.training, experiment.parallelism
+    size = (experiment.model.preset or "").removeprefix("llama3.1-").removesuffix("b")
+    env = {
+        "MODEL_SIZE": size,
+        "TOTAL_ITERS": str(training.steps),
+        "BS": str(training.global_batch_size),
+        "MBS": str(training.micro_batch_size),
+        "SEQ_LENGTH": str(training.sequence_length),
+        "TP": str(sizes.tensor_parallel_size),
+        "PP": str(sizes.pipeline_parallel_size),
+        "CP": str(sizes.context_parallel_size),
+        "SEQ_PARALLEL": _bit(sizes.sequence_parallel),
+        "FSDP": _bit(sizes.fsdp_size > 1),
+        "RECOMPUTE": _bit(training.recompute == "full"),
+        "TE_FP8": _bit(experiment.precision.fp8 is not None),
+        "GRAD_REDUCE_IN_BF16": _bit(not experiment.precision.grad_reduce_in_fp32),
+        "CROSS_ENTROPY_LOSS_FUSION": _bit(bool(experiment.kernels.cross_entropy_loss_fusion)),
+        "ROPE_FUSION": _bit(experiment.kernels.apply_rope_fusion is not False),
+        "USE_FLASH_ATTN": _bit(experiment.kernels.use_flash_attn is not False),
+        "OPTIMIZER": "adam",
+        "TOKENIZER_MODEL": str(experiment.data.tokenizer),
+        "MASTER_ADDR": node.head,
+        "MASTER_PORT": str(node.port or PORT),
+        "NNODES": str(node.nodes),
+        "NODE_RANK": str(node.rank),
+        "EXP_NAME": experiment.name,
+        "LOG_DIR": f"{node.run_dir}/output",
+    }
+    if experiment.data.source == "tokens":
+        env |= {"MOCK_DATA": "0", "DATA_PATH": str(experiment.data.path)}
+    else:
+        env["MOCK_DATA"] = "1"
+    if platform.cache_dir:
+        env["DATA_CACHE_PATH"] = platform.cache_dir
+    return env
+
+
+def _number(value: float) -> str:
+    """Every digit that was given."""
+    return repr(float(value))
+
+
+def _bit(on: bool) -> str:
+    return "1" if on else "0"
+
+
+FRAMEWORK = Megatron()

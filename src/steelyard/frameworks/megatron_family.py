@@ -1,0 +1,143 @@
+"""What the frameworks that grew out of Megatron-LM share: launcher, attention, and what none of them does."""
+
+from collections.abc import Iterator
+
+from steelyard.experiment import Experiment, Kernels
+from steelyard.frameworks.framework import Node, Refusal
+from steelyard.lint.rule import Case
+
+PORT = 6000
+
+LARGEST_SEED = 2**32 - 1
+"""numpy's."""
+
+FIXED_ROPE_SCALING = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+"""What Megatron's rotary embedding takes for itself; only the factor is an argument."""
+
+
+def torchrun(case: Case, node: Node) -> list[str]:
+    """The launcher of one node."""
+    return [
+        "torchrun",
+        f"--nproc-per-node={case.placement.gpus_per_node}",
+        f"--nnodes={node.nodes}",
+        f"--node-rank={node.rank}",
+        f"--master-addr={node.head}",
+        f"--master-port={node.port or PORT}",
+    ]
+
+
+def attention_env(experiment: Experiment) -> dict[str, str]:
+    """Transformer Engine's own variables, where the experiment sets them."""
+    kernels = experiment.kernels
+    chosen = {"NVTE_FUSED_ATTN": kernels.nvte_fused_attn, "NVTE_FLASH_ATTN": kernels.nvte_flash_attn}
+    return {name: str(value) for name, value in chosen.items() if value is not None}
+
+
+def attention_backend(kernels: Kernels, unset: str) -> str:
+    """Megatron-Core's attention backend; one that Transformer Engine's variables contradict stops the job."""
+    if kernels.use_flash_attn is False:
+        return "unfused"
+    if kernels.nvte_flash_attn is None and kernels.nvte_fused_attn is None:
+        return unset
+    flash, fused = kernels.nvte_flash_attn != 0, kernels.nvte_fused_attn != 0
+    return "auto" if flash and fused else "flash" if flash else "fused" if fused else "unfused"
+
+
+def attention_refusals(kernels: Kernels) -> Iterator[Refusal]:
+    """Where use_flash_attn and Transformer Engine's variables say opposite things."""
+    asked = (kernels.nvte_flash_attn, kernels.nvte_fused_attn)
+    if (kernels.use_flash_attn is False and 1 in asked) or (kernels.use_flash_attn and asked == (0, 0)):
+        on = bool(kernels.use_flash_attn)
+        yield Refusal(
+            "kernels.use_flash_attn",
+            on,
+            f"kernels.use_flash_attn is {str(on).lower()}, and nvte_flash_attn and nvte_fused_attn say the opposite",
+            "the variables to agree, or to be null",
+            f"--set kernels.use_flash_attn={str(not on).lower()}",
+        )
+
+
+def tokenizer_type(case: Case) -> str:
+    """Megatron's class of tokenizer; a table of the field spells the common one short."""
+    asked = case.resolved.experiment.data.tokenizer_type
+    return "HuggingFaceTokenizer" if asked in (None, "HFTokenizer") else asked
+
+
+def family_refusals(experiment: Experiment, name: str) -> Iterator[Refusal]:
+    """What no Megatron does."""
+    parallelism, data = experiment.parallelism, experiment.data
+    if data.source in ("uniform", "markov"):
+        yield Refusal(
+            "data.source",
+            data.source,
+            f"data.source is {data.source}, which {name} does not make",
+            "counting (its mock data) or tokens",
+            "--set data.source=counting",
+        )
+    if parallelism.sequence_parallel and parallelism.tensor_parallel_size == 1:
+        yield Refusal(
+            "parallelism.sequence_parallel",
+            True,
+            "parallelism.sequence_parallel is true without tensor parallelism, which turns it off",
+            "false where tensor_parallel_size is 1",
+            "--set parallelism.sequence_parallel=false",
+        )
+    if parallelism.overlap_param_gather and not (parallelism.overlap_grad_reduce and parallelism.distributed_optimizer):
+        yield Refusal(
+            "parallelism.overlap_param_gather",
+            True,
+            "parallelism.overlap_param_gather is true without overlap_grad_reduce and distributed_optimizer",
+            "both of them true beside it",
+            "--set parallelism.overlap_param_gather=false",
+        )
+    for key in ("compile", "deterministic"):
+        if getattr(experiment.kernels, key) is not None:
+            yield Refusal(
+                f"kernels.{key}",
+                getattr(experiment.kernels, key),
+                f"kernels.{key} is set, which only the built-in trainer does",
+                "null",
+                f"--set kernels.{key}=null",
+            )
+
+
+def rope_refusals(experiment: Experiment) -> Iterator[Refusal]:
+    """A Megatron takes the factor of Llama 3.1's scaling and fixes the rest."""
+    scaling = experiment.model.rope_scaling
+    if scaling is None:
+        return
+    for key, fixed in FIXED_ROPE_SCALING.items():
+        if getattr(scaling, key) != fixed:
+            yield Refusal(
+                f"model.rope_scaling.{key}",
+                getattr(scaling, key),
+                f"model.rope_scaling.{key} is {getattr(scaling, key)}, and Megatron takes {fixed} itself",
+                f"{fixed}",
+                f"--set model.rope_scaling.{key}={fixed}",
+            )
+
+
+def seed_refusals(experiment: Experiment, title: str) -> Iterator[Refusal]:
+    """A Megatron takes no seed that is not positive, nor one that numpy does not take."""
+    seed = experiment.training.seed
+    if not 0 < seed <= LARGEST_SEED:
+        yield Refusal(
+            "training.seed",
+            seed,
+            f"training.seed is {seed}, which {title} does not take",
+            f"1 to {LARGEST_SEED}",
+            "--set training.seed=42",
+        )
+
+
+def one_seed(experiment: Experiment, title: str) -> Iterator[Refusal]:
+    """A Megatron shuffles by the seed of its weights."""
+    if experiment.data.seed != experiment.training.seed:
+        yield Refusal(
+            "data.seed",
+            experiment.data.seed,
+            f"data.seed is {experiment.data.seed}, and {title} has one seed, training.seed",
+            f"{experiment.training.seed}",
+            f"--set data.seed={experiment.training.seed}",
+        )

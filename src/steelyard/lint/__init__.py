@@ -1,21 +1,22 @@
 """Rules over an experiment and the hardware it is to run on: one file a rule, one word in the table."""
 
 import importlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 
+from steelyard.cluster.inventory import is_inventory, parse_inventory
 from steelyard.errors import SteelyardError
 from steelyard.experiment import (
+    Asked,
     InvalidExperimentError,
     Problem,
-    YamlFile,
-    choose_platform,
-    platform_names,
-    read_yaml,
+    Reading,
+    readings,
     resolve,
+    with_lines,
 )
-from steelyard.experiment.resolve import Settings
+from steelyard.experiment.files import read_mapping, with_family
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.placement import place
 from steelyard.lint.rule import Case, Rule
@@ -24,6 +25,13 @@ RULES = (
     "sy106_unnamed_data_path",
     "sy107_refused_by_the_framework",
     "sy108_unread_data_key",
+    "sy112_unread_key",
+    "sy113_contradicted_copy",
+    "sy114_unread_variable",
+    "sy115_overridden_by_the_preset",
+    "sy116_mock_data_beside_a_corpus",
+    "sy117_privileged_container",
+    "sy118_retired_flag",
     "sy201_world_not_divided",
     "sy202_contradicted_data_parallel",
     "sy203_ragged_global_batch",
@@ -31,57 +39,108 @@ RULES = (
     "sy205_sequence_beyond_positions",
     "sy206_warmup_without_end",
     "sy207_rate_below_minimum",
+    "sy208_mesh_not_the_hardware",
+    "sy209_samples_seen_twice",
+    "sy210_batch_that_is_not_trained",
+    "sy211_sharding_not_divided",
     "sy301_heads_or_layers_not_divided",
     "sy302_heads_beside_hidden_size",
+    "sy303_label_without_its_dimensions",
+    "sy304_vocabulary_of_another_model",
+    "sy305_tokenizer_of_another_model",
+    "sy306_padded_vocabulary",
     "sy401_format_the_gpu_lacks",
     "sy402_more_than_the_card_holds",
+    "sy403_unknown_precision",
+    "sy404_precision_beside_another_dtype",
+    "sy501_threshold_above_peak",
+    "sy502_quotient_of_no_formula",
+    "sy503_time_against_throughput",
+    "sy504_threshold_of_another_node_count",
+    "sy601_hosts_not_the_nodes",
+    "sy602_head_not_the_first_host",
+    "sy603_hca_of_another_family",
+    "sy604_rdma_turned_off",
+    "sy701_left_to_each_framework",
 )
+
+
+def rule_module(name: str) -> ModuleType:
+    return importlib.import_module(f"{__name__}.rules.{name}")
+
+
+def _rules(on: str) -> Iterator[ModuleType]:
+    return (module for module in map(rule_module, RULES) if module.RULE.on == on)
+
+
+def lint_reading(reading: Reading) -> Iterator[Problem]:
+    """Every problem of one selection of a file as it was read, whether or not it makes an experiment."""
+    for module in _rules("reading"):
+        yield from module.check(reading)
 
 
 def lint_case(case: Case) -> Iterator[Problem]:
     """Every problem of one experiment on one platform."""
-    for name in RULES:
-        yield from importlib.import_module(f"{__name__}.rules.{name}").check(case)
+    for module in _rules("case"):
+        yield from module.check(case)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the command line says beside the file."""
-
-    platform: str | None = None
-    settings: Settings = ()
-    gpu: str | None = None
-    gpus: int | None = None
+def lint_cases(cases: list[Case]) -> Iterator[Problem]:
+    """Every problem that only shows between the platforms of a file."""
+    for module in _rules("file"):
+        yield from module.check(cases)
 
 
 def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:
     """Every problem of a file, on the platform asked for or on all of them."""
     try:
-        file = read_yaml(path)
-        every: list[str | None] = [*platform_names(file)] or [None]
+        file = read_mapping(path)
+        if is_inventory(file.content):
+            return with_lines(parse_inventory(file)[1], file)
+        file = with_family(file)
     except InvalidExperimentError as invalid:
         return list(invalid.problems)
-    names = [choose_platform(file, asked.platform)] if asked.platform else every
+    try:
+        found, cases = [], []
+        for reading in readings(file, asked):
+            problems, case = _lint_reading(reading, asked, machine)
+            found += problems
+            cases += [case] if case else []
+        found += lint_cases(cases)
+    except InvalidExperimentError as invalid:
+        found = list(invalid.problems)
+    return with_lines(_once(found), file)
+
+
+def _once(problems: Iterable[Problem]) -> list[Problem]:
+    """What holds of several platforms is said once."""
     found: dict[tuple[str, str, str], Problem] = {}
-    for name in names:
-        for problem in _lint_platform(file, name, asked, machine):
-            found.setdefault((problem.code, problem.key, problem.message), problem)
+    for problem in problems:
+        found.setdefault((problem.code, problem.pointer, problem.message), problem)
     return list(found.values())
 
 
-def _lint_platform(file: YamlFile, name: str | None, asked: Asked, machine: Machine) -> Iterator[Problem]:
+def _lint_reading(reading: Reading, asked: Asked, machine: Machine) -> tuple[list[Problem], Case | None]:
+    problems = [*reading.problems, *lint_reading(reading)]
     try:
-        resolved = resolve(file, name, asked.settings, asked.gpu, asked.gpus)
-        case = Case(resolved, place(resolved.platform, machine))
+        resolved = resolve(reading, asked.settings, asked.gpu, asked.gpus)
+        case = Case(resolved, place(resolved.platform, machine), asked.hosts)
     except InvalidExperimentError as invalid:
-        yield from invalid.problems
+        return [*problems, *_unsaid(invalid.problems, problems)], None
     except SteelyardError as reason:
+        name = reading.platform
         key = f"platforms.{name}.{reason.key}" if name else reason.key or ""
-        yield Problem(
-            "SY104", "error", str(file.path), key, reason.message, reason.next or "", expected=reason.expected
+        problem = Problem(
+            "SY104", "error", str(reading.file), key, reason.message, reason.next or "", expected=reason.expected
         )
-    else:
-        yield from lint_case(case)
+        return [*problems, problem], None
+    return [*problems, *lint_case(case)], case
 
 
-__all__ = ["RULES", "Asked", "Case", "Rule", "lint_case", "lint_file"]
+def _unsaid(found: Iterable[Problem], said: list[Problem]) -> Iterator[Problem]:
+    """A value that could not be read is missing from the experiment too, and said once."""
+    codes = {problem.code for problem in said if problem.severity == "error"}
+    return (problem for problem in found if not (problem.code == "SY104" and problem.path is None and codes))
+
+
+__all__ = ["RULES", "Asked", "Case", "Rule", "lint_case", "lint_file", "lint_reading", "rule_module"]

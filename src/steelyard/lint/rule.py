@@ -1,10 +1,11 @@
 """What a lint rule is given and what it gives back."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from steelyard.experiment import Resolved
+from steelyard.experiment import Reading, Resolved
 from steelyard.experiment.problems import Problem, Severity
+from steelyard.experiment.reading import PointerPath
 from steelyard.hardware.placement import Placement
 
 
@@ -14,6 +15,12 @@ class Case:
 
     resolved: Resolved
     placement: Placement
+    hosts: tuple[str, ...] = ()
+    """The machines it is to run on, in rank order; none where no cluster was named."""
+
+    @property
+    def reading(self) -> Reading:
+        return self.resolved.reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +29,31 @@ class Rule:
 
     code: str
     severity: Severity
+    on: Literal["case", "reading", "file"] = "case"
+    """What it looks at: an experiment on hardware, one selection of a file as it was read, or all a file's cases."""
 
     def problem(
         self, case: Case, key: str, message: str, fix: str, value: Any = None, expected: str | None = None
     ) -> Problem:
-        return Problem(self.code, self.severity, str(case.resolved.file), key, message, fix, value, expected)
+        """A problem of the experiment's value under a dotted key."""
+        path = case.reading.paths.get(key)
+        group, _, rest = key.partition(".")
+        if path is None and group == "platform":
+            path = ("platforms", case.resolved.platform_name or "", *rest.split("."))
+        return Problem(self.code, self.severity, str(case.resolved.file), key, message, fix, value, expected, path=path)
+
+    def at(
+        self,
+        reading: Reading,
+        path: PointerPath,
+        message: str,
+        fix: str,
+        value: Any = None,
+        expected: str | None = None,
+        severity: Severity | None = None,
+    ) -> Problem:
+        """A problem of something at a place of the file."""
+        key = ".".join(path)
+        return Problem(
+            self.code, severity or self.severity, str(reading.file), key, message, fix, value, expected, path=path
+        )

@@ -5,7 +5,6 @@ Fix: ask for what the framework does, or choose another framework.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from steelyard.experiment import Problem
 from steelyard.lint.rule import Case, Rule
@@ -19,8 +18,4 @@ def check(case: Case) -> Iterator[Problem]:
     name = case.resolved.platform.framework
     if name in frameworks.MODULES:
         for refusal in frameworks.framework(name).refusals(case):
-            problem = RULE.problem(case, refusal.key, refusal.message, refusal.fix, refusal.value, refusal.expected)
-            group, _, key = refusal.key.partition(".")
-            if group == "platform":
-                problem = replace(problem, path=("platforms", case.resolved.platform_name or "", key))
-            yield problem
+            yield RULE.problem(case, refusal.key, refusal.message, refusal.fix, refusal.value, refusal.expected)

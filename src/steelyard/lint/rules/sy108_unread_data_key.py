@@ -16,7 +16,8 @@ def check(case: Case) -> Iterator[Problem]:
     data = case.resolved.experiment.data
     if data.source == "tokens":
         return
-    for key in ("path", "dataset", "tokenizer", "tokenizer_type"):
+    made_here = case.resolved.platform.framework == "native"  # others take their vocabulary from the tokenizer
+    for key in ("path", "dataset", *(("tokenizer", "tokenizer_type") if made_here else ())):
         if (value := getattr(data, key)) is not None:
             yield RULE.problem(
                 case,

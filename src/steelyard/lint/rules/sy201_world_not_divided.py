@@ -16,7 +16,7 @@ RULE = Rule("SY201", "error")
 def check(case: Case) -> Iterator[Problem]:
     parallelism = case.resolved.experiment.parallelism
     world, replica = case.placement.world_size, accounting.model_parallel_size(parallelism)
-    if accounting.data_parallel_size(parallelism, world) is None:
+    if not case.reading.nodes_open and accounting.data_parallel_size(parallelism, world) is None:
         sizes = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
         largest = max(sizes, key=lambda key: int(getattr(parallelism, key)))
         yield RULE.problem(

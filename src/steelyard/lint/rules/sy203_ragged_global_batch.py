@@ -16,7 +16,7 @@ RULE = Rule("SY203", "error")
 def check(case: Case) -> Iterator[Problem]:
     training = case.resolved.experiment.training
     replicas = accounting.data_parallel_size(case.resolved.experiment.parallelism, case.placement.world_size)
-    if replicas is None:  # SY201 says so
+    if replicas is None or case.reading.nodes_open:  # SY201 says the first, the file leaves the second open
         return
     batch, wave = training.global_batch_size, accounting.sequences_per_wave(training, replicas)
     if batch % wave:

@@ -1,0 +1,67 @@
+"""The container one node trains in, as an argument list for Docker or Podman."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from steelyard.experiment.platform import Container
+from steelyard.hardware.nics import Nic
+
+ENGINE = "docker"
+RUN_DIR = "/steelyard"
+"""Where the container sees the run's own directory."""
+ENV_FILE = "environment"
+TOKEN = "HF_TOKEN"
+
+_AMD = ("/dev/kfd", "/dev/dri")
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """What one node's container is given beside its config."""
+
+    name: str
+    experiment: str
+    host_dir: str
+    """Directory of the host that holds the planned files."""
+    vendor: str | None
+    """Whose GPUs; None where there are none."""
+    nic: Nic | None
+    """None where the job stays on one node."""
+    token: bool
+    """Whether the Hugging Face token is passed on, by name alone."""
+    workdir: str
+
+
+def run_argv(container: Container, mounted: Mounted, command: Sequence[str]) -> list[str]:
+    """`docker run` and everything after it; no value of a variable is in it."""
+    devices = dict.fromkeys([*(_AMD if mounted.vendor == "amd" else ()), *container.devices])
+    volumes = {mounted.host_dir: RUN_DIR, **(mounted.nic.volumes if mounted.nic else {}), **container.volumes}
+    argv = [ENGINE, "run", "--rm", "--init", "--name", mounted.name]
+    argv += ["--label", f"steelyard.experiment={mounted.experiment}", "--network", "host"]
+    if container.privileged:
+        argv.append("--privileged")
+    if mounted.vendor == "nvidia":
+        argv += ["--gpus", "all"]
+    if mounted.vendor == "amd":
+        argv += ["--group-add", "video", "--group-add", "render"]
+        argv += ["--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined"]
+    if mounted.nic is not None:
+        devices |= dict.fromkeys(["/dev/infiniband"])
+        argv += ["--cap-add", "IPC_LOCK"]
+    for device in devices:
+        argv += ["--device", device]
+    argv += ["--ulimit", "memlock=-1:-1", "--ulimit", "nofile=65536:65536"]
+    if container.shm_size:
+        argv += ["--shm-size", container.shm_size]
+    for host, inside in volumes.items():
+        if host not in devices:
+            argv += ["--volume", f"{host}:{inside}"]
+    argv += ["--env-file", f"{mounted.host_dir}/{ENV_FILE}"]
+    if mounted.token:
+        argv += ["--env", TOKEN]
+    return [*argv, "--workdir", mounted.workdir, container.image, *command]
+
+
+def env_file(env: Mapping[str, str]) -> str:
+    """The variables as `--env-file` reads them: a line each, taken as they stand."""
+    return "".join(f"{name}={value}\n" for name, value in env.items())

@@ -1,0 +1,281 @@
+"""The cluster file: which hosts, in rank order, and who we are on them.
+
+Two shapes are read: the JSON of ROCm's cluster validation suite, whose `node_dict` names the hosts, and a short YAML of
+ours, whose `hosts` may be ranges: `gpu[01-16].example` or `10.0.0.1-4`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from steelyard.experiment import ConfigFile, InvalidExperimentError, Problem
+from steelyard.experiment.choose import Asked
+from steelyard.experiment.cvs.values import left_open, substituted
+from steelyard.experiment.files import read_mapping
+from steelyard.experiment.problems import (
+    MISSING_KEY,
+    PLACEHOLDER,
+    UNKNOWN_KEY,
+    WRONG_VALUE,
+    plain,
+    raise_errors,
+    shown,
+)
+
+MAX_HOSTS = 20_000
+
+SUITE_KEYS = {
+    "username": "Who logs in to the hosts.",
+    "priv_key_file": "The private key.",
+    "password": "Refused: a file is no place for a password.",
+    "head_node_dict": "Nothing: the first host of node_dict is the head.",
+    "node_dict": "The hosts, in rank order, by address.",
+    "env_vars": "Variables of every command.",
+    "home_mount_dir_name": "What {home-mount-dir} stands for.",
+    "node_dir_name": "What {node-dir-name} stands for.",
+    "orchestrator": "Nothing: the config says whether there is a container.",
+    "container": "Nothing: the config says which container.",
+    "racks": "Nothing.",
+}
+"""Keys of the suite's cluster file and what each means here."""
+
+OUR_KEYS = {
+    "schema_version": "1.",
+    "hosts": "The hosts, in rank order; ranges such as gpu[01-16] and 10.0.0.1-4 are spelt out.",
+    "user": "Who logs in; ~/.ssh/config or this user where it is absent.",
+    "key_file": "The private key; ~/.ssh/config or an agent where it is absent.",
+    "port": "The port of ssh; 22 where it is absent.",
+}
+"""Keys of our own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Hosts in rank order and how they are reached."""
+
+    addresses: tuple[str, ...]
+    user: str | None = None
+    key_file: str | None = None
+    port: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    placeholders: tuple[tuple[str, str], ...] = ()
+
+
+def is_inventory(content: Mapping[str, Any]) -> bool:
+    """Whether a mapping is a cluster file."""
+    return "node_dict" in content or ("hosts" in content and "training" not in content)
+
+
+def read_inventory(path: Path) -> Inventory:
+    """Read a cluster file or say in one sentence why not."""
+    inventory, problems = parse_inventory(read_mapping(path))
+    raise_errors(problems)
+    return inventory
+
+
+def parse_inventory(file: ConfigFile) -> tuple[Inventory, list[Problem]]:
+    """What a cluster file says, and everything that is wrong with it."""
+    if not is_inventory(file.content):
+        problem = Problem(
+            MISSING_KEY,
+            "error",
+            str(file.path),
+            "hosts",
+            "the file has neither hosts nor node_dict",
+            "add `hosts: [gpu01, gpu02]`",
+            expected="the cluster's hosts in rank order",
+        )
+        raise InvalidExperimentError([problem])
+    problems = list(file.problems)
+    made = _suite(file, problems) if "node_dict" in file.content else _ours(file, problems)
+    seen: set[str] = set()
+    for address in made.addresses:
+        if address in seen:
+            problems.append(_problem(file, WRONG_VALUE, ("hosts",), f"{address} is named twice", "remove one", address))
+        seen.add(address)
+    if not made.addresses and not problems:
+        problems.append(_problem(file, MISSING_KEY, ("hosts",), "the file names no host", "name one"))
+    return made, problems
+
+
+def _problem(
+    file: ConfigFile,
+    code: str,
+    path: tuple[str, ...],
+    message: str,
+    fix: str,
+    value: Any = None,
+    expected: str | None = None,
+) -> Problem:
+    return Problem(code, "error", str(file.path), ".".join(path), message, fix, plain(value), expected, path=path)
+
+
+def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
+    content = file.content
+    _unknown(file, problems, SUITE_KEYS)
+    if "password" in content:
+        problems.append(
+            _problem(
+                file,
+                WRONG_VALUE,
+                ("password",),
+                "a password stands in the file",
+                "remove it and use a key: priv_key_file",
+                expected="no password",
+            )
+        )
+    names = Asked().names()
+    texts = {}
+    for key in ("username", "priv_key_file", "home_mount_dir_name", "node_dir_name"):
+        value = content.get(key)
+        if value is None:
+            continue
+        if not isinstance(value, str) or left_open(value):
+            problems.append(_open(file, (key,), value, SUITE_KEYS[key]))
+            continue
+        try:
+            texts[key] = substituted(value, names)
+        except ValueError as reason:
+            problems.append(_problem(file, PLACEHOLDER, (key,), f"{key}: {reason}", "write it out", value))
+    nodes = content["node_dict"]
+    addresses = []
+    if not isinstance(nodes, dict):
+        problems.append(
+            _problem(
+                file,
+                WRONG_VALUE,
+                ("node_dict",),
+                f"node_dict is {shown(nodes)}",
+                "write a mapping",
+                nodes,
+                "hosts by address",
+            )
+        )
+        nodes = {}
+    for address in nodes:
+        if str(address).startswith("_"):
+            continue
+        if left_open(address) or re.search(r"[<>{}\s]", str(address)):
+            problems.append(_open(file, ("node_dict", str(address)), address, "a host's address"))
+        else:
+            addresses.append(str(address))
+    placeholders = tuple(
+        (name, texts[key])
+        for name, key in (("home-mount-dir", "home_mount_dir_name"), ("node-dir-name", "node_dir_name"))
+        if key in texts
+    )
+    env = content.get("env_vars")
+    return Inventory(
+        tuple(addresses),
+        texts.get("username"),
+        texts.get("priv_key_file"),
+        env={str(name): str(value) for name, value in env.items()} if isinstance(env, dict) else {},
+        placeholders=placeholders,
+    )
+
+
+def _open(file: ConfigFile, path: tuple[str, ...], value: Any, meaning: str) -> Problem:
+    name = shown(path[-1])[1:-1]
+    return _problem(
+        file, PLACEHOLDER, path, f"{name} is left open ({shown(value)})", "write it", value, meaning.rstrip(".").lower()
+    )
+
+
+def _unknown(file: ConfigFile, problems: list[Problem], known: Mapping[str, str]) -> None:
+    import difflib
+
+    for key in file.content:
+        if not str(key).startswith("_") and key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.6)
+            problems.append(
+                _problem(
+                    file,
+                    UNKNOWN_KEY,
+                    (str(key),),
+                    f"{shown(str(key))[1:-1]} is not a known key of a cluster file",
+                    f"write {near[0]}, or remove it" if near else "remove it",
+                    file.content[key],
+                    f"{near[0]!r}" if near else f"one of {', '.join(known)}",
+                )
+            )
+
+
+def _ours(file: ConfigFile, problems: list[Problem]) -> Inventory:
+    content = file.content
+    _unknown(file, problems, OUR_KEYS)
+    raw = content["hosts"]
+    addresses: list[str] = []
+    texts = [raw] if isinstance(raw, str) else raw
+    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+        problems.append(
+            _problem(
+                file,
+                WRONG_VALUE,
+                ("hosts",),
+                f"hosts is {shown(raw)}",
+                "write a list",
+                raw,
+                "a list of names or ranges",
+            )
+        )
+        texts = []
+    for at, text in enumerate(texts):
+        try:
+            addresses += spelt_out(text)
+        except ValueError as reason:
+            path = ("hosts", str(at)) if isinstance(raw, list) else ("hosts",)
+            problems.append(_problem(file, WRONG_VALUE, path, f"{shown(text)}: {reason}", "correct the range", text))
+    user, key_file, port = content.get("user"), content.get("key_file"), content.get("port")
+    for key, value in (("user", user), ("key_file", key_file)):
+        if value is not None and not isinstance(value, str):
+            problems.append(
+                _problem(file, WRONG_VALUE, (key,), f"{key} is {shown(value)}", "write text", value, "text")
+            )
+    if port is not None and not (type(port) is int and 0 < port < 65536):
+        problems.append(
+            _problem(
+                file, WRONG_VALUE, ("port",), f"port is {shown(port)}", "write a port", port, "a number below 65536"
+            )
+        )
+        port = None
+    return Inventory(
+        tuple(addresses),
+        user if isinstance(user, str) else None,
+        key_file if isinstance(key_file, str) else None,
+        port,
+    )
+
+
+_BRACKETS = re.compile(r"(?P<head>[^\[\]]*)\[(?P<inner>[0-9,\-]+)\](?P<tail>[^\[\]]*)")
+_LAST_OCTET = re.compile(r"(?P<head>\d+\.\d+\.\d+\.)(?P<low>\d+)-(?P<high>\d+)")
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")
+
+
+def spelt_out(text: str) -> list[str]:
+    """The hosts a range names: gpu[01-03,7] and 10.0.0.1-4."""
+    text = text.strip()
+    if found := _BRACKETS.fullmatch(text):
+        made = [f"{found['head']}{number}{found['tail']}" for number in _numbers(found["inner"])]
+    elif found := _LAST_OCTET.fullmatch(text):
+        made = [f"{found['head']}{number}" for number in _numbers(f"{found['low']}-{found['high']}")]
+        if int(found["high"]) > 255:
+            raise ValueError("an address ends at 255")
+    else:
+        made = [text]
+    for one in made:
+        if not _HOST.fullmatch(one):
+            raise ValueError("no name or address of a host")
+    return made
+
+
+def _numbers(inner: str) -> Iterator[str]:
+    for part in inner.split(","):
+        low, dash, high = part.partition("-")
+        if not low.isdigit() or (dash and not high.isdigit()):
+            raise ValueError(f"{part!r} is no range of numbers")
+        first, last = int(low), int(high or low)
+        if last < first or last - first >= MAX_HOSTS:
+            raise ValueError(f"{part!r} is no range of at most {MAX_HOSTS:,} numbers")
+        yield from (f"{number:0{len(low)}d}" for number in range(first, last + 1))

@@ -1,0 +1,147 @@
+"""Two places state one fact differently.
+
+Why: node count, address, port and sharding stand in several places of such files and only one of each is read; which,
+the next reader guesses.
+Fix: make them agree, or remove the copy.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from steelyard.experiment import Problem, Reading
+from steelyard.experiment.cvs.values import left_open
+from steelyard.experiment.reading import Stated
+from steelyard.lint.rule import Rule
+
+RULE = Rule("SY113", "error", on="reading")
+
+
+def check(reading: Reading) -> Iterator[Problem]:
+    if reading.family == "steelyard":
+        return
+    yield from _distributed(reading)
+    yield from _node_count(reading)
+    yield from _copies(reading)
+    if reading.family == "jax":
+        yield from _decoration(reading)
+    else:
+        yield from _megatron(reading)
+
+
+def _distributed(reading: Reading) -> Iterator[Problem]:
+    stated = reading.config.get("distributed_training")
+    if stated is not None and stated.value != (reading.section == "multi_node"):
+        yield RULE.at(
+            reading,
+            stated.path,
+            message=f"distributed_training is {stated.value} over a {reading.section} section",
+            fix=f'write "{reading.section == "multi_node"}", or remove it: the section decides',
+            value=stated.value,
+            expected=str(reading.section == "multi_node"),
+        )
+
+
+def _node_count(reading: Reading) -> Iterator[Problem]:
+    """NNODES of the environment against nnodes, or against a section that spans nodes while nnodes is left open."""
+    copy = reading.env.get("NNODES")
+    if copy is None or left_open(copy.value) or not str(copy.value).isdigit():
+        return
+    count, nnodes = int(copy.value), reading.config.get("nnodes")
+    if reading.section == "single_node":
+        if count != 1:
+            yield _different(reading, copy, "NNODES", count, "1, since each node runs a job of its own")
+    elif nnodes is not None and not nnodes.assumed:
+        if count != nnodes.value:
+            yield _different(reading, copy, "NNODES", count, f"{nnodes.value}, as nnodes says")
+    elif count == 1:
+        yield _different(reading, copy, "NNODES", count, "the nodes of a multi_node job")
+
+
+def _different(reading: Reading, copy: Stated, name: str, value: Any, expected: str) -> Problem:
+    return RULE.at(
+        reading,
+        copy.path,
+        message=f"{name} is {value}",
+        fix="remove it: the plan sets it on every node",
+        value=value,
+        expected=expected,
+    )
+
+
+def _copies(reading: Reading) -> Iterator[Problem]:
+    for one, other in (
+        (reading.config.get("coordinator_ip"), reading.env.get("JAX_COORDINATOR_IP")),
+        (reading.config.get("nccl_ib_hca_list"), reading.config.get("nccl_ib_hca")),
+        (reading.env.get("MASTER_PORT"), reading.env.get("JAX_COORDINATOR_PORT")),
+        (reading.params.get("batch_size"), reading.params.get("global_batch_size")),
+        (reading.params.get("learning_rate_final_fraction"), reading.params.get("cosine_learning_rate_final_fraction")),
+    ):
+        if one is None or other is None or one.assumed or other.assumed:
+            continue
+        if left_open(one.value) or left_open(other.value) or reading.section == "single_node":
+            continue
+        if str(one.value) != str(other.value):
+            yield RULE.at(
+                reading,
+                other.path,
+                message=f"{other.path[-1]} is {other.value} and {one.path[-1]} is {one.value}",
+                fix=f"remove {other.path[-1]}",
+                value=other.value,
+                expected=str(one.value),
+            )
+    warn, flags = reading.config.get("xla_gpu_executable_warn_stuck_timeout"), reading.params.get("xla_flags")
+    if warn and flags:
+        again = flags.value.get(warn.path[-1])
+        if again is not None and str(again) != str(warn.value):
+            path = (*flags.path, warn.path[-1])
+            yield RULE.at(
+                reading,
+                path,
+                message=f"xla_flags.{warn.path[-1]} is {again} and config.{warn.path[-1]} is {warn.value}",
+                fix="remove one of them",
+                value=again,
+                expected=str(warn.value),
+            )
+
+
+def _decoration(reading: Reading) -> Iterator[Problem]:
+    """Megatron's words beside MaxText's truth; precision and batch have rules of their own."""
+    params = reading.params
+    remat = params["remat_policy"].value if "remat_policy" in params else "full"
+    sharded = params["ici_fsdp_parallelism"].value if "ici_fsdp_parallelism" in params else -1
+    truths: dict[str, tuple[Any, str]] = {
+        "recompute": (remat in ("full", "none"), f"remat_policy {remat}"),
+        "fsdp": (sharded != 1, f"ici_fsdp_parallelism {sharded}"),
+    }
+    for name, own in (
+        ("sequence_length", "max_target_length"),
+        ("micro_batch_size", "per_device_batch_size"),
+        ("tensor_parallelism", "ici_tensor_parallelism"),
+        ("pipeline_parallelism", "ici_pipeline_parallelism"),
+    ):
+        if own in params:
+            truths[name] = (params[own].value, f"{own} {params[own].value:g}")
+    for name, (truth, words) in truths.items():
+        stated = params.get(name)
+        if stated is not None and stated.value != truth:
+            yield RULE.at(
+                reading,
+                stated.path,
+                message=f"{name} is {stated.value:g} and {words} is what MaxText does",
+                fix=f"remove {name}: nothing reads it",
+                value=stated.value,
+                expected=f"{truth:g}",
+            )
+
+
+def _megatron(reading: Reading) -> Iterator[Problem]:
+    fsdp, tensor = reading.params.get("fsdp"), reading.params.get("tensor_parallelism")
+    if fsdp and fsdp.value and tensor and tensor.value > 1:
+        yield RULE.at(
+            reading,
+            tensor.path,
+            message=f"tensor_parallelism is {tensor.value} beside fsdp, with which the launch script forces it to 1",
+            fix="write 1, or turn fsdp off",
+            value=tensor.value,
+            expected="1",
+        )

@@ -1,0 +1,43 @@
+"""A time a step that contradicts the throughput beside it.
+
+Why: tokens/s is the batch's tokens over the time; a bound on time below what the bound on tokens/s makes means that a
+run can keep one and never the other.
+Fix: derive one from the other.
+"""
+
+from collections.abc import Iterator
+
+from steelyard.experiment import Problem
+from steelyard.lint.figures import shown_bound
+from steelyard.lint.rule import Case, Rule
+
+RULE = Rule("SY503", "error")
+TOLERANCE = 0.04
+
+
+def check(case: Case) -> Iterator[Problem]:
+    training = case.resolved.experiment.training
+    if case.reading.nodes_open:
+        return
+    tokens_a_gpu = training.global_batch_size * training.sequence_length / case.placement.world_size
+    for time in case.reading.bounds:
+        for rate in case.reading.bounds:
+            if (time.threshold.metric, rate.threshold.metric) != ("step_time_s", "tokens_per_s_per_gpu"):
+                continue
+            if time.example != rate.example:
+                continue
+            at_rate = tokens_a_gpu / rate.threshold.value
+            if abs(time.threshold.value / at_rate - 1) <= TOLERANCE:
+                continue
+            yield RULE.at(
+                case.reading,
+                time.path,
+                message=(
+                    f"{shown_bound(time)} is {tokens_a_gpu / time.threshold.value:,.0f} tokens/s a GPU, "
+                    f"and {shown_bound(rate)} is {at_rate * 1e3:,.0f} ms a step"
+                ),
+                fix=f"write {at_rate * 1e3:.0f} ms",
+                value=time.threshold.value,
+                expected=f"{at_rate:.3f} s, from {training.global_batch_size} x {training.sequence_length} tokens",
+                severity="warning" if time.example else "error",
+            )

@@ -44,10 +44,10 @@ WRONG = {
     "unknown option": (None, ("--stepz", "3"), "--stepz", "--stepz"),
     "fp16": (("dtype: fp32", "dtype: fp16"), (), "precision", "loss_scale: dynamic"),
     "framework that cannot be launched": (
-        ("data:", "platforms: {p: {gpu: h100, gpus_per_node: 8, framework: nemo}}\ndata:"),
+        ("data:", "platforms: {p: {gpu: h100, gpus_per_node: 8, framework: torchtitan}}\ndata:"),
         (),
         "framework",
-        "not launched yet",
+        "not planned yet",
     ),
     "framework nobody knows": (
         ("data:", "platforms: {p: {gpu: h100, gpus_per_node: 8, framework: nemoo}}\ndata:"),

@@ -75,6 +75,7 @@ def test_verbs_that_are_not_built_are_absent(cli: Any) -> None:
         "demo",
         "init",
         "lint",
+        "explain",
         "plan",
         "run",
         "check",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InputError
-from steelyard.experiment import packaged, parse_settings, read_yaml, resolve
+from steelyard.experiment import Asked, one_reading, packaged, parse_settings, read_config, resolve
 from steelyard.hardware.machine import Machine
 from steelyard.lint import Case
 from steelyard.runner import Plan, make_plan
@@ -19,7 +19,7 @@ def planned(tmp_path: Path, *settings: str, machine: Machine = LAPTOP, **platfor
     path = tmp_path / "tiny.yaml"
     path.write_text(packaged.text("tiny-llama"))
     gpu, ranks = platform.get("gpu"), platform.get("gpus")
-    resolved = resolve(read_yaml(path), None, parse_settings(settings), gpu, ranks)  # type: ignore[arg-type]
+    resolved = resolve(one_reading(read_config(path), Asked()), parse_settings(settings), gpu, ranks)  # type: ignore[arg-type]
     made = make_plan(resolved, machine)
     return made.plan, made.case
 

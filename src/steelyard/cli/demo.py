@@ -53,7 +53,7 @@ def _train(out: Path, prefix: str) -> "list[Run]":
     from steelyard import demo as told
     from steelyard import records, runner
     from steelyard.cli import printing
-    from steelyard.cli.inputs import planned
+    from steelyard.cli.inputs import asked_of, planned
     from steelyard.cli.progress import view
     from steelyard.errors import InfrastructureError, InterruptedByUser
     from steelyard.experiment import packaged
@@ -62,14 +62,14 @@ def _train(out: Path, prefix: str) -> "list[Run]":
     file = packaged.path(told.CONFIG)
     runs = []
     for number, chapter in enumerate(told.CHAPTERS, start=1):
-        made, machine = planned(file, None, list(chapter.settings), CPU, 1)
+        made, machine = planned(file, asked_of(settings=list(chapter.settings), gpu=CPU, gpus=1))
         try:
             runner.check_machine(made.plan, made.case.placement, machine)
         except InfrastructureError as missing:
             missing.next = f"{missing.next}; or steelyard demo --recorded, which needs no torch"
             raise
-        resolved = replace(made.case.resolved, file=Path(file.name))  # as `steelyard init` writes it
-        case = replace(made.case, resolved=resolved)
+        reading = replace(made.case.reading, file=Path(file.name))  # as `steelyard init` writes it
+        case = replace(made.case, resolved=replace(made.case.resolved, reading=reading))
         name = f"{prefix}-{chapter.name}"
         writer = runner.new_run(made.plan, case, out, name, ["steelyard", *sys.argv[1:]])
         printing.note(f"run {number} of {len(told.CHAPTERS)}: training {writer.directory}")

@@ -1,30 +1,53 @@
 """From the command line's words to a plan, alike for every verb that needs one."""
 
+import sys
 from pathlib import Path
 
 from steelyard.cli import printing
 from steelyard.errors import InputError
-from steelyard.experiment import choose_platform, parse_settings, read_yaml, resolve
-from steelyard.experiment.problems import plain, shown
+from steelyard.experiment import Asked, one_reading, parse_settings, read_config, resolve
+from steelyard.experiment.problems import plain, raise_errors, shown
 from steelyard.experiment.thresholds import parse_threshold
 from steelyard.hardware.catalog import CPU, known_names, lookup
 from steelyard.hardware.machine import Machine, discover
 from steelyard.runner import Planned, make_plan
 
 
-def planned(
-    file: Path, platform: str | None, settings: list[str] | None, gpu: str | None, gpus: int | None
-) -> tuple[Planned, Machine]:
+def planned(file: Path, asked: Asked) -> tuple[Planned, Machine]:
     """Read, resolve and plan; whatever is wrong is one sentence."""
-    check_gpu(gpu)
-    parsed = parse_settings(settings or [])
-    content = read_yaml(file)
-    resolved = resolve(content, choose_platform(content, platform), parsed, gpu, gpus)
+    reading = one_reading(read_config(file), asked)
+    raise_errors(reading.problems)
+    resolved = resolve(reading, asked.settings, asked.gpu, asked.gpus)
     machine = discover()
-    made = make_plan(resolved, machine)
+    made = make_plan(resolved, machine, asked.hosts)
     for warning in made.warnings:
-        printing.note(f"warning: {warning.code} {warning.message}; {warning.fix}")
+        if warning.severity == "warning":
+            printing.note(f"warning: {warning.code} {warning.message}; {warning.fix}")
     return made, machine
+
+
+def asked_of(
+    platform: str | None = None,
+    settings: list[str] | None = None,
+    gpu: str | None = None,
+    gpus: int | None = None,
+    model: str | None = None,
+    nodes: int | None = None,
+    cluster: Path | None = None,
+) -> Asked:
+    """What the options say, with the hosts and the user of the cluster file."""
+    check_gpu(gpu)
+    hosts: tuple[str, ...] = ()
+    user: str | None = None
+    placeholders: tuple[tuple[str, str], ...] = ()
+    if cluster is not None:
+        from steelyard.cluster.inventory import read_inventory
+
+        inventory = read_inventory(cluster)
+        hosts, user, placeholders = inventory.addresses, inventory.user, inventory.placeholders
+        if nodes is not None and nodes < len(hosts):
+            hosts = hosts[:nodes]
+    return Asked(platform, parse_settings(settings or []), gpu, gpus, model, nodes, hosts, user, placeholders)
 
 
 def check_gpu(gpu: str | None) -> None:
@@ -51,3 +74,42 @@ def check_thresholds(texts: list[str]) -> None:
                 value=plain(text),
                 next='--threshold "step_time_s<=12", quoted, since the shell takes > for itself',
             ) from None
+
+
+def fill_file(path: Path, asked: Asked) -> None:
+    """Ask for what the file leaves open and write it there; nothing is written unless all of it is answered."""
+    from steelyard.experiment.fill import Gap, ask_for, filled_text, gaps
+    from steelyard.records.writer import write_atomically
+
+    file = read_config(path)
+    found = gaps(file, asked) if file.family != "steelyard" else []
+    if not found:
+        printing.note(f"{path}: nothing is left open")
+        return
+    if not sys.stdin.isatty():
+        raise InputError(
+            f"{path}: {len(found)} places are left open, and there is no terminal to ask on",
+            key="--fill",
+            value=found[0].key.name,
+            expected="a terminal",
+            next=f"steelyard lint {path}, which names each of them",
+        )
+
+    def ask(gap: Gap) -> str:
+        place = " / ".join(gap.path)
+        printing.note(f"{place}\n  {gap.key.meaning}" + (f" One of {', '.join(gap.choices)}." if gap.choices else ""))
+        while True:
+            hint = f" [{gap.example}]" if gap.example else ""
+            sys.stderr.write(f"  {gap.key.name}{hint}: ")
+            sys.stderr.flush()
+            line = sys.stdin.readline()
+            if not line:
+                raise InputError(f"{path}: the answers ended before every place was filled; nothing was written")
+            text = line.strip() or gap.example or ""
+            refused = gap.accepts(text)
+            if refused is None:
+                return text
+            printing.note(f"  {shown(text)}: {refused}")
+
+    write_atomically(path, filled_text(file, ask_for(found, ask)))
+    printing.note(f"{path}: {len(found)} place{'s' * (len(found) != 1)} filled")

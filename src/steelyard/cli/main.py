@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from steelyard import __version__
-from steelyard.cli import check, compare, demo, init, lint, plan, report, run, runs
+from steelyard.cli import check, compare, demo, explain, init, lint, plan, report, run, runs
 from steelyard.cli.options import DebugOption, help_unless_asked
 from steelyard.errors import InputError, InterruptedByUser, SteelyardError
 
@@ -22,6 +22,7 @@ app = typer.Typer(
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command("lint", epilog=lint.EXAMPLES)(lint.lint)
+app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
 app.command("run", epilog=run.EXAMPLES)(run.run)
 app.command("check", epilog=check.EXAMPLES)(check.check)

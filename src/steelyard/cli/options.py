@@ -18,11 +18,28 @@ SetOption = Annotated[
     typer.Option("--set", metavar="GROUP.KEY=VALUE", help="Override a value of the file; may be repeated."),
 ]
 GpuOption = Annotated[
-    str | None, typer.Option("--gpu", metavar="GPU", help="A GPU of the catalog, or cpu, in place of the platform's.")
+    str | None,
+    typer.Option(
+        "--gpu",
+        metavar="GPU",
+        help="A GPU of the catalog, or cpu, in place of the platform's; selects in a JSON config.",
+    ),
 ]
 GpusOption = Annotated[
     int | None,
     typer.Option("--gpus", metavar="N", min=1, help="GPUs of one node (ranks on cpu), in place of the platform's."),
+]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", metavar="MODEL", help="Which of a JSON config's models; needed if several.")
+]
+NodesOption = Annotated[
+    int | None, typer.Option("--nodes", metavar="N", min=1, help="Machines, in place of the file's own count.")
+]
+ClusterOption = Annotated[
+    Path | None, typer.Option("--cluster", metavar="FILE", help="The cluster's hosts, JSON or YAML, in rank order.")
+]
+FillOption = Annotated[
+    bool, typer.Option("--fill", help="Ask on the terminal for what the file leaves open, and write it there.")
 ]
 OutOption = Annotated[
     Path, typer.Option("--out", metavar="DIR", envvar="STEELYARD_RUNS", help="The directory runs are kept in.")

@@ -2,43 +2,78 @@
 
 import json
 import shlex
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from steelyard.cli.options import (
+    ClusterOption,
     DebugOption,
     FileArgument,
+    FillOption,
     GpuOption,
     GpusOption,
     JsonOption,
+    ModelOption,
+    NodesOption,
     PlatformOption,
     SetOption,
 )
 
-if TYPE_CHECKING:
-    from steelyard.runner import Plan
-    from steelyard.runner.plan import Expected
+ENV_FILE = "environment"
+"""The planned file that only repeats the variables."""
 
-EXAMPLES = "Examples: steelyard plan tiny-llama.yaml | steelyard plan big.yaml --gpu h200 --gpus 8 --json"
+if TYPE_CHECKING:
+    from steelyard.runner.plan import Expected, NodePlan, Plan
+
+EXAMPLES = (
+    "Examples: steelyard plan tiny-llama.yaml | steelyard plan big.yaml --gpu h200 --gpus 8 --json | "
+    "steelyard plan mi3xx_megatron_llama_distributed.json --model llama3_1_8b --gpu mi300x --cluster cluster.yaml "
+    "--script"
+)
 
 
 def plan(
     file: FileArgument,
     platform: PlatformOption = None,
+    model: ModelOption = None,
     settings: SetOption = None,
     gpu: GpuOption = None,
     gpus: GpusOption = None,
+    nodes: NodesOption = None,
+    cluster: ClusterOption = None,
+    fill: FillOption = False,
+    as_script: Annotated[bool, typer.Option("--script", help="Print a shell script that runs it.")] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show exactly what would run, and what to expect of it."""
+    """Show exactly what would run, per node, and what to expect of it."""
     from steelyard.cli import printing
-    from steelyard.cli.inputs import planned
+    from steelyard.cli.inputs import asked_of, fill_file, planned
+    from steelyard.runner.script import script
 
-    made = planned(file, platform, settings, gpu, gpus)[0].plan
+    asked = asked_of(platform, settings, gpu, gpus, model, nodes, cluster)
+    if fill:
+        fill_file(file, asked)
+    made = planned(file, asked)[0].plan
     if as_json:
         printing.show_json(made.model_dump(mode="json"))
+    elif as_script:
+        sys.stdout.write(script(made))
     else:
         _show(made)
+
+
+def _wrapped(argv: list[str]) -> str:
+    """An argument list a screen wide: an option begins a line."""
+    lines: list[str] = []
+    for word in map(shlex.quote, argv):
+        if not lines or word.startswith("--") or len(lines[-1]) + len(word) > 110:
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}"
+    return " \\\n    ".join(lines)
 
 
 def _show(plan: "Plan") -> None:
@@ -47,15 +82,58 @@ def _show(plan: "Plan") -> None:
     printing.say(f"{plan.experiment} on {plan.platform}, framework {plan.framework}")
     for name, value in _expectations(plan.expected):
         printing.say(f"  {name:<18} {value}")
-    for node in plan.nodes:
-        printing.say(f"\nnode {node.rank} ({node.host}), in the run directory:")
+    for bound in plan.thresholds:
+        printing.say(f"  {'must keep':<18} {bound}")
+    if plan.fleet:
+        printing.say(f"\na fleet: each of {len(plan.nodes)} nodes runs the job by itself")
+    for at, node in enumerate(plan.nodes):
+        where = (
+            f"in {node.container.image if node.container else node.workdir or node.directory or 'the run directory'}"
+        )
+        printing.say(f"\nnode {node.rank} ({node.host}), {where}:")
+        _show_node(node, plan.nodes[0] if at else None)
+
+
+def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
+    """The first node whole; of another only what differs from it."""
+    from steelyard.cli import printing
+
+    if node.container:
+        argv = node.container.argv
+        before = first.container.argv if first and first.container else None
+        if before is None:
+            printing.say("  " + _wrapped(argv))
+            for name, source in node.container.secrets.items():
+                printing.say(f"  {name} is read from {source} on the host and appears nowhere else")
+        else:
+            pairs = list(zip(argv, before, strict=False))
+            changed = [shlex.quote(word) for word, other in pairs if word != other] + list(argv[len(pairs) :])
+            printing.say(f"  as node 0, with {' '.join(changed)}" if changed else "  as node 0")
+        _show_variables(node, first)
+    else:
         for name, value in node.env.items():
             printing.say(f"  {name}={shlex.quote(value)} \\")
-        printing.say(f"  {shlex.join(node.argv)}")
-        for planned in node.files:
-            printing.say(f"\n{planned.path}:")
-            text = planned.content if isinstance(planned.content, str) else json.dumps(planned.content, indent=2)
-            printing.say("  " + text.replace("\n", "\n  "))
+        printing.say(f"  {_wrapped(node.argv) if node.directory else shlex.join(node.argv)}")
+    shown = {(planned.path, str(planned.content)) for planned in first.files} if first else set()
+    for planned in node.files:
+        if planned.path == ENV_FILE or (planned.path, str(planned.content)) in shown:
+            continue
+        printing.say(f"\n{planned.path if node.directory is None else f'{node.directory}/{planned.path}'}:")
+        text = planned.content if isinstance(planned.content, str) else json.dumps(planned.content, indent=2)
+        printing.say("  " + text.rstrip("\n").replace("\n", "\n  "))
+
+
+def _show_variables(node: "NodePlan", first: "NodePlan | None") -> None:
+    from steelyard.cli import printing
+
+    by_source: dict[str, list[str]] = {}
+    for name, value in node.env.items():
+        if first is None or first.env.get(name) != value:
+            by_source.setdefault(node.env_sources.get(name, "config"), []).append(f"{name}={shlex.quote(value)}")
+    for source, lines in by_source.items():
+        printing.say(f"  variables, from {'the config' if source == 'config' else source}:")
+        for line in lines:
+            printing.say(f"    {line}")
 
 
 def _expectations(expected: "Expected") -> list[tuple[str, str]]:

@@ -47,10 +47,10 @@ def run(
     """Run an experiment on this machine, with progress, record it, then judge it."""
     from steelyard import records, runner, verdict
     from steelyard.cli import printing
-    from steelyard.cli.inputs import planned
+    from steelyard.cli.inputs import asked_of, planned
     from steelyard.cli.progress import view
 
-    made, machine = planned(file, platform, settings, gpu, gpus)
+    made, machine = planned(file, asked_of(platform, settings, gpu, gpus))
     runner.check_machine(made.plan, made.case.placement, machine)
     writer = runner.new_run(made.plan, made.case, out, name, ["steelyard", *sys.argv[1:]])
     printing.note(f"recording {writer.directory}")

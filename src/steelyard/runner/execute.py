@@ -12,7 +12,7 @@ from pathlib import Path
 
 from steelyard import __version__, cluster, records
 from steelyard.errors import InfrastructureError, SteelyardError
-from steelyard.frameworks import framework
+from steelyard.frameworks import launched
 from steelyard.hardware.catalog import lookup
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.placement import Placement
@@ -32,7 +32,7 @@ Observer = Callable[[Step | Event], None]
 
 def check_machine(plan: Plan, placement: Placement, machine: Machine) -> None:
     """Refuse before anything is made what this machine cannot run."""
-    missing = framework(plan.framework).missing_software()
+    missing = launched(plan.framework).missing_software()
     if missing:
         what, install = missing
         raise InfrastructureError(
@@ -84,7 +84,7 @@ def new_run(plan: Plan, case: Case, out: Path, name: str | None, command: list[s
             steelyard=__version__,
             command=command,
             file=str(resolved.file),
-            sha256=resolved.sha256,
+            sha256=resolved.reading.sha256,
             host=system.node(),
             python=sys.version.split()[0],
             system=system.platform(),
@@ -150,7 +150,7 @@ class _Supervision:
 
     async def _read(self, node: NodePlan, process: cluster.Process) -> None:
         log = f"node{node.rank}.log"
-        reader = framework(self.plan.framework).reader(f"logs/{log}")
+        reader = launched(self.plan.framework).reader(f"logs/{log}")
         lines = Lines()
         number = 0
         async for data in process.output():

@@ -1,21 +1,33 @@
 """The plan: exactly what will be executed, per node, and what is expected of it."""
 
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from steelyard import accounting
+from steelyard.cluster.container import ENGINE, ENV_FILE, RUN_DIR, TOKEN, Mounted, env_file, run_argv
 from steelyard.experiment import Problem
 from steelyard.experiment.problems import raise_errors
 from steelyard.experiment.resolve import DERIVED, Resolved
-from steelyard.frameworks import Framework, expected_memory, expected_vocabulary, framework
+from steelyard.frameworks import LAUNCHED, Command, Framework, Node, expected_memory, expected_vocabulary, framework
 from steelyard.hardware.machine import Machine
+from steelyard.hardware.nics import COMMON, NICS
 from steelyard.hardware.placement import Placement, place
-from steelyard.lint import Case, lint_case
+from steelyard.lint import Case, lint_case, lint_reading
 
 SCHEMA_VERSION = 1
 LOCALHOST = "localhost"
+DEFAULT_DIR = "/tmp/steelyard"
+START = "start.sh"
+_START = """#!/bin/sh
+# The image's own library of the network cards is older than the host's driver.
+set -e
+cp {copy}
+exec "$@"
+"""
 
 
 class _Document(BaseModel):
@@ -31,16 +43,34 @@ class PlannedFile(_Document):
     """Text, or a value written as JSON."""
 
 
+class ContainerPlan(_Document):
+    """The container of one node."""
+
+    engine: str
+    image: str
+    name: str
+    argv: list[str]
+    """The whole command the host executes, the node's own argv at its end."""
+    secrets: dict[str, str]
+    """Variables passed by name alone, and the file of the host each is read from."""
+
+
 class NodePlan(_Document):
-    """What one node executes, in the run directory."""
+    """What one node executes, in the run directory or in a container."""
 
     host: str
     rank: int
     argv: list[str]
     env: dict[str, str]
-    """Added to the node's own environment."""
+    """Added to the node's own environment, or all of the container's."""
     files: list[PlannedFile]
-    container: None = None
+    container: ContainerPlan | None = None
+    directory: str | None = None
+    """Where the planned files lie on the host; null for the run directory."""
+    workdir: str | None = None
+    """Where the command starts, on the host or in the container; null for where its files lie."""
+    env_sources: dict[str, str] = {}
+    """Where each variable comes from: config, the NIC's family, the framework."""
 
 
 class Expected(_Document):
@@ -69,8 +99,12 @@ class Plan(_Document):
     experiment: str
     platform: str
     framework: str
+    fleet: bool = False
+    """Whether each node is a run of its own; else they are one job."""
     nodes: list[NodePlan]
     expected: Expected
+    thresholds: list[str] = []
+    """What the run must keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,41 +116,148 @@ class Planned:
     warnings: tuple[Problem, ...]
 
 
-def make_plan(resolved: Resolved, machine: Machine) -> Planned:
+def make_plan(resolved: Resolved, machine: Machine, hosts: tuple[str, ...] = ()) -> Planned:
     """Plan an experiment; lint errors, and what the framework refuses, stop it here."""
-    launched = framework(resolved.platform.framework)
-    case = Case(resolved, place(resolved.platform, machine))
-    problems = tuple(lint_case(case))
+    planner = framework(resolved.platform.framework)
+    case = Case(resolved, place(resolved.platform, machine), hosts)
+    problems = (*resolved.reading.problems, *lint_reading(resolved.reading), *lint_case(case))
     raise_errors(problems)
-    case = _filled_in(case, launched)
-    nodes = []
-    for rank in range(case.placement.nodes):
-        command = launched.command(case, rank)
-        files = [PlannedFile(path=path, content=content) for path, content in command.files.items()]
-        nodes.append(NodePlan(host=LOCALHOST, rank=rank, argv=list(command.argv), env=dict(command.env), files=files))
+    case = _filled_in(case, planner)
     plan = Plan(
         experiment=resolved.experiment.name,
         platform=platform_label(case),
-        framework=launched.name,
-        nodes=nodes,
+        framework=planner.name,
+        fleet=_copies(case) > 1,
+        nodes=list(_nodes(case, planner)),
         expected=_expected(case),
+        thresholds=list(resolved.experiment.thresholds),
     )
     return Planned(plan, case, problems)
 
 
+def _copies(case: Case) -> int:
+    return case.reading.copies or 1
+
+
+def _nodes(case: Case, planner: Framework) -> Iterator[NodePlan]:
+    copies, network = _copies(case), case.resolved.platform.network
+    count = copies if copies > 1 else case.placement.nodes
+    hosts = case.hosts[:count] or ((LOCALHOST,) if count == 1 else tuple(f"node{rank}" for rank in range(count)))
+    head = LOCALHOST if case.placement.nodes == 1 else network.head or hosts[0]
+    for at, host in enumerate(hosts):
+        rank = 0 if copies > 1 else at
+        if case.resolved.platform.container is not None:
+            node = Node(rank, case.placement.nodes, head, network.port, RUN_DIR)
+            yield _contained(case, planner, node, host, _directory(case, at))
+        else:
+            local = planner.name in LAUNCHED  # it runs where the record is kept
+            directory = None if local else _directory(case, at)
+            node = Node(rank, case.placement.nodes, head, network.port, directory or ".")
+            yield _bare(case, planner, node, host, directory)
+
+
+def _directory(case: Case, at: int) -> str:
+    return f"{case.resolved.platform.log_dir or DEFAULT_DIR}/{case.resolved.experiment.name}-node{at}"
+
+
+def _bare(case: Case, planner: Framework, node: Node, host: str, directory: str | None) -> NodePlan:
+    command = planner.command(case, node)
+    env, sources = environment(case, command)
+    return NodePlan(
+        host=host,
+        rank=node.rank,
+        argv=list(command.argv),
+        env=env,
+        files=[PlannedFile(path=path, content=content) for path, content in command.files.items()],
+        env_sources=sources,
+        directory=directory,
+        workdir=command.workdir,
+    )
+
+
+def _contained(case: Case, planner: Framework, node: Node, host: str, directory: str) -> NodePlan:
+    platform, experiment = case.resolved.platform, case.resolved.experiment
+    container = platform.container
+    assert container is not None
+    command = planner.command(case, node)
+    nic = NICS[platform.network.nic] if case.placement.nodes > 1 and platform.network.nic else None
+    env, sources = environment(case, command)
+    env, sources = {**container.env, **env}, {**dict.fromkeys(container.env, "config"), **sources}
+    argv, files = list(command.argv), dict(command.files)
+    if nic is not None and nic.installs is not None:
+        argv = ["sh", f"{RUN_DIR}/{START}", *argv]
+        files[START] = _START.format(copy=shlex.join(nic.installs))
+    files[ENV_FILE] = env_file(env)
+    mounted = Mounted(
+        name=container.name or directory.rpartition("/")[2],
+        experiment=experiment.name,
+        host_dir=directory,
+        vendor=case.placement.gpu.vendor if case.placement.gpu else None,
+        nic=nic,
+        token=platform.hf_token_file is not None,
+        workdir=command.workdir or RUN_DIR,
+    )
+    return NodePlan(
+        host=host,
+        rank=node.rank,
+        argv=argv,
+        env=env,
+        files=[PlannedFile(path=path, content=content) for path, content in files.items()],
+        env_sources=sources,
+        directory=directory,
+        workdir=mounted.workdir,
+        container=ContainerPlan(
+            engine=ENGINE,
+            image=container.image,
+            name=mounted.name,
+            argv=run_argv(container, mounted, argv),
+            secrets={TOKEN: platform.hf_token_file} if platform.hf_token_file else {},
+        ),
+    )
+
+
+def environment(case: Case, command: Command) -> tuple[dict[str, str], dict[str, str]]:
+    """The variables of a node and where each comes from: the framework, the NIC's family, then the config."""
+    platform = case.resolved.platform
+    env, sources = dict(command.env), dict.fromkeys(command.env, f"framework {platform.framework}")
+    layers: list[tuple[str, Mapping[str, str]]] = []
+    if case.placement.nodes > 1:
+        network = platform.network
+        if network.nic is not None:
+            nic = NICS[network.nic]
+            layers += [("every NIC family", COMMON), (f"NIC family {nic.name}", nic.env)]
+        chosen = {
+            "NCCL_IB_HCA": ",".join(network.hcas) or None,
+            "NCCL_SOCKET_IFNAME": network.socket_interface,
+            "GLOO_SOCKET_IFNAME": network.gloo_interface or network.socket_interface,
+            "NCCL_IB_GID_INDEX": str(network.gid_index) if network.gid_index is not None else None,
+        }
+        layers.append(("config", {name: value for name, value in chosen.items() if value is not None}))
+    layers.append(("config", platform.env))
+    for source, layer in layers:
+        env |= layer
+        sources |= dict.fromkeys(layer, source)
+    return env, sources
+
+
 def platform_label(case: Case) -> str:
-    """The file's name for the platform, or the hardware's own."""
-    return case.resolved.platform_name or case.placement.label
+    """The experiment file's name for the platform, or the hardware's own."""
+    named = case.resolved.platform_name if case.reading.family == "steelyard" else None
+    return named or case.placement.label
 
 
-def _filled_in(case: Case, launched: Framework) -> Case:
+def _filled_in(case: Case, planner: Framework) -> Case:
     """Say what follows from batch and world, and what the framework does where the file says null."""
     resolved, layout = case.resolved, _layout(case)
     values: dict[str, tuple[Any, str]] = {
         "training.gradient_accumulation_steps": (layout.gradient_accumulation_steps, DERIVED),
         "parallelism.data_parallel_size": (layout.data_parallel_size, DERIVED),
     }
-    values |= {key: (value, f"default of {launched.name}") for key, value in launched.silent_defaults.items()}
+    values |= {
+        key: (value, f"default of {planner.name}")
+        for key, value in planner.silent_defaults.items()
+        if key.startswith("kernels.")  # elsewhere null is a value of its own: no clipping, no fp8
+    }
     experiment, sources = resolved.experiment, dict(resolved.sources)
     for dotted, (value, source) in values.items():
         name, key = dotted.split(".")
@@ -124,7 +265,7 @@ def _filled_in(case: Case, launched: Framework) -> Case:
         if getattr(group, key) is None:
             experiment = experiment.model_copy(update={name: group.model_copy(update={key: value})})
             sources[dotted] = source
-    return Case(replace(resolved, experiment=experiment, sources=sources), case.placement)
+    return replace(case, resolved=replace(resolved, experiment=experiment, sources=sources))
 
 
 def _layout(case: Case) -> accounting.Layout:

@@ -1,0 +1,23 @@
+"""Writes the pages of this folder and the page of lint codes: python docs/reference/make.py."""
+
+from pathlib import Path
+
+from steelyard.cluster.reference import page as cluster_page
+from steelyard.experiment.cvs.reference import page as family_page
+from steelyard.experiment.reference import page as experiment_page
+from steelyard.frameworks.parity import page as parity_page
+from steelyard.lint.reference import page as lint_page
+
+HERE = Path(__file__).parent
+PAGES = {
+    HERE / "experiment.md": experiment_page,
+    HERE / "megatron.md": lambda: family_page("megatron"),
+    HERE / "jax.md": lambda: family_page("jax"),
+    HERE / "cluster.md": cluster_page,
+    HERE / "frameworks.md": parity_page,
+    HERE.parent / "lint.md": lint_page,
+}
+
+if __name__ == "__main__":
+    for path, page in PAGES.items():
+        path.write_text(page(), encoding="utf-8")

@@ -153,12 +153,10 @@ class MaxText:
 
 
 def _program(case: Case) -> tuple[list[str], str | None]:
-    """Where train.py lies: three layouts are about, told apart by the image's release."""
+    """The module that trains, and where it is started; by its name it is found in any layout of a release's sources."""
     platform = case.resolved.platform
-    if platform.container is None and platform.root is None:
-        return ["python3", "-m", "maxtext.trainers.pre_train.train"], None
-    program = "MaxText/train.py" if _old(case) else "src/maxtext/trainers/pre_train/train.py"
-    return ["python3", program], platform.root or ROOT
+    module = "MaxText.train" if _old(case) else "maxtext.trainers.pre_train.train"
+    return ["python3", "-m", module], platform.root or (ROOT if platform.container else None)
 
 
 def settings(case: Case) -> dict[str, Any]:
@@ -284,7 +282,10 @@ def _packing(case: Case, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _old(case: Case) -> bool:
-    """Whether the image is of 2025, before MaxText moved its modules and renamed keys."""
+    """Whether the image is of 2025.
+
+    MaxText took max_segments_per_seq in 2025-11, renamed the schedule's keys in 2026-01 and its modules in 2026-02.
+    """
     container = case.resolved.platform.container
     found = re.search(r"maxtext-v(\d+)", container.image if container else "")
     return found is not None and int(found[1]) < 26

@@ -1,0 +1,74 @@
+"""--fill, on a terminal and without one."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seeds import packaged_content
+from steelyard.experiment import packaged
+
+NAME = "mi3xx_megatron_llama_single"
+
+
+def answered(answers: list[str], *arguments: str) -> tuple[int, str]:
+    """Run a verb on a terminal of its own, typing the answers."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "steelyard", *arguments], stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
+    )
+    os.close(theirs)
+    os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not chunk:
+            break
+        shown += chunk
+    os.close(ours)
+    return process.wait(), shown.decode()
+
+
+def test_open_places_are_asked_for_and_nothing_else_of_the_file_changes() -> None:
+    path = Path(f"{NAME}.json")
+    text = packaged.text(NAME).replace('"precision": "TE_FP8"', '"precision": "TE_FP16"', 1)
+    path.write_text(text)
+    status, shown = answered(["two", "2", "", "TE_FP16", "TE_FP8"], "lint", str(path), "--fill")
+    assert status == 0, shown
+    assert "'two': expected a whole number" in shown
+    assert "expected one of TE_BF16, TE_FP8" in shown
+    assert "3 places filled" in shown
+    content = json.loads(path.read_text())
+    assert content["config"]["nnodes"] == "2"
+    assert content["config"]["training_iterations"] == "30"  # the file's own example, taken by a bare return
+    changed = [new for old, new in zip(text.splitlines(), path.read_text().splitlines(), strict=True) if old != new]
+    assert len(changed) == 3
+    again, shown = answered([], "plan", str(path), "--fill", "--model", "llama3_1_8b", "--gpu", "mi300x")
+    assert again == 0, shown
+    assert "nothing is left open" in shown
+
+
+def test_answers_that_end_too_soon_write_nothing() -> None:
+    path = Path(f"{NAME}.json")
+    path.write_text(packaged.text(NAME))
+    status, shown = answered(["2", "\x04"], "lint", str(path), "--fill")
+    assert status == 2, shown
+    assert "nothing was written" in shown
+    assert path.read_text() == packaged.text(NAME)
+    assert [entry.name for entry in Path().iterdir()] == [path.name]
+
+
+def test_without_a_terminal_it_says_so(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(f"{NAME}.json")
+    path.write_text(json.dumps(packaged_content(f"{NAME}.json")))
+    refused = cli("lint", path, "--fill")
+    assert refused.status == 2
+    assert "2 places are left open, and there is no terminal to ask on" in refused.err

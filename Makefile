@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test lint format benchmarks clean
+.PHONY: install demo test fuzz lint format benchmarks clean
 
 install: $(VENV)/.installed
 
@@ -24,12 +24,16 @@ lint: install
 test: lint
 	$(BIN)/pytest
 
+fuzz: install
+	STEELYARD_FUZZ_EXAMPLES=20000 $(BIN)/pytest tests/lint/test_mutations.py
+
 format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 benchmarks: install
 	$(BIN)/python benchmarks/help_start.py
+	$(BIN)/python benchmarks/lint.py
 	$(BIN)/python benchmarks/weights.py
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/within_run.py

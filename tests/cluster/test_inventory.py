@@ -72,6 +72,7 @@ def test_ranges(text: str, hosts: list[str]) -> None:
         ({"node_dict": {"<changeme>": {}}}, "<changeme> is left open"),
         ({"node_dict": {"a": {}}, "username": "<changeme>"}, "username is left open"),
         ({"node_dict": {"a": {}}, "password": "x"}, "a password stands in the file"),
+        ({"node_dict": {"a": {}}, "racks": {"r": {"switch_ssh_password": "x"}}}, "switch_ssh_password: a password"),
         ({"node_dict": {"a": {}}, "usernam": "x"}, "usernam is not a known key of a cluster file, expected 'username'"),
         ({"node_dict": {"a": {}}, "priv_key_file": "{nobody}/x"}, "the placeholder {nobody} is not known"),
         ('{"node_dict": {"a": {}, "a": {}}}', "'a' stands twice in node_dict"),

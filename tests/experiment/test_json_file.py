@@ -73,6 +73,7 @@ def test_a_placeholder_that_names_itself_is_one_sentence(
     [
         ({"schema_version": 1, "framework": "megatron_single", "sweep": {}, "config": {}}, "newer family"),
         ({"schema_version": 1, "config": {}, "model_params": {}}, "newer family"),
+        ({"_comment": "x", "MBS=4,GBS=128,PRECISION=FP8": {}}, "thresholds of the suite's newer family"),
         ({"config": {"container_image": "rocm/torchtitan"}, "model_params": {}}, "torchtitan config"),
         ({"config": {"training_steps": "3", "training_iterations": "3"}, "model_params": {}}, "mixes keys"),
         ({"config": {}, "model_params": {}}, "neither training_iterations"),

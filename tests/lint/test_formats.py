@@ -1,6 +1,8 @@
 """Problems for programs, and codes for people."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +106,19 @@ def test_json_keeps_the_keys_of_the_interface(cli: Any, bad: Path) -> None:
     problems = json.loads(cli("lint", bad, "--gpu", "cpu", "--json").out)["problems"]
     for problem in problems:
         assert {"code", "severity", "file", "pointer", "message", "fix"} <= set(problem)
+
+
+def test_linting_everything_imports_no_torch(tmp_path: Path) -> None:
+    from steelyard.experiment import packaged
+
+    files = []
+    for name in packaged.DESCRIPTIONS:
+        path = tmp_path / packaged.file_name(name)
+        path.write_text(packaged.text(name))
+        files.append(str(path))
+    probe = (
+        "import sys; from steelyard.cli.main import _status; status = _status(['lint', '--json', *sys.argv[1:]]);"
+        "print(status, *sorted({name.partition('.')[0] for name in sys.modules} & {'torch', 'scipy', 'polars', 'jax'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", probe, *files], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "2"

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from steelyard.cli import printing
 from steelyard.errors import InputError
@@ -10,11 +11,15 @@ from steelyard.experiment.problems import plain, raise_errors, shown
 from steelyard.experiment.thresholds import parse_threshold
 from steelyard.hardware.catalog import CPU, known_names, lookup
 from steelyard.hardware.machine import Machine, discover
-from steelyard.runner import Planned, make_plan
+
+if TYPE_CHECKING:
+    from steelyard.runner import Planned
 
 
-def planned(file: Path, asked: Asked) -> tuple[Planned, Machine]:
+def planned(file: Path, asked: Asked) -> tuple["Planned", Machine]:
     """Read, resolve and plan; whatever is wrong is one sentence."""
+    from steelyard.runner import make_plan  # here, since lint needs none of it
+
     reading = one_reading(read_config(file), asked)
     raise_errors(reading.problems)
     resolved = resolve(reading, asked.settings, asked.gpu, asked.gpus)

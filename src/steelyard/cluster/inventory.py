@@ -115,13 +115,13 @@ def _problem(
 def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
     content = file.content
     _unknown(file, problems, SUITE_KEYS)
-    if "password" in content:
+    for path in _passwords(content):
         problems.append(
             _problem(
                 file,
                 WRONG_VALUE,
-                ("password",),
-                "a password stands in the file",
+                path,
+                f"{path[-1]}: a password stands in the file",
                 "remove it and use a key: priv_key_file",
                 expected="no password",
             )
@@ -174,6 +174,15 @@ def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
         env={str(name): str(value) for name, value in env.items()} if isinstance(env, dict) else {},
         placeholders=placeholders,
     )
+
+
+def _passwords(value: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            named = "password" in str(key).lower() and not str(key).lower().endswith("_file")
+            if named and not str(key).startswith("_") and isinstance(inner, str) and inner and not left_open(inner):
+                yield (*at, str(key))
+            yield from _passwords(inner, (*at, str(key)))
 
 
 def _open(file: ConfigFile, path: tuple[str, ...], value: Any, meaning: str) -> Problem:

@@ -1,6 +1,7 @@
 """Reads a config file of any family: what it says, which bytes said it, and on which line."""
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -91,6 +92,9 @@ def _bytes(path: Path) -> bytes:
 _NEWER = ("gpu_arch", "enforce_thresholds", "threshold_json", "sweep", "scaling_baseline", "paths", "params")
 """Keys at the root of the suite's newer family, which also has a schema_version."""
 
+_CELL = re.compile(r"[A-Z]+=[^=,]+(,[A-Z]+=[^=,]+)+")
+"""The name of a run in that family's threshold files."""
+
 _JAX = ("training_steps", "coordinator_ip", "enable_checkpointing")
 _MEGATRON = ("training_iterations", "master_address", "megatron_root")
 _TORCHTITAN = ("data_parallel_shard_degree", "enable_float8", "converters", "torchtitan_root")
@@ -104,6 +108,8 @@ def _family(file: ConfigFile) -> Family:
         raise foreign(
             file, "is of the suite's newer family (schema_version beside a threshold file), which is not read"
         )
+    if any(_CELL.fullmatch(str(key)) for key in content):
+        raise foreign(file, "holds the thresholds of the suite's newer family, which is not read")
     config, params = content.get("config"), content.get("model_params")
     if "config" not in content and "model_params" not in content:
         return "steelyard"

@@ -64,6 +64,8 @@ class Reading:
     """What the selected model and GPU are given, by the file's own names."""
     env: Mapping[str, Stated] = field(default_factory=dict)
     """Variables the file gives the container or the program."""
+    env_copies: tuple[tuple[str, Stated], ...] = ()
+    """Variables it gives once more, at another place."""
     bounds: tuple[Bound, ...] = ()
     params_path: PointerPath = ()
     """Where `params` stand."""

@@ -19,6 +19,7 @@ class Draft:
         self.paths: dict[str, PointerPath] = {}
         self.sources: dict[str, str] = {}
         self.env: dict[str, Stated] = {}
+        self.env_copies: list[tuple[str, Stated]] = []
         self.bounds: list[Bound] = []
         self.nodes, self.gpus_per_node = 1, 8
         self.nodes_open = False
@@ -43,6 +44,13 @@ class Draft:
         """Values that the file does not state and something else does."""
         for dotted, value in values.items():
             self.put(dotted, value, source=source)
+
+    def state_variable(self, name: str, stated: Stated) -> None:
+        """Remember a variable; one that was given before is a copy."""
+        if name in self.env:
+            self.env_copies.append((name, stated))
+        else:
+            self.env[name] = stated
 
     def take(self, name: str, dotted: str, required: bool = False) -> Any:
         """Read a parameter of the model and give it to the experiment."""
@@ -72,6 +80,7 @@ class Draft:
             params=self.params.stated,
             params_path=self.params.path,
             env=self.env,
+            env_copies=tuple(self.env_copies),
             bounds=tuple(self.bounds),
             model_key=self.selection.model,
             example_nodes=self.example_nodes,

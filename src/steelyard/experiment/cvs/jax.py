@@ -9,6 +9,7 @@ from steelyard.experiment.cvs.section import Section
 from steelyard.experiment.cvs.values import converted, left_open
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import UNKNOWN_KEY, WRONG_VALUE, shown
+from steelyard.experiment.reading import Stated
 
 SOURCE = "default of maxtext"
 
@@ -201,10 +202,11 @@ def _environment(draft: Draft) -> None:
             continue
         if (found := config.get(name)) is not None:
             env[key.reads] = f"{found.value:g}" if isinstance(found.value, float) else str(found.value)
-            draft.env.setdefault(key.reads, found)
+            draft.state_variable(key.reads, found)
     for name, value in (config.value("env_vars") or {}).items():
         if not name.startswith("_") and not left_open(value):
             env[name] = str(value)
+            draft.state_variable(name, Stated(value, ("config", "env_vars", name)))
     flags: dict[str, str] = {}
     if stuck := config.get("xla_gpu_executable_warn_stuck_timeout"):
         flags["xla_gpu_executable_warn_stuck_timeout"] = str(stuck.value)

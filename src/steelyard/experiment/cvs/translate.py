@@ -156,7 +156,7 @@ def _container(draft: Draft) -> None:
     draft.platform["container"] = container
     for name, value in env.items():
         if not name.startswith("_"):
-            draft.env[name] = Stated(value, (*inner.path, "env_dict", name))
+            draft.state_variable(name, Stated(value, (*inner.path, "env_dict", name)))
     for name in ("hf_token_file", "log_dir"):
         draft.platform[name] = config.value(name)
     draft.platform["cache_dir"] = config.value("data_cache_dir")

@@ -14,11 +14,12 @@ RULE = Rule("SY106", "error")
 
 def check(case: Case) -> Iterator[Problem]:
     data = case.resolved.experiment.data
+    made_here = case.resolved.platform.framework == "native"
     if data.source == "tokens" and data.path is None:
         yield RULE.problem(
             case,
             "data.path",
             message="data.source is tokens and data.path is missing",
-            fix="--set data.path=corpus.npy",
-            expected="the .npy file of token ids",
+            fix=f"--set data.path={'corpus.npy' if made_here else '/data/corpus_text_document'}",
+            expected="the .npy file of token ids" if made_here else "where the tokenized corpus lies",
         )

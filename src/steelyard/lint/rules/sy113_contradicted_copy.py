@@ -89,6 +89,17 @@ def _copies(reading: Reading) -> Iterator[Problem]:
                 value=other.value,
                 expected=str(one.value),
             )
+    for name, again in reading.env_copies:
+        first = reading.env[name]
+        if not left_open(again.value) and not left_open(first.value) and str(again.value) != str(first.value):
+            yield RULE.at(
+                reading,
+                again.path,
+                message=f"{name} is {again.value} here and {first.value} in {'.'.join(first.path[:-1])}",
+                fix="remove one of them",
+                value=again.value,
+                expected=str(first.value),
+            )
     warn, flags = reading.config.get("xla_gpu_executable_warn_stuck_timeout"), reading.params.get("xla_flags")
     if warn and flags:
         again = flags.value.get(warn.path[-1])

@@ -1,0 +1,184 @@
+"""Whatever is done to a config, lint and plan answer in words: 500 mutations here, 20,000 in `make fuzz`."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from seeds import SEEDS, filled, original, packaged_content
+from steelyard.errors import SteelyardError
+from steelyard.experiment import Asked, InvalidExperimentError, read_config, readings, resolve
+from steelyard.experiment.problems import raise_errors
+from steelyard.hardware.machine import Machine
+from steelyard.lint import lint_file
+from steelyard.lint.explain import explanations
+from steelyard.lint.formats import github, sarif
+from steelyard.runner import make_plan
+from steelyard.runner.script import script
+
+EXAMPLES = int(os.environ.get("STEELYARD_FUZZ_EXAMPLES", "500"))
+LAPTOP = Machine((), cpu_count=2)
+CODES = set(explanations())
+
+BASES = [
+    *(json.dumps(filled(packaged_content(name), 4), indent=1) for name in SEEDS),
+    *(json.dumps(original(name)) for name in SEEDS),
+]
+
+ODD: list[Any] = [
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    7,
+    2**62,
+    -(2**62),
+    0.5,
+    1e308,
+    "",
+    " ",
+    "''",
+    "0",
+    "-1",
+    "-8",
+    "3",
+    "8",
+    "16",
+    "1e9",
+    "9999999999999999999999",
+    "1_0",
+    "nan",
+    "inf",
+    "True",
+    "<changeme>",
+    "{user-id}",
+    "{nobody}",
+    "{",
+    "a\nb",
+    "a\x00b",
+    "\ud800",
+    "\u202e",
+    "é" * 50,
+    "x" * 5000,
+    "$(rm -rf /)",
+    "'; echo",
+    "TE_FP16",
+    "hf",
+    "mi300x",
+    [],
+    {},
+    [[]],
+    {"a": {"b": []}},
+    ["x", 3, None],
+    {"result_dict": {}},
+]
+
+values = st.one_of(
+    st.sampled_from(ODD), st.integers(-(2**40), 2**40), st.integers(0, 512).map(str), st.text(max_size=8)
+)
+names = st.one_of(
+    st.text(max_size=6),
+    st.sampled_from(
+        [
+            "config",
+            "model_params",
+            "single_node",
+            "multi_node",
+            "nnodes",
+            "fsdp",
+            "precision",
+            "mi325",
+            "h100",
+            "schema_version",
+        ]
+    ),
+)
+
+
+def paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [at] if at else []
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            found += paths(inner, (*at, key))
+    return found
+
+
+@st.composite
+def mutated(draw: Any) -> str:
+    """A config with one to four things done to its tree, or to its text."""
+    text = draw(st.sampled_from(BASES))
+    if draw(st.integers(0, 4)) == 0:
+        for _ in range(draw(st.integers(1, 4))):
+            at = draw(st.integers(0, len(text)))
+            cut = draw(st.integers(0, 6))
+            text = text[:at] + draw(st.text(alphabet='{}[]",:0a\\\n\t <', max_size=4)) + text[at + cut :]
+        return str(text)
+    content = json.loads(text)
+    for _ in range(draw(st.integers(1, 4))):
+        places = paths(content)
+        if not places:
+            break
+        path = draw(st.sampled_from(places))
+        here = content
+        for key in path[:-1]:
+            here = here[key]
+        doing = draw(st.sampled_from(["set", "set", "set", "delete", "rename", "add"]))
+        if doing == "set":
+            here[path[-1]] = draw(values)
+        elif doing == "delete":
+            del here[path[-1]]
+        elif doing == "rename":
+            here[draw(names)] = here.pop(path[-1])
+        else:
+            here[draw(names)] = draw(values)
+    return json.dumps(content)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mutations")
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=EXAMPLES == 500,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(text=mutated(), nodes=st.sampled_from([None, None, 1, 2, 4]))
+def test_lint_and_plan_answer_in_words(folder: Path, text: str, nodes: int | None) -> None:
+    path = folder / "mutated.json"
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    asked = Asked(nodes=nodes, user="alice")
+    try:
+        problems = lint_file(path, asked, LAPTOP)
+    except SteelyardError:  # a selection that the file does not have
+        return
+    json.dumps(sarif(problems))
+    for problem in problems:
+        assert problem.code in CODES
+        assert problem.message
+        assert problem.fix
+        assert "\n" not in github(problem)
+        assert problem.line is None or problem.line >= 1
+    try:
+        selections = readings(read_config(path), asked)
+    except InvalidExperimentError:
+        assert any(problem.severity == "error" for problem in problems)
+        return
+    for reading in selections[:2]:
+        try:
+            raise_errors(reading.problems)
+            planned = make_plan(resolve(reading), LAPTOP).plan
+        except SteelyardError:
+            assert any(problem.severity == "error" for problem in problems)
+        else:
+            script(planned)
+            assert planned.model_dump_json()

@@ -1,7 +1,7 @@
 """A threshold above what the GPU can do.
 
 Why: no run reaches it, so the test fails whatever the cluster does, until someone turns it off.
-Fix: ask for less than the dense peak of the precision used.
+Fix: ask for less than the dense peak of the precision used. Of an `_example_` it is a warning.
 """
 
 from collections.abc import Iterator

@@ -3,7 +3,7 @@
 Why: both are one measurement, and their quotient is the FLOPs of a token: 6 for each weight of a matrix, and attention,
 halved under the causal mask or not. Outside 4 % of both, one of the two figures belongs to another model, another
 sequence length or another run. 6 x all parameters is no framework's formula.
-Fix: measure both in one run, or derive one from the other.
+Fix: measure both in one run, or derive one from the other. Of an `_example_` it is a warning.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 Why: tokens/s is the batch's tokens over the time; a bound on time below what the bound on tokens/s makes means that a
 run can keep one and never the other.
-Fix: derive one from the other.
+Fix: derive one from the other. Of an `_example_` it is a warning.
 """
 
 from collections.abc import Iterator

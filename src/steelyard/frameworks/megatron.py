@@ -93,7 +93,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
 class Megatron:
     name = "megatron"
     flop_conventions = ("causal", "noncausal")
-    log_interval = 1
+    log_interval = None  # an argument decides; a plan sets 1
     silent_defaults: Mapping[str, Any] = MappingProxyType(
         {
             "training.seed": 1234,

@@ -82,7 +82,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
 class MegatronDeepSpeed:
     name = "megatron-deepspeed"
     flop_conventions = ("megatron_deepspeed",)
-    log_interval = 1
+    log_interval = None  # an argument decides; a plan sets 1
     silent_defaults: Mapping[str, Any] = MappingProxyType(
         {
             "training.seed": 1234,

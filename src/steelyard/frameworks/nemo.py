@@ -102,7 +102,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
 class NeMo:
     name = "nemo"
     flop_conventions = ("nemo_causal", "nemo_noncausal")
-    log_interval = 1
+    log_interval = None  # an argument decides; a plan sets 1
     silent_defaults: Mapping[str, Any] = MappingProxyType(
         {
             "training.seed": 1234,

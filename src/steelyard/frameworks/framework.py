@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from steelyard import accounting
 from steelyard.experiment import Parallelism
 from steelyard.lint.rule import Case
-from steelyard.records.step import Event, Step
+
+if TYPE_CHECKING:  # records bring numpy, which planning does not need
+    from steelyard.records.step import Event, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Command:
 class LogReader(Protocol):
     """Reads one node's log a line at a time, so that a file and a live run are read alike."""
 
-    def feed(self, line: int, text: str) -> Iterator[Step | Event]:
+    def feed(self, line: int, text: str) -> "Iterator[Step | Event]":
         """What the 1-based `line` says, if anything; a step line that cannot be read is an `unread_line` event."""
         ...
 

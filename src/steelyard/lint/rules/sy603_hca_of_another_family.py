@@ -1,8 +1,8 @@
-"""RDMA devices named after another family of network cards.
+"""RDMA devices or libraries of another family of network cards.
 
 Why: the family decides libraries and variables of the container; devices of another are not found, and the job falls
-back to sockets or stops.
-Fix: name the family of the devices, or the devices of the family.
+back to sockets or stops. A library that a host does not have is mounted as an empty directory.
+Fix: name the family of the devices, or the devices and libraries of the family.
 """
 
 from collections.abc import Iterator
@@ -29,3 +29,16 @@ def check(case: Case) -> Iterator[Problem]:
             value=",".join(foreign),
             expected=f"names that start with {' or '.join(nic.hca_prefixes)}",
         )
+    container = case.resolved.platform.container
+    for host in container.volumes if container else ():
+        other = next((one for one in NICS.values() if one is not nic and f"lib{one.driver}" in host), None)
+        if other is not None and case.placement.nodes > 1:
+            path = case.reading.volumes_path or ("platforms", case.resolved.platform_name or "", "container", "volumes")
+            yield RULE.at(
+                case.reading,
+                (*path, host),
+                message=f"{host} is a library of {other.name} ({other.product}), and the cards are {nic.name}",
+                fix="remove it: the plan mounts what the family needs",
+                value=host,
+                expected=f"libraries of {nic.name}",
+            )

@@ -236,22 +236,22 @@ def test_a_setting_fills_a_place_the_file_leaves_open(tmp_path: Path) -> None:
 
 
 def test_every_key_has_its_line(tmp_path: Path) -> None:
-    text = '{\n "a": {"b": 1,\n  "c": [1,\n 2, {"d": "}{,:\\""}]},\n "a~/": 2, "a": 3}'
+    text = '{\n "model": {"b": 1,\n  "c": [1,\n 2, {"d": "}{,:\\""}]},\n "a~/": 2, "model": 3}'
     found = {(place.path, place.line, place.again) for place in places(text)}
     assert found == {
-        (("a",), 2, False),
-        (("a", "b"), 2, False),
-        (("a", "c"), 3, False),
-        (("a", "c", "0"), 3, False),
-        (("a", "c", "1"), 4, False),
-        (("a", "c", "2"), 4, False),
-        (("a", "c", "2", "d"), 4, False),
+        (("model",), 2, False),
+        (("model", "b"), 2, False),
+        (("model", "c"), 3, False),
+        (("model", "c", "0"), 3, False),
+        (("model", "c", "1"), 4, False),
+        (("model", "c", "2"), 4, False),
+        (("model", "c", "2", "d"), 4, False),
         (("a~/",), 5, False),
-        (("a",), 5, True),
+        (("model",), 5, True),
     }
-    assert json.loads(text)["a"] == 3
+    assert json.loads(text)["model"] == 3
     (twice,) = read_config(write(tmp_path, text)).problems
-    assert (twice.code, twice.pointer, twice.line) == ("SY109", "/a", 5)
+    assert (twice.code, twice.pointer, twice.line) == ("SY109", "/model", 5)
     assert with_lines([], read_config(write(tmp_path, text))) == []
 
 

@@ -94,7 +94,7 @@ JSON_CASES: dict[str, tuple[str, dict[tuple[str, ...], object], set[tuple[str, s
     "SY210": (
         JAX_N,
         {(*JN, "batch_size"): "128"},
-        {("SY210", "/".join(("", *JN, "batch_size"))), ("SY112", "/".join(("", *JN, "batch_size")))},
+        {("SY210", "/".join(("", *JN, "batch_size")))},
     ),
     "SY303": (MEGATRON, {(*M, "model_size"): "70"}, {("SY303", "/".join(("", *M, "model_size")))}),
     "SY304": (JAX, {(*J, "vocab_size"): "128526"}, {("SY304", "/".join(("", *J, "vocab_size")))}),
@@ -108,7 +108,7 @@ JSON_CASES: dict[str, tuple[str, dict[tuple[str, ...], object], set[tuple[str, s
     "SY404": (
         JAX,
         {(*J, "precision"): "TE_FP8"},
-        {("SY404", "/".join(("", *J, "precision"))), ("SY112", "/".join(("", *J, "precision")))},
+        {("SY404", "/".join(("", *J, "precision")))},
     ),
     "SY501": (
         MEGATRON,

@@ -37,13 +37,15 @@ def explain(
 
         from steelyard.frameworks.parity import every_name
 
-        near = difflib.get_close_matches(name, [*codes, *every_name()], n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name, list(every_name()), n=3, cutoff=0.6)
         raise InputError(
             f"{name!r} is no lint code and no key of a config",
             key="KEY|SYnnn",
             value=name,
             expected=f"one such as {', '.join(near)}" if near else "a code of docs/lint.md or a key of docs/reference",
-            next=f"steelyard explain {near[0] if near else 'SY203'}",
+            next=f"steelyard explain {near[0]}"
+            if near
+            else "steelyard lint FILE, whose codes and keys can be explained",
         )
     if as_json:
         printing.show_json({"meanings": [entry.document() for entry in entries]})

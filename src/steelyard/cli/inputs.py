@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.cli import printing
+from steelyard.cluster.inventory import is_inventory
 from steelyard.errors import InputError
 from steelyard.experiment import Asked, one_reading, parse_settings, read_config, resolve
+from steelyard.experiment.files import read_mapping, with_family
 from steelyard.experiment.problems import plain, raise_errors, shown
 from steelyard.experiment.thresholds import parse_threshold
 from steelyard.hardware.catalog import CPU, known_names, lookup
@@ -20,11 +22,25 @@ def planned(file: Path, asked: Asked) -> tuple["Planned", Machine]:
     """Read, resolve and plan; whatever is wrong is one sentence."""
     from steelyard.runner import make_plan  # here, since lint needs none of it
 
-    reading = one_reading(read_config(file), asked)
+    content = read_mapping(file)
+    if is_inventory(content.content):
+        raise InputError(
+            f"{file} is a cluster file",
+            key="FILE",
+            value=str(file),
+            expected="a training config",
+            next=f"steelyard plan CONFIG --cluster {file}",
+        )
+    reading = one_reading(with_family(content), asked)
     raise_errors(reading.problems)
     resolved = resolve(reading, asked.settings, asked.gpu, asked.gpus)
     machine = discover()
     made = make_plan(resolved, machine, asked.hosts)
+    if len(made.plan.nodes) > 1 and not asked.hosts:
+        user = "" if reading.family == "steelyard" else f", and {{user-id}} is {asked.names()['user']}"
+        printing.note(
+            f"no --cluster: the hosts are called {made.plan.nodes[0].host}, {made.plan.nodes[1].host}, …{user}"
+        )
     for warning in made.warnings:
         if warning.severity == "warning":
             printing.note(f"warning: {warning.code} {warning.message}; {warning.fix}")
@@ -100,9 +116,19 @@ def fill_file(path: Path, asked: Asked) -> None:
             next=f"steelyard lint {path}, which names each of them",
         )
 
+    printing.note(
+        f"{path}: {len(found)} places to fill. Return alone takes what stands in brackets; "
+        "nothing is written before the last answer, and Ctrl-C writes nothing."
+    )
+
     def ask(gap: Gap) -> str:
         place = " / ".join(gap.path)
-        printing.note(f"{place}\n  {gap.key.meaning}" + (f" One of {', '.join(gap.choices)}." if gap.choices else ""))
+        listed = (
+            f" One of {', '.join(gap.choices)}."
+            if gap.choices and not all(c in gap.key.meaning for c in gap.choices)
+            else ""
+        )
+        printing.note(f"{place}\n  {gap.key.meaning}{listed}")
         while True:
             hint = f" [{gap.example}]" if gap.example else ""
             sys.stderr.write(f"  {gap.key.name}{hint}: ")
@@ -111,6 +137,9 @@ def fill_file(path: Path, asked: Asked) -> None:
             if not line:
                 raise InputError(f"{path}: the answers ended before every place was filled; nothing was written")
             text = line.strip() or gap.example or ""
+            if not text:
+                printing.note("  nothing suggests a value here")
+                continue
             refused = gap.accepts(text)
             if refused is None:
                 return text

@@ -21,7 +21,8 @@ from steelyard.cli.options import (
 from steelyard.errors import Exit
 
 if TYPE_CHECKING:
-    from steelyard.experiment import Problem
+    from steelyard.experiment import Asked, Problem
+    from steelyard.hardware.machine import Machine
 
 EXAMPLES = (
     "Examples: steelyard lint apples-to-apples.yaml | steelyard lint *.json --json | "
@@ -47,8 +48,9 @@ def lint(
     """Show every problem of the files, on all their platforms, models and GPUs."""
     from steelyard.cli import printing
     from steelyard.cli.inputs import asked_of, fill_file
+    from steelyard.cluster.inventory import is_inventory
+    from steelyard.experiment.files import read_mapping
     from steelyard.hardware.machine import discover
-    from steelyard.lint import lint_file
     from steelyard.lint.formats import github, sarif
 
     asked = asked_of(platform, settings, gpu, gpus, model, nodes, cluster)
@@ -56,7 +58,7 @@ def lint(
         for file in files:
             fill_file(file, asked)
     machine = discover()
-    problems = [problem for file in files for problem in lint_file(file, asked, machine)]
+    problems = [problem for file in files for problem in _lint(file, asked, machine, alone=len(files) == 1)]
     if as_sarif:
         printing.show_json(sarif(problems))
     elif as_github:
@@ -66,22 +68,80 @@ def lint(
         keys = ("code", "severity", "file", "pointer", "message", "fix", "expected", "line")
         printing.show_json({"problems": [{key: getattr(problem, key) for key in keys} for problem in problems]})
     else:
-        _show(files, problems)
+        if len(files) == 1 and not problems and is_inventory(read_mapping(files[0]).content):
+            _show_hosts(files[0])
+        else:
+            _show(files, problems, _same(platform, model, gpu, gpus, nodes, cluster, settings or []))
     return Exit.INPUT if any(problem.severity == "error" for problem in problems) else Exit.GOOD
 
 
-def _show(files: list[Path], problems: "list[Problem]") -> None:
+def _lint(file: Path, asked: "Asked", machine: "Machine", alone: bool) -> "list[Problem]":
+    """A file that cannot be had ends the command where it is the only one, and is a problem among others."""
+    from steelyard.experiment.files import UnreadableFileError, unreadable
+    from steelyard.lint import lint_file
+
+    try:
+        return lint_file(file, asked, machine)
+    except UnreadableFileError as missing:
+        if alone:
+            raise
+        return list(unreadable(file, missing.message.removeprefix(f"{file}: ")).problems)
+
+
+def _same(
+    platform: str | None,
+    model: str | None,
+    gpu: str | None,
+    gpus: int | None,
+    nodes: int | None,
+    cluster: Path | None,
+    settings: list[str],
+) -> str:
+    """The options that were given, to be typed again."""
+    given = {
+        "--platform": platform,
+        "--model": model,
+        "--gpu": gpu,
+        "--gpus": gpus,
+        "--nodes": nodes,
+        "--cluster": cluster,
+    }
+    words = [part for name, value in given.items() if value is not None for part in (name, str(value))]
+    words += [part for setting in settings for part in ("--set", setting)]
+    return f" {shlex.join(words)}" if words else ""
+
+
+def _show_hosts(file: Path) -> None:
+    from steelyard.cli import printing
+    from steelyard.cluster.inventory import read_inventory
+
+    found = read_inventory(file)
+    user = f", user {found.user}" if found.user else ""
+    printing.say(printing.hang(f"{file}: ", f"{len(found.addresses)} hosts{user}: {', '.join(found.addresses)}"))
+    printing.say(f"next: steelyard plan CONFIG --cluster {shlex.quote(str(file))}")
+
+
+def _show(files: list[Path], problems: "list[Problem]", same: str) -> None:
     from steelyard.cli import printing
     from steelyard.lint.formats import sentence
 
     for problem in problems:
         at = f":{problem.line}" if problem.line else ""
-        printing.say(f"{problem.file}{at}: {problem.code} {problem.severity}: {sentence(problem)}")
-        printing.say(f"    fix: {problem.fix}")
+        printing.say(printing.hang(f"{problem.file}{at}: ", f"{problem.code} {problem.severity}: {sentence(problem)}"))
+        if not problem.fix.startswith("nothing"):
+            printing.say(printing.hang("    fix: ", problem.fix))
     counts = {word: sum(problem.severity == word for problem in problems) for word in ("error", "warning", "info")}
     said = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items() if count or word != "info"]
     printing.say(", ".join(said))
-    if not counts["error"] and len(files) == 1:
-        printing.say(f"next: steelyard plan {shlex.quote(str(files[0]))}")
-    elif problems:
-        printing.say(f"next: steelyard explain {problems[0].code}")
+    printing.say(f"next: steelyard {_next(files, problems, same)}")
+
+
+def _next(files: list[Path], problems: "list[Problem]", same: str) -> str:
+    """The places that are open first, then what is wrong most often, then the plan."""
+    errors = [problem.code for problem in problems if problem.severity == "error"]
+    named = " ".join(shlex.quote(str(file)) for file in files)
+    if "SY110" in errors and len(files) == 1:
+        return f"lint {named}{same} --fill"
+    if errors:
+        return f"explain {max(dict.fromkeys(errors), key=errors.count)}"
+    return f"plan {shlex.quote(str(files[0]))}{same}"

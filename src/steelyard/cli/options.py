@@ -8,10 +8,12 @@ import typer
 
 from steelyard.errors import Exit
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="An experiment file; `steelyard init` writes one.")]
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A training config, YAML or JSON; `steelyard init` writes one.")
+]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or its name under --out.")]
 PlatformOption = Annotated[
-    str | None, typer.Option("--platform", metavar="NAME", help="Which of the file's platforms; needed if several.")
+    str | None, typer.Option("--platform", metavar="NAME", help="Which of the file's platforms; lint takes all.")
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -30,7 +32,7 @@ GpusOption = Annotated[
     typer.Option("--gpus", metavar="N", min=1, help="GPUs of one node (ranks on cpu), in place of the platform's."),
 ]
 ModelOption = Annotated[
-    str | None, typer.Option("--model", metavar="MODEL", help="Which of a JSON config's models; needed if several.")
+    str | None, typer.Option("--model", metavar="MODEL", help="Which of a JSON config's models; lint takes all.")
 ]
 NodesOption = Annotated[
     int | None, typer.Option("--nodes", metavar="N", min=1, help="Machines, in place of the file's own count.")

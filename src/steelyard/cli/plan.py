@@ -25,7 +25,7 @@ ENV_FILE = "environment"
 """The planned file that only repeats the variables."""
 
 if TYPE_CHECKING:
-    from steelyard.runner.plan import Expected, NodePlan, Plan
+    from steelyard.runner.plan import NodePlan, Plan
 
 EXAMPLES = (
     "Examples: steelyard plan tiny-llama.yaml | steelyard plan big.yaml --gpu h200 --gpus 8 --json | "
@@ -65,55 +65,50 @@ def plan(
         _show(made)
 
 
-def _wrapped(argv: list[str]) -> str:
-    """An argument list a screen wide: an option begins a line."""
-    lines: list[str] = []
-    for word in map(shlex.quote, argv):
-        if not lines or word.startswith("--") or len(lines[-1]) + len(word) > 110:
-            lines.append(word)
-        else:
-            lines[-1] += f" {word}"
-    return " \\\n    ".join(lines)
-
-
 def _show(plan: "Plan") -> None:
     from steelyard.cli import printing
 
-    printing.say(f"{plan.experiment} on {plan.platform}, framework {plan.framework}")
-    for name, value in _expectations(plan.expected):
-        printing.say(f"  {name:<18} {value}")
+    for line in _headline(plan):
+        printing.say(line)
+    for name, value in _expectations(plan):
+        printing.say(printing.hang(f"  {name:<18} ", value))
     for bound in plan.thresholds:
         printing.say(f"  {'must keep':<18} {bound}")
+    _show_decided(plan)
     if plan.fleet:
-        printing.say(f"\na fleet: each of {len(plan.nodes)} nodes runs the job by itself")
+        printing.say(f"\na fleet: each of {len(plan.nodes)} machines runs the job by itself")
     for at, node in enumerate(plan.nodes):
         where = (
             f"in {node.container.image if node.container else node.workdir or node.directory or 'the run directory'}"
         )
-        printing.say(f"\nnode {node.rank} ({node.host}), {where}:")
+        printing.say(f"\n{'machine' if plan.fleet else 'node'} {at} ({node.host}), {where}:")
         _show_node(node, plan.nodes[0] if at else None)
 
 
 def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
     """The first node whole; of another only what differs from it."""
     from steelyard.cli import printing
+    from steelyard.runner.script import wrapped
 
     if node.container:
         argv = node.container.argv
         before = first.container.argv if first and first.container else None
         if before is None:
-            printing.say("  " + _wrapped(argv))
+            printing.say("  " + wrapped(argv, len(node.argv)))
             for name, source in node.container.secrets.items():
                 printing.say(f"  {name} is read from {source} on the host and appears nowhere else")
         else:
-            pairs = list(zip(argv, before, strict=False))
-            changed = [shlex.quote(word) for word, other in pairs if word != other] + list(argv[len(pairs) :])
-            printing.say(f"  as node 0, with {' '.join(changed)}" if changed else "  as node 0")
+            changed = [
+                f"{argv[at - 1]} {shlex.quote(word)}" if argv[at - 1].startswith("--") else shlex.quote(word)
+                for at, word in enumerate(argv)
+                if at >= len(before) or word != before[at]
+            ]
+            printing.say(f"  as 0, with {' '.join(changed)}" if changed else "  as 0")
         _show_variables(node, first)
     else:
         for name, value in node.env.items():
             printing.say(f"  {name}={shlex.quote(value)} \\")
-        printing.say(f"  {_wrapped(node.argv) if node.directory else shlex.join(node.argv)}")
+        printing.say(f"  {wrapped(node.argv) if node.directory else shlex.join(node.argv)}")
     shown = {(planned.path, str(planned.content)) for planned in first.files} if first else set()
     for planned in node.files:
         if planned.path == ENV_FILE or (planned.path, str(planned.content)) in shown:
@@ -121,6 +116,37 @@ def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
         printing.say(f"\n{planned.path if node.directory is None else f'{node.directory}/{planned.path}'}:")
         text = planned.content if isinstance(planned.content, str) else json.dumps(planned.content, indent=2)
         printing.say("  " + text.rstrip("\n").replace("\n", "\n  "))
+
+
+def _headline(plan: "Plan") -> list[str]:
+    job = plan.job
+    gpus = f"{job.nodes} nodes x {job.gpus_per_node} {job.gpu} = {job.nodes * job.gpus_per_node} GPUs"
+    where = gpus if job.nodes > 1 else f"{job.gpus_per_node} x {job.gpu}"
+    named = "" if plan.platform == job.gpu else f" on {plan.platform}"
+    return [
+        f"{plan.experiment}{named}: {where}, {plan.framework}, {job.precision}",
+        f"  {job.steps:,} steps of {job.global_batch_size:,} x {job.sequence_length:,} tokens, "
+        f"micro-batch {job.micro_batch_size}, {job.layout}",
+    ]
+
+
+def _show_decided(plan: "Plan") -> None:
+    """What neither the file nor the person said: an image's script or a framework decided it."""
+    from steelyard.cli import printing
+
+    by_source: dict[str, list[str]] = {}
+    for dotted, found in plan.values.items():
+        if found.source.startswith(("script ", "default of ")) and not dotted.startswith("kernels."):
+            value = (
+                "null"
+                if found.value is None
+                else str(found.value).lower()
+                if isinstance(found.value, bool)
+                else found.value
+            )
+            by_source.setdefault(found.source, []).append(f"{dotted.partition('.')[2]} {value}")
+    for source, values in by_source.items():
+        printing.say(printing.hang(f"  {'decided elsewhere':<18} ", f"{source}: {', '.join(values)}"))
 
 
 def _show_variables(node: "NodePlan", first: "NodePlan | None") -> None:
@@ -136,7 +162,8 @@ def _show_variables(node: "NodePlan", first: "NodePlan | None") -> None:
             printing.say(f"    {line}")
 
 
-def _expectations(expected: "Expected") -> list[tuple[str, str]]:
+def _expectations(plan: "Plan") -> list[tuple[str, str]]:
+    expected = plan.expected
     memory = ", ".join(f"{name} {_size(gib)}" for name, gib in expected.memory_gib_by_component.items())
     card = expected.usable_gib_per_gpu
     of_card = "" if card is None else f" of {card} GiB"
@@ -148,9 +175,13 @@ def _expectations(expected: "Expected") -> list[tuple[str, str]]:
         ("memory per GPU", f"{_size(expected.memory_gib_per_gpu)}{of_card}: {memory}"),
         ("first loss", f"{expected.first_loss:.4f}"),
         ("loss floor", "unknown" if floor is None else f"{floor:.4f} nats a token"),
-        ("dense peak", "unknown" if peak is None else f"{peak:,} TFLOP/s a GPU"),
-        ("time at that peak", "unknown" if seconds is None else f"{seconds:,.1f} s; no run is faster"),
+        ("dense peak", "unknown" if peak is None else f"{peak:,} TFLOP/s a GPU in {plan.job.precision}"),
+        ("time at that peak", "unknown" if seconds is None else _at_peak(seconds, plan.job.steps)),
     ]
+
+
+def _at_peak(seconds: float, steps: int) -> str:
+    return f"{seconds:,.1f} s for {steps:,} steps, {seconds / steps:,.3f} s each; no run is faster"
 
 
 def _size(gib: float) -> str:

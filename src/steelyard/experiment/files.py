@@ -9,6 +9,7 @@ from typing import Any
 
 from steelyard.errors import InputError
 from steelyard.experiment import yaml_file
+from steelyard.experiment.experiment import Experiment
 from steelyard.experiment.json_text import Place, parse_json, places
 from steelyard.experiment.limits import MAX_BYTES, check_size
 from steelyard.experiment.problems import (
@@ -20,6 +21,10 @@ from steelyard.experiment.problems import (
     shown,
 )
 from steelyard.experiment.reading import Family, PointerPath
+
+
+class UnreadableFileError(InputError):
+    """A file that cannot be had at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +85,15 @@ def _bytes(path: Path) -> bytes:
             raise unreadable(path, f"has {path.stat().st_size:,} bytes, expected at most {MAX_BYTES:,}")
         return path.read_bytes()
     except FileNotFoundError:
-        raise InputError(
+        raise UnreadableFileError(
             f"{path}: no such file", key=None, value=str(path), expected="a config file", next="steelyard init"
         ) from None
+    except IsADirectoryError:
+        raise UnreadableFileError(
+            f"{path}: is a directory", value=str(path), expected="a config file", next=f"its files: {path}/*.json"
+        ) from None
     except OSError as reason:
-        raise InputError(
+        raise UnreadableFileError(
             f"{path}: cannot be read ({reason.strerror})", value=str(path), expected="a readable config file"
         ) from None
 
@@ -112,6 +121,8 @@ def _family(file: ConfigFile) -> Family:
         raise foreign(file, "holds the thresholds of the suite's newer family, which is not read")
     config, params = content.get("config"), content.get("model_params")
     if "config" not in content and "model_params" not in content:
+        if not {str(key) for key in content} & set(Experiment.model_fields) - {"name"}:
+            raise foreign(file, "is no training config: it has neither model and training nor config and model_params")
         return "steelyard"
     keys = {str(key) for key in config} if isinstance(config, dict) else set()
     inner = _model_keys(params)

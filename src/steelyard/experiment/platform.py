@@ -1,10 +1,12 @@
 """Where it is trained: hardware, software stack, network, and what the framework is told beside the experiment."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from steelyard.experiment.group import Group
+from steelyard.experiment.problems import shown
 from steelyard.hardware.catalog import CPU, known_names, lookup
 from steelyard.hardware.nics import NicName
 
@@ -38,6 +40,15 @@ class Container(Group):
     """Whether the container may do anything to its host; lint asks whether that is needed."""
 
 
+def _is_an_interface(name: str) -> str:
+    if not re.fullmatch(r"[\^=]{0,2}[A-Za-z][\w.@-]*(,[A-Za-z][\w.@-]*)*", name):
+        raise ValueError(f"{shown(name)} is no interface, expected a name such as ens51f1np1 (`ip link` lists them)")
+    return name
+
+
+InterfaceName = Annotated[str, AfterValidator(_is_an_interface)]
+
+
 class Network(Group):
     """How nodes reach one another."""
 
@@ -45,9 +56,9 @@ class Network(Group):
     """Family of the network cards, which decides libraries and variables: ainic, thor2 or cx7."""
     hcas: list[str] = Field(default_factory=list)
     """RDMA devices to use, such as bnxt_re0; none for all."""
-    socket_interface: str | None = None
+    socket_interface: InterfaceName | None = None
     """Interface of the collective library's own sockets (NCCL_SOCKET_IFNAME)."""
-    gloo_interface: str | None = None
+    gloo_interface: InterfaceName | None = None
     """Interface of Gloo (GLOO_SOCKET_IFNAME); null for socket_interface."""
     gid_index: int | None = Field(default=None, ge=0)
     """Entry of the card's GID table (NCCL_IB_GID_INDEX); null for the family's own."""

@@ -59,7 +59,9 @@ def _setting(text: str) -> tuple[str, Any]:
             key="--set",
             value=plain(text),
             expected=f"group.key=value with a group of {', '.join(GROUPS)}",
-            next=f"--set {_group_of(key) or 'training.steps'}={value or '100'}",
+            next=f"--set {_group_of(key)}={value or '100'}"
+            if _group_of(key)
+            else "--set training.steps=100; what is not of a group is changed in the file",
         )
     try:
         return key, parse_scalar(value)

@@ -141,3 +141,16 @@ def one_seed(experiment: Experiment, title: str) -> Iterator[Refusal]:
             f"{experiment.training.seed}",
             f"--set data.seed={experiment.training.seed}",
         )
+
+
+def vendor_refusals(case: Case, vendor: str, title: str) -> Iterator[Refusal]:
+    """Some come with the libraries of one vendor's GPUs alone."""
+    gpu, whose = case.placement.gpu, {"nvidia": "NVIDIA", "amd": "AMD"}[vendor]
+    if gpu is not None and gpu.vendor != vendor:
+        yield Refusal(
+            "platform.gpu",
+            gpu.name,
+            f"the platform's gpu is {gpu.name}, and {title} trains on {whose}'s alone",
+            f"a GPU of {whose}",
+            "another framework, or another GPU",
+        )

@@ -15,6 +15,7 @@ from steelyard.frameworks.megatron_family import (
     family_refusals,
     seed_refusals,
     torchrun,
+    vendor_refusals,
 )
 from steelyard.lint.rule import Case
 
@@ -157,6 +158,7 @@ class NeMo:
 
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment = case.resolved.experiment
+        yield from vendor_refusals(case, "nvidia", "NeMo")
         for refusal in family_refusals(experiment, self.name):
             if refusal.key != "data.source":  # its mock data is another
                 yield refusal

@@ -1,7 +1,7 @@
 """One parameter in every dialect: what each framework calls it and does where nothing is said."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from steelyard.experiment.cvs.keys import (
@@ -50,7 +50,7 @@ class Meaning:
         if self.default:
             lines.append(f"  default: {self.default}")
         if self.reads:
-            lines.append(f"  read by: {self.reads}")
+            lines.append(f"  becomes: {self.reads}")
         width = max(map(len, self.spellings), default=0)
         lines += [f"  {name:<{width}}  {words}" for name, words in self.spellings.items()]
         return "\n".join(lines)
@@ -91,7 +91,13 @@ def _cell(name: str, dotted: str) -> str:
 
 def meanings(name: str) -> list[Meaning]:
     """Everything a key may mean, by its dotted or its bare name."""
-    return [entry for entry in _entries() if name in (entry.key, entry.key.rpartition(".")[2])]
+    found: dict[tuple[str, str, str | None], Meaning] = {}
+    for entry in _entries():
+        if name in (entry.key, entry.key.rpartition(".")[2]):
+            same = (entry.key, entry.meaning, entry.reads)
+            both = f"{found[same].where} and {entry.where}" if same in found else entry.where
+            found[same] = replace(entry, where=both)
+    return list(found.values())
 
 
 def every_name() -> list[str]:

@@ -16,6 +16,7 @@ from steelyard.frameworks.megatron_family import (
     rope_refusals,
     seed_refusals,
     tokenizer_type,
+    vendor_refusals,
 )
 from steelyard.frameworks.yaml_text import as_yaml
 from steelyard.lint.rule import Case
@@ -162,6 +163,7 @@ class Primus:
 
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment = case.resolved.experiment
+        yield from vendor_refusals(case, "amd", "Primus")
         yield from family_refusals(experiment, self.name)
         yield from attention_refusals(experiment.kernels)
         yield from seed_refusals(experiment, "Primus")

@@ -109,15 +109,16 @@ def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:
         found += lint_cases(cases)
     except InvalidExperimentError as invalid:
         found = list(invalid.problems)
-    return with_lines(_once(found), file)
+    return sorted(with_lines(_once(found), file), key=lambda problem: problem.line or 0)
 
 
 def _once(problems: Iterable[Problem]) -> list[Problem]:
-    """What holds of several platforms is said once."""
+    """What holds of several platforms is said once, and nothing more is said of a useless key that is wrong as well."""
     found: dict[tuple[str, str, str], Problem] = {}
     for problem in problems:
         found.setdefault((problem.code, problem.pointer, problem.message), problem)
-    return list(found.values())
+    wrong = {problem.pointer for problem in found.values() if problem.severity == "error"}
+    return [problem for problem in found.values() if problem.code != "SY112" or problem.pointer not in wrong]
 
 
 def _lint_reading(reading: Reading, asked: Asked, machine: Machine) -> tuple[list[Problem], Case | None]:

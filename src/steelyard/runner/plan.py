@@ -11,7 +11,7 @@ from steelyard import accounting
 from steelyard.cluster.container import ENGINE, ENV_FILE, RUN_DIR, TOKEN, Mounted, env_file, run_argv
 from steelyard.experiment import Problem
 from steelyard.experiment.problems import raise_errors
-from steelyard.experiment.resolve import DERIVED, Resolved
+from steelyard.experiment.resolve import DERIVED, Resolved, leaves
 from steelyard.frameworks import LAUNCHED, Command, Framework, Node, expected_memory, expected_vocabulary, framework
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.nics import COMMON, NICS
@@ -92,6 +92,31 @@ class Expected(_Document):
     """Time of all steps at the dense peak: no run is faster."""
 
 
+class Job(_Document):
+    """The size of what is planned."""
+
+    gpu: str
+    nodes: int
+    """Machines of one job."""
+    gpus_per_node: int
+    steps: int
+    global_batch_size: int
+    micro_batch_size: int
+    sequence_length: int
+    data_parallel_size: int
+    layout: str
+    """Parallel sizes above 1, in words."""
+    precision: str
+    """What the matrix products are done in."""
+
+
+class Value(_Document):
+    """One value of the experiment and what decided it."""
+
+    value: Any
+    source: str
+
+
 class Plan(_Document):
     """plan.json, and what `steelyard plan --json` prints."""
 
@@ -101,8 +126,11 @@ class Plan(_Document):
     framework: str
     fleet: bool = False
     """Whether each node is a run of its own; else they are one job."""
+    job: Job
     nodes: list[NodePlan]
     expected: Expected
+    values: dict[str, Value] = {}
+    """The whole experiment by dotted key, each value with its source."""
     thresholds: list[str] = []
     """What the run must keep."""
 
@@ -128,11 +156,46 @@ def make_plan(resolved: Resolved, machine: Machine, hosts: tuple[str, ...] = ())
         platform=platform_label(case),
         framework=planner.name,
         fleet=_copies(case) > 1,
+        job=_job(case),
         nodes=list(_nodes(case, planner)),
         expected=_expected(case),
+        values=_values(case),
         thresholds=list(resolved.experiment.thresholds),
     )
     return Planned(plan, case, problems)
+
+
+def _job(case: Case) -> Job:
+    experiment, placement, layout = case.resolved.experiment, case.placement, _layout(case)
+    training, sizes = experiment.training, experiment.parallelism
+    named = {
+        "TP": sizes.tensor_parallel_size,
+        "PP": sizes.pipeline_parallel_size,
+        "CP": sizes.context_parallel_size,
+        "DP": layout.data_parallel_size,
+        "FSDP": sizes.fsdp_size,
+    }
+    return Job(
+        gpu=placement.label,
+        nodes=placement.nodes,
+        gpus_per_node=placement.gpus_per_node,
+        steps=training.steps,
+        global_batch_size=training.global_batch_size,
+        micro_batch_size=training.micro_batch_size,
+        sequence_length=training.sequence_length,
+        data_parallel_size=layout.data_parallel_size,
+        layout=", ".join(f"{name} {size}" for name, size in named.items() if size > 1) or "one replica",
+        precision="fp8" if experiment.precision.fp8 else experiment.precision.dtype,
+    )
+
+
+def _values(case: Case) -> dict[str, Value]:
+    stated = dict(leaves(case.resolved.experiment.model_dump(mode="json")))
+    return {
+        dotted: Value(value=stated[dotted], source=source)
+        for dotted, source in case.resolved.sources.items()
+        if dotted in stated and "." in dotted
+    }
 
 
 def _copies(case: Case) -> int:

@@ -19,8 +19,9 @@ def script(plan: Plan) -> str:
         "# Made by `steelyard plan --script`.",
     ]
     if count > 1:
-        listed = ", ".join(f"{at} on {node.host}" for at, node in enumerate(plan.nodes))
-        lines.append(f"# Start it on every node at about the same time, with the node's number: {listed}.")
+        when = "in any order" if plan.fleet else "at about the same time"
+        lines.append(f"# Start it on every node {when}, with the node's number:")
+        lines += [f"#   ssh {shlex.quote(node.host)} bash -s {at} < run.sh" for at, node in enumerate(plan.nodes)]
     lines += ["set -euo pipefail", ""]
     if count == 1:
         lines += _node(plan.nodes[0])
@@ -43,11 +44,24 @@ def _node(node: NodePlan) -> Iterator[str]:
         if node.workdir is not None:
             yield f"cd {shlex.quote(node.workdir)}"
         yield from (f"export {name}={shlex.quote(value)}" for name, value in node.env.items())
-        yield f"exec {shlex.join(node.argv)}"
+        yield f"exec {wrapped(node.argv)}"
         return
     for name, file in container.secrets.items():
         yield f'if [ -r {shlex.quote(file)} ]; then {name}="$(cat {shlex.quote(file)})"; export {name}; fi'
-    yield f"exec {shlex.join(container.argv)}"
+    yield f"exec {wrapped(container.argv, len(node.argv))}"
+
+
+def wrapped(argv: list[str], command: int = 0) -> str:
+    """An argument list a screen wide: an option begins a line, and so does the command of so many words at its end."""
+    lines: list[str] = []
+    start = len(argv) - command - 1
+    for at, word in enumerate(map(shlex.quote, argv)):
+        begins = word.startswith("--") if at < start or not command else at in (start, start + 1)
+        if not lines or begins or len(lines[-1]) + len(word) > 110:
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}"
+    return " \\\n    ".join(lines)
 
 
 def _file(planned: PlannedFile, directory: str) -> Iterator[str]:

@@ -78,7 +78,13 @@ _COMMON = (
     ),
     Key("scripts_dir", "text", "Directory for wrapper scripts, which a plan does not need.", NOTHING),
     Key("nic_type", "text", "Family of the network cards: ainic, thor2 or cx7.", "platform.network.nic"),
-    Key("nccl_ib_hca_list", "text", "RDMA devices, separated by commas.", "platform.network.hcas", "all"),
+    Key(
+        "nccl_ib_hca_list",
+        "text",
+        "RDMA devices (NCCL_IB_HCA), separated by commas; `rdma link` lists them.",
+        "platform.network.hcas",
+        "all",
+    ),
     Key(
         "nccl_ib_hca",
         "text",
@@ -89,14 +95,20 @@ _COMMON = (
     Key(
         "nccl_socket_ifname",
         "text",
-        "Interface of the collective library's sockets.",
+        "Interface of the collective library's sockets (NCCL_SOCKET_IFNAME); `ip link` lists them.",
         "platform.network.socket_interface",
     ),
-    Key("gloo_socket_ifname", "text", "Interface of Gloo.", "platform.network.gloo_interface", "nccl_socket_ifname"),
+    Key(
+        "gloo_socket_ifname",
+        "text",
+        "Interface of Gloo (GLOO_SOCKET_IFNAME).",
+        "platform.network.gloo_interface",
+        "nccl_socket_ifname",
+    ),
     Key(
         "nccl_ib_gid_index",
         "whole",
-        "Entry of the card's GID table.",
+        "Entry of the card's GID table (NCCL_IB_GID_INDEX); `show_gids` lists them, and RoCE v2 is 3 as a rule.",
         "platform.network.gid_index",
         "the NIC family's own",
     ),

@@ -49,6 +49,10 @@ class Report:
             Problem(code, severity, str(self.file), key, message, fix, plain(value), expected, path=path)
         )
 
+    def forget(self, code: str, path: PointerPath) -> None:
+        """Take back a problem that another one explains."""
+        self.problems = [one for one in self.problems if (one.code, one.path) != (code, path)]
+
 
 class Section:
     """A mapping of the file with the table of keys it may hold."""
@@ -82,9 +86,9 @@ class Section:
                 self.report.add(
                     MISSING_KEY,
                     path,
-                    f"{_dotted(path)} is missing",
+                    f"{dotted(path)} is missing",
                     f'add "{name}" to "{self.path[-1] if self.path else "the file"}"',
-                    expected=key.meaning.rstrip("."),
+                    expected=_sentence_part(key.meaning),
                 )
             return None
         raw = self.values[name]
@@ -107,7 +111,7 @@ class Section:
             self.report.add(
                 WRONG_VALUE,
                 path,
-                f"{_dotted(path)} is {shown(raw)}",
+                f"{dotted(path)} is {shown(raw)}",
                 f"correct {path[-1]}",
                 raw,
                 str(expected),
@@ -127,7 +131,7 @@ class Section:
             self.report.add(
                 PLACEHOLDER,
                 path,
-                f"{_dotted(path)} is {shown(text)}: {reason}",
+                f"{dotted(path)} is {shown(text)}: {reason}",
                 "write the path or the name itself",
                 text,
             )
@@ -137,14 +141,17 @@ class Section:
         """A placeholder: a problem unless the command line fills it; the example beside it stands in for it."""
         example = self.example(key)
         if key.reads not in self.report.given:
-            like = f", such as {example}" if example is not None else ""
+            like = "" if example is None else f", such as {example}"
+            if isinstance(example, str) and "|" in example:
+                like = f", one of {', '.join(example.split('|'))}"
+            absent = "" if key.default is None else f", or remove it for {key.default}"
             self.report.add(
                 PLACEHOLDER,
                 path,
-                f"{_dotted(path)} is left open ({shown(raw)})",
-                f"steelyard lint {self.report.file} --fill, or write it{like}",
+                f"{dotted(path)} is left open ({shown(raw)})",
+                f"write it{like}{absent}; --fill asks for it",
                 raw,
-                key.meaning.rstrip("."),
+                _sentence_part(key.meaning),
             )
         if example is None:
             return None
@@ -169,16 +176,24 @@ class Section:
                 continue
             near = difflib.get_close_matches(name, sorted(allowed), n=1, cutoff=0.6)
             path = (*self.path, name)
+            if near:  # the misspelt key is why the right one is missing
+                self.report.forget(MISSING_KEY, (*self.path, near[0]))
             self.report.add(
                 UNKNOWN_KEY,
                 path,
-                f"{_dotted(path)} is not a known key",
+                f"{dotted(path)} is not a known key",
                 f"write {near[0]}, or park it as _{name}" if near else f"remove it, or park it as _{name}",
                 self.values[name],
                 f"{near[0]!r}, the nearest known key" if near else "a key of docs/reference",
             )
 
 
-def _dotted(path: PointerPath) -> str:
-    """The last keys of a path, which is what a person looks for."""
-    return shown(".".join(path[-2:]))[1:-1]
+def dotted(path: PointerPath) -> str:
+    """A path as a person looks for it: its last keys, behind the model and the GPU they are of."""
+    of = f"{path[2]} on {path[3]}: " if path[0] == "model_params" and len(path) > 4 else ""
+    return of + shown(".".join(path[4:] if of else path[-2:]))[1:-1]
+
+
+def _sentence_part(meaning: str) -> str:
+    text = meaning.rstrip(".")
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]

@@ -41,7 +41,8 @@ def reading(
     hosts: int | None = None,
 ) -> Reading:
     """Read what the selection needs; `nodes`, `gpus` and `given` are the command line's, `hosts` the cluster's."""
-    report = Report(file.path, names, given | ({"platform.nodes"} if nodes or hosts else set()))
+    known = {"platform.nodes"} if nodes or hosts else set()
+    report = Report(file.path, names, given | known | ({"platform.network.head"} if hosts else set()))
     jax_family = file.family == "jax"
     config = Section(file.content.get("config"), ("config",), JAX_CONFIG if jax_family else MEGATRON_CONFIG, report)
     raw: Any = file.content.get("model_params")

@@ -28,7 +28,7 @@ def check(reading: Reading) -> Iterator[Problem]:
                 yield RULE.at(
                     reading,
                     found.path,
-                    message=f"{name} is {found.value}, and nothing reads it",
+                    message=f"{name}: nothing reads it",
                     fix=f"remove it, or park it as _{name} ({meaning.rstrip('.')})",
                     value=found.value,
                 )

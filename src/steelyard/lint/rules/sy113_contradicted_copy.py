@@ -138,10 +138,9 @@ def _decoration(reading: Reading) -> Iterator[Problem]:
             yield RULE.at(
                 reading,
                 stated.path,
-                message=f"{name} is {stated.value:g} and {words} is what MaxText does",
-                fix=f"remove {name}: nothing reads it",
+                message=f"{name} is {stated.value:g}, and MaxText does {words}",
+                fix=f"remove {name}, which nothing reads",
                 value=stated.value,
-                expected=f"{truth:g}",
             )
 
 

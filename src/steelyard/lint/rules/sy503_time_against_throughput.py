@@ -33,11 +33,14 @@ def check(case: Case) -> Iterator[Problem]:
                 case.reading,
                 time.path,
                 message=(
-                    f"{shown_bound(time)} is {tokens_a_gpu / time.threshold.value:,.0f} tokens/s a GPU, "
-                    f"and {shown_bound(rate)} is {at_rate * 1e3:,.0f} ms a step"
+                    f"{shown_bound(time)}, but {training.global_batch_size:,} x {training.sequence_length:,} tokens on "
+                    f"{case.placement.world_size} GPUs at {rate.threshold.value:,g} tokens/s each take "
+                    f"{at_rate * 1e3:,.0f} ms"
                 ),
-                fix=f"write {at_rate * 1e3:.0f} ms",
+                fix=(
+                    f"write {at_rate * 1e3:.0f} ms, or {tokens_a_gpu / time.threshold.value:.0f} tokens/s, "
+                    "whichever was measured"
+                ),
                 value=time.threshold.value,
-                expected=f"{at_rate:.3f} s, from {training.global_batch_size} x {training.sequence_length} tokens",
                 severity="warning" if time.example else "error",
             )

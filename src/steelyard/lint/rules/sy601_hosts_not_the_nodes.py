@@ -20,7 +20,9 @@ def check(case: Case) -> Iterator[Problem]:
             case,
             "platform.nodes",
             message=f"the job has {nodes} node{'s' * (nodes != 1)} and the cluster {hosts} host{'s' * (hosts != 1)}",
-            fix=f"--nodes {hosts}, or a cluster file of {nodes}" if hosts > nodes else f"--nodes {hosts}",
+            fix=f"--nodes {nodes} for the first {nodes} hosts, or --nodes {hosts} for all"
+            if hosts > nodes
+            else f"--nodes {hosts}, or name {nodes - hosts} more",
             value=nodes,
             expected=str(hosts),
         )

@@ -165,6 +165,7 @@ def foreign(file: ConfigFile, what: str) -> InvalidExperimentError:
 
 
 def unreadable(path: Path, reason: str) -> InvalidExperimentError:
+    place = re.match(r"line (\d+)", reason)
     return InvalidExperimentError(
         [
             Problem(
@@ -174,6 +175,7 @@ def unreadable(path: Path, reason: str) -> InvalidExperimentError:
                 key="",
                 message=f"not a config file: {reason}",
                 fix="correct the file, or start from one of `steelyard init`",
+                line=int(place[1]) if place else None,
             )
         ]
     )

@@ -98,7 +98,7 @@ def test_every_node_has_its_own_command_in_the_document(cli: Any, name: str) -> 
         assert [node["rank"] for node in document["nodes"]] == ([0] * 4 if fleet else [0, 1, 2, 3])
         for node in document["nodes"]:
             assert node["container"]["argv"][-len(node["argv"]) :] == node["argv"]
-            assert node["container"]["secrets"] == {"HF_TOKEN": "/home/alice/.hf_token"}
+            assert node["secrets"] == {"HF_TOKEN": "/home/alice/.hf_token"}
             assert "HF_TOKEN" not in node["env"]
             listed = next(file["content"] for file in node["files"] if file["path"] == "environment")
             assert dict(line.split("=", 1) for line in listed.splitlines()) == node["env"]

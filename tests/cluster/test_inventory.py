@@ -53,7 +53,12 @@ def test_ours_spells_ranges_out(tmp_path: Path) -> None:
         ("n[098-101].x", ["n098.x", "n099.x", "n100.x", "n101.x"]),
         ("n[1,3-4]", ["n1", "n3", "n4"]),
         ("gpu-a-4", ["gpu-a-4"]),
-        ("::1", []),
+        ("::1", ["::1"]),
+        ("gpu1:22", []),
+        ("10.0.0.1-10.0.0.4", []),
+        ("10.0.0.300", []),
+        ("gpu01..04", []),
+        ("X.X.X.X", []),
     ],
 )
 def test_ranges(text: str, hosts: list[str]) -> None:
@@ -119,7 +124,7 @@ def test_a_plan_takes_hosts_user_and_rank_order_from_the_cluster(cli: Any, tmp_p
     planned = cli("plan", config, *words).document
     assert [(node["host"], node["rank"]) for node in planned["nodes"]] == [("10.0.0.7", 0), ("10.0.0.3", 1)]
     assert planned["nodes"][1]["env"]["MASTER_ADDR"] == "10.0.0.7"
-    assert planned["nodes"][1]["container"]["secrets"] == {"HF_TOKEN": "/home/carol/.hf_token"}
+    assert planned["nodes"][1]["secrets"] == {"HF_TOKEN": "/home/carol/.hf_token"}
     cluster.write_text("hosts: [10.0.0.3, 10.0.0.7]\n")
     assert "ranks are to meet at 10.0.0.7" in cli("plan", config, *words).document["error"]["message"]
     cluster.write_text("hosts: [10.0.0.7, b, c]\n")

@@ -25,8 +25,8 @@ platforms:
   p: {gpu: a100, gpus_per_node: 8, framework: megatron}
 data: {source: counting}
 """
-NATIVE = {"SY107"}
-"""Codes that speak of a framework we launch."""
+FRAMEWORKS = {"SY107": "native", "SY209": "native", "SY211": "torchtitan"}
+"""For codes whose fault Megatron, the framework of the good file, would refuse as well."""
 CASES = {
     "SY102": ("steps: 10", "steps: 10, step: 3", "/training/step"),
     "SY103": ("steps: 10", "steps: '10'", "/training/steps"),
@@ -42,6 +42,9 @@ CASES = {
     "SY205": ("sequence_length: 64", "sequence_length: 1024", "/training/sequence_length"),
     "SY206": ("steps: 10", "steps: 10, warmup_steps: 10", "/training/warmup_steps"),
     "SY117": ("p: {", "p: {container: {image: i, privileged: true}, ", "/platforms/p/container/privileged"),
+    "SY119": ("p: {", "p: {env: {WANDB_API_KEY: abc}, ", "/platforms/p/env/WANDB_API_KEY"),
+    "SY120": ("p: {", "p: {env: {CUDA_DEVICE_MAX_CONNECTIONS: '8'}, ", "/platforms/p/env/CUDA_DEVICE_MAX_CONNECTIONS"),
+    "SY702": ("steps: 10", "steps: 10, adam_epsilon: '-'", "/training/adam_epsilon"),
     "SY209": ("source: counting", "source: counting, samples: 64", "/data/samples"),
     "SY211": (
         "platforms",
@@ -221,8 +224,7 @@ def test_a_rule_fires_on_its_own_fault_alone(code: str, tmp_path: Path) -> None:
     old, new, pointer = CASES[code]
     assert old in GOOD
     text = GOOD.replace(old, new, 1)
-    if code in NATIVE:
-        text = text.replace("framework: megatron", "framework: native")
+    text = text.replace("framework: megatron", f"framework: {FRAMEWORKS.get(code, 'megatron')}")
     assert found_in(tmp_path, text) == [(code, pointer)]
 
 

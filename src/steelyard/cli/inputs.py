@@ -35,7 +35,7 @@ def planned(file: Path, asked: Asked) -> tuple["Planned", Machine]:
     raise_errors(reading.problems)
     resolved = resolve(reading, asked.settings, asked.gpu, asked.gpus)
     machine = discover()
-    made = make_plan(resolved, machine, asked.hosts)
+    made = make_plan(resolved, machine, asked)
     if len(made.plan.nodes) > 1 and not asked.hosts:
         user = "" if reading.family == "steelyard" else f", and {{user-id}} is {asked.names()['user']}"
         printing.note(
@@ -61,14 +61,18 @@ def asked_of(
     hosts: tuple[str, ...] = ()
     user: str | None = None
     placeholders: tuple[tuple[str, str], ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    heads: tuple[str, ...] = ()
     if cluster is not None:
         from steelyard.cluster.inventory import read_inventory
 
         inventory = read_inventory(cluster)
         hosts, user, placeholders = inventory.addresses, inventory.user, inventory.placeholders
+        env, heads = tuple(inventory.env.items()), inventory.aliases.get(hosts[0], ())
         if nodes is not None and nodes < len(hosts):
             hosts = hosts[:nodes]
-    return Asked(platform, parse_settings(settings or []), gpu, gpus, model, nodes, hosts, user, placeholders)
+    given = parse_settings(settings or [])
+    return Asked(platform, given, gpu, gpus, model, nodes, hosts, heads, env, user, placeholders)
 
 
 def check_gpu(gpu: str | None) -> None:

@@ -18,7 +18,7 @@ from steelyard.cli.options import (
     PlatformOption,
     SetOption,
 )
-from steelyard.errors import Exit
+from steelyard.errors import Exit, InputError
 
 if TYPE_CHECKING:
     from steelyard.experiment import Asked, Problem
@@ -53,6 +53,8 @@ def lint(
     from steelyard.hardware.machine import discover
     from steelyard.lint.formats import github, sarif
 
+    if as_json + as_sarif + as_github > 1:
+        raise InputError("--json, --sarif and --github are asked for at once", key="--json", expected="one of them")
     asked = asked_of(platform, settings, gpu, gpus, model, nodes, cluster)
     if fill:
         for file in files:
@@ -77,6 +79,7 @@ def lint(
 
 def _lint(file: Path, asked: "Asked", machine: "Machine", alone: bool) -> "list[Problem]":
     """A file that cannot be had ends the command where it is the only one, and is a problem among others."""
+    from steelyard.experiment import Problem
     from steelyard.experiment.files import UnreadableFileError, unreadable
     from steelyard.lint import lint_file
 
@@ -86,6 +89,11 @@ def _lint(file: Path, asked: "Asked", machine: "Machine", alone: bool) -> "list[
         if alone:
             raise
         return list(unreadable(file, missing.message.removeprefix(f"{file}: ")).problems)
+    except InputError as other:  # a platform, model or GPU that this file does not have
+        if alone:
+            raise
+        message = other.message.removeprefix(f"{file}: ")
+        return [Problem("SY105", "error", str(file), "", message, other.next or "", other.value, other.expected)]
 
 
 def _same(

@@ -95,7 +95,7 @@ def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
         before = first.container.argv if first and first.container else None
         if before is None:
             printing.say("  " + wrapped(argv, len(node.argv)))
-            for name, source in node.container.secrets.items():
+            for name, source in node.secrets.items():
                 printing.say(f"  {name} is read from {source} on the host and appears nowhere else")
         else:
             changed = [

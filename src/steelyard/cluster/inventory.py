@@ -61,6 +61,8 @@ class Inventory:
     port: int | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     placeholders: tuple[tuple[str, str], ...] = ()
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Other addresses of a host, such as its vpc_ip."""
 
 
 def is_inventory(content: Mapping[str, Any]) -> bool:
@@ -132,8 +134,13 @@ def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
         value = content.get(key)
         if value is None:
             continue
-        if not isinstance(value, str) or left_open(value):
+        if left_open(value):
             problems.append(_open(file, (key,), value, SUITE_KEYS[key]))
+            continue
+        if not isinstance(value, str):
+            problems.append(
+                _problem(file, WRONG_VALUE, (key,), f"{key} is {shown(value)}", "write text", value, "text")
+            )
             continue
         try:
             texts[key] = substituted(value, names)
@@ -141,6 +148,7 @@ def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
             problems.append(_problem(file, PLACEHOLDER, (key,), f"{key}: {reason}", "write it out", value))
     nodes = content["node_dict"]
     addresses = []
+    aliases: dict[str, tuple[str, ...]] = {}
     if not isinstance(nodes, dict):
         problems.append(
             _problem(
@@ -157,23 +165,57 @@ def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
     for address in nodes:
         if str(address).startswith("_"):
             continue
-        if left_open(address) or re.search(r"[<>{}\s]", str(address)):
-            problems.append(_open(file, ("node_dict", str(address)), address, "a host's address"))
-        else:
-            addresses.append(str(address))
+        path = ("node_dict", str(address))
+        if left_open(address) or re.search(r"[<>{}]", str(address)):
+            problems.append(_open(file, path, address, "a host's address"))
+            continue
+        try:
+            _check_host(str(address))
+        except ValueError as reason:
+            problems.append(_problem(file, WRONG_VALUE, path, f"{shown(address)}: {reason}", "correct it", address))
+            continue
+        addresses.append(str(address))
+        other = nodes[address].get("vpc_ip") if isinstance(nodes[address], dict) else None
+        if isinstance(other, str) and other != address and not left_open(other):
+            aliases[str(address)] = (other,)
     placeholders = tuple(
         (name, texts[key])
         for name, key in (("home-mount-dir", "home_mount_dir_name"), ("node-dir-name", "node_dir_name"))
         if key in texts
     )
-    env = content.get("env_vars")
     return Inventory(
         tuple(addresses),
         texts.get("username"),
         texts.get("priv_key_file"),
-        env={str(name): str(value) for name, value in env.items()} if isinstance(env, dict) else {},
+        env=_variables(file, problems),
         placeholders=placeholders,
+        aliases=aliases,
     )
+
+
+def _variables(file: ConfigFile, problems: list[Problem]) -> dict[str, str]:
+    raw = file.content.get("env_vars") or {}
+    if not isinstance(raw, dict):
+        problems.append(
+            _problem(file, WRONG_VALUE, ("env_vars",), f"env_vars is {shown(raw)}", "write a mapping", raw, "variables")
+        )
+        return {}
+    found = {}
+    for name, value in raw.items():
+        path = ("env_vars", str(name))
+        if str(name).startswith("_"):
+            continue
+        if left_open(value):
+            problems.append(_open(file, path, value, "its value"))
+        elif not isinstance(value, str | int | float) or not re.fullmatch(r"[A-Za-z_]\w*", str(name)):
+            problems.append(
+                _problem(
+                    file, WRONG_VALUE, path, f"env_vars.{name} is {shown(value)}", "correct it", value, "a variable"
+                )
+            )
+        else:
+            found[str(name)] = str(value)
+    return found
 
 
 def _passwords(value: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -237,8 +279,14 @@ def _ours(file: ConfigFile, problems: list[Problem]) -> Inventory:
             path = ("hosts", str(at)) if isinstance(raw, list) else ("hosts",)
             problems.append(_problem(file, WRONG_VALUE, path, f"{shown(text)}: {reason}", "correct the range", text))
     user, key_file, port = content.get("user"), content.get("key_file"), content.get("port")
+    if content.get("schema_version", 1) != 1:
+        problems.append(
+            _problem(
+                file, WRONG_VALUE, ("schema_version",), f"schema_version is {content['schema_version']}", "write 1"
+            )
+        )
     for key, value in (("user", user), ("key_file", key_file)):
-        if value is not None and not isinstance(value, str):
+        if value is not None and (not isinstance(value, str) or left_open(value)):
             problems.append(
                 _problem(file, WRONG_VALUE, (key,), f"{key} is {shown(value)}", "write text", value, "text")
             )
@@ -259,7 +307,7 @@ def _ours(file: ConfigFile, problems: list[Problem]) -> Inventory:
 
 _BRACKETS = re.compile(r"(?P<head>[^\[\]]*)\[(?P<inner>[0-9,\-]+)\](?P<tail>[^\[\]]*)")
 _LAST_OCTET = re.compile(r"(?P<head>\d+\.\d+\.\d+\.)(?P<low>\d+)-(?P<high>\d+)")
-_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 
 
 def spelt_out(text: str) -> list[str]:
@@ -274,9 +322,21 @@ def spelt_out(text: str) -> list[str]:
     else:
         made = [text]
     for one in made:
-        if not _HOST.fullmatch(one):
-            raise ValueError("no name or address of a host")
+        _check_host(one)
     return made
+
+
+def _check_host(name: str) -> None:
+    """Refuse what is no address and no name; ValueError says so."""
+    import ipaddress
+
+    if re.fullmatch(r"[0-9.-]+", name) or ":" in name:
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            raise ValueError("no name or address of a host") from None
+    elif not _HOST.fullmatch(name) or ".." in name or left_open(name):
+        raise ValueError("no name or address of a host")
 
 
 def _numbers(inner: str) -> Iterator[str]:

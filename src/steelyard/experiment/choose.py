@@ -32,6 +32,10 @@ class Asked:
     nodes: int | None = None
     hosts: tuple[str, ...] = ()
     """Of the cluster file, in rank order."""
+    head_names: tuple[str, ...] = ()
+    """What else the first of them is called."""
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables of the cluster file."""
     user: str | None = None
     """Who {user-id} is: the cluster's user, else this one."""
     placeholders: tuple[tuple[str, str], ...] = ()
@@ -209,6 +213,6 @@ def _same_gpu(ours: str, asked: str | None) -> bool:
 def _cvs_reading(file: ConfigFile, selection: Selection, asked: Asked) -> Reading:
     given = frozenset(key for key, _ in asked.settings)
     found = cvs.reading(file, selection, asked.names(), asked.nodes, asked.gpus, given, len(asked.hosts) or None)
-    if found.section == "single_node" and asked.hosts and asked.nodes is None:
+    if found.copies is None and asked.hosts and asked.nodes is None:
         found = replace(found, copies=len(asked.hosts))
     return found

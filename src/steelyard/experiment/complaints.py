@@ -24,7 +24,13 @@ def problem_of(
     source = sources.get(".".join(loc), "")
     dotted = ".".join(("platform", *loc)) if root is Platform else ".".join(loc)
     if dotted in file.paths:
-        return replace(problem, path=file.paths[dotted])
+        problem = replace(problem, path=file.paths[dotted])
+        if file.family == "steelyard":
+            return problem
+        own = problem.place[-1]  # the file has its own name for it
+        return replace(
+            problem, message=problem.message.replace(problem.key, own), fix=problem.fix.replace(problem.key, own)
+        )
     if root is Platform:
         return replace(problem, path=(*_platform_path(prefix), *loc))
     if source.startswith("platform "):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from steelyard.experiment.choose import Asked, readings
-from steelyard.experiment.cvs.keys import JAX_CONFIG, JAX_MODEL, MEGATRON_CONFIG, MEGATRON_MODEL, RESULTS, Key
+from steelyard.experiment.cvs.keys import DATASET, JAX_CONFIG, JAX_MODEL, MEGATRON_CONFIG, MEGATRON_MODEL, RESULTS, Key
 from steelyard.experiment.cvs.megatron import PRECISIONS
 from steelyard.experiment.cvs.section import EXAMPLE_PREFIXES
 from steelyard.experiment.cvs.values import converted, left_open
@@ -15,6 +15,8 @@ from steelyard.experiment.json_text import parse_json, places
 from steelyard.experiment.problems import PLACEHOLDER
 from steelyard.experiment.reading import PointerPath
 from steelyard.hardware.nics import NICS
+
+MAY_BE_ZERO = ("nccl_ib_gid_index", "nccl_ib_sl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,11 @@ class Gap:
         if self.choices and text.strip() not in self.choices:
             return f"expected one of {', '.join(self.choices)}"
         try:
-            converted(text, self.key.kind)
+            value = converted(text, self.key.kind)
         except ValueError as expected:
             return f"expected {expected}"
+        if self.key.kind == "whole" and self.key.name not in MAY_BE_ZERO and value < 1:
+            return "expected 1 or more"
         return None
 
 
@@ -50,6 +54,8 @@ def gaps(file: ConfigFile, asked: Asked) -> list[Gap]:
         for problem in reading.problems:
             path = problem.place
             table = config if path[0] == "config" else RESULTS if "result_dict" in path else model
+            if "dataset_source" in path[:-1]:
+                table = DATASET
             if problem.code == PLACEHOLDER and path[-1] in table and left_open(_value(file, path)):
                 choices = tuple(NICS) if path[-1] == "nic_type" else ()
                 example = None if choices else _example(file, path)

@@ -21,20 +21,51 @@ def _is_in_the_catalog(name: str) -> str:
     return name
 
 
+def _matches(pattern: str, expected: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{shown(text)} does not do, expected {expected}")
+        return text
+
+    return AfterValidator(check)
+
+
+def _are_variables(env: dict[str, str]) -> dict[str, str]:
+    for name, value in env.items():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError(f"{shown(name)} names no variable, expected letters, digits and '_'")
+        if re.search(r"[\n\r\x00]", value):
+            raise ValueError(f"{name} is {shown(value)}, expected a value of one line")
+    return env
+
+
+def _are_volumes(volumes: dict[str, str]) -> dict[str, str]:
+    for host, inside in volumes.items():
+        for path in (host, inside):
+            if not re.fullmatch(r"/[^:\n\x00]*", path):
+                raise ValueError(f"{shown(path)} does not do, expected an absolute path without ':'")
+    return volumes
+
+
+Variables = Annotated[dict[str, str], AfterValidator(_are_variables)]
+AbsolutePath = Annotated[str, _matches(r"/[^\n\x00]*", "an absolute path, since hosts have homes of their own")]
+Device = Annotated[str, _matches(r"/dev/[\w./-]+", "a device such as /dev/kfd")]
+
+
 class Container(Group):
     """The image the training runs in, and what of the host it sees."""
 
-    image: str = Field(min_length=1)
+    image: Annotated[str, _matches(r"[A-Za-z0-9][\w./:@-]*", "an image such as rocm/megatron-lm:v25.9")]
     """Name of the image, with its tag or digest."""
-    name: str | None = None
+    name: Annotated[str, _matches(r"[A-Za-z0-9][\w.-]*", "letters, digits, '_', '.' and '-'")] | None = None
     """What the container is called; null for the experiment's name and the node's rank."""
-    devices: list[str] = Field(default_factory=list)
+    devices: list[Device] = Field(default_factory=list)
     """Device nodes of the host, beside those its GPUs need."""
-    volumes: dict[str, str] = Field(default_factory=dict)
+    volumes: Annotated[dict[str, str], AfterValidator(_are_volumes)] = Field(default_factory=dict)
     """Paths of the host and where the container sees them."""
-    env: dict[str, str] = Field(default_factory=dict)
+    env: Variables = Field(default_factory=dict)
     """Variables of the container."""
-    shm_size: str | None = None
+    shm_size: Annotated[str, _matches(r"\d+(\.\d+)?[bkmgBKMG]?", "a size such as 128G")] | None = None
     """Size of /dev/shm, such as 128G; null for the engine's 64M."""
     privileged: bool = False
     """Whether the container may do anything to its host; lint asks whether that is needed."""
@@ -86,15 +117,15 @@ class Platform(Group):
     container: Container | None = None
     """The image it runs in; null to run on the host itself."""
     network: Network = Network()
-    env: dict[str, str] = Field(default_factory=dict)
+    env: Variables = Field(default_factory=dict)
     """Variables of the training program."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Settings of the framework under its own names, passed on as they stand."""
-    hf_token_file: str | None = None
+    hf_token_file: AbsolutePath | None = None
     """File of the hosts that holds the Hugging Face token; its content never enters a plan."""
-    cache_dir: str | None = None
+    cache_dir: AbsolutePath | None = None
     """Directory of the hosts for datasets and caches."""
-    log_dir: str | None = None
+    log_dir: AbsolutePath | None = None
     """Directory of the hosts under which a run's files lie; null for /tmp/steelyard."""
     overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Groups and keys that differ on this platform."""

@@ -52,6 +52,8 @@ class Reading:
     problems: tuple[Problem, ...] = ()
     """What was wrong while reading."""
     section: Literal["single_node", "multi_node"] | None = None
+    both_sections: bool = False
+    """Whether the file has the other section too, so that nothing general can say which is meant."""
     copies: int | None = 1
     """Nodes that each run the job by themselves; None where the file leaves it open."""
     nodes_asked: int | None = None

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,8 @@ def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, r
     platform, platform_problems = _platform(file, platform_name, gpu, ranks)
     layers: list[tuple[str, Mapping[str, Any]]] = [("config", content)]
     if platform is not None and platform.overrides:
-        layers.append((f"platform {platform_name}", platform.overrides))
+        known_groups = {group: values for group, values in platform.overrides.items() if group in GROUPS}
+        layers.append((f"platform {platform_name}", known_groups))
     layers.append(("set", _nested(settings)))
 
     merged: dict[str, Any] = {}
@@ -138,7 +139,10 @@ def _platform(
     except ValidationError as failed:
         return None, [problem_of(details, Platform, file, prefix, {}) for details in failed.errors()]
     problems = [
-        unknown_key(file, f"{prefix}.overrides.{group}", group, GROUPS, platform.overrides[group])
+        replace(
+            unknown_key(file, f"{prefix}.overrides.{group}", group, GROUPS, platform.overrides[group]),
+            path=("platforms", name or "", "overrides", group),
+        )
         for group in platform.overrides
         if group not in GROUPS
     ]
@@ -176,8 +180,15 @@ def _apply_preset(merged: dict[str, Any], sources: dict[str, str], file: Reading
     return []
 
 
+def _stated(value: Any) -> bool:
+    """A dash is no value; lint says so, and what it stands for is looked at as if it were absent."""
+    return not (isinstance(value, str) and value == "-")
+
+
 def _merge(into: dict[str, Any], layer: Mapping[str, Any], source: str, sources: dict[str, str], at: str = "") -> None:
     for key, value in layer.items():
+        if not _stated(value):
+            continue
         path = f"{at}{key}"
         if isinstance(value, Mapping):
             if not isinstance(into.get(key), dict):

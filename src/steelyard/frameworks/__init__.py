@@ -1,9 +1,11 @@
 """One module a framework; adding one is a file and a word in the table."""
 
 import importlib
+from dataclasses import replace
 
 from steelyard import accounting
 from steelyard.errors import InputError
+from steelyard.experiment.resolve import DEFAULT
 from steelyard.frameworks.framework import Command, Framework, Launched, LogReader, Node, Refusal
 from steelyard.lint.rule import Case
 
@@ -44,6 +46,21 @@ def launched(name: str) -> Launched:
     return found
 
 
+def as_run(case: Case) -> Case:
+    """The case with what its framework decides by itself, where the file says nothing of it."""
+    name = case.resolved.platform.framework
+    if name not in MODULES:
+        return case
+    experiment, sources = case.resolved.experiment, dict(case.resolved.sources)
+    for dotted, value in framework(name).decides(case).items():
+        group, key = dotted.split(".")
+        if sources.get(dotted) == DEFAULT:
+            changed = getattr(experiment, group).model_copy(update={key: value})
+            experiment = experiment.model_copy(update={group: changed})
+            sources[dotted] = f"default of {name}"
+    return replace(case, resolved=replace(case.resolved, experiment=experiment, sources=sources))
+
+
 def expected_vocabulary(case: Case) -> int:
     """The vocabulary as the experiment's framework pads it; as it stands where we do not know that framework."""
     experiment, name = case.resolved.experiment, case.resolved.platform.framework
@@ -79,6 +96,7 @@ __all__ = [
     "LogReader",
     "Node",
     "Refusal",
+    "as_run",
     "expected_memory",
     "expected_vocabulary",
     "flop_conventions",

@@ -86,6 +86,10 @@ class Framework(Protocol):
         """What it keeps per parameter."""
         ...
 
+    def decides(self, case: Case) -> Mapping[str, Any]:
+        """What it does, by dotted key, whatever is asked, having no knob for it."""
+        ...
+
     def refusals(self, case: Case) -> Iterator[Refusal]:
         """What the experiment asks that this framework cannot do as asked."""
         ...

@@ -1,15 +1,17 @@
 """MaxText: a YAML over its base.yml and the preset of model_name, one process a node."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from steelyard import accounting
-from steelyard.experiment import Experiment, Parallelism
+from steelyard.experiment import Experiment, Parallelism, RopeScaling
 from steelyard.experiment.cvs.jax import SOURCE
 from steelyard.experiment.presets import PRESETS
 from steelyard.frameworks.framework import Command, Node, Refusal
+from steelyard.frameworks.options import option_refusals
 from steelyard.frameworks.yaml_text import as_yaml
 from steelyard.lint.rule import Case
 
@@ -18,6 +20,9 @@ ROOT = "/workspace/maxtext"
 PORT = 1234
 NAMED_MODELS = ("llama3.1-8b", "llama3.1-70b", "llama3.1-405b")
 """Presets MaxText has a model of its own for, under the same name."""
+
+_LLAMA_31 = RopeScaling(**PRESETS["llama3.1-8b"]["rope_scaling"])
+"""What MaxText does for models it names llama3.1, and for another with rope_type llama3.1."""
 
 DTYPES = {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16"}
 
@@ -34,6 +39,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "model.vocab_size": "vocab_size",
         "model.norm_epsilon": "normalization_layer_epsilon",
         "model.rope_theta": "rope_max_timescale",
+        "model.rope_scaling": "rope_type, rope_use_scale",
         "model.tied_embeddings": "logits_via_embedding",
         "training.seed": "init_weights_seed",
         "training.micro_batch_size": "per_device_batch_size",
@@ -88,7 +94,6 @@ class MaxText:
             "training.clip_grad_norm": 1.0,
             "training.init_method_std": "fan-in scaling, with no knob",
             "training.recompute": "full",
-            "model.rope_scaling": None,
             "precision.dtype": "bf16",
             "data.seed": 0,
         }
@@ -105,15 +110,26 @@ class MaxText:
         width = 2 if case.resolved.platform.options.get("weight_dtype") == "bfloat16" else 4
         return accounting.StateBytes(width, width, 2 * width)
 
+    def decides(self, case: Case) -> Mapping[str, Any]:
+        experiment = case.resolved.experiment
+        decided: dict[str, Any] = {
+            # Weights start by fan-in; the output layer's scale is what the first loss shows.
+            "training.init_method_std": round(experiment.model.hidden_size**-0.5, 12),
+            "parallelism.distributed_optimizer": False,  # fsdp_size shards all there is
+        }
+        if experiment.data.source == "uniform":  # one batch is drawn and given every step
+            decided["data.samples"] = experiment.training.global_batch_size
+        return decided
+
     def refusals(self, case: Case) -> Iterator[Refusal]:
-        experiment, options = case.resolved.experiment, case.resolved.platform.options
+        experiment, platform = case.resolved.experiment, case.resolved.platform
         if experiment.model.architecture != "llama":
             yield _refusal("model.architecture", experiment.model.architecture, ("llama",))
-        if experiment.model.rope_scaling is not None:
-            yield _refusal("model.rope_scaling", "set", (None,))
+        if experiment.model.rope_scaling not in (None, _LLAMA_31):
+            yield _refusal("model.rope_scaling", "another than Llama 3.1's", (None,))
         if experiment.model.qkv_bias:
             yield _refusal("model.qkv_bias", True, (False,))
-        if experiment.training.recompute == "none" and "remat_policy" not in options:
+        if experiment.training.recompute == "none":
             yield Refusal(
                 "training.recompute",
                 "none",
@@ -130,6 +146,13 @@ class MaxText:
                 yield _refusal(f"precision.{key}", True, (False,))
         if experiment.parallelism.sequence_parallel:
             yield _refusal("parallelism.sequence_parallel", True, (False,))
+        for key, value in experiment.kernels.model_dump(exclude={"use_flash_attn"}).items():
+            if value is not None:
+                yield _refusal(f"kernels.{key}", value, (None,))
+        if case.reading.family == "steelyard":
+            yield from _mesh_refusals(case)
+            if accounting.holds(experiment, case.placement.world_size) and not list(_mesh_refusals(case)):
+                yield from option_refusals(platform.options, set(computed(case)), "MaxText")
 
     def command(self, case: Case, node: Node) -> Command:
         platform = case.resolved.platform
@@ -160,58 +183,93 @@ def _program(case: Case) -> tuple[list[str], str | None]:
 
 
 def settings(case: Case) -> dict[str, Any]:
-    """MaxText's keys, typed: the experiment's, then what the platform passes on under MaxText's own names."""
-    resolved = case.resolved
-    experiment, options = resolved.experiment, dict(resolved.platform.options)
-    training, sizes = experiment.training, experiment.parallelism
-    layout = accounting.layout(training, sizes, case.placement.world_size)
-    per_device = training.micro_batch_size / accounting.model_parallel_size(sizes)
-    steps = training.decay_steps or training.steps
-    stated = {
-        "learning_rate": training.learning_rate,
-        "cosine_learning_rate_final_fraction" if _old(case) else "learning_rate_final_fraction": float(
-            f"{training.min_learning_rate / training.learning_rate:.10g}"
-        ),
-        "warmup_steps_fraction": float(f"{training.warmup_steps / steps:.10g}"),
-        "learning_rate_schedule_steps": training.decay_steps,
-        "adam_b1": training.adam_beta1,
-        "adam_b2": training.adam_beta2,
-        "adam_eps": training.adam_epsilon,
-        "adam_weight_decay": training.weight_decay,
-        "gradient_clipping_threshold": training.clip_grad_norm or 0.0,
-        "init_weights_seed": training.seed,
-        "data_shuffle_seed": experiment.data.seed,
-    }
-    from_key = {name: key for key, name in NAMES.items()}
-    from_key["cosine_learning_rate_final_fraction"] = "training.min_learning_rate"
-    written = {
-        name: value
-        for name, value in stated.items()
-        if value is not None and resolved.sources.get(from_key[name]) != SOURCE
-    }
+    """MaxText's keys, typed.
+
+    What a JSON config states under MaxText's own names is passed on as it stands, unless `--set` changed the
+    experiment's word for it; all else is computed from the experiment.
+    """
+    options, sources = dict(case.resolved.platform.options), case.resolved.sources
+    kept: dict[str, Any] = {}
+    for name, (value, owners) in computed(case).items():
+        ours = any(sources.get(owner) == "set" for owner in owners)
+        if name in options and not ours:
+            kept[name] = options.pop(name)
+            continue
+        options.pop(name, None)
+        unsaid = owners and all(sources.get(owner) == SOURCE for owner in owners)
+        if value is not None and not unsaid:
+            kept[name] = value
+    return {**kept, **options}
+
+
+Computed = dict[str, tuple[Any, tuple[str, ...]]]
+"""By MaxText's name: the value the experiment means, None for none, and the experiment's keys it comes from."""
+
+_BATCH = ("training.micro_batch_size", "training.global_batch_size")
+_SIZES = tuple(
+    f"parallelism.{name}_size" for name in ("tensor_parallel", "pipeline_parallel", "context_parallel", "fsdp")
+)
+
+
+def computed(case: Case) -> Computed:
+    """Every key of MaxText that the experiment decides."""
+    experiment = case.resolved.experiment
+    training = experiment.training
+    layout = accounting.layout(training, experiment.parallelism, case.placement.world_size)
+    per_device = training.micro_batch_size / accounting.model_parallel_size(experiment.parallelism)
+    batch = (*_BATCH, *_SIZES)
     return {
-        "base_config": "base.yml",
-        "run_name": experiment.name,
-        **_model(experiment),
-        "hardware": "gpu",
-        "steps": training.steps,
-        "enable_checkpointing": training.checkpointing,
-        "per_device_batch_size": int(per_device) if per_device == int(per_device) else per_device,
-        "gradient_accumulation_steps": layout.gradient_accumulation_steps,
-        "max_target_length": training.sequence_length,
-        **written,
-        "dtype": DTYPES[experiment.precision.dtype],
-        "quantization": options.pop("quantization", "fp8" if experiment.precision.fp8 else ""),
-        **_choices(case, options),
-        **_data(experiment, options),
-        **_mesh(case, options),
-        "param_scan_axis": 1,
-        **_packing(case, options),
-        "optimizer_memory_host_offload": False,
-        "shardy": False,
-        "enable_tensorboard": training.tracking,
-        **options,
+        "base_config": ("base.yml", ()),
+        "run_name": (experiment.name, ()),
+        **{name: (value, ()) for name, value in _model(experiment).items()},
+        "hardware": ("gpu", ()),
+        "steps": (training.steps, ("training.steps",)),
+        "enable_checkpointing": (training.checkpointing, ()),
+        "per_device_batch_size": (int(per_device) if per_device == int(per_device) else per_device, batch),
+        "gradient_accumulation_steps": (layout.gradient_accumulation_steps, batch),
+        "max_target_length": (training.sequence_length, ("training.sequence_length",)),
+        **_rates(case),
+        "dtype": (DTYPES[experiment.precision.dtype], ()),
+        "quantization": ("fp8" if experiment.precision.fp8 else "", ("precision.fp8",)),
+        "weight_dtype": ("float32", ()),
+        **_choices(experiment),
+        **_data(case),
+        **_mesh(case),
+        "param_scan_axis": (1, ()),
+        "optimizer_memory_host_offload": (False, ()),
+        "shardy": (False, ()),
+        "enable_tensorboard": (training.tracking, ()),
     }
+
+
+def _rates(case: Case) -> Computed:
+    training, data = case.resolved.experiment.training, case.resolved.experiment.data
+    fraction = training.min_learning_rate / training.learning_rate
+    final = "cosine_learning_rate_final_fraction" if _old(case) else "learning_rate_final_fraction"
+    return {
+        "learning_rate": (training.learning_rate, ("training.learning_rate",)),
+        final: (float(f"{fraction:.10g}"), ("training.min_learning_rate", "training.learning_rate")),
+        "warmup_steps_fraction": (
+            warmup_fraction(training.warmup_steps, training.decay_steps or training.steps),
+            ("training.warmup_steps",),
+        ),
+        "learning_rate_schedule_steps": (training.decay_steps, ("training.decay_steps",)),
+        "adam_b1": (training.adam_beta1, ("training.adam_beta1",)),
+        "adam_b2": (training.adam_beta2, ("training.adam_beta2",)),
+        "adam_eps": (training.adam_epsilon, ("training.adam_epsilon",)),
+        "adam_weight_decay": (training.weight_decay, ("training.weight_decay",)),
+        "gradient_clipping_threshold": (training.clip_grad_norm or 0.0, ("training.clip_grad_norm",)),
+        "init_weights_seed": (training.seed, ("training.seed",)),
+        "data_shuffle_seed": (data.seed, ("data.seed",)),
+    }
+
+
+def warmup_fraction(warmup: int, steps: int) -> float:
+    """The share of the steps that MaxText, which rounds down, turns into so many."""
+    fraction = warmup / steps
+    while int(fraction * steps) < warmup:
+        fraction = math.nextafter(fraction, math.inf)
+    return fraction
 
 
 def _model(experiment: Experiment) -> dict[str, Any]:
@@ -224,7 +282,7 @@ def _model(experiment: Experiment) -> dict[str, Any]:
         if key not in ("rope_scaling", "max_position_embeddings")
     )
     if model.preset in NAMED_MODELS and same:
-        return {"model_name": model.preset}
+        return {"model_name": model.preset, **({} if model.rope_scaling else {"rope_use_scale": False})}
     return {
         "model_name": "default",
         "decoder_block": "llama2",
@@ -240,45 +298,38 @@ def _model(experiment: Experiment) -> dict[str, Any]:
         "logits_via_embedding": model.tied_embeddings,
         "normalization_layer_epsilon": model.norm_epsilon,
         "rope_max_timescale": int(model.rope_theta or 10000),
+        "rope_type": "llama3.1" if model.rope_scaling else "default",
     }
 
 
-def _choices(case: Case, options: dict[str, Any]) -> dict[str, Any]:
-    experiment = case.resolved.experiment
+def _choices(experiment: Experiment) -> Computed:
     flash = experiment.kernels.use_flash_attn
     policies = {"full": "full", "selective": "minimal_with_context", "none": "none"}
+    kernel = {None: None, True: "cudnn_flash_te", False: "dot_product"}[flash]  # None is MaxText's own choice
     return {
-        "weight_dtype": options.pop("weight_dtype", "float32"),
-        "remat_policy": options.pop("remat_policy", policies[experiment.training.recompute]),
-        "attention": options.pop("attention", "cudnn_flash_te" if flash else "dot_product"),
-        "scan_layers": options.pop("scan_layers", True),
+        "remat_policy": (policies[experiment.training.recompute], ("training.recompute",)),
+        "attention": (kernel, ("kernels.use_flash_attn",)),
+        "scan_layers": (True, ()),
     }
 
 
-def _data(experiment: Experiment, options: dict[str, Any]) -> dict[str, Any]:
-    data = experiment.data
+def _data(case: Case) -> Computed:
+    data, options = case.resolved.experiment.data, case.resolved.platform.options
+    source = ("data.source", "data.path")
     if data.source == "uniform":
-        for name in ("hf_path", "hf_train_files", "dataset_path"):
-            options.pop(name, None)
-        return {"dataset_type": options.pop("dataset_type", "synthetic")}
-    found = {"dataset_type": options.pop("dataset_type", "hf")}
-    if found["dataset_type"] == "hf":
-        found |= {
-            "hf_path": options.pop("hf_path", "parquet"),
-            "hf_train_files": options.pop("hf_train_files", data.path),
+        return {
+            "dataset_type": ("synthetic", source),
+            **dict.fromkeys(("hf_path", "hf_train_files", "grain_train_files", "dataset_path"), (None, source)),
+            "packing": (False, ()),
         }
-    if data.tokenizer is not None:
-        found["tokenizer_path"] = options.pop("tokenizer_path", data.tokenizer)
-    return found
-
-
-def _packing(case: Case, options: dict[str, Any]) -> dict[str, Any]:
-    """Transformer Engine's attention wants to know how many documents share a sequence; made data have none."""
-    packing = options.pop("packing", case.resolved.experiment.data.source == "tokens")
-    found: dict[str, Any] = {"packing": packing}
-    if packing and (segments := options.pop("max_segments_per_seq", None if _old(case) else 32)) is not None:
-        found["max_segments_per_seq"] = segments
-    return found
+    asked = case.resolved.sources.get("data.source") == "set"
+    hugging_face = asked or options.get("dataset_type", "hf") == "hf"
+    found: Computed = {"dataset_type": ("hf", source)}
+    if hugging_face:
+        found |= {"hf_path": ("parquet", source), "hf_train_files": (data.path, source)}
+    found["tokenizer_path"] = (data.tokenizer, ("data.tokenizer",))
+    # Transformer Engine's attention wants to know how many documents share a sequence.
+    return {**found, "packing": (True, ()), "max_segments_per_seq": (None if _old(case) else 32, ())}
 
 
 def _old(case: Case) -> bool:
@@ -291,24 +342,54 @@ def _old(case: Case) -> bool:
     return found is not None and int(found[1]) < 26
 
 
-def _mesh(case: Case, options: dict[str, Any]) -> dict[str, Any]:
-    """The meshes as the file has them; else tensor, context and pipeline inside a node and data over the nodes."""
-    given = {name: options.pop(name) for name in list(options) if re.fullmatch(r"(ici|dcn)_\w+_parallelism", name)}
-    if given:
-        return given
-    sizes, placement = case.resolved.experiment.parallelism, case.placement
-    inside = accounting.model_parallel_size(sizes)
-    left = placement.gpus_per_node // inside
-    sharded = min(left, sizes.fsdp_size)
-    return {
+def _mesh(case: Case) -> Computed:
+    """The meshes: one replica's ranks inside a node, weights shared inside it first and then over the nodes."""
+    options, sources = case.resolved.platform.options, case.resolved.sources
+    given = [name for name in options if re.fullmatch(r"(ici|dcn)_\w+_parallelism", name)]
+    if given and not any(sources.get(owner) == "set" for owner in _SIZES):
+        return dict.fromkeys(given, (None, _SIZES))
+    sizes, (inside_fsdp, over_fsdp) = case.resolved.experiment.parallelism, _sharding(case)
+    left = case.placement.gpus_per_node // accounting.model_parallel_size(sizes)
+    made = {
         "ici_tensor_parallelism": sizes.tensor_parallel_size,
         "ici_pipeline_parallelism": sizes.pipeline_parallel_size,
         "ici_context_parallelism": sizes.context_parallel_size,
-        "ici_fsdp_parallelism": sharded,
-        "ici_data_parallelism": left // sharded,
-        "dcn_fsdp_parallelism": sizes.fsdp_size // sharded,
-        "dcn_data_parallelism": placement.nodes // (sizes.fsdp_size // sharded),
+        "ici_fsdp_parallelism": inside_fsdp,
+        "ici_data_parallelism": left // inside_fsdp,
+        "dcn_fsdp_parallelism": over_fsdp,
+        "dcn_data_parallelism": case.placement.nodes // over_fsdp,
     }
+    stale = {name: (None, _SIZES) for name in given if name not in made}
+    return {**stale, **{name: (value, _SIZES) for name, value in made.items()}}
+
+
+def _sharding(case: Case) -> tuple[int, int]:
+    """How many ranks of a node, and how many nodes, share the weights."""
+    sizes = case.resolved.experiment.parallelism
+    left = max(1, case.placement.gpus_per_node // accounting.model_parallel_size(sizes))
+    inside = math.gcd(left, sizes.fsdp_size)
+    return inside, sizes.fsdp_size // inside
+
+
+def _mesh_refusals(case: Case) -> Iterator[Refusal]:
+    sizes, placement = case.resolved.experiment.parallelism, case.placement
+    replica = accounting.model_parallel_size(sizes)
+    if placement.gpus_per_node % replica:
+        yield Refusal(
+            "parallelism.tensor_parallel_size",
+            sizes.tensor_parallel_size,
+            f"one replica takes {replica} GPUs, a node has {placement.gpus_per_node}, and the plan keeps it on a node",
+            f"tensor x pipeline x context parallel that divides {placement.gpus_per_node}",
+            "--set parallelism.tensor_parallel_size=1",
+        )
+    elif placement.nodes % _sharding(case)[1]:
+        yield Refusal(
+            "parallelism.fsdp_size",
+            sizes.fsdp_size,
+            f"parallelism.fsdp_size is {sizes.fsdp_size}, which no mesh of {placement.nodes} nodes has",
+            "ranks of a node times a divisor of the nodes",
+            f"--set parallelism.fsdp_size={placement.gpus_per_node // replica * placement.nodes}",
+        )
 
 
 def _refusal(key: str, value: Any, able: tuple[Any, ...]) -> Refusal:

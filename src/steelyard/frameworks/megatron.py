@@ -7,6 +7,7 @@ from typing import Any
 from steelyard import accounting
 from steelyard.experiment import Experiment, Parallelism
 from steelyard.experiment.cvs import megatron as script
+from steelyard.experiment.cvs.translate import GPUS_PER_NODE
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.megatron_family import (
     PORT,
@@ -14,12 +15,15 @@ from steelyard.frameworks.megatron_family import (
     attention_env,
     attention_refusals,
     family_refusals,
+    fsdp_refusals,
     one_seed,
     rope_refusals,
     seed_refusals,
     tokenizer_type,
     torchrun,
+    turbo_refusals,
 )
+from steelyard.frameworks.options import option_refusals
 from steelyard.lint.rule import Case
 
 ROOT = "/workspace/Megatron-LM"
@@ -69,7 +73,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "parallelism.overlap_param_gather": "--overlap-param-gather",
         "precision.dtype": "--bf16, --fp16",
         "precision.fp8": "--fp8-format",
-        "precision.grad_reduce_in_fp32": "--grad-reduce-in-bf16, where it is false",
+        "precision.grad_reduce_in_fp32": "--grad-reduce-in-bf16",
         "precision.fp32_residual_connection": "--fp32-residual-connection",
         "kernels.bias_activation_fusion": "--no-bias-swiglu-fusion, --no-bias-gelu-fusion",
         "kernels.bias_dropout_fusion": "--no-bias-dropout-fusion",
@@ -135,32 +139,33 @@ class Megatron:
     def state_bytes(self, case: Case) -> accounting.StateBytes:
         return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=4)
 
+    def decides(self, case: Case) -> Mapping[str, Any]:
+        return {}
+
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment, platform = case.resolved.experiment, case.resolved.platform
         if platform.script is not None:
             yield from _script_refusals(experiment, platform.script)
         yield from family_refusals(experiment, self.name)
         yield from attention_refusals(experiment.kernels)
+        yield from turbo_refusals(experiment.kernels)
         yield from seed_refusals(experiment, "Megatron-LM")
         yield from rope_refusals(experiment)
         if experiment.data.source == "tokens":
             yield from one_seed(experiment, "Megatron-LM")
-        if experiment.parallelism.fsdp_size > 1 and experiment.parallelism.pipeline_parallel_size > 1:
+        yield from fsdp_refusals(experiment)
+        replicas = accounting.data_parallel_size(experiment.parallelism, case.placement.world_size)
+        ranks = (replicas or 1) * experiment.parallelism.context_parallel_size
+        if replicas and experiment.parallelism.fsdp_size not in (1, replicas, ranks):
             yield Refusal(
-                "parallelism.pipeline_parallel_size",
-                experiment.parallelism.pipeline_parallel_size,
-                "parallelism.pipeline_parallel_size is above 1 beside fsdp_size, which megatron does not do",
-                "1",
-                "--set parallelism.pipeline_parallel_size=1",
+                "parallelism.fsdp_size",
+                experiment.parallelism.fsdp_size,
+                f"parallelism.fsdp_size is {experiment.parallelism.fsdp_size}, and Megatron-LM shards over {replicas}",
+                f"1 or {replicas}",
+                f"--set parallelism.fsdp_size={replicas}",
             )
-        if experiment.parallelism.fsdp_size > 1 and experiment.parallelism.distributed_optimizer:
-            yield Refusal(
-                "parallelism.distributed_optimizer",
-                True,
-                "parallelism.distributed_optimizer is true beside fsdp_size, which shards the optimizer itself",
-                "false",
-                "--set parallelism.distributed_optimizer=false",
-            )
+        if platform.script is None:
+            yield from option_refusals(platform.options, _own_flags(), "Megatron-LM")
 
     def command(self, case: Case, node: Node) -> Command:
         platform = case.resolved.platform
@@ -171,11 +176,16 @@ class Megatron:
         env = attention_env(case.resolved.experiment)
         if case.resolved.experiment.parallelism.fsdp_size == 1:
             env["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"  # overlap and sequence parallelism rely on it
-        argv = [*torchrun(case, node), "pretrain_gpt.py", *arguments(case)]
+        argv = [*torchrun(case, node), "pretrain_gpt.py", *arguments(case, node)]
         return Command(argv, env, {}, root if platform.container else platform.root)
 
 
-def arguments(case: Case) -> list[str]:
+def _own_flags() -> set[str]:
+    """Every flag a plan may state."""
+    return {flag.strip() for words in NAMES.values() for flag in words.split(",") if flag.strip().startswith("--")}
+
+
+def arguments(case: Case, node: Node) -> list[str]:
     """pretrain_gpt.py's arguments: every value of the experiment stated, whatever Megatron would have taken."""
     experiment = case.resolved.experiment
     given = [
@@ -185,7 +195,7 @@ def arguments(case: Case) -> list[str]:
         *_precision(experiment),
         *_kernels(experiment),
         *_data(case),
-        *_logging(),
+        *_output(experiment, node),
     ]
     for name, value in case.resolved.platform.options.items():
         flag = f"--{name.replace('_', '-')}"
@@ -267,6 +277,8 @@ def _precision(experiment: Experiment) -> Iterator[str]:
         yield f"--{precision.dtype}"
     if precision.dtype == "bf16" and not precision.grad_reduce_in_fp32:
         yield "--grad-reduce-in-bf16"
+    if precision.dtype == "fp16" and precision.grad_reduce_in_fp32:
+        yield "--accumulate-allreduce-grads-in-fp32"
     if precision.fp8 is not None:
         yield from ("--fp8-format", precision.fp8, "--fp8-recipe", "delayed")
         yield from ("--fp8-amax-history-len", "1024", "--fp8-amax-compute-algo", "max")
@@ -309,7 +321,11 @@ def _data(case: Case) -> Iterator[str]:
     yield from ("--num-workers", "8")
 
 
-def _logging() -> Iterator[str]:
+def _output(experiment: Experiment, node: Node) -> Iterator[str]:
+    if experiment.training.checkpointing:
+        yield from ("--save", f"{node.run_dir}/output/checkpoints", "--save-interval", str(experiment.training.steps))
+    if experiment.training.tracking:
+        yield from ("--tensorboard-dir", f"{node.run_dir}/output/tensorboard")
     yield from ("--log-interval", "1", "--log-throughput", "--eval-iters", "0", "--eval-interval", "1000000")
     yield from ("--distributed-timeout-minutes", "60")
 
@@ -385,6 +401,8 @@ def _script_env(case: Case, node: Node) -> dict[str, str]:
         env["MOCK_DATA"] = "1"
     if platform.cache_dir:
         env["DATA_CACHE_PATH"] = platform.cache_dir
+    if case.placement.gpus_per_node != GPUS_PER_NODE:  # the script takes every GPU it sees
+        env["HIP_VISIBLE_DEVICES"] = ",".join(map(str, range(case.placement.gpus_per_node)))
     return env
 
 

@@ -8,6 +8,7 @@ from steelyard import accounting
 from steelyard.experiment import Experiment, Parallelism
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.megatron_family import family_refusals, one_seed, seed_refusals, torchrun
+from steelyard.frameworks.options import option_refusals
 from steelyard.lint.rule import Case
 
 ROOT = "/workspace/Megatron-DeepSpeed"
@@ -125,6 +126,9 @@ class MegatronDeepSpeed:
     def state_bytes(self, case: Case) -> accounting.StateBytes:
         return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=4)
 
+    def decides(self, case: Case) -> Mapping[str, Any]:
+        return {}
+
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment = case.resolved.experiment
         for refusal in family_refusals(experiment, self.name):
@@ -137,6 +141,8 @@ class MegatronDeepSpeed:
         yield from _zero_refusals(case)
         yield from _kernel_refusals(experiment)
         yield from _data_refusals(experiment)
+        stated = {name.strip() for words in NAMES.values() for name in words.split(",")}
+        yield from option_refusals(case.resolved.platform.options, stated, "Megatron-DeepSpeed")
 
     def command(self, case: Case, node: Node) -> Command:
         argv = [*torchrun(case, node), "pretrain_gpt.py", *arguments(case, node)]

@@ -91,6 +91,32 @@ def family_refusals(experiment: Experiment, name: str) -> Iterator[Refusal]:
             "both of them true beside it",
             "--set parallelism.overlap_param_gather=false",
         )
+    context = parallelism.context_parallel_size
+    if context > 1 and experiment.training.sequence_length % (2 * context):
+        yield Refusal(
+            "training.sequence_length",
+            experiment.training.sequence_length,
+            f"training.sequence_length is {experiment.training.sequence_length} at context parallel {context}",
+            f"a multiple of {2 * context}, since each rank takes two slices",
+            f"--set training.sequence_length={-(-experiment.training.sequence_length // (2 * context)) * 2 * context}",
+        )
+    if data.tokenizer_type is not None and data.tokenizer_type not in TOKENIZERS:
+        yield Refusal(
+            "data.tokenizer_type",
+            data.tokenizer_type,
+            f"data.tokenizer_type is {data.tokenizer_type}, which {name} does not have",
+            f"one of {', '.join(TOKENIZERS)}",
+            "--set data.tokenizer_type=HuggingFaceTokenizer",
+        )
+    used = experiment.training.steps * experiment.training.global_batch_size
+    if data.samples is not None and data.samples < used and name != "nemo":
+        yield Refusal(
+            "data.samples",
+            data.samples,
+            f"data.samples is {data.samples}, and {name} cannot repeat so many for {used}",
+            "null, or no fewer than the steps take",
+            "--set data.samples=null",
+        )
     for key in ("compile", "deterministic"):
         if getattr(experiment.kernels, key) is not None:
             yield Refusal(
@@ -154,3 +180,53 @@ def vendor_refusals(case: Case, vendor: str, title: str) -> Iterator[Refusal]:
             f"a GPU of {whose}",
             "another framework, or another GPU",
         )
+
+
+def fsdp_refusals(experiment: Experiment) -> Iterator[Refusal]:
+    """What Megatron's arguments do not take beside torch's FSDP."""
+    sizes = experiment.parallelism
+    if sizes.fsdp_size == 1:
+        return
+    for key, value, able in (
+        ("parallelism.pipeline_parallel_size", sizes.pipeline_parallel_size, 1),
+        ("parallelism.distributed_optimizer", sizes.distributed_optimizer, False),
+        ("model.tied_embeddings", experiment.model.tied_embeddings, False),
+        ("precision.dtype", experiment.precision.dtype, "bf16" if experiment.precision.dtype == "fp16" else None),
+    ):
+        if able is not None and value != able:
+            word = str(able).lower()
+            yield Refusal(
+                key,
+                value,
+                f"{key} is {str(value).lower()}, which Megatron does not take beside fsdp_size {sizes.fsdp_size}",
+                word,
+                f"--set {key}={word}",
+            )
+
+
+TOKENIZERS = (
+    "BertWordPieceLowerCase",
+    "BertWordPieceCase",
+    "GPT2BPETokenizer",
+    "SentencePieceTokenizer",
+    "GPTSentencePieceTokenizer",
+    "HuggingFaceTokenizer",
+    "HFTokenizer",
+    "Llama2Tokenizer",
+    "TikTokenizer",
+    "NullTokenizer",
+)
+"""Classes of tokenizer that Megatron's arguments take; HFTokenizer is a table's short name of one."""
+
+
+def turbo_refusals(kernels: Kernels) -> Iterator[Refusal]:
+    """Kernels of Primus alone."""
+    for key in ("enable_primus_turbo", "use_turbo_attention"):
+        if getattr(kernels, key):
+            yield Refusal(
+                f"kernels.{key}",
+                True,
+                f"kernels.{key} is true, and only Primus has it",
+                "null",
+                f"--set kernels.{key}=null",
+            )

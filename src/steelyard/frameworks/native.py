@@ -53,6 +53,9 @@ class Native:
         # The bf16 weight is the upper half of the fp32 master weight.
         return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=2)
 
+    def decides(self, case: Case) -> Mapping[str, Any]:
+        return {}
+
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment, placement = case.resolved.experiment, case.placement
         can: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -81,6 +84,15 @@ class Native:
                 fix = f"--set {key}={words[0]}" if not key.startswith("platform") else f"give the platform {words[0]}"
                 message = f"{key} is {_word(value)}, which native does not do"
                 yield Refusal(key, value, message, " or ".join(words), fix)
+        platform = case.resolved.platform
+        for name, stated in (
+            ("container", platform.container),
+            ("options", platform.options),
+            ("script", platform.script),
+        ):
+            if stated:
+                message = f"platform.{name} is set, which native does not take: it runs where Steelyard does"
+                yield Refusal(f"platform.{name}", None, message, "none", f"remove {name} from the platform")
         yield from _data_refusals(case)
 
     def missing_software(self) -> tuple[str, str] | None:

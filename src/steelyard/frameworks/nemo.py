@@ -15,6 +15,7 @@ from steelyard.frameworks.megatron_family import (
     family_refusals,
     seed_refusals,
     torchrun,
+    turbo_refusals,
     vendor_refusals,
 )
 from steelyard.lint.rule import Case
@@ -156,6 +157,9 @@ class NeMo:
     def state_bytes(self, case: Case) -> accounting.StateBytes:
         return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=4)
 
+    def decides(self, case: Case) -> Mapping[str, Any]:
+        return {}
+
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment = case.resolved.experiment
         yield from vendor_refusals(case, "nvidia", "NeMo")
@@ -168,9 +172,7 @@ class NeMo:
             yield _refusal("model.preset", experiment.model.preset, tuple(RECIPES), "NeMo has no recipe here for it")
         yield from _training_refusals(experiment)
         yield from _data_refusals(experiment)
-        for key in ("enable_primus_turbo", "use_turbo_attention"):
-            if getattr(experiment.kernels, key):
-                yield _refusal(f"kernels.{key}", True, (None,), "only Primus has it")
+        yield from turbo_refusals(experiment.kernels)
         for name in case.resolved.platform.options:
             if not _is_a_path(name):
                 yield Refusal(

@@ -12,12 +12,14 @@ from steelyard.frameworks.megatron_family import (
     attention_env,
     attention_refusals,
     family_refusals,
+    fsdp_refusals,
     one_seed,
     rope_refusals,
     seed_refusals,
     tokenizer_type,
     vendor_refusals,
 )
+from steelyard.frameworks.options import option_refusals
 from steelyard.frameworks.yaml_text import as_yaml
 from steelyard.lint.rule import Case
 
@@ -161,6 +163,9 @@ class Primus:
     def state_bytes(self, case: Case) -> accounting.StateBytes:
         return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=4)
 
+    def decides(self, case: Case) -> Mapping[str, Any]:
+        return {}
+
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment = case.resolved.experiment
         yield from vendor_refusals(case, "amd", "Primus")
@@ -170,7 +175,9 @@ class Primus:
         yield from _sharding_refusals(case)
         yield from rope_refusals(experiment)
         yield from _data_refusals(experiment)
-        if experiment.kernels.use_turbo_attention and experiment.kernels.enable_primus_turbo is False:
+        yield from fsdp_refusals(experiment)
+        yield from option_refusals(case.resolved.platform.options, _own_keys(), self.name)
+        if experiment.kernels.use_turbo_attention and not experiment.kernels.enable_primus_turbo:
             yield Refusal(
                 "kernels.use_turbo_attention",
                 True,
@@ -194,6 +201,12 @@ class Primus:
         if platform.cache_dir:
             env["HF_HOME"] = platform.cache_dir
         return Command(["bash", SCRIPT], env, {CONFIG_FILE: as_yaml(config(case, node))}, platform.root or ROOT)
+
+
+def _own_keys() -> set[str]:
+    """Every override a plan states."""
+    stated = {name.strip() for words in NAMES.values() for name in words.split(",")}
+    return stated - {"model", "NVTE_FUSED_ATTN", "NVTE_FLASH_ATTN"}
 
 
 def config(case: Case, node: Node) -> dict[str, Any]:
@@ -404,14 +417,6 @@ def _sharding_refusals(case: Case) -> Iterator[Refusal]:
     sizes = case.resolved.experiment.parallelism
     if sizes.fsdp_size == 1:
         return
-    if sizes.distributed_optimizer:
-        yield Refusal(
-            "parallelism.distributed_optimizer",
-            True,
-            "parallelism.distributed_optimizer is true beside fsdp_size, which shards the optimizer itself",
-            "false",
-            "--set parallelism.distributed_optimizer=false",
-        )
     ranks = _shardable_ranks(case)
     if ranks % sizes.fsdp_size:
         yield Refusal(

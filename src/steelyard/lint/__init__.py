@@ -32,6 +32,8 @@ RULES = (
     "sy116_mock_data_beside_a_corpus",
     "sy117_privileged_container",
     "sy118_retired_flag",
+    "sy119_secret_in_the_file",
+    "sy120_variable_the_plan_sets",
     "sy201_world_not_divided",
     "sy202_contradicted_data_parallel",
     "sy203_ragged_global_batch",
@@ -62,6 +64,7 @@ RULES = (
     "sy603_hca_of_another_family",
     "sy604_rdma_turned_off",
     "sy701_left_to_each_framework",
+    "sy702_dash_for_a_value",
 )
 
 
@@ -97,10 +100,10 @@ def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:
         file = read_mapping(path)
         if is_inventory(file.content):
             return with_lines(parse_inventory(file)[1], file)
-        file = with_family(file)
     except InvalidExperimentError as invalid:
         return list(invalid.problems)
     try:
+        file = with_family(file)
         found, cases = [], []
         for reading in readings(file, asked):
             problems, case = _lint_reading(reading, asked, machine)
@@ -108,7 +111,7 @@ def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:
             cases += [case] if case else []
         found += lint_cases(cases)
     except InvalidExperimentError as invalid:
-        found = list(invalid.problems)
+        found = [*file.problems, *invalid.problems]
     return sorted(with_lines(_once(found), file), key=lambda problem: problem.line or 0)
 
 
@@ -122,10 +125,12 @@ def _once(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def _lint_reading(reading: Reading, asked: Asked, machine: Machine) -> tuple[list[Problem], Case | None]:
+    from steelyard.frameworks import as_run  # here, since frameworks are given lint's cases
+
     problems = [*reading.problems, *lint_reading(reading)]
     try:
         resolved = resolve(reading, asked.settings, asked.gpu, asked.gpus)
-        case = Case(resolved, place(resolved.platform, machine), asked.hosts)
+        case = as_run(Case(resolved, place(resolved.platform, machine), asked.hosts, asked.head_names))
     except InvalidExperimentError as invalid:
         return [*problems, *_unsaid(invalid.problems, problems)], None
     except SteelyardError as reason:

@@ -2,7 +2,7 @@
 
 from steelyard import accounting
 from steelyard.experiment.reading import Bound
-from steelyard.experiment.thresholds import Threshold
+from steelyard.experiment.thresholds import Direction, Threshold
 from steelyard.lint.rule import Case
 
 
@@ -19,6 +19,12 @@ def implied_tflops(case: Case, threshold: Threshold) -> float | None:
         tokens = training.global_batch_size * training.sequence_length / case.placement.world_size
         return tokens / threshold.value * each / 1e12
     return None
+
+
+def asks_for_speed(threshold: Threshold) -> bool:
+    """Whether keeping the bound takes at least so much: a floor under a rate, a ceiling over a time, or a band."""
+    floor = threshold.direction in (Direction.AT_LEAST, Direction.WITHIN)
+    return threshold.direction is not Direction.AT_LEAST if threshold.metric == "step_time_s" else floor
 
 
 _UNITS = {"tflops_per_gpu": "TFLOP/s a GPU", "tokens_per_s_per_gpu": "tokens/s a GPU", "step_time_s": "s a step"}

@@ -17,6 +17,10 @@ class Case:
     placement: Placement
     hosts: tuple[str, ...] = ()
     """The machines it is to run on, in rank order; none where no cluster was named."""
+    head_names: tuple[str, ...] = ()
+    """What else the first of them is called."""
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables the cluster file gives every command."""
 
     @property
     def reading(self) -> Reading:
@@ -36,10 +40,7 @@ class Rule:
         self, case: Case, key: str, message: str, fix: str, value: Any = None, expected: str | None = None
     ) -> Problem:
         """A problem of the experiment's value under a dotted key."""
-        path = case.reading.paths.get(key)
-        group, _, rest = key.partition(".")
-        if path is None and group == "platform":
-            path = ("platforms", case.resolved.platform_name or "", *rest.split("."))
+        path = case.reading.paths.get(key) or _place(case, key)
         return Problem(self.code, self.severity, str(case.resolved.file), key, message, fix, value, expected, path=path)
 
     def at(
@@ -57,3 +58,16 @@ class Rule:
         return Problem(
             self.code, severity or self.severity, str(reading.file), key, message, fix, value, expected, path=path
         )
+
+
+def _place(case: Case, key: str) -> PointerPath | None:
+    """Where a key's value stands, where that is not under its own name."""
+    name = case.resolved.platform_name or ""
+    group, _, rest = key.partition(".")
+    if case.reading.family != "steelyard":  # the file does not say it; the parameters it would stand among do
+        return case.reading.params_path
+    if group == "platform":
+        return ("platforms", name, *rest.split("."))
+    if case.resolved.sources.get(key) == f"platform {name}":
+        return ("platforms", name, "overrides", *key.split("."))
+    return None

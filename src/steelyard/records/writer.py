@@ -144,13 +144,15 @@ def _write_manifest(directory: Path, manifest: RunManifest) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file by rename, so that it is never seen half written."""
+    """Replace a file by rename, so that it is never seen half written; one that was there keeps its mode."""
     temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with temporary.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        if path.exists():
+            temporary.chmod(path.stat().st_mode & 0o7777)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

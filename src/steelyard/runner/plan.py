@@ -9,10 +9,19 @@ from pydantic import BaseModel, ConfigDict
 
 from steelyard import accounting
 from steelyard.cluster.container import ENGINE, ENV_FILE, RUN_DIR, TOKEN, Mounted, env_file, run_argv
-from steelyard.experiment import Problem
+from steelyard.experiment import Asked, Problem
 from steelyard.experiment.problems import raise_errors
 from steelyard.experiment.resolve import DERIVED, Resolved, leaves
-from steelyard.frameworks import LAUNCHED, Command, Framework, Node, expected_memory, expected_vocabulary, framework
+from steelyard.frameworks import (
+    LAUNCHED,
+    Command,
+    Framework,
+    Node,
+    as_run,
+    expected_memory,
+    expected_vocabulary,
+    framework,
+)
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.nics import COMMON, NICS
 from steelyard.hardware.placement import Placement, place
@@ -51,8 +60,6 @@ class ContainerPlan(_Document):
     name: str
     argv: list[str]
     """The whole command the host executes, the node's own argv at its end."""
-    secrets: dict[str, str]
-    """Variables passed by name alone, and the file of the host each is read from."""
 
 
 class NodePlan(_Document):
@@ -69,6 +76,8 @@ class NodePlan(_Document):
     """Where the planned files lie on the host; null for the run directory."""
     workdir: str | None = None
     """Where the command starts, on the host or in the container; null for where its files lie."""
+    secrets: dict[str, str] = {}
+    """Variables passed by name alone, and the file of the host each is read from."""
     env_sources: dict[str, str] = {}
     """Where each variable comes from: config, the NIC's family, the framework."""
 
@@ -144,10 +153,10 @@ class Planned:
     warnings: tuple[Problem, ...]
 
 
-def make_plan(resolved: Resolved, machine: Machine, hosts: tuple[str, ...] = ()) -> Planned:
+def make_plan(resolved: Resolved, machine: Machine, asked: Asked | None = None) -> Planned:
     """Plan an experiment; lint errors, and what the framework refuses, stop it here."""
-    planner = framework(resolved.platform.framework)
-    case = Case(resolved, place(resolved.platform, machine), hosts)
+    planner, asked = framework(resolved.platform.framework), asked or Asked()
+    case = as_run(Case(resolved, place(resolved.platform, machine), asked.hosts, asked.head_names, asked.env))
     problems = (*resolved.reading.problems, *lint_reading(resolved.reading), *lint_case(case))
     raise_errors(problems)
     case = _filled_in(case, planner)
@@ -235,7 +244,28 @@ def _bare(case: Case, planner: Framework, node: Node, host: str, directory: str 
         env_sources=sources,
         directory=directory,
         workdir=command.workdir,
+        secrets=_secrets(case),
     )
+
+
+def _needed_volumes(case: Case) -> dict[str, str]:
+    """Cache and corpus at their own paths, where no volume of the config holds them already."""
+    platform, data = case.resolved.platform, case.resolved.experiment.data
+    assert platform.container is not None
+    corpus = (
+        data.path.rpartition("/")[0] if data.source == "tokens" and data.path and data.path.startswith("/") else None
+    )
+    held = tuple(platform.container.volumes.values())
+    return {
+        path: path
+        for path in (platform.cache_dir, corpus)
+        if path and not any(path == inside or path.startswith(f"{inside.rstrip('/')}/") for inside in held)
+    }
+
+
+def _secrets(case: Case) -> dict[str, str]:
+    file = case.resolved.platform.hf_token_file
+    return {TOKEN: file} if file else {}
 
 
 def _contained(case: Case, planner: Framework, node: Node, host: str, directory: str) -> NodePlan:
@@ -251,6 +281,7 @@ def _contained(case: Case, planner: Framework, node: Node, host: str, directory:
         argv = ["sh", f"{RUN_DIR}/{START}", *argv]
         files[START] = _START.format(copy=shlex.join(nic.installs))
     files[ENV_FILE] = env_file(env)
+    container = container.model_copy(update={"volumes": {**_needed_volumes(case), **container.volumes}})
     mounted = Mounted(
         name=container.name or directory.rpartition("/")[2],
         experiment=experiment.name,
@@ -269,12 +300,12 @@ def _contained(case: Case, planner: Framework, node: Node, host: str, directory:
         env_sources=sources,
         directory=directory,
         workdir=mounted.workdir,
+        secrets=_secrets(case),
         container=ContainerPlan(
             engine=ENGINE,
             image=container.image,
             name=mounted.name,
             argv=run_argv(container, mounted, argv),
-            secrets={TOKEN: platform.hf_token_file} if platform.hf_token_file else {},
         ),
     )
 
@@ -296,7 +327,7 @@ def environment(case: Case, command: Command) -> tuple[dict[str, str], dict[str,
             "NCCL_IB_GID_INDEX": str(network.gid_index) if network.gid_index is not None else None,
         }
         layers.append(("config", {name: value for name, value in chosen.items() if value is not None}))
-    layers.append(("config", platform.env))
+    layers += [("the cluster file", dict(case.env)), ("config", platform.env)]
     for source, layer in layers:
         env |= layer
         sources |= dict.fromkeys(layer, source)

@@ -40,14 +40,14 @@ def _node(node: NodePlan) -> Iterator[str]:
         yield f"mkdir -p {directory}"
     for planned in node.files:
         yield from _file(planned, directory)
+    for name, file in node.secrets.items():
+        yield f'if [ -r {shlex.quote(file)} ]; then {name}="$(cat {shlex.quote(file)})"; export {name}; fi'
     if container is None:
         if node.workdir is not None:
             yield f"cd {shlex.quote(node.workdir)}"
         yield from (f"export {name}={shlex.quote(value)}" for name, value in node.env.items())
         yield f"exec {wrapped(node.argv)}"
         return
-    for name, file in container.secrets.items():
-        yield f'if [ -r {shlex.quote(file)} ]; then {name}="$(cat {shlex.quote(file)})"; export {name}; fi'
     yield f"exec {wrapped(container.argv, len(node.argv))}"
 
 

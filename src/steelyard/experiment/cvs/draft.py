@@ -4,8 +4,13 @@ from typing import Any
 
 from steelyard.experiment.cvs.section import Report, Section
 from steelyard.experiment.cvs.select import Selection
+from steelyard.experiment.cvs.values import left_open
 from steelyard.experiment.files import ConfigFile
+from steelyard.experiment.problems import PLACEHOLDER, WRONG_VALUE, shown
 from steelyard.experiment.reading import Bound, PointerPath, Reading, Stated
+
+OPTIONAL = ("JAX_COORDINATOR_IP", "MASTER_ADDR")
+"""Variables the plan fills in whatever the file says."""
 
 
 class Draft:
@@ -52,6 +57,22 @@ class Draft:
         else:
             self.env[name] = stated
 
+    def variable(self, name: str, raw: Any, path: PointerPath) -> str | None:
+        """A variable as text, remembered; None and a problem where it is open or no scalar."""
+        if raw is None or isinstance(raw, dict | list):
+            self.report.add(WRONG_VALUE, path, f"{name} is {shown(raw)}", "write text", raw, "a text or a number")
+            return None
+        if left_open(raw):
+            if name not in OPTIONAL:
+                self.report.add(
+                    PLACEHOLDER, path, f"{name} is left open ({shown(raw)})", "write it, or park it as _" + name, raw
+                )
+            self.state_variable(name, Stated(raw, path))
+            return None
+        text = self.config.filled(str(raw).lower() if isinstance(raw, bool) else str(raw), path)
+        self.state_variable(name, Stated(text, path))
+        return text
+
     def take(self, name: str, dotted: str, required: bool = False) -> Any:
         """Read a parameter of the model and give it to the experiment."""
         found = self.params.get(name, required)
@@ -74,6 +95,7 @@ class Draft:
             sources=self.sources,
             problems=(*file.problems, *self.report.problems),
             section=self.selection.section,
+            both_sections=self.selection.name.startswith(("single_node-", "multi_node-")),
             copies=self.copies,
             nodes_open=self.nodes_open,
             config=self.config.stated,

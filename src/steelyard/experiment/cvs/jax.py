@@ -2,20 +2,40 @@
 
 import difflib
 import math
+import re
 
 from steelyard.experiment.cvs.draft import Draft
 from steelyard.experiment.cvs.keys import JAX_CONFIG, JAX_MODEL, NOTHING
 from steelyard.experiment.cvs.section import Section
 from steelyard.experiment.cvs.values import converted, left_open
 from steelyard.experiment.presets import PRESETS
-from steelyard.experiment.problems import UNKNOWN_KEY, WRONG_VALUE, shown
+from steelyard.experiment.problems import CONTRADICTED, PLACEHOLDER, UNKNOWN_KEY, WRONG_VALUE, shown
 from steelyard.experiment.reading import Stated
 
 SOURCE = "default of maxtext"
 
 DTYPES = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}
-QUANTIZATIONS = {"": None, "fp8": "hybrid", "nanoo_fp8": "hybrid", "te_fp8_delayedscaling": "hybrid"}
-AXES = ("data", "fsdp", "tensor", "pipeline", "sequence", "context")
+QUANTIZATIONS = {
+    "": None,
+    **dict.fromkeys(
+        ("fp8", "nanoo_fp8", "fp8_full", "fp8_gpu", "te_fp8_delayedscaling", "te_fp8_currentscaling"), "hybrid"
+    ),
+    **dict.fromkeys(("te_mxfp8",), "e4m3"),
+}
+AXES = (
+    "data",
+    "fsdp",
+    "fsdp_transpose",
+    "tensor",
+    "tensor_transpose",
+    "tensor_sequence",
+    "pipeline",
+    "sequence",
+    "context",
+    "expert",
+    "autoregressive",
+)
+"""Of both meshes. Ranks of data and expert hold replicas of a dense model; the rest share one."""
 
 RECOMPUTED = {"none": "full", "full": "full"}
 """What a remat policy recomputes where layers are scanned; every other policy is selective."""
@@ -34,11 +54,10 @@ FIXED = {
     "training.checkpointing": False,
     "training.recompute": "full",
     "data.seed": 0,
-    "model.rope_scaling": None,
     "precision.dtype": "bf16",
     "parallelism.distributed_optimizer": False,
 }
-"""MaxText's own, where the file says nothing; its rotary frequencies are not stretched as Llama 3.1's are."""
+"""MaxText's own, where the file says nothing."""
 
 
 def translate(draft: Draft) -> None:
@@ -58,14 +77,16 @@ def translate(draft: Draft) -> None:
         ("adam_b2", "training.adam_beta2"),
         ("adam_eps", "training.adam_epsilon"),
         ("adam_weight_decay", "training.weight_decay"),
-        ("gradient_clipping_threshold", "training.clip_grad_norm"),
         ("init_weights_seed", "training.seed"),
         ("data_shuffle_seed", "data.seed"),
     ):
         draft.take(name, dotted, required=name == "max_target_length")
+    if clip := params.get("gradient_clipping_threshold"):
+        draft.put("training.clip_grad_norm", clip.value or None, clip.path)  # 0 is off
     if remat := params.get("remat_policy"):
         draft.put("training.recompute", RECOMPUTED.get(remat.value, "selective"), remat.path)
     _precision(draft)
+    _check_values(draft)
     if attention := params.get("attention"):
         draft.put("kernels.use_flash_attn", "flash" in attention.value, attention.path)
     _source(draft)
@@ -89,17 +110,18 @@ def _mesh(draft: Draft) -> int:
         resolved = resolved_axes({axis: 1 if value is None else value for axis, value in values.items()}, whole)
         for axis in AXES:
             sizes[axis] *= resolved[axis]
-    for axis, dotted in (
-        ("tensor", "parallelism.tensor_parallel_size"),
-        ("pipeline", "parallelism.pipeline_parallel_size"),
-        ("fsdp", "parallelism.fsdp_size"),
+    tensor = math.prod(sizes[axis] for axis in ("tensor", "tensor_transpose", "tensor_sequence", "autoregressive"))
+    for axis, size, dotted in (
+        ("tensor", tensor, "parallelism.tensor_parallel_size"),
+        ("pipeline", sizes["pipeline"], "parallelism.pipeline_parallel_size"),
+        ("fsdp", sizes["fsdp"] * sizes["fsdp_transpose"], "parallelism.fsdp_size"),
     ):
         stated = draft.params.get(f"ici_{axis}_parallelism")
-        draft.put(dotted, sizes[axis], stated.path if stated else None, None if stated else SOURCE)
+        draft.put(dotted, size, stated.path if stated else None, None if stated else SOURCE)
     context = sizes["sequence"] * sizes["context"]
     stated = draft.params.get("ici_sequence_parallelism") or draft.params.get("ici_context_parallelism")
     draft.put("parallelism.context_parallel_size", context, stated.path if stated else None, None if stated else SOURCE)
-    return sizes["tensor"] * sizes["pipeline"] * context
+    return tensor * sizes["pipeline"] * context
 
 
 def resolved_axes(values: dict[str, int], whole: int) -> dict[str, int]:
@@ -174,6 +196,36 @@ def _precision(draft: Draft) -> None:
         draft.put("precision.loss_scale", "dynamic", source=SOURCE)
 
 
+ALLOWED = {
+    "weight_dtype": ("bfloat16", "float32", "float16"),
+    "hardware": ("gpu", "gpu_multiprocess"),
+    "kv_quant_dtype": ("int8", "int4"),
+    "opt_type": ("adamw", "adam_pax"),
+    "dataset_type": ("synthetic", "hf", "grain", "tfds", "c4_mlperf"),
+    "tokenizer_type": ("sentencepiece", "huggingface", "tiktoken"),
+}
+"""What MaxText's loader takes, as far as a plan can use it."""
+
+
+def _check_values(draft: Draft) -> None:
+    for name, words in ALLOWED.items():
+        stated = draft.params.get(name)
+        if stated is not None and not stated.assumed and stated.value not in words:
+            draft.report.add(
+                WRONG_VALUE,
+                stated.path,
+                f"{name} is {shown(stated.value)}",
+                "write one of them",
+                stated.value,
+                f"one of {', '.join(words)}",
+            )
+    share = draft.params.get("warmup_steps_fraction")
+    if share is not None and not 0 <= share.value <= 1:
+        draft.report.add(
+            WRONG_VALUE, share.path, f"{share.path[-1]} is {share.value:g}", "write a share", share.value, "0 to 1"
+        )
+
+
 def _source(draft: Draft) -> None:
     kind = draft.params.get("dataset_type")
     mock = draft.config.get("mock_data")
@@ -185,7 +237,12 @@ def _source(draft: Draft) -> None:
         if batch:
             draft.put("data.samples", batch, source=SOURCE)
         return
-    for name, dotted in (("hf_train_files", "data.path"), ("dataset_path", "data.path"), ("hf_path", "data.dataset")):
+    for name, dotted in (
+        ("hf_train_files", "data.path"),
+        ("grain_train_files", "data.path"),
+        ("dataset_path", "data.path"),
+        ("hf_path", "data.dataset"),
+    ):
         if (found := draft.params.get(name)) and found.value:
             draft.put(dotted, found.value, found.path)
     tokenizer = draft.params.get("tokenizer_path") or draft.params.get("tokenizer_model")
@@ -203,86 +260,107 @@ def _environment(draft: Draft) -> None:
         if (found := config.get(name)) is not None:
             env[key.reads] = f"{found.value:g}" if isinstance(found.value, float) else str(found.value)
             draft.state_variable(key.reads, found)
-    for name, value in (config.value("env_vars") or {}).items():
-        if not name.startswith("_") and not left_open(value):
-            env[name] = str(value)
-            draft.state_variable(name, Stated(value, ("config", "env_vars", name)))
-    flags: dict[str, str] = {}
-    if stuck := config.get("xla_gpu_executable_warn_stuck_timeout"):
-        flags["xla_gpu_executable_warn_stuck_timeout"] = str(stuck.value)
-    for section in (config, draft.params):
-        for name, value in (section.value("xla_flags") or {}).items():
-            if not name.startswith("_") and not isinstance(value, dict | list):
-                flags[name] = str(value).lower() if str(value).lower() in ("true", "false") else str(value)
-    if flags:
+    for name, raw in (config.value("env_vars") or {}).items():
+        if not name.startswith("_") and (value := draft.variable(name, raw, ("config", "env_vars", name))) is not None:
+            env[name] = value
+    if flags := _xla_flags(draft):
         env["XLA_FLAGS"] = " ".join(f"--{name}={value}" for name, value in flags.items())
+        place = draft.params.path if "xla_flags" in draft.params else draft.config.path
+        draft.state_variable("XLA_FLAGS", Stated(env["XLA_FLAGS"], (*place, "xla_flags")))
     draft.platform["env"] = env
-    draft.platform["container"]["env"] = {
-        name: str(stated.value)
-        for name, stated in draft.env.items()
-        if stated.path[1] == "container_config"
-        and not left_open(stated.value)
-        and name not in ("JAX_COORDINATOR_IP", "JAX_COORDINATOR_PORT", "NNODES", "NODE_RANK")
-    }
-    port = draft.env.get("JAX_COORDINATOR_PORT")
-    if port is not None and draft.selection.section == "multi_node":
-        try:
-            draft.network["port"] = converted(port.value, "whole")
-            draft.paths["platform.network.port"] = port.path
-        except ValueError as expected:
-            draft.report.add(
-                WRONG_VALUE,
-                port.path,
-                f"env_dict.JAX_COORDINATOR_PORT is {shown(port.value)}",
-                "write a port",
-                port.value,
-                str(expected),
-            )
 
 
-_OURS = {
-    "per_device_batch_size",
-    "max_target_length",
-    "learning_rate",
-    "learning_rate_final_fraction",
-    "cosine_learning_rate_final_fraction",
-    "warmup_steps_fraction",
-    "learning_rate_schedule_steps",
-    "gradient_accumulation_steps",
-    "adam_b1",
-    "adam_b2",
-    "adam_eps",
-    "adam_weight_decay",
-    "gradient_clipping_threshold",
-    "init_weights_seed",
-    "data_shuffle_seed",
-    "tokenizer_model",
-    "model_size",
-    "result_dict",
-    "xla_flags",
-    "dtype",
-    "quantization",
-}
-"""Parameters the experiment itself carries, which the plan writes from there."""
+def _xla_flags(draft: Draft) -> dict[str, str]:
+    flags: dict[str, str] = {}
+    if stuck := draft.config.get("xla_gpu_executable_warn_stuck_timeout"):
+        flags["xla_gpu_executable_warn_stuck_timeout"] = str(stuck.value)
+    for section in (draft.config, draft.params):
+        for name, raw in (section.value("xla_flags") or {}).items():
+            path = (*section.path, "xla_flags", name)
+            if name.startswith("_"):
+                continue
+            if raw is None or isinstance(raw, dict | list) or re.search(r"\s", f"{name}{raw}") or left_open(raw):
+                draft.report.add(
+                    PLACEHOLDER if left_open(raw) else WRONG_VALUE,
+                    path,
+                    f"xla_flags.{shown(name)[1:-1]} is {shown(raw)}",
+                    "write a value, or park it",
+                    raw,
+                    "a value without spaces",
+                )
+                continue
+            text = section.filled(str(raw), path)
+            flags[name] = text.lower() if text.lower() in ("true", "false") else text
+    return flags
+
+
+NOT_MAXTEXTS = ("tokenizer_model", "model_size", "result_dict", "xla_flags")
+"""Parameters of the file that MaxText has no key for."""
 
 
 def _options(draft: Draft) -> None:
-    """What MaxText is given under its own names: all that the experiment has no word for."""
+    """What MaxText is given under its own names, as the file has it; `--set` on the experiment beats it."""
     options: dict[str, object] = {}
     overridden = {name for name, key in JAX_MODEL.items() if key.default == "the model's"}
     for name in draft.params.names():
         key = JAX_MODEL.get(name)
-        if name in _OURS or name in overridden or (key is not None and key.reads == NOTHING):
+        if name in NOT_MAXTEXTS or name in overridden or (key is not None and key.reads == NOTHING):
+            continue
+        if key is None and name in DECIDED:
             continue
         if key is None:
-            value = draft.params.values[name]
-            if not isinstance(value, dict) and not left_open(value):
-                options[name] = (
-                    draft.params.filled(value, (*draft.params.path, name)) if isinstance(value, str) else value
-                )
+            value = _passed_on(draft, name)
+            if value is not None:
+                options[name] = value
         elif (found := draft.params.get(name)) is not None and not found.assumed:
             options[name] = found.value
     draft.platform["options"] = options
+
+
+def _passed_on(draft: Draft, name: str) -> object:
+    """A value of a key we do not know, typed as YAML would; None and a problem where nothing can be passed on."""
+    raw, path = draft.params.values[name], (*draft.params.path, name)
+    if raw is None or isinstance(raw, dict) or left_open(raw):
+        code = PLACEHOLDER if left_open(raw) else WRONG_VALUE
+        draft.report.add(
+            code, path, f"{shown(name)[1:-1]} is {shown(raw)}", "write a value, or park it", raw, "a value"
+        )
+        return None
+    if not isinstance(raw, str):
+        return raw
+    for kind in ("whole", "number"):
+        try:
+            return converted(raw, kind)
+        except ValueError:
+            continue
+    if raw.strip().lower() in ("true", "false"):
+        return raw.strip().lower() == "true"
+    return draft.params.filled(str(converted(raw, "text")), path)
+
+
+NEIGHBOURS = frozenset(
+    {
+        "base_moe_mlp_dim",
+        "eval_per_device_batch_size",
+        "local_rope_max_timescale",
+        "per_device_batch_size_increment",
+        "per_device_batch_size_start",
+        "rope_min_timescale",
+        "v_head_dim",
+    }
+)
+"""Keys of MaxText that look like a misspelling of another."""
+
+
+DECIDED = {
+    "steps": "config.training_steps",
+    "enable_checkpointing": "config.enable_checkpointing",
+    "model_name": "the model's key",
+    "run_name": "the plan",
+    "base_config": "the plan",
+    "base_output_directory": "config.log_dir",
+}
+"""Keys of MaxText that something else of the file, or the plan, says."""
 
 
 def unknown(params: Section) -> None:
@@ -290,7 +368,16 @@ def unknown(params: Section) -> None:
     for name in params.names():
         if name in params.keys:
             continue
-        near = difflib.get_close_matches(name, sorted(params.keys), n=1, cutoff=0.85)
+        if name in DECIDED:
+            params.report.add(
+                CONTRADICTED,
+                (*params.path, name),
+                f"{name} is {shown(params.values[name])}, and {DECIDED[name]} decides it",
+                f"remove it, and change {DECIDED[name]}",
+                params.values[name],
+            )
+            continue
+        near = [] if name in NEIGHBOURS else difflib.get_close_matches(name, sorted(params.keys), n=1, cutoff=0.85)
         path = (*params.path, name)
         params.report.add(
             UNKNOWN_KEY,

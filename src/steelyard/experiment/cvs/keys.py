@@ -304,6 +304,11 @@ _MESH = tuple(
         ("pipeline", "share the layers", "parallelism.pipeline_parallel_size", "1"),
         ("sequence", "share each sequence", "parallelism.context_parallel_size", "1"),
         ("context", "share each sequence, in attention too", "parallelism.context_parallel_size", "1"),
+        ("fsdp_transpose", "share weights along their other axis", "parallelism.fsdp_size", "1"),
+        ("tensor_transpose", "share each matrix along its other axis", "parallelism.tensor_parallel_size", "1"),
+        ("tensor_sequence", "share each matrix and its sequence", "parallelism.tensor_parallel_size", "1"),
+        ("expert", "share the experts of a layer", "parallelism.data_parallel_size", "1"),
+        ("autoregressive", "share decoding", "parallelism.tensor_parallel_size", "1"),
     )
 )
 
@@ -339,6 +344,7 @@ _PASSED_ON: tuple[tuple[str, Kind, str, str], ...] = (
     ("scan_layers", "flag", "Compile one layer and scan over it.", "True"),
     ("hf_path", "text", "Hugging Face dataset, or the format of hf_train_files.", "none"),
     ("hf_train_files", "text", "Files of the corpus, such as C4's parquet files.", "none"),
+    ("grain_train_files", "text", "Files of the corpus for Grain.", "none"),
     ("hf_data_dir", "text", "Part of a Hugging Face dataset.", "none"),
     ("dataset_path", "text", "Where a tfds dataset lies.", "none"),
     ("tokenizer_path", "text", "Tokenizer file or repository; not read with synthetic data.", "MaxText's own"),

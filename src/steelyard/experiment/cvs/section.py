@@ -95,6 +95,11 @@ class Section:
         if left_open(raw):
             return self._left_open(key, path, raw)
         found = self._converted(raw, key, path)
+        if found == "" and required:
+            self.report.add(
+                MISSING_KEY, path, f"{dotted(path)} is empty", "write it", raw, expected=_sentence_part(key.meaning)
+            )
+            return None
         if found is not None:
             self.stated[name] = Stated(found, path)
         return self.stated.get(name)
@@ -163,10 +168,13 @@ class Section:
 
     def example(self, key: Key) -> Any:
         """The value parked beside a key as an example, if one is."""
-        for prefix in EXAMPLE_PREFIXES:
-            if (value := self.values.get(f"{prefix}{key.name}")) is not None and not left_open(value):
-                return value
-        return None
+        name = self.example_name(key)
+        return None if name is None else self.values[name]
+
+    def example_name(self, key: Key) -> str | None:
+        """What the example beside a key is called."""
+        names = (f"{prefix}{key.name}" for prefix in EXAMPLE_PREFIXES)
+        return next((name for name in names if name in self.values and _is_value(self.values[name])), None)
 
     def unknown(self, known: Iterable[str] = ()) -> None:
         """Say every key that is in no table, with the nearest that is."""
@@ -186,6 +194,10 @@ class Section:
                 self.values[name],
                 f"{near[0]!r}, the nearest known key" if near else "a key of docs/reference",
             )
+
+
+def _is_value(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not left_open(value)
 
 
 def dotted(path: PointerPath) -> str:

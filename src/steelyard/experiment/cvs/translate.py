@@ -17,12 +17,13 @@ from steelyard.experiment.cvs.keys import (
     RESULTS,
 )
 from steelyard.experiment.cvs.section import Report, Section
+from steelyard.experiment.cvs.section import dotted as dotted_path
 from steelyard.experiment.cvs.select import Selection
-from steelyard.experiment.cvs.values import left_open
+from steelyard.experiment.cvs.values import converted, left_open
 from steelyard.experiment.files import ConfigFile
 from steelyard.experiment.presets import PRESETS
-from steelyard.experiment.problems import UNKNOWN_NAME, WRONG_VALUE, shown
-from steelyard.experiment.reading import Bound, Reading, Stated
+from steelyard.experiment.problems import PLACEHOLDER, UNKNOWN_NAME, WRONG_VALUE, shown
+from steelyard.experiment.reading import Bound, PointerPath, Reading, Stated
 from steelyard.experiment.thresholds import parse_threshold
 from steelyard.hardware.catalog import known_names, lookup
 from steelyard.hardware.nics import NICS
@@ -56,6 +57,7 @@ def reading(
     _container(draft)
     if selection.section == "multi_node":
         _network(draft)
+        _port(draft)
     (jax if jax_family else megatron).translate(draft)
     _data(draft)
     _thresholds(draft)
@@ -136,38 +138,79 @@ def _normal(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
+SET_BY_THE_PLAN = ("JAX_COORDINATOR_IP", "JAX_COORDINATOR_PORT", "MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK")
+"""Variables of the container that the plan gives each node itself."""
+
+
 def _container(draft: Draft) -> None:
     config = draft.config
     inner = config.section("container_config", CONTAINER)
     inner.unknown()
-    volumes = inner.value("volume_dict") or {}
-    path = (*inner.path, "volume_dict")
-    env = inner.value("env_dict") or {}
-    container: dict[str, Any] = {
+    draft.platform["container"] = {
         "image": config.value("container_image", required=True) or "missing",
-        "name": config.value("container_name"),
-        "devices": inner.value("device_list") or [],
-        "volumes": {
-            inner.filled(str(host), (*path, str(host))): inner.filled(str(inside), (*path, str(host)))
-            for host, inside in volumes.items()
-            if not str(host).startswith("_")
-        },
+        "name": config.value("container_name") or None,
+        "devices": [
+            one for one in inner.value("device_list") or [] if not _is_open(draft, one, (*inner.path, "device_list"))
+        ],
+        "volumes": _volumes(draft, inner),
         "shm_size": config.value("shm_size"),
+        "env": _variables(draft, inner),
     }
-    draft.platform["container"] = container
-    for name, value in env.items():
-        if not name.startswith("_"):
-            draft.state_variable(name, Stated(value, (*inner.path, "env_dict", name)))
     for name in ("hf_token_file", "log_dir"):
-        draft.platform[name] = config.value(name)
-    draft.platform["cache_dir"] = config.value("data_cache_dir")
+        draft.platform[name] = config.value(name) or None
+    draft.platform["cache_dir"] = config.value("data_cache_dir") or None
     for name, dotted in (
         ("container_image", "platform.container.image"),
+        ("container_name", "platform.container.name"),
         ("hf_token_file", "platform.hf_token_file"),
+        ("data_cache_dir", "platform.cache_dir"),
         ("shm_size", "platform.container.shm_size"),
         ("log_dir", "platform.log_dir"),
     ):
         draft.paths[dotted] = ("config", name)
+    for name, dotted in (("device_list", "devices"), ("volume_dict", "volumes"), ("env_dict", "env")):
+        draft.paths[f"platform.container.{dotted}"] = (*inner.path, name)
+
+
+def _is_open(draft: Draft, value: Any, path: PointerPath) -> bool:
+    if left_open(value):
+        draft.report.add(
+            PLACEHOLDER, path, f"{dotted_path(path)} is left open ({shown(value)})", "write it, or park it", value
+        )
+        return True
+    return False
+
+
+def _volumes(draft: Draft, inner: Section) -> dict[str, str]:
+    found = {}
+    for host, inside in (inner.value("volume_dict") or {}).items():
+        path = (*inner.path, "volume_dict", str(host))
+        if str(host).startswith("_") or _is_open(draft, host, path) or _is_open(draft, inside, path):
+            continue
+        if not isinstance(inside, str):
+            draft.report.add(
+                WRONG_VALUE,
+                path,
+                f"volume_dict.{host} is {shown(inside)}",
+                "write a path",
+                inside,
+                "a path in the container",
+            )
+            continue
+        found[inner.filled(str(host), path)] = inner.filled(inside, path)
+    return found
+
+
+def _variables(draft: Draft, inner: Section) -> dict[str, str]:
+    """The container's variables, but for those the plan sets itself; every one is remembered for the rules."""
+    found = {}
+    for name, raw in (inner.value("env_dict") or {}).items():
+        path = (*inner.path, "env_dict", name)
+        if name.startswith("_") or (value := draft.variable(name, raw, path)) is None:
+            continue
+        if name not in SET_BY_THE_PLAN:
+            found[name] = value
+    return found
 
 
 def _network(draft: Draft) -> None:
@@ -204,6 +247,26 @@ def _network(draft: Draft) -> None:
         draft.paths[f"platform.network.{name}"] = ("config", key)
 
 
+def _port(draft: Draft) -> None:
+    """Where ranks meet, by whichever of the two names the file uses."""
+    for name in ("JAX_COORDINATOR_PORT", "MASTER_PORT"):
+        stated = draft.env.get(name)
+        if stated is None:
+            continue
+        try:
+            draft.network["port"] = converted(stated.value, "whole")
+            draft.paths["platform.network.port"] = stated.path
+        except ValueError as expected:
+            draft.report.add(
+                WRONG_VALUE,
+                stated.path,
+                f"{name} is {shown(stated.value)}",
+                "write a port",
+                stated.value,
+                str(expected),
+            )
+
+
 def _data(draft: Draft) -> None:
     """Where the tokens come from, for what the family has not said already."""
     source = draft.config.section("dataset_source", DATASET)
@@ -233,7 +296,7 @@ def _thresholds(draft: Draft) -> None:
             stated = results.get(name)
             if stated is None:
                 continue
-            if (bound := _bound(draft, name, stated)) and not stated.assumed:
+            if (bound := _bound(draft, results, name, stated)) and not stated.assumed:
                 draft.paths[f"thresholds.{len(thresholds)}"] = stated.path
                 thresholds.append(bound)
         example = results.example(RESULTS[name])
@@ -243,14 +306,15 @@ def _thresholds(draft: Draft) -> None:
             except (TypeError, ValueError):
                 continue
             if name not in results.stated:
-                _bound(draft, name, Stated(value, (*results.path, f"_example_{name}"), assumed=True))
+                _bound(draft, results, name, Stated(value, (*results.path, name), assumed=True))
     draft.content["thresholds"] = thresholds
 
 
-def _bound(draft: Draft, name: str, stated: Stated) -> str | None:
+def _bound(draft: Draft, results: Section, name: str, stated: Stated) -> str | None:
     metric, sign, scale = _METRICS[RESULTS[name].reads]
     text = f"{metric}{sign}{stated.value * scale:.10g}"
-    path = (*stated.path[:-1], f"_example_{name}") if stated.assumed else stated.path
+    example = results.example_name(RESULTS[name]) if stated.assumed else None
+    path = (*results.path, example) if example else stated.path
     try:
         draft.bounds.append(Bound(parse_threshold(text), path, stated.assumed))
     except ValueError:

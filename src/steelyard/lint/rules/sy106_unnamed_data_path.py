@@ -15,7 +15,8 @@ RULE = Rule("SY106", "error")
 def check(case: Case) -> Iterator[Problem]:
     data = case.resolved.experiment.data
     made_here = case.resolved.platform.framework == "native"
-    if data.source == "tokens" and data.path is None:
+    named = data.path or (data.dataset if case.resolved.platform.framework == "maxtext" else None)
+    if data.source == "tokens" and named is None:
         yield RULE.problem(
             case,
             "data.path",

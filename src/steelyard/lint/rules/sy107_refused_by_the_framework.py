@@ -16,6 +16,10 @@ def check(case: Case) -> Iterator[Problem]:
     from steelyard import frameworks  # here, since frameworks are given cases too
 
     name = case.resolved.platform.framework
+    if case.resolved.platform.script is not None and name not in ("megatron", "native"):
+        script = case.resolved.platform.script
+        message = f"platform.script is {script}, and only megatron is launched by a script"
+        yield RULE.problem(case, "platform.script", message, "remove it", script, "none")
     if name in frameworks.MODULES:
         for refusal in frameworks.framework(name).refusals(case):
             yield RULE.problem(case, refusal.key, refusal.message, refusal.fix, refusal.value, refusal.expected)

@@ -30,7 +30,7 @@ def check(reading: Reading) -> Iterator[Problem]:
 
 def _distributed(reading: Reading) -> Iterator[Problem]:
     stated = reading.config.get("distributed_training")
-    if stated is not None and stated.value != (reading.section == "multi_node"):
+    if stated is not None and not reading.both_sections and stated.value != (reading.section == "multi_node"):
         yield RULE.at(
             reading,
             stated.path,
@@ -69,16 +69,27 @@ def _different(reading: Reading, copy: Stated, name: str, value: Any, expected: 
 
 
 def _copies(reading: Reading) -> Iterator[Problem]:
-    for one, other in (
-        (reading.config.get("coordinator_ip"), reading.env.get("JAX_COORDINATOR_IP")),
-        (reading.config.get("nccl_ib_hca_list"), reading.config.get("nccl_ib_hca")),
-        (reading.env.get("MASTER_PORT"), reading.env.get("JAX_COORDINATOR_PORT")),
-        (reading.params.get("batch_size"), reading.params.get("global_batch_size")),
-        (reading.params.get("learning_rate_final_fraction"), reading.params.get("cosine_learning_rate_final_fraction")),
-    ):
+    config, params, env = reading.config, reading.params, reading.env
+    pairs = [
+        (params.get("batch_size"), params.get("global_batch_size")),
+        (params.get("learning_rate_final_fraction"), params.get("cosine_learning_rate_final_fraction")),
+        (params.get("hf_train_files"), _corpus(reading)),
+    ]
+    if reading.section == "multi_node":
+        pairs += [
+            (config.get("coordinator_ip"), env.get("JAX_COORDINATOR_IP")),
+            (config.get("master_address"), env.get("MASTER_ADDR")),
+            (env.get("MASTER_PORT"), env.get("JAX_COORDINATOR_PORT")),
+            (config.get("nccl_ib_hca_list"), config.get("nccl_ib_hca")),
+            (config.get("nccl_ib_hca_list") or config.get("nccl_ib_hca"), env.get("NCCL_IB_HCA")),
+            (config.get("nccl_socket_ifname"), env.get("NCCL_SOCKET_IFNAME")),
+            (config.get("gloo_socket_ifname"), env.get("GLOO_SOCKET_IFNAME")),
+            (config.get("nccl_ib_gid_index"), env.get("NCCL_IB_GID_INDEX")),
+        ]
+    for one, other in pairs:
         if one is None or other is None or one.assumed or other.assumed:
             continue
-        if left_open(one.value) or left_open(other.value) or reading.section == "single_node":
+        if left_open(one.value) or left_open(other.value):
             continue
         if str(one.value) != str(other.value):
             yield RULE.at(
@@ -100,18 +111,30 @@ def _copies(reading: Reading) -> Iterator[Problem]:
                 value=again.value,
                 expected=str(first.value),
             )
-    warn, flags = reading.config.get("xla_gpu_executable_warn_stuck_timeout"), reading.params.get("xla_flags")
-    if warn and flags:
-        again = flags.value.get(warn.path[-1])
-        if again is not None and str(again) != str(warn.value):
-            path = (*flags.path, warn.path[-1])
+    yield from _flags(reading)
+
+
+def _corpus(reading: Reading) -> Stated | None:
+    source = reading.config.get("dataset_source")
+    path = source.value.get("path") if source else None
+    return Stated(path, ("config", "dataset_source", "path")) if isinstance(path, str) else None
+
+
+def _flags(reading: Reading) -> Iterator[Problem]:
+    """XLA's flags stand in the general part, once more beside it, and with the model, whose word counts."""
+    general, model = reading.config.get("xla_flags"), reading.params.get("xla_flags")
+    before = dict(general.value) if general else {}
+    if warn := reading.config.get("xla_gpu_executable_warn_stuck_timeout"):
+        before[warn.path[-1]] = warn.value
+    for name, value in model.value.items() if model else ():
+        if name in before and str(before[name]).lower() != str(value).lower():
             yield RULE.at(
                 reading,
-                path,
-                message=f"xla_flags.{warn.path[-1]} is {again} and config.{warn.path[-1]} is {warn.value}",
+                (*model.path, name) if model else (),
+                message=f"xla_flags.{name} is {value} for the model and {before[name]} in config",
                 fix="remove one of them",
-                value=again,
-                expected=str(warn.value),
+                value=value,
+                expected=str(before[name]),
             )
 
 

@@ -19,8 +19,10 @@ def check(case: Case) -> Iterator[Problem]:
     batch, each = case.resolved.experiment.training.global_batch_size, case.reading.params["per_device_batch_size"]
     if case.reading.nodes_open:
         one = batch // case.placement.nodes
-        if stated.value % one == 0 and stated.value // one > 1:
-            words = f"which only {stated.value // one} nodes train: {each.value:g} a GPU is {one} a node"
+        nodes, ragged = divmod(stated.value, one)
+        if nodes and not ragged:
+            only = f"{nodes} nodes train" if nodes > 1 else "1 node trains"
+            words = f"which only {only}: {each.value:g} a GPU is {one} a node"
         else:
             words = f"which no number of nodes trains: {each.value:g} a GPU is {one} a node"
         expected = f"{one} x the number of nodes"

@@ -19,6 +19,19 @@ def check(reading: Reading) -> Iterator[Problem]:
     preset = model.get("preset") if isinstance(model, dict) else None
     known = PRESETS.get(preset) if isinstance(preset, str) else None
     stated = reading.params.get("vocab_size")
+    if reading.family == "steelyard" and isinstance(model, dict) and known is not None:
+        own = model.get("vocab_size")
+        if type(own) is int and own != known["vocab_size"]:
+            yield RULE.at(
+                reading,
+                ("model", "vocab_size"),
+                message=f"model.vocab_size is {own} beside preset {preset}",
+                fix="remove it, unless another tokenizer is meant",
+                value=own,
+                expected=f"{known['vocab_size']}, as {preset} has",
+                severity="warning",
+            )
+        return
     if known is not None and stated is not None and stated.value != known["vocab_size"]:
         yield RULE.at(
             reading,

@@ -24,7 +24,10 @@ def check(case: Case) -> Iterator[Problem]:
     stated = case.reading.params.get("tokenizer_model")
     name = stated.value if stated else experiment.data.tokenizer
     preset = experiment.model.preset or ""
-    if not isinstance(name, str) or not (found := _LLAMA.search(name)):
+    if not isinstance(name, str):
+        return
+    if not (found := _LLAMA.search(name)):
+        yield from _other_family(case, name)
         return
     version, size = found["version"].replace("_", "."), found["size"]
     path = stated.path if stated else case.reading.paths.get("data.tokenizer", ("data", "tokenizer"))
@@ -37,6 +40,15 @@ def check(case: Case) -> Iterator[Problem]:
             fix=f'write "meta-llama/Llama-3.1-{size}B"' if size in RELEASED["3.1"] else "name one that was released",
             value=name,
             expected=f"Llama {version} of {sizes}" if sizes else "a released Llama",
+        )
+    elif not preset.startswith("llama") and not 128000 <= experiment.model.vocab_size <= 129024 and version != "2":
+        yield RULE.at(
+            case.reading,
+            path,
+            message=f"the tokenizer is {name}, and the model's vocabulary {experiment.model.vocab_size:,}",
+            fix="name the model's own tokenizer",
+            value=name,
+            expected="a tokenizer of the model's vocabulary",
         )
     elif preset.startswith("llama3") and version.startswith("2"):
         yield RULE.at(
@@ -57,3 +69,22 @@ def check(case: Case) -> Iterator[Problem]:
             expected=f"a repository of {preset.removeprefix('llama3.1-').upper()}",
             severity="warning",
         )
+
+
+VOCABULARIES = {r"\bgpt-?2": (50257, 50304), r"qwen[-_]?2": (151643, 152064), r"mistral": (32000, 131072)}
+"""Fewest and most entries, padding included, of the tokenizers people name most."""
+
+
+def _other_family(case: Case, name: str) -> Iterator[Problem]:
+    vocabulary = case.resolved.experiment.model.vocab_size
+    path = case.reading.paths.get("data.tokenizer", ("data", "tokenizer"))
+    for pattern, (fewest, most) in VOCABULARIES.items():
+        if re.search(pattern, name, re.IGNORECASE) and not fewest <= vocabulary <= most:
+            yield RULE.at(
+                case.reading,
+                path,
+                message=f"the tokenizer is {name}, and the model's vocabulary {vocabulary:,}",
+                fix="name the model's own tokenizer, or set model.vocab_size",
+                value=name,
+                expected=f"a vocabulary of {fewest:,} to {most:,} for it",
+            )

@@ -79,11 +79,25 @@ def _changes(case: Case) -> Iterator[Change]:
             words = f"--set parallelism.tensor_parallel_size={tensor}"
             yield words, _with(experiment, "parallelism", **shared), nodes
             yield f"{words} --set training.recompute=full", _with(less, "parallelism", **shared), nodes
-    for times in (2, 4, 8, 16):
-        larger = _with(experiment, "training", global_batch_size=experiment.training.global_batch_size * times)
-        if experiment.parallelism.fsdp_size > 1:
+    yield from _sharded(case)
+    if case.reading.family == "jax":  # whose batch and sharding follow the nodes
+        for times in (2, 4, 8, 16):
+            larger = _with(experiment, "training", global_batch_size=experiment.training.global_batch_size * times)
             larger = _with(larger, "parallelism", fsdp_size=experiment.parallelism.fsdp_size * times)
-        yield f"--nodes {nodes * times}", _with(larger, "parallelism", data_parallel_size=None), nodes * times
+            yield f"--nodes {nodes * times}", _with(larger, "parallelism", data_parallel_size=None), nodes * times
+
+
+def _sharded(case: Case) -> Iterator[Change]:
+    """Weights shared over the data-parallel ranks, where the framework does that."""
+    experiment, sizes = case.resolved.experiment, case.resolved.experiment.parallelism
+    replicas = accounting.data_parallel_size(sizes, case.placement.world_size) or 1
+    able = case.resolved.platform.framework in ("maxtext", "megatron", "primus", "megatron-deepspeed")
+    if able and case.resolved.platform.script is None and sizes.fsdp_size == 1 and replicas > 1:
+        words = f"--set parallelism.fsdp_size={replicas} --set parallelism.distributed_optimizer=false"
+        shared = _with(experiment, "parallelism", fsdp_size=replicas, distributed_optimizer=False)
+        yield words, shared, case.placement.nodes
+        full = _with(shared, "training", recompute="full")
+        yield f"{words} --set training.recompute=full", full, case.placement.nodes
 
 
 def _with(experiment: Experiment, group: str, **values: object) -> Experiment:

@@ -16,7 +16,7 @@ def check(case: Case) -> Iterator[Problem]:
     head = case.resolved.platform.network.head
     if case.placement.nodes < 2 or head is None or case.reading.nodes_open:
         return
-    if case.hosts and head not in case.hosts[:1]:
+    if case.hosts and head not in (case.hosts[0], *case.head_names):
         expected = f"{case.hosts[0]}, host 0 of the cluster"
     elif head in ("localhost", "127.0.0.1", "::1"):
         expected = "an address the other nodes reach"

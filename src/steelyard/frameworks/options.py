@@ -1,0 +1,24 @@
+"""What a platform's options may not say: what the experiment says already."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from steelyard.frameworks.framework import Refusal
+
+
+def option_refusals(options: Mapping[str, Any], stated: Collection[str], title: str) -> Iterator[Refusal]:
+    """Options under names that the plan states itself: the last of two would win, and the plan's figures would lie."""
+    known = {_bare(name) for name in stated}
+    for name in options:
+        if _bare(name) in known:
+            yield Refusal(
+                "platform.options",
+                name,
+                f"platform.options has {name}, which the plan states from the experiment",
+                f"settings of {title} that the experiment has no word for",
+                f"take {name} out, and change the experiment: steelyard explain {_bare(name)}",
+            )
+
+
+def _bare(name: str) -> str:
+    return name.lstrip("-").replace("-", "_")

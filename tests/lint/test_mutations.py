@@ -13,6 +13,7 @@ from seeds import SEEDS, filled, original, packaged_content
 from steelyard.errors import SteelyardError
 from steelyard.experiment import Asked, InvalidExperimentError, read_config, readings, resolve
 from steelyard.experiment.problems import raise_errors
+from steelyard.frameworks import MODULES
 from steelyard.hardware.machine import Machine
 from steelyard.lint import lint_file
 from steelyard.lint.explain import explanations
@@ -182,3 +183,83 @@ def test_lint_and_plan_answer_in_words(folder: Path, text: str, nodes: int | Non
         else:
             script(planned)
             assert planned.model_dump_json()
+
+
+@st.composite
+def experiments(draw: Any) -> str:
+    """An experiment for one of the frameworks, of odd sizes and choices."""
+    size = st.sampled_from([1, 1, 1, 2, 3, 4, 8, 16])
+    flag = st.booleans()
+    kernel = st.sampled_from([None, True, False])
+    dtype = draw(st.sampled_from(["bf16", "fp16", "fp32"]))
+    document = {
+        "schema_version": 1,
+        "name": "odd",
+        "model": {
+            "preset": draw(st.sampled_from(["tiny-llama", "llama3.1-8b", "llama3.1-70b", "gpt3-6.7b", "qwen2.5-7b"]))
+        },
+        "training": {
+            "micro_batch_size": draw(size),
+            "global_batch_size": draw(st.sampled_from([1, 8, 24, 64, 100])),
+            "sequence_length": draw(st.sampled_from([7, 64, 2048])),
+            "steps": draw(st.integers(1, 40)),
+            "learning_rate": 1e-4,
+            "warmup_steps": draw(st.integers(0, 10)),
+            "seed": draw(st.sampled_from([0, 7])),
+            "recompute": draw(st.sampled_from(["none", "selective", "full"])),
+            "checkpointing": draw(flag),
+        },
+        "parallelism": {
+            "tensor_parallel_size": draw(size),
+            "pipeline_parallel_size": draw(size),
+            "context_parallel_size": draw(size),
+            "fsdp_size": draw(size),
+            "sequence_parallel": draw(flag),
+            "distributed_optimizer": draw(flag),
+            "overlap_grad_reduce": draw(flag),
+        },
+        "precision": {
+            "dtype": dtype,
+            "loss_scale": "dynamic" if dtype == "fp16" else None,
+            "fp8": draw(st.sampled_from([None, "hybrid"])),
+            "grad_reduce_in_fp32": draw(flag),
+        },
+        "kernels": {"use_flash_attn": draw(kernel), "masked_softmax_fusion": draw(kernel)},
+        "data": draw(
+            st.sampled_from(
+                [
+                    {"source": "counting", "seed": 7},
+                    {"source": "uniform", "seed": 7},
+                    {"source": "tokens", "path": "/d/c", "seed": 7, "tokenizer": "meta-llama/Llama-3.1-8B"},
+                ]
+            )
+        ),
+        "platforms": {
+            "p": {
+                "gpu": draw(st.sampled_from(["mi300x", "h100", "a100", "cpu"])),
+                "nodes": draw(st.sampled_from([1, 1, 2, 3])),
+                "gpus_per_node": draw(st.sampled_from([1, 8, 8, 8])),
+                "framework": draw(st.sampled_from(list(MODULES))),
+                "network": draw(st.sampled_from([{}, {"nic": "thor2", "socket_interface": "eth0"}, {"nic": "ainic"}])),
+                **draw(st.sampled_from([{}, {"container": {"image": "i", "shm_size": "1G"}}])),
+            }
+        },
+    }
+    return json.dumps(document)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES == 500, database=None)
+@given(text=experiments())
+def test_an_experiment_of_odd_sizes_is_planned_or_refused_in_words(folder: Path, text: str) -> None:
+    path = folder / "odd.json"
+    path.write_text(text)
+    problems = lint_file(path, Asked(), LAPTOP)
+    (reading,) = readings(read_config(path), Asked())
+    try:
+        planned = make_plan(resolve(reading), LAPTOP).plan
+    except SteelyardError:
+        assert any(problem.severity == "error" for problem in problems)
+    else:
+        assert not any(problem.severity == "error" for problem in problems)
+        assert script(planned)
+        assert planned.model_dump_json()

@@ -16,11 +16,13 @@ from steelyard.frameworks.megatron_family import (
     attention_refusals,
     family_refusals,
     fsdp_refusals,
+    number,
     one_seed,
     rope_refusals,
     seed_refusals,
     tokenizer_type,
     torchrun,
+    training_arguments,
     turbo_refusals,
 )
 from steelyard.frameworks.options import option_refusals
@@ -190,7 +192,7 @@ def arguments(case: Case, node: Node) -> list[str]:
     experiment = case.resolved.experiment
     given = [
         *model_arguments(experiment),
-        *_training(experiment),
+        *training_arguments(experiment),
         *_parallelism(experiment),
         *_precision(experiment),
         *_kernels(experiment),
@@ -214,16 +216,14 @@ def model_arguments(experiment: Experiment) -> Iterator[str]:
     yield from ("--kv-channels", str(model.head_dim))
     if model.num_key_value_heads != model.num_attention_heads:
         yield from ("--group-query-attention", "--num-query-groups", str(model.num_key_value_heads))
-    yield from ("--seq-length", str(experiment.training.sequence_length))
     yield from ("--max-position-embeddings", str(model.max_position_embeddings))
-    yield from ("--norm-epsilon", _number(model.norm_epsilon))
+    yield from ("--norm-epsilon", number(model.norm_epsilon))
     yield from ("--make-vocab-size-divisible-by", "128")
     yield from ("--hidden-dropout", "0.0", "--attention-dropout", "0.0")
-    yield from ("--init-method-std", _number(experiment.training.init_method_std))
     if llama:
         yield from ("--position-embedding-type", "rope", "--rotary-base", f"{model.rope_theta:.0f}")
         if model.rope_scaling is not None:
-            yield from ("--use-rope-scaling", "--rope-scaling-factor", _number(model.rope_scaling.factor))
+            yield from ("--use-rope-scaling", "--rope-scaling-factor", number(model.rope_scaling.factor))
         yield from ("--normalization", "RMSNorm", "--swiglu", "--disable-bias-linear")
         if model.qkv_bias:
             yield "--add-qkv-bias"
@@ -231,27 +231,6 @@ def model_arguments(experiment: Experiment) -> Iterator[str]:
         yield from ("--position-embedding-type", "learned_absolute", "--normalization", "LayerNorm")
     if not model.tied_embeddings:
         yield "--untie-embeddings-and-output-weights"
-
-
-def _training(experiment: Experiment) -> Iterator[str]:
-    training = experiment.training
-    yield from ("--micro-batch-size", str(training.micro_batch_size))
-    yield from ("--global-batch-size", str(training.global_batch_size))
-    yield from ("--train-iters", str(training.steps))
-    yield from ("--optimizer", "adam")
-    yield from ("--lr", _number(training.learning_rate), "--min-lr", _number(training.min_learning_rate))
-    yield from ("--lr-decay-style", training.schedule)
-    yield from ("--lr-decay-iters", str(training.decay_steps or training.steps))
-    yield from ("--lr-warmup-iters", str(training.warmup_steps))
-    yield from ("--weight-decay", _number(training.weight_decay))
-    yield from ("--adam-beta1", _number(training.adam_beta1), "--adam-beta2", _number(training.adam_beta2))
-    yield from ("--adam-eps", _number(training.adam_epsilon))
-    yield from ("--clip-grad", _number(training.clip_grad_norm or 0.0))  # 0 is off
-    yield from ("--seed", str(training.seed))
-    if training.recompute == "full":
-        yield from ("--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", "1")
-    elif training.recompute == "selective":
-        yield from ("--recompute-granularity", "selective")
 
 
 def _parallelism(experiment: Experiment) -> Iterator[str]:
@@ -404,11 +383,6 @@ def _script_env(case: Case, node: Node) -> dict[str, str]:
     if case.placement.gpus_per_node != GPUS_PER_NODE:  # the script takes every GPU it sees
         env["HIP_VISIBLE_DEVICES"] = ",".join(map(str, range(case.placement.gpus_per_node)))
     return env
-
-
-def _number(value: float) -> str:
-    """Every digit that was given."""
-    return repr(float(value))
 
 
 def _bit(on: bool) -> str:

@@ -7,7 +7,13 @@ from typing import Any
 from steelyard import accounting
 from steelyard.experiment import Experiment, Parallelism
 from steelyard.frameworks.framework import Command, Node, Refusal
-from steelyard.frameworks.megatron_family import family_refusals, one_seed, seed_refusals, torchrun
+from steelyard.frameworks.megatron_family import (
+    family_refusals,
+    one_seed,
+    seed_refusals,
+    torchrun,
+    training_arguments,
+)
 from steelyard.frameworks.options import option_refusals
 from steelyard.lint.rule import Case
 
@@ -156,7 +162,8 @@ def arguments(case: Case, node: Node) -> list[str]:
     experiment = case.resolved.experiment
     given = [
         *_model(experiment),
-        *_training(experiment),
+        *training_arguments(experiment),
+        *(["--deepspeed-activation-checkpointing"] if experiment.training.recompute == "full" else []),
         *_parallelism(experiment),
         *_precision(experiment),
         *_kernels(experiment),
@@ -225,30 +232,6 @@ def _model(experiment: Experiment) -> Iterator[str]:
         yield from ("--normalization", "layernorm")
     if not model.tied_embeddings:
         yield "--untie-embeddings-and-output-weights"
-
-
-def _training(experiment: Experiment) -> Iterator[str]:
-    training = experiment.training
-    yield from ("--micro-batch-size", str(training.micro_batch_size))
-    yield from ("--global-batch-size", str(training.global_batch_size))
-    yield from ("--seq-length", str(training.sequence_length))
-    yield from ("--train-iters", str(training.steps))
-    yield from ("--optimizer", "adam")
-    yield from ("--lr", str(training.learning_rate), "--min-lr", str(training.min_learning_rate))
-    yield from ("--lr-decay-style", training.schedule)
-    yield from ("--lr-decay-iters", str(training.decay_steps or training.steps))
-    yield from ("--lr-warmup-iters", str(training.warmup_steps))
-    yield from ("--weight-decay", str(training.weight_decay))
-    yield from ("--adam-beta1", str(training.adam_beta1), "--adam-beta2", str(training.adam_beta2))
-    yield from ("--adam-eps", str(training.adam_epsilon))
-    yield from ("--clip-grad", str(training.clip_grad_norm or 0.0))  # 0 is off
-    yield from ("--init-method-std", str(training.init_method_std))
-    yield from ("--seed", str(training.seed))
-    if training.recompute == "full":
-        yield from ("--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", "1")
-        yield "--deepspeed-activation-checkpointing"
-    elif training.recompute == "selective":
-        yield from ("--recompute-granularity", "selective")
 
 
 def _parallelism(experiment: Experiment) -> Iterator[str]:

@@ -27,6 +27,35 @@ def torchrun(case: Case, node: Node) -> list[str]:
     ]
 
 
+def number(value: float) -> str:
+    """Every digit that was given."""
+    return repr(float(value))
+
+
+def training_arguments(experiment: Experiment) -> Iterator[str]:
+    """Batch, schedule and optimizer, as every Megatron's parser takes them."""
+    training = experiment.training
+    yield from ("--micro-batch-size", str(training.micro_batch_size))
+    yield from ("--global-batch-size", str(training.global_batch_size))
+    yield from ("--seq-length", str(training.sequence_length))
+    yield from ("--train-iters", str(training.steps))
+    yield from ("--optimizer", "adam")
+    yield from ("--lr", number(training.learning_rate), "--min-lr", number(training.min_learning_rate))
+    yield from ("--lr-decay-style", training.schedule)
+    yield from ("--lr-decay-iters", str(training.decay_steps or training.steps))
+    yield from ("--lr-warmup-iters", str(training.warmup_steps))
+    yield from ("--weight-decay", number(training.weight_decay))
+    yield from ("--adam-beta1", number(training.adam_beta1), "--adam-beta2", number(training.adam_beta2))
+    yield from ("--adam-eps", number(training.adam_epsilon))
+    yield from ("--clip-grad", number(training.clip_grad_norm or 0.0))  # 0 is off
+    yield from ("--init-method-std", number(training.init_method_std))
+    yield from ("--seed", str(training.seed))
+    if training.recompute == "full":
+        yield from ("--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", "1")
+    elif training.recompute == "selective":
+        yield from ("--recompute-granularity", "selective")
+
+
 def attention_env(experiment: Experiment) -> dict[str, str]:
     """Transformer Engine's own variables, where the experiment sets them."""
     kernels = experiment.kernels

@@ -71,4 +71,4 @@ def test_without_a_terminal_it_says_so(cli: Any, monkeypatch: pytest.MonkeyPatch
     path.write_text(json.dumps(packaged_content(f"{NAME}.json")))
     refused = cli("lint", path, "--fill")
     assert refused.status == 2
-    assert "2 places are left open, and there is no terminal to ask on" in refused.err
+    assert "2 places are left open, and there is no terminal" in refused.err

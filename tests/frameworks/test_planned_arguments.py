@@ -525,7 +525,6 @@ def test_deepspeed_trains_a_llama_too() -> None:
     ("settings", "key"),
     [
         (("data.source=counting",), "data.source"),
-        (("data.path=null", "data.source=uniform"), "data.path"),
         (("data.seed=7",), "data.seed"),
         (("parallelism.overlap_param_gather=true",), "parallelism.overlap_param_gather"),
         (("parallelism.tensor_parallel_size=2",), "parallelism.tensor_parallel_size"),

@@ -261,3 +261,120 @@ def test_the_change_that_fits_does_fit(cli: Any) -> None:
     fix = problem["fix"].partition(", which needs")[0].split()
     after = cli("lint", path, *words, *fix, "--json").document["problems"]
     assert "SY402" not in {one["code"] for one in after}, problem["fix"]
+
+
+def cluster(**others: Any) -> Path:
+    path = Path("cluster.json")
+    path.write_text(json.dumps({"node_dict": {"10.0.0.1": {}, "10.0.0.2": {}}, **others}))
+    return path
+
+
+def test_the_cluster_file_s_variables_are_the_weakest_and_hold_no_secret(cli: Any) -> None:
+    where = cluster(env_vars={"BS": "1", "MASTER_ADDR": "localhost", "NCCL_IB_TIMEOUT": "5", "MINE": "x"})
+    env = node(cli, config(MEG_N, 2), *ONE, "--cluster", where)["env"]
+    assert (env["BS"], env["MASTER_ADDR"], env["NCCL_IB_TIMEOUT"], env["MINE"]) == ("128", "10.0.0.1", "30", "x")
+    secret = cluster(env_vars={"HF_TOKEN": "hf_abc"})
+    assert {code for code, _ in errors(cli, config(MEG_N, 2), *ONE, "--cluster", secret)} == {"SY119"}
+    assert "hf_abc" not in cli("plan", config(MEG_N, 2), *ONE, "--cluster", secret, "--json").out
+    assert cli("lint", cluster(env_vars={"A": "x\nB=y"})).status == 2
+
+
+def test_the_config_s_variables_beat_the_network_cards_own(cli: Any) -> None:
+    env = {"NCCL_IB_TIMEOUT": "22", "NCCL_CUMEM_ENABLE": "0"}
+    found = node(cli, config(MEG_N, 2, config__container_config__env_dict=env), *ONE)["env"]
+    assert {name: found[name] for name in env} == env
+
+
+def test_a_variable_that_differs_by_node_cannot_be_given(cli: Any) -> None:
+    path = yaml(platform="framework: primus, nodes: 2, env: {NODE_RANK: '0', MASTER_ADDR: localhost}")
+    found = errors(cli, path)
+    assert {("SY120", "/platforms/p/env/NODE_RANK"), ("SY120", "/platforms/p/env/MASTER_ADDR")} <= found
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "training.recompute=selective",
+        "precision.fp8=e4m3",
+        "kernels.nvte_fused_attn=1",
+        "kernels.persist_layer_norm=false",
+        "precision.fp32_residual_connection=true",
+        "training.tracking=true",
+        "model.norm_epsilon=1e-6",
+        "model.num_layers=16",
+        "data.split='90,5,5'",
+        "parallelism.overlap_param_gather=false",
+        "parallelism.distributed_optimizer=false",
+        "model.rope_theta=500000.0",
+    ],
+)
+def test_a_launch_script_refuses_what_it_cannot_be_told(cli: Any, setting: str) -> None:
+    assert "SY107" in {code for code, _ in errors(cli, config(MEG), *ONE, "--set", setting)}
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["training.init_method_std=0.5", "parallelism.overlap_grad_reduce=true", "parallelism.distributed_optimizer=true"],
+)
+def test_maxtext_refuses_what_it_has_no_knob_for(cli: Any, setting: str) -> None:
+    assert "SY107" in {code for code, _ in errors(cli, config(JAX_N, 2), "--set", setting)}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "framework: megatron, options: {hidden-dropout: 0.5}",
+        "framework: megatron, options: {make_vocab_size_divisible_by: 1}",
+        "framework: primus, options: {group_query_attention: false}",
+    ],
+)
+def test_an_option_may_not_say_what_the_plan_says(cli: Any, options: str) -> None:
+    assert ("SY107", "/platforms/p/options") in errors(cli, yaml(platform=options))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'framework: megatron, network: {head: "h\\nE=1"}',
+        'framework: megatron, network: {hcas: ["x\\nE=2"]}',
+        'framework: megatron, overrides: {data: {tokenizer: "a/b\\nE=1"}}',
+        "framework: megatron, log_dir: '/a:b'",
+    ],
+)
+def test_no_value_is_two_lines_or_two_paths(cli: Any, lines: str) -> None:
+    assert "SY103" in {code for code, _ in errors(cli, yaml(platform=lines))}
+
+
+def test_a_host_is_never_shell_text(cli: Any) -> None:
+    path = Path("cluster.yaml")
+    path.write_text('hosts: ["fe80::1%a\\ntouch PWNED #", gpu02]\n')
+    assert cli("lint", path).status == 2
+
+
+def test_a_suite_config_in_yaml_is_read_and_its_odd_keys_refused(cli: Any) -> None:
+    from ruamel.yaml import YAML
+
+    path = Path("c.yaml")
+    with path.open("w") as file:
+        YAML(typ="safe", pure=True).dump(filled(packaged_content(MEG), 1), file)
+    assert errors(cli, path) == set()
+    assert "writes into JSON configs" in cli("lint", path, "--fill").err
+    path.write_text("config: {7: 8, training_iterations: 3}\nmodel_params: {}\n")
+    assert {code for code, _ in errors(cli, path)} == {"SY101"}
+
+
+def test_a_next_step_never_leads_back(cli: Any) -> None:
+    unknown = config(MEG, config__log_dir="/{foo}/x")
+    assert cli("lint", unknown, *ONE).out.splitlines()[-1] == "next: steelyard explain SY110"
+    open_host = cluster(node_dict={"<changeme>": {}})
+    assert cli("lint", open_host).out.splitlines()[-1] == "next: steelyard explain SY110"
+    (problem,) = cli("lint", yaml(platform="framework: primus, options: {lr: 5}"), "--json").document["problems"]
+    assert problem["fix"].endswith("steelyard explain lr")
+    assert "training.learning_rate" in cli("explain", "lr").out
+
+
+def test_the_lines_that_start_a_script_log_in_as_the_cluster_says(cli: Any) -> None:
+    path = Path("cluster.yaml")
+    path.write_text("hosts: [10.0.0.1, b]\nuser: me\nport: 2222\nkey_file: /k\n")
+    told = cli("plan", config(MEG_N, 2), *ONE, "--cluster", path, "--script").out
+    assert "#   ssh -p 2222 -i /k -l me b bash -s 1 < run.sh" in told

@@ -63,16 +63,18 @@ def asked_of(
     placeholders: tuple[tuple[str, str], ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     heads: tuple[str, ...] = ()
+    login: tuple[str, ...] = ("ssh",)
     if cluster is not None:
         from steelyard.cluster.inventory import read_inventory
 
         inventory = read_inventory(cluster)
         hosts, user, placeholders = inventory.addresses, inventory.user, inventory.placeholders
         env, heads = tuple(inventory.env.items()), inventory.aliases.get(hosts[0], ())
+        login = inventory.login
         if nodes is not None and nodes < len(hosts):
             hosts = hosts[:nodes]
     given = parse_settings(settings or [])
-    return Asked(platform, given, gpu, gpus, model, nodes, hosts, heads, env, user, placeholders)
+    return Asked(platform, given, gpu, gpus, model, nodes, hosts, heads, env, login, user, placeholders)
 
 
 def check_gpu(gpu: str | None) -> None:
@@ -107,13 +109,17 @@ def fill_file(path: Path, asked: Asked) -> None:
     from steelyard.records.writer import write_atomically
 
     file = read_config(path)
+    if not file.is_json:
+        raise InputError(
+            f"{path}: --fill writes into JSON configs", key="--fill", value=str(path), next="write the places by hand"
+        )
     found = gaps(file, asked) if file.family != "steelyard" else []
     if not found:
         printing.note(f"{path}: nothing is left open")
         return
     if not sys.stdin.isatty():
         raise InputError(
-            f"{path}: {len(found)} places are left open, and there is no terminal to ask on",
+            f"{path}: {len(found)} place{'s are' if len(found) != 1 else ' is'} left open, and there is no terminal",
             key="--fill",
             value=found[0].key.name,
             expected="a terminal",
@@ -121,7 +127,7 @@ def fill_file(path: Path, asked: Asked) -> None:
         )
 
     printing.note(
-        f"{path}: {len(found)} places to fill. Return alone takes what stands in brackets; "
+        f"{path}: {len(found)} place{'s' * (len(found) != 1)} to fill. Return alone takes what stands in brackets; "
         "nothing is written before the last answer, and Ctrl-C writes nothing."
     )
 
@@ -149,5 +155,6 @@ def fill_file(path: Path, asked: Asked) -> None:
                 return text
             printing.note(f"  {shown(text)}: {refused}")
 
-    write_atomically(path, filled_text(file, ask_for(found, ask)))
+    mark = "\ufeff" if path.read_bytes().startswith(b"\xef\xbb\xbf") else ""
+    write_atomically(path.resolve(), mark + filled_text(file, ask_for(found, ask)))
     printing.note(f"{path}: {len(found)} place{'s' * (len(found) != 1)} filled")

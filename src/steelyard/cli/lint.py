@@ -73,7 +73,8 @@ def lint(
         if len(files) == 1 and not problems and is_inventory(read_mapping(files[0]).content):
             _show_hosts(files[0])
         else:
-            _show(files, problems, _same(platform, model, gpu, gpus, nodes, cluster, settings or []))
+            same = _same(platform, model, gpu, gpus, nodes, cluster, settings or [])
+            _show(problems, _next(files, problems, same, asked))
     return Exit.INPUT if any(problem.severity == "error" for problem in problems) else Exit.GOOD
 
 
@@ -129,7 +130,7 @@ def _show_hosts(file: Path) -> None:
     printing.say(f"next: steelyard plan CONFIG --cluster {shlex.quote(str(file))}")
 
 
-def _show(files: list[Path], problems: "list[Problem]", same: str) -> None:
+def _show(problems: "list[Problem]", then: str) -> None:
     from steelyard.cli import printing
     from steelyard.lint.formats import sentence
 
@@ -141,15 +142,21 @@ def _show(files: list[Path], problems: "list[Problem]", same: str) -> None:
     counts = {word: sum(problem.severity == word for problem in problems) for word in ("error", "warning", "info")}
     said = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items() if count or word != "info"]
     printing.say(", ".join(said))
-    printing.say(f"next: steelyard {_next(files, problems, same)}")
+    printing.say(f"next: steelyard {then}")
 
 
-def _next(files: list[Path], problems: "list[Problem]", same: str) -> str:
+def _next(files: list[Path], problems: "list[Problem]", same: str, asked: "Asked") -> str:
     """The places that are open first, then what is wrong most often, then the plan."""
+    from steelyard.cluster.inventory import is_inventory
+    from steelyard.experiment.files import read_config, read_mapping
+    from steelyard.experiment.fill import gaps
+
     errors = [problem.code for problem in problems if problem.severity == "error"]
-    named = " ".join(shlex.quote(str(file)) for file in files)
-    if "SY110" in errors and len(files) == 1:
-        return f"lint {named}{same} --fill"
+    open_places = "SY110" in errors and len(files) == 1 and not is_inventory(read_mapping(files[0]).content)
+    if open_places and gaps(read_config(files[0]), asked):
+        return f"lint {shlex.quote(str(files[0]))}{same} --fill"
     if errors:
         return f"explain {max(dict.fromkeys(errors), key=errors.count)}"
+    if is_inventory(read_mapping(files[0]).content):
+        return f"plan CONFIG --cluster {shlex.quote(str(files[0]))}"
     return f"plan {shlex.quote(str(files[0]))}{same}"

@@ -21,9 +21,6 @@ from steelyard.cli.options import (
     SetOption,
 )
 
-ENV_FILE = "environment"
-"""The planned file that only repeats the variables."""
-
 if TYPE_CHECKING:
     from steelyard.runner.plan import NodePlan, Plan
 
@@ -60,7 +57,7 @@ def plan(
     if as_json:
         printing.show_json(made.model_dump(mode="json"))
     elif as_script:
-        sys.stdout.write(script(made))
+        sys.stdout.write(script(made, asked.login))
     else:
         _show(made)
 
@@ -88,6 +85,7 @@ def _show(plan: "Plan") -> None:
 def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
     """The first node whole; of another only what differs from it."""
     from steelyard.cli import printing
+    from steelyard.cluster.container import ENV_FILE
     from steelyard.runner.script import wrapped
 
     if node.container:
@@ -95,8 +93,6 @@ def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
         before = first.container.argv if first and first.container else None
         if before is None:
             printing.say("  " + wrapped(argv, len(node.argv)))
-            for name, source in node.secrets.items():
-                printing.say(f"  {name} is read from {source} on the host and appears nowhere else")
         else:
             changed = [
                 f"{argv[at - 1]} {shlex.quote(word)}" if argv[at - 1].startswith("--") else shlex.quote(word)
@@ -109,6 +105,8 @@ def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
         for name, value in node.env.items():
             printing.say(f"  {name}={shlex.quote(value)} \\")
         printing.say(f"  {wrapped(node.argv) if node.directory else shlex.join(node.argv)}")
+    for name, source in node.secrets.items() if first is None else ():
+        printing.say(f"  {name} is read from {source} on the host and appears nowhere else")
     shown = {(planned.path, str(planned.content)) for planned in first.files} if first else set()
     for planned in node.files:
         if planned.path == ENV_FILE or (planned.path, str(planned.content)) in shown:
@@ -133,18 +131,12 @@ def _headline(plan: "Plan") -> list[str]:
 def _show_decided(plan: "Plan") -> None:
     """What neither the file nor the person said: an image's script or a framework decided it."""
     from steelyard.cli import printing
+    from steelyard.experiment.problems import spelt
 
     by_source: dict[str, list[str]] = {}
     for dotted, found in plan.values.items():
         if found.source.startswith(("script ", "default of ")) and not dotted.startswith("kernels."):
-            value = (
-                "null"
-                if found.value is None
-                else str(found.value).lower()
-                if isinstance(found.value, bool)
-                else found.value
-            )
-            by_source.setdefault(found.source, []).append(f"{dotted.partition('.')[2]} {value}")
+            by_source.setdefault(found.source, []).append(f"{dotted.partition('.')[2]} {spelt(found.value)}")
     for source, values in by_source.items():
         printing.say(printing.hang(f"  {'decided elsewhere':<18} ", f"{source}: {', '.join(values)}"))
 

@@ -64,6 +64,13 @@ class Inventory:
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Other addresses of a host, such as its vpc_ip."""
 
+    @property
+    def login(self) -> tuple[str, ...]:
+        """How a host is reached from a shell, its name to follow."""
+        port = ("-p", str(self.port)) if self.port else ()
+        key = ("-i", self.key_file) if self.key_file else ()
+        return ("ssh", *port, *key, *(("-l", self.user) if self.user else ()))
+
 
 def is_inventory(content: Mapping[str, Any]) -> bool:
     """Whether a mapping is a cluster file."""
@@ -98,7 +105,8 @@ def parse_inventory(file: ConfigFile) -> tuple[Inventory, list[Problem]]:
             problems.append(_problem(file, WRONG_VALUE, ("hosts",), f"{address} is named twice", "remove one", address))
         seen.add(address)
     if not made.addresses and not problems:
-        problems.append(_problem(file, MISSING_KEY, ("hosts",), "the file names no host", "name one"))
+        key = "node_dict" if "node_dict" in file.content else "hosts"
+        problems.append(_problem(file, MISSING_KEY, (key,), "the file names no host", "name one"))
     return made, problems
 
 
@@ -207,7 +215,11 @@ def _variables(file: ConfigFile, problems: list[Problem]) -> dict[str, str]:
             continue
         if left_open(value):
             problems.append(_open(file, path, value, "its value"))
-        elif not isinstance(value, str | int | float) or not re.fullmatch(r"[A-Za-z_]\w*", str(name)):
+        elif (
+            not re.fullmatch(r"[A-Za-z_]\w*=[^\n\r\x00]*", f"{name}={value}")
+            or value is None
+            or isinstance(value, dict | list)
+        ):
             problems.append(
                 _problem(
                     file, WRONG_VALUE, path, f"env_vars.{name} is {shown(value)}", "correct it", value, "a variable"
@@ -332,6 +344,8 @@ def _check_host(name: str) -> None:
 
     if re.fullmatch(r"[0-9.-]+", name) or ":" in name:
         try:
+            if "%" in name:
+                raise ValueError
             ipaddress.ip_address(name)
         except ValueError:
             raise ValueError("no name or address of a host") from None

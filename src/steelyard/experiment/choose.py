@@ -36,6 +36,8 @@ class Asked:
     """What else the first of them is called."""
     env: tuple[tuple[str, str], ...] = ()
     """Variables of the cluster file."""
+    login: tuple[str, ...] = ("ssh",)
+    """How a host is reached, its name to follow."""
     user: str | None = None
     """Who {user-id} is: the cluster's user, else this one."""
     placeholders: tuple[tuple[str, str], ...] = ()

@@ -166,6 +166,15 @@ def _is_a_split(text: str) -> str:
     return text
 
 
+def _is_one_line(text: str) -> str:
+    if not text or not text.isprintable():
+        raise ValueError(f"{shown(text)} does not do, expected text of one line")
+    return text
+
+
+OneLine = Annotated[str, AfterValidator(_is_one_line)]
+
+
 class Data(Group):
     """What it is trained on."""
 
@@ -173,13 +182,13 @@ class Data(Group):
     """uniform, counting (Megatron's mock) or markov tokens, made as they are needed; or a file of tokens."""
     seed: int = Field(default=42, ge=0, lt=2**63)
     """Seeds the tokens of a made source and the order of a token file."""
-    path: str | None = None
+    path: OneLine | None = None
     """A .npy file of token ids, relative to the experiment file; for source tokens."""
-    dataset: str | None = None
+    dataset: OneLine | None = None
     """The corpus a person would name."""
-    tokenizer: str | None = None
+    tokenizer: OneLine | None = None
     """The tokenizer's name or path."""
-    tokenizer_type: str | None = None
+    tokenizer_type: OneLine | None = None
     """The framework's class of tokenizer."""
     split: Annotated[str, AfterValidator(_is_a_split)] = "100,0,0"
     """Shares of the corpus for training, validation and test."""

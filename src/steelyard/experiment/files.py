@@ -51,7 +51,16 @@ def read_config(path: Path) -> ConfigFile:
 
 def with_family(file: ConfigFile) -> ConfigFile:
     """The file with the family its keys are of; one that is not read is refused."""
-    return replace(file, family=_family(file))
+    family = _family(file)
+    if family != "steelyard" and not _has_text_keys(file.content):
+        raise unreadable(file.path, "holds a key that is no text")
+    return replace(file, family=family)
+
+
+def _has_text_keys(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _has_text_keys(inner) for key, inner in value.items())
+    return not isinstance(value, list) or all(map(_has_text_keys, value))
 
 
 def read_mapping(path: Path) -> ConfigFile:

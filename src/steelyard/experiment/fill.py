@@ -25,7 +25,6 @@ class Gap:
 
     path: PointerPath
     key: Key
-    now: str
     example: str | None
     """What the file itself suggests."""
     choices: tuple[str, ...] = ()
@@ -59,12 +58,10 @@ def gaps(file: ConfigFile, asked: Asked) -> list[Gap]:
             if problem.code == PLACEHOLDER and path[-1] in table and left_open(_value(file, path)):
                 choices = tuple(NICS) if path[-1] == "nic_type" else ()
                 example = None if choices else _example(file, path)
-                found.setdefault(path, Gap(path, table[path[-1]], str(_value(file, path)), example, choices))
+                found.setdefault(path, Gap(path, table[path[-1]], example, choices))
         precision = reading.params.get("precision")
         if file.family == "megatron" and precision and precision.value.strip().upper() not in PRECISIONS:
-            found.setdefault(
-                precision.path, Gap(precision.path, model["precision"], precision.value, None, tuple(PRECISIONS))
-            )
+            found.setdefault(precision.path, Gap(precision.path, model["precision"], None, tuple(PRECISIONS)))
     return list(found.values())
 
 

@@ -48,7 +48,7 @@ def _are_volumes(volumes: dict[str, str]) -> dict[str, str]:
 
 
 Variables = Annotated[dict[str, str], AfterValidator(_are_variables)]
-AbsolutePath = Annotated[str, _matches(r"/[^\n\x00]*", "an absolute path, since hosts have homes of their own")]
+AbsolutePath = Annotated[str, _matches(r"/[^:\n\x00]*", "an absolute path, since hosts have homes of their own")]
 Device = Annotated[str, _matches(r"/dev/[\w./-]+", "a device such as /dev/kfd")]
 
 
@@ -85,7 +85,9 @@ class Network(Group):
 
     nic: NicName | None = None
     """Family of the network cards, which decides libraries and variables: ainic, thor2 or cx7."""
-    hcas: list[str] = Field(default_factory=list)
+    hcas: list[Annotated[str, _matches(r"[\^=]{0,2}[A-Za-z][\w.:-]*", "a device such as bnxt_re0")]] = Field(
+        default_factory=list
+    )
     """RDMA devices to use, such as bnxt_re0; none for all."""
     socket_interface: InterfaceName | None = None
     """Interface of the collective library's own sockets (NCCL_SOCKET_IFNAME)."""
@@ -93,7 +95,7 @@ class Network(Group):
     """Interface of Gloo (GLOO_SOCKET_IFNAME); null for socket_interface."""
     gid_index: int | None = Field(default=None, ge=0)
     """Entry of the card's GID table (NCCL_IB_GID_INDEX); null for the family's own."""
-    head: str | None = None
+    head: Annotated[str, _matches(r"[A-Za-z0-9_][\w.:-]*", "a host's name or address")] | None = None
     """Address the ranks meet at; null for the first host."""
     port: int | None = Field(default=None, gt=0, lt=65536)
     """Port the ranks meet at; null for the framework's own."""
@@ -112,7 +114,7 @@ class Platform(Group):
     """What trains: native is the built-in PyTorch trainer."""
     script: str | None = None
     """A launch script of the image, driven by variables, such as train_llama3.sh; null for the framework itself."""
-    root: str | None = None
+    root: AbsolutePath | None = None
     """Where the framework lies in the image; null for where its own images have it."""
     container: Container | None = None
     """The image it runs in; null to run on the host itself."""

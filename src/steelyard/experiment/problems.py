@@ -85,6 +85,11 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, str) and len(value) <= 200 else shown(value)
 
 
+def spelt(value: Any) -> str:
+    """A value as YAML spells it, to be typed after --set."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 80
 

@@ -1,10 +1,12 @@
 """One module a framework; adding one is a file and a word in the table."""
 
 import importlib
+from collections.abc import Iterator
 from dataclasses import replace
 
 from steelyard import accounting
 from steelyard.errors import InputError
+from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import DEFAULT
 from steelyard.frameworks.framework import Command, Framework, Launched, LogReader, Node, Refusal
 from steelyard.lint.rule import Case
@@ -61,6 +63,18 @@ def as_run(case: Case) -> Case:
     return replace(case, resolved=replace(case.resolved, experiment=experiment, sources=sources))
 
 
+def refusals(case: Case) -> Iterator[Refusal]:
+    """What the experiment asks that its framework does not do, has no knob for, or does otherwise."""
+    made = framework(case.resolved.platform.framework)
+    yield from made.refusals(case)
+    for dotted, value in made.decides(case).items():
+        group, key = dotted.split(".")
+        asked = getattr(getattr(case.resolved.experiment, group), key)
+        if asked != value:
+            message = f"{dotted} is {spelt(asked)}, and {made.name} has no knob for it"
+            yield Refusal(dotted, asked, message, spelt(value), f"--set {dotted}={spelt(value)}")
+
+
 def expected_vocabulary(case: Case) -> int:
     """The vocabulary as the experiment's framework pads it; as it stands where we do not know that framework."""
     experiment, name = case.resolved.experiment, case.resolved.platform.framework
@@ -103,4 +117,5 @@ __all__ = [
     "framework",
     "launched",
     "log_interval",
+    "refusals",
 ]

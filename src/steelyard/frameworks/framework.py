@@ -1,7 +1,7 @@
 """What a framework answers for: how it is launched, how its log is read, what it cannot do."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from steelyard import accounting
@@ -49,8 +49,6 @@ class Command:
     """Files to write first, by path below the run directory; content is text, or a value written as JSON."""
     workdir: str | None = None
     """Directory of the image the command starts in; None for the run directory."""
-    sources: Mapping[str, str] = field(default_factory=dict)
-    """Where a variable comes from, where that is not the framework."""
 
 
 class LogReader(Protocol):

@@ -10,6 +10,7 @@ from steelyard import accounting
 from steelyard.experiment import Experiment, Parallelism, RopeScaling
 from steelyard.experiment.cvs.jax import SOURCE
 from steelyard.experiment.presets import PRESETS
+from steelyard.experiment.problems import spelt
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.options import option_refusals
 from steelyard.frameworks.yaml_text import as_yaml
@@ -23,6 +24,8 @@ NAMED_MODELS = ("llama3.1-8b", "llama3.1-70b", "llama3.1-405b")
 
 _LLAMA_31 = RopeScaling(**PRESETS["llama3.1-8b"]["rope_scaling"])
 """What MaxText does for models it names llama3.1, and for another with rope_type llama3.1."""
+
+_HUGGING_FACE = ("HuggingFaceTokenizer", "HFTokenizer")
 
 DTYPES = {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16"}
 
@@ -141,6 +144,12 @@ class MaxText:
             yield _refusal("data.source", experiment.data.source, ("uniform", "tokens"))
         if experiment.training.schedule != "cosine":
             yield _refusal("training.schedule", experiment.training.schedule, ("cosine",))
+        if experiment.precision.fp8 == "e4m3" and case.reading.family == "steelyard":
+            yield _refusal("precision.fp8", "e4m3", ("hybrid", None))
+        for key in ("overlap_grad_reduce", "overlap_param_gather"):
+            if getattr(experiment.parallelism, key):
+                yield _refusal(f"parallelism.{key}", True, (False,))
+        yield from _data_refusals(experiment)
         for key in ("grad_reduce_in_fp32", "fp32_residual_connection"):
             if getattr(experiment.precision, key):
                 yield _refusal(f"precision.{key}", True, (False,))
@@ -196,11 +205,14 @@ def settings(case: Case) -> dict[str, Any]:
             kept[name] = options.pop(name)
             continue
         options.pop(name, None)
-        unsaid = owners and all(sources.get(owner) == SOURCE for owner in owners)
+        unsaid = name not in ALWAYS and owners and all(sources.get(owner) == SOURCE for owner in owners)
         if value is not None and not unsaid:
             kept[name] = value
     return {**kept, **options}
 
+
+ALWAYS = ("steps", "enable_checkpointing", "dtype", "remat_policy", "dataset_type")
+"""Stated even where they are MaxText's own, since a reader looks for them."""
 
 Computed = dict[str, tuple[Any, tuple[str, ...]]]
 """By MaxText's name: the value the experiment means, None for none, and the experiment's keys it comes from."""
@@ -224,12 +236,12 @@ def computed(case: Case) -> Computed:
         **{name: (value, ()) for name, value in _model(experiment).items()},
         "hardware": ("gpu", ()),
         "steps": (training.steps, ("training.steps",)),
-        "enable_checkpointing": (training.checkpointing, ()),
+        "enable_checkpointing": (training.checkpointing, ("training.checkpointing",)),
         "per_device_batch_size": (int(per_device) if per_device == int(per_device) else per_device, batch),
         "gradient_accumulation_steps": (layout.gradient_accumulation_steps, batch),
         "max_target_length": (training.sequence_length, ("training.sequence_length",)),
         **_rates(case),
-        "dtype": (DTYPES[experiment.precision.dtype], ()),
+        "dtype": (DTYPES[experiment.precision.dtype], ("precision.dtype",)),
         "quantization": ("fp8" if experiment.precision.fp8 else "", ("precision.fp8",)),
         "weight_dtype": ("float32", ()),
         **_choices(experiment),
@@ -328,6 +340,8 @@ def _data(case: Case) -> Computed:
     if hugging_face:
         found |= {"hf_path": ("parquet", source), "hf_train_files": (data.path, source)}
     found["tokenizer_path"] = (data.tokenizer, ("data.tokenizer",))
+    if data.tokenizer_type in _HUGGING_FACE:
+        found["tokenizer_type"] = ("huggingface", ("data.tokenizer_type",))
     # Transformer Engine's attention wants to know how many documents share a sequence.
     return {**found, "packing": (True, ()), "max_segments_per_seq": (None if _old(case) else 32, ())}
 
@@ -371,6 +385,18 @@ def _sharding(case: Case) -> tuple[int, int]:
     return inside, sizes.fsdp_size // inside
 
 
+def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
+    data, training = experiment.data, experiment.training
+    if data.source != "tokens":
+        return
+    if data.split != "100,0,0":
+        yield _refusal("data.split", data.split, ("100,0,0",))
+    if data.tokenizer_type not in (None, *_HUGGING_FACE):
+        yield _refusal("data.tokenizer_type", data.tokenizer_type, (_HUGGING_FACE[0], None))
+    if data.samples is not None and data.samples < training.steps * training.global_batch_size:
+        yield _refusal("data.samples", data.samples, (None,))
+
+
 def _mesh_refusals(case: Case) -> Iterator[Refusal]:
     sizes, placement = case.resolved.experiment.parallelism, case.placement
     replica = accounting.model_parallel_size(sizes)
@@ -393,10 +419,9 @@ def _mesh_refusals(case: Case) -> Iterator[Refusal]:
 
 
 def _refusal(key: str, value: Any, able: tuple[Any, ...]) -> Refusal:
-    words = ["null" if one is None else str(one).lower() if isinstance(one, bool) else str(one) for one in able]
-    shown = str(value).lower() if isinstance(value, bool) else value
+    words = [spelt(one) for one in able]
     return Refusal(
-        key, value, f"{key} is {shown}, which MaxText does not do", " or ".join(words), f"--set {key}={words[0]}"
+        key, value, f"{key} is {spelt(value)}, which MaxText does not do", " or ".join(words), f"--set {key}={words[0]}"
     )
 
 

@@ -1,13 +1,17 @@
 """Megatron-LM: pretrain_gpt.py under torchrun, or the train_llama3.sh of ROCm's images."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from steelyard import accounting
-from steelyard.experiment import Experiment, Parallelism
+from steelyard.experiment import Experiment, Parallelism, Platform
 from steelyard.experiment.cvs import megatron as script
 from steelyard.experiment.cvs.translate import GPUS_PER_NODE
+from steelyard.experiment.experiment import GROUPS
+from steelyard.experiment.presets import PRESETS
+from steelyard.experiment.problems import spelt
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.megatron_family import (
     PORT,
@@ -147,7 +151,7 @@ class Megatron:
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment, platform = case.resolved.experiment, case.resolved.platform
         if platform.script is not None:
-            yield from _script_refusals(experiment, platform.script)
+            yield from _script_refusals(experiment, platform)
         yield from family_refusals(experiment, self.name)
         yield from attention_refusals(experiment.kernels)
         yield from turbo_refusals(experiment.kernels)
@@ -167,7 +171,7 @@ class Megatron:
                 f"--set parallelism.fsdp_size={replicas}",
             )
         if platform.script is None:
-            yield from option_refusals(platform.options, _own_flags(), "Megatron-LM")
+            yield from option_refusals(platform.options, _own_flags(case), "Megatron-LM")
 
     def command(self, case: Case, node: Node) -> Command:
         platform = case.resolved.platform
@@ -182,9 +186,14 @@ class Megatron:
         return Command(argv, env, {}, root if platform.container else platform.root)
 
 
-def _own_flags() -> set[str]:
-    """Every flag a plan may state."""
-    return {flag.strip() for words in NAMES.values() for flag in words.split(",") if flag.strip().startswith("--")}
+def _own_flags(case: Case) -> set[str]:
+    """Every flag the plan states itself, and those it may."""
+    bare = replace(
+        case, resolved=replace(case.resolved, platform=case.resolved.platform.model_copy(update={"options": {}}))
+    )
+    given = arguments(bare, Node(0, 1, "localhost", None, "."))
+    known = {flag.strip() for words in NAMES.values() for flag in words.split(",")}
+    return {word for word in (*given, *known) if word.startswith("--")}
 
 
 def arguments(case: Case, node: Node) -> list[str]:
@@ -309,30 +318,67 @@ def _output(experiment: Experiment, node: Node) -> Iterator[str]:
     yield from ("--distributed-timeout-minutes", "60")
 
 
-_SCRIPT_DECIDES = {
-    **script.FIXED,
-    "parallelism.context_parallel_size": 1,
-    "training.checkpointing": False,
+_TOLD = {
+    "model.preset",
+    "training.micro_batch_size",
+    "training.global_batch_size",
+    "training.gradient_accumulation_steps",
+    "training.sequence_length",
+    "training.steps",
+    "training.recompute",
+    "parallelism.tensor_parallel_size",
+    "parallelism.pipeline_parallel_size",
+    "parallelism.data_parallel_size",
+    "parallelism.fsdp_size",
+    "precision.fp8",
+    "data.source",
+    "data.path",
+    "data.dataset",
+    "data.samples",
+    "data.tokenizer",
 }
+"""What the script has a variable for, or what changes nothing of it."""
 
 
-def _script_refusals(experiment: Experiment, name: str) -> Iterator[Refusal]:
-    if name != script.SCRIPT:
-        yield Refusal(
-            "platform.script", name, f"platform.script is {name}, which is not known", script.SCRIPT, script.SCRIPT
-        )
+def _script_fixes(experiment: Experiment) -> dict[str, Any]:
+    """What a run of the script is in all else: what the script sets, and what Megatron does where it is silent."""
+    sizes = experiment.parallelism
+    sharded = sizes.fsdp_size > 1
+    fixed = _flat(Experiment.model_validate(_script_defaults(experiment)))
+    fixed |= script.FIXED
+    fixed |= {
+        "parallelism.sequence_parallel": sizes.tensor_parallel_size > 1 and not sharded,
+        "parallelism.distributed_optimizer": not sharded,
+        "parallelism.overlap_param_gather": not sharded,
+        "data.tokenizer_type": "HuggingFaceTokenizer",
+    }
+    return {dotted: value for dotted, value in fixed.items() if dotted not in _TOLD}
+
+
+def _flat(experiment: Experiment) -> dict[str, Any]:
+    return {f"{group}.{key}": value for group in GROUPS for key, value in getattr(experiment, group)}
+
+
+def _script_defaults(experiment: Experiment) -> dict[str, Any]:
+    training = experiment.training
+    return {
+        "name": experiment.name,
+        "model": {**PRESETS[experiment.model.preset or ""], "rope_scaling": None},
+        "training": {
+            "micro_batch_size": training.micro_batch_size,
+            "global_batch_size": training.global_batch_size,
+            "sequence_length": training.sequence_length,
+            "steps": training.steps,
+            "learning_rate": training.learning_rate,
+        },
+    }
+
+
+def _script_refusals(experiment: Experiment, platform: Platform) -> Iterator[Refusal]:
+    if platform.script != script.SCRIPT:
+        message = f"platform.script is {platform.script}, which is not known"
+        yield Refusal("platform.script", platform.script, message, script.SCRIPT, f"write {script.SCRIPT}")
         return
-    for dotted, fixed in _SCRIPT_DECIDES.items():
-        group, key = dotted.split(".")
-        value = getattr(getattr(experiment, group), key)
-        if value != fixed:
-            yield Refusal(
-                dotted,
-                value,
-                f"{dotted} is {value}, and {script.SCRIPT} sets {fixed} itself",
-                f"{fixed}",
-                f"--set {dotted}={'null' if fixed is None else fixed}",
-            )
     if experiment.model.preset not in ("llama3.1-8b", "llama3.1-70b"):
         yield Refusal(
             "model.preset",
@@ -341,6 +387,25 @@ def _script_refusals(experiment: Experiment, name: str) -> Iterator[Refusal]:
             "llama3.1-8b or llama3.1-70b",
             "--set model.preset=llama3.1-8b",
         )
+        return
+    if platform.options:
+        message = f"platform.options is set, and {script.SCRIPT} takes no arguments of Megatron's"
+        yield Refusal("platform.options", None, message, "none", "remove options, or script")
+    stated = _flat(experiment)
+    choices: dict[str, tuple[Any, ...]] = {dotted: (value,) for dotted, value in _script_fixes(experiment).items()}
+    choices |= {"training.recompute": ("none", "full"), "precision.fp8": (None, "hybrid")}
+    choices["data.tokenizer_type"] = ("HuggingFaceTokenizer", None)
+    for dotted, able in choices.items():
+        value = stated.get(dotted)
+        if value not in able and not (dotted.startswith("kernels.") and value is None):
+            fixed = spelt(able[0])
+            yield Refusal(
+                dotted,
+                value,
+                f"{dotted} is {spelt(value)}, and {script.SCRIPT} makes it {' or '.join(map(spelt, able))}",
+                " or ".join(map(spelt, able)),
+                f"--set {dotted}={fixed}",
+            )
 
 
 def _script_env(case: Case, node: Node) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from steelyard import accounting
 from steelyard.experiment import Experiment, Parallelism
+from steelyard.experiment.problems import spelt
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.megatron_family import (
     family_refusals,
@@ -368,22 +369,10 @@ def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
     data = experiment.data
     if data.source != "tokens":
         yield _refusal("data.source", data.source, "tokens", "Megatron-DeepSpeed makes no data")
-    if data.path is None:
-        yield Refusal(
-            "data.path",
-            None,
-            "data.path is missing",
-            "the prefix of a tokenized corpus (.bin and .idx)",
-            "--set data.path=/data/corpus_text_document",
-        )
 
 
 def _refusal(key: str, value: Any, able: Any, why: str) -> Refusal:
-    return Refusal(key, value, f"{key} is {_word(value)}, and {why}", _word(able), f"--set {key}={_word(able)}")
-
-
-def _word(value: Any) -> str:
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return Refusal(key, value, f"{key} is {spelt(value)}, and {why}", spelt(able), f"--set {key}={spelt(able)}")
 
 
 FRAMEWORK = MegatronDeepSpeed()

@@ -11,6 +11,7 @@ from typing import Any
 
 from steelyard import accounting
 from steelyard.experiment import Data, Parallelism
+from steelyard.experiment.problems import spelt
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.lint.rule import Case
 from steelyard.records.step import Event, Evidence, Step
@@ -80,17 +81,13 @@ class Native:
         can |= {key: (value, (None, False)) for key, value in kernels.items() if key not in (*_CHOICES, *can)}
         for key, (value, able) in can.items():
             if value not in able:
-                words = [_word(one) for one in able]
+                words = [spelt(one) for one in able]
                 fix = f"--set {key}={words[0]}" if not key.startswith("platform") else f"give the platform {words[0]}"
-                message = f"{key} is {_word(value)}, which native does not do"
+                message = f"{key} is {spelt(value)}, which native does not do"
                 yield Refusal(key, value, message, " or ".join(words), fix)
         platform = case.resolved.platform
-        for name, stated in (
-            ("container", platform.container),
-            ("options", platform.options),
-            ("script", platform.script),
-        ):
-            if stated:
+        for name in ("container", "options", "script", "root", "hf_token_file", "cache_dir", "log_dir"):
+            if getattr(platform, name):
                 message = f"platform.{name} is set, which native does not take: it runs where Steelyard does"
                 yield Refusal(f"platform.{name}", None, message, "none", f"remove {name} from the platform")
         yield from _data_refusals(case)
@@ -247,11 +244,6 @@ def _keys(spec: type) -> set[str]:
 def _resolved(case: Case, path: str) -> Path:
     """A path of the file, taken relative to the file."""
     return (case.resolved.file.parent / path).resolve()
-
-
-def _word(value: Any) -> str:
-    """As YAML spells it."""
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 FRAMEWORK = Native()

@@ -2,11 +2,13 @@
 
 import keyword
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from steelyard import accounting
 from steelyard.experiment import Experiment, Parallelism
+from steelyard.experiment.problems import spelt
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.megatron_family import (
     attention_backend,
@@ -18,6 +20,7 @@ from steelyard.frameworks.megatron_family import (
     turbo_refusals,
     vendor_refusals,
 )
+from steelyard.frameworks.options import option_refusals
 from steelyard.lint.rule import Case
 
 SCRIPT = "nemo_recipe.py"
@@ -173,6 +176,11 @@ class NeMo:
         yield from _training_refusals(experiment)
         yield from _data_refusals(experiment)
         yield from turbo_refusals(experiment.kernels)
+        if experiment.model.preset in RECIPES:
+            bare = case.resolved.platform.model_copy(update={"options": {}})
+            stated = {path for path, _ in fields(replace(case, resolved=replace(case.resolved, platform=bare)))}
+            under = {name for name in case.resolved.platform.options if name.startswith(("data.", "trainer.plugins."))}
+            yield from option_refusals(case.resolved.platform.options, stated | under, "NeMo")
         for name in case.resolved.platform.options:
             if not _is_a_path(name):
                 yield Refusal(
@@ -428,14 +436,6 @@ def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
     data, used = experiment.data, _samples_used(experiment)
     if data.source not in ("uniform", "tokens"):
         yield _refusal("data.source", data.source, ("uniform", "tokens"), "NeMo's mock data is uniform")
-    if data.source == "tokens" and data.path is None:
-        yield Refusal(
-            "data.path",
-            None,
-            "data.path is missing",
-            "the prefix of a tokenized corpus (.bin and .idx)",
-            "--set data.path=/data/corpus_text_document",
-        )
     if data.tokenizer is None:
         yield Refusal(
             "data.tokenizer",
@@ -451,9 +451,8 @@ def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
 
 
 def _refusal(key: str, value: Any, able: tuple[Any, ...], why: str) -> Refusal:
-    words = ["null" if one is None else str(one) for one in able]
-    shown = str(value).lower() if isinstance(value, bool) else value
-    return Refusal(key, value, f"{key} is {shown}, and {why}", " or ".join(words), f"--set {key}={words[0]}")
+    words = [spelt(one) for one in able]
+    return Refusal(key, value, f"{key} is {spelt(value)}, and {why}", " or ".join(words), f"--set {key}={words[0]}")
 
 
 FRAMEWORK = NeMo()

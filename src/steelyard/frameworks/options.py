@@ -5,10 +5,25 @@ from typing import Any
 
 from steelyard.frameworks.framework import Refusal
 
+FREE = frozenset(
+    {
+        "num_workers",
+        "distributed_timeout_minutes",
+        "eval_interval",
+        "eval_iters",
+        "stderr_sink_level",
+        "disable_wandb",
+        "disable_mlflow",
+        "trainer.limit_val_batches",
+        "trainer.limit_test_batches",
+    }
+)
+"""What a plan states for itself and a site may change: none of it is the experiment's."""
+
 
 def option_refusals(options: Mapping[str, Any], stated: Collection[str], title: str) -> Iterator[Refusal]:
     """Options under names that the plan states itself: the last of two would win, and the plan's figures would lie."""
-    known = {_bare(name) for name in stated}
+    known = {_bare(name) for name in stated} - FREE
     for name in options:
         if _bare(name) in known:
             yield Refusal(

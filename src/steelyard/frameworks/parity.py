@@ -13,6 +13,7 @@ from steelyard.experiment.cvs.keys import (
     MEGATRON_MODEL,
     RESULTS,
 )
+from steelyard.experiment.problems import spelt
 from steelyard.experiment.reference import documented_keys
 from steelyard.frameworks import MODULES, framework
 
@@ -60,7 +61,7 @@ _HEAD = """# One parameter in every dialect
 
 Made by `python docs/reference/make.py` from the frameworks' own modules. Under a framework's name stands what it calls
 the parameter and, after "else", what it does where nobody says anything. An empty cell is one that means nothing to
-it. A plan states every one of these, whatever the default.
+it. A plan of a YAML experiment states every one of these that the experiment does not leave null.
 """
 
 
@@ -83,21 +84,33 @@ def _cell(name: str, dotted: str) -> str:
         return ""
     cell = f"`{own}`"
     if dotted in made.silent_defaults:
-        silent = made.silent_defaults[dotted]
-        words = "null" if silent is None else str(silent).lower() if isinstance(silent, bool) else str(silent)
-        cell += f", else {words}"
+        cell += f", else {spelt(made.silent_defaults[dotted])}"
     return cell
 
 
 def meanings(name: str) -> list[Meaning]:
     """Everything a key may mean, by its dotted or its bare name."""
     found: dict[tuple[str, str, str | None], Meaning] = {}
-    for entry in _entries():
-        if name in (entry.key, entry.key.rpartition(".")[2]):
+    every = list(_entries())
+    wanted = {name}
+    if not any(name in (entry.key, entry.key.rpartition(".")[2]) for entry in every):
+        wanted = {entry.key for entry in every if _bare(name) in _own_names(entry)}
+    for entry in every:
+        if wanted & {entry.key, entry.key.rpartition(".")[2]}:
             same = (entry.key, entry.meaning, entry.reads)
             both = f"{found[same].where} and {entry.where}" if same in found else entry.where
             found[same] = replace(entry, where=both)
     return list(found.values())
+
+
+def _own_names(entry: Meaning) -> set[str]:
+    """What frameworks call it, without dashes and paths."""
+    words = (word for spelling in entry.spellings.values() for word in spelling.partition(";")[0].split(","))
+    return {_bare(word.strip()) for word in words}
+
+
+def _bare(name: str) -> str:
+    return name.lstrip("-").replace("-", "_")
 
 
 def every_name() -> list[str]:

@@ -1,6 +1,7 @@
 """Primus: its run_pretrain.sh over one experiment YAML, on the Megatron backend."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -176,7 +177,7 @@ class Primus:
         yield from rope_refusals(experiment)
         yield from _data_refusals(experiment)
         yield from fsdp_refusals(experiment)
-        yield from option_refusals(case.resolved.platform.options, _own_keys(), self.name)
+        yield from option_refusals(case.resolved.platform.options, _own_keys(case), self.name)
         if experiment.kernels.use_turbo_attention and not experiment.kernels.enable_primus_turbo:
             yield Refusal(
                 "kernels.use_turbo_attention",
@@ -203,10 +204,11 @@ class Primus:
         return Command(["bash", SCRIPT], env, {CONFIG_FILE: as_yaml(config(case, node))}, platform.root or ROOT)
 
 
-def _own_keys() -> set[str]:
+def _own_keys(case: Case) -> set[str]:
     """Every override a plan states."""
-    stated = {name.strip() for words in NAMES.values() for name in words.split(",")}
-    return stated - {"model", "NVTE_FUSED_ATTN", "NVTE_FLASH_ATTN"}
+    bare = case.resolved.platform.model_copy(update={"options": {}})
+    planned = config(replace(case, resolved=replace(case.resolved, platform=bare)), Node(0, 1, "localhost", None, "."))
+    return set(planned["modules"]["pre_trainer"]["overrides"])
 
 
 def config(case: Case, node: Node) -> dict[str, Any]:
@@ -432,14 +434,6 @@ def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
     data = experiment.data
     if data.source != "tokens":
         return
-    if data.path is None:
-        yield Refusal(
-            "data.path",
-            None,
-            "data.path is missing, and Primus fetches a corpus of its own where it is",
-            "the prefix of a tokenized corpus (.bin and .idx)",
-            "--set data.path=/data/corpus_text_document",
-        )
     if any(float(share) for share in data.split.split(",")[1:]):
         yield Refusal(
             "data.split",

@@ -130,7 +130,7 @@ def _lint_reading(reading: Reading, asked: Asked, machine: Machine) -> tuple[lis
     problems = [*reading.problems, *lint_reading(reading)]
     try:
         resolved = resolve(reading, asked.settings, asked.gpu, asked.gpus)
-        case = as_run(Case(resolved, place(resolved.platform, machine), asked.hosts, asked.head_names))
+        case = as_run(Case(resolved, place(resolved.platform, machine), asked.hosts, asked.head_names, asked.env))
     except InvalidExperimentError as invalid:
         return [*problems, *_unsaid(invalid.problems, problems)], None
     except SteelyardError as reason:

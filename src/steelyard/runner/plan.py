@@ -1,5 +1,6 @@
 """The plan: exactly what will be executed, per node, and what is expected of it."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -252,9 +253,8 @@ def _needed_volumes(case: Case) -> dict[str, str]:
     """Cache and corpus at their own paths, where no volume of the config holds them already."""
     platform, data = case.resolved.platform, case.resolved.experiment.data
     assert platform.container is not None
-    corpus = (
-        data.path.rpartition("/")[0] if data.source == "tokens" and data.path and data.path.startswith("/") else None
-    )
+    whole = data.path if data.source == "tokens" and data.path and data.path.startswith("/") else ""
+    corpus = re.split(r"[*?\[{,:]", whole)[0].rpartition("/")[0]  # of a pattern, the directory above it
     held = tuple(platform.container.volumes.values())
     return {
         path: path
@@ -275,7 +275,6 @@ def _contained(case: Case, planner: Framework, node: Node, host: str, directory:
     command = planner.command(case, node)
     nic = NICS[platform.network.nic] if case.placement.nodes > 1 and platform.network.nic else None
     env, sources = environment(case, command)
-    env, sources = {**container.env, **env}, {**dict.fromkeys(container.env, "config"), **sources}
     argv, files = list(command.argv), dict(command.files)
     if nic is not None and nic.installs is not None:
         argv = ["sh", f"{RUN_DIR}/{START}", *argv]
@@ -311,15 +310,22 @@ def _contained(case: Case, planner: Framework, node: Node, host: str, directory:
 
 
 def environment(case: Case, command: Command) -> tuple[dict[str, str], dict[str, str]]:
-    """The variables of a node and where each comes from: the framework, the NIC's family, then the config."""
+    """The variables of a node and where each comes from; a later layer beats an earlier one.
+
+    The cluster file's are the weakest, then what the NIC's family wants, what the framework is told, and the config's.
+    """
     platform = case.resolved.platform
-    env, sources = dict(command.env), dict.fromkeys(command.env, f"framework {platform.framework}")
-    layers: list[tuple[str, Mapping[str, str]]] = []
+    env: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    layers: list[tuple[str, Mapping[str, str]]] = [("the cluster file", dict(case.env))]
     if case.placement.nodes > 1:
         network = platform.network
         if network.nic is not None:
             nic = NICS[network.nic]
             layers += [("every NIC family", COMMON), (f"NIC family {nic.name}", nic.env)]
+    layers.append((f"framework {platform.framework}", command.env))
+    if case.placement.nodes > 1:
+        network = platform.network
         chosen = {
             "NCCL_IB_HCA": ",".join(network.hcas) or None,
             "NCCL_SOCKET_IFNAME": network.socket_interface,
@@ -327,7 +333,9 @@ def environment(case: Case, command: Command) -> tuple[dict[str, str], dict[str,
             "NCCL_IB_GID_INDEX": str(network.gid_index) if network.gid_index is not None else None,
         }
         layers.append(("config", {name: value for name, value in chosen.items() if value is not None}))
-    layers += [("the cluster file", dict(case.env)), ("config", platform.env)]
+    if platform.container is not None:
+        layers.append(("config", platform.container.env))
+    layers.append(("config", platform.env))
     for source, layer in layers:
         env |= layer
         sources |= dict.fromkeys(layer, source)

@@ -2,14 +2,14 @@
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from steelyard.runner.plan import NodePlan, Plan, PlannedFile
 
 _END = "END_OF_FILE"
 
 
-def script(plan: Plan) -> str:
+def script(plan: Plan, login: Sequence[str] = ("ssh",)) -> str:
     """One script for all nodes: on a node it is given that node's place in the plan."""
     count = len(plan.nodes)
     what = "a run of its own on each node" if plan.fleet else f"one job over {count} node{'s' * (count != 1)}"
@@ -21,7 +21,7 @@ def script(plan: Plan) -> str:
     if count > 1:
         when = "in any order" if plan.fleet else "at about the same time"
         lines.append(f"# Start it on every node {when}, with the node's number:")
-        lines += [f"#   ssh {shlex.quote(node.host)} bash -s {at} < run.sh" for at, node in enumerate(plan.nodes)]
+        lines += [f"#   {shlex.join([*login, node.host])} bash -s {at} < run.sh" for at, node in enumerate(plan.nodes)]
     lines += ["set -euo pipefail", ""]
     if count == 1:
         lines += _node(plan.nodes[0])

@@ -8,7 +8,6 @@ from steelyard.experiment.cvs.draft import Draft
 from steelyard.experiment.cvs.keys import JAX_CONFIG, JAX_MODEL, NOTHING
 from steelyard.experiment.cvs.section import Section
 from steelyard.experiment.cvs.values import converted, left_open
-from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import CONTRADICTED, PLACEHOLDER, UNKNOWN_KEY, WRONG_VALUE, shown
 from steelyard.experiment.reading import Stated
 
@@ -55,7 +54,6 @@ FIXED = {
     "training.recompute": "full",
     "data.seed": 0,
     "precision.dtype": "bf16",
-    "parallelism.distributed_optimizer": False,
 }
 """MaxText's own, where the file says nothing."""
 
@@ -92,9 +90,6 @@ def translate(draft: Draft) -> None:
     _source(draft)
     _environment(draft)
     _options(draft)
-    preset = PRESETS.get(draft.content.get("model", {}).get("preset", ""))
-    if preset:  # a fan-in initial scale: the output layer's is hidden ** -0.5, which is what the first loss shows
-        draft.put("training.init_method_std", round(preset["hidden_size"] ** -0.5, 12), source=SOURCE)
 
 
 def _mesh(draft: Draft) -> int:
@@ -232,10 +227,7 @@ def _source(draft: Draft) -> None:
     synthetic = kind.value == "synthetic" if kind else mock is None or bool(mock.value)
     where = kind.path if kind else mock.path if mock else None
     draft.put("data.source", "uniform" if synthetic else "tokens", where, None if where else SOURCE)
-    if synthetic:  # one batch is drawn and given every step
-        batch = draft.content.get("training", {}).get("global_batch_size")
-        if batch:
-            draft.put("data.samples", batch, source=SOURCE)
+    if synthetic:
         return
     for name, dotted in (
         ("hf_train_files", "data.path"),

@@ -267,9 +267,6 @@ JAX_CONFIG = _table(
     )
 )
 
-CONTAINER_ENV_READ = frozenset({"JAX_COORDINATOR_IP", "JAX_COORDINATOR_PORT", "NNODES", "NODE_RANK"})
-"""Variables of env_dict that MaxText's start on GPUs reads, and the plan sets."""
-
 UNREAD_ENV: Mapping[str, str] = MappingProxyType(
     {
         "JAX_DISTRIBUTED_INITIALIZATION_TIMEOUT_SECONDS": "jax_distributed_initialization_timeout",

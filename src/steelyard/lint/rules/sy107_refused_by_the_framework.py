@@ -21,5 +21,5 @@ def check(case: Case) -> Iterator[Problem]:
         message = f"platform.script is {script}, and only megatron is launched by a script"
         yield RULE.problem(case, "platform.script", message, "remove it", script, "none")
     if name in frameworks.MODULES:
-        for refusal in frameworks.framework(name).refusals(case):
+        for refusal in frameworks.refusals(case):
             yield RULE.problem(case, refusal.key, refusal.message, refusal.fix, refusal.value, refusal.expected)

@@ -21,6 +21,15 @@ _FLAG = re.compile(r"(true|false|\d+)?", re.IGNORECASE)
 def check(case: Case) -> Iterator[Problem]:
     platform, name = case.resolved.platform, case.resolved.platform_name or ""
     inner: Mapping[str, str] = platform.container.env if platform.container else {}
+    for variable, value in case.env:
+        if _NAMED.search(variable) and not _FLAG.fullmatch(value):
+            yield RULE.at(
+                case.reading,
+                (),
+                message=f"{variable} has its value in the cluster file",
+                fix="take it out; for Hugging Face name its file under hf_token_file",
+                expected="no secret",
+            )
     for variables, place in ((platform.env, ("env",)), (inner, ("container", "env"))):
         for variable, value in variables.items():
             if _NAMED.search(variable) and not _FLAG.fullmatch(value) and not left_open(value):

@@ -18,21 +18,26 @@ def check(case: Case) -> Iterator[Problem]:
 
     platform = case.resolved.platform
     given = {**(platform.container.env if platform.container else {}), **platform.env}
-    known = platform.framework in frameworks.MODULES
+    known = platform.framework in frameworks.MODULES and platform.framework not in frameworks.LAUNCHED
     if not given or not known or not accounting.holds(case.resolved.experiment, case.placement.world_size):
         return
-    made = frameworks.framework(platform.framework)
-    if any(made.refusals(case)):  # which are said first, and leave nothing to plan
+    if any(frameworks.refusals(case)):  # which are said first, and leave nothing to plan
         return
-    own = made.command(case, frameworks.Node(0, case.placement.nodes, "localhost", None, ".")).env
+    made, count = frameworks.framework(platform.framework), case.placement.nodes
+    head = platform.network.head or next(iter(case.hosts), "localhost" if count == 1 else "node0")
+    nodes = [frameworks.Node(rank, count, head, platform.network.port, ".") for rank in {0, count - 1}]
+    commands = [made.command(case, node).env for node in nodes]
     for name, value in given.items():
-        if name in own and own[name] != value:
+        if name not in commands[0]:
+            continue
+        own = dict.fromkeys(command[name] for command in commands)
+        if list(own) != [value]:
             stated = case.reading.env.get(name)
             yield RULE.at(
                 case.reading,
                 stated.path if stated else ("platforms", case.resolved.platform_name or "", "env", name),
-                message=f"{name} is {value}, and the plan sets {own[name]}",
-                fix="remove it: the experiment decides",
+                message=f"{name} is {value}, and the plan sets {' and '.join(own)}",
+                fix="remove it: the experiment and the node decide",
                 value=value,
-                expected=own[name],
+                expected=" and ".join(own),
             )

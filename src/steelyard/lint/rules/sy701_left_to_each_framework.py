@@ -42,7 +42,7 @@ def check(cases: list[Case]) -> Iterator[Problem]:
             yield RULE.at(
                 first.reading,
                 (group, *key.split(".")),
-                message=f"{dotted} is left open where {' and '.join(left)} trains: {words}",
+                message=f"{dotted} is left open where {' and '.join(left)} train: {words}",
                 fix=f"state {dotted} for every platform",
             )
 

@@ -27,7 +27,10 @@ def explain(
                 {"code": found.code, "severity": found.severity, "what": found.what, "why": found.why, "fix": found.fix}
             )
         else:
-            printing.say(found.text())
+            printing.say(f"{found.code} ({found.severity})")
+            printing.say(printing.hang("", found.what))
+            printing.say(printing.hang("\nWhy: ", found.why, indent=5))
+            printing.say(printing.hang("Fix: ", found.fix))
         return
     from steelyard.frameworks.parity import meanings
 

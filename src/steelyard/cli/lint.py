@@ -136,12 +136,13 @@ def _show(problems: "list[Problem]", then: str) -> None:
 
     for problem in problems:
         at = f":{problem.line}" if problem.line else ""
-        printing.say(printing.hang(f"{problem.file}{at}: ", f"{problem.code} {problem.severity}: {sentence(problem)}"))
+        said = f"{problem.code} {problem.severity}: {sentence(problem)}"
+        printing.say(printing.hang(f"{problem.file}{at}: ", said, indent=4))
         if not problem.fix.startswith("nothing"):
             printing.say(printing.hang("    fix: ", problem.fix))
     counts = {word: sum(problem.severity == word for problem in problems) for word in ("error", "warning", "info")}
-    said = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items() if count or word != "info"]
-    printing.say(", ".join(said))
+    totals = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items() if count or word != "info"]
+    printing.say(", ".join(totals))
     printing.say(f"next: steelyard {then}")
 
 

@@ -23,12 +23,12 @@ def say(text: str) -> None:
         raise InfrastructureError(f"standard output cannot be written ({reason})") from None
 
 
-def hang(head: str, text: str) -> str:
-    """A line whose text, on a terminal too narrow for it, goes on under its own beginning; elsewhere it is one line."""
+def hang(head: str, text: str, indent: int | None = None) -> str:
+    """A line whose text, on a terminal too narrow for it, goes on under its beginning or so far in; else one line."""
     columns = shutil.get_terminal_size().columns
-    if not sys.stdout.isatty() or columns < len(head) + 24:
+    under = " " * (len(head) if indent is None else indent)
+    if not sys.stdout.isatty() or columns < len(under) + 24:
         return head + text
-    under = " " * len(head)
     return textwrap.fill(text, columns, initial_indent=head, subsequent_indent=under, break_on_hyphens=False)
 
 

@@ -11,6 +11,7 @@ from steelyard.experiment.cvs.keys import (
     JAX_MODEL,
     MEGATRON_CONFIG,
     MEGATRON_MODEL,
+    NOTHING,
     RESULTS,
 )
 from steelyard.experiment.problems import spelt
@@ -51,7 +52,7 @@ class Meaning:
         if self.default:
             lines.append(f"  default: {self.default}")
         if self.reads:
-            lines.append(f"  becomes: {self.reads}")
+            lines.append(f"  becomes: {self.reads}" if self.reads != NOTHING else "  nothing reads it")
         width = max(map(len, self.spellings), default=0)
         lines += [f"  {name:<{width}}  {words}" for name, words in self.spellings.items()]
         return "\n".join(lines)

@@ -64,9 +64,6 @@ class Explanation:
     why: str
     fix: str
 
-    def text(self) -> str:
-        return f"{self.code} ({self.severity})\n{self.what}\n\nWhy: {self.why}\nFix: {self.fix}"
-
 
 def explanations() -> dict[str, Explanation]:
     """Every code there is, in order."""

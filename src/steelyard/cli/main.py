@@ -1,6 +1,7 @@
 """The command line: one table from verb to function, and the one place that turns an error into an exit status."""
 
 import io
+import os
 import sys
 from typing import Annotated, NoReturn
 
@@ -10,6 +11,9 @@ from steelyard import __version__
 from steelyard.cli import check, compare, demo, explain, init, lint, plan, report, run, runs
 from steelyard.cli.options import DebugOption, help_unless_asked
 from steelyard.errors import InputError, InterruptedByUser, SteelyardError
+
+# We have no plugin of pydantic's, and looking for some among all that is installed takes longer than most commands.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 app = typer.Typer(
     name="steelyard",

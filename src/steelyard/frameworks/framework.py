@@ -92,6 +92,10 @@ class Framework(Protocol):
         """What the experiment asks that this framework cannot do as asked."""
         ...
 
+    def variables(self, case: Case, node: Node) -> dict[str, str]:
+        """What it is told through the environment of one node."""
+        ...
+
     def command(self, case: Case, node: Node) -> Command:
         """The exact command of one node."""
         ...

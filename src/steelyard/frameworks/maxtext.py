@@ -163,8 +163,18 @@ class MaxText:
             if accounting.holds(experiment, case.placement.world_size) and not list(_mesh_refusals(case)):
                 yield from option_refusals(platform.options, set(computed(case)), "MaxText")
 
+    def variables(self, case: Case, node: Node) -> dict[str, str]:
+        env = {
+            "NNODES": str(node.nodes),
+            "NODE_RANK": str(node.rank),
+            "JAX_COORDINATOR_IP": node.head,
+            "JAX_COORDINATOR_PORT": str(node.port or PORT),
+        }
+        if case.resolved.platform.cache_dir:
+            env["HF_HOME"] = case.resolved.platform.cache_dir
+        return env
+
     def command(self, case: Case, node: Node) -> Command:
-        platform = case.resolved.platform
         program, workdir = _program(case)
         argv = [
             *program,
@@ -173,15 +183,7 @@ class MaxText:
             "enable_goodput_recording=false",
             "monitor_goodput=false",
         ]
-        env = {
-            "NNODES": str(node.nodes),
-            "NODE_RANK": str(node.rank),
-            "JAX_COORDINATOR_IP": node.head,
-            "JAX_COORDINATOR_PORT": str(node.port or PORT),
-        }
-        if platform.cache_dir:
-            env["HF_HOME"] = platform.cache_dir
-        return Command(argv, env, {CONFIG_FILE: as_yaml(settings(case))}, workdir)
+        return Command(argv, self.variables(case, node), {CONFIG_FILE: as_yaml(settings(case))}, workdir)
 
 
 def _program(case: Case) -> tuple[list[str], str | None]:

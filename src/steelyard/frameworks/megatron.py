@@ -173,15 +173,19 @@ class Megatron:
         if platform.script is None:
             yield from option_refusals(platform.options, _own_flags(case), "Megatron-LM")
 
-    def command(self, case: Case, node: Node) -> Command:
-        platform = case.resolved.platform
-        root = platform.root or ROOT
-        if platform.script == script.SCRIPT:
-            argv = ["bash", f"examples/llama/{script.SCRIPT}"]
-            return Command(argv, _script_env(case, node), {}, root)
+    def variables(self, case: Case, node: Node) -> dict[str, str]:
+        if case.resolved.platform.script == script.SCRIPT:
+            return _script_env(case, node)
         env = attention_env(case.resolved.experiment)
         if case.resolved.experiment.parallelism.fsdp_size == 1:
             env["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"  # overlap and sequence parallelism rely on it
+        return env
+
+    def command(self, case: Case, node: Node) -> Command:
+        platform, env = case.resolved.platform, self.variables(case, node)
+        root = platform.root or ROOT
+        if platform.script == script.SCRIPT:
+            return Command(["bash", f"examples/llama/{script.SCRIPT}"], env, {}, root)
         argv = [*torchrun(case, node), "pretrain_gpt.py", *arguments(case, node)]
         return Command(argv, env, {}, root if platform.container else platform.root)
 

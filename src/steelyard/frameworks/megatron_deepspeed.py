@@ -151,11 +151,13 @@ class MegatronDeepSpeed:
         stated = {name.strip() for words in NAMES.values() for name in words.split(",")}
         yield from option_refusals(case.resolved.platform.options, stated, "Megatron-DeepSpeed")
 
+    def variables(self, case: Case, node: Node) -> dict[str, str]:
+        return {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}  # Megatron's sequence parallelism asks for it
+
     def command(self, case: Case, node: Node) -> Command:
         argv = [*torchrun(case, node), "pretrain_gpt.py", *arguments(case, node)]
-        env = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}  # Megatron's sequence parallelism asks for it
         root = case.resolved.platform.root or ROOT
-        return Command(argv, env, {CONFIG_FILE: ds_config(case)}, root)
+        return Command(argv, self.variables(case, node), {CONFIG_FILE: ds_config(case)}, root)
 
 
 def arguments(case: Case, node: Node) -> list[str]:

@@ -1,7 +1,6 @@
 """The built-in PyTorch trainer: data parallel, one line a step."""
 
 import importlib.util
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -12,28 +11,18 @@ from typing import Any
 from steelyard import accounting
 from steelyard.experiment import Data, Parallelism
 from steelyard.experiment.problems import spelt
-from steelyard.frameworks.framework import Command, Node, Refusal
+from steelyard.frameworks.framework import Command, LogReader, Node, Refusal
 from steelyard.lint.rule import Case
-from steelyard.records.step import Event, Evidence, Step
 from steelyard.trainer.spec import ModelSpec, TrainingSpec
 from steelyard.trainer.tokens import MADE, TokenFile
 
 SPEC_FILE = "trainer.json"
 TRAINER = "steelyard.trainer"
-_START = "steelyard trainer | "
 
 _CHOICES = ("kernels.compile", "kernels.deterministic")
 _ALWAYS_DONE = ("kernels.use_flash_attn", "kernels.cross_entropy_loss_fusion")
 
 _FOREIGN = ("nvte_fused_attn", "nvte_flash_attn", "enable_primus_turbo", "use_turbo_attention")
-
-_STEP = re.compile(r"step: (?P<step>\d+)/(?P<steps>\d+) \| (?P<fields>.+)")
-_LOOKS_LIKE_A_STEP = re.compile(r"\s*step: \d")
-_OUT_OF_MEMORY = re.compile(
-    r"torch(\.cuda)?\.OutOfMemoryError|(CUDA|HIP) out of memory|DefaultCPUAllocator: can't allocate"
-)
-_RANK = re.compile(r"^\[rank\d+\]: ")
-_RAISED = re.compile(r"(?P<kind>[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit))(: (?P<message>.*))?")
 
 
 class Native:
@@ -97,12 +86,8 @@ class Native:
             return None
         return "torch", "pip install 'steelyard[train]', or in a checkout pip install '.[train]'"
 
-    def command(self, case: Case, node: Node) -> Command:
+    def variables(self, case: Case, node: Node) -> dict[str, str]:
         placement = case.placement
-        module = ["-m", TRAINER, SPEC_FILE]
-        if placement.gpus_per_node > 1:
-            launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={placement.gpus_per_node}"]
-            module = [*launcher, *module]
         env = {"PYTHONUNBUFFERED": "1", "STEELYARD_LIFELINE": "stdin"}
         if placement.device == "cpu" and placement.cpu_count:
             env["OMP_NUM_THREADS"] = str(max(1, placement.cpu_count // placement.gpus_per_node))
@@ -111,80 +96,24 @@ class Native:
         if placement.device == "cpu" and case.resolved.experiment.precision.dtype == "bf16":
             # Some virtual machines announce AMX and end the process that uses it.
             env["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
-        return Command([sys.executable, *module], env, {SPEC_FILE: _spec(case)})
+        return env
+
+    def command(self, case: Case, node: Node) -> Command:
+        ranks = case.placement.gpus_per_node
+        module = ["-m", TRAINER, SPEC_FILE]
+        if ranks > 1:
+            module = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", *module]
+        return Command([sys.executable, *module], self.variables(case, node), {SPEC_FILE: _spec(case)})
 
     def recognises(self, head: Sequence[str]) -> bool:
-        return any(text.startswith(_START) for text in head)
+        from steelyard.frameworks.native_log import START
 
-    def reader(self, log: str) -> "NativeReader":
+        return any(text.startswith(START) for text in head)
+
+    def reader(self, log: str) -> LogReader:
+        from steelyard.frameworks.native_log import NativeReader  # here, since planning needs no records
+
         return NativeReader(log)
-
-
-class NativeReader:
-    """Reads the trainer's lines, and the exception that ended it if one did."""
-
-    def __init__(self, log: str) -> None:
-        self._log = log
-        self._in_traceback = False
-
-    def feed(self, line: int, text: str) -> Iterator[Step | Event]:
-        at, text = Evidence(self._log, line), _RANK.sub("", text)
-        if found := _STEP.fullmatch(text):
-            yield _step(found, at)
-        elif _LOOKS_LIKE_A_STEP.match(text):
-            yield Event(kind="unread_line", message=f"not readable as a step: {text[:200]!r}", source=at)
-        elif text.startswith(_START):
-            yield Event(kind="started", message=text, source=at, details=_said(text.removeprefix(_START)))
-        elif text.startswith("training finished"):
-            yield Event(kind="finished", message=text, source=at)
-        else:
-            yield from self._failure(text, at)
-
-    def _failure(self, text: str, at: Evidence) -> Iterator[Event]:
-        if text.startswith("Traceback (most recent call last)"):
-            self._in_traceback = True
-        elif _OUT_OF_MEMORY.search(text):
-            self._in_traceback = False
-            yield Event(kind="oom", message=text[:500], source=at)
-        elif self._in_traceback and _RAISED.fullmatch(text):
-            self._in_traceback = False
-            yield Event(kind="error", message=text[:500], source=at)
-
-
-_NUMBERS = {
-    "loss": "loss",
-    "grad_norm": "grad_norm",
-    "learning_rate": "learning_rate",
-    "step_time_s": "step_time_s",
-    "memory_gib": "memory_gib",
-    "tokens_per_s_per_gpu": "reported_tokens_per_s_per_gpu",
-}
-"""Fields of the line that are numbers, and what the step calls them."""
-
-
-def _step(found: re.Match[str], at: Evidence) -> Step | Event:
-    said = _said(found["fields"])
-    try:
-        numbers = {ours: float(said[theirs]) for theirs, ours in _NUMBERS.items()}
-        return Step(
-            step=int(found["step"]),
-            reported_step=int(found["step"]),
-            tokens=int(said["tokens"]),
-            memory_kind=said["memory_kind"],
-            time=said["time"],
-            rank=0,
-            source=at,
-            **numbers,  # type: ignore[arg-type]
-        )
-    except KeyError as missing:
-        reason = f"no field {missing}"
-    except ValueError as wrong:
-        reason = str(wrong)
-    return Event(kind="unread_line", message=f"step {found['step']}: {reason}", step=int(found["step"]), source=at)
-
-
-def _said(text: str) -> dict[str, str]:
-    return {name: value for name, _, value in (part.partition(": ") for part in text.split(" | "))}
 
 
 def _spec(case: Case) -> Mapping[str, Any]:

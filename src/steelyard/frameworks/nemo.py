@@ -191,7 +191,7 @@ class NeMo:
                     f"take {name!r} out of the platform's options",
                 )
 
-    def command(self, case: Case, node: Node) -> Command:
+    def variables(self, case: Case, node: Node) -> dict[str, str]:
         platform = case.resolved.platform
         env = {
             "NEMO_LOG_MEMORY_USAGE": "1",
@@ -200,8 +200,12 @@ class NeMo:
         }
         if platform.cache_dir:
             env["HF_HOME"] = platform.cache_dir
+        return env
+
+    def command(self, case: Case, node: Node) -> Command:
         argv = [*torchrun(case, node), f"{node.run_dir}/{SCRIPT}"]
-        return Command(argv, env, {SCRIPT: script(case, node)}, platform.root)
+        files = {SCRIPT: script(case, node)}
+        return Command(argv, self.variables(case, node), files, case.resolved.platform.root)
 
 
 def script(case: Case, node: Node) -> str:

@@ -187,7 +187,7 @@ class Primus:
                 "--set kernels.enable_primus_turbo=true",
             )
 
-    def command(self, case: Case, node: Node) -> Command:
+    def variables(self, case: Case, node: Node) -> dict[str, str]:
         platform = case.resolved.platform
         env = {
             "EXP": f"{node.run_dir}/{CONFIG_FILE}",
@@ -201,7 +201,11 @@ class Primus:
         }
         if platform.cache_dir:
             env["HF_HOME"] = platform.cache_dir
-        return Command(["bash", SCRIPT], env, {CONFIG_FILE: as_yaml(config(case, node))}, platform.root or ROOT)
+        return env
+
+    def command(self, case: Case, node: Node) -> Command:
+        files = {CONFIG_FILE: as_yaml(config(case, node))}
+        return Command(["bash", SCRIPT], self.variables(case, node), files, case.resolved.platform.root or ROOT)
 
 
 def _own_keys(case: Case) -> set[str]:

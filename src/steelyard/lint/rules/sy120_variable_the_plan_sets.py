@@ -26,11 +26,11 @@ def check(case: Case) -> Iterator[Problem]:
     made, count = frameworks.framework(platform.framework), case.placement.nodes
     head = platform.network.head or next(iter(case.hosts), "localhost" if count == 1 else "node0")
     nodes = [frameworks.Node(rank, count, head, platform.network.port, ".") for rank in {0, count - 1}]
-    commands = [made.command(case, node).env for node in nodes]
+    told = [made.variables(case, node) for node in nodes]
     for name, value in given.items():
-        if name not in commands[0]:
+        if name not in told[0]:
             continue
-        own = dict.fromkeys(command[name] for command in commands)
+        own = dict.fromkeys(one[name] for one in told)
         if list(own) != [value]:
             stated = case.reading.env.get(name)
             yield RULE.at(

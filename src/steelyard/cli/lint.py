@@ -47,7 +47,7 @@ def lint(
 ) -> int:
     """Show every problem of the files, on all their platforms, models and GPUs."""
     from steelyard.cli import printing
-    from steelyard.cli.inputs import asked_of, fill_file
+    from steelyard.cli.inputs import asked_of
     from steelyard.cluster.inventory import is_inventory
     from steelyard.experiment.files import read_mapping
     from steelyard.hardware.machine import discover
@@ -57,6 +57,8 @@ def lint(
         raise InputError("--json, --sarif and --github are asked for at once", key="--json", expected="one of them")
     asked = asked_of(platform, settings, gpu, gpus, model, nodes, cluster)
     if fill:
+        from steelyard.cli.filling import fill_file
+
         for file in files:
             fill_file(file, asked)
     machine = discover()

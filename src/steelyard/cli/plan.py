@@ -47,11 +47,13 @@ def plan(
 ) -> None:
     """Show exactly what would run, per node, and what to expect of it."""
     from steelyard.cli import printing
-    from steelyard.cli.inputs import asked_of, fill_file, planned
+    from steelyard.cli.inputs import asked_of, planned
     from steelyard.runner.script import script
 
     asked = asked_of(platform, settings, gpu, gpus, model, nodes, cluster)
     if fill:
+        from steelyard.cli.filling import fill_file
+
         fill_file(file, asked)
     made = planned(file, asked)[0].plan
     if as_json:

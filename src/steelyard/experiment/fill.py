@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steelyard.experiment.choose import Asked, readings
 from steelyard.experiment.cvs.keys import DATASET, JAX_CONFIG, JAX_MODEL, MEGATRON_CONFIG, MEGATRON_MODEL, RESULTS, Key
 from steelyard.experiment.cvs.megatron import PRECISIONS
-from steelyard.experiment.cvs.section import EXAMPLE_PREFIXES
+from steelyard.experiment.cvs.section import example_name
 from steelyard.experiment.cvs.values import converted, left_open
 from steelyard.experiment.files import ConfigFile
 from steelyard.experiment.json_text import parse_json, places
@@ -74,17 +74,8 @@ def _value(file: ConfigFile, path: PointerPath) -> object:
 
 def _example(file: ConfigFile, path: PointerPath) -> str | None:
     around = _value(file, path[:-1])
-    if isinstance(around, dict):
-        for prefix in EXAMPLE_PREFIXES:
-            value = around.get(f"{prefix}{path[-1]}")
-            if isinstance(value, str | int | float) and not left_open(value):
-                return str(value)
-    return None
-
-
-def ask_for(found: list[Gap], ask: Callable[[Gap], str]) -> dict[PointerPath, str]:
-    """A value for each place."""
-    return {gap.path: ask(gap) for gap in found}
+    name = example_name(around, path[-1]) if isinstance(around, dict) else None
+    return None if name is None else str(_value(file, (*path[:-1], name)))
 
 
 def filled_text(file: ConfigFile, values: Mapping[PointerPath, str]) -> str:

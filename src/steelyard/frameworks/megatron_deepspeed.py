@@ -9,6 +9,7 @@ from steelyard.experiment import Experiment, Parallelism
 from steelyard.experiment.problems import spelt
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.megatron_family import (
+    MegatronKin,
     family_refusals,
     one_seed,
     seed_refusals,
@@ -87,8 +88,9 @@ NAMES: Mapping[str, str] = MappingProxyType(
 )
 
 
-class MegatronDeepSpeed:
+class MegatronDeepSpeed(MegatronKin):
     name = "megatron-deepspeed"
+    names = NAMES
     flop_conventions = ("megatron_deepspeed",)
     log_interval = None  # an argument decides; a plan sets 1
     silent_defaults: Mapping[str, Any] = MappingProxyType(
@@ -123,18 +125,6 @@ class MegatronDeepSpeed:
             "data.split": "969, 30, 1",
         }
     )
-
-    def spelling(self, dotted: str) -> str | None:
-        return NAMES.get(dotted)
-
-    def vocabulary_multiple(self, parallelism: Parallelism) -> int:
-        return 128 * parallelism.tensor_parallel_size
-
-    def state_bytes(self, case: Case) -> accounting.StateBytes:
-        return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=4)
-
-    def decides(self, case: Case) -> Mapping[str, Any]:
-        return {}
 
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment = case.resolved.experiment

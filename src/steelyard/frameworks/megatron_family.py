@@ -1,8 +1,10 @@
 """What the frameworks that grew out of Megatron-LM share: launcher, attention, and what none of them does."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from steelyard.experiment import Experiment, Kernels
+from steelyard import accounting
+from steelyard.experiment import Experiment, Kernels, Parallelism
 from steelyard.frameworks.framework import Node, Refusal
 from steelyard.lint.rule import Case
 
@@ -13,6 +15,25 @@ LARGEST_SEED = 2**32 - 1
 
 FIXED_ROPE_SCALING = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
 """What Megatron's rotary embedding takes for itself; only the factor is an argument."""
+
+
+class MegatronKin:
+    """What every framework that grew out of Megatron-LM answers alike."""
+
+    names: Mapping[str, str]
+    """What it calls a key of the experiment."""
+
+    def spelling(self, dotted: str) -> str | None:
+        return self.names.get(dotted)
+
+    def vocabulary_multiple(self, parallelism: Parallelism) -> int:
+        return 128 * parallelism.tensor_parallel_size
+
+    def state_bytes(self, case: Case) -> accounting.StateBytes:
+        return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=4)
+
+    def decides(self, case: Case) -> Mapping[str, Any]:
+        return {}
 
 
 def torchrun(case: Case, node: Node) -> list[str]:

@@ -2,15 +2,14 @@
 
 import keyword
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from steelyard import accounting
-from steelyard.experiment import Experiment, Parallelism
+from steelyard.experiment import Experiment
 from steelyard.experiment.problems import spelt
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.megatron_family import (
+    MegatronKin,
     attention_backend,
     attention_env,
     attention_refusals,
@@ -20,7 +19,7 @@ from steelyard.frameworks.megatron_family import (
     turbo_refusals,
     vendor_refusals,
 )
-from steelyard.frameworks.options import option_refusals
+from steelyard.frameworks.options import option_refusals, without_options
 from steelyard.lint.rule import Case
 
 SCRIPT = "nemo_recipe.py"
@@ -104,8 +103,9 @@ NAMES: Mapping[str, str] = MappingProxyType(
 )
 
 
-class NeMo:
+class NeMo(MegatronKin):
     name = "nemo"
+    names = NAMES
     flop_conventions = ("nemo_causal", "nemo_noncausal")
     log_interval = None  # an argument decides; a plan sets 1
     silent_defaults: Mapping[str, Any] = MappingProxyType(
@@ -151,18 +151,6 @@ class NeMo:
         }
     )
 
-    def spelling(self, dotted: str) -> str | None:
-        return NAMES.get(dotted)
-
-    def vocabulary_multiple(self, parallelism: Parallelism) -> int:
-        return 128 * parallelism.tensor_parallel_size
-
-    def state_bytes(self, case: Case) -> accounting.StateBytes:
-        return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=4)
-
-    def decides(self, case: Case) -> Mapping[str, Any]:
-        return {}
-
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment = case.resolved.experiment
         yield from vendor_refusals(case, "nvidia", "NeMo")
@@ -177,8 +165,7 @@ class NeMo:
         yield from _data_refusals(experiment)
         yield from turbo_refusals(experiment.kernels)
         if experiment.model.preset in RECIPES:
-            bare = case.resolved.platform.model_copy(update={"options": {}})
-            stated = {path for path, _ in fields(replace(case, resolved=replace(case.resolved, platform=bare)))}
+            stated = {path for path, _ in fields(without_options(case))}
             under = {name for name in case.resolved.platform.options if name.startswith(("data.", "trainer.plugins."))}
             yield from option_refusals(case.resolved.platform.options, stated | under, "NeMo")
         for name in case.resolved.platform.options:

@@ -1,9 +1,11 @@
 """What a platform's options may not say: what the experiment says already."""
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from steelyard.frameworks.framework import Refusal
+from steelyard.lint.rule import Case
 
 FREE = frozenset(
     {
@@ -19,6 +21,12 @@ FREE = frozenset(
     }
 )
 """What a plan states for itself and a site may change: none of it is the experiment's."""
+
+
+def without_options(case: Case) -> Case:
+    """The case as its plan is before the platform's options."""
+    platform = case.resolved.platform.model_copy(update={"options": {}})
+    return replace(case, resolved=replace(case.resolved, platform=platform))
 
 
 def option_refusals(options: Mapping[str, Any], stated: Collection[str], title: str) -> Iterator[Refusal]:

@@ -1,14 +1,13 @@
 """Primus: its run_pretrain.sh over one experiment YAML, on the Megatron backend."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from steelyard import accounting
-from steelyard.experiment import Experiment, Parallelism
+from steelyard.experiment import Experiment
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.megatron_family import (
+    MegatronKin,
     attention_backend,
     attention_env,
     attention_refusals,
@@ -20,7 +19,7 @@ from steelyard.frameworks.megatron_family import (
     tokenizer_type,
     vendor_refusals,
 )
-from steelyard.frameworks.options import option_refusals
+from steelyard.frameworks.options import option_refusals, without_options
 from steelyard.frameworks.yaml_text import as_yaml
 from steelyard.lint.rule import Case
 
@@ -109,8 +108,9 @@ NAMES: Mapping[str, str] = MappingProxyType(
 )
 
 
-class Primus:
+class Primus(MegatronKin):
     name = "primus"
+    names = NAMES
     flop_conventions = ("causal", "noncausal")
     log_interval = None  # an argument decides; a plan sets 1
     silent_defaults: Mapping[str, Any] = MappingProxyType(
@@ -155,18 +155,6 @@ class Primus:
         }
     )
 
-    def spelling(self, dotted: str) -> str | None:
-        return NAMES.get(dotted)
-
-    def vocabulary_multiple(self, parallelism: Parallelism) -> int:
-        return 128 * parallelism.tensor_parallel_size
-
-    def state_bytes(self, case: Case) -> accounting.StateBytes:
-        return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=4)
-
-    def decides(self, case: Case) -> Mapping[str, Any]:
-        return {}
-
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment = case.resolved.experiment
         yield from vendor_refusals(case, "amd", "Primus")
@@ -210,8 +198,7 @@ class Primus:
 
 def _own_keys(case: Case) -> set[str]:
     """Every override a plan states."""
-    bare = case.resolved.platform.model_copy(update={"options": {}})
-    planned = config(replace(case, resolved=replace(case.resolved, platform=bare)), Node(0, 1, "localhost", None, "."))
+    planned = config(without_options(case), Node(0, 1, "localhost", None, "."))
     return set(planned["modules"]["pre_trainer"]["overrides"])
 
 

@@ -314,18 +314,15 @@ def environment(case: Case, command: Command) -> tuple[dict[str, str], dict[str,
 
     The cluster file's are the weakest, then what the NIC's family wants, what the framework is told, and the config's.
     """
-    platform = case.resolved.platform
+    platform, across = case.resolved.platform, case.placement.nodes > 1
+    network = platform.network
     env: dict[str, str] = {}
     sources: dict[str, str] = {}
     layers: list[tuple[str, Mapping[str, str]]] = [("the cluster file", dict(case.env))]
-    if case.placement.nodes > 1:
-        network = platform.network
-        if network.nic is not None:
-            nic = NICS[network.nic]
-            layers += [("every NIC family", COMMON), (f"NIC family {nic.name}", nic.env)]
+    if across and network.nic is not None:
+        layers += [("every NIC family", COMMON), (f"NIC family {network.nic}", NICS[network.nic].env)]
     layers.append((f"framework {platform.framework}", command.env))
-    if case.placement.nodes > 1:
-        network = platform.network
+    if across:
         chosen = {
             "NCCL_IB_HCA": ",".join(network.hcas) or None,
             "NCCL_SOCKET_IFNAME": network.socket_interface,

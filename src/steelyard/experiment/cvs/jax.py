@@ -3,6 +3,7 @@
 import difflib
 import math
 import re
+from collections.abc import Collection
 
 from steelyard.experiment.cvs.draft import Draft
 from steelyard.experiment.cvs.keys import JAX_CONFIG, JAX_MODEL, NOTHING
@@ -170,23 +171,26 @@ def _schedule(draft: Draft, steps: int) -> None:
         draft.put("training.decay_steps", length.value, length.path)
 
 
+def _one_of(draft: Draft, name: str, words: Collection[str]) -> Stated | None:
+    """A parameter that is one of a few words; another is a problem."""
+    stated = draft.params.get(name)
+    if stated is None or stated.value in words:
+        return stated
+    draft.report.add(
+        WRONG_VALUE,
+        stated.path,
+        f"{name} is {shown(stated.value)}",
+        "write one of them",
+        stated.value,
+        f"one of {', '.join(repr(word) for word in words)}",
+    )
+    return None
+
+
 def _precision(draft: Draft) -> None:
-    params = draft.params
     for name, words, dotted in (("dtype", DTYPES, "precision.dtype"), ("quantization", QUANTIZATIONS, "precision.fp8")):
-        stated = params.get(name)
-        if stated is None:
-            continue
-        if stated.value not in words:
-            draft.report.add(
-                WRONG_VALUE,
-                stated.path,
-                f"{name} is {shown(stated.value)}",
-                "write one of them",
-                stated.value,
-                f"one of {', '.join(repr(word) for word in words)}",
-            )
-            continue
-        draft.put(dotted, words[stated.value], stated.path)
+        if stated := _one_of(draft, name, words):
+            draft.put(dotted, words[stated.value], stated.path)
     if draft.content["precision"].get("dtype") == "fp16":
         draft.put("precision.loss_scale", "dynamic", source=SOURCE)
 
@@ -204,16 +208,7 @@ ALLOWED = {
 
 def _check_values(draft: Draft) -> None:
     for name, words in ALLOWED.items():
-        stated = draft.params.get(name)
-        if stated is not None and not stated.assumed and stated.value not in words:
-            draft.report.add(
-                WRONG_VALUE,
-                stated.path,
-                f"{name} is {shown(stated.value)}",
-                "write one of them",
-                stated.value,
-                f"one of {', '.join(words)}",
-            )
+        _one_of(draft, name, words)
     share = draft.params.get("warmup_steps_fraction")
     if share is not None and not 0 <= share.value <= 1:
         draft.report.add(

@@ -173,8 +173,7 @@ class Section:
 
     def example_name(self, key: Key) -> str | None:
         """What the example beside a key is called."""
-        names = (f"{prefix}{key.name}" for prefix in EXAMPLE_PREFIXES)
-        return next((name for name in names if name in self.values and _is_value(self.values[name])), None)
+        return example_name(self.values, key.name)
 
     def unknown(self, known: Iterable[str] = ()) -> None:
         """Say every key that is in no table, with the nearest that is."""
@@ -194,6 +193,11 @@ class Section:
                 self.values[name],
                 f"{near[0]!r}, the nearest known key" if near else "a key of docs/reference",
             )
+
+
+def example_name(values: Mapping[str, Any], name: str) -> str | None:
+    """The key beside `name` that is parked as its example, if one is."""
+    return next((f"{prefix}{name}" for prefix in EXAMPLE_PREFIXES if _is_value(values.get(f"{prefix}{name}"))), None)
 
 
 def _is_value(value: Any) -> bool:

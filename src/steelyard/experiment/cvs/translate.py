@@ -292,22 +292,22 @@ def _thresholds(draft: Draft) -> None:
     results.unknown()
     thresholds: list[str] = []
     for name in RESULTS:
-        if name in results.values:
-            stated = results.get(name)
-            if stated is None:
-                continue
-            if (bound := _bound(draft, results, name, stated)) and not stated.assumed:
-                draft.paths[f"thresholds.{len(thresholds)}"] = stated.path
-                thresholds.append(bound)
-        example = results.example(RESULTS[name])
-        if example is not None and not (name in results.values and not left_open(results.values[name])):
-            try:
-                value = float(example)
-            except (TypeError, ValueError):
-                continue
-            if name not in results.stated:
-                _bound(draft, results, name, Stated(value, (*results.path, name), assumed=True))
+        stated = results.get(name) if name in results else _suggested(results, name)
+        if stated is None:
+            continue
+        if (bound := _bound(draft, results, name, stated)) and not stated.assumed:
+            draft.paths[f"thresholds.{len(thresholds)}"] = stated.path
+            thresholds.append(bound)
     draft.content["thresholds"] = thresholds
+
+
+def _suggested(results: Section, name: str) -> Stated | None:
+    """A bound that stands there as an example alone."""
+    try:
+        value = converted(results.example(RESULTS[name]), "number")
+    except ValueError:
+        return None
+    return Stated(value, (*results.path, name), assumed=True)
 
 
 def _bound(draft: Draft, results: Section, name: str, stated: Stated) -> str | None:

@@ -7,7 +7,7 @@ from steelyard.records import Event, Evidence, Step
 from steelyard.records.step import event_of, step_of, to_line
 
 
-def strict(text: str) -> dict[str, object]:
+def strict(text: bytes) -> dict[str, object]:
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} is not JSON")
 

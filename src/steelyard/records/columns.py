@@ -15,7 +15,7 @@ import numpy.typing as npt
 from steelyard.errors import InputError
 from steelyard.records.manifest import FILE, not_a_run
 from steelyard.records.reader import open_record
-from steelyard.records.step import NONFINITE, Evidence, LineNumber, StepCount, StepNumber, TokenCount
+from steelyard.records.step import NONFINITE, Evidence, StepCount, StepNumber, TokenCount
 from steelyard.records.writer import STEPS
 
 Floats = npt.NDArray[np.float64]
@@ -121,13 +121,6 @@ def tables(runs: Sequence[Path]) -> list[StepTable]:
         return list(pool.map(table, runs))
 
 
-class _Source(msgspec.Struct, gc=False):
-    """An `Evidence`, in the form that is read fastest."""
-
-    file: str
-    line: LineNumber
-
-
 class _Row(msgspec.Struct, gc=False):
     """The fields of a step that columns are made of, with the step's own types; a test holds them to it."""
 
@@ -142,7 +135,7 @@ class _Row(msgspec.Struct, gc=False):
     memory_kind: str | None = None
     reported_tokens_per_s_per_gpu: float | None = None
     reported_tflops_per_gpu: float | None = None
-    source: _Source | None = None
+    source: Evidence | None = None
     flags: tuple[str, ...] = ()
     nonfinite: dict[str, Literal["NaN", "Infinity", "-Infinity"]] | None = None
 
@@ -184,7 +177,7 @@ class _Parts:
                 self._flagged.setdefault(flag, []).append(place)
         self.rows += len(rows)
 
-    def _add_sources(self, sources: Sequence[_Source | None]) -> None:
+    def _add_sources(self, sources: Sequence[Evidence | None]) -> None:
         self._line.append(np.array([at.line if at else 0 for at in sources], dtype=np.int64))
         files = [at.file if at else None for at in sources]
         index = {name: -1 if name is None else self._files.setdefault(name, len(self._files)) for name in set(files)}

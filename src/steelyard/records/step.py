@@ -1,12 +1,11 @@
 """A step and an event: what a log says, as every later stage reads it."""
 
-import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 LineNumber = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 StepNumber = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
@@ -18,22 +17,29 @@ NONFINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """The names JSON lacks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True, gc=False):
     """Where a statement comes from: a file of the run directory, and its 1-based line."""
 
     file: str
     line: LineNumber
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+def _one() -> int:
+    """A default that is written out, where a plain one would be left out."""
+    return 1
+
+
+def _none() -> tuple[str, ...]:
+    return ()
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One optimizer step's record. None is a value the source did not give; NaN one it gave as NaN."""
 
     step: StepNumber
     """1-based count of optimizer steps."""
     reported_step: int | None = None
-    steps_covered: StepCount = 1
+    steps_covered: StepCount = msgspec.field(default_factory=_one)
     """Values are means over so many steps."""
     tokens: TokenCount | None = None
     """Tokens of one step over all ranks."""
@@ -53,26 +59,22 @@ class Step:
     rank: int | None = None
     time: str | None = None
     source: Evidence | None = None
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...] = msgspec.field(default_factory=_none)
 
-    def derived(self, world_size: int, flops_per_token: float) -> "Step":
+    def derived(self, world_size: int, flops_per_token: float | None) -> "Step":
         """With our own rates, where tokens and time are known."""
         if self.tokens is None or not self.step_time_s or not math.isfinite(self.step_time_s):
             return self
         rate = self.tokens / self.step_time_s / world_size
-        return replace(self, tokens_per_s_per_gpu=rate, tflops_per_gpu=rate * flops_per_token / 1e12)
+        tflops = None if flops_per_token is None else rate * flops_per_token / 1e12
+        return replace(self, tokens_per_s_per_gpu=rate, tflops_per_gpu=tflops)
 
     def nonfinite(self) -> tuple[str, ...]:
         """Names of the values that are NaN or infinite."""
-        return tuple(
-            item.name
-            for item in fields(self)
-            if isinstance(value := getattr(self, item.name), float) and not math.isfinite(value)
-        )
+        return tuple(_nonfinite(self))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that happened beside the steps."""
 
     kind: str
@@ -82,28 +84,28 @@ class Event:
     node: str | None = None
     time: str | None = None
     source: Evidence | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-def to_line(record: Step | Event) -> str:
+_encode = msgspec.json.Encoder().encode
+
+
+def to_line(record: Step | Event) -> bytes:
     """One line of strict JSON: absent values are left out, non-finite ones are null and named beside."""
-    content: dict[str, Any] = {}
-    nonfinite: dict[str, str] = {}
-    for item in fields(record):
-        value = getattr(record, item.name)
-        if value is None:
-            continue
-        if isinstance(value, float) and not math.isfinite(value):
-            nonfinite[item.name] = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-            value = None
-        elif isinstance(value, Evidence):
-            value = {"file": value.file, "line": value.line}
-        elif isinstance(value, tuple):
-            value = list(value)
-        content[item.name] = value
-    if nonfinite:
-        content["nonfinite"] = nonfinite
-    return json.dumps(content, allow_nan=False, separators=(",", ":")) + "\n"
+    line = _encode(record)
+    if b":null" not in line:  # what was not given is left out, so a null is a value JSON has no name for
+        return line + b"\n"
+    words = _nonfinite(record)
+    return _encode({**msgspec.to_builtins(record), **({"nonfinite": words} if words else {})}) + b"\n"
+
+
+def _nonfinite(record: Step | Event) -> dict[str, str]:
+    values = {name: getattr(record, name) for name in record.__struct_fields__}
+    return {
+        name: "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        for name, value in values.items()
+        if isinstance(value, float) and not math.isfinite(value)
+    }
 
 
 def step_of(content: dict[str, Any]) -> Step:

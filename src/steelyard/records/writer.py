@@ -39,14 +39,14 @@ class RunWriter:
         self._files: dict[str, IO[bytes]] = {}
 
     def append_step(self, step: Step) -> None:
-        self._append(STEPS, to_line(step))
+        self._write(STEPS, to_line(step))
         self.steps += 1
 
     def append_event(self, event: Event) -> None:
-        self._append(EVENTS, to_line(event))
+        self._write(EVENTS, to_line(event))
 
     def append_telemetry(self, sample: Mapping[str, Any]) -> None:
-        self._append(TELEMETRY, json.dumps(sample, allow_nan=False, separators=(",", ":")) + "\n")
+        self._write(TELEMETRY, json.dumps(sample, allow_nan=False, separators=(",", ":")).encode() + b"\n")
 
     def append_log(self, name: str, data: bytes) -> None:
         self._write(f"{LOGS}/{name}", data)
@@ -72,9 +72,6 @@ class RunWriter:
             )
         )
         self._heartbeat.stop(self.directory)
-
-    def _append(self, name: str, line: str) -> None:
-        self._write(name, line.encode())
 
     def _write(self, name: str, data: bytes) -> None:
         """Unbuffered, so that what was seen is on disk before the next thing is looked at; whole or not at all."""

@@ -7,8 +7,9 @@ import platform as system
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from steelyard import __version__, cluster, records
 from steelyard.errors import InfrastructureError, SteelyardError

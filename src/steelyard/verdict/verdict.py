@@ -1,9 +1,11 @@
 """The verdict of a run: all its findings, as a document and as verdict.json beside the run."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from steelyard.errors import InputError
 from steelyard.records import Run, strict_json, write_atomically
@@ -53,7 +55,7 @@ class Verdict:
             "status": self.run_status,
             "verdict": self.status.value,
             "not_applicable": [one.check for one in self.not_applicable],
-            "findings": [asdict(finding) for finding in self.findings],
+            "findings": [msgspec.to_builtins(finding) for finding in self.findings],
             "reasons_not_applicable": {one.check: one.reason for one in self.not_applicable},
             "figures": figures_document(self.figures),
             "thresholds": list(self.thresholds),

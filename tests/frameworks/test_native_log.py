@@ -2,7 +2,7 @@
 
 import math
 
-from steelyard.frameworks.native import FRAMEWORK
+from steelyard.frameworks.logs.reader import Gathered, LogReader
 from steelyard.records import Event, Evidence, Step
 
 LINE = (
@@ -13,8 +13,11 @@ LINE = (
 
 
 def read(*lines: str) -> list[Step | Event]:
-    reader = FRAMEWORK.reader("logs/node0.log")
-    return [found for number, text in enumerate(lines, start=1) for found in reader.feed(number, text)]
+    said = Gathered()
+    reader = LogReader("logs/node0.log", said, "native")
+    reader.feed([text.encode() for text in lines])
+    reader.end()
+    return said.take()
 
 
 def test_a_step_line_is_read_by_name_in_full_precision() -> None:

@@ -21,3 +21,8 @@ def loss_floor(data: Data, vocab_size: int, samples: int) -> float | None:
     from steelyard.trainer.tokens import entropy_rate
 
     return entropy_rate(data.source, vocab_size)
+
+
+MOCK_FLOORS = {"counting": math.log(4095) / 2048}
+"""Nats a token that Megatron's mock data cannot be learnt below: it counts 1, 2, 3 … and only where a document of 1 to
+4095 tokens ends is not to be foreseen (megatron/core/datasets/gpt_dataset.py, MockGPTLowLevelDataset)."""

@@ -27,12 +27,14 @@ class Description:
         return describe(step, self._steps, self._peak, self._left_s(step))
 
     def _left_s(self, step: Step) -> float | None:
-        return sum(self._recent) / len(self._recent) * (self._steps - step.step) if self._recent else None
+        if not self._recent or not self._steps:
+            return None
+        return sum(self._recent) / len(self._recent) * (self._steps - step.step)
 
 
 def describe(step: Step, steps: int, peak_tflops: float | None, left_s: float | None) -> str:
     """One step in a line."""
-    words = [f"{step.step}/{steps}"]
+    words = [f"{step.step}/{steps}" if steps else f"step {step.step}"]
     if step.loss is not None:
         words.append(f"loss {step.loss:.4f}")
     if step.tokens_per_s_per_gpu is not None:
@@ -94,6 +96,11 @@ class BarView:
                 self._bar.console.print(f"{found.kind}: {printing.inert(found.message)}", markup=False)
             return
         self._bar.update(self._task, completed=found.step, description=self._describe(found))
+
+
+def following_view() -> PlainView:
+    """The view of a log that somebody else's program writes."""
+    return PlainView(0, None)
 
 
 def view(steps: int, peak_tflops: float | None) -> PlainView | BarView:

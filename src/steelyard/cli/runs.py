@@ -136,7 +136,7 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
         ("status", run.status + (f" ({manifest.failure.message})" if manifest.failure else "")),
         ("verdict", _verdict(run) or f"not judged; next: steelyard check {shlex.quote(str(run.directory))}"),
         ("experiment", str(manifest.experiment.get("name"))),
-        ("platform", f"{platform.name}: {platform.nodes} node x {platform.gpus_per_node} {platform.gpu_name}"),
+        ("platform", f"{platform.name}: {platform.words}"),
         ("framework", manifest.framework + "".join(f", {k} {v}" for k, v in manifest.software.items() if k == "torch")),
         ("started", manifest.provenance.started),
         ("ended", manifest.provenance.ended or "-"),

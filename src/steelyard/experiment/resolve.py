@@ -20,6 +20,7 @@ from steelyard.experiment.problems import (
     InvalidExperimentError,
     Problem,
     plain,
+    raise_errors,
     shown,
 )
 from steelyard.experiment.reading import Reading
@@ -112,6 +113,26 @@ def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, r
     assert platform is not None
     known = {key: sources.get(key, DEFAULT) for key, _ in leaves(experiment.model_dump())}
     return Resolved(experiment, platform, platform_name, known, reading)
+
+
+def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, str]]:
+    """--set without a file: each value held to its key, a preset spelt out; by dotted key, values and sources."""
+    nested = _nested(settings)
+    sources: dict[str, str] = {}
+    merged: dict[str, Any] = {}
+    _merge(merged, nested, "set", sources)
+    file = Reading(Path("--set"), "", {}, None)
+    problems = _apply_preset(merged, sources, file)
+    try:
+        Experiment.model_validate(merged)
+    except ValidationError as failed:
+        problems += [
+            problem_of(details, Experiment, file, "", sources)
+            for details in failed.errors()
+            if details["type"] != "missing"
+        ]
+    raise_errors(problems)
+    return dict(leaves(merged)), {key: sources.get(key, "set") for key, _ in leaves(merged)}
 
 
 def _platform(

@@ -8,7 +8,7 @@ from steelyard import accounting
 from steelyard.errors import InputError
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import DEFAULT
-from steelyard.frameworks.framework import Command, Framework, Launched, LogReader, Node, Refusal
+from steelyard.frameworks.framework import Command, Framework, Launched, Node, Refusal
 from steelyard.lint.rule import Case
 
 MODULES = {
@@ -107,7 +107,6 @@ __all__ = [
     "Command",
     "Framework",
     "Launched",
-    "LogReader",
     "Node",
     "Refusal",
     "as_run",

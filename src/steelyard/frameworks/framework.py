@@ -2,14 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from steelyard import accounting
 from steelyard.experiment import Parallelism
 from steelyard.lint.rule import Case
-
-if TYPE_CHECKING:  # records bring numpy, which planning does not need
-    from steelyard.records.step import Event, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +46,6 @@ class Command:
     """Files to write first, by path below the run directory; content is text, or a value written as JSON."""
     workdir: str | None = None
     """Directory of the image the command starts in; None for the run directory."""
-
-
-class LogReader(Protocol):
-    """Reads one node's log a line at a time, so that a file and a live run are read alike."""
-
-    def feed(self, line: int, text: str) -> "Iterator[Step | Event]":
-        """What the 1-based `line` says, if anything; a step line that cannot be read is an `unread_line` event."""
-        ...
 
 
 class Framework(Protocol):
@@ -102,16 +91,8 @@ class Framework(Protocol):
 
 
 class Launched(Framework, Protocol):
-    """A framework that `run` starts on this machine and whose log it reads."""
+    """A framework that `run` starts on this machine."""
 
     def missing_software(self) -> tuple[str, str] | None:
         """What is not installed on this machine and the command that installs it; None when nothing is missing."""
-        ...
-
-    def recognises(self, head: Sequence[str]) -> bool:
-        """Whether the first lines of a log are this framework's."""
-        ...
-
-    def reader(self, log: str) -> LogReader:
-        """A reader of one log file, named as evidence will name it."""
         ...

@@ -2,7 +2,7 @@
 
 import importlib.util
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +11,7 @@ from typing import Any
 from steelyard import accounting
 from steelyard.experiment import Data, Parallelism
 from steelyard.experiment.problems import spelt
-from steelyard.frameworks.framework import Command, LogReader, Node, Refusal
+from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.lint.rule import Case
 from steelyard.trainer.spec import ModelSpec, TrainingSpec
 from steelyard.trainer.tokens import MADE, TokenFile
@@ -104,16 +104,6 @@ class Native:
         if ranks > 1:
             module = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", *module]
         return Command([sys.executable, *module], self.variables(case, node), {SPEC_FILE: _spec(case)})
-
-    def recognises(self, head: Sequence[str]) -> bool:
-        from steelyard.frameworks.native_log import START
-
-        return any(text.startswith(START) for text in head)
-
-    def reader(self, log: str) -> LogReader:
-        from steelyard.frameworks.native_log import NativeReader  # here, since planning needs no records
-
-        return NativeReader(log)
 
 
 def _spec(case: Case) -> Mapping[str, Any]:

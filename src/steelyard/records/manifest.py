@@ -28,13 +28,22 @@ class RunPlatform(_Record):
     """The file's name for the platform, or the GPU's where it names none."""
     gpu: str | None
     """The catalog's name of the GPU; null on a CPU and for a GPU the catalog does not know."""
-    gpu_name: str
-    """What the platform or the driver calls it."""
-    nodes: int = Field(gt=0, le=10**6)
-    gpus_per_node: int = Field(gt=0, le=10**6)
-    world_size: int = Field(gt=0, le=10**9)
+    gpu_name: str | None
+    """What the platform or the driver calls it; null where nobody said."""
+    nodes: int | None = Field(gt=0, le=10**6)
+    gpus_per_node: int | None = Field(gt=0, le=10**6)
+    world_size: int | None = Field(gt=0, le=10**9)
+    """GPUs of all nodes; null, like the two before it, where nobody said."""
     peak_tflops_per_gpu: float | None
     """The dense peak of the precision used; null where none is known."""
+
+    @property
+    def words(self) -> str:
+        """How many of what."""
+        name = self.gpu_name or "GPUs of unknown kind"
+        if self.nodes is None or self.gpus_per_node is None:
+            return f"{self.world_size or 'an unknown number'} of {name}" if self.gpu_name or self.world_size else name
+        return f"{self.nodes} node{'s' * (self.nodes != 1)} x {self.gpus_per_node} {name}"
 
 
 class Provenance(_Record):
@@ -65,6 +74,40 @@ class Failure(_Record):
     line: int | None = None
 
 
+class LogFile(_Record):
+    """One file a foreign run was read from."""
+
+    path: str
+    """As it was named."""
+    kept: str
+    """Its copy in the run directory."""
+    lines: int
+    steps: int
+    unread: int
+    """Lines that look like a step and could not be read."""
+
+
+class Said(_Record):
+    """Where in a log a value was read."""
+
+    file: str
+    line: int
+
+
+class Ingested(_Record):
+    """How a foreign run was read."""
+
+    dialect: str
+    """Whose lines they are."""
+    era: str
+    """Which versions print such lines; empty where they do not tell."""
+    others: list[str] = Field(default_factory=list)
+    """Further dialects found in the same files."""
+    files: list[LogFile]
+    said: dict[str, Said] = Field(default_factory=dict)
+    """The line that says a value, by dotted key."""
+
+
 class RunManifest(_Record):
     """check, compare and report start here."""
 
@@ -76,7 +119,7 @@ class RunManifest(_Record):
     experiment: Json
     """The experiment as resolved, group by group."""
     sources: dict[str, str]
-    """Where each value comes from, by dotted key: config, preset, platform, set, derived or default."""
+    """Where each value comes from, by dotted key: log, config, preset, platform, set, derived or default."""
     platform: RunPlatform
     expected: Json
     """What the plan expected of the run."""
@@ -86,6 +129,8 @@ class RunManifest(_Record):
     exit_status: int | None = None
     """Of the training program; negative is a signal."""
     failure: Failure | None = None
+    ingested: Ingested | None = None
+    """Of a run that was read from a foreign log or result; null for one we ran."""
     software: dict[str, str] = Field(default_factory=dict)
     """What the training program said of itself: versions, device."""
 

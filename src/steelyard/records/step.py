@@ -17,6 +17,23 @@ NONFINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """The names JSON lacks."""
 
 
+FAILURES = (
+    "oom",
+    "xid",
+    "ecc",
+    "gpu_hang",
+    "nan_abort",
+    "nccl",
+    "xla",
+    "crash",
+    "error",
+    "exit",
+    "fatal",
+    "node_lost",
+)
+"""Kinds of events that end a run or should have."""
+
+
 class Evidence(msgspec.Struct, frozen=True, gc=False):
     """Where a statement comes from: a file of the run directory, and its 1-based line."""
 
@@ -53,8 +70,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     """Ours: tokens_per_s_per_gpu x the causal formula's FLOPs per token."""
     memory_gib: float | None = None
     memory_kind: str | None = None
+    memory_fraction: float | None = None
+    """Of the device, where the source gives no more than a share."""
     reported_tokens_per_s_per_gpu: float | None = None
     reported_tflops_per_gpu: float | None = None
+    skipped: TokenCount | None = None
+    """Optimizer steps skipped among those it covers."""
     node: str | None = None
     rank: int | None = None
     time: str | None = None

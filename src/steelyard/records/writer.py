@@ -16,6 +16,8 @@ from steelyard.records.naming import check_new_name, exists_already, stamped, un
 from steelyard.records.step import Event, Step, to_line
 
 STEPS, EVENTS, TELEMETRY, PLAN, LOGS = "steps.jsonl", "events.jsonl", "telemetry.jsonl", "plan.json", "logs"
+NODES = "nodes.jsonl"
+"""Steps as each node or rank reported them, where several did; each names its `series`."""
 
 
 def now() -> str:
@@ -55,6 +57,10 @@ class RunWriter:
         """Keep what the training program says of itself."""
         self._replace(self.manifest.model_copy(update={"software": dict(software)}))
 
+    def learn(self, **values: Any) -> None:
+        """Keep what became known of the run since it began."""
+        self._replace(self.manifest.model_copy(update=values))
+
     def finish(self, status: RunStatus, exit_status: int | None, failure: Failure | None) -> None:
         """Write the end; nothing is appended after it."""
         for file in self._files.values():
@@ -91,29 +97,45 @@ class RunWriter:
         _write_manifest(self.directory, manifest)
 
 
-def create_run(out: Path, manifest: RunManifest, plan: Mapping[str, Any], name: str | None) -> RunWriter:
-    """Make the run directory in one rename, so that it is never seen half made.
+class StagedRun:
+    """A run directory that nobody sees yet: filled under a hidden name, then claimed in one rename or removed."""
 
-    `name` is refused where it exists; a name of our own gets -2, -3 … instead.
-    """
-    check_new_name(out, name)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        hidden = Path(tempfile.mkdtemp(prefix=".new-run-", dir=out))
-    except OSError as reason:
-        raise unwritable(out, reason) from None
-    try:
-        hidden.chmod(0o755)
-        heartbeat = Heartbeat(hidden)
-        (hidden / LOGS).mkdir()
-        for appended in (STEPS, EVENTS, TELEMETRY):
-            (hidden / appended).touch()
-        (hidden / PLAN).write_text(json.dumps(plan, indent=2, allow_nan=False) + "\n")
-        directory, manifest = _claim(out, hidden, manifest, name)
-    except BaseException:
-        shutil.rmtree(hidden, ignore_errors=True)
-        raise
-    return RunWriter(directory, manifest, heartbeat)
+    def __init__(self, out: Path, name: str | None) -> None:
+        check_new_name(out, name)
+        self.out, self._name = out, name
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            self.directory = Path(tempfile.mkdtemp(prefix=".new-run-", dir=out))
+        except OSError as reason:
+            raise unwritable(out, reason) from None
+        try:
+            self.directory.chmod(0o755)
+            self._heartbeat = Heartbeat(self.directory)
+            (self.directory / LOGS).mkdir()
+            for appended in (STEPS, EVENTS, TELEMETRY):
+                (self.directory / appended).touch()
+        except BaseException:
+            self.remove()
+            raise
+
+    def claim(self, manifest: RunManifest, plan: Mapping[str, Any] | None) -> RunWriter:
+        """Give it its name: the asked one is refused where it exists, one of our own gets -2, -3 … instead."""
+        try:
+            if plan is not None:
+                (self.directory / PLAN).write_text(json.dumps(plan, indent=2, allow_nan=False) + "\n")
+            directory, manifest = _claim(self.out, self.directory, manifest, self._name)
+        except BaseException:
+            self.remove()
+            raise
+        return RunWriter(directory, manifest, self._heartbeat)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def create_run(out: Path, manifest: RunManifest, plan: Mapping[str, Any], name: str | None) -> RunWriter:
+    """Make the run directory in one rename, so that it is never seen half made."""
+    return StagedRun(out, name).claim(manifest, plan)
 
 
 def _claim(out: Path, hidden: Path, manifest: RunManifest, name: str | None) -> tuple[Path, RunManifest]:

@@ -95,11 +95,10 @@ def findings_table(verdict: Verdict, title: str = "Findings", folded: bool = Fal
 def provenance_table(subject: Subject, folded: bool = False, title: str = "Provenance") -> Table:
     manifest = subject.run.manifest
     platform, provenance = manifest.platform, manifest.provenance
-    nodes = f"{platform.nodes} node{'s' * (platform.nodes != 1)} x {platform.gpus_per_node} {platform.gpu_name}"
     facts = {
         "run": subject.run.directory.resolve().name,
         "status": subject.run.status + (f": {manifest.failure.message}" if manifest.failure else ""),
-        "platform": f"{platform.name}: {nodes}",
+        "platform": f"{platform.name}: {platform.words}",
         "framework": manifest.framework,
         **{f"software: {key}": value for key, value in manifest.software.items()},
         "experiment file": provenance.file or "unknown",
@@ -117,7 +116,7 @@ def provenance_table(subject: Subject, folded: bool = False, title: str = "Prove
 def experiment_table(subject: Subject) -> Table:
     manifest = subject.run.manifest
     rows = [[key, value_text(value), manifest.sources.get(key, "")] for key, value in leaves(manifest.experiment)]
-    note = "Every value with where it came from: config, preset, platform, set, derived or default."
+    note = "Every value with where it came from: log, config, preset, platform, set, derived or default."
     return Table("Experiment as resolved", ["key", "value", "source"], rows, note, folded=True)
 
 

@@ -14,12 +14,14 @@ from msgspec.structs import replace
 from steelyard import __version__, cluster, records
 from steelyard.errors import InfrastructureError, SteelyardError
 from steelyard.frameworks import launched
+from steelyard.frameworks.logs.reader import Gathered, LogReader
 from steelyard.hardware.catalog import lookup
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.placement import Placement
 from steelyard.hardware.telemetry import Telemetry
 from steelyard.lint import Case
 from steelyard.records import Event, Failure, RunManifest, RunWriter, Step
+from steelyard.records.step import FAILURES
 from steelyard.runner.lines import Lines
 from steelyard.runner.plan import NodePlan, Plan, platform_label
 
@@ -151,16 +153,17 @@ class _Supervision:
 
     async def _read(self, node: NodePlan, process: cluster.Process) -> None:
         log = f"node{node.rank}.log"
-        reader = launched(self.plan.framework).reader(f"logs/{log}")
+        said = Gathered()
+        reader = LogReader(f"logs/{log}", said, self.plan.framework)
         lines = Lines()
-        number = 0
         async for data in process.output():
             for raw in lines.feed(data):
-                number += 1
+                reader.feed([raw.rstrip(b"\r\n")])
                 # The record before the log: no step that the log shows is missing from the record.
-                for found in reader.feed(number, raw.decode("utf-8", errors="replace").rstrip("\r\n")):
+                for found in said.take():
                     self._record(found, node)
-                self.writer.append_log(log, raw)
+                hidden = reader.redacted.get(reader.line)
+                self.writer.append_log(log, raw if hidden is None else hidden + b"\n")
         self.writer.append_log(log, lines.rest())
 
     def _record(self, found: Step | Event, node: NodePlan) -> None:
@@ -173,10 +176,10 @@ class _Supervision:
             self._note_nonfinite(step)
             self.observe(step)
             return
-        if self.asked_to_stop.is_set() and found.kind == "error":
+        if self.asked_to_stop.is_set() and found.kind in FAILURES:
             return  # the echo of our own signal
         event = replace(found, node=node.host, time=found.time or records.now())
-        if event.kind in ("oom", "error") and self.cause is None:
+        if event.kind in FAILURES and self.cause is None:
             self.cause = event
         if event.kind == "started":
             self.writer.note_software({str(key): str(value) for key, value in event.details.items()})

@@ -19,10 +19,6 @@ from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records import Event, Evidence, Run, StepTable
 from steelyard.verdict.figures import Figures, figures, tokens_of
 
-FAILURES = ("oom", "error", "fatal", "node_lost")
-"""Kinds of events that end a run or should have."""
-
-
 NULLABLE = {
     f"{group}.{name}"
     for group in GROUPS
@@ -106,10 +102,11 @@ class Subject:
     def gpu(self) -> Gpu | None:
         """The catalog's GPU; None on a CPU and for a GPU we hold no figures for."""
         platform = self.run.manifest.platform
-        return lookup(platform.gpu or platform.gpu_name)
+        name = platform.gpu or platform.gpu_name
+        return lookup(name) if name else None
 
     @property
-    def world_size(self) -> int:
+    def world_size(self) -> int | None:
         return self.run.manifest.platform.world_size
 
     @cached_property
@@ -168,7 +165,7 @@ class Subject:
         """Tokens over time over GPUs, step by step, whatever the log reports; NaN where a part is not given."""
         tokens = tokens_of(self.steps, self.planned_tokens_per_step)
         with np.errstate(all="ignore"):
-            rates: Floats = tokens / self.steps.step_time_s.values / self.world_size
+            rates: Floats = tokens / self.steps.step_time_s.values / (self.world_size or np.nan)
         return rates
 
     @property
@@ -176,7 +173,8 @@ class Subject:
         if self.on_cpu:
             return "a CPU has no peak in the catalog"
         if self.gpu is None:
-            return f"{self.run.manifest.platform.gpu_name} is not in the catalog of GPUs"
+            name = self.run.manifest.platform.gpu_name
+            return f"{name} is not in the catalog of GPUs" if name else "which GPU it ran on is not known"
         precision = "its precision is not known" if self.precision is None else f"none for {self.precision}"
         return f"no dense peak of the {self.gpu.name}: {precision}"
 

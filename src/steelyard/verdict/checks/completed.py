@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from steelyard.records.step import FAILURES
 from steelyard.verdict.finding import Check, Found
-from steelyard.verdict.subject import FAILURES, Subject
+from steelyard.verdict.subject import Subject
 
 CHECK = Check("completed", required=True)
 

@@ -14,7 +14,9 @@ def check(subject: Subject) -> Iterator[Found]:
     platform = subject.run.manifest.platform
     world, at = platform.world_size, subject.evidence_of_manifest("world_size")
     sizes = [size for name in _SIZES if (size := subject.whole(f"parallelism.{name}")) is not None]
-    if platform.nodes * platform.gpus_per_node != world:
+    if world is None:
+        yield CHECK.unknown("how many GPUs it ran on is not known")
+    elif platform.nodes and platform.gpus_per_node and platform.nodes * platform.gpus_per_node != world:
         found = platform.nodes * platform.gpus_per_node
         message = f"{platform.nodes} nodes x {platform.gpus_per_node} GPUs are {found}, and the world is {world}"
         yield CHECK.failed(message, found, world, at)

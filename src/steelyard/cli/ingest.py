@@ -1,0 +1,202 @@
+"""steelyard ingest PATH…: a foreign log or result becomes a run."""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from steelyard.cli.options import (
+    DEFAULT_OUT,
+    DebugOption,
+    GpuOption,
+    JsonOption,
+    NodesOption,
+    OutOption,
+    PlatformOption,
+    SetOption,
+)
+from steelyard.errors import Exit, InputError
+
+if TYPE_CHECKING:
+    from steelyard.records import RunManifest
+
+EXAMPLES = (
+    "Examples: steelyard ingest train.log | steelyard ingest node0.log node1.log --gpu mi300x --gpus 8 --nodes 2 | "
+    "steelyard ingest curve.csv --columns step=step,loss=loss,step_time_s=seconds"
+)
+
+
+def ingest(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH…", help="Logs of one run (nodes, ranks, restarts; gz, zst, - for a pipe), or a result."
+        ),
+    ],
+    gpu: GpuOption = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", min=1, help="GPUs of one node.")] = None,
+    nodes: NodesOption = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="The config it was run with, for what the log leaves out."),
+    ] = None,
+    platform: PlatformOption = None,
+    settings: SetOption = None,
+    framework: Annotated[
+        str | None, typer.Option("--framework", metavar="NAME", help="Whose log it is, where that cannot be told.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns", metavar="FIELD=COLUMN,…", help="What the columns of a table are; left our step fields."
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on reading while the file grows, until it ends.")
+    ] = False,
+    out: OutOption = DEFAULT_OUT,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The run directory's name.")] = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> int:
+    """Make a run of a foreign log or result: whoever trained it, it is judged and compared like ours."""
+    from steelyard import ingest as ingesting
+    from steelyard.cli import printing
+    from steelyard.cli.inputs import check_gpu
+    from steelyard.cli.progress import following_view
+
+    check_gpu(gpu)
+    _check_follow(paths, follow)
+    values, sources = _settings(settings or [])
+    request = ingesting.Request(
+        paths=paths,
+        out=out,
+        name=name,
+        command=["steelyard", *sys.argv[1:]],
+        framework=_framework(framework),
+        config=_config(config, platform, gpu, gpus, nodes),
+        settings=values,
+        setting_sources=sources,
+        gpu=gpu,
+        gpus=gpus,
+        nodes=nodes,
+        columns=_columns(columns),
+        follow=follow,
+        observe=following_view() if follow else lambda found: None,
+    )
+    writer = ingesting.ingest(request)
+    if as_json:
+        printing.show_json(_document(writer.directory, writer.manifest))
+    else:
+        _show(writer.directory, writer.manifest)
+    return Exit.INTERRUPTED if follow and writer.manifest.status == "interrupted" else Exit.GOOD
+
+
+def _document(directory: Path, manifest: "RunManifest") -> dict[str, Any]:
+    made = manifest.ingested
+    assert made is not None
+    return {
+        "run": str(directory.resolve()),
+        "framework": manifest.framework,
+        "status": manifest.status,
+        "steps": manifest.steps,
+        "verdict": None,
+        "failure": manifest.failure.model_dump() if manifest.failure else None,
+        "dialect": made.dialect,
+        "era": made.era or None,
+        "other_dialects": made.others,
+        "files": [file.model_dump() for file in made.files],
+        "settings": {key: value for key, value in manifest.sources.items() if value == "log"},
+    }
+
+
+def _show(directory: Path, manifest: "RunManifest") -> None:
+    from steelyard.cli import printing
+
+    made = manifest.ingested
+    assert made is not None
+    era = f", {made.era}" if made.era else ""
+    printing.say(f"{manifest.status}: {manifest.steps} steps in {directory}")
+    also = f"; also lines of {', '.join(made.others)}" if made.others else ""
+    printing.say(f"read as {made.dialect}{era}{also}")
+    for file in made.files:
+        unread = f", {file.unread} step lines not readable" if file.unread else ""
+        printing.say(f"  {printing.inert(file.path)}: {file.lines:,} lines, {file.steps:,} steps{unread}")
+    said = [key for key, source in manifest.sources.items() if source == "log"]
+    if said:
+        printing.say(f"settings the log says were in force: {len(said)} (steelyard runs show --json)")
+    if manifest.failure:
+        where = f" ({manifest.failure.file}:{manifest.failure.line})" if manifest.failure.file else ""
+        printing.say(f"{manifest.failure.kind}: {printing.inert(manifest.failure.message)}{where}")
+    printing.say(f"next: steelyard check {shlex.quote(str(directory))}")
+
+
+def _check_follow(paths: list[str], follow: bool) -> None:
+    if follow and (len(paths) > 1 or not (paths[0] == "-" or Path(paths[0]).is_file())):
+        raise InputError(
+            f"--follow reads one file that grows, and {' '.join(paths)} is not one",
+            key="--follow",
+            value=paths[0],
+            expected="one log",
+            next=f"steelyard ingest {shlex.quote(paths[0])} --follow",
+        )
+
+
+def _framework(name: str | None) -> str | None:
+    from steelyard.frameworks.logs.reader import DIALECTS
+
+    known = list(dict.fromkeys(one.framework for one in DIALECTS))
+    if name is not None and name not in known:
+        raise InputError(
+            f"--framework {name!r} is not known",
+            key="--framework",
+            value=name,
+            expected=f"one of {', '.join(known)}",
+            next="without --framework, which tells it by itself",
+        )
+    return name
+
+
+def _settings(texts: list[str]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """--set, each key held to what an experiment may say; a preset stands for its dimensions."""
+    from steelyard.experiment import parse_settings
+    from steelyard.experiment.resolve import partial_settings
+
+    return partial_settings(parse_settings(texts))
+
+
+def _columns(text: str | None) -> Mapping[str, str] | None:
+    from steelyard.ingest.importers.fields import KNOWN
+
+    if text is None:
+        return None
+    found: dict[str, str] = {}
+    for pair in text.split(","):
+        ours, equals, theirs = pair.partition("=")
+        if not equals or ours.strip() not in KNOWN or not theirs:
+            raise InputError(
+                f"--columns: {pair!r} names no field of a step",
+                key="--columns",
+                value=pair,
+                expected=f"FIELD=COLUMN with a field of {', '.join(KNOWN)}",
+                next="--columns step=step,loss=loss",
+            )
+        found[ours.strip()] = theirs.strip()
+    return found
+
+
+def _config(file: Path | None, platform: str | None, gpu: str | None, gpus: int | None, nodes: int | None) -> Any:
+    """The config a run was made with, resolved for its platform."""
+    if file is None:
+        return None
+    from steelyard.experiment import Asked, one_reading, resolve
+    from steelyard.experiment.files import read_mapping, with_family
+    from steelyard.experiment.problems import raise_errors
+
+    asked = Asked(platform, (), gpu, gpus, None, nodes)
+    reading = one_reading(with_family(read_mapping(file)), asked)
+    raise_errors(reading.problems)
+    return resolve(reading, (), gpu, gpus)

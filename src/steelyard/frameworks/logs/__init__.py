@@ -1,0 +1,1 @@
+"""Reads the logs of every framework; one module a dialect."""

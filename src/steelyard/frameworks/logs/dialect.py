@@ -1,0 +1,124 @@
+"""What a reader of one dialect answers for: its step line, and the other lines it knows."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from steelyard.frameworks.logs.fields import Field, Shape
+from steelyard.frameworks.logs.line import Origin
+from steelyard.frameworks.logs.said import Setting
+from steelyard.records.step import Event, Evidence
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line was read, who printed it, and which step came last."""
+
+    evidence: Evidence
+    origin: Origin
+    step: int
+    """The last step read so far; 0 before the first."""
+
+
+Said = Event | Setting
+Handler = Callable[[re.Match[bytes], Place], Iterator[Said]]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A kind of line that is no step and says something."""
+
+    pattern: re.Pattern[bytes]
+    say: Handler
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One way of printing steps."""
+
+    name: str
+    framework: str
+    mark: re.Pattern[bytes]
+    """Where a step line starts: group `step`, and `total` where it says of how many."""
+    separator: bytes | None
+    """Between fields; None for blanks."""
+    fields: Mapping[bytes, Field]
+    texts: Mapping[bytes, str] = field(default_factory=dict)
+    """Fields whose value is a word, label with its colon to what the step calls it."""
+    claims: Callable[[Shape, bytes], bool] = lambda shape, before: True
+    """Whether a line of this shape, with this text before it, is of this dialect and not of a relative."""
+    last_field: bytes | None = None
+    """The label without which a line is cut."""
+    required: tuple[str, ...] = ()
+    """Values without which a line is cut or another's."""
+    number: Callable[[re.Match[bytes], Mapping[str, float]], tuple[int, int, int | None]] | None = None
+    """(step from 1, as printed, of how many), where the mark alone does not say."""
+    flags: Callable[[Mapping[str, float], bytes], tuple[str, ...]] | None = None
+    """What a step is marked with."""
+    era: Callable[[Shape, bytes], str] = lambda shape, before: ""
+    """Which versions print a line like this."""
+    interval: int | None = None
+    """Steps between lines, where that is fixed."""
+    first_artefacts: int = 0
+    """Records after a start whose times speak of compilation and asynchronous dispatch."""
+    memory_kind: str | None = None
+    """What its step line's memory measures."""
+    absent_loss_is_nan: bool = False
+    """Whether a line without a loss is one whose loss is NaN, or whose steps were all skipped."""
+    timed_by_clock: bool = False
+    """Whether its lines carry a moment and no step time."""
+    others: Sequence[Known] = ()
+    """Other lines, each with what it says."""
+    companions: tuple[re.Pattern[bytes], ...] = field(default=())
+    """Texts that give the dialect away before, or without, a step line."""
+
+
+def text_of(raw: bytes, longest: int = 500) -> str:
+    """A line for an event: as text, cut."""
+    return raw.decode("utf-8", "replace").strip()[:longest]
+
+
+def event(kind: str, step: int | None = None, **details: Any) -> Handler:
+    """A handler that makes one event of the whole line."""
+
+    def say(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+        yield Event(
+            kind=kind,
+            message=text_of(found.string),
+            step=step if step is not None else place.step or None,
+            node=place.origin.node,
+            source=place.evidence,
+            details=details,
+        )
+
+    return say
+
+
+def at_step(kind: str, after: int = 0) -> Handler:
+    """A handler that makes an event of the step the line names in its group `step`."""
+
+    def say(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+        yield Event(
+            kind=kind,
+            message=text_of(found.string),
+            step=int(found["step"]) + after,
+            node=place.origin.node,
+            source=place.evidence,
+        )
+
+    return say
+
+
+def memory(gib: float, kind: str, place: Place, raw: bytes) -> Event:
+    """A reading of memory that stands on a line of its own."""
+    return Event(
+        kind="memory",
+        message=text_of(raw),
+        step=place.step or None,
+        node=place.origin.node,
+        source=place.evidence,
+        details={"gib": gib, "kind": kind},
+    )

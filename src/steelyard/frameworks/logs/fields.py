@@ -1,0 +1,132 @@
+"""Step lines by name: a line is learnt from its labels once, and lines of the same shape are then read by place.
+
+The shape of a line is its text without digits. Two lines of one shape have the same labels in the same places, so what
+was found out about the first holds for the second; only the numbers differ. A version that adds or moves a field, a
+value that turns `nan` or a line cut short has another shape, and is learnt again or not read.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+DIGITS = b"0123456789"
+
+_NUMBER = re.compile(
+    rb"\s*([-+]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)(?![a-z]))", re.I
+)
+_PLAIN = re.compile(rb"\s*[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\s*")
+
+
+class Unread(ValueError):
+    """Why a line that looks like a step cannot be read as one."""
+
+
+class Field(NamedTuple):
+    """What one label of a step line means."""
+
+    target: str
+    """What the reader calls the value."""
+    divisor: float = 1.0
+    """To our unit."""
+
+
+class Slot(NamedTuple):
+    """Where a value stands in lines of one shape."""
+
+    part: int
+    offset: int
+    target: str
+    divisor: float
+    plain: bool
+    """A lone number; else the first of a pair, or one with commas or a unit."""
+
+
+def first_number(text: bytes) -> float:
+    """The number a text starts with: of `inst/avg` the first, `7,034` without its comma, `61.02GiB` without its unit."""
+    found = _NUMBER.match(text)
+    if found is None:
+        raise Unread(f"{text.strip()[:40]!r} is no number")
+    return float(found[1].replace(b",", b""))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The places of the values in lines of one shape."""
+
+    separator: bytes | None
+    slots: Sequence[Slot]
+    labels: frozenset[bytes]
+    paired: bool
+    """Whether a value is an `inst/avg` pair."""
+    texts: Sequence[tuple[int, int, str]] = ()
+    """(part, offset, target) of values that are words."""
+
+    def words(self, line: bytes) -> dict[str, str]:
+        """The values that are words."""
+        parts = line.split(self.separator)
+        return {target: parts[at][offset:].decode("utf-8", "replace").strip() for at, offset, target in self.texts}
+
+    def read(self, line: bytes) -> dict[str, float]:
+        """The values of a line of this shape; ValueError or IndexError where one is none."""
+        parts = line.split(self.separator)
+        return {
+            target: (float(parts[index][offset:]) if plain else first_number(parts[index][offset:])) / divisor
+            for index, offset, target, divisor, plain in self.slots
+        }
+
+
+_LABEL = re.compile(rb"\s*(?P<label>[^|]*?)\s*:\s*(?=\S)(?P<value>[^:]*)$", re.S)
+_COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
+
+
+def learn(
+    line: bytes,
+    start: int,
+    separator: bytes | None,
+    fields: Mapping[bytes, Field],
+    texts: Mapping[bytes, str] = MappingProxyType({}),
+) -> Shape:
+    """Find the labelled values from `start` on; what comes before is the launcher's and the step's own number."""
+    parts = line.split(separator)
+    slots: list[Slot] = []
+    labels: list[bytes] = []
+    paired = False
+    for index, label, offset in _labelled(line, parts, start, separator):
+        labels.append(label)
+        field = fields.get(label)
+        value = parts[index][offset:]
+        paired = paired or bool(re.match(rb"\s*[\d.]+/[\d.]+\s*$", value))
+        if field is None:
+            continue
+        if any(slot.target == field.target for slot in slots):
+            raise Unread(f"{label.decode('utf-8', 'replace')!r} stands there twice")
+        first_number(value)
+        slots.append(Slot(index, offset, field.target, field.divisor, bool(_PLAIN.fullmatch(value))))
+    words = tuple(
+        (index, len(part) - len(part.lstrip()) + len(label), target)
+        for label, target in texts.items()
+        for index, part in enumerate(parts)
+        if part.lstrip().startswith(label)
+    )
+    return Shape(separator, tuple(slots), frozenset(labels), paired, words)
+
+
+def _labelled(
+    line: bytes, parts: Sequence[bytes], start: int, separator: bytes | None
+) -> Sequence[tuple[int, bytes, int]]:
+    """(part, label, offset of the value in it) of everything after `start` that has a label."""
+    found: list[tuple[int, bytes, int]] = []
+    at = 0
+    for index, part in enumerate(parts):
+        begin = line.index(part, at)
+        at = begin + len(part)
+        if begin < start:
+            continue
+        if separator is None:
+            if index and parts[index - 1].endswith(b":") and not part.endswith(b":"):
+                found.append((index, _COLOUR.sub(b"", parts[index - 1])[:-1], 0))
+        elif matched := _LABEL.match(part):
+            found.append((index, _COLOUR.sub(b"", matched["label"]), matched.start("value")))
+    return found

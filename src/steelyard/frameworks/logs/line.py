@@ -1,0 +1,90 @@
+"""What launchers, terminals and collectors do to a line, undone once for every reader."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+
+_TIME = rb"\d{4}-?\d\d-?\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+TIME = re.compile(_TIME)
+"""A moment as logs write it, with its date."""
+
+_PREFIXES = (
+    re.compile(rb"\s*(?P<node>[\w.-]{1,64})/\d+ (?:\[default(?P<rank>\d+)\]:)?"),  # NeMo-Run: job/replica [default0]:
+    re.compile(rb"\s*\[default(?P<rank>\d+)\]:"),  # torchrun --tee
+    re.compile(rb"\s*\[rank[- ]?(?P<rank>\d+)\]:\s?"),
+    re.compile(rb"\s*\[(?P<node>[A-Za-z][\w.-]*):(?P<rank>\d+)\]:\s?"),
+    re.compile(rb"\s*\[(?P<node>[A-Za-z][\w.-]*)\]:\s"),
+    re.compile(rb"\s*(?P<rank>\d+): "),  # srun --label
+    re.compile(rb"\s*(?P<node>[A-Za-z][\w.-]*): (?=\[?\d{4}-|\[|iteration|completed step|Training epoch)"),  # pdsh
+    re.compile(rb"\s*(?P<node>[a-z][\w.-]*)\s+\| "),  # docker compose
+    re.compile(rb"\s*" + _TIME + rb" (?:stdout|stderr) [FP] "),  # the container runtime
+    re.compile(rb"\s*\[?" + _TIME + rb"\]?\[rank-(?P<rank>\d+)/\d+\]\[\w+\s*\]\s*\[[^\]]*\] : ?"),  # Primus
+    re.compile(rb"\s*\[rank-(?P<rank>\d+)/\d+\]\[\w+\s*\]\s*\[[^\]]*\] : ?"),
+    re.compile(rb"\s*[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ \S+\] "),  # absl
+    re.compile(rb"\s*\[titan\] " + _TIME + rb" - \w+ - \w+ - "),
+    re.compile(rb"\s*\[NeMo \w " + _TIME + rb" [^\]]*\] ?"),
+)
+_MOST_PREFIXES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which machine and which process printed a line, as far as its prefix says."""
+
+    node: str | None = None
+    rank: int | None = None
+
+    @property
+    def label(self) -> str:
+        """A name for the series of steps it prints."""
+        parts = [self.node] if self.node else []
+        return " ".join([*parts, f"rank {self.rank}"] if self.rank is not None else parts)
+
+
+NOWHERE = Origin()
+
+
+def pieces(raw: bytes) -> Iterator[bytes]:
+    """The lines a terminal would show of one: colours off, each carriage return a line of its own."""
+    text = ANSI.sub(b"", raw) if b"\x1b" in raw else raw
+    if b"\r" in text:
+        yield from (part for part in text.split(b"\r") if part.strip())
+    else:
+        yield text
+
+
+def unprefixed(text: bytes) -> tuple[Origin, bytes]:
+    """Who printed a line, and what is left of it without what launchers and loggers put before it."""
+    node: str | None = None
+    rank: int | None = None
+    for _ in range(_MOST_PREFIXES):
+        for pattern in _PREFIXES:
+            if found := pattern.match(text):
+                named = found.groupdict()
+                if named.get("node"):
+                    node = node or named["node"].decode("ascii", "replace")
+                if named.get("rank") and len(named["rank"]) < 8:
+                    rank = int(named["rank"])
+                text = text[found.end() :]
+                break
+        else:
+            break
+    return (Origin(node, rank) if node or rank is not None else NOWHERE), text
+
+
+def moment(text: bytes) -> str | None:
+    """The first moment in a text, as ISO 8601."""
+    found = TIME.search(text)
+    if found is None:
+        return None
+    return iso(found[0])
+
+
+def iso(text: bytes) -> str:
+    """A moment as ISO 8601 writes it."""
+    word = text.decode("ascii", "replace").replace(" ", "T")
+    if "," in word:
+        word = word.replace(",", ".")
+    return word if word[4:5] == "-" else f"{word[:4]}-{word[4:6]}-{word[6:]}"

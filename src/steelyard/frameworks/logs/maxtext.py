@@ -1,0 +1,201 @@
+"""MaxText, 2023 to 2026: counted from 0, no line at the end, the first three steps artefacts of dispatch."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, at_step, event, memory
+from steelyard.frameworks.logs.fields import Field, Shape
+from steelyard.frameworks.logs.said import GPU_NAME, VERSION, WORLD_SIZE, Setting
+
+FIELDS: Mapping[bytes, Field] = MappingProxyType(
+    {
+        b"seconds": Field("step_time_s"),
+        b"TFLOP/s/device": Field("tflops"),
+        b"TFLOP/s": Field("tflops"),
+        b"Tokens/s/device": Field("tokens_per_s"),
+        b"total_weights": Field("unmasked_tokens"),
+        b"loss": Field("loss"),
+        b"learning_rate": Field("learning_rate"),
+        b"grad_norm": Field("grad_norm"),
+    }
+)
+
+
+def _number(mark: re.Match[bytes], given: Mapping[str, float]) -> tuple[int, int, int | None]:
+    reported = int(mark["step"])
+    return reported + 1, reported, None
+
+
+def _flags(given: Mapping[str, float], line: bytes) -> tuple[str, ...]:
+    if b"[Rampup Batch Size Phase]" in line:
+        return ("rampup",)
+    return ("profile",) if b"completed profiler" in line else ()
+
+
+def _era(shape: Shape, before: bytes) -> str:
+    if b"lm_loss" in shape.labels:
+        return "2026-04 or newer"
+    if b"Tokens/s/device" not in shape.labels:
+        return "2024" if b"TFLOP/s/device" in shape.labels else "2023" if b"TFLOP/s" in shape.labels else ""
+    return "2025-12 to 2026-04" if b"metric_logger.py" in before else "2025"
+
+
+# What MaxText prints of its configuration: every key, as in force.
+
+Convert = Callable[[str], Any]
+
+
+def _flag(text: str) -> bool:
+    return {"True": True, "False": False}[text]
+
+
+def _dtype(text: str) -> str:
+    return {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}[text]
+
+
+def _quantization(text: str) -> str | None:
+    if text in ("", "None"):
+        return None
+    return {"fp8": "e4m3", "fp8_gpu": "e4m3", "te_fp8_delayedscaling": "hybrid", "nanoo_fp8": "e4m3"}[text]
+
+
+def _recompute(text: str) -> str:
+    return "full" if text in ("full", "none") else "selective"  # `none` recomputes all on the scanned path
+
+
+def _source(text: str) -> str:
+    return {"synthetic": "fixed_batch"}.get(text, "tokens")
+
+
+PARAMETERS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
+    {
+        "num_decoder_layers": ("model.num_layers", int),
+        "emb_dim": ("model.hidden_size", int),
+        "mlp_dim": ("model.ffn_hidden_size", int),
+        "num_query_heads": ("model.num_attention_heads", int),
+        "num_kv_heads": ("model.num_key_value_heads", int),
+        "head_dim": ("model.head_dim", int),
+        "vocab_size": ("model.vocab_size", int),
+        "normalization_layer_epsilon": ("model.norm_epsilon", float),
+        "rope_max_timescale": ("model.rope_theta", float),
+        "logits_via_embedding": ("model.tied_embeddings", _flag),
+        "attention_bias": ("model.qkv_bias", _flag),
+        "init_weights_seed": ("training.seed", int),
+        "gradient_accumulation_steps": ("training.gradient_accumulation_steps", int),
+        "global_batch_size_to_train_on": ("training.global_batch_size", int),
+        "max_target_length": ("training.sequence_length", int),
+        "steps": ("training.steps", int),
+        "learning_rate": ("training.learning_rate", float),
+        "adam_weight_decay": ("training.weight_decay", float),
+        "adam_b1": ("training.adam_beta1", float),
+        "adam_b2": ("training.adam_beta2", float),
+        "adam_eps": ("training.adam_epsilon", float),
+        "gradient_clipping_threshold": ("training.clip_grad_norm", lambda text: float(text) or None),
+        "remat_policy": ("training.recompute", _recompute),
+        "dtype": ("precision.dtype", _dtype),
+        "quantization": ("precision.fp8", _quantization),
+        "dataset_type": ("data.source", _source),
+        "data_shuffle_seed": ("data.seed", int),
+        "tokenizer_path": ("data.tokenizer", str),
+    }
+)
+"""A key of MaxText's configuration that says one thing of ours by itself, and how its text is read."""
+
+_AXES = {"tensor": "tensor_parallel_size", "pipeline": "pipeline_parallel_size", "context": "context_parallel_size"}
+_SIZE = re.compile(r"(?P<fabric>ici|dcn)_(?P<axis>tensor|pipeline|context|fsdp|data)_parallelism")
+_TOGETHER = {"decoder_block", "learning_rate_final_fraction", "learning_rate", "steps", "max_target_length"}
+
+
+class Configuration:
+    """Gathers `Config param` lines, and says what they mean together once a line of another kind comes."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, tuple[str, Place]] = {}
+
+    def one(self, found: re.Match[bytes], place: Place) -> Iterator[Said]:
+        name, text = found["name"].decode(), found["value"].decode("utf-8", "replace").strip()
+        if name in _TOGETHER or _SIZE.fullmatch(name):
+            self._said[name] = text, place
+        if name in PARAMETERS:
+            key, convert = PARAMETERS[name]
+            try:
+                yield Setting(key, convert(text), place.evidence)
+            except (ValueError, KeyError):
+                return  # a value we have no word for: not known
+
+    def end(self) -> Iterator[Said]:
+        said, self._said = self._said, {}
+        block = said.get("decoder_block")
+        if block and "llama" in block[0].lower():
+            yield Setting("model.architecture", "llama", block[1].evidence)
+        longest = said.get("max_target_length")
+        if longest and longest[0].isdigit():
+            yield Setting("model.max_position_embeddings", int(longest[0]), longest[1].evidence)
+        final, peak = said.get("learning_rate_final_fraction"), said.get("learning_rate")
+        if final and peak:
+            try:
+                yield Setting("training.min_learning_rate", float(final[0]) * float(peak[0]), final[1].evidence)
+            except ValueError:
+                return
+        for axis, key in _AXES.items():
+            parts = [said[name] for name in (f"ici_{axis}_parallelism", f"dcn_{axis}_parallelism") if name in said]
+            if len(parts) == 2 and all(text.isdigit() for text, _ in parts):
+                yield Setting(f"parallelism.{key}", int(parts[0][0]) * int(parts[1][0]), parts[0][1].evidence)
+
+
+PARAMETER = re.compile(rb"Config param (?P<name>\w+): (?P<value>.*)$", re.S)
+
+
+def _devices(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    yield Setting(WORLD_SIZE, int(found["devices"]), place.evidence)
+
+
+def _backend(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    if found["backend"] == b"cpu":
+        yield Setting(GPU_NAME, "cpu", place.evidence)
+
+
+def _version(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    yield Setting(VERSION, f"jax {found['version'].decode()}", place.evidence)
+
+
+def _memstats(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    yield memory(float(found["used"]), "xla_in_use", place, found.string)
+
+
+DIALECT = Dialect(
+    name="maxtext",
+    framework="maxtext",
+    mark=re.compile(rb"completed (?:profiler activation/deactivation )?step: (?P<step>\d+)(?=,)"),
+    separator=b",",
+    fields=FIELDS,
+    required=("loss",),
+    number=_number,
+    flags=_flags,
+    era=_era,
+    interval=1,
+    first_artefacts=3,
+    others=(
+        Known(re.compile(rb"Num_devices: (?P<devices>\d+), shape"), _devices),
+        Known(re.compile(rb"Jax Backend: (?P<backend>\w+)"), _backend),
+        Known(re.compile(rb"Jax Version: (?P<version>[\w.]+)"), _version),
+        Known(re.compile(rb"\bUsing \(GB\) (?P<used>\d+(?:\.\d+)?) / \d"), _memstats),
+        Known(
+            re.compile(rb"(?:Completed eval after train step|eval metrics after step:) (?P<step>\d+)"),
+            at_step("eval", after=2),
+        ),
+        Known(
+            re.compile(rb"restor\w+ (?:from|state from|checkpoint).*?\bstep[ =:]*(?P<step>\d+)", re.I),
+            at_step("resumed"),
+        ),
+        Known(re.compile(rb"[Ss]aved a checkpoint at step (?P<step>\d+)"), at_step("checkpoint", after=2)),
+        Known(re.compile(rb"Distributed task shutdown result: OK"), event("launcher_finished")),
+    ),
+    companions=(
+        PARAMETER,
+        re.compile(rb"\bMemstats: After params initialized"),
+        re.compile(rb"\bmetric_logger\.py:\d+\]"),
+    ),
+)

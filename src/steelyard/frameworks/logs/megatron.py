@@ -1,0 +1,36 @@
+"""Megatron-LM, core 0.2 to 0.20."""
+
+import re
+
+from steelyard.frameworks.logs import megatron_family as family
+from steelyard.frameworks.logs.dialect import Dialect
+from steelyard.frameworks.logs.fields import Shape
+
+_MICROSECONDS = re.compile(rb"\d\d:\d\d:\d\d\.\d{6}\] $")
+_SECONDS = re.compile(rb"\d\d:\d\d:\d\d\] $")
+
+
+def _era(shape: Shape, before: bytes) -> str:
+    if _MICROSECONDS.search(before):
+        return "core 0.16 or newer"
+    if b"energy per GPU (J/iter/GPU)" in shape.labels:
+        return "core 0.13 to 0.15"
+    if _SECONDS.search(before):
+        return "core 0.6 to 0.15"
+    return "core 0.5 or older"
+
+
+DIALECT = Dialect(
+    name="megatron",
+    framework="megatron",
+    mark=family.MARK,
+    separator=b"|",
+    fields=family.FIELDS,
+    last_field=family.LAST_FIELD,
+    required=("step_time_s",),
+    flags=family.flags,
+    era=_era,
+    absent_loss_is_nan=True,
+    others=family.OTHERS,
+    companions=(re.compile(rb"-{3,} arguments -{3,}"), re.compile(rb"megatron\.(?:core|training)\b")),
+)

@@ -1,0 +1,44 @@
+"""Megatron-DeepSpeed, and the BigScience fork that prints seconds."""
+
+import re
+from collections.abc import Iterator
+
+from steelyard.frameworks.logs import megatron_family as family
+from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, memory
+from steelyard.frameworks.logs.fields import Shape
+
+_OWN = {
+    b"consumed tokens",
+    b"samples per second",
+    b"tokens per gpu per second (tgs)",
+    b"elapsed time per iteration (s)",
+}
+
+
+def _claims(shape: Shape, before: bytes) -> bool:
+    return bool(_OWN & shape.labels)
+
+
+def _era(shape: Shape, before: bytes) -> str:
+    return "BigScience, in seconds" if b"elapsed time per iteration (s)" in shape.labels else ""
+
+
+def _timer(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    yield memory(float(found["gib"]), family.ALLOCATED_PEAK, place, found.string)
+
+
+DIALECT = Dialect(
+    name="megatron-deepspeed",
+    framework="megatron-deepspeed",
+    mark=family.MARK,
+    separator=b"|",
+    fields=family.FIELDS,
+    claims=_claims,
+    last_field=family.LAST_FIELD,
+    required=("step_time_s",),
+    flags=family.flags,
+    era=_era,
+    absent_loss_is_nan=True,
+    others=(Known(re.compile(rb"\bMaxMemAllocated=(?P<gib>\d+(?:\.\d+)?)GB"), _timer),),
+    companions=(re.compile(rb"\[logging\.py:\d+:log_dist\]"), re.compile(rb"\bMaxMemAllocated=")),
+)

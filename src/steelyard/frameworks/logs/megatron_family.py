@@ -1,0 +1,260 @@
+"""What the logs of Megatron-LM and its descendants share: the step line, its arguments, checkpoints and endings."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from steelyard.frameworks.logs.dialect import Known, Place, Said, at_step, event, memory
+from steelyard.frameworks.logs.fields import Field
+from steelyard.frameworks.logs.said import LOG_INTERVAL, MASKED_EOD, PADDED_VOCABULARY, WORLD_SIZE, Setting
+
+MARK = re.compile(rb"(?<!, )\biteration\s+(?P<step>\d+)\s*/\s*(?P<total>\d+)\s*(?=\|)")
+
+_TFLOPS, _RATE = Field("tflops"), Field("tokens_per_s")
+
+FIELDS: Mapping[bytes, Field] = MappingProxyType(
+    {
+        b"consumed samples": Field("consumed_samples"),
+        b"elapsed time per iteration (ms)": Field("step_time_s", 1000.0),
+        b"elapsed time per iteration (s)": Field("step_time_s"),
+        b"throughput per GPU (TFLOP/s/GPU)": _TFLOPS,
+        b"throughput per GPU": _TFLOPS,
+        b"compute per GPU (TFLOP/s/GPU)": _TFLOPS,
+        b"TFLOPs": _TFLOPS,
+        b"tokens per GPU (tokens/s/GPU)": _RATE,
+        b"tokens/s/GPU inst/harmonic mean": _RATE,
+        b"tokens per gpu per second (tgs)": _RATE,
+        b"Tokens per second per GPU (Tok/s/GPU)": _RATE,
+        b"tokens/GPU/s": _RATE,
+        b"learning rate": Field("learning_rate"),
+        b"global batch size": Field("global_batch_size"),
+        b"lm loss": Field("loss"),
+        b"grad norm": Field("grad_norm"),
+        b"number of skipped iterations": Field("skipped"),
+        b"number of nan iterations": Field("nan"),
+        b"actual seqlen": Field("sequence_length"),
+        b"seq_length": Field("sequence_length"),
+        b"mem usages": Field("memory_fraction"),
+        b"hip mem usage/free/total/usage_ratio": Field("memory_gib"),
+    }
+)
+"""Labels of every version and fork; what is not here is passed over."""
+
+LAST_FIELD = b"number of nan iterations"
+"""Every version prints it, so a line without it is cut."""
+
+DEVICE_USED = "device_used"
+RESERVED_PEAK = "torch_reserved_peak"
+ALLOCATED_PEAK = "torch_allocated_peak"
+
+
+def flags(given: Mapping[str, float], line: bytes) -> tuple[str, ...]:
+    return ("nan_iterations",) if given.get("nan") else ()
+
+
+# The arguments a Megatron prints of itself.
+
+
+def _dtype(arguments: Mapping[str, str]) -> str:
+    return "bf16" if arguments.get("bf16") == "True" else "fp16" if arguments.get("fp16") == "True" else "fp32"
+
+
+_WHOLE = re.compile(r"\d+")
+
+Convert = Callable[[str], Any]
+
+
+def _whole(text: str) -> int:
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(text)
+    return int(text)
+
+
+def _flag(text: str) -> bool:
+    return {"True": True, "False": False}[text]
+
+
+def _negated(text: str) -> bool:
+    return not _flag(text)
+
+
+def _or_null(convert: Convert) -> Convert:
+    return lambda text: None if text == "None" else convert(text)
+
+
+def _clip(text: str) -> float | None:
+    return float(text) or None
+
+
+def _recompute(text: str) -> str:
+    return {"None": "none", "selective": "selective", "full": "full"}[text]
+
+
+def _schedule(text: str) -> str:
+    return {"cosine": "cosine", "linear": "linear", "constant": "constant"}[text]
+
+
+ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
+    {
+        "num_layers": ("model.num_layers", _whole),
+        "hidden_size": ("model.hidden_size", _whole),
+        "ffn_hidden_size": ("model.ffn_hidden_size", _whole),
+        "num_attention_heads": ("model.num_attention_heads", _whole),
+        "kv_channels": ("model.head_dim", _whole),
+        "vocab_size": ("model.vocab_size", _whole),
+        "max_position_embeddings": ("model.max_position_embeddings", _whole),
+        "norm_epsilon": ("model.norm_epsilon", float),
+        "layernorm_epsilon": ("model.norm_epsilon", float),
+        "add_qkv_bias": ("model.qkv_bias", _flag),
+        "untie_embeddings_and_output_weights": ("model.tied_embeddings", _negated),
+        "seed": ("training.seed", _whole),
+        "micro_batch_size": ("training.micro_batch_size", _whole),
+        "global_batch_size": ("training.global_batch_size", _whole),
+        "seq_length": ("training.sequence_length", _whole),
+        "train_iters": ("training.steps", _whole),
+        "lr": ("training.learning_rate", float),
+        "min_lr": ("training.min_learning_rate", float),
+        "lr_decay_style": ("training.schedule", _schedule),
+        "lr_decay_iters": ("training.decay_steps", _or_null(_whole)),
+        "lr_warmup_iters": ("training.warmup_steps", _whole),
+        "weight_decay": ("training.weight_decay", float),
+        "adam_beta1": ("training.adam_beta1", float),
+        "adam_beta2": ("training.adam_beta2", float),
+        "adam_eps": ("training.adam_epsilon", float),
+        "clip_grad": ("training.clip_grad_norm", _clip),
+        "init_method_std": ("training.init_method_std", float),
+        "recompute_granularity": ("training.recompute", _recompute),
+        "tensor_model_parallel_size": ("parallelism.tensor_parallel_size", _whole),
+        "pipeline_model_parallel_size": ("parallelism.pipeline_parallel_size", _whole),
+        "context_parallel_size": ("parallelism.context_parallel_size", _whole),
+        "data_parallel_size": ("parallelism.data_parallel_size", _whole),
+        "sequence_parallel": ("parallelism.sequence_parallel", _flag),
+        "use_distributed_optimizer": ("parallelism.distributed_optimizer", _flag),
+        "overlap_grad_reduce": ("parallelism.overlap_grad_reduce", _flag),
+        "overlap_param_gather": ("parallelism.overlap_param_gather", _flag),
+        "accumulate_allreduce_grads_in_fp32": ("precision.grad_reduce_in_fp32", _flag),
+        "fp32_residual_connection": ("precision.fp32_residual_connection", _flag),
+        "fp8": ("precision.fp8", _or_null(lambda text: {"e4m3": "e4m3", "hybrid": "hybrid"}[text])),
+        "split": ("data.split", str),
+        "tokenizer_type": ("data.tokenizer_type", str),
+        "tokenizer_model": ("data.tokenizer", _or_null(str)),
+        "world_size": (WORLD_SIZE, _whole),
+        "log_interval": (LOG_INTERVAL, _whole),
+        "padded_vocab_size": (PADDED_VOCABULARY, _whole),
+        "eod_mask_loss": (MASKED_EOD, _flag),
+    }
+)
+"""A Megatron argument that says one thing of ours by itself, and how its text is read."""
+
+_TOGETHER = {
+    "bf16",
+    "fp16",
+    "swiglu",
+    "normalization",
+    "position_embedding_type",
+    "rotary_base",
+    "use_rope_scaling",
+    "rope_scaling_factor",
+    "num_query_groups",
+    "group_query_attention",
+    "num_attention_heads",
+    "mock_data",
+    "data_path",
+    "train_data_path",
+    "tokenizer_type",
+    "vocab_size",
+}
+"""Arguments that say one thing of ours only together."""
+
+ARGUMENT = re.compile(rb"^\s{0,4}(?P<name>[a-z_][a-z0-9_]*) \.{2,} (?P<value>.*?)\s*$")
+END = re.compile(rb"-+ end of arguments -+")
+
+
+class Arguments:
+    """Gathers a dump of arguments, and says what it means once it ends."""
+
+    def __init__(self) -> None:
+        self._together: dict[str, tuple[str, Place]] = {}
+
+    def one(self, found: re.Match[bytes], place: Place) -> Iterator[Said]:
+        name, text = found["name"].decode(), found["value"].decode("utf-8", "replace")
+        if name in _TOGETHER:
+            self._together[name] = text, place
+        if name in ARGUMENTS:
+            key, convert = ARGUMENTS[name]
+            try:
+                yield Setting(key, convert(text), place.evidence)
+            except (ValueError, KeyError):
+                return  # None, or a value we have no word for: not known
+
+    def end(self, found: re.Match[bytes], place: Place) -> Iterator[Said]:
+        said = {name: text for name, (text, _) in self._together.items()}
+        for key, value, name in _meaning(said):
+            yield Setting(key, value, self._together[name][1].evidence)
+        self._together = {}
+
+
+def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+    """What arguments say together: key, value, and the argument to point at."""
+    if "bf16" in said and "fp16" in said:
+        yield "precision.dtype", _dtype(said), "bf16" if said["bf16"] == "True" else "fp16"
+        yield "precision.loss_scale", "dynamic" if _dtype(said) == "fp16" else None, "fp16"
+    heads = said.get("num_attention_heads", "")
+    if said.get("group_query_attention") == "True" and _WHOLE.fullmatch(said.get("num_query_groups", "")):
+        yield "model.num_key_value_heads", int(said["num_query_groups"]), "num_query_groups"
+    elif _WHOLE.fullmatch(heads):
+        yield "model.num_key_value_heads", int(heads), "num_attention_heads"
+    if said.get("swiglu") == "True" and said.get("normalization", "RMSNorm") == "RMSNorm":
+        yield "model.architecture", "llama", "swiglu"
+    elif said.get("swiglu") == "False" and said.get("normalization", "LayerNorm") == "LayerNorm":
+        yield "model.architecture", "gpt", "swiglu"
+    if said.get("position_embedding_type") == "rope" and "rotary_base" in said:
+        try:
+            yield "model.rope_theta", float(said["rotary_base"]), "rotary_base"
+        except ValueError:
+            return
+        if said.get("use_rope_scaling", "False") == "False":
+            yield "model.rope_scaling", None, "rotary_base"
+    elif said.get("position_embedding_type") == "learned_absolute":
+        yield "model.rope_theta", None, "position_embedding_type"
+        yield "model.rope_scaling", None, "position_embedding_type"
+    paths = [name for name in ("data_path", "train_data_path") if said.get(name, "None") not in ("None", "[]")]
+    if said.get("mock_data") == "True":
+        yield "data.source", "counting", "mock_data"
+    elif paths:
+        yield "data.source", "tokens", paths[0]
+
+
+# The other lines.
+
+
+def _padded_vocabulary(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    yield Setting("model.vocab_size", int(found["size"]), place.evidence)
+    yield Setting(PADDED_VOCABULARY, int(found["padded"]), place.evidence)
+
+
+def _memory_mb(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    yield memory(float(found["reserved"]) / 1024, RESERVED_PEAK, place, found.string)
+
+
+def _datetime(kind: str) -> Callable[[re.Match[bytes], Place], Iterator[Said]]:
+    return event(kind)
+
+
+OTHERS = (
+    Known(
+        re.compile(rb"padded vocab \(size: (?P<size>\d+)\) with \d+ dummy tokens \(new size: (?P<padded>\d+)\)"),
+        _padded_vocabulary,
+    ),
+    Known(
+        re.compile(rb"memory \(MB\) \|.*\bmax reserved: (?P<reserved>\d+(?:\.\d+)?)"),
+        _memory_mb,
+    ),
+    Known(re.compile(rb"\[after training is done\]"), event("finished")),
+    Known(re.compile(rb"\[exiting program (?:at iteration \d+|after)"), event("exited_early")),
+    Known(re.compile(rb"validation loss at iteration (?P<step>\d+) \|"), at_step("eval", after=1)),
+    Known(re.compile(rb"\bsaving checkpoint at iteration\s+(?P<step>\d+)"), at_step("checkpoint", after=1)),
+    Known(re.compile(rb"successfully loaded checkpoint from .* at iteration (?P<step>\d+)"), at_step("resumed")),
+    Known(re.compile(rb"loading (?:distributed )?checkpoint from .* at iteration (?P<step>\d+)"), at_step("resumed")),
+)

@@ -1,0 +1,91 @@
+"""NeMo 2's ProgressPrinter: four significant digits, counted from 0, keys in any order."""
+
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from steelyard.frameworks.logs.dialect import GIB, Dialect, Known, Place, Said, event
+from steelyard.frameworks.logs.fields import Field, Shape
+from steelyard.frameworks.logs.said import PADDED_VOCABULARY, Setting
+
+FIELDS: Mapping[bytes, Field] = MappingProxyType(
+    {
+        b"lr": Field("learning_rate"),
+        b"global_batch_size": Field("global_batch_size"),
+        b"global_step": Field("global_step"),
+        b"reduced_train_loss": Field("loss"),
+        b"grad_norm": Field("grad_norm"),
+        b"train_step_timing in s": Field("step_time_s"),
+        b"consumed_samples": Field("consumed_samples"),
+        b"tokens_per_sec_per_gpu": Field("tokens_per_s"),
+        b"TFLOPS_per_GPU": Field("tflops"),
+        b"max_memory_reserved": Field("memory_gib", GIB),
+        b"peak_memory_usage": Field("memory_gib", GIB),
+    }
+)
+
+
+def _number(mark: re.Match[bytes], given: Mapping[str, float]) -> tuple[int, int, int | None]:
+    """By global_step, since the iteration starts again with every epoch."""
+    reported, total = int(mark["step"]), int(mark["total"]) + 1
+    step = given.get("global_step", float(reported))
+    return int(step) + 1, int(step), total
+
+
+def _era(shape: Shape, before: bytes) -> str:
+    if b"max_memory_reserved" in shape.labels:
+        return "2.4 or newer"
+    return "2.3 or older" if b"peak_memory_usage" in shape.labels else ""
+
+
+def _vocabulary(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    yield Setting(PADDED_VOCABULARY, int(found["padded"]), place.evidence)
+    yield Setting("model.vocab_size", int(found["size"]), place.evidence)
+
+
+def _finished(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    yield Setting("training.steps", int(found["steps"]), place.evidence)
+    yield from event("finished")(found, place)
+
+
+DIALECT = Dialect(
+    name="nemo",
+    framework="nemo",
+    mark=re.compile(rb"Training epoch \d+, iteration (?P<step>\d+)/(?P<total>\d+)\s*(?=\|)"),
+    separator=b"|",
+    fields=FIELDS,
+    required=("loss", "step_time_s", "global_step"),
+    number=_number,
+    era=_era,
+    memory_kind="torch_reserved_peak",
+    others=(
+        Known(
+            re.compile(rb"Padded vocab_size: (?P<padded>\d+), original vocab_size: (?P<size>\d+), dummy tokens: \d+"),
+            _vocabulary,
+        ),
+        Known(re.compile(rb"`?Trainer\.fit`? stopped: `?max_steps=(?P<steps>\d+)`? reached"), _finished),
+        Known(
+            re.compile(rb"Restoring states from the checkpoint|Restored all states from the checkpoint"),
+            event("resumed"),
+        ),
+        Known(re.compile(rb"Validation: iteration \d+/\d+"), event("validating")),
+        Known(re.compile(rb"checkpoint save for (?!step)|Saving checkpoint"), event("checkpoint")),
+    ),
+    companions=(re.compile(rb"\[NeMo [IWED] \d{4}-"), re.compile(rb"\bnemo_run\b")),
+)
+
+_BAR = MappingProxyType({name + b"=": field for name, field in FIELDS.items()})
+
+PROGRESS_BAR = re.compile(rb"Epoch (?P<epoch>\d+):\s*\d+%\|[^|]*\|\s*(?P<step>\d+)/(?P<total>\d+) \[(?P<rest>[^\]]*)\]")
+_PAIR = re.compile(rb"(?:^|, )(?P<name>[^=,]+)=(?P<value>[^,]+)")
+
+
+def from_progress_bar(found: re.Match[bytes]) -> bytes | None:
+    """tqdm's line in the printer's words; None where it shows no step yet."""
+    pairs = [(one["name"].strip(), one["value"].strip()) for one in _PAIR.finditer(found["rest"])]
+    named = dict(pairs)
+    if b"reduced_train_loss" not in named or b"global_step" not in named:
+        return None
+    words = b" | ".join(name + b": " + value for name, value in pairs if name in FIELDS)
+    last = int(found["total"]) - 1
+    return b"Training epoch %b, iteration %d/%d | %b" % (found["epoch"], int(found["step"]) - 1, last, words)

@@ -1,0 +1,595 @@
+"""Reads a log of any dialect, forward, once, in bounded memory: lines in, steps, events and settings out."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Protocol
+
+from steelyard.frameworks.logs import (
+    fabric,
+    failures,
+    maxtext,
+    megatron,
+    megatron_bridge,
+    megatron_deepspeed,
+    megatron_family,
+    native,
+    nemo,
+    primus,
+    rocm_megatron,
+    torchtitan,
+)
+from steelyard.frameworks.logs.dialect import Dialect, Place, Said, text_of
+from steelyard.frameworks.logs.fields import DIGITS, Shape, Unread, learn
+from steelyard.frameworks.logs.line import ANSI, TIME, Origin, iso, pieces, unprefixed
+from steelyard.frameworks.logs.said import LOG_INTERVAL, Setting
+from steelyard.frameworks.logs.secrets import redact
+from steelyard.records.step import Event, Evidence, Step
+
+DIALECTS: tuple[Dialect, ...] = tuple(
+    module.DIALECT
+    for module in (
+        primus,
+        megatron_deepspeed,
+        megatron_bridge,
+        rocm_megatron,
+        megatron,
+        nemo,
+        maxtext,
+        torchtitan,
+        native,
+    )
+)
+"""Relatives in the order they are asked: the one that tells most of itself first."""
+
+_INTERESTING = re.compile(
+    rb"iteration\s*\d*\s*/|completed (?:profiler|step)|Training epoch|step: |Epoch .*train_step|Step Time :"
+    rb"| \.{2,} |end of arguments|-- arguments|Config param |padded vocab|Padded vocab|Num_devices|Jax (?:Backend|Version)"
+    rb"|CUDA capacity|memory \([MG]B\)|MaxMemAllocated|Using \(GB\)|Memstats"
+    rb"|after training is done|exiting program|Trainer.fit|Training (?:completed|starts)|training finished|steelyard trainer"
+    rb"|shutdown result|Ran out of data|launcher exited|torchrun finished"
+    rb"|checkpoint|Restor|restor|validat|Validation|eval"
+    rb"|throughput per GPU: |elapsed time per iteration: |tokens/GPU/s: |mem usages: "
+    rb"|rror|RROR|xception|Traceback|out of memory|Out of memory|OOM|oom|EXHAUSTED|bad_alloc|Xid|ECC|ncorrectable|Hang|eset|fault|Fatal"
+    rb"|found NaN|found Inf|Unexpected result|Aborting|Watchdog|NCCL|RCCL|nccl|visible GPU|hipInit|cuInit|librocm|catastrophic"
+    rb"|exitcode|srun:|slurmstepd|SIG|Killed|Bus error|core dumped|Using network|NET/"
+    rb"|hf_|gh[pousr]_|AKIA|Bearer|TOKEN|SECRET|PASSW|password|API_?KEY|api_?key|ACCESS_?KEY|CREDENTIAL"
+)
+"""What a line that says anything holds. It looks at no digit, so one answer serves every line of a shape."""
+
+_TELLTALE = re.compile(rb"\[titan\]|\[NeMo|nemo_run|torchtitan|megatron|primus|rank-|log_dist|metric_logger|maxtext")
+"""What tells a dialect, as long as none is known."""
+
+_MOST_SHAPES = 4096
+_LONGEST_SHAPE = 4096
+_HELD = 12
+_BORING = object()
+_NO_WORDS: Mapping[str, str] = MappingProxyType({})
+_SAID_BY_STEPS = ("training.steps", "training.global_batch_size", "training.sequence_length")
+
+
+@dataclass(slots=True)
+class _Learnt:
+    """A step line's shape, and whose it is."""
+
+    dialect: Dialect
+    shape: Shape
+    moment_at: int | None
+    """Where its moment starts, counted from the mark backwards; None where it has none."""
+    moment_length: int
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A step line as read, before its place among others is known."""
+
+    dialect: Dialect
+    number: int
+    reported: int
+    given: Mapping[str, float]
+    flags: tuple[str, ...]
+    words: Mapping[str, str]
+    moment: str | None
+    line: int
+    origin: Origin
+
+
+@dataclass(slots=True)
+class Job:
+    """What is known of the job so far, from wherever: rates are derived where it is enough."""
+
+    sequence_length: int | None = None
+    global_batch_size: int | None = None
+    world_size: int | None = None
+    flops_per_token: float | None = None
+    device_gib: float | None = None
+    """What the card holds, for logs that give a share of it."""
+
+
+class Sink(Protocol):
+    """Takes what a log says, in order."""
+
+    def step(self, series: str, step: Step) -> None: ...
+    def restart(self, series: str, step: int) -> None:
+        """Steps from this one on are about to be repeated."""
+        ...
+
+    def event(self, event: Event) -> None: ...
+    def setting(self, setting: Setting) -> None: ...
+
+
+class Gathered:
+    """A sink that keeps steps and events until they are taken, for a log that is read as it is written."""
+
+    def __init__(self) -> None:
+        self._found: list[Step | Event] = []
+
+    def step(self, series: str, step: Step) -> None:
+        self._found.append(step)
+
+    def restart(self, series: str, step: int) -> None:
+        return
+
+    def event(self, event: Event) -> None:
+        self._found.append(event)
+
+    def setting(self, setting: Setting) -> None:
+        return
+
+    def take(self) -> list[Step | Event]:
+        found, self._found = self._found, []
+        return found
+
+
+@dataclass(slots=True)
+class _Series:
+    """The steps one process prints."""
+
+    label: str
+    interval: int | None = None
+    held: list[_Reading] = field(default_factory=list)
+    last: int | None = None
+    last_given: Mapping[str, float] | None = None
+    last_moment: datetime | None = None
+    since_start: int = 0
+
+
+class LogReader:
+    """One log. `feed` takes its lines; `end` says that there are no more."""
+
+    def __init__(self, name: str, sink: Sink, only: str | None = None, job: Job | None = None) -> None:
+        """`name` is what evidence calls the log; `only` one framework's lines are read."""
+        self._name, self._sink, self._job = name, sink, job or Job()
+        self._dialects = tuple(one for one in DIALECTS if only is None or one.framework == only)
+        self._interval: int | None = None
+        self._shapes: dict[bytes, object] = {}
+        self._series: dict[str, _Series] = {}
+        self._origins: dict[bytes, Origin] = {}
+        self._arguments = megatron_family.Arguments()
+        self._configuration = maxtext.Configuration()
+        self._configuring = False
+        self._tracebacks: set[Origin] = set()
+        self._utilization: tuple[float, float] | None = None
+        self._said: tuple[float | None, ...] = (None, None, None)
+        self._most_memory: dict[tuple[str, str | None], float] = {}
+        self._noted: set[tuple[str, ...]] = set()
+        self._step = 0
+        self.steps_read = 0
+        self.unread = 0
+        self.line = 0
+        self.redacted: dict[int, bytes] = {}
+        self.seen: dict[str, str] = {}
+        """Dialects whose step lines were read, each with its era."""
+        self.hinted: dict[str, None] = {}
+        """Dialects that other lines gave away."""
+
+    # The fast path: lines of a shape that is known.
+
+    def feed(self, lines: Iterable[bytes]) -> None:
+        """The next lines, without their newline; those that held a secret are in `redacted` by number afterwards."""
+        self.redacted.clear()
+        shapes, boring, number = self._shapes, _BORING, self.line
+        for line in lines:
+            number += 1
+            known = shapes.get(line.translate(None, DIGITS))
+            if known is boring:
+                continue
+            self.line = number
+            if known is None:
+                self._unknown(line)
+            else:
+                self._known(known, line)  # type: ignore[arg-type]
+        self.line = number
+
+    def _known(self, learnt: _Learnt, line: bytes) -> None:
+        mark = learnt.dialect.mark.search(line)
+        if mark is None:
+            self._look(line)
+            return
+        try:
+            given = learnt.shape.read(line)
+        except (ValueError, IndexError):
+            self._look(line)
+            return
+        self._step_line(learnt, mark, given, line)
+
+    def _unknown(self, line: bytes) -> None:
+        short = len(line) <= _LONGEST_SHAPE
+        text = line if short else line[: 8 * _LONGEST_SHAPE]
+        if _INTERESTING.search(text) or (not self.seen and _TELLTALE.search(text)):
+            self._look(line)
+        elif short:
+            self._remember(line, _BORING)
+
+    def _remember(self, line: bytes, what: object) -> None:
+        if len(self._shapes) >= _MOST_SHAPES:
+            self._shapes.clear()
+        self._shapes[line.translate(None, DIGITS)] = what
+
+    # The slow path: a line that has to be looked at.
+
+    def _look(self, raw: bytes) -> None:
+        raw, secret = redact(raw)
+        if secret:
+            self.redacted[self.line] = raw
+        whole = len(raw) <= _LONGEST_SHAPE and not secret
+        if whole and b"\r" not in raw and (learnt := self._learn(raw)) is not None:
+            self._remember(raw, learnt)
+            return
+        for text in pieces(raw[: 16 * _LONGEST_SHAPE]):
+            self._look_at(text)
+
+    def _learn(self, line: bytes) -> _Learnt | None:
+        """A whole step line of one dialect, read by name and remembered; None for anything else."""
+        for dialect in self._dialects:
+            mark = dialect.mark.search(line)
+            if mark is None:
+                continue
+            if dialect.mark.search(line, mark.end()):
+                return None  # glued
+            try:
+                learnt = self._shape_of(dialect, line, mark)
+                given = learnt.shape.read(line)
+            except (Unread, ValueError, IndexError):
+                return None
+            self._step_line(learnt, mark, given, line)
+            return learnt
+        return None
+
+    def _shape_of(self, dialect: Dialect, line: bytes, mark: re.Match[bytes]) -> _Learnt:
+        shape = learn(line, mark.end(), dialect.separator, dialect.fields, dialect.texts)
+        before = line[: mark.start()]
+        dialect = next(
+            (one for one in self._dialects if one.mark is dialect.mark and one.claims(shape, before)), dialect
+        )
+        if dialect.last_field is not None and dialect.last_field not in shape.labels:
+            raise Unread(f"it ends before {dialect.last_field.decode()!r}")
+        given = {slot.target for slot in shape.slots}
+        missing = [name for name in dialect.required if name not in given]
+        if missing and not (dialect.name == "maxtext" and missing == ["step_time_s"]):
+            raise Unread(f"it has no {missing[0]}")
+        self.seen.setdefault(dialect.name, dialect.era(shape, before))
+        found = TIME.search(before)
+        at = None if found is None else mark.start() - found.start()
+        return _Learnt(dialect, shape, at, 0 if found is None else found.end() - found.start())
+
+    def _look_at(self, text: bytes) -> None:
+        origin, body = unprefixed(text)
+        evidence = Evidence(self._name, self.line)
+        if found := nemo.PROGRESS_BAR.search(body):
+            shown = nemo.from_progress_bar(found)
+            if shown is not None and (mark := nemo.DIALECT.mark.search(shown)):
+                self._named_step(nemo.DIALECT, shown, mark, evidence, repeated=True)
+            return
+        if found := megatron_bridge.UTILIZATION.search(body):
+            self.hinted.setdefault("megatron-bridge")
+            self._utilization = float(found["seconds"]), float(found["tflops"])
+        marks = [(one, mark) for one in self._own_marks() for mark in one.mark.finditer(body)]
+        if marks:
+            self._glued(body, marks, evidence)
+            return
+        place = Place(evidence, origin, self._step)
+        if self._configuring and not maxtext.PARAMETER.search(body):
+            self._configuring = False
+            self._say(self._configuration.end())
+        if found := maxtext.PARAMETER.search(body):
+            self._configuring = True
+            self.hinted.setdefault("maxtext")
+            self._say(self._configuration.one(found, place))
+        elif found := megatron_family.ARGUMENT.match(body):
+            self._say(self._arguments.one(found, place))
+        elif found := megatron_family.END.search(body):
+            self._say(self._arguments.end(found, place))
+        elif self._looks_like_a_step(body):
+            self._unread(evidence, body, "it has no fields")
+        else:
+            self._other(body, place)
+
+    def _own_marks(self) -> Iterator[Dialect]:
+        """One dialect for each way a step line starts."""
+        seen: set[re.Pattern[bytes]] = set()
+        for one in self._dialects:
+            if one.mark not in seen:
+                seen.add(one.mark)
+                yield one
+
+    def _glued(self, body: bytes, marks: list[tuple[Dialect, re.Match[bytes]]], evidence: Evidence) -> None:
+        """Every step of a line, each up to where the next one starts."""
+        marks.sort(key=lambda one: one[1].start())
+        bounds = [mark.start() for _, mark in marks]
+        starts = [0, *(_start_of_next(body, at) for at in bounds[1:])]
+        for at, (dialect, _) in enumerate(marks):
+            end = starts[at + 1] if at + 1 < len(starts) else len(body)
+            part = body[starts[at] : end]
+            mark = dialect.mark.search(part)
+            if mark is not None:
+                self._named_step(dialect, part, mark, evidence)
+
+    def _named_step(
+        self, dialect: Dialect, text: bytes, mark: re.Match[bytes], evidence: Evidence, repeated: bool = False
+    ) -> None:
+        try:
+            learnt = self._shape_of(dialect, text, mark)
+            given = learnt.shape.read(text)
+        except (ValueError, IndexError) as reason:
+            self._unread(evidence, text, str(reason), int(mark["step"]))
+            return
+        if repeated and self._step == int(given.get("global_step", -1)) + 1:
+            return  # a bar is drawn again and again
+        self._step_line(learnt, mark, given, text)
+
+    def _unread(self, evidence: Evidence, body: bytes, reason: str, step: int | None = None) -> None:
+        self.unread += 1
+        which = f"step {step}: " if step is not None else ""
+        message = f"{which}{reason}: {text_of(body, 200)!r}"
+        self._sink.event(Event(kind="unread_line", message=message, step=step, source=evidence))
+
+    def _looks_like_a_step(self, body: bytes) -> bool:
+        return bool(_STEPLIKE.search(body)) and not _NOT_A_STEP.search(body)
+
+    def _other(self, body: bytes, place: Place) -> None:
+        for dialect in self._dialects:
+            if dialect.name not in self.hinted and any(one.search(body) for one in dialect.companions):
+                self.hinted.setdefault(dialect.name)
+            for known in dialect.others:
+                if found := known.pattern.search(body):
+                    self._say(known.say(found, place))
+                    return
+        self._failure(body, place)
+        if b"NCCL" in body or b"NET/" in body or b"Using network" in body:
+            for event in fabric.evidence(body, place):
+                self._once(event, ("fabric", event.node or "", *map(str, event.details.items())))
+
+    def _failure(self, body: bytes, place: Place) -> None:
+        if failures.TRACEBACK.search(body):
+            self._tracebacks.add(place.origin)
+            return
+        if place.origin in self._tracebacks and (event := failures.raised(body, place)) is not None:
+            self._tracebacks.discard(place.origin)
+            self._once(event, (event.kind, event.node or "", str(place.origin.rank), event.message[:80]))
+            return
+        for event in failures.named(body, place):
+            self._tracebacks.discard(place.origin)
+            self._once(event, (event.kind, event.node or "", str(place.origin.rank), event.message[:80]))
+
+    def _once(self, event: Event, key: tuple[str, ...]) -> None:
+        """What is said again and again is recorded once."""
+        if key not in self._noted and len(self._noted) < 10_000:
+            self._noted.add(key)
+            self._sink.event(event)
+
+    def _say(self, said: Iterator[Said]) -> None:
+        for one in said:
+            if isinstance(one, Setting):
+                if one.key == LOG_INTERVAL:
+                    self._interval = int(one.value)
+                self._sink.setting(one)
+            elif one.kind == "memory":
+                key = (str(one.details["kind"]), one.node)
+                if one.details["gib"] > self._most_memory.get(key, 0.0):
+                    self._most_memory[key] = one.details["gib"]
+                    self._sink.event(one)
+            elif one.kind in ("validating", "resumed", "checkpoint", "eval"):
+                self._once(one, (one.kind, str(one.step)))
+            else:
+                self._sink.event(one)
+
+    # Steps.
+
+    def _step_line(self, learnt: _Learnt, mark: re.Match[bytes], given: dict[str, float], line: bytes) -> None:
+        dialect, start = learnt.dialect, mark.start()
+        if dialect.number is None:
+            number = reported = int(mark["step"])
+            total: int | None = int(mark["total"])
+        else:
+            number, reported, total = dialect.number(mark, given)
+        before, moment = line[:start], None
+        if learnt.moment_at is not None:
+            begin = start - learnt.moment_at
+            end = begin + learnt.moment_length
+            moment = iso(line[begin:end])
+            before = line[:begin] + line[end:start]
+        origin = self._origins.get(before)
+        if origin is None:
+            origin = self._origin_of(before, line[:start])
+        reading = _Reading(
+            dialect,
+            number,
+            reported,
+            given,
+            dialect.flags(given, line) if dialect.flags else (),
+            learnt.shape.words(line) if dialect.texts else _NO_WORDS,
+            moment,
+            self.line,
+            origin,
+        )
+        said = (total, given.get("global_batch_size"), given.get("sequence_length"))
+        if said != self._said:
+            self._note_said(said)
+        series = self._series.get(origin.label)
+        if series is None:
+            series = self._series[origin.label] = _Series(origin.label)
+        if series.interval is not None:
+            self._emit(series, reading)
+            return
+        series.held.append(reading)
+        series.interval = dialect.interval or self._interval or self._guess(series)
+        if series.interval is not None:
+            held, series.held = series.held, []
+            for one in held:
+                self._emit(series, one)
+
+    def _origin_of(self, before: bytes, whole: bytes) -> Origin:
+        origin = unprefixed(ANSI.sub(b"", whole))[0]
+        if len(self._origins) < _MOST_SHAPES:
+            self._origins[before] = origin
+        return origin
+
+    def _guess(self, series: _Series) -> int | None:
+        """The distance most records are apart, once there are enough of them."""
+        return _usual_distance([one.number for one in series.held]) if len(series.held) >= _HELD else None
+
+    def _emit(self, series: _Series, reading: _Reading) -> None:
+        dialect, number, given, last = reading.dialect, reading.number, reading.given, series.last
+        interval = series.interval or 1
+        if last is None:
+            covered = min(number, interval)
+        elif number > last:
+            covered = min(number - last, interval)
+        elif number == last and given == series.last_given:
+            return  # doubled
+        else:
+            covered = min(number, interval)
+            self._restarted(series, reading)
+        series.last, series.last_given = number, given
+        series.since_start += 1
+        self._step = number
+        self.steps_read += 1
+        get = given.get
+        flags, loss, skipped = reading.flags, get("loss"), get("skipped")
+        if series.since_start <= dialect.first_artefacts:
+            flags = (*flags, "artefact")
+        if dialect.absent_loss_is_nan:
+            if skipped is not None and skipped >= covered:
+                flags, loss = (*flags, "skipped"), loss or None
+            elif loss is None:
+                loss = math.nan
+        tokens, seconds, tflops, memory = get("tokens"), get("step_time_s"), get("tflops"), get("memory_gib")
+        job, rate = self._job, None
+        if tokens is None:
+            length, batch = get("sequence_length", job.sequence_length), get("global_batch_size", job.global_batch_size)
+            tokens = length * batch if length and batch else None
+        if self._utilization is not None:
+            tflops = self._take_utilization(seconds) if tflops is None else tflops
+        if dialect.timed_by_clock:
+            seconds = self._by_the_clock(series, reading.moment, covered)
+        if tokens is not None and seconds and job.world_size:
+            rate = tokens / seconds / job.world_size
+        fraction = get("memory_fraction")
+        if memory is None and fraction is not None and job.device_gib:
+            memory = fraction * job.device_gib
+        self._sink.step(
+            series.label,
+            Step(
+                step=number,
+                reported_step=reading.reported,
+                steps_covered=covered,
+                tokens=None if tokens is None else _whole(tokens),
+                loss=loss,
+                grad_norm=get("grad_norm"),
+                learning_rate=get("learning_rate"),
+                step_time_s=seconds,
+                tokens_per_s_per_gpu=rate,
+                tflops_per_gpu=rate * job.flops_per_token / 1e12 if rate and job.flops_per_token else None,
+                memory_gib=memory,
+                memory_kind=None if memory is None else reading.words.get("memory_kind", dialect.memory_kind),
+                memory_fraction=fraction,
+                reported_tokens_per_s_per_gpu=get("tokens_per_s"),
+                reported_tflops_per_gpu=tflops,
+                skipped=None if skipped is None else _whole(skipped),
+                node=reading.origin.node,
+                rank=reading.origin.rank,
+                time=reading.words.get("time", reading.moment),
+                source=Evidence(self._name, reading.line),
+                flags=flags,
+            ),
+        )
+
+    def _note_said(self, said: tuple[float | None, ...]) -> None:
+        """What every step line says again is a setting the first time, and whenever it changes."""
+        for key, value, before in zip(_SAID_BY_STEPS, said, self._said, strict=True):
+            if value is not None and value != before and (whole := _whole(value)):
+                self._sink.setting(Setting(key, whole, Evidence(self._name, self.line)))
+        self._said = said
+
+    def _take_utilization(self, seconds: float | None) -> float | None:
+        """Rank 0's line of the same step, told by its time."""
+        said, self._utilization = self._utilization, None
+        if said is None or seconds is None or abs(said[0] - seconds) > 0.006 + 0.001 * seconds:
+            return None
+        return said[1]
+
+    def _by_the_clock(self, series: _Series, time: str | None, covered: int) -> float | None:
+        if time is None:
+            return None
+        try:
+            now = datetime.fromisoformat(time)
+        except ValueError:
+            return None
+        last, series.last_moment = series.last_moment, now
+        if last is None or (last.tzinfo is None) != (now.tzinfo is None):
+            return None
+        seconds = (now - last).total_seconds() / covered
+        return seconds if seconds > 0 else None
+
+    def _restarted(self, series: _Series, reading: _Reading) -> None:
+        message = f"step {reading.number} comes again after step {series.last}: the last of each is kept"
+        at = Evidence(self._name, reading.line)
+        self._sink.event(
+            Event(kind="restart", message=message, step=reading.number, node=reading.origin.node, source=at)
+        )
+        self._sink.restart(series.label, reading.number)
+        series.since_start, series.last_moment = 0, None
+
+    def end(self) -> None:
+        """No more lines: what was held back is let go."""
+        if self._configuring:
+            self._say(self._configuration.end())
+        for series in self._series.values():
+            if series.held:
+                series.interval = _usual_distance([one.number for one in series.held]) or 1
+                held, series.held = series.held, []
+                for one in held:
+                    self._emit(series, one)
+
+
+def _whole(value: float | None) -> int | None:
+    return int(value) if value is not None and math.isfinite(value) and 0 <= value < 1e15 else None
+
+
+def _usual_distance(numbers: list[int]) -> int | None:
+    """The commonest distance between records; the first may be shorter (1, 10, 20 …)."""
+    apart = [after - before for before, after in pairwise(numbers) if after > before]
+    inner = apart[1:] if len(apart) > 1 else apart
+    if not inner:
+        return None
+    usual = max(sorted(set(inner)), key=inner.count)
+    return usual if inner.count(usual) > 1 or numbers[0] in (1, usual) else 1
+
+
+_STEPLIKE = re.compile(
+    rb"(?:^|\] ?|: )\s*iteration\s+\d+\s*/|^\s*(?:\[Rampup[^\]]*\], )?completed (?:profiler activation/deactivation )?step: ?\d"
+    rb"|^\s*Training epoch \d|^\s*step:\s+\d"
+)
+_NOT_A_STEP = re.compile(rb"\bsaved|\bsaving|checkpoint", re.I)
+_NEXT = re.compile(rb"\[\d{4}-\d\d-\d\d[^\]]*\] $")
+
+
+def _start_of_next(body: bytes, mark: int) -> int:
+    """Where a step glued to another starts: at its moment, if it has one."""
+    found = _NEXT.search(body[max(0, mark - 40) : mark])
+    return mark if found is None else max(0, mark - 40) + found.start()

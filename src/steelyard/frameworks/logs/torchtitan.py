@@ -1,0 +1,77 @@
+"""torchtitan: step 1, then every tenth; rates averaged over the interval, and a clock in place of a step time."""
+
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, at_step, event
+from steelyard.frameworks.logs.fields import Field, Shape
+from steelyard.frameworks.logs.said import GPU_NAME, Setting
+from steelyard.records.step import Event
+
+FIELDS: Mapping[bytes, Field] = MappingProxyType(
+    {
+        b"loss": Field("loss"),
+        b"grad_norm": Field("grad_norm"),
+        b"memory": Field("memory_gib"),
+        b"tps": Field("tokens_per_s"),
+        b"wps": Field("tokens_per_s"),
+        b"tflops": Field("tflops"),
+    }
+)
+
+
+def _number(mark: re.Match[bytes], given: Mapping[str, float]) -> tuple[int, int, int | None]:
+    return int(mark["step"]), int(mark["step"]), None
+
+
+def _era(shape: Shape, before: bytes) -> str:
+    if b"wps" in shape.labels:
+        return "before 2024-11"
+    return "2025-06 or newer" if b"grad_norm" in shape.labels else "before 2025-06"
+
+
+def _gpu(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    yield Setting(GPU_NAME, found["name"].decode("utf-8", "replace"), place.evidence)
+
+
+def _starts(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    first = int(found["step"])
+    if first > 1:
+        yield Event(
+            kind="resumed",
+            message=found.string.decode("utf-8", "replace").strip()[:500],
+            step=first - 1,
+            source=place.evidence,
+        )
+    if found["steps"]:
+        yield Setting("training.steps", int(found["steps"]), place.evidence)
+
+
+def _allocation(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    if int(found["count"]):
+        yield from event("oom")(found, place)
+
+
+DIALECT = Dialect(
+    name="torchtitan",
+    framework="torchtitan",
+    mark=re.compile(rb"(?<!validate )\bstep:\s+(?P<step>\d+)(?=\s+(?:\x1b\[\d+m)*loss:)"),
+    separator=None,
+    fields=FIELDS,
+    required=("loss", "tokens_per_s", "memory_gib"),
+    number=_number,
+    era=_era,
+    memory_kind="torch_reserved_peak",
+    timed_by_clock=True,
+    others=(
+        Known(re.compile(rb"CUDA capacity: (?P<name>.+?)(?: \(\d+\))? with \d"), _gpu),
+        Known(re.compile(rb"Training starts at step (?P<step>\d+)(?:[^\n]*?\btotal steps (?P<steps>\d+))?"), _starts),
+        Known(re.compile(rb"Training completed\s*$"), event("finished")),
+        Known(re.compile(rb"Ran out of data; last step was canceled"), event("exited_early")),
+        Known(re.compile(rb"(?P<count>\d+) CUDA OOM errors thrown"), _allocation),
+        Known(re.compile(rb"validate step:\s*(?P<step>\d+)"), at_step("eval")),
+        Known(re.compile(rb"Saving the checkpoint|Finished saving the checkpoint"), event("checkpoint")),
+    ),
+    companions=(re.compile(rb"\[titan\] "), re.compile(rb"\btorchtitan\b")),
+)

@@ -1,0 +1,57 @@
+"""One module a format of results that are no logs; adding one is a file and a word in the table."""
+
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from steelyard.frameworks.logs.said import Setting
+from steelyard.records.step import Event, Step
+
+FORMATS = ("tensorboard", "suite_json", "wandb_csv", "table")
+"""In the order they are asked; the first that recognises a file reads it."""
+
+Columns = Mapping[str, str]
+"""By our name of a step's field, the file's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a file of results says."""
+
+    dialect: str
+    framework: str | None
+    """None where the file does not say."""
+    steps: Iterable[Step | Event]
+    """In order; a row that cannot be read is an event."""
+    settings: Sequence[Setting] = ()
+    events: Sequence[Event] = field(default_factory=tuple)
+    memory_gib: float | None = None
+    """Of the run as a whole, where that is all the file gives."""
+    memory_kind: str | None = None
+    lines: int = 0
+
+
+class Importer(Protocol):
+    def recognises(self, path: str, columns: Columns | None) -> bool:
+        """Whether the file is of this format; `columns` is what --columns says."""
+        ...
+
+    def read(self, path: str, kept: str, columns: Columns | None) -> Imported:
+        """What it says; `kept` is what evidence calls the file. One that cannot be read is an InputError."""
+        ...
+
+    def keep(self, path: str, to: Path) -> None:
+        """Copy it into the run."""
+        ...
+
+
+def importer_of(path: str, columns: Columns | None) -> Importer | None:
+    """The format of a file of results; None for a log."""
+    for name in FORMATS:
+        module = importlib.import_module(f"{__name__}.{name}")
+        found: Importer = module.IMPORTER
+        if found.recognises(path, columns):
+            return found
+    return None

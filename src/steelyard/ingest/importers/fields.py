@@ -1,0 +1,107 @@
+"""Step fields by the names files of results give them."""
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from steelyard.records.step import Step
+
+WHOLE = ("step", "reported_step", "steps_covered", "tokens", "skipped", "rank")
+NUMBERS = (
+    "loss",
+    "grad_norm",
+    "learning_rate",
+    "step_time_s",
+    "memory_gib",
+    "reported_tokens_per_s_per_gpu",
+    "reported_tflops_per_gpu",
+)
+WORDS = ("time", "node", "memory_kind")
+REPORTED = MappingProxyType(
+    {"tokens_per_s_per_gpu": "reported_tokens_per_s_per_gpu", "tflops_per_gpu": "reported_tflops_per_gpu"}
+)
+"""A rate that somebody else worked out is reported; ours is derived."""
+
+KNOWN = (*WHOLE, *NUMBERS, *WORDS, *REPORTED)
+"""What may stand on the left of --columns."""
+
+TAGS: Mapping[str, str] = MappingProxyType(
+    {
+        "lm loss": "loss",
+        "loss": "loss",
+        "train_loss": "loss",
+        "train/loss": "loss",
+        "reduced_train_loss": "loss",
+        "learning/loss": "loss",
+        "loss_metrics/global_avg_loss": "loss",
+        "grad-norm": "grad_norm",
+        "grad_norm": "grad_norm",
+        "train/grad_norm": "grad_norm",
+        "learning/grad_norm": "grad_norm",
+        "learning-rate": "learning_rate",
+        "learning_rate": "learning_rate",
+        "lr": "learning_rate",
+        "train/learning_rate": "learning_rate",
+        "learning/current_learning_rate": "learning_rate",
+        "iteration-time": "step_time_s",
+        "step_time_s": "step_time_s",
+        "train_step_timing in s": "step_time_s",
+        "perf/step_time_seconds": "step_time_s",
+        "time_metrics/end_to_end(s)": "step_time_s",
+        "tokens_per_sec_per_gpu": "reported_tokens_per_s_per_gpu",
+        "throughput(tps)": "reported_tokens_per_s_per_gpu",
+        "perf/per_device_tokens_per_sec": "reported_tokens_per_s_per_gpu",
+        "throughput": "reported_tflops_per_gpu",
+        "TFLOPS_per_GPU": "reported_tflops_per_gpu",
+        "tflops": "reported_tflops_per_gpu",
+        "perf/per_device_tflops_per_sec": "reported_tflops_per_gpu",
+        "memory/max_reserved(GiB)": "memory_gib",
+    }
+)
+"""What trackers are told, by Megatron-LM, NeMo, MaxText, torchtitan and common trainers."""
+
+FRAMEWORK_OF = MappingProxyType(
+    {
+        "lm loss": "megatron",
+        "reduced_train_loss": "nemo",
+        "learning/loss": "maxtext",
+        "loss_metrics/global_avg_loss": "torchtitan",
+    }
+)
+"""A tag that only one of them writes."""
+
+
+def step_of(values: Mapping[str, Any], zero_based: bool, **more: Any) -> Step:
+    """A step of named values as text or numbers; ValueError says which is none."""
+    made: dict[str, Any] = {}
+    for name, value in values.items():
+        target = REPORTED.get(name, name)
+        if value is None or value == "":
+            continue
+        if target in WORDS:
+            made[target] = str(value)
+        else:
+            made[target] = _whole(name, value) if target in WHOLE else _number(name, value)
+    if "step" not in made:
+        raise ValueError("it has no step")
+    reported = made["step"]
+    made.setdefault("reported_step", reported)
+    made["step"] = reported + 1 if zero_based else reported
+    return Step(**made, **more)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}, which is no number")
+    try:
+        return float(str(value).replace(",", "") if isinstance(value, str) else value)
+    except (ValueError, TypeError):
+        raise ValueError(f"{name} is {str(value)[:40]!r}, which is no number") from None
+
+
+def _whole(name: str, value: Any) -> int:
+    number = _number(name, value)
+    if not math.isfinite(number) or number != int(number) or not 0 <= number < 1e15:
+        raise ValueError(f"{name} is {str(value)[:40]!r}, which is no count")
+    return int(number)

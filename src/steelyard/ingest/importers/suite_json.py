@@ -1,0 +1,145 @@
+"""The result of the comparison suite whose documents Steelyard was asked for from: one JSON object a run."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from steelyard.frameworks.logs.said import GPU_NAME, WORLD_SIZE, Setting
+from steelyard.ingest.importers import Columns, Imported
+from steelyard.ingest.importers.table import keep_copy, plain_name
+from steelyard.ingest.sources import STDIN, open_source
+from steelyard.records.step import Event, Evidence, Step
+
+_LARGEST = 1 << 26
+_LISTS = ("step_times", "loss_values")
+_GIB = 1 << 30
+
+_SETTINGS = (
+    ("training_config", "max_steps", "training.steps"),
+    ("training_config", "global_batch_size", "training.global_batch_size"),
+    ("training_config", "micro_batch_size", "training.micro_batch_size"),
+    ("training_config", "sequence_length", "training.sequence_length"),
+    ("training_config", "num_gpus", WORLD_SIZE),
+    ("parallelism_config", "tensor_model_parallel_size", "parallelism.tensor_parallel_size"),
+    ("parallelism_config", "pipeline_model_parallel_size", "parallelism.pipeline_parallel_size"),
+    ("parallelism_config", "data_parallel_size", "parallelism.data_parallel_size"),
+    ("parallelism_config", "gradient_accumulation_steps", "training.gradient_accumulation_steps"),
+    ("gpu_info", "device_name", GPU_NAME),
+)
+_BY_NAME = {"prim": "primus", "nemo": "nemo", "mega": "megatron", "tran": "native", "deep": "megatron-deepspeed"}
+"""The suite names its files train_PLATFORM_FRAMEWORK_MODEL.json, the framework by four letters."""
+
+
+class SuiteJson:
+    def recognises(self, path: str, columns: Columns | None) -> bool:
+        if columns is not None or path == STDIN or not plain_name(path).endswith(".json"):
+            return False
+        content = _content(path)
+        return isinstance(content, dict) and all(isinstance(content.get(name), list) for name in _LISTS)
+
+    def read(self, path: str, kept: str, columns: Columns | None) -> Imported:
+        with open_source(path) as source:
+            text = source.read(_LARGEST).decode("utf-8", "replace")
+        content = json.loads(text)
+        lines = text.splitlines()
+        memory = content.get("memory_metrics")
+        peak = memory.get("peak_memory_allocated_gb") if isinstance(memory, Mapping) else None
+        return Imported(
+            "suite_json",
+            _framework(path, content),
+            _steps(content, lines, kept),
+            tuple(_settings(content, lines, kept)),
+            tuple(_events(content, lines, kept)),
+            peak * 1e9 / _GIB if isinstance(peak, int | float) else None,
+            "torch_allocated_after_step",
+            len(lines),
+        )
+
+    def keep(self, path: str, to: Path) -> None:
+        keep_copy(path, to)
+
+
+def _content(path: str) -> Any:
+    try:
+        if Path(path).stat().st_size > _LARGEST:
+            return None
+        with open_source(path) as source:
+            return json.loads(source.read(_LARGEST))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _framework(path: str, content: Mapping[str, Any]) -> str | None:
+    named = re.search(r"train_[a-z]+_([a-z]{4})_", Path(path).name)
+    if named and named[1] in _BY_NAME:
+        return _BY_NAME[named[1]]
+    info = content.get("gpu_info")
+    stack = info.get("software_stack") if isinstance(info, Mapping) else None
+    return stack if stack in _BY_NAME.values() else None
+
+
+def _line_of(lines: list[str], key: str) -> int:
+    return next((number for number, line in enumerate(lines, start=1) if f'"{key}"' in line), 1)
+
+
+def _settings(content: Mapping[str, Any], lines: list[str], kept: str) -> Iterator[Setting]:
+    for group, name, key in _SETTINGS:
+        section = content.get(group)
+        value = section.get(name) if isinstance(section, Mapping) else None
+        wanted = str if key == GPU_NAME else int
+        if type(value) is wanted and value:
+            yield Setting(key, value, Evidence(kept, _line_of(lines, name)))
+
+
+def _events(content: Mapping[str, Any], lines: list[str], kept: str) -> Iterator[Event]:
+    steps = len(content["loss_values"])
+    for name in ("step_times", "learning_rates"):
+        values = content.get(name)
+        if isinstance(values, list) and len(values) != steps:
+            message = f"{name} has {len(values)} values for {steps} steps: whose they are is not known, none is used"
+            yield Event(kind="left_out", message=message, source=Evidence(kept, _line_of(lines, name)))
+    metrics = content.get("performance_metrics")
+    rate = metrics.get("tokens_per_second_per_gpu") if isinstance(metrics, Mapping) else None
+    if isinstance(rate, int | float) and not isinstance(rate, bool):
+        at = Evidence(kept, _line_of(lines, "tokens_per_second_per_gpu"))
+        details = {"tokens_per_s_per_gpu": float(rate)}
+        yield Event(
+            kind="summary", message=f"{rate:,.1f} tokens/s a GPU, as the suite has it", source=at, details=details
+        )
+
+
+def _steps(content: Mapping[str, Any], lines: list[str], kept: str) -> Iterator[Step | Event]:
+    losses = content["loss_values"]
+    first = _line_of(lines, "loss_values")
+    times = _fitting(content.get("step_times"), len(losses))
+    rates = _fitting(content.get("learning_rates"), len(losses))
+    for at, loss in enumerate(losses):
+        where = Evidence(kept, min(first + 1 + at, len(lines)))
+        try:
+            yield Step(
+                step=at + 1,
+                reported_step=at,
+                loss=_number(loss),
+                step_time_s=_number(times[at]) if times else None,
+                learning_rate=_number(rates[at]) if rates else None,
+                source=where,
+            )
+        except ValueError as reason:
+            yield Event(kind="unread_line", message=f"step {at + 1}: {reason}", step=at + 1, source=where)
+
+
+def _fitting(values: Any, steps: int) -> list[Any] | None:
+    return values if isinstance(values, list) and len(values) == steps else None
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{str(value)[:40]!r} is no number")
+    return float(value)
+
+
+IMPORTER = SuiteJson()

@@ -1,0 +1,135 @@
+"""CSV and JSON lines, a row a step; --columns says which of them is what."""
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from steelyard.errors import InputError
+from steelyard.ingest.importers import Columns, Imported
+from steelyard.ingest.importers.fields import KNOWN, step_of
+from steelyard.ingest.sources import STDIN, open_source
+from steelyard.records.step import Event, Evidence, Step
+
+_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
+
+
+class Table:
+    def recognises(self, path: str, columns: Columns | None) -> bool:
+        return columns is not None or plain_name(path).endswith(_SUFFIXES)
+
+    def read(self, path: str, kept: str, columns: Columns | None) -> Imported:
+        source = io.TextIOWrapper(open_source(path), encoding="utf-8", errors="replace", newline="")
+        lines = is_json_lines(path, source)
+        rows = json_rows(source) if lines else csv_rows(source, "\t" if plain_name(path).endswith(".tsv") else ",")
+        first = next(rows, None)
+        if first is None:
+            raise InputError(f"{path} has no row", key="PATH", value=path, expected="a row a step")
+        names = list(first[1]) if first[1] is not None else []
+        chosen = dict(columns) if columns is not None else {name: name for name in names if name in KNOWN}
+        _check(path, chosen, names, columns)
+        return Imported("jsonl" if lines else "csv", None, _steps(first, rows, chosen, kept))
+
+    def keep(self, path: str, to: Path) -> None:
+        keep_copy(path, to)
+
+
+Row = tuple[int, Mapping[str, Any] | None]
+"""The line it starts on, and its values by column; None where the line is no row."""
+
+
+def plain_name(path: str) -> str:
+    """A file's name in lower case, without the ending of its compression."""
+    name = Path(path).name.lower()
+    return name.removesuffix(".gz").removesuffix(".zst")
+
+
+def keep_copy(path: str, to: Path) -> None:
+    """The file itself, beside the run it became."""
+    if path == STDIN:
+        return
+    with open_source(path) as source, to.open("wb") as copy:
+        shutil.copyfileobj(source, copy, 1 << 20)
+
+
+def is_json_lines(path: str, source: io.TextIOWrapper) -> bool:
+    name = plain_name(path)
+    if name.endswith((".csv", ".tsv")):
+        return False
+    if name.endswith((".jsonl", ".ndjson")):
+        return True
+    peek = getattr(source.buffer, "peek", None)
+    return bool(peek and peek(1)[:1] == b"{")
+
+
+def csv_rows(source: io.TextIOWrapper, delimiter: str) -> Iterator[Row]:
+    reader = csv.reader(source, delimiter=delimiter, strict=True)
+    try:
+        header = next(reader, [])
+        header = [name.strip().removeprefix("\ufeff") for name in header]
+        for row in reader:
+            if not any(cell.strip() for cell in row):
+                continue
+            yield reader.line_num, dict(zip(header, row, strict=True)) if len(row) == len(header) else None
+    except csv.Error as reason:
+        raise InputError(
+            f"line {reader.line_num} is no CSV ({reason})", key="PATH", expected="comma-separated rows"
+        ) from None
+
+
+def json_rows(source: io.TextIOWrapper) -> Iterator[Row]:
+    for number, line in enumerate(source, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        yield number, row if isinstance(row, dict) else None
+
+
+def _check(path: str, chosen: Columns, names: list[str], columns: Columns | None) -> None:
+    known = ", ".join(names[:20]) or "none"
+    missing = [theirs for theirs in chosen.values() if theirs not in names]
+    if columns is not None and missing:
+        raise InputError(
+            f"--columns: {path} has no column {missing[0]!r}",
+            key="--columns",
+            value=missing[0],
+            expected=f"one of {known}",
+        )
+    if "step" not in chosen or len(chosen) < 2:
+        raise InputError(
+            f"{path}: which column is the step, and which the loss, is not said",
+            key="--columns",
+            value=known,
+            expected=f"our fields on the left ({', '.join(KNOWN[:9])} …), its columns on the right",
+            next=f"steelyard ingest {path} --columns step={names[0] if names else 'step'},loss=…",
+        )
+
+
+def _steps(first: Row, rows: Iterator[Row], chosen: Columns, kept: str) -> Iterator[Step | Event]:
+    zero_based: bool | None = None
+    for number, row in chain([first], rows):
+        if zero_based is None and row is not None:
+            zero_based = str(row.get(chosen["step"], "")).strip() in ("0", "0.0")
+        yield from _one(number, row, chosen, kept, bool(zero_based))
+
+
+def _one(
+    number: int, row: Mapping[str, Any] | None, chosen: Columns, kept: str, zero_based: bool
+) -> Iterator[Step | Event]:
+    at = Evidence(kept, number)
+    try:
+        if row is None:
+            raise ValueError("it has not the columns of the first")
+        yield step_of({ours: row.get(theirs) for ours, theirs in chosen.items()}, zero_based, source=at)
+    except ValueError as reason:
+        yield Event(kind="unread_line", message=f"row of line {number}: {reason}", source=at)
+
+
+IMPORTER = Table()

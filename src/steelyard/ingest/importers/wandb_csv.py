@@ -1,0 +1,80 @@
+"""A chart exported from Weights & Biases: `Step`, then a column a run and metric with its minimum and maximum."""
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from steelyard.errors import InputError
+from steelyard.ingest.importers import Columns, Imported
+from steelyard.ingest.importers.fields import FRAMEWORK_OF, TAGS, step_of
+from steelyard.ingest.importers.table import csv_rows, keep_copy, plain_name
+from steelyard.ingest.sources import STDIN, open_source
+from steelyard.records.step import Event, Evidence, Step
+
+_STEPS = ("Step", "trainer/global_step", "global_step", "_step")
+_ZERO_BASED = ("trainer/global_step", "global_step")
+
+
+class WandbCsv:
+    def recognises(self, path: str, columns: Columns | None) -> bool:
+        if columns is not None or path == STDIN or not plain_name(path).endswith(".csv"):
+            return False
+        return any(name.endswith("__MIN") for name in _header(path))
+
+    def read(self, path: str, kept: str, columns: Columns | None) -> Imported:
+        header = _header(path)
+        step = next((name for name in header if name in _STEPS), None)
+        values = [name for name in header if " - " in name and not name.endswith(("__MIN", "__MAX"))]
+        runs = list(dict.fromkeys(name.rpartition(" - ")[0] for name in values))
+        if step is None or len(runs) != 1:
+            shown = ", ".join(runs) or "none"
+            raise InputError(
+                f"{path} holds the curves of {len(runs)} runs ({shown})",
+                key="--columns",
+                value=shown,
+                expected="one run",
+                next=f"--columns step={step or 'Step'},loss={values[0] if values else '…'!r}",
+            )
+        metrics = {name: name.rpartition(" - ")[2] for name in values}
+        chosen = {TAGS[metric]: name for name, metric in metrics.items() if metric in TAGS}
+        if not chosen:
+            raise InputError(
+                f"{path} has no metric we know ({', '.join(metrics.values())})",
+                key="--columns",
+                value=", ".join(metrics.values()),
+                expected="which is what",
+                next=f"--columns step={step},loss={values[0]!r}",
+            )
+        framework = next((FRAMEWORK_OF[one] for one in metrics.values() if one in FRAMEWORK_OF), None)
+        return Imported("wandb_csv", framework, _steps(path, kept, step, chosen))
+
+    def keep(self, path: str, to: Path) -> None:
+        keep_copy(path, to)
+
+
+def _header(path: str) -> list[str]:
+    with io.TextIOWrapper(open_source(path), encoding="utf-8-sig", errors="replace", newline="") as source:
+        try:
+            return next(csv.reader(io.StringIO(source.readline(1 << 20))), [])
+        except csv.Error:
+            return []
+
+
+def _steps(path: str, kept: str, step: str, chosen: Columns) -> Iterator[Step | Event]:
+    zero_based: bool | None = None
+    with io.TextIOWrapper(open_source(path), encoding="utf-8-sig", errors="replace", newline="") as source:
+        for number, row in csv_rows(source, ","):
+            at = Evidence(kept, number)
+            try:
+                if row is None:
+                    raise ValueError("it has not the columns of the first")
+                if zero_based is None:
+                    zero_based = row[step].strip() == "0" or step in _ZERO_BASED
+                values = {ours: row[theirs] for ours, theirs in chosen.items()}
+                yield step_of({"step": row[step], **values}, zero_based, source=at)
+            except ValueError as reason:
+                yield Event(kind="unread_line", message=f"row of line {number}: {reason}", source=at)
+
+
+IMPORTER = WandbCsv()

@@ -1,0 +1,251 @@
+"""What is known of a foreign run: what its log says, what a config asked, what the command line adds."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from steelyard import accounting
+from steelyard.accounting.loss import MOCK_FLOORS
+from steelyard.errors import InputError
+from steelyard.experiment.experiment import GROUPS
+from steelyard.experiment.model import Model
+from steelyard.experiment.problems import spelt
+from steelyard.experiment.resolve import DEFAULT, Resolved, leaves
+from steelyard.frameworks import MODULES, framework
+from steelyard.frameworks.logs.reader import Job
+from steelyard.frameworks.logs.said import GPU_NAME, MASKED_EOD, PADDED_VOCABULARY, VERSION, WORLD_SIZE, Setting
+from steelyard.hardware.catalog import Gpu, lookup
+from steelyard.records.manifest import RunPlatform, Said
+from steelyard.records.step import Event
+
+LOG = "log"
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """Values of one run by dotted key, each with where it comes from; the log's own word counts most."""
+
+    settings: Mapping[str, Any]
+    """By --set and presets: what the log must not contradict."""
+    setting_sources: Mapping[str, str]
+    config: Resolved | None
+    gpu: str | None
+    gpus: int | None
+    nodes: int | None
+    said: dict[str, Setting] = field(default_factory=dict)
+    differing: dict[str, Event] = field(default_factory=dict)
+    changed: dict[str, Event] = field(default_factory=dict)
+
+    def learn(self, setting: Setting) -> None:
+        """Take what the log says; a value of the command line that contradicts it is an error."""
+        key, value = setting.key, setting.value
+        if key in self.settings and not _same(self.settings[key], value):
+            raise InputError(
+                f"{key} is {spelt(self.settings[key])} by --set, and the log says {spelt(value)}"
+                f" ({setting.source.file}:{setting.source.line})",
+                key=key,
+                value=self.settings[key],
+                expected=f"{spelt(value)}, or nothing",
+                next=f"without --set {key}",
+            )
+        before = self.said.get(key)
+        if before is not None and not _same(before.value, value):
+            message = f"{key} was {spelt(before.value)}, and is {spelt(value)} from here on"
+            self.changed.setdefault(key, Event(kind="setting_changed", message=message, source=setting.source))
+        self.said[key] = setting
+        asked = self._asked(key)
+        if asked is not None and not _same(asked, value):
+            message = f"{key} is {spelt(asked)} in the config, and the log says {spelt(value)}: the log's is in force"
+            self.differing.setdefault(key, Event(kind="config_differs", message=message, source=setting.source))
+
+    def _asked(self, key: str) -> Any:
+        if self.config is None or self.config.sources.get(key, DEFAULT) == DEFAULT:
+            return None
+        return dict(leaves(self.config.experiment.model_dump(mode="json"))).get(key)
+
+    def values(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Every value that is known, and its source."""
+        values: dict[str, Any] = {}
+        sources: dict[str, str] = {}
+        if self.config is not None:
+            for key, value in leaves(self.config.experiment.model_dump(mode="json")):
+                if key.partition(".")[0] in GROUPS:
+                    values[key], sources[key] = value, self.config.sources.get(key, DEFAULT)
+        for key, value in self.settings.items():
+            values[key], sources[key] = value, self.setting_sources[key]
+        for key, setting in self.said.items():
+            if "." in key and key.partition(".")[0] in GROUPS:
+                values[key], sources[key] = setting.value, LOG
+        return values, sources
+
+    def experiment(self, name: str) -> tuple[dict[str, Any], dict[str, str]]:
+        """The experiment as far as it is known, group by group; what is not known is absent."""
+        values, sources = self.values()
+        content: dict[str, Any] = {"schema_version": 1, "name": name}
+        for key, value in values.items():
+            *parents, last = key.split(".")
+            here = content
+            for parent in parents:
+                here = here.setdefault(parent, {})
+                if not isinstance(here, dict):
+                    break
+            else:
+                here[last] = value
+        if self.config is not None:
+            content["thresholds"] = list(self.config.experiment.thresholds)
+            content["compare"] = self.config.experiment.compare.model_dump(mode="json")
+        return content, sources
+
+    def said_at(self) -> dict[str, Said]:
+        return {key: Said(file=one.source.file, line=one.source.line) for key, one in self.said.items()}
+
+    # The platform.
+
+    @property
+    def gpu_name(self) -> str | None:
+        """What was typed, else what the config or the log calls it."""
+        if self.gpu is not None:
+            return self.gpu
+        if GPU_NAME in self.said:
+            return str(self.said[GPU_NAME].value)
+        return self.config.platform.gpu if self.config is not None else None
+
+    @property
+    def known_gpu(self) -> Gpu | None:
+        return lookup(self.gpu_name) if self.gpu_name else None
+
+    @property
+    def gpus_per_node(self) -> int | None:
+        return self.gpus or (self.config.platform.gpus_per_node if self.config is not None else None)
+
+    def world(self) -> tuple[int | None, int | None, int | None]:
+        """(nodes, GPUs a node, GPUs of all nodes); what was typed must agree with what the log says."""
+        said = self.said.get(WORLD_SIZE)
+        total = int(said.value) if said else None
+        each = self.gpus_per_node
+        nodes = self.nodes or (self.config.platform.nodes if self.config is not None and total is None else None)
+        if total is not None and nodes is None and each is not None and total % each == 0:
+            nodes = total // each
+        if total is not None and each is None and nodes is not None and total % nodes == 0:
+            each = total // nodes
+        if each is not None and nodes is None and total is None:
+            nodes = 1
+        if nodes is not None and each is not None:
+            if total is not None and nodes * each != total:
+                raise _contradiction(nodes, each, total, said)
+            return nodes, each, nodes * each
+        if each is not None and total is not None:
+            raise _contradiction(nodes, each, total, said)
+        return nodes, each, total
+
+    def platform(self, label: str) -> RunPlatform:
+        nodes, each, total = self.world()
+        values, _ = self.values()
+        precision = "fp8" if values.get("precision.fp8") else values.get("precision.dtype")
+        gpu = self.known_gpu
+        return RunPlatform(
+            name=label,
+            gpu=gpu.name if gpu else None,
+            gpu_name=self.gpu_name,
+            nodes=nodes,
+            gpus_per_node=each,
+            world_size=total,
+            peak_tflops_per_gpu=gpu.peak_tflops(precision) if gpu and precision else None,
+        )
+
+    def software(self) -> dict[str, str]:
+        return {VERSION: str(self.said[VERSION].value)} if VERSION in self.said else {}
+
+    # What arithmetic says of it.
+
+    def model(self) -> Model | None:
+        content, _ = self.experiment("run")
+        try:
+            return Model.model_validate(content.get("model", {}))
+        except ValidationError:
+            return None
+
+    def update(self, job: Job) -> None:
+        """What rates are derived from, as known by now."""
+        values, _ = self.values()
+        length, batch = values.get("training.sequence_length"), values.get("training.global_batch_size")
+        job.sequence_length = length if type(length) is int else None
+        job.global_batch_size = batch if type(batch) is int else None
+        job.world_size = self.world()[2]
+        model = self.model()
+        job.flops_per_token = accounting.flops_per_token(model, length) if model and type(length) is int else None
+        job.device_gib = self.known_gpu.usable_gib if self.known_gpu else None
+
+    def expected(self, name: str) -> dict[str, Any]:
+        """What the arithmetic says of the run, null where it cannot."""
+        values, _ = self.values()
+        model, length, batch = (
+            self.model(),
+            values.get("training.sequence_length"),
+            values.get("training.global_batch_size"),
+        )
+        flops = accounting.flops_per_token(model, length) if model and type(length) is int else None
+        return {
+            "parameters": accounting.parameters(model).total if model else None,
+            "flops_per_token": flops,
+            "tokens_per_step": batch * length if type(batch) is int and type(length) is int else None,
+            "first_loss": self._first_loss(name, values),
+            "loss_floor": self._loss_floor(values),
+            "peak_tflops_per_gpu": self.platform("").peak_tflops_per_gpu,
+        }
+
+    def _first_loss(self, name: str, values: Mapping[str, Any]) -> float | None:
+        hidden, std = values.get("model.hidden_size"), values.get("training.init_method_std")
+        padded = self._padded_vocabulary(name, values)
+        if padded is None:
+            return None
+        if name in ("maxtext", "torchtitan"):  # the output is scaled by its width, whatever it is
+            return math.log(padded) + 0.5
+        if type(hidden) is not int or not isinstance(std, float):
+            return None
+        return math.log(padded) + hidden * std**2 / 2
+
+    def _padded_vocabulary(self, name: str, values: Mapping[str, Any]) -> int | None:
+        if PADDED_VOCABULARY in self.said:
+            return int(self.said[PADDED_VOCABULARY].value)
+        vocabulary, tensor = values.get("model.vocab_size"), values.get("parallelism.tensor_parallel_size")
+        if type(vocabulary) is not int or name not in MODULES:
+            return vocabulary if type(vocabulary) is int and name == "torchtitan" else None
+        if name in ("maxtext", "native"):
+            return vocabulary
+        if type(tensor) is not int:
+            return None
+        from steelyard.experiment import Parallelism
+
+        multiple = framework(name).vocabulary_multiple(Parallelism(tensor_parallel_size=tensor))
+        return accounting.padded_vocab_size(vocabulary, multiple)
+
+    def _loss_floor(self, values: Mapping[str, Any]) -> float | None:
+        source, vocabulary = values.get("data.source"), values.get("model.vocab_size")
+        masked = self.said.get(MASKED_EOD)
+        if source == "counting" and not (masked and masked.value):
+            return MOCK_FLOORS["counting"]
+        return math.log(vocabulary) if source == "uniform" and type(vocabulary) is int else None
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=1e-9)
+    return bool(one == other)
+
+
+def _contradiction(nodes: int | None, each: int, total: int, said: Setting | None) -> InputError:
+    where = f" ({said.source.file}:{said.source.line})" if said else ""
+    typed = f"--gpus {each}" if nodes is None else f"{nodes} nodes x {each} GPUs"
+    return InputError(
+        f"{typed} cannot be the {total} GPUs the log says{where}",
+        key="--gpus",
+        value=each,
+        expected=f"GPUs of one node, of {total} in all",
+        next=f"--gpus {min(total, 8)} --nodes {max(1, total // 8)}",
+    )

@@ -1,0 +1,130 @@
+"""Steps while they are read: a file a series, in order of steps, so that several series can be merged by step."""
+
+import heapq
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from steelyard.records.step import Step, to_line
+
+_BUFFERED = 512
+_INDEX_EVERY = 4096
+_STEP = re.compile(rb'\{"step":(\d+)')
+
+
+@dataclass(slots=True)
+class Part:
+    """The steps of one series of one file."""
+
+    path: Path
+    file: int
+    """Which of the given files."""
+    label: str
+    node: str | None
+    rows: int = 0
+    first_step: int = 0
+    last_step: int = 0
+    first_time: str | None = None
+    last_time: str | None = None
+    first_losses: list[tuple[int, float | None]] = field(default_factory=list)
+    _pending: list[bytes] = field(default_factory=list)
+    _stream: BinaryIO | None = None
+    _index: list[tuple[int, int]] = field(default_factory=list)
+    _written: int = 0
+
+    def append(self, step: Step) -> None:
+        if not self.rows:
+            self.first_step, self.first_time = step.step, step.time
+        if len(self.first_losses) < 5:
+            self.first_losses.append((step.step, step.loss))
+        self.rows += 1
+        self.last_step, self.last_time = step.step, step.time
+        self._pending.append(to_line(step))
+        if len(self._pending) >= _BUFFERED:
+            self.flush(step.step)
+
+    def flush(self, step: int | None = None) -> None:
+        """Write what is pending."""
+        if self._stream is None:
+            self._stream = self.path.open("ab", buffering=0)
+        if not self._pending:
+            return
+        if not self._index or self.rows - self._index[-1][0] >= _INDEX_EVERY:
+            self._index.append((self.rows, self._written))
+        data = b"".join(self._pending)
+        self._pending.clear()
+        left = memoryview(data)
+        while left:
+            left = left[self._stream.write(left) :]
+        self._written += len(data)
+
+    def drop_from(self, step: int) -> int:
+        """Forget the steps from `step` on; how many there were."""
+        self.flush()
+        if step <= self.first_step:
+            dropped, self.rows = self.rows, 0
+            self._truncate(0)
+            self.first_losses.clear()
+            self._index.clear()
+            return dropped
+        start = 0
+        for at in range(len(self._index) - 1, -1, -1):  # the last indexed place that lies before the step
+            offset = self._index[at][1]
+            if (number := self._step_at(offset)) is not None and number < step:
+                start = offset
+                break
+        kept, dropped = start, 0
+        with self.path.open("rb") as stream:
+            stream.seek(start)
+            for line in stream:
+                if _number(line) < step:
+                    kept += len(line)
+                else:
+                    dropped += 1
+        self._truncate(kept)
+        self._index = [(row, offset) for row, offset in self._index if offset < kept]
+        self.rows -= dropped
+        self.last_step = step - 1
+        return dropped
+
+    def _step_at(self, offset: int) -> int | None:
+        with self.path.open("rb") as stream:
+            stream.seek(offset)
+            line = stream.readline()
+        return _number(line) if line else None
+
+    def _truncate(self, length: int) -> None:
+        assert self._stream is not None
+        self._stream.truncate(length)
+        self._stream.seek(0, 2)
+        self._written = length
+
+    def close(self) -> None:
+        self.flush()
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Its steps as written, with their numbers."""
+        with self.path.open("rb") as stream:
+            for line in stream:
+                yield _number(line), line
+
+
+def _number(line: bytes) -> int:
+    found = _STEP.match(line)
+    assert found is not None, "a record starts with its step"
+    return int(found[1])
+
+
+def merged(parts: Iterable[Part]) -> Iterator[tuple[int, bytes, int]]:
+    """The steps of series that ran side by side, by step: of each the first series' that has it, and whose it is."""
+    streams = [((step, order, line) for step, line in part.lines()) for order, part in enumerate(parts)]
+    last = -1
+    for step, order, line in heapq.merge(*streams, key=lambda one: one[:2]):
+        if step != last:
+            last = step
+            yield step, line, order

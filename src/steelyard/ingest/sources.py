@@ -1,0 +1,79 @@
+"""Opens what a log comes from: a file, compressed or not, a pipe, or a file that still grows; in blocks of bytes."""
+
+import gzip
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from steelyard.errors import InputError
+
+STDIN = "-"
+BLOCK_BYTES = 1 << 20
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_POLL_S = 0.5
+
+
+def open_source(path: str) -> BinaryIO:
+    """The bytes of a log, decompressed; a file that cannot be read is one sentence."""
+    if path == STDIN:
+        return sys.stdin.buffer
+    try:
+        file = Path(path).open("rb")  # noqa: SIM115 - the reader closes it
+    except OSError as reason:
+        raise InputError(
+            f"{path} cannot be read ({reason.strerror})",
+            key="PATH",
+            value=path,
+            expected="a log, a result file, or - for standard input",
+        ) from None
+    if not file.seekable():  # a named pipe
+        return file
+    try:
+        magic = file.read(4)
+        file.seek(0)
+    except OSError as reason:  # a directory opens, and does not read
+        file.close()
+        raise InputError(
+            f"{path} cannot be read ({reason.strerror})", key="PATH", value=path, expected="a log"
+        ) from None
+    if magic.startswith(_GZIP):
+        return cast("BinaryIO", gzip.GzipFile(fileobj=file))
+    if magic.startswith(_ZSTD):
+        import zstandard
+
+        return cast("BinaryIO", zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
+    return file
+
+
+def blocks(path: str, source: BinaryIO) -> Iterator[bytes]:
+    """All of a source, a block at a time; one that breaks off amid its compression is as long as it got."""
+    read = getattr(source, "read1", source.read)
+    try:
+        while data := read(BLOCK_BYTES):
+            yield data
+    except (EOFError, zlib.error, gzip.BadGzipFile) as reason:
+        raise Broken(f"{path} breaks off ({reason})") from None
+    except Exception as reason:
+        if type(reason).__name__ != "ZstdError":
+            raise
+        raise Broken(f"{path} breaks off ({reason})") from None
+
+
+class Broken(Exception):
+    """A compressed file that ends before it should."""
+
+
+def following(source: BinaryIO, ended: Callable[[], bool], idle: Callable[[], None]) -> Iterator[bytes]:
+    """A file that still grows, until `ended`; `idle` is called whenever all of it has been read."""
+    while True:
+        data = source.read(BLOCK_BYTES)
+        if data:
+            yield data
+            continue
+        idle()
+        if ended():
+            return
+        time.sleep(_POLL_S)

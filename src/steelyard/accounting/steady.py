@@ -10,7 +10,7 @@ Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-MARKS = ("eval", "checkpoint", "profile", "recompile")
+MARKS = ("eval", "checkpoint", "profile", "recompile", "rampup", "artefact")
 """What a step may be marked with that its time then speaks of, and not of training."""
 
 MIN_STEADY_STEPS = 20

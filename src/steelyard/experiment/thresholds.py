@@ -26,14 +26,32 @@ class Threshold:
     """Half the width of a `within`; None for the one-sided directions."""
 
 
+CVS_NAMES = {
+    "throughput_per_gpu": ("tflops_per_gpu", Direction.AT_LEAST, 1.0),
+    "tflops_per_sec_per_gpu": ("tflops_per_gpu", Direction.AT_LEAST, 1.0),
+    "tokens_per_gpu": ("tokens_per_s_per_gpu", Direction.AT_LEAST, 1.0),
+    "tokens_per_sec_per_gpu": ("tokens_per_s_per_gpu", Direction.AT_LEAST, 1.0),
+    "elapsed_time_per_iteration": ("step_time_s", Direction.AT_MOST, 1000.0),
+}
+"""A suite's names of metrics: ours, the direction that is the metric's nature, and so many of its units in ours."""
+
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _ONE_SIDED = re.compile(rf"\s*(?P<metric>\w+)\s*(?P<direction>>=|<=)\s*(?P<value>{_NUMBER})\s*")
 _WITHIN = re.compile(rf"\s*(?P<metric>\w+)\s+within\s+(?P<value>{_NUMBER})\s*(?:\+-|±)\s*(?P<percent>{_NUMBER})\s*%\s*")
 
 
+_BY_NATURE = re.compile(rf"\s*(?P<metric>\w+)\s*(?:=|:)\s*(?P<value>{_NUMBER})\s*")
+
+
 def parse_threshold(text: str) -> Threshold:
-    """Read `tokens_per_s_per_gpu>=6500` or `memory_peak_gib within 118 +- 5%`; ValueError says what is wrong."""
-    if found := _ONE_SIDED.fullmatch(text):
+    """Read `tokens_per_s_per_gpu>=6500` or `memory_peak_gib within 118 +- 5%`; ValueError says what is wrong.
+
+    A suite's `elapsed_time_per_iteration=12000` has the direction that is its nature, and its own unit.
+    """
+    if (found := _BY_NATURE.fullmatch(text)) and found["metric"] in CVS_NAMES:
+        metric, direction, units = CVS_NAMES[found["metric"]]
+        threshold = Threshold(metric, direction, float(found["value"]) / units)
+    elif found := _ONE_SIDED.fullmatch(text):
         threshold = Threshold(found["metric"], Direction(found["direction"]), float(found["value"]))
     elif found := _WITHIN.fullmatch(text):
         threshold = Threshold(found["metric"], Direction.WITHIN, float(found["value"]), float(found["percent"]))

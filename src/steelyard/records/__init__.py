@@ -1,6 +1,6 @@
 """The run directory: written as a run happens, read by every stage after it."""
 
-from steelyard.records.columns import Column, StepTable, table, tables
+from steelyard.records.columns import Column, StepTable, node_tables, table, tables
 from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Provenance, RunManifest, RunPlatform
 from steelyard.records.naming import new_directory, stamped, unstamped
@@ -28,6 +28,7 @@ __all__ = [
     "first_and_last",
     "load",
     "new_directory",
+    "node_tables",
     "now",
     "run_name",
     "runs_under",

@@ -16,11 +16,12 @@ from steelyard.errors import InputError
 from steelyard.records.manifest import FILE, not_a_run
 from steelyard.records.reader import open_record
 from steelyard.records.step import NONFINITE, Evidence, StepCount, StepNumber, TokenCount
-from steelyard.records.writer import STEPS
+from steelyard.records.writer import NODES, STEPS
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Moments = npt.NDArray[np.datetime64]
 
 _CHUNK_BYTES = 1 << 24
 _WORTH_A_PROCESS = 1 << 26
@@ -32,6 +33,7 @@ _FLOATS = (
     "step_time_s",
     "tokens_per_s_per_gpu",
     "memory_gib",
+    "skipped",
     "reported_tokens_per_s_per_gpu",
     "reported_tflops_per_gpu",
 )
@@ -67,10 +69,13 @@ class StepTable:
     step_time_s: Column
     tokens_per_s_per_gpu: Column
     memory_gib: Column
+    skipped: Column
     reported_tokens_per_s_per_gpu: Column
     reported_tflops_per_gpu: Column
     memory_kinds: tuple[str, ...]
     """Every kind of memory measurement, in order of appearance."""
+    time: Moments
+    """When it was printed; NaT where a step does not say."""
     flagged: dict[str, list[int]]
     """The rows that carry each flag."""
     source_files: tuple[str, ...]
@@ -111,6 +116,22 @@ def table(run: Path | str) -> StepTable:
     return parts.joined()
 
 
+def node_tables(run: Path | str) -> dict[str, StepTable]:
+    """What each node or rank reported, by its name; empty where one spoke for all."""
+    path = Path(run) / NODES
+    parts: dict[str, _Parts] = {}
+    for lines in _chunks(path):
+        grouped: dict[str, list[_Row]] = {}
+        try:
+            for row in _NODE_DECODER.decode_lines(lines):
+                grouped.setdefault(row.series, []).append(row)
+        except msgspec.MsgspecError as reason:
+            raise InputError(f"{path} cannot be read ({reason})", key="RUN", value=str(path)) from None
+        for series, rows in grouped.items():
+            parts.setdefault(series, _Parts()).add(rows)
+    return {series: part.joined() for series, part in parts.items()}
+
+
 def tables(runs: Sequence[Path]) -> list[StepTable]:
     """The steps of several runs, read side by side where they are long enough to be worth a process each."""
     sizes = [(run / STEPS).stat().st_size if (run / STEPS).exists() else 0 for run in runs]
@@ -135,12 +156,21 @@ class _Row(msgspec.Struct, gc=False):
     memory_kind: str | None = None
     reported_tokens_per_s_per_gpu: float | None = None
     reported_tflops_per_gpu: float | None = None
+    skipped: TokenCount | None = None
+    time: str | None = None
     source: Evidence | None = None
     flags: tuple[str, ...] = ()
     nonfinite: dict[str, Literal["NaN", "Infinity", "-Infinity"]] | None = None
 
 
+class _NodeRow(_Row, kw_only=True, gc=False):
+    """A row that says whose it is."""
+
+    series: str
+
+
 _DECODER = msgspec.json.Decoder(_Row)
+_NODE_DECODER = msgspec.json.Decoder(_NodeRow)
 
 
 class _Parts:
@@ -157,6 +187,7 @@ class _Parts:
         self._files: dict[str, int] = {}
         self._kinds: dict[str | None, None] = {}
         self._flagged: dict[str, list[int]] = {}
+        self._time: list[Moments] = []
 
     def add(self, rows: Sequence[_Row]) -> None:
         named = [(at, row.nonfinite) for at, row in enumerate(rows) if row.nonfinite]
@@ -172,6 +203,7 @@ class _Parts:
         self._covered.append(np.array([row.steps_covered for row in rows], dtype=np.int64))
         self._kinds.update(dict.fromkeys(map(attrgetter("memory_kind"), rows)))
         self._add_sources([row.source for row in rows])
+        self._time.append(_moments([row.time for row in rows]))
         for place, flags in [(at, row.flags) for at, row in enumerate(rows, start=self.rows) if row.flags]:
             for flag in flags:
                 self._flagged.setdefault(flag, []).append(place)
@@ -192,6 +224,7 @@ class _Parts:
             steps_covered=_whole(self._covered),
             **{name: self._column(name) for name in _FLOATS},
             memory_kinds=tuple(kind for kind in self._kinds if kind is not None),
+            time=np.concatenate(self._time) if self._time else np.zeros(0, dtype=_MOMENT),
             flagged=self._flagged,
             source_files=tuple(self._files),
             source_file=_whole(self._file),
@@ -202,6 +235,25 @@ class _Parts:
         if not self.rows:
             return Column(np.zeros(0), np.zeros(0, dtype=np.bool_))
         return Column(np.concatenate(self._values[name]), np.concatenate(self._given[name]))
+
+
+_MOMENT = "datetime64[us]"
+
+
+def _moments(texts: Sequence[str | None]) -> Moments:
+    """Moments without their zone, which is one and the same in a log; NaT for what is none."""
+    words = ["NaT" if text is None else text.rstrip("Z").partition("+")[0] for text in texts]
+    try:
+        return np.array(words, dtype=_MOMENT)
+    except ValueError:
+        return np.array([_moment(word) for word in words], dtype=_MOMENT)
+
+
+def _moment(word: str) -> np.datetime64:
+    try:
+        return np.datetime64(word, "us")
+    except ValueError:
+        return np.datetime64("NaT", "us")
 
 
 def _whole(parts: list[Whole]) -> Whole:

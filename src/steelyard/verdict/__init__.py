@@ -19,11 +19,13 @@ CHECKS = (
     "first_loss",
     "loss_falling",
     "loss_floor",
+    "loss_spikes",
     "grad_norm_finite",
     "skipped_steps",
     "stall",
     "batch_identity",
     "world_identity",
+    "fabric",
     "errors",
 )
 """In the order a person wants to read them: what is required first."""

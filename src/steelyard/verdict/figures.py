@@ -1,11 +1,12 @@
 """What a run reached: its metrics on the steady window, each with where it was read or why it is not known."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from steelyard.accounting.steady import SteadyWindow
-from steelyard.records import Evidence, StepTable
+from steelyard.records import Column, Event, Evidence, StepTable
 from steelyard.records.columns import Floats
 
 
@@ -17,6 +18,8 @@ class Figure:
     reason: str | None = None
     """Why it is not known."""
     evidence: Evidence | None = None
+    reported: bool = False
+    """As the framework said it, since what ours is worked out from is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,36 +47,48 @@ class Figures:
         return found
 
 
-def figures(
-    steps: StepTable,
-    window: SteadyWindow,
-    world_size: int,
-    flops_per_token: float | None,
-    peak_tflops: float | None,
-    peak_reason: str,
-    planned_tokens: int | None,
-) -> Figures:
-    """The figures of one run; `planned_tokens` stands in where the steps do not say theirs."""
-    rate = _rate(steps, window, world_size, planned_tokens)
-    tflops = _times(rate, flops_per_token and flops_per_token / 1e12, "the model's FLOPs per token are not known")
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What figures are worked out from, beside the steps; None is not known."""
+
+    world_size: int | None
+    flops_per_token: float | None
+    peak_tflops: float | None
+    peak_reason: str
+    """Why there is no peak."""
+    planned_tokens: int | None
+    """Stands in where the steps do not say theirs."""
+    memory: Sequence[Event] = ()
+    """Readings of memory on lines of their own."""
+
+
+def figures(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figures:
+    """The figures of one run."""
+    rate = _rate(steps, window, basis)
+    tflops = _times(rate, basis.flops_per_token and basis.flops_per_token / 1e12, "its FLOPs per token are not known")
+    if rate.reported or tflops.value is None:
+        tflops = _reported(steps, window, steps.reported_tflops_per_gpu) or tflops
     times = steps.step_time_s.values[window.mask]
+    memory, kind = _memory(steps, basis.memory)
     return Figures(
         window=window,
         tokens_per_s_per_gpu=rate,
         tflops_per_gpu=tflops,
-        mfu=_times(tflops, peak_tflops and 1 / peak_tflops, peak_reason),
+        mfu=_times(tflops, basis.peak_tflops and 1 / basis.peak_tflops, basis.peak_reason),
         step_time_s=_median_time(steps, window),
         step_time_p95_s=float(np.percentile(times, 95)) if len(times) else None,
-        memory_peak_gib=_memory(steps),
-        memory_kind=steps.memory_kinds[0] if len(steps.memory_kinds) == 1 else None,
-        tokens_per_step=_tokens_per_step(steps, window, planned_tokens),
+        memory_peak_gib=memory,
+        memory_kind=kind,
+        tokens_per_step=_tokens_per_step(steps, window, basis.planned_tokens),
     )
 
 
 def _times(figure: Figure, factor: float | None, reason: str) -> Figure:
     if figure.value is None:
         return figure
-    return Figure(figure.value * factor, evidence=figure.evidence) if factor else Figure(None, reason)
+    if not factor:
+        return Figure(None, reason)
+    return Figure(figure.value * factor, evidence=figure.evidence, reported=figure.reported)
 
 
 def tokens_of(steps: StepTable, planned_tokens: int | None) -> Floats:
@@ -81,19 +96,31 @@ def tokens_of(steps: StepTable, planned_tokens: int | None) -> Floats:
     return np.where(steps.tokens.given, steps.tokens.values, np.nan if planned_tokens is None else planned_tokens)
 
 
-def _rate(steps: StepTable, window: SteadyWindow, world_size: int, planned_tokens: int | None) -> Figure:
+def _rate(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figure:
     missing = _untimed(window)
     if missing:
         return Figure(None, missing)
     inside, first = window.mask, int(np.argmax(window.mask))
-    tokens, covered = tokens_of(steps, planned_tokens)[inside], steps.steps_covered[inside]
-    if not (np.isfinite(tokens) & (tokens > 0)).all():
-        return Figure(None, "the tokens of a step are not known")
+    tokens, covered = tokens_of(steps, basis.planned_tokens)[inside], steps.steps_covered[inside]
+    known = bool((np.isfinite(tokens) & (tokens > 0)).all())
+    if not known or basis.world_size is None:
+        unknown = "how many GPUs it ran on is not known" if known else "the tokens of a step are not known"
+        return _reported(steps, window, steps.reported_tokens_per_s_per_gpu) or Figure(None, unknown)
     seconds = float((steps.step_time_s.values[inside] * covered).sum())
-    rate = float((tokens * covered).sum()) / seconds / world_size
+    rate = float((tokens * covered).sum()) / seconds / basis.world_size
     if not np.isfinite(rate):
         return Figure(None, f"tokens over {seconds:.3g} s are no rate", steps.evidence(first))
     return Figure(rate, evidence=steps.evidence(first))
+
+
+def _reported(steps: StepTable, window: SteadyWindow, column: Column) -> Figure | None:
+    """A rate as the framework has it, weighted by time; None unless every steady step gives it."""
+    inside = window.mask
+    if not inside.any() or not (column.finite & (column.values > 0))[inside].all():
+        return None
+    weights = steps.step_time_s.values[inside] * steps.steps_covered[inside]
+    value = float((column.values[inside] * weights).sum() / weights.sum())
+    return Figure(value, evidence=steps.evidence(int(np.argmax(inside))), reported=True)
 
 
 def _untimed(window: SteadyWindow) -> str | None:
@@ -114,20 +141,35 @@ def _median_time(steps: StepTable, window: SteadyWindow) -> Figure:
     return Figure(median, evidence=steps.evidence(int(rows[np.argmin(np.abs(times - median))])))
 
 
-def _memory(steps: StepTable) -> Figure:
+_PREFERRED = ("torch_reserved_peak", "device_used", "torch_allocated_peak")
+
+
+def _memory(steps: StepTable, events: Sequence[Event]) -> tuple[Figure, str | None]:
     """The maximum over all steps; kinds of measurement that differ have no common maximum."""
     given = steps.memory_gib.given
     if not given.any():
-        return Figure(None, "no step gives its memory")
+        return _memory_of_events(events)
     if len(steps.memory_kinds) > 1:
-        return Figure(None, f"memory was measured in several ways ({', '.join(steps.memory_kinds)})")
+        return Figure(None, f"memory was measured in several ways ({', '.join(steps.memory_kinds)})"), None
+    kind = steps.memory_kinds[0] if steps.memory_kinds else None
     wrong = np.flatnonzero(given & ~(steps.memory_gib.finite & (steps.memory_gib.values > 0)))
     if len(wrong):
         row = int(wrong[0])
         value = steps.memory_gib.values[row]
-        return Figure(None, f"memory is {value} at step {steps.step[row]}", steps.evidence(row))
+        return Figure(None, f"memory is {value} at step {steps.step[row]}", steps.evidence(row)), kind
     row = int(np.nanargmax(steps.memory_gib.values))
-    return Figure(float(steps.memory_gib.values[row]), evidence=steps.evidence(row))
+    return Figure(float(steps.memory_gib.values[row]), evidence=steps.evidence(row)), kind
+
+
+def _memory_of_events(events: Sequence[Event]) -> tuple[Figure, str | None]:
+    """The highest reading of the kind that says most: of several kinds the one a comparison wants."""
+    readings = [event for event in events if isinstance(event.details.get("gib"), int | float)]
+    if not readings:
+        return Figure(None, "no step gives its memory"), None
+    kinds = list(dict.fromkeys(str(event.details.get("kind")) for event in readings))
+    kind = next((one for one in _PREFERRED if one in kinds), kinds[0])
+    most = max((event for event in readings if event.details.get("kind") == kind), key=lambda one: one.details["gib"])
+    return Figure(float(most.details["gib"]), evidence=most.source), kind
 
 
 def _tokens_per_step(steps: StepTable, window: SteadyWindow, planned_tokens: int | None) -> int | None:

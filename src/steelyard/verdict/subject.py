@@ -1,6 +1,6 @@
 """What is judged: a run with its steps, events and figures, read once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_args
@@ -17,7 +17,9 @@ from steelyard.experiment.thresholds import parse_threshold
 from steelyard.frameworks import log_interval
 from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records import Event, Evidence, Run, StepTable
-from steelyard.verdict.figures import Figures, figures, tokens_of
+from steelyard.records.step import FAILURES
+from steelyard.verdict.clock import Clock, read_clock
+from steelyard.verdict.figures import Basis, Figures, figures, tokens_of
 
 NULLABLE = {
     f"{group}.{name}"
@@ -146,19 +148,44 @@ class Subject:
 
     @cached_property
     def figures(self) -> Figures:
-        steps = self.steps
+        return self._figures_of(self.steps, self._marks, tuple(self.events_of("memory")))
+
+    @cached_property
+    def figures_by_node(self) -> dict[str, Figures]:
+        """The same of each node or rank that reported by itself; empty where one spoke for all."""
+        found = records.node_tables(self.run.directory)
+        return {
+            name: self._figures_of(steps, {mark: steps.flag(mark) for mark in MARKS if steps.flag(mark).any()}, ())
+            for name, steps in found.items()
+        }
+
+    def _figures_of(self, steps: StepTable, marks: Mapping[str, Mask], memory: Sequence[Event]) -> Figures:
         window = steady_window(
-            steps.step, steps.steps_covered, steps.step_time_s.values, self._marks, self.asked_warmup_steps
+            steps.step, steps.steps_covered, steps.step_time_s.values, marks, self.asked_warmup_steps
         )
-        return figures(
-            steps,
-            window,
+        basis = Basis(
             self.world_size,
             self.flops_per_token,
             self.peak_tflops,
             self._why_no_peak,
             self.planned_tokens_per_step,
+            memory,
         )
+        return figures(steps, window, basis)
+
+    @cached_property
+    def clock(self) -> Clock:
+        """What the log's moments say of its step times; nothing for dialects whose times are made from them."""
+        excused = self.steps.flag("eval") | self.steps.flag("checkpoint")
+        for mark in ("eval", "checkpoint", "validating"):
+            at = [event.step for event in self.events_of(mark) if event.step is not None]
+            excused |= self._covering(np.array(at, dtype=np.int64))
+        return read_clock(self.steps, excused)
+
+    def cause(self) -> Event | None:
+        """The first failure the log names, causes ahead of their echoes."""
+        found = self.events_of(*FAILURES)
+        return min(found, key=lambda event: int(event.details.get("order", 0)), default=None)
 
     @cached_property
     def step_rates(self) -> Floats:
@@ -185,6 +212,8 @@ class Subject:
         for mark in MARKS:
             at = [event.step for event in self.events_of(mark) if event.step is not None]
             here = self.steps.flag(mark) | self._covering(np.array(at, dtype=np.int64))
+            if mark == "artefact":
+                here |= self.clock.artefacts
             if here.any():
                 marks[mark] = here
         return marks

@@ -60,6 +60,8 @@ class Dialect:
     """What a step is marked with."""
     era: Callable[[Shape, bytes], str] = lambda shape, before: ""
     """Which versions print a line like this."""
+    formulas: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What its TFLOP/s count, of `accounting.CONVENTIONS`, by era; under "" where the era does not tell."""
     interval: int | None = None
     """Steps between lines, where that is fixed."""
     first_artefacts: int = 0
@@ -74,6 +76,10 @@ class Dialect:
     """Other lines, each with what it says."""
     companions: tuple[re.Pattern[bytes], ...] = field(default=())
     """Texts that give the dialect away before, or without, a step line."""
+
+    def flop_conventions(self, era: str) -> tuple[str, ...]:
+        """The formulas its TFLOP/s may follow; () where we do not know."""
+        return self.formulas.get(era, self.formulas.get("", ()))
 
 
 def text_of(raw: bytes, longest: int = 500) -> str:

@@ -177,6 +177,13 @@ DIALECT = Dialect(
     era=_era,
     interval=1,
     first_artefacts=3,
+    formulas={
+        "": ("causal", "noncausal"),
+        "2023": ("noncausal",),
+        "2024": ("noncausal",),
+        "2025-12 to 2026-04": ("causal",),
+        "2026-04 or newer": ("causal",),
+    },
     others=(
         Known(re.compile(rb"Num_devices: (?P<devices>\d+), shape"), _devices),
         Known(re.compile(rb"Jax Backend: (?P<backend>\w+)"), _backend),

@@ -30,6 +30,12 @@ DIALECT = Dialect(
     required=("step_time_s",),
     flags=family.flags,
     era=_era,
+    formulas={
+        "": ("causal", "noncausal"),
+        "core 0.5 or older": ("noncausal",),
+        "core 0.13 to 0.15": ("causal",),
+        "core 0.16 or newer": ("causal",),
+    },
     absent_loss_is_nan=True,
     others=family.OTHERS,
     companions=(re.compile(rb"-{3,} arguments -{3,}"), re.compile(rb"megatron\.(?:core|training)\b")),

@@ -25,6 +25,7 @@ DIALECT = Dialect(
     last_field=family.LAST_FIELD,
     required=("step_time_s",),
     flags=family.flags,
+    formulas={"": ("causal",)},
     absent_loss_is_nan=True,
     others=(
         Known(

@@ -38,6 +38,7 @@ DIALECT = Dialect(
     required=("step_time_s",),
     flags=family.flags,
     era=_era,
+    formulas={"": ("megatron_deepspeed",)},
     absent_loss_is_nan=True,
     others=(Known(re.compile(rb"\bMaxMemAllocated=(?P<gib>\d+(?:\.\d+)?)GB"), _timer),),
     companions=(re.compile(rb"\[logging\.py:\d+:log_dist\]"), re.compile(rb"\bMaxMemAllocated=")),

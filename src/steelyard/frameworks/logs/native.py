@@ -44,6 +44,7 @@ DIALECT = Dialect(
     required=("tokens", "loss", "grad_norm", "learning_rate", "step_time_s", "memory_gib", "tokens_per_s"),
     texts=MappingProxyType({b"memory_kind: ": "memory_kind", b"time: ": "time"}),
     interval=1,
+    formulas={"": ("causal",)},
     others=(
         Known(re.compile(rb"^" + START.encode().replace(b"|", rb"\|")), _started),
         Known(re.compile(rb"^training finished"), event("finished")),

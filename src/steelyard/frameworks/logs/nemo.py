@@ -58,6 +58,7 @@ DIALECT = Dialect(
     number=_number,
     era=_era,
     memory_kind="torch_reserved_peak",
+    formulas={"": ("nemo_causal", "nemo_noncausal", "causal", "noncausal")},
     others=(
         Known(
             re.compile(rb"Padded vocab_size: (?P<padded>\d+), original vocab_size: (?P<size>\d+), dummy tokens: \d+"),

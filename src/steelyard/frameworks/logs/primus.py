@@ -48,6 +48,13 @@ DIALECT = Dialect(
     flags=family.flags,
     era=_era,
     memory_kind=family.DEVICE_USED,
+    formulas={
+        "": ("causal", "noncausal"),
+        "v0.1": ("noncausal",),
+        "v0.2 to v0.5": ("noncausal",),
+        "v26.2 to v26.4, core runtime": ("causal",),
+        "v26.5 or newer": ("causal",),
+    },
     absent_loss_is_nan=True,
     others=(
         Known(re.compile(rb"primus launcher exited with code (?P<code>\d+)"), _exited),

@@ -336,7 +336,7 @@ class LogReader:
             learnt = self._shape_of(dialect, text, mark)
             given = learnt.shape.read(text)
         except (ValueError, IndexError) as reason:
-            self._unread(evidence, text, str(reason), int(mark["step"]))
+            self._unread(evidence, text, str(reason), int(mark["step"]) + (dialect.name in ("nemo", "maxtext")))
             return
         if repeated and self._step == int(given.get("global_step", -1)) + 1:
             return  # a bar is drawn again and again
@@ -486,6 +486,7 @@ class LogReader:
         if self._utilization is not None:
             tflops = self._take_utilization(seconds) if tflops is None else tflops
         if dialect.timed_by_clock:
+            flags = (*flags, "clocked")
             seconds = self._by_the_clock(series, reading.moment, covered)
         if tokens is not None and seconds and job.world_size:
             rate = tokens / seconds / job.world_size

@@ -42,6 +42,7 @@ DIALECT = Dialect(
     required=("step_time_s",),
     flags=family.flags,
     memory_kind=family.DEVICE_USED,
+    formulas={"": ("causal", "noncausal")},
     absent_loss_is_nan=True,
     others=(
         Known(

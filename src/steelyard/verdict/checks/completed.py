@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from steelyard.records.step import FAILURES
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
 
@@ -14,7 +13,7 @@ def check(subject: Subject) -> Iterator[Found]:
     reached, at = f"step {last}", subject.evidence_of_step(-1) or subject.evidence_of_manifest("status")
     expected = "unknown" if planned is None else f"step {planned}"
     failure = subject.run.manifest.failure
-    cause = next(iter(subject.events_of(*FAILURES)), None)
+    cause = subject.cause()
     if failure is not None:
         where = cause.source if cause and cause.source else subject.evidence_of_manifest("failure")
         yield CHECK.failed(f"the run failed: {failure.message}", reached, expected, where)
@@ -33,6 +32,10 @@ def check(subject: Subject) -> Iterator[Found]:
     elif last < planned and subject.run.status == "completed" and planned < last + subject.log_interval:
         message = f"the run completed; its record, every {subject.log_interval} steps, can show none after step {last}"
         yield CHECK.passed(message, reached, expected, at)
+    elif last < planned and (left := subject.events_of("exited_early")):
+        yield CHECK.failed(
+            f"it left at step {last} of {planned}: {left[-1].message}", reached, expected, left[-1].source
+        )
     elif last < planned:
         word = "interrupted at" if subject.run.status == "interrupted" else "its record ends at"
         yield CHECK.failed(f"{word} step {last} of {planned}", reached, expected, at)

@@ -1,5 +1,6 @@
 """The log names no error."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from steelyard.records.step import FAILURES
@@ -10,11 +11,15 @@ CHECK = Check("errors")
 
 
 def check(subject: Subject) -> Iterator[Found]:
-    found = subject.events_of(*FAILURES)
-    if found:
-        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-        yield CHECK.failed(f"{found[0].kind}: {found[0].message}{more}", len(found), 0, found[0].source)
-    elif not subject.events:
+    found, cause = subject.events_of(*FAILURES), subject.cause()
+    if cause is not None:
+        others = Counter(
+            f"{event.kind}{f' on {event.node}' if event.node else ''}" for event in found if event != cause
+        )
+        more = f"; then {', '.join(f'{count} x {name}' for name, count in others.items())}" if others else ""
+        node = f" on {cause.node}" if cause.node else ""
+        yield CHECK.failed(f"{cause.kind}{node}: {cause.message}{more}", len(found), 0, cause.source)
+    elif not subject.events and subject.run.manifest.ingested is None:
         yield CHECK.unknown("no event of the run was recorded", None, 0)
     else:
         yield CHECK.passed("the log names no error", 0, 0)

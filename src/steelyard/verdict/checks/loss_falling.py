@@ -7,6 +7,7 @@ import numpy as np
 
 from steelyard.records.columns import Floats
 from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.floors import named_floor
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("loss_falling")
@@ -27,6 +28,10 @@ def check(subject: Subject) -> Iterator[Found]:
     if subject.value("data.source") == "uniform" or little:
         yield CHECK.not_applicable("its data is uniform: there is nothing to learn")
         return
+    named = named_floor(subject) if subject.run.manifest.ingested is not None else None
+    if named is not None and named.floor is not None and named.floor > 1:
+        yield CHECK.not_applicable(f"the loss stands {named.words}")
+        return
     at = subject.evidence_of_step(int(rows[-1])) if len(rows) else None
     tail = float(np.median(values[-_TAIL:])) if len(rows) else 0.0
     if len(rows) > _TAIL and tail > _FAR * float(values[0]) and tail > float(values[: -_TAIL or None].max()):
@@ -44,13 +49,13 @@ def _judge(subject: Subject, values: Floats, first: float | None, floor: float |
     levels = np.median(parts, axis=1)
     start, best, end = float(levels[0]), float(levels.min()), float(np.median(values[-tenth:]))
     error = _error_of_a_level(parts)
-    margin = _SIGMAS * error * 2**0.5
+    margin = max(_SIGMAS * error * 2**0.5, _printed_digit(values))
     tail, far = float(np.median(values[-_TAIL:])), _SIGMAS * error * (tenth / _TAIL) ** 0.5 * 2
     at = subject.evidence_of_step(int(np.flatnonzero(subject.steps.loss.finite)[-1]))
     ends = f"{start:.4f} over the first {tenth} records, {end:.4f} over the last {tenth}"
     covered = int(subject.steps.steps_covered.sum())
     untrained = first is not None and end > first - _UNTRAINED * (first - (floor or 0.0))
-    if end - start >= margin:
+    if end - start >= margin and end > start:
         return CHECK.failed(f"the loss does not fall: {ends}", end, f"< {start:.4f}", at)
     if tail - start > max(far, margin):
         message = f"the loss diverges at the end: {start:.4f} at first, {tail:.4f} over its last {_TAIL} records"
@@ -61,9 +66,17 @@ def _judge(subject: Subject, values: Floats, first: float | None, floor: float |
     if end - (best + start) / 2 > margin and start - best > 2 * margin:
         message = f"the loss gave back what it had learned: {start:.4f} at first, {best:.4f} at best, {end:.4f} at last"
         return CHECK.failed(message, end, f"< {(best + start) / 2:.4f}", at)
-    if start - end < margin:
+    if start - end <= margin:
         return CHECK.unknown(f"whether the loss falls is lost in its noise: {ends}", end, f"< {start:.4f}", at)
     return CHECK.passed(f"the loss falls: {ends}", end, f"< {start:.4f}", at)
+
+
+def _printed_digit(values: Floats) -> float:
+    """The last digit a log prints, where so few digits are printed that values repeat; else no more than rounding."""
+    different = np.unique(values)
+    if len(different) > len(values) / 2:
+        return 0.0
+    return float(np.diff(different).min()) if len(different) > 1 else math.inf
 
 
 def _error_of_a_level(parts: Floats) -> float:

@@ -13,7 +13,8 @@ CHECK = Check("loss_finite", required=True)
 def check(subject: Subject) -> Iterator[Found]:
     loss, steps = subject.steps.loss, subject.steps.step
     bad = np.flatnonzero(loss.nonfinite)
-    absent = np.flatnonzero(~loss.given)
+    skipped = subject.steps.flag("skipped")  # a step that was not taken has no loss
+    absent = np.flatnonzero(~loss.given & ~skipped)
     if len(bad):
         row = int(bad[0])
         more = f", and at {len(bad) - 1:,} more" if len(bad) > 1 else ""
@@ -26,6 +27,10 @@ def check(subject: Subject) -> Iterator[Found]:
         row = int(absent[0])
         message = f"{len(absent):,} of {len(steps):,} steps give no loss, the first of them step {steps[row]}"
         yield CHECK.unknown(message, None, "finite", subject.evidence_of_step(row))
+    elif not loss.given.any():
+        yield CHECK.unknown("every step was skipped, so none has a loss", None, "finite", subject.evidence_of_step(0))
     else:
-        message = f"all {len(steps):,} losses are finite; the last is {loss.values[-1]:.4f}"
-        yield CHECK.passed(message, float(loss.values[-1]), "finite", subject.evidence_of_step(-1))
+        last = int(np.flatnonzero(loss.given)[-1])
+        without = f" ({int((~loss.given).sum()):,} skipped steps have none)" if skipped.any() else ""
+        message = f"all {int(loss.given.sum()):,} losses are finite{without}; the last is {loss.values[last]:.4f}"
+        yield CHECK.passed(message, float(loss.values[last]), "finite", subject.evidence_of_step(last))

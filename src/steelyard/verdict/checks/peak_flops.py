@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from steelyard.hardware.catalog import Gpu
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
 
@@ -15,34 +14,32 @@ def check(subject: Subject) -> Iterator[Found]:
     if subject.on_cpu:
         yield CHECK.not_applicable("a CPU has no peak in the catalog")
         return
-    peak, gpu = subject.peak_tflops, subject.gpu
-    achieved, evidence = subject.figures.tflops_per_gpu.value, subject.figures.tflops_per_gpu.evidence
-    whose = "by our formula"
-    if achieved is None:
-        reported = subject.steps.reported_tflops_per_gpu
-        rows = np.flatnonzero(subject.figures.window.mask & reported.given)
-        if len(rows):
-            achieved, whose = float(np.median(reported.values[rows])), "as reported"
-            evidence = subject.evidence_of_step(int(rows[0]))
-    if gpu is None:
-        name = subject.run.manifest.platform.gpu_name
+    peak, gpu, figure = subject.peak_tflops, subject.gpu, subject.figures.tflops_per_gpu
+    achieved, evidence = figure.value, figure.evidence
+    whose = "as reported" if figure.reported else "by our formula"
+    name = subject.run.manifest.platform.gpu_name
+    reported = subject.steps.reported_tflops_per_gpu.given.any()
+    if name is None:
+        yield CHECK.not_applicable("which GPU it ran on is not known")
+    elif gpu is None:
         yield CHECK.unknown(f"{name} is not in the catalog of GPUs, so its peak is not known", achieved)
+    elif achieved is None and not reported and subject.model is None:
+        yield CHECK.not_applicable("the log gives no TFLOP/s, and the model is not known")
     elif achieved is None or not np.isfinite(achieved):
-        yield CHECK.unknown(f"TFLOP/s are not known: {subject.figures.tflops_per_gpu.reason}", None, peak)
-    elif peak is None and achieved <= (highest := _highest(subject, gpu)):
-        precision = subject.precision or "an unknown precision"
-        message = (
-            f"the {gpu.name}'s dense peak in {precision} is not known; {achieved:,.1f} TFLOP/s are below {highest}"
-        )
-        yield CHECK.unknown(message, achieved, None, evidence)
-    else:
-        bound = peak or _highest(subject, gpu)
+        yield CHECK.unknown(f"TFLOP/s are not known: {figure.reason}", None, peak)
+    elif peak is not None or achieved > max(gpu.bf16_tflops, gpu.fp8_tflops or 0.0):
+        bound = peak or max(gpu.bf16_tflops, gpu.fp8_tflops or 0.0)
         holds = achieved <= bound
         words = "within" if holds else "above"
         message = f"{achieved:,.1f} TFLOP/s a GPU {whose}, {words} the {gpu.name}'s dense peak of {bound:,.1f}"
         yield CHECK.judged(holds, message, achieved, f"<= {bound}", evidence)
-
-
-def _highest(subject: Subject, gpu: Gpu) -> float:
-    """A peak no run can exceed: of fp8 where the precision is not known, else of bf16, which is above fp32."""
-    return max(gpu.bf16_tflops, gpu.fp8_tflops or 0.0) if subject.precision is None else gpu.bf16_tflops
+    elif subject.precision is None and achieved <= gpu.bf16_tflops:
+        message = f"{achieved:,.1f} TFLOP/s a GPU {whose}, within the {gpu.name}'s bf16 peak of {gpu.bf16_tflops:,.1f}"
+        yield CHECK.passed(f"{message}, whatever its precision", achieved, f"<= {gpu.bf16_tflops}", evidence)
+    else:
+        precision = subject.precision or "its precision, which is not known,"
+        message = f"the {gpu.name}'s dense peak in {precision} is not known; {achieved:,.1f} TFLOP/s a GPU {whose}"
+        if subject.precision is not None and achieved > gpu.bf16_tflops:
+            yield CHECK.failed(f"{message} are above its bf16 peak", achieved, f"<= {gpu.bf16_tflops}", evidence)
+        else:
+            yield CHECK.unknown(message, achieved, None, evidence)

@@ -13,14 +13,19 @@ _AT_LAST = 5
 
 
 def check(subject: Subject) -> Iterator[Found]:
-    skipped = subject.steps.flag("skipped")
-    rows = np.flatnonzero(skipped)
-    if not len(rows):
+    steps = subject.steps
+    flagged, counted = steps.flag("skipped"), steps.skipped
+    skipped = np.where(counted.given, counted.values, np.where(flagged, steps.steps_covered, 0))
+    rows = np.flatnonzero(skipped > 0)
+    if not counted.given.any() and not len(rows):
         yield CHECK.unknown("no step says whether it was skipped", None, 0)
         return
-    message = (
-        f"{len(rows):,} of {len(skipped):,} steps were skipped, the last of them step {subject.steps.step[rows[-1]]}"
-    )
-    few = len(rows) <= _SHARE * len(skipped) and not skipped[-_AT_LAST:].all()
-    bound = f"<= {_SHARE:.0%} of the steps, and not the last {_AT_LAST}"
-    yield CHECK.judged(few, message, len(rows), bound, subject.evidence_of_step(int(rows[-1])))
+    total, number = int(steps.steps_covered.sum()), int(skipped.sum())
+    if not len(rows):
+        yield CHECK.passed(f"none of {total:,} steps was skipped", 0, 0, subject.evidence_of_step(-1))
+        return
+    message = f"{number:,} of {total:,} steps were skipped, the last of them by step {steps.step[rows[-1]]}"
+    whole = skipped >= steps.steps_covered
+    few = number <= _SHARE * total and not whole[-_AT_LAST:].all()
+    bound = f"<= {_SHARE:.0%} of the steps, and not the last {_AT_LAST} records"
+    yield CHECK.judged(few, message, number, bound, subject.evidence_of_step(int(rows[-1])))

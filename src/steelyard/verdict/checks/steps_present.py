@@ -12,7 +12,8 @@ CHECK = Check("steps_present", required=True)
 
 def check(subject: Subject) -> Iterator[Found]:
     steps, covered, interval = subject.steps.step, subject.steps.steps_covered, subject.log_interval
-    unread = next((event for event in subject.events if event.kind == "unread_line"), None)
+    read = set(steps.tolist()) if subject.events_of("unread_line") else set()
+    unread = next((event for event in subject.events_of("unread_line") if event.step not in read), None)
     if not len(steps):
         yield CHECK.failed("no step was recorded", 0, subject.planned_steps, subject.evidence_of_manifest("status"))
         return
@@ -36,9 +37,16 @@ def check(subject: Subject) -> Iterator[Found]:
         row = int(overlaps[0])
         message = f"step {steps[row]} says it covers {covered[row]} steps, more than lie before it"
         yield CHECK.unknown(message, int(covered[row]), expected, subject.evidence_of_step(row))
-    elif steps[0] > max(interval, int(covered[0])):
+    elif (before := int(steps[0] - covered[0])) > 0 and not _resumed(subject, before, interval):
         message = f"the record starts at step {steps[0]}; what came before is not known"
         yield CHECK.unknown(message, int(steps[0]), expected, subject.evidence_of_step(0))
     else:
-        message = f"{len(steps):,} records, {expected}, none missing"
+        resumed = f", resumed after step {before:,}" if before > 0 else ""
+        message = f"{len(steps):,} records, {expected}, none missing{resumed}"
         yield CHECK.passed(message, len(steps), expected, subject.evidence_of_step(-1))
+
+
+def _resumed(subject: Subject, before: int, interval: int) -> bool:
+    """Whether the log says that it took up a checkpoint where its record starts."""
+    found = subject.events_of("resumed")
+    return any(event.step is None or 0 <= before - event.step < interval for event in found)

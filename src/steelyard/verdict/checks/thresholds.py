@@ -21,10 +21,26 @@ def _judge(subject: Subject, text: str, threshold: Threshold) -> Found:
     if figure.value is None:
         message = f"{threshold.metric} is not known: {figure.reason}"
         return asked.unknown(message, None, bound, figure.evidence)
+    slowest = _worst_node(subject, threshold)
+    if slowest is not None:
+        node, value = slowest
+        message = f"{threshold.metric} is {value:,.6g} on {node}, asked {bound}"
+        return asked.failed(message, value, bound, figure.evidence)
     kind = subject.figures.memory_kind if threshold.metric == "memory_peak_gib" else None
     holds = _holds(threshold, figure.value)
-    message = f"{threshold.metric} is {figure.value:,.6g}{f' ({kind})' if kind else ''}, asked {bound}"
+    how = f" ({kind})" if kind else " (as reported)" if figure.reported else ""
+    nodes = f" over {len(subject.figures_by_node)} nodes" if subject.figures_by_node else ""
+    message = f"{threshold.metric} is {figure.value:,.6g}{how}{nodes}, asked {bound}"
     return asked.judged(holds, message, figure.value, bound, figure.evidence)
+
+
+def _worst_node(subject: Subject, threshold: Threshold) -> tuple[str, float] | None:
+    """The first node whose own figure does not keep the bound."""
+    for node, figures in subject.figures_by_node.items():
+        value = figures.metric(threshold.metric).value
+        if value is not None and not _holds(threshold, value):
+            return node, value
+    return None
 
 
 def _bound(threshold: Threshold) -> str:

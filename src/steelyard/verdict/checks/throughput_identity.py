@@ -7,14 +7,19 @@ import numpy as np
 from steelyard import accounting
 from steelyard.experiment.experiment import Recompute
 from steelyard.frameworks import flop_conventions
+from steelyard.frameworks.logs import conventions_of
 from steelyard.records import Column
-from steelyard.records.columns import Floats
+from steelyard.records.columns import Floats, Whole
 from steelyard.verdict.finding import Check, Finding, Found
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("throughput_identity", required=True)
 MARGIN = 0.02
 """Logs print three or four digits."""
+
+_HALF_A_DIGIT = 0.0505
+"""Of TFLOP/s, which most print to a tenth."""
+_HALF_A_MILLISECOND = 0.00051
 
 
 def check(subject: Subject) -> Iterator[Found]:
@@ -29,6 +34,9 @@ def check(subject: Subject) -> Iterator[Found]:
     if not parts:
         yield CHECK.not_applicable("the log reports no tokens/s and no TFLOP/s")
         return
+    if subject.clock.contradicts:
+        message = f"between its lines passes {subject.clock.ratio:.3g} times the time its steps are said to take"
+        parts.append(CHECK.unknown(message, subject.clock.ratio, 1.0, subject.evidence_of_step(-1)))
     order = ("fail", "unknown", "pass")
     yield min(parts, key=lambda part: order.index(part.status))
 
@@ -39,49 +47,106 @@ def _rate(subject: Subject, name: str, column: Column) -> Finding:
     rows = np.flatnonzero(subject.figures.window.counted & column.given)
     if not len(rows):
         return CHECK.unknown(f"{name} are given, and no steady step to hold them against")
+    if not np.isfinite(ours[rows]).any() and _timed(subject, rows) and not subject.steps.flag("clocked").any():
+        return _constant(subject, name, column, rows)
+    if not np.isfinite(ours[rows]).any() and subject.steps.flag("clocked").any():
+        return CHECK.passed(f"{name} are given without a step time to hold them against", None)
     if not np.isfinite(ours[rows]).all():
         return CHECK.unknown(f"{name} cannot be held against tokens over time: one of them is not given")
-    worst, ratio = _worst(column.values[rows], ours[rows])
+    return _held(subject, name, column.values, ours, rows, "batch x sequence / step time")
+
+
+def _held(subject: Subject, name: str, found: Floats, ours: Floats, rows: Whole, what: str) -> Finding:
+    worst, ratio = _worst(found[rows], ours[rows], _rounding(subject, found, rows))
     row = int(rows[worst])
-    holds = bool(abs(ratio - 1) <= MARGIN)
+    holds = bool(abs(ratio - 1) <= MARGIN + _rounding(subject, found, rows)[worst])
     message = (
-        f"{name} are batch x sequence / step time at every steady step"
+        f"{name} are {what} at every steady step"
         if holds
-        else f"{name} at step {subject.steps.step[row]} are {ratio:.4g} times batch x sequence / step time"
+        else f"{name} at step {subject.steps.step[row]} are {ratio:.4g} times {what}"
     )
-    return CHECK.judged(holds, message, float(column.values[row]), float(ours[row]), subject.evidence_of_step(row))
+    return CHECK.judged(holds, message, float(found[row]), float(ours[row]), subject.evidence_of_step(row))
 
 
-def _worst(found: Floats, expected: Floats) -> tuple[int, float]:
+def _timed(subject: Subject, rows: Whole) -> bool:
+    return bool(np.isfinite(subject.steps.step_time_s.values[rows]).all())
+
+
+def _constant(subject: Subject, name: str, column: Column, rows: Whole) -> Finding:
+    """Where batch and model are not known they are at least the same at every step, and so is rate x time."""
+    work = column.values * subject.steps.step_time_s.values
+    usual = np.full(len(work), np.median(work[rows]))
+    found = _held(subject, f"{name} x step time", work, usual, rows, "the same")
+    if found.status == "pass":
+        return CHECK.passed(
+            f"{name} x step time are the same at every steady step; of what batch and model is not known",
+            float(usual[0]),
+            None,
+            found.evidence,
+        )
+    return found
+
+
+def _rounding(subject: Subject, found: Floats, rows: Whole) -> Floats:
+    """How far a ratio may be off because of the digits that were not printed."""
+    with np.errstate(all="ignore"):
+        seconds = np.nan_to_num(_HALF_A_MILLISECOND / np.abs(subject.steps.step_time_s.values[rows]), posinf=0.0)
+        tflops = np.nan_to_num(_HALF_A_DIGIT / np.abs(subject.steps.reported_tflops_per_gpu.values[rows]), posinf=0.0)
+    printed: Floats = seconds + tflops if subject.run.manifest.ingested is not None else np.zeros(len(rows))
+    return printed
+
+
+def _worst(found: Floats, expected: Floats, rounding: Floats) -> tuple[int, float]:
     """The value that is furthest from what it should be, as a ratio; NaN is furthest of all."""
     with np.errstate(all="ignore"):
         ratio = found / expected
-    worst = int(np.argmax(np.where(np.isnan(ratio), np.inf, np.abs(ratio - 1))))
+    worst = int(np.argmax(np.where(np.isnan(ratio), np.inf, np.abs(ratio - 1) - rounding)))
     return worst, float(ratio[worst])
 
 
 def _tflops(subject: Subject) -> Finding:
     steps, model, length = subject.steps, subject.model, subject.whole("training.sequence_length")
-    ours = subject.step_rates
-    rows = np.flatnonzero(subject.figures.window.counted & steps.reported_tflops_per_gpu.given)
-    if model is None or length is None or not len(rows) or not np.isfinite(ours[rows]).all():
-        return CHECK.unknown("reported TFLOP/s cannot be held against a formula: the model or the rate is not known")
-    reported = steps.reported_tflops_per_gpu.values[rows]
+    reported = steps.reported_tflops_per_gpu
+    rates, of = subject.step_rates, steps.reported_tokens_per_s_per_gpu
+    rows = np.flatnonzero(subject.figures.window.counted & reported.given)
+    if not len(rows):
+        return CHECK.unknown("TFLOP/s are reported, and no steady step to hold them against")
+    if not np.isfinite(rates[rows]).all():
+        rates = of.values  # the log's own rate: what it counts per token can still be told
+    known = bool(np.isfinite(rates[rows]).all())
+    if not known and _timed(subject, rows) and not steps.flag("clocked").any():
+        return _constant(subject, "reported TFLOP/s", reported, rows)
+    if not known:
+        return CHECK.unknown("reported TFLOP/s cannot be held against anything: neither rate nor step time is known")
     with np.errstate(all="ignore"):
-        counted = float(np.median(reported / ours[rows])) * 1e12
+        counted = float(np.median(reported.values[rows] / rates[rows])) * 1e12
+    if model is None or length is None:
+        name = f"reported TFLOP/s over tokens/s ({counted / 1e9:.2f} GFLOP a token)"
+        expected = rates * counted / 1e12
+        return _held(subject, name, reported.values, expected, rows, "the same")
     recompute: Recompute = subject.value("training.recompute") or "none"
     formulas = {
-        name: accounting.flops_by_convention(name, model, length, None, recompute)
-        for name in flop_conventions(subject.run.manifest.framework)
+        name: accounting.flops_by_convention(name, model, length, None, recompute) for name in _conventions(subject)
     }
     name = min(formulas, key=lambda one: abs(formulas[one] - counted))
-    worst, ratio = _worst(reported * 1e12, ours[rows] * formulas[name])
+    rounding = _rounding(subject, reported.values, rows)
+    worst, ratio = _worst(reported.values[rows] * 1e12, rates[rows] * formulas[name], rounding)
     row = int(rows[worst])
-    if abs(ratio - 1) <= MARGIN:
+    if abs(ratio - 1) <= MARGIN + rounding[worst]:
         message = f"reported TFLOP/s follow the {name} formula, {formulas[name]:.4g} FLOP a token, at every steady step"
         return CHECK.passed(message, counted, formulas[name], subject.evidence_of_step(row))
     message = (
         f"reported TFLOP/s follow no formula of its framework: at step {steps.step[row]} they are "
         f"{ratio:.4g} times the nearest, {name} ({formulas[name]:.4g} FLOP a token)"
     )
-    return CHECK.failed(message, float(reported[worst]), formulas[name], subject.evidence_of_step(row))
+    return CHECK.failed(message, float(reported.values[row]), formulas[name], subject.evidence_of_step(row))
+
+
+def _conventions(subject: Subject) -> tuple[str, ...]:
+    """The formulas its framework may mean: by the versions that print such lines, where they tell."""
+    manifest = subject.run.manifest
+    if manifest.ingested is not None:
+        found = conventions_of(manifest.ingested.dialect, manifest.ingested.era)
+        if found:
+            return found
+    return flop_conventions(manifest.framework)

@@ -1,0 +1,36 @@
+"""The loss does not jump, or comes back when it does."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.subject import Subject
+
+CHECK = Check("loss_spikes")
+_FEWEST = 20
+_BEFORE = 9
+_SIGMAS = 8.0
+_SHARE = 0.1
+_MOST = 0.05
+
+
+def check(subject: Subject) -> Iterator[Found]:
+    rows = np.flatnonzero(subject.steps.loss.finite)
+    values = subject.steps.loss.values[rows]
+    if len(values) < _FEWEST:
+        yield CHECK.unknown(f"too few finite losses to tell a spike: {len(values)}, expected {_FEWEST} or more")
+        return
+    around = np.lib.stride_tricks.sliding_window_view(values, _BEFORE)[:-1]
+    usual = np.median(around, axis=1)
+    noise = 1.4826 * np.median(np.abs(around - usual[:, None]), axis=1)
+    jumps = values[_BEFORE:] - usual
+    spikes = np.flatnonzero(jumps > np.maximum(_SIGMAS * noise, _SHARE * np.abs(usual))) + _BEFORE
+    if not len(spikes):
+        yield CHECK.passed("no loss jumps above those before it", 0, 0)
+        return
+    row = int(rows[spikes[0]])
+    at = f"the first at step {subject.steps.step[row]} ({subject.steps.loss.values[row]:.4f})"
+    message = f"{len(spikes):,} of {len(values):,} losses jump above those before them, {at}"
+    few = len(spikes) <= max(1, _MOST * len(values))
+    yield CHECK.judged(few, message, len(spikes), f"<= {_MOST:.0%} of the records", subject.evidence_of_step(row))

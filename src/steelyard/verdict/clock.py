@@ -1,0 +1,51 @@
+"""A log's moments against its step times: which records took longer than the time there was."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.records import StepTable
+from steelyard.records.columns import Mask
+
+_FEWEST = 5
+_MARGIN = 0.1
+_SYSTEMATIC = 0.2
+_STANDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What the moments of a log say of its step times."""
+
+    artefacts: Mask
+    """Records whose steps are said to take longer than passed between them and the record before."""
+    ratio: float | None
+    """Time that passed over time that is said, over all records; None where the moments cannot tell."""
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether they disagree as a whole, so that one of the two is wrong throughout."""
+        return self.ratio is not None and abs(self.ratio - 1) > _SYSTEMATIC
+
+
+def read_clock(steps: StepTable, excused: Mask) -> Clock:
+    """Hold each record's time against the moments around it; `excused` are those with an evaluation between."""
+    nothing = np.zeros(len(steps), dtype=np.bool_)
+    if len(steps) < _FEWEST or np.isnat(steps.time).sum() > len(steps) - _FEWEST:
+        return Clock(nothing, None)
+    passed = np.diff(steps.time) / np.timedelta64(1, "s")  # NaN where a moment is missing
+    said = (steps.step_time_s.values * steps.steps_covered)[1:]
+    next_to = np.diff(steps.step) == steps.steps_covered[1:]
+    usable = np.isfinite(passed) & np.isfinite(said) & next_to & ~excused[1:] & (passed >= 0) & (said > 0)
+    if usable.sum() < _FEWEST or passed[usable].sum() < _STANDS * said[usable].sum():
+        return Clock(nothing, None)  # a clock that stands says nothing
+    whole = bool((passed[usable] == np.round(passed[usable])).all())
+    late = usable & (said - passed > (1.0 if whole else 0.01) + _MARGIN * said)
+    if late.sum() > usable.sum() / 2:
+        late = np.zeros_like(late)  # not single records: the ratio says so
+    kept = usable & ~late
+    ratio = float(passed[kept].sum() / said[kept].sum())
+    slack = 1.0 / float(said[kept].sum()) if whole else 0.0
+    artefacts = nothing.copy()
+    artefacts[1:] = late
+    return Clock(artefacts, ratio if abs(ratio - 1) > slack else 1.0)

@@ -78,6 +78,7 @@ def test_verbs_that_are_not_built_are_absent(cli: Any) -> None:
         "explain",
         "plan",
         "run",
+        "ingest",
         "check",
         "compare",
         "report",

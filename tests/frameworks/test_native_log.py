@@ -78,8 +78,3 @@ def test_running_out_of_memory_is_told_from_other_errors() -> None:
     )
     assert isinstance(event, Event)
     assert event.kind == "oom"
-
-
-def test_only_its_own_log_is_recognised() -> None:
-    assert FRAMEWORK.recognises(["noise", "steelyard trainer | torch: 2.13.0"])
-    assert not FRAMEWORK.recognises(["step: 1  loss: 12.2254  memory: 27.34GiB(34.41%)  tps: 375", "iteration 1/ 50 |"])

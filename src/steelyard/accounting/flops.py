@@ -6,6 +6,9 @@ Matrix products of the layers hold W = L (h (q + 2 kv) + q h + (3 or 2) h f) wei
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
 
 from steelyard.accounting.parameters import parameters
 from steelyard.experiment.experiment import Recompute
@@ -13,6 +16,22 @@ from steelyard.experiment.model import Model
 
 NEMO_VOCABULARY = {"llama": 128256, "gpt": 51200}
 """NeMo's formulas hard-code the vocabulary by family, whatever the tokenizer."""
+
+
+def countable(dimensions: Mapping[str, Any]) -> Model | None:
+    """The model of the dimensions FLOPs are counted from; what no formula counts stands in where it is not known.
+
+    None where a dimension that counts is missing or cannot be.
+    """
+    given = {key: value for key, value in dimensions.items() if value is not None}
+    silent: dict[str, Any] = {"norm_epsilon": 1e-5, "max_position_embeddings": 1, "qkv_bias": False}
+    silent["tied_embeddings"] = False
+    if given.get("architecture") == "llama":
+        silent["rope_theta"] = 1e4
+    try:
+        return Model.model_validate({**silent, **given})
+    except ValidationError:
+        return None
 
 
 def flops_per_token(model: Model, sequence_length: int, vocab_size: int | None = None) -> float:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from msgspec.structs import replace
+
 from steelyard import __version__, records
 from steelyard.errors import InputError
 from steelyard.experiment.resolve import Resolved
@@ -83,6 +85,8 @@ class _Sink:
             self.parts[series].drop_from(step)
 
     def event(self, event: Event) -> None:
+        if event.node is None and event.kind in FAILURES:
+            event = replace(event, node=self._work.node_of(self._file))
         self._work.event(event)
 
     def setting(self, setting: Setting) -> None:
@@ -105,6 +109,7 @@ class _Work:
         self.files: list[LogFile] = []
         self.seen: dict[str, str] = {}
         self.hinted: dict[str, None] = {}
+        self.others: dict[str, None] = {}
         self.failures: list[Event] = []
         self.finished: Event | None = None
         self.exited_early: Event | None = None
@@ -173,8 +178,6 @@ class _Work:
     def _with_tokens(self, step: Step) -> Step:
         if step.tokens is not None or not self.job.sequence_length or not self.job.global_batch_size:
             return step
-        from msgspec.structs import replace
-
         return replace(step, tokens=self.job.sequence_length * self.job.global_batch_size)
 
     def _read_log(self, at: int, path: str) -> None:
@@ -207,6 +210,7 @@ class _Work:
         for name, era in reader.seen.items():
             self.seen[name] = self.seen.get(name) or era
         self.hinted |= reader.hinted
+        self.others |= reader.others
         self.files.append(
             LogFile(path=path, kept=f"{LOGS}/{kept}", lines=reader.line, steps=reader.steps_read, unread=reader.unread)
         )
@@ -239,6 +243,15 @@ class _Work:
         part = Part(self.directory / PARTS / f"{len(self.parts)}.jsonl", file, series, node)
         self.parts.append(part)
         return part
+
+    def node_of(self, file: int) -> str | None:
+        """The machine a file is of, by what its name has and the others' have not."""
+        if len(self.request.paths) < 2:
+            return None
+        parts = [re.split(r"[._]", Path(path).name) for path in self.request.paths]
+        common = set(parts[0]).intersection(*map(set, parts[1:]))
+        own = [part for part in parts[file] if part not in common]
+        return own[-1] if own else None
 
     def event(self, event: Event) -> None:
         self._events.write(to_line(event))
@@ -284,7 +297,7 @@ class _Work:
             names[names.index("megatron")] = "megatron-bridge"
         if not names:
             names = list(self.hinted)[:1] or [self.request.framework or "unknown"]
-        return names[0], names[1:]
+        return names[0], [*names[1:], *self.others]
 
     def _framework(self, dialect: str) -> str:
         if self.request.framework is not None:
@@ -338,6 +351,7 @@ class _Work:
             return "failed", Failure(
                 kind=cause.kind,
                 message=f"{node}{cause.message}",
+                node=cause.node,
                 file=at.file if at else None,
                 line=at.line if at else None,
             )

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-
 from steelyard import accounting
+from steelyard.accounting.flops import countable
 from steelyard.accounting.loss import MOCK_FLOORS
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import GROUPS
@@ -163,10 +162,7 @@ class Knowledge:
 
     def model(self) -> Model | None:
         content, _ = self.experiment("run")
-        try:
-            return Model.model_validate(content.get("model", {}))
-        except ValidationError:
-            return None
+        return countable(content.get("model", {}))
 
     def update(self, job: Job) -> None:
         """What rates are derived from, as known by now."""

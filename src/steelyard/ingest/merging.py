@@ -1,5 +1,6 @@
 """Makes one run of several series: those that ran side by side are merged by step, restarts follow each other."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +9,10 @@ from steelyard.records.step import Event
 from steelyard.records.writer import NODES, STEPS
 
 
-def side_by_side(parts: Sequence[Part]) -> list[list[Part]]:
+_OF_A_NODE = re.compile(r"(?:node|host|rank|worker|process|proc|task|gpu)[-_]?\d+", re.IGNORECASE)
+
+
+def side_by_side(parts: Sequence[Part], names: Sequence[str]) -> list[list[Part]]:
     """The attempts of a run in their order, each with the series that ran together."""
     timed = all(part.first_time and part.last_time for part in parts)
     ordered = sorted(
@@ -16,20 +20,24 @@ def side_by_side(parts: Sequence[Part]) -> list[list[Part]]:
     )
     attempts: list[list[Part]] = []
     for part in ordered:
-        if attempts and any(_together(other, part, timed) for other in attempts[-1]):
+        if attempts and any(_together(other, part, timed, names) for other in attempts[-1]):
             attempts[-1].append(part)
         else:
             attempts.append([part])
     return attempts
 
 
-def _together(one: Part, other: Part, timed: bool) -> bool:
-    """Whether two series are of one attempt: of one file, at one time, or with the same losses at the same steps."""
+def _together(one: Part, other: Part, timed: bool, names: Sequence[str]) -> bool:
+    """Whether two series are of one attempt: of one file, at one time, of two nodes by name, or with equal losses."""
     if one.file == other.file:
         return True
     if timed:
-        assert one.last_time and other.first_time
+        assert one.last_time is not None
+        assert other.first_time is not None
         return other.first_time <= one.last_time
+    ours, their = (_OF_A_NODE.findall(names[part.file]) for part in (one, other))
+    if ours and their and ours[-1] != their[-1]:
+        return True
     theirs = dict(other.first_losses)
     shared = [(loss, theirs[step]) for step, loss in one.first_losses if step in theirs]
     return bool(shared) and all(loss == their_loss for loss, their_loss in shared)
@@ -41,7 +49,7 @@ def merge(parts: Sequence[Part], run: Path, names: Sequence[str]) -> tuple[int, 
     if len(written) == 1:
         written[0].path.replace(run / STEPS)
         return written[0].rows, []
-    attempts = side_by_side(written)
+    attempts = side_by_side(written, names)
     events: list[Event] = []
     count = 0
     with (run / STEPS).open("wb") as steps:

@@ -68,8 +68,10 @@ class Failure(_Record):
     """Why a run did not complete."""
 
     kind: str
-    """oom, error, exit or signal."""
+    """oom, nccl, xid, error, exit, signal …"""
     message: str
+    node: str | None = None
+    """Where it happened, if the log says."""
     file: str | None = None
     line: int | None = None
 

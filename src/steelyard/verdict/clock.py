@@ -39,13 +39,14 @@ def read_clock(steps: StepTable, excused: Mask) -> Clock:
     usable = np.isfinite(passed) & np.isfinite(said) & next_to & ~excused[1:] & (passed >= 0) & (said > 0)
     if usable.sum() < _FEWEST or passed[usable].sum() < _STANDS * said[usable].sum():
         return Clock(nothing, None)  # a clock that stands says nothing
+    usable &= passed <= 3 * said + 30.0  # a pause: a restart, or an evaluation nobody told of
     whole = bool((passed[usable] == np.round(passed[usable])).all())
     late = usable & (said - passed > (1.0 if whole else 0.01) + _MARGIN * said)
-    if late.sum() > usable.sum() / 2:
-        late = np.zeros_like(late)  # not single records: the ratio says so
-    kept = usable & ~late
+    kept = usable if late.sum() > usable.sum() / 2 else usable & ~late
     ratio = float(passed[kept].sum() / said[kept].sum())
     slack = 1.0 / float(said[kept].sum()) if whole else 0.0
-    artefacts = nothing.copy()
-    artefacts[1:] = late
-    return Clock(artefacts, ratio if abs(ratio - 1) > slack else 1.0)
+    clock = Clock(nothing.copy(), ratio if abs(ratio - 1) > slack else 1.0)
+    clock.artefacts[1:] = late
+    if clock.contradicts:
+        clock.artefacts[:] = True
+    return clock

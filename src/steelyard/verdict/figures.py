@@ -58,6 +58,8 @@ class Basis:
     """Why there is no peak."""
     planned_tokens: int | None
     """Stands in where the steps do not say theirs."""
+    foreign: bool = False
+    """Read from somebody's log: what it reports stands in where ours cannot be worked out."""
     memory: Sequence[Event] = ()
     """Readings of memory on lines of their own."""
 
@@ -66,8 +68,8 @@ def figures(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figures:
     """The figures of one run."""
     rate = _rate(steps, window, basis)
     tflops = _times(rate, basis.flops_per_token and basis.flops_per_token / 1e12, "its FLOPs per token are not known")
-    if rate.reported or tflops.value is None:
-        tflops = _reported(steps, window, steps.reported_tflops_per_gpu) or tflops
+    if tflops.value is None:
+        tflops = _reported(steps, window, steps.reported_tflops_per_gpu, basis) or tflops
     times = steps.step_time_s.values[window.mask]
     memory, kind = _memory(steps, basis.memory)
     return Figures(
@@ -76,7 +78,7 @@ def figures(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figures:
         tflops_per_gpu=tflops,
         mfu=_times(tflops, basis.peak_tflops and 1 / basis.peak_tflops, basis.peak_reason),
         step_time_s=_median_time(steps, window),
-        step_time_p95_s=float(np.percentile(times, 95)) if len(times) else None,
+        step_time_p95_s=float(np.percentile(times, 95)) if len(times) and np.isfinite(times).all() else None,
         memory_peak_gib=memory,
         memory_kind=kind,
         tokens_per_step=_tokens_per_step(steps, window, basis.planned_tokens),
@@ -105,7 +107,9 @@ def _rate(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figure:
     known = bool((np.isfinite(tokens) & (tokens > 0)).all())
     if not known or basis.world_size is None:
         unknown = "how many GPUs it ran on is not known" if known else "the tokens of a step are not known"
-        return _reported(steps, window, steps.reported_tokens_per_s_per_gpu) or Figure(None, unknown)
+        return _reported(steps, window, steps.reported_tokens_per_s_per_gpu, basis) or Figure(None, unknown)
+    if not np.isfinite(steps.step_time_s.values[inside]).all():
+        return _reported(steps, window, steps.reported_tokens_per_s_per_gpu, basis) or Figure(None, "no step gives a time")
     seconds = float((steps.step_time_s.values[inside] * covered).sum())
     rate = float((tokens * covered).sum()) / seconds / basis.world_size
     if not np.isfinite(rate):
@@ -113,12 +117,14 @@ def _rate(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figure:
     return Figure(rate, evidence=steps.evidence(first))
 
 
-def _reported(steps: StepTable, window: SteadyWindow, column: Column) -> Figure | None:
+def _reported(steps: StepTable, window: SteadyWindow, column: Column, basis: Basis) -> Figure | None:
     """A rate as the framework has it, weighted by time; None unless every steady step gives it."""
     inside = window.mask
-    if not inside.any() or not (column.finite & (column.values > 0))[inside].all():
+    if not basis.foreign or not inside.any() or not (column.finite & (column.values > 0))[inside].all():
         return None
     weights = steps.step_time_s.values[inside] * steps.steps_covered[inside]
+    if not np.isfinite(weights).all():  # without times every step counts by what it took at its own rate
+        weights = steps.steps_covered[inside] / column.values[inside]
     value = float((column.values[inside] * weights).sum() / weights.sum())
     return Figure(value, evidence=steps.evidence(int(np.argmax(inside))), reported=True)
 
@@ -133,6 +139,8 @@ def _untimed(window: SteadyWindow) -> str | None:
 
 def _median_time(steps: StepTable, window: SteadyWindow) -> Figure:
     missing = _untimed(window)
+    if not missing and not np.isfinite(steps.step_time_s.values[window.mask]).all():
+        missing = "no step gives a step time"
     if missing:
         return Figure(None, missing)
     rows = np.flatnonzero(window.mask)

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from steelyard import accounting, records
+from steelyard.accounting.flops import countable
 from steelyard.accounting.steady import MARKS, Floats, Mask, Whole, steady_window
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment
@@ -113,11 +114,9 @@ class Subject:
 
     @cached_property
     def model(self) -> Model | None:
-        """The model's dimensions, where all of them are known."""
-        try:
-            return Model.model_validate(self.value("model"))
-        except ValidationError:
-            return None
+        """The dimensions FLOPs are counted from, where all of them are known."""
+        dimensions = self.value("model")
+        return countable(dimensions) if isinstance(dimensions, dict) else None
 
     @property
     def precision(self) -> str | None:
@@ -160,15 +159,18 @@ class Subject:
         }
 
     def _figures_of(self, steps: StepTable, marks: Mapping[str, Mask], memory: Sequence[Event]) -> Figures:
-        window = steady_window(
-            steps.step, steps.steps_covered, steps.step_time_s.values, marks, self.asked_warmup_steps
-        )
+        times = steps.step_time_s.values
+        if self.run.manifest.ingested is not None and not np.isfinite(times).any():  # the log's own rates still tell a warm-up from the rest
+            with np.errstate(all="ignore"):
+                times = 1 / steps.reported_tokens_per_s_per_gpu.values
+        window = steady_window(steps.step, steps.steps_covered, times, marks, self.asked_warmup_steps)
         basis = Basis(
             self.world_size,
             self.flops_per_token,
             self.peak_tflops,
             self._why_no_peak,
             self.planned_tokens_per_step,
+            self.run.manifest.ingested is not None,
             memory,
         )
         return figures(steps, window, basis)
@@ -176,6 +178,8 @@ class Subject:
     @cached_property
     def clock(self) -> Clock:
         """What the log's moments say of its step times; nothing for dialects whose times are made from them."""
+        if self.run.manifest.ingested is None:  # what we ran, we timed
+            return Clock(np.zeros(len(self.steps), dtype=np.bool_), None)
         excused = self.steps.flag("eval") | self.steps.flag("checkpoint")
         for mark in ("eval", "checkpoint", "validating"):
             at = [event.step for event in self.events_of(mark) if event.step is not None]

@@ -49,19 +49,19 @@ TEXTS = (
         ),
     ),
     Failure(
-        "xla",
-        re.compile(
-            rb"No visible GPU devices|failed call to (?:hipInit|cuInit)|XlaRuntimeError|JaxRuntimeError|librocm reported version is: NOT_FOUND"
-            rb"|local work queue catastrophic error"
-        ),
-    ),
-    Failure(
         "nccl",
         re.compile(
             rb"Watchdog caught collective operation timeout|\b[NR]CCL ERROR\b|\b[NR]CCL error\b|\b[NR]CCL timeout\b(?! set)"
             rb"|\bnccl(?:Remote|System|Internal|UnhandledCuda)Error\b|\bncclUnhandledCudaError\b|DistBackendError"
         ),
         ECHO,
+    ),
+    Failure(
+        "xla",
+        re.compile(
+            rb"No visible GPU devices|failed call to (?:hipInit|cuInit)|XlaRuntimeError|JaxRuntimeError|librocm reported version is: NOT_FOUND"
+            rb"|local work queue catastrophic error"
+        ),
     ),
     Failure(
         "xla",
@@ -122,12 +122,28 @@ def raised(text: bytes, place: Place) -> Event | None:
     return failed("error", text, place, order)
 
 
+_HOST = re.compile(
+    rb"\bnode:? (?P<rank>[A-Za-z][\w.-]*)(?:, device|\s*$)|^\w{3} +\d+ \d\d:\d\d:\d\d (?P<syslog>[A-Za-z][\w.-]*) kernel:"
+    rb"|srun: error: (?P<slurm>[A-Za-z][\w.-]*):|\[(?P<torch>[A-Za-z][\w.-]*):\d+\]|^(?P<dmesg>[A-Za-z][\w.-]*) kernel:"
+    rb"|^(?P<nccl>[A-Za-z][\w.-]*):\d+:\d+ \[\d+\]|slurmstepd: error: .*? ON (?P<step>[A-Za-z][\w.-]*)"
+)
+
+
+def host_in(text: bytes) -> str | None:
+    """The machine a line names itself."""
+    found = _HOST.search(text)
+    if found is None:
+        return None
+    name = next(value for value in found.groupdict().values() if value is not None)
+    return name.decode("ascii", "replace")
+
+
 def failed(kind: str, text: bytes, place: Place, order: int) -> Event:
     return Event(
         kind=kind,
         message=text_of(text),
         step=place.step or None,
-        node=place.origin.node,
+        node=place.origin.node or host_in(text),
         source=place.evidence,
         details={"order": order, **({"rank": place.origin.rank} if place.origin.rank is not None else {})},
     )

@@ -16,6 +16,10 @@ DIGITS = b"0123456789"
 _NUMBER = re.compile(
     rb"\s*([-+]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)(?![a-z]))", re.I
 )
+_AFTER = re.compile(
+    rb"(?:\s*(?:[KMG]i?B|%))?(?:\s*(?:/|\(avg|\()\s*[\d.,]+\s*(?:[KMG]i?B|%)?\)?)*\s*(?:\x1b\[[0-9;]*m|\s)*", re.ASCII
+)
+"""What may follow a number: its unit, the rest of a pair, an average."""
 _PLAIN = re.compile(rb"\s*[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\s*")
 
 
@@ -49,6 +53,15 @@ def first_number(text: bytes) -> float:
     if found is None:
         raise Unread(f"{text.strip()[:40]!r} is no number")
     return float(found[1].replace(b",", b""))
+
+
+def _check_number(text: bytes) -> None:
+    """Nothing but a number, its unit and its averages: a wrong byte inside one must not cut it short."""
+    first_number(text)
+    found = _NUMBER.match(text)
+    assert found is not None
+    if not _AFTER.fullmatch(text, found.end()):
+        raise Unread(f"{text.strip()[:40]!r} is no number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +115,7 @@ def learn(
             continue
         if any(slot.target == field.target for slot in slots):
             raise Unread(f"{label.decode('utf-8', 'replace')!r} stands there twice")
-        first_number(value)
+        _check_number(value)
         slots.append(Slot(index, offset, field.target, field.divisor, bool(_PLAIN.fullmatch(value))))
     words = tuple(
         (index, len(part) - len(part.lstrip()) + len(label), target)

@@ -66,7 +66,7 @@ def _recompute(text: str) -> str:
 
 
 def _source(text: str) -> str:
-    return {"synthetic": "fixed_batch"}.get(text, "tokens")
+    return "fixed_batch" if text.rpartition(".")[2].lower() == "synthetic" else "tokens"
 
 
 PARAMETERS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
@@ -194,8 +194,8 @@ DIALECT = Dialect(
             at_step("eval", after=2),
         ),
         Known(
-            re.compile(rb"restor\w+ (?:from|state from|checkpoint).*?\bstep[ =:]*(?P<step>\d+)", re.I),
-            at_step("resumed"),
+            re.compile(rb"restor(?:ing|ed) from .*?\bstep[ =:]*(?P<step>\d+)", re.I),
+            at_step("resumed", after=1),
         ),
         Known(re.compile(rb"[Ss]aved a checkpoint at step (?P<step>\d+)"), at_step("checkpoint", after=2)),
         Known(re.compile(rb"Distributed task shutdown result: OK"), event("launcher_finished")),

@@ -68,6 +68,8 @@ _MOST_SHAPES = 4096
 _LONGEST_SHAPE = 4096
 _HELD = 12
 _BORING = object()
+_UNRESET = ("megatron", "primus")
+_MICROSECONDS = re.compile(rb"\d\d:\d\d:\d\d\.\d{6}\]")
 _NO_WORDS: Mapping[str, str] = MappingProxyType({})
 _SAID_BY_STEPS = ("training.steps", "training.global_batch_size", "training.sequence_length")
 
@@ -78,6 +80,7 @@ class _Learnt:
 
     dialect: Dialect
     shape: Shape
+    unreset: bool
     moment_at: int | None
     """Where its moment starts, counted from the mark backwards; None where it has none."""
     moment_length: int
@@ -96,6 +99,8 @@ class _Reading:
     moment: str | None
     line: int
     origin: Origin
+    unreset: bool
+    """Whether its version keeps counting after a first line that stands alone."""
 
 
 @dataclass(slots=True)
@@ -152,6 +157,8 @@ class _Series:
     label: str
     interval: int | None = None
     held: list[_Reading] = field(default_factory=list)
+    start: int = 0
+    """The step before its first record."""
     last: int | None = None
     last_given: Mapping[str, float] | None = None
     last_moment: datetime | None = None
@@ -186,6 +193,10 @@ class LogReader:
         """Dialects whose step lines were read, each with its era."""
         self.hinted: dict[str, None] = {}
         """Dialects that other lines gave away."""
+        self.others: dict[str, None] = {}
+        """Frameworks whose step lines stand in the log of another."""
+        self._first: Dialect | None = None
+        self._resumed: int | None = None
 
     # The fast path: lines of a shape that is known.
 
@@ -220,6 +231,8 @@ class LogReader:
     def _unknown(self, line: bytes) -> None:
         short = len(line) <= _LONGEST_SHAPE
         text = line if short else line[: 8 * _LONGEST_SHAPE]
+        if b"\x1b" in text:
+            text = ANSI.sub(b"", text)
         if _INTERESTING.search(text) or (not self.seen and _TELLTALE.search(text)):
             self._look(line)
         elif short:
@@ -236,8 +249,9 @@ class LogReader:
         raw, secret = redact(raw)
         if secret:
             self.redacted[self.line] = raw
-        whole = len(raw) <= _LONGEST_SHAPE and not secret
-        if whole and b"\r" not in raw and (learnt := self._learn(raw)) is not None:
+        line = raw.rstrip(b"\r")
+        whole = len(line) <= _LONGEST_SHAPE and not secret and b"\r" not in line and b"MODEL_TFLOP" not in line
+        if whole and (learnt := self._learn(line)) is not None:
             self._remember(raw, learnt)
             return
         for text in pieces(raw[: 16 * _LONGEST_SHAPE]):
@@ -254,7 +268,9 @@ class LogReader:
             try:
                 learnt = self._shape_of(dialect, line, mark)
                 given = learnt.shape.read(line)
-            except (Unread, ValueError, IndexError):
+            except (ValueError, IndexError):
+                return None
+            if self._alien(learnt.dialect):
                 return None
             self._step_line(learnt, mark, given, line)
             return learnt
@@ -272,10 +288,12 @@ class LogReader:
         missing = [name for name in dialect.required if name not in given]
         if missing and not (dialect.name == "maxtext" and missing == ["step_time_s"]):
             raise Unread(f"it has no {missing[0]}")
-        self.seen.setdefault(dialect.name, dialect.era(shape, before))
+        if self._first is None or dialect.mark is self._first.mark:
+            self.seen.setdefault(dialect.name, dialect.era(shape, before))
         found = TIME.search(before)
         at = None if found is None else mark.start() - found.start()
-        return _Learnt(dialect, shape, at, 0 if found is None else found.end() - found.start())
+        unreset = dialect.name in _UNRESET and bool(_MICROSECONDS.search(before))
+        return _Learnt(dialect, shape, unreset, at, 0 if found is None else found.end() - found.start())
 
     def _look_at(self, text: bytes) -> None:
         origin, body = unprefixed(text)
@@ -288,9 +306,9 @@ class LogReader:
         if found := megatron_bridge.UTILIZATION.search(body):
             self.hinted.setdefault("megatron-bridge")
             self._utilization = float(found["seconds"]), float(found["tflops"])
-        marks = [(one, mark) for one in self._own_marks() for mark in one.mark.finditer(body)]
+        marks = [(one, mark) for one in self._own_marks() for mark in one.mark.finditer(text)]
         if marks:
-            self._glued(body, marks, evidence)
+            self._glued(text, marks, evidence)
             return
         place = Place(evidence, origin, self._step)
         if self._configuring and not maxtext.PARAMETER.search(body):
@@ -338,9 +356,21 @@ class LogReader:
         except (ValueError, IndexError) as reason:
             self._unread(evidence, text, str(reason), int(mark["step"]) + (dialect.name in ("nemo", "maxtext")))
             return
+        if self._alien(learnt.dialect):
+            self._unread(evidence, text, f"a line of {dialect.framework} in another's log")
+            return
         if repeated and self._step == int(given.get("global_step", -1)) + 1:
             return  # a bar is drawn again and again
         self._step_line(learnt, mark, given, text)
+
+    def _alien(self, dialect: Dialect) -> bool:
+        """Whether a step line is of another framework than the log's first: it belongs to no step of this run."""
+        if self._first is None:
+            self._first = dialect
+        if dialect.mark is self._first.mark:
+            return False
+        self.others.setdefault(dialect.name)
+        return True
 
     def _unread(self, evidence: Evidence, body: bytes, reason: str, step: int | None = None) -> None:
         self.unread += 1
@@ -393,7 +423,10 @@ class LogReader:
                 if one.details["gib"] > self._most_memory.get(key, 0.0):
                     self._most_memory[key] = one.details["gib"]
                     self._sink.event(one)
-            elif one.kind in ("validating", "resumed", "checkpoint", "eval"):
+            elif one.kind == "resumed":
+                self._resumed = one.step
+                self._once(one, (one.kind, str(one.step)))
+            elif one.kind in ("validating", "checkpoint", "eval"):
                 self._once(one, (one.kind, str(one.step)))
             else:
                 self._sink.event(one)
@@ -426,7 +459,10 @@ class LogReader:
             moment,
             self.line,
             origin,
+            learnt.unreset,
         )
+        if self._utilization is not None and "tflops" not in given:
+            self._take_utilization(given)
         said = (total, given.get("global_batch_size"), given.get("sequence_length"))
         if said != self._said:
             self._note_said(said)
@@ -456,15 +492,17 @@ class LogReader:
     def _emit(self, series: _Series, reading: _Reading) -> None:
         dialect, number, given, last = reading.dialect, reading.number, reading.given, series.last
         interval = series.interval or 1
-        if last is None:
-            covered = min(number, interval)
-        elif number > last:
-            covered = min(number - last, interval)
-        elif number == last and given == series.last_given:
+        if last is not None and number > last:
+            # Where the first line after a start stands alone (core 0.16), the next one still counts its step.
+            covered = min(number - (series.start if series.since_start == 1 and reading.unreset else last), interval)
+        elif last is not None and number == last and given == series.last_given:
             return  # doubled
         else:
-            covered = min(number, interval)
-            self._restarted(series, reading)
+            if last is not None:
+                self._restarted(series, reading)
+            resumed = self._resumed if self._resumed is not None and self._resumed < number else 0
+            covered = min(number - resumed, interval)
+            series.start = number - covered
         series.last, series.last_given = number, given
         series.since_start += 1
         self._step = number
@@ -483,8 +521,6 @@ class LogReader:
         if tokens is None:
             length, batch = get("sequence_length", job.sequence_length), get("global_batch_size", job.global_batch_size)
             tokens = length * batch if length and batch else None
-        if self._utilization is not None:
-            tflops = self._take_utilization(seconds) if tflops is None else tflops
         if dialect.timed_by_clock:
             flags = (*flags, "clocked")
             seconds = self._by_the_clock(series, reading.moment, covered)
@@ -527,12 +563,12 @@ class LogReader:
                 self._sink.setting(Setting(key, whole, Evidence(self._name, self.line)))
         self._said = said
 
-    def _take_utilization(self, seconds: float | None) -> float | None:
+    def _take_utilization(self, given: dict[str, float]) -> None:
         """Rank 0's line of the same step, told by its time."""
         said, self._utilization = self._utilization, None
-        if said is None or seconds is None or abs(said[0] - seconds) > 0.006 + 0.001 * seconds:
-            return None
-        return said[1]
+        seconds = given.get("step_time_s")
+        if said is not None and seconds is not None and abs(said[0] - seconds) <= 0.006 + 0.001 * seconds:
+            given["tflops"] = said[1]
 
     def _by_the_clock(self, series: _Series, time: str | None, covered: int) -> float | None:
         if time is None:

@@ -16,7 +16,7 @@ def check(subject: Subject) -> Iterator[Found]:
         yield CHECK.not_applicable("a CPU has no card")
     elif gpu is None:
         yield CHECK.not_applicable("the GPU is not in the catalog, so what it holds is not known")
-    elif not subject.steps.memory_gib.given.any():
+    elif figure.value is None and not subject.steps.memory_gib.given.any():
         yield CHECK.not_applicable("the log gives no memory")
     elif figure.value is None or kind in HOST_KINDS or gpu.usable_gib is None:
         why = figure.reason or (f"{kind} is the host's memory" if kind in HOST_KINDS else f"two {gpu.name} sizes exist")

@@ -18,6 +18,7 @@ def check(subject: Subject) -> Iterator[Found]:
     achieved, evidence = figure.value, figure.evidence
     whose = "as reported" if figure.reported else "by our formula"
     name = subject.run.manifest.platform.gpu_name
+    foreign = subject.run.manifest.ingested is not None
     reported = subject.steps.reported_tflops_per_gpu.given.any()
     if name is None:
         yield CHECK.not_applicable("which GPU it ran on is not known")
@@ -33,7 +34,7 @@ def check(subject: Subject) -> Iterator[Found]:
         words = "within" if holds else "above"
         message = f"{achieved:,.1f} TFLOP/s a GPU {whose}, {words} the {gpu.name}'s dense peak of {bound:,.1f}"
         yield CHECK.judged(holds, message, achieved, f"<= {bound}", evidence)
-    elif subject.precision is None and achieved <= gpu.bf16_tflops:
+    elif foreign and subject.precision is None and achieved <= gpu.bf16_tflops:
         message = f"{achieved:,.1f} TFLOP/s a GPU {whose}, within the {gpu.name}'s bf16 peak of {gpu.bf16_tflops:,.1f}"
         yield CHECK.passed(f"{message}, whatever its precision", achieved, f"<= {gpu.bf16_tflops}", evidence)
     else:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from steelyard.records.columns import Mask, Whole
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
 
@@ -14,14 +15,21 @@ def check(subject: Subject) -> Iterator[Found]:
     steps, covered, interval = subject.steps.step, subject.steps.steps_covered, subject.log_interval
     read = set(steps.tolist()) if subject.events_of("unread_line") else set()
     unread = next((event for event in subject.events_of("unread_line") if event.step not in read), None)
+    before = int(steps[0] - covered[0]) if len(steps) else 0
     if not len(steps):
         yield CHECK.failed("no step was recorded", 0, subject.planned_steps, subject.evidence_of_manifest("status"))
         return
     apart = np.diff(steps)
     expected = "every step" if interval == 1 else f"every {interval} steps"
     gaps = np.flatnonzero((apart > interval) & (apart > covered[1:])) + 1
+    if unread is not None:  # a gap that a line stands in which could not be read is no gap, but not known
+        lost = np.array([event.step or -1 for event in subject.events_of("unread_line")])
+        gaps = np.array(
+            [row for row in gaps if not ((lost > steps[row - 1]) & (lost < steps[row])).any()], dtype=np.int64
+        )
     back = np.flatnonzero(apart <= 0) + 1
     overlaps = np.flatnonzero(covered > np.diff(steps, prepend=0))
+    overlaps = overlaps[~_counts_the_first_again(steps, covered)[overlaps]]
     if len(gaps):
         row = int(gaps[0])
         missing = f"after step {steps[row - 1]} comes step {steps[row]}, in a record of {expected}"
@@ -37,13 +45,20 @@ def check(subject: Subject) -> Iterator[Found]:
         row = int(overlaps[0])
         message = f"step {steps[row]} says it covers {covered[row]} steps, more than lie before it"
         yield CHECK.unknown(message, int(covered[row]), expected, subject.evidence_of_step(row))
-    elif (before := int(steps[0] - covered[0])) > 0 and not _resumed(subject, before, interval):
+    elif steps[0] > max(interval, int(covered[0])) and not _resumed(subject, before, interval):
         message = f"the record starts at step {steps[0]}; what came before is not known"
         yield CHECK.unknown(message, int(steps[0]), expected, subject.evidence_of_step(0))
     else:
-        resumed = f", resumed after step {before:,}" if before > 0 else ""
+        resumed = f", resumed after step {before:,}" if before > 0 and subject.events_of("resumed") else ""
         message = f"{len(steps):,} records, {expected}, none missing{resumed}"
         yield CHECK.passed(message, len(steps), expected, subject.evidence_of_step(-1))
+
+
+def _counts_the_first_again(steps: Whole, covered: Whole) -> Mask:
+    """Records after one that stands alone: Megatron's core 0.16 logs the first step by itself, and counts it again."""
+    again = np.zeros(len(steps), dtype=np.bool_)
+    again[1:] = (covered[:-1] == 1) & (np.diff(steps) == covered[1:] - 1)
+    return again
 
 
 def _resumed(subject: Subject, before: int, interval: int) -> bool:

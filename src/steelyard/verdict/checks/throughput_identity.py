@@ -17,6 +17,8 @@ CHECK = Check("throughput_identity", required=True)
 MARGIN = 0.02
 """Logs print three or four digits."""
 
+_RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
+
 _HALF_A_DIGIT = 0.0505
 """Of TFLOP/s, which most print to a tenth."""
 _HALF_A_MILLISECOND = 0.00051
@@ -113,10 +115,10 @@ def _tflops(subject: Subject) -> Finding:
         return CHECK.unknown("TFLOP/s are reported, and no steady step to hold them against")
     if not np.isfinite(rates[rows]).all():
         rates = of.values  # the log's own rate: what it counts per token can still be told
-    known = bool(np.isfinite(rates[rows]).all())
-    if not known and _timed(subject, rows) and not steps.flag("clocked").any():
+    given = bool(np.isfinite(rates[rows]).all())
+    if not given and _timed(subject, rows) and not steps.flag("clocked").any():
         return _constant(subject, "reported TFLOP/s", reported, rows)
-    if not known:
+    if not given:
         return CHECK.unknown("reported TFLOP/s cannot be held against anything: neither rate nor step time is known")
     with np.errstate(all="ignore"):
         counted = float(np.median(reported.values[rows] / rates[rows])) * 1e12
@@ -124,9 +126,13 @@ def _tflops(subject: Subject) -> Finding:
         name = f"reported TFLOP/s over tokens/s ({counted / 1e9:.2f} GFLOP a token)"
         expected = rates * counted / 1e12
         return _held(subject, name, reported.values, expected, rows, "the same")
-    recompute: Recompute = subject.value("training.recompute") or "none"
+    known: Recompute | None = subject.value("training.recompute")
     formulas = {
-        name: accounting.flops_by_convention(name, model, length, None, recompute) for name in _conventions(subject)
+        f"{name}{f' with {recompute} recomputation' if recompute != 'none' else ''}": accounting.flops_by_convention(
+            name, model, length, None, recompute
+        )
+        for name in _conventions(subject)
+        for recompute in ((known,) if known else _RECOMPUTE if name == "megatron_deepspeed" else _RECOMPUTE[:1])
     }
     name = min(formulas, key=lambda one: abs(formulas[one] - counted))
     rounding = _rounding(subject, reported.values, rows)

@@ -2,7 +2,8 @@
 
 import math
 
-from steelyard.frameworks.logs.reader import Gathered, LogReader
+from steelyard.frameworks.logs.reader import LogReader
+from steelyard.frameworks.logs.series import Gathered
 from steelyard.records import Event, Evidence, Step
 
 LINE = (

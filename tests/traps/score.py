@@ -1,6 +1,6 @@
 """Scores the corpus of logs: each ingested and judged by the command line, held against the verdict beside it.
 
-    python tests/traps/score.py [FOLDER/NAME …]
+python tests/traps/score.py [FOLDER/NAME …]
 """
 
 import contextlib
@@ -72,7 +72,8 @@ def misses(trap: Trap, out: Path) -> list[str]:
             for one in found.values()
             if one["status"] == "fail" or (one["status"] == "unknown" and one["required"])
         )
-        wrong.append(f"verdict is {judged.get('verdict')}, expected {asked['verdict']} ({reasons or judged.get('error')})")
+        why = reasons or judged.get("error")
+        wrong.append(f"verdict is {judged.get('verdict')}, expected {asked['verdict']} ({why})")
     findings = dict(asked.get("findings", {}))
     cause = findings.pop("cause", None)
     for checks, wanted in findings.items():

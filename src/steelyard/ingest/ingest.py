@@ -14,14 +14,15 @@ from steelyard import __version__, records
 from steelyard.errors import InputError
 from steelyard.experiment.resolve import Resolved
 from steelyard.frameworks.logs.failures import order_of
-from steelyard.frameworks.logs.reader import DIALECTS, Job, LogReader
+from steelyard.frameworks.logs.reader import DIALECTS, LogReader
 from steelyard.frameworks.logs.said import Setting
+from steelyard.frameworks.logs.series import Job
 from steelyard.ingest.importers import Imported, importer_of
 from steelyard.ingest.knowledge import Knowledge
 from steelyard.ingest.lines import LineCutter
 from steelyard.ingest.merging import merge
 from steelyard.ingest.parts import Part
-from steelyard.ingest.sources import STDIN, Broken, blocks, following, open_source
+from steelyard.ingest.sources import STDIN, BrokenFileError, blocks, following, open_source
 from steelyard.records import Event, Evidence, Failure, RunManifest, RunWriter, Step
 from steelyard.records.manifest import Ingested, LogFile, RunStatus
 from steelyard.records.step import FAILURES, to_line
@@ -196,7 +197,7 @@ class _Work:
                 if not self.live:
                     raise
                 self.interrupted = True
-            except Broken as broken:
+            except BrokenFileError as broken:
                 message = str(broken)
                 self.event(Event(kind="broken_file", message=message, source=Evidence(f"{LOGS}/{kept}", reader.line)))
                 self.last_line_cut = True

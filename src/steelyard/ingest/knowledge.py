@@ -14,9 +14,9 @@ from steelyard.experiment.model import Model
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import DEFAULT, Resolved, leaves
 from steelyard.frameworks import MODULES, framework
-from steelyard.frameworks.logs.reader import Job
 from steelyard.frameworks.logs.said import GPU_NAME, MASKED_EOD, PADDED_VOCABULARY, VERSION, WORLD_SIZE, Setting
-from steelyard.hardware.catalog import Gpu, lookup
+from steelyard.frameworks.logs.series import Job
+from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records.manifest import RunPlatform, Said
 from steelyard.records.step import Event
 
@@ -50,6 +50,8 @@ class Knowledge:
                 expected=f"{spelt(value)}, or nothing",
                 next=f"without --set {key}",
             )
+        if key == GPU_NAME and self.gpu is not None:
+            self._check_gpu(setting)
         before = self.said.get(key)
         if before is not None and not _same(before.value, value):
             message = f"{key} was {spelt(before.value)}, and is {spelt(value)} from here on"
@@ -59,6 +61,19 @@ class Knowledge:
         if asked is not None and not _same(asked, value):
             message = f"{key} is {spelt(asked)} in the config, and the log says {spelt(value)}: the log's is in force"
             self.differing.setdefault(key, Event(kind="config_differs", message=message, source=setting.source))
+
+    def _check_gpu(self, setting: Setting) -> None:
+        """Refuse a typed GPU that is another than the log's own."""
+        assert self.gpu is not None
+        said, typed = lookup(str(setting.value)), lookup(self.gpu)
+        if said is not typed and (said is not None or setting.value == CPU):
+            raise InputError(
+                f"--gpu is {self.gpu}, and the log says {setting.value} ({setting.source.file}:{setting.source.line})",
+                key="--gpu",
+                value=self.gpu,
+                expected=f"{said.name if said else setting.value}, or nothing",
+                next="without --gpu",
+            )
 
     def _asked(self, key: str) -> Any:
         if self.config is None or self.config.sources.get(key, DEFAULT) == DEFAULT:

@@ -8,7 +8,6 @@ from steelyard.ingest.parts import Part, merged
 from steelyard.records.step import Event
 from steelyard.records.writer import NODES, STEPS
 
-
 _OF_A_NODE = re.compile(r"(?:node|host|rank|worker|process|proc|task|gpu)[-_]?\d+", re.IGNORECASE)
 
 

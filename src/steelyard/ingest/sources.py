@@ -55,14 +55,14 @@ def blocks(path: str, source: BinaryIO) -> Iterator[bytes]:
         while data := read(BLOCK_BYTES):
             yield data
     except (EOFError, zlib.error, gzip.BadGzipFile) as reason:
-        raise Broken(f"{path} breaks off ({reason})") from None
+        raise BrokenFileError(f"{path} breaks off ({reason})") from None
     except Exception as reason:
         if type(reason).__name__ != "ZstdError":
             raise
-        raise Broken(f"{path} breaks off ({reason})") from None
+        raise BrokenFileError(f"{path} breaks off ({reason})") from None
 
 
-class Broken(Exception):
+class BrokenFileError(Exception):
     """A compressed file that ends before it should."""
 
 

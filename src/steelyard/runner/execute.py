@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from steelyard import __version__, cluster, records
 from steelyard.errors import InfrastructureError, SteelyardError
 from steelyard.frameworks import launched
-from steelyard.frameworks.logs.reader import Gathered, LogReader
+from steelyard.frameworks.logs.reader import LogReader
+from steelyard.frameworks.logs.series import Gathered
 from steelyard.hardware.catalog import lookup
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.placement import Placement

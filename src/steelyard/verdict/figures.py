@@ -109,7 +109,8 @@ def _rate(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figure:
         unknown = "how many GPUs it ran on is not known" if known else "the tokens of a step are not known"
         return _reported(steps, window, steps.reported_tokens_per_s_per_gpu, basis) or Figure(None, unknown)
     if not np.isfinite(steps.step_time_s.values[inside]).all():
-        return _reported(steps, window, steps.reported_tokens_per_s_per_gpu, basis) or Figure(None, "no step gives a time")
+        timeless = Figure(None, "no step gives a time")
+        return _reported(steps, window, steps.reported_tokens_per_s_per_gpu, basis) or timeless
     seconds = float((steps.step_time_s.values[inside] * covered).sum())
     rate = float((tokens * covered).sum()) / seconds / basis.world_size
     if not np.isfinite(rate):

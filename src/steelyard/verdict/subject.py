@@ -160,7 +160,9 @@ class Subject:
 
     def _figures_of(self, steps: StepTable, marks: Mapping[str, Mask], memory: Sequence[Event]) -> Figures:
         times = steps.step_time_s.values
-        if self.run.manifest.ingested is not None and not np.isfinite(times).any():  # the log's own rates still tell a warm-up from the rest
+        if (
+            self.run.manifest.ingested is not None and not np.isfinite(times).any()
+        ):  # the log's own rates still tell a warm-up from the rest
             with np.errstate(all="ignore"):
                 times = 1 / steps.reported_tokens_per_s_per_gpu.values
         window = steady_window(steps.step, steps.steps_covered, times, marks, self.asked_warmup_steps)

@@ -20,92 +20,122 @@ class Failure:
     """Echoes are what other ranks say of a failure elsewhere; a cause goes ahead of them wherever it stands."""
 
 
+def _any(*texts: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"|".join(texts))
+
+
 TEXTS = (
     Failure(
         "oom",
-        re.compile(
-            rb"OutOfMemoryError\b|\b(?:CUDA|HIP) out of memory\b|RESOURCE_EXHAUSTED: Out of memory|RESOURCE_EXHAUSTED: .*allocat"
-            rb"|DefaultCPUAllocator: can't allocate|\boom-kill|Out of memory: Killed process|oom_kill event|std::bad_alloc"
+        _any(
+            rb"OutOfMemoryError\b",
+            rb"\b(?:CUDA|HIP) out of memory\b",
+            rb"RESOURCE_EXHAUSTED: (?:Out of memory|.*allocat)",
+            rb"DefaultCPUAllocator: can't allocate",
+            rb"\boom-kill",
+            rb"Out of memory: Killed process",
+            rb"oom_kill event",
+            rb"std::bad_alloc",
         ),
     ),
-    Failure("xid", re.compile(rb"\bNVRM: Xid\b")),
+    Failure("xid", _any(rb"\bNVRM: Xid\b")),
     Failure(
         "ecc",
-        re.compile(
-            rb"[Uu]ncorrectable (?:ECC |memory |volatile )?error|uncorrectable ECC|double bit (?:ECC )?error", re.I
+        _any(
+            rb"(?i:uncorrectable (?:ECC |memory |volatile )?error)",
+            rb"(?i:uncorrectable ECC)",
+            rb"(?i:double bit (?:ECC )?error)",
         ),
     ),
     Failure(
         "gpu_hang",
-        re.compile(
-            rb"HW Exception by GPU|GPU Hang\b|GPU [Rr]eset\b(?! method)|Memory access fault by GPU|amdgpu: GPU reset begin"
-        ),
+        _any(rb"HW Exception by GPU", rb"GPU Hang\b", rb"GPU [Rr]eset\b(?! method)", rb"Memory access fault by GPU"),
     ),
     Failure(
         "nan_abort",
-        re.compile(
-            rb"found (?:NaN|Inf) in local (?:forward loss|grad norm)|Unexpected result (?:nan|-?inf)\b"
-            rb"|Aborting training due to (?:NaN|Inf)\w* loss"
+        _any(
+            rb"found (?:NaN|Inf) in local (?:forward loss|grad norm)",
+            rb"Unexpected result (?:nan|-?inf)\b",
+            rb"Aborting training due to (?:NaN|Inf)\w* loss",
         ),
     ),
     Failure(
         "nccl",
-        re.compile(
-            rb"Watchdog caught collective operation timeout|\b[NR]CCL ERROR\b|\b[NR]CCL error\b|\b[NR]CCL timeout\b(?! set)"
-            rb"|\bnccl(?:Remote|System|Internal|UnhandledCuda)Error\b|\bncclUnhandledCudaError\b|DistBackendError"
+        _any(
+            rb"Watchdog caught collective operation timeout",
+            rb"\b[NR]CCL (?:ERROR|error)\b",
+            rb"\b[NR]CCL timeout\b(?! set)",
+            rb"\bnccl(?:Remote|System|Internal|UnhandledCuda)Error\b",
+            rb"DistBackendError",
         ),
         ECHO,
     ),
     Failure(
         "xla",
-        re.compile(
-            rb"No visible GPU devices|failed call to (?:hipInit|cuInit)|XlaRuntimeError|JaxRuntimeError|librocm reported version is: NOT_FOUND"
-            rb"|local work queue catastrophic error"
+        _any(
+            rb"No visible GPU devices",
+            rb"failed call to (?:hipInit|cuInit)",
+            rb"XlaRuntimeError",
+            rb"JaxRuntimeError",
+            rb"librocm reported version is: NOT_FOUND",
+            rb"local work queue catastrophic error",
         ),
     ),
     Failure(
         "xla",
-        re.compile(rb"\bCoordinationServiceError\b|\bBarrierError\b|coordination service .*(?:error|failed)", re.I),
+        _any(
+            rb"\bCoordinationServiceError\b",
+            rb"\bBarrierError\b",
+            rb"(?i:coordination service .*(?:error|failed))",
+        ),
         ECHO,
     ),
     Failure(
         "crash",
-        re.compile(
-            rb"\bFatal Python error:|^\s*Segmentation fault|\bSegfault encountered|\(core dumped\)|\bSIGSEGV\b|Bus error"
+        _any(
+            rb"\bFatal Python error:",
+            rb"^\s*Segmentation fault",
+            rb"\bSegfault encountered",
+            rb"\(core dumped\)",
+            rb"\bSIGSEGV\b",
+            rb"Bus error",
         ),
     ),
     Failure(
         "exit",
-        re.compile(
-            rb"exitcode\s*: (?!0\b)-?\d+|srun: error: .*(?:[Ee]xit(?:ed)?|Killed|Terminated)|slurmstepd: error: .*CANCELLED|ChildFailedError"
-            rb"|failed \(exitcode: (?!0\b)-?\d+\)|Signal \d+ \(SIG\w+\) received|^\s*Killed\s*$|received SIGTERM"
+        _any(
+            rb"exitcode\s*: (?!0\b)-?\d+",
+            rb"failed \(exitcode: (?!0\b)-?\d+\)",
+            rb"srun: error: .*(?:[Ee]xit(?:ed)?|Killed|Terminated)",
+            rb"slurmstepd: error: .*CANCELLED",
+            rb"ChildFailedError",
+            rb"Signal \d+ \(SIG\w+\) received",
+            rb"^\s*Killed\s*$",
+            rb"received SIGTERM",
         ),
         ECHO,
     ),
 )
 
 _HARMLESS = re.compile(
-    rb"timeout set to|timeout=|\b0 (?:CUDA )?(?:OOM )?errors?\b|\bno errors?\b|=\s*0\s*$|WARNING.*(?:ImportError|ModuleNotFoundError)",
-    re.I,
+    rb"timeout set to|timeout=|\b0 (?:CUDA )?(?:OOM )?errors?\b|\bno errors?\b|=\s*0\s*$"
+    rb"|WARNING.*(?:ImportError|ModuleNotFoundError)",
+    re.IGNORECASE,
 )
+_ALWAYS = ("exit", "xid", "ecc")
 
 TRACEBACK = re.compile(rb"Traceback \(most recent call last\)")
 _RAISED = re.compile(
-    rb"(?P<kind>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Killed))(?:: (?P<message>.*))?$", re.S
+    rb"(?P<kind>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Killed))(?:: (?P<message>.*))?$", re.DOTALL
 )
-_HANDLED = re.compile(rb"During handling of the above exception|direct cause of the following exception")
-
-
-def order_of(event: Event) -> int:
-    """Causes before echoes."""
-    return int(event.details.get("order", CAUSE))
+_ECHOES = (b"ChildFailedError", b"KeyboardInterrupt", b"SystemExit")
 
 
 def named(text: bytes, place: Place) -> Iterator[Event]:
     """The failure a line names by itself, if it does."""
     for failure in TEXTS:
         if failure.pattern.search(text):
-            if not _HARMLESS.search(text) or failure.kind in ("exit", "xid", "ecc"):
+            if failure.kind in _ALWAYS or not _HARMLESS.search(text):
                 yield failed(failure.kind, text, place, failure.order)
             return
 
@@ -118,14 +148,19 @@ def raised(text: bytes, place: Place) -> Event | None:
     for failure in TEXTS:
         if failure.pattern.search(text):
             return failed(failure.kind, text, place, failure.order)
-    order = ECHO if found["kind"].endswith((b"ChildFailedError", b"KeyboardInterrupt", b"SystemExit")) else CAUSE
-    return failed("error", text, place, order)
+    if found["kind"].endswith(b"SignalException"):
+        return failed("exit", text, place, ECHO)
+    return failed("error", text, place, ECHO if found["kind"].endswith(_ECHOES) else CAUSE)
 
 
-_HOST = re.compile(
-    rb"\bnode:? (?P<rank>[A-Za-z][\w.-]*)(?:, device|\s*$)|^\w{3} +\d+ \d\d:\d\d:\d\d (?P<syslog>[A-Za-z][\w.-]*) kernel:"
-    rb"|srun: error: (?P<slurm>[A-Za-z][\w.-]*):|\[(?P<torch>[A-Za-z][\w.-]*):\d+\]|^(?P<dmesg>[A-Za-z][\w.-]*) kernel:"
-    rb"|^(?P<nccl>[A-Za-z][\w.-]*):\d+:\d+ \[\d+\]|slurmstepd: error: .*? ON (?P<step>[A-Za-z][\w.-]*)"
+_HOST = _any(
+    rb"\bnode:? (?P<rank>[A-Za-z][\w.-]*)(?:, device|\s*$)",
+    rb"^\w{3} +\d+ \d\d:\d\d:\d\d (?P<syslog>[A-Za-z][\w.-]*) kernel:",
+    rb"^(?P<dmesg>[A-Za-z][\w.-]*) kernel:",
+    rb"srun: error: (?P<slurm>[A-Za-z][\w.-]*):",
+    rb"slurmstepd: error: .*? ON (?P<step>[A-Za-z][\w.-]*)",
+    rb"\[(?P<torch>[A-Za-z][\w.-]*):\d+\]",
+    rb"^(?P<nccl>[A-Za-z][\w.-]*):\d+:\d+ \[\d+\]",
 )
 
 
@@ -139,6 +174,7 @@ def host_in(text: bytes) -> str | None:
 
 
 def failed(kind: str, text: bytes, place: Place, order: int) -> Event:
+    """The event of a failure; `order` puts causes ahead of echoes."""
     return Event(
         kind=kind,
         message=text_of(text),
@@ -147,3 +183,8 @@ def failed(kind: str, text: bytes, place: Place, order: int) -> Event:
         source=place.evidence,
         details={"order": order, **({"rank": place.origin.rank} if place.origin.rank is not None else {})},
     )
+
+
+def order_of(event: Event) -> int:
+    """Causes before echoes."""
+    return int(event.details.get("order", CAUSE))

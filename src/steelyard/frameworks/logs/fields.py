@@ -23,7 +23,7 @@ _AFTER = re.compile(
 _PLAIN = re.compile(rb"\s*[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\s*")
 
 
-class Unread(ValueError):
+class UnreadError(ValueError):
     """Why a line that looks like a step cannot be read as one."""
 
 
@@ -48,10 +48,10 @@ class Slot(NamedTuple):
 
 
 def first_number(text: bytes) -> float:
-    """The number a text starts with: of `inst/avg` the first, `7,034` without its comma, `61.02GiB` without its unit."""
+    """The number a text starts with: of `inst/avg` the first, `7,034` without its comma, `61.02GiB` without unit."""
     found = _NUMBER.match(text)
     if found is None:
-        raise Unread(f"{text.strip()[:40]!r} is no number")
+        raise UnreadError(f"{text.strip()[:40]!r} is no number")
     return float(found[1].replace(b",", b""))
 
 
@@ -61,7 +61,7 @@ def _check_number(text: bytes) -> None:
     found = _NUMBER.match(text)
     assert found is not None
     if not _AFTER.fullmatch(text, found.end()):
-        raise Unread(f"{text.strip()[:40]!r} is no number")
+        raise UnreadError(f"{text.strip()[:40]!r} is no number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def learn(
         if field is None:
             continue
         if any(slot.target == field.target for slot in slots):
-            raise Unread(f"{label.decode('utf-8', 'replace')!r} stands there twice")
+            raise UnreadError(f"{label.decode('utf-8', 'replace')!r} stands there twice")
         _check_number(value)
         slots.append(Slot(index, offset, field.target, field.divisor, bool(_PLAIN.fullmatch(value))))
     words = tuple(

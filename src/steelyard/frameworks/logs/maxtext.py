@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, at_step, event, memory
+from steelyard.frameworks.logs.dialect import Dialect, Handler, Known, Place, Said, at_step, event, memory
 from steelyard.frameworks.logs.fields import Field, Shape
 from steelyard.frameworks.logs.said import GPU_NAME, VERSION, WORLD_SIZE, Setting
 
@@ -65,6 +65,13 @@ def _recompute(text: str) -> str:
     return "full" if text in ("full", "none") else "selective"  # `none` recomputes all on the scanned path
 
 
+def _several(text: str) -> int:
+    """How many, if more than one: a dense model has none, and no key for it."""
+    if (number := int(text)) < 2:
+        raise ValueError(text)
+    return number
+
+
 def _source(text: str) -> str:
     return "fixed_batch" if text.rpartition(".")[2].lower() == "synthetic" else "tokens"
 
@@ -78,6 +85,7 @@ PARAMETERS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "num_kv_heads": ("model.num_key_value_heads", int),
         "head_dim": ("model.head_dim", int),
         "vocab_size": ("model.vocab_size", int),
+        "num_experts": ("model.num_experts", _several),
         "normalization_layer_epsilon": ("model.norm_epsilon", float),
         "rope_max_timescale": ("model.rope_theta", float),
         "logits_via_embedding": ("model.tied_embeddings", _flag),
@@ -161,6 +169,16 @@ def _version(found: re.Match[bytes], place: Place) -> Iterator[Said]:
     yield Setting(VERSION, f"jax {found['version'].decode()}", place.evidence)
 
 
+def _disturbs(kind: str) -> Handler:
+    """An event of the two steps after the named one: the first waits for it, the second is dispatched ahead."""
+
+    def say(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+        yield from at_step(kind, after=2)(found, place)
+        yield from at_step(kind, after=3)(found, place)
+
+    return say
+
+
 def _memstats(found: re.Match[bytes], place: Place) -> Iterator[Said]:
     yield memory(float(found["used"]), "xla_in_use", place, found.string)
 
@@ -168,7 +186,7 @@ def _memstats(found: re.Match[bytes], place: Place) -> Iterator[Said]:
 DIALECT = Dialect(
     name="maxtext",
     framework="maxtext",
-    mark=re.compile(rb"completed (?:profiler activation/deactivation )?step: (?P<step>\d+)(?=,)"),
+    mark=re.compile(rb"completed (?:profiler activation/deactivation )?step: (?P<step>\d{1,12})(?=,)"),
     separator=b",",
     fields=FIELDS,
     required=("loss",),
@@ -191,18 +209,19 @@ DIALECT = Dialect(
         Known(re.compile(rb"\bUsing \(GB\) (?P<used>\d+(?:\.\d+)?) / \d"), _memstats),
         Known(
             re.compile(rb"(?:Completed eval after train step|eval metrics after step:) (?P<step>\d+)"),
-            at_step("eval", after=2),
+            _disturbs("eval"),
         ),
         Known(
             re.compile(rb"restor(?:ing|ed) from .*?\bstep[ =:]*(?P<step>\d+)", re.I),
             at_step("resumed", after=1),
         ),
-        Known(re.compile(rb"[Ss]aved a checkpoint at step (?P<step>\d+)"), at_step("checkpoint", after=2)),
+        Known(re.compile(rb"[Ss]aved a checkpoint at step (?P<step>\d+)"), _disturbs("checkpoint")),
         Known(re.compile(rb"Distributed task shutdown result: OK"), event("launcher_finished")),
     ),
     companions=(
         PARAMETER,
         re.compile(rb"\bMemstats: After params initialized"),
         re.compile(rb"\bmetric_logger\.py:\d+\]"),
+        re.compile(rb"MAXTEXT CONFIG ERROR|\bMaxTextConfig\b|\bmaxtext[./]"),
     ),
 )

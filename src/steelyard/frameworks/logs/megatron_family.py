@@ -9,7 +9,7 @@ from steelyard.frameworks.logs.dialect import Known, Place, Said, at_step, event
 from steelyard.frameworks.logs.fields import Field
 from steelyard.frameworks.logs.said import LOG_INTERVAL, MASKED_EOD, PADDED_VOCABULARY, WORLD_SIZE, Setting
 
-MARK = re.compile(rb"(?<!, )\biteration\s+(?P<step>\d+)\s*/\s*(?P<total>\d+)\s*(?=\|)")
+MARK = re.compile(rb"(?<!, )\biteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})\s*(?=\|)")
 
 _TFLOPS, _RATE = Field("tflops"), Field("tokens_per_s")
 
@@ -71,6 +71,13 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+def _several(text: str) -> int:
+    """How many, if more than one: a dense model has none, and no key for it."""
+    if (number := _whole(text)) < 2:
+        raise ValueError(text)
+    return number
+
+
 def _flag(text: str) -> bool:
     return {"True": True, "False": False}[text]
 
@@ -103,6 +110,7 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "num_attention_heads": ("model.num_attention_heads", _whole),
         "kv_channels": ("model.head_dim", _whole),
         "vocab_size": ("model.vocab_size", _whole),
+        "num_experts": ("model.num_experts", _several),
         "max_position_embeddings": ("model.max_position_embeddings", _whole),
         "norm_epsilon": ("model.norm_epsilon", float),
         "layernorm_epsilon": ("model.norm_epsilon", float),
@@ -238,10 +246,6 @@ def _memory_mb(found: re.Match[bytes], place: Place) -> Iterator[Said]:
     yield memory(float(found["reserved"]) / 1024, RESERVED_PEAK, place, found.string)
 
 
-def _datetime(kind: str) -> Callable[[re.Match[bytes], Place], Iterator[Said]]:
-    return event(kind)
-
-
 OTHERS = (
     Known(
         re.compile(rb"padded vocab \(size: (?P<size>\d+)\) with \d+ dummy tokens \(new size: (?P<padded>\d+)\)"),
@@ -253,7 +257,7 @@ OTHERS = (
     ),
     Known(re.compile(rb"\[after training is done\]"), event("finished")),
     Known(re.compile(rb"\[exiting program (?:at iteration \d+|after)"), event("exited_early")),
-    Known(re.compile(rb"validation loss at iteration (?P<step>\d+) \|"), at_step("eval", after=1)),
+    Known(re.compile(rb"validation loss at iteration (?P<step>\d+)\b[^|]*\|"), at_step("eval", after=1)),
     Known(re.compile(rb"\bsaving checkpoint at iteration\s+(?P<step>\d+)"), at_step("checkpoint", after=1)),
     Known(re.compile(rb"successfully loaded checkpoint from .* at iteration (?P<step>\d+)"), at_step("resumed")),
     Known(re.compile(rb"loading (?:distributed )?checkpoint from .* at iteration (?P<step>\d+)"), at_step("resumed")),

@@ -38,7 +38,7 @@ def _started(found: re.Match[bytes], place: Place) -> Iterator[Said]:
 DIALECT = Dialect(
     name="native",
     framework="native",
-    mark=re.compile(rb"^(?:\[rank\d+\]: )?step: (?P<step>\d+)/(?P<total>\d+) (?=\|)"),
+    mark=re.compile(rb"^(?:\[rank\d+\]: )?step: (?P<step>\d{1,12})/(?P<total>\d{1,12}) (?=\|)"),
     separator=b"|",
     fields=FIELDS,
     required=("tokens", "loss", "grad_norm", "learning_rate", "step_time_s", "memory_gib", "tokens_per_s"),

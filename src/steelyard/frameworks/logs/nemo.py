@@ -51,7 +51,7 @@ def _finished(found: re.Match[bytes], place: Place) -> Iterator[Said]:
 DIALECT = Dialect(
     name="nemo",
     framework="nemo",
-    mark=re.compile(rb"Training epoch \d+, iteration (?P<step>\d+)/(?P<total>\d+)\s*(?=\|)"),
+    mark=re.compile(rb"Training epoch \d+, iteration (?P<step>\d{1,12})/(?P<total>\d{1,12})\s*(?=\|)"),
     separator=b"|",
     fields=FIELDS,
     required=("loss", "step_time_s", "global_step"),
@@ -75,9 +75,9 @@ DIALECT = Dialect(
     companions=(re.compile(rb"\[NeMo [IWED] \d{4}-"), re.compile(rb"\bnemo_run\b")),
 )
 
-_BAR = MappingProxyType({name + b"=": field for name, field in FIELDS.items()})
-
-PROGRESS_BAR = re.compile(rb"Epoch (?P<epoch>\d+):\s*\d+%\|[^|]*\|\s*(?P<step>\d+)/(?P<total>\d+) \[(?P<rest>[^\]]*)\]")
+PROGRESS_BAR = re.compile(
+    rb"Epoch (?P<epoch>\d{1,12}):\s*\d+%\|[^|]*\|\s*(?P<step>\d{1,12})/(?P<total>\d{1,12}) \[(?P<rest>[^\]]*)\]"
+)
 _PAIR = re.compile(rb"(?:^|, )(?P<name>[^=,]+)=(?P<value>[^,]+)")
 
 

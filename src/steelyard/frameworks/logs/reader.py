@@ -1,13 +1,9 @@
 """Reads a log of any dialect, forward, once, in bounded memory: lines in, steps, events and settings out."""
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from itertools import pairwise
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
 
 from steelyard.frameworks.logs import (
     fabric,
@@ -24,11 +20,13 @@ from steelyard.frameworks.logs import (
     torchtitan,
 )
 from steelyard.frameworks.logs.dialect import Dialect, Place, Said, text_of
-from steelyard.frameworks.logs.fields import DIGITS, Shape, Unread, learn
+from steelyard.frameworks.logs.fields import DIGITS, Shape, UnreadError, learn
+from steelyard.frameworks.logs.interest import INTERESTING, TELLTALE, looks_like_a_step
 from steelyard.frameworks.logs.line import ANSI, TIME, Origin, iso, pieces, unprefixed
 from steelyard.frameworks.logs.said import LOG_INTERVAL, Setting
 from steelyard.frameworks.logs.secrets import redact
-from steelyard.records.step import Event, Evidence, Step
+from steelyard.frameworks.logs.series import Job, Progress, Reading, Series, Sink, whole
+from steelyard.records.step import Event, Evidence
 
 DIALECTS: tuple[Dialect, ...] = tuple(
     module.DIALECT
@@ -46,27 +44,8 @@ DIALECTS: tuple[Dialect, ...] = tuple(
 )
 """Relatives in the order they are asked: the one that tells most of itself first."""
 
-_INTERESTING = re.compile(
-    rb"iteration\s*\d*\s*/|completed (?:profiler|step)|Training epoch|step: |Epoch .*train_step|Step Time :"
-    rb"| \.{2,} |end of arguments|-- arguments|Config param |padded vocab|Padded vocab|Num_devices|Jax (?:Backend|Version)"
-    rb"|CUDA capacity|memory \([MG]B\)|MaxMemAllocated|Using \(GB\)|Memstats"
-    rb"|after training is done|exiting program|Trainer.fit|Training (?:completed|starts)|training finished|steelyard trainer"
-    rb"|shutdown result|Ran out of data|launcher exited|torchrun finished"
-    rb"|checkpoint|Restor|restor|validat|Validation|eval"
-    rb"|throughput per GPU: |elapsed time per iteration: |tokens/GPU/s: |mem usages: "
-    rb"|rror|RROR|xception|Traceback|out of memory|Out of memory|OOM|oom|EXHAUSTED|bad_alloc|Xid|ECC|ncorrectable|Hang|eset|fault|Fatal"
-    rb"|found NaN|found Inf|Unexpected result|Aborting|Watchdog|NCCL|RCCL|nccl|visible GPU|hipInit|cuInit|librocm|catastrophic"
-    rb"|exitcode|srun:|slurmstepd|SIG|Killed|Bus error|core dumped|Using network|NET/"
-    rb"|hf_|gh[pousr]_|AKIA|Bearer|TOKEN|SECRET|PASSW|password|API_?KEY|api_?key|ACCESS_?KEY|CREDENTIAL"
-)
-"""What a line that says anything holds. It looks at no digit, so one answer serves every line of a shape."""
-
-_TELLTALE = re.compile(rb"\[titan\]|\[NeMo|nemo_run|torchtitan|megatron|primus|rank-|log_dist|metric_logger|maxtext")
-"""What tells a dialect, as long as none is known."""
-
 _MOST_SHAPES = 4096
 _LONGEST_SHAPE = 4096
-_HELD = 12
 _BORING = object()
 _UNRESET = ("megatron", "primus")
 _MICROSECONDS = re.compile(rb"\d\d:\d\d:\d\d\.\d{6}\]")
@@ -86,85 +65,6 @@ class _Learnt:
     moment_length: int
 
 
-@dataclass(slots=True)
-class _Reading:
-    """A step line as read, before its place among others is known."""
-
-    dialect: Dialect
-    number: int
-    reported: int
-    given: Mapping[str, float]
-    flags: tuple[str, ...]
-    words: Mapping[str, str]
-    moment: str | None
-    line: int
-    origin: Origin
-    unreset: bool
-    """Whether its version keeps counting after a first line that stands alone."""
-
-
-@dataclass(slots=True)
-class Job:
-    """What is known of the job so far, from wherever: rates are derived where it is enough."""
-
-    sequence_length: int | None = None
-    global_batch_size: int | None = None
-    world_size: int | None = None
-    flops_per_token: float | None = None
-    device_gib: float | None = None
-    """What the card holds, for logs that give a share of it."""
-
-
-class Sink(Protocol):
-    """Takes what a log says, in order."""
-
-    def step(self, series: str, step: Step) -> None: ...
-    def restart(self, series: str, step: int) -> None:
-        """Steps from this one on are about to be repeated."""
-        ...
-
-    def event(self, event: Event) -> None: ...
-    def setting(self, setting: Setting) -> None: ...
-
-
-class Gathered:
-    """A sink that keeps steps and events until they are taken, for a log that is read as it is written."""
-
-    def __init__(self) -> None:
-        self._found: list[Step | Event] = []
-
-    def step(self, series: str, step: Step) -> None:
-        self._found.append(step)
-
-    def restart(self, series: str, step: int) -> None:
-        return
-
-    def event(self, event: Event) -> None:
-        self._found.append(event)
-
-    def setting(self, setting: Setting) -> None:
-        return
-
-    def take(self) -> list[Step | Event]:
-        found, self._found = self._found, []
-        return found
-
-
-@dataclass(slots=True)
-class _Series:
-    """The steps one process prints."""
-
-    label: str
-    interval: int | None = None
-    held: list[_Reading] = field(default_factory=list)
-    start: int = 0
-    """The step before its first record."""
-    last: int | None = None
-    last_given: Mapping[str, float] | None = None
-    last_moment: datetime | None = None
-    since_start: int = 0
-
-
 class LogReader:
     """One log. `feed` takes its lines; `end` says that there are no more."""
 
@@ -172,9 +72,8 @@ class LogReader:
         """`name` is what evidence calls the log; `only` one framework's lines are read."""
         self._name, self._sink, self._job = name, sink, job or Job()
         self._dialects = tuple(one for one in DIALECTS if only is None or one.framework == only)
-        self._interval: int | None = None
         self._shapes: dict[bytes, object] = {}
-        self._series: dict[str, _Series] = {}
+        self._series: dict[str, Series] = {}
         self._origins: dict[bytes, Origin] = {}
         self._arguments = megatron_family.Arguments()
         self._configuration = maxtext.Configuration()
@@ -184,8 +83,7 @@ class LogReader:
         self._said: tuple[float | None, ...] = (None, None, None)
         self._most_memory: dict[tuple[str, str | None], float] = {}
         self._noted: set[tuple[str, ...]] = set()
-        self._step = 0
-        self.steps_read = 0
+        self._progress = Progress()
         self.unread = 0
         self.line = 0
         self.redacted: dict[int, bytes] = {}
@@ -196,7 +94,6 @@ class LogReader:
         self.others: dict[str, None] = {}
         """Frameworks whose step lines stand in the log of another."""
         self._first: Dialect | None = None
-        self._resumed: int | None = None
 
     # The fast path: lines of a shape that is known.
 
@@ -233,7 +130,7 @@ class LogReader:
         text = line if short else line[: 8 * _LONGEST_SHAPE]
         if b"\x1b" in text:
             text = ANSI.sub(b"", text)
-        if _INTERESTING.search(text) or (not self.seen and _TELLTALE.search(text)):
+        if INTERESTING.search(text) or (not self.seen and TELLTALE.search(text)):
             self._look(line)
         elif short:
             self._remember(line, _BORING)
@@ -283,11 +180,11 @@ class LogReader:
             (one for one in self._dialects if one.mark is dialect.mark and one.claims(shape, before)), dialect
         )
         if dialect.last_field is not None and dialect.last_field not in shape.labels:
-            raise Unread(f"it ends before {dialect.last_field.decode()!r}")
+            raise UnreadError(f"it ends before {dialect.last_field.decode()!r}")
         given = {slot.target for slot in shape.slots}
         missing = [name for name in dialect.required if name not in given]
         if missing and not (dialect.name == "maxtext" and missing == ["step_time_s"]):
-            raise Unread(f"it has no {missing[0]}")
+            raise UnreadError(f"it has no {missing[0]}")
         if self._first is None or dialect.mark is self._first.mark:
             self.seen.setdefault(dialect.name, dialect.era(shape, before))
         found = TIME.search(before)
@@ -310,7 +207,7 @@ class LogReader:
         if marks:
             self._glued(text, marks, evidence)
             return
-        place = Place(evidence, origin, self._step)
+        place = Place(evidence, origin, self._progress.step)
         if self._configuring and not maxtext.PARAMETER.search(body):
             self._configuring = False
             self._say(self._configuration.end())
@@ -322,7 +219,7 @@ class LogReader:
             self._say(self._arguments.one(found, place))
         elif found := megatron_family.END.search(body):
             self._say(self._arguments.end(found, place))
-        elif self._looks_like_a_step(body):
+        elif looks_like_a_step(body):
             self._unread(evidence, body, "it has no fields")
         else:
             self._other(body, place)
@@ -359,7 +256,7 @@ class LogReader:
         if self._alien(learnt.dialect):
             self._unread(evidence, text, f"a line of {dialect.framework} in another's log")
             return
-        if repeated and self._step == int(given.get("global_step", -1)) + 1:
+        if repeated and self._progress.step == int(given.get("global_step", -1)) + 1:
             return  # a bar is drawn again and again
         self._step_line(learnt, mark, given, text)
 
@@ -377,9 +274,6 @@ class LogReader:
         which = f"step {step}: " if step is not None else ""
         message = f"{which}{reason}: {text_of(body, 200)!r}"
         self._sink.event(Event(kind="unread_line", message=message, step=step, source=evidence))
-
-    def _looks_like_a_step(self, body: bytes) -> bool:
-        return bool(_STEPLIKE.search(body)) and not _NOT_A_STEP.search(body)
 
     def _other(self, body: bytes, place: Place) -> None:
         for dialect in self._dialects:
@@ -416,7 +310,7 @@ class LogReader:
         for one in said:
             if isinstance(one, Setting):
                 if one.key == LOG_INTERVAL:
-                    self._interval = int(one.value)
+                    self._progress.interval = int(one.value)
                 self._sink.setting(one)
             elif one.kind == "memory":
                 key = (str(one.details["kind"]), one.node)
@@ -424,7 +318,7 @@ class LogReader:
                     self._most_memory[key] = one.details["gib"]
                     self._sink.event(one)
             elif one.kind == "resumed":
-                self._resumed = one.step
+                self._progress.resumed = one.step
                 self._once(one, (one.kind, str(one.step)))
             elif one.kind in ("validating", "checkpoint", "eval"):
                 self._once(one, (one.kind, str(one.step)))
@@ -449,7 +343,7 @@ class LogReader:
         origin = self._origins.get(before)
         if origin is None:
             origin = self._origin_of(before, line[:start])
-        reading = _Reading(
+        reading = Reading(
             dialect,
             number,
             reported,
@@ -468,16 +362,10 @@ class LogReader:
             self._note_said(said)
         series = self._series.get(origin.label)
         if series is None:
-            series = self._series[origin.label] = _Series(origin.label)
-        if series.interval is not None:
-            self._emit(series, reading)
-            return
-        series.held.append(reading)
-        series.interval = dialect.interval or self._interval or self._guess(series)
-        if series.interval is not None:
-            held, series.held = series.held, []
-            for one in held:
-                self._emit(series, one)
+            series = self._series[origin.label] = Series(
+                origin.label, self._name, self._sink, self._job, self._progress
+            )
+        series.add(reading)
 
     def _origin_of(self, before: bytes, whole: bytes) -> Origin:
         origin = unprefixed(ANSI.sub(b"", whole))[0]
@@ -485,82 +373,11 @@ class LogReader:
             self._origins[before] = origin
         return origin
 
-    def _guess(self, series: _Series) -> int | None:
-        """The distance most records are apart, once there are enough of them."""
-        return _usual_distance([one.number for one in series.held]) if len(series.held) >= _HELD else None
-
-    def _emit(self, series: _Series, reading: _Reading) -> None:
-        dialect, number, given, last = reading.dialect, reading.number, reading.given, series.last
-        interval = series.interval or 1
-        if last is not None and number > last:
-            # Where the first line after a start stands alone (core 0.16), the next one still counts its step.
-            covered = min(number - (series.start if series.since_start == 1 and reading.unreset else last), interval)
-        elif last is not None and number == last and given == series.last_given:
-            return  # doubled
-        else:
-            if last is not None:
-                self._restarted(series, reading)
-            resumed = self._resumed if self._resumed is not None and self._resumed < number else 0
-            covered = min(number - resumed, interval)
-            series.start = number - covered
-        series.last, series.last_given = number, given
-        series.since_start += 1
-        self._step = number
-        self.steps_read += 1
-        get = given.get
-        flags, loss, skipped = reading.flags, get("loss"), get("skipped")
-        if series.since_start <= dialect.first_artefacts:
-            flags = (*flags, "artefact")
-        if dialect.absent_loss_is_nan:
-            if skipped is not None and skipped >= covered:
-                flags, loss = (*flags, "skipped"), loss or None
-            elif loss is None:
-                loss = math.nan
-        tokens, seconds, tflops, memory = get("tokens"), get("step_time_s"), get("tflops"), get("memory_gib")
-        job, rate = self._job, None
-        if tokens is None:
-            length, batch = get("sequence_length", job.sequence_length), get("global_batch_size", job.global_batch_size)
-            tokens = length * batch if length and batch else None
-        if dialect.timed_by_clock:
-            flags = (*flags, "clocked")
-            seconds = self._by_the_clock(series, reading.moment, covered)
-        if tokens is not None and seconds and job.world_size:
-            rate = tokens / seconds / job.world_size
-        fraction = get("memory_fraction")
-        if memory is None and fraction is not None and job.device_gib:
-            memory = fraction * job.device_gib
-        self._sink.step(
-            series.label,
-            Step(
-                step=number,
-                reported_step=reading.reported,
-                steps_covered=covered,
-                tokens=None if tokens is None else _whole(tokens),
-                loss=loss,
-                grad_norm=get("grad_norm"),
-                learning_rate=get("learning_rate"),
-                step_time_s=seconds,
-                tokens_per_s_per_gpu=rate,
-                tflops_per_gpu=rate * job.flops_per_token / 1e12 if rate and job.flops_per_token else None,
-                memory_gib=memory,
-                memory_kind=None if memory is None else reading.words.get("memory_kind", dialect.memory_kind),
-                memory_fraction=fraction,
-                reported_tokens_per_s_per_gpu=get("tokens_per_s"),
-                reported_tflops_per_gpu=tflops,
-                skipped=None if skipped is None else _whole(skipped),
-                node=reading.origin.node,
-                rank=reading.origin.rank,
-                time=reading.words.get("time", reading.moment),
-                source=Evidence(self._name, reading.line),
-                flags=flags,
-            ),
-        )
-
     def _note_said(self, said: tuple[float | None, ...]) -> None:
         """What every step line says again is a setting the first time, and whenever it changes."""
         for key, value, before in zip(_SAID_BY_STEPS, said, self._said, strict=True):
-            if value is not None and value != before and (whole := _whole(value)):
-                self._sink.setting(Setting(key, whole, Evidence(self._name, self.line)))
+            if value is not None and value != before and (count := whole(value)):
+                self._sink.setting(Setting(key, count, Evidence(self._name, self.line)))
         self._said = said
 
     def _take_utilization(self, given: dict[str, float]) -> None:
@@ -570,59 +387,18 @@ class LogReader:
         if said is not None and seconds is not None and abs(said[0] - seconds) <= 0.006 + 0.001 * seconds:
             given["tflops"] = said[1]
 
-    def _by_the_clock(self, series: _Series, time: str | None, covered: int) -> float | None:
-        if time is None:
-            return None
-        try:
-            now = datetime.fromisoformat(time)
-        except ValueError:
-            return None
-        last, series.last_moment = series.last_moment, now
-        if last is None or (last.tzinfo is None) != (now.tzinfo is None):
-            return None
-        seconds = (now - last).total_seconds() / covered
-        return seconds if seconds > 0 else None
-
-    def _restarted(self, series: _Series, reading: _Reading) -> None:
-        message = f"step {reading.number} comes again after step {series.last}: the last of each is kept"
-        at = Evidence(self._name, reading.line)
-        self._sink.event(
-            Event(kind="restart", message=message, step=reading.number, node=reading.origin.node, source=at)
-        )
-        self._sink.restart(series.label, reading.number)
-        series.since_start, series.last_moment = 0, None
+    @property
+    def steps_read(self) -> int:
+        return self._progress.steps_read
 
     def end(self) -> None:
         """No more lines: what was held back is let go."""
         if self._configuring:
             self._say(self._configuration.end())
         for series in self._series.values():
-            if series.held:
-                series.interval = _usual_distance([one.number for one in series.held]) or 1
-                held, series.held = series.held, []
-                for one in held:
-                    self._emit(series, one)
+            series.end()
 
 
-def _whole(value: float | None) -> int | None:
-    return int(value) if value is not None and math.isfinite(value) and 0 <= value < 1e15 else None
-
-
-def _usual_distance(numbers: list[int]) -> int | None:
-    """The commonest distance between records; the first may be shorter (1, 10, 20 …)."""
-    apart = [after - before for before, after in pairwise(numbers) if after > before]
-    inner = apart[1:] if len(apart) > 1 else apart
-    if not inner:
-        return None
-    usual = max(sorted(set(inner)), key=inner.count)
-    return usual if inner.count(usual) > 1 or numbers[0] in (1, usual) else 1
-
-
-_STEPLIKE = re.compile(
-    rb"(?:^|\] ?|: )\s*iteration\s+\d+\s*/|^\s*(?:\[Rampup[^\]]*\], )?completed (?:profiler activation/deactivation )?step: ?\d"
-    rb"|^\s*Training epoch \d|^\s*step:\s+\d"
-)
-_NOT_A_STEP = re.compile(rb"\bsaved|\bsaving|checkpoint", re.I)
 _NEXT = re.compile(rb"\[\d{4}-\d\d-\d\d[^\]]*\] $")
 
 

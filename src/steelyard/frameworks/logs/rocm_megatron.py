@@ -47,7 +47,8 @@ DIALECT = Dialect(
     others=(
         Known(
             re.compile(
-                rb"^(?P<name>throughput per GPU|elapsed time per iteration|tokens/GPU/s|mem usages): (?P<value>\d+(?:\.\d+)?)\s*$"
+                rb"^(?P<name>throughput per GPU|elapsed time per iteration|tokens/GPU/s|mem usages): "
+                rb"(?P<value>\d+(?:\.\d+)?)\s*$"
             ),
             _summary,
         ),

@@ -56,7 +56,7 @@ def _allocation(found: re.Match[bytes], place: Place) -> Iterator[Said]:
 DIALECT = Dialect(
     name="torchtitan",
     framework="torchtitan",
-    mark=re.compile(rb"(?<!validate )(?:\x1b\[[0-9;]*m|\b)step:\s+(?P<step>\d+)(?=\s+(?:\x1b\[\d+m)*loss:)"),
+    mark=re.compile(rb"(?<!validate )(?:\x1b\[[0-9;]*m|\b)step:\s+(?P<step>\d{1,12})(?=\s+(?:\x1b\[\d+m)*loss:)"),
     separator=None,
     fields=FIELDS,
     required=("loss", "tokens_per_s", "memory_gib"),

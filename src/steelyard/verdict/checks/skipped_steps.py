@@ -9,6 +9,8 @@ from steelyard.verdict.subject import Subject
 
 CHECK = Check("skipped_steps")
 _SHARE = 0.1
+_SEARCH = 32
+"""A loss scaler starts at up to 2**32 and halves until nothing overflows: so many steps may go on that, at first."""
 _AT_LAST = 5
 
 
@@ -26,6 +28,8 @@ def check(subject: Subject) -> Iterator[Found]:
         return
     message = f"{number:,} of {total:,} steps were skipped, the last of them by step {steps.step[rows[-1]]}"
     whole = skipped >= steps.steps_covered
-    few = number <= _SHARE * total and not whole[-_AT_LAST:].all()
-    bound = f"<= {_SHARE:.0%} of the steps, and not the last {_AT_LAST} records"
+    taken = np.flatnonzero(skipped == 0)
+    search = min(_SEARCH, int(skipped[: taken[0] if len(taken) else None].sum()))
+    few = number - search <= _SHARE * total and not whole[-_AT_LAST:].all()
+    bound = f"<= {_SHARE:.0%} of the steps beside {_SEARCH} at first, and not the last {_AT_LAST} records"
     yield CHECK.judged(few, message, number, bound, subject.evidence_of_step(int(rows[-1])))

@@ -1,0 +1,36 @@
+"""Which lines are worth looking at, told at a glance."""
+
+import re
+
+INTERESTING = re.compile(
+    rb"iteration\s*\d*\s*/|completed (?:profiler|step)|Training epoch|step: |Epoch .*train_step|Step Time :"
+    rb"| \.{2,} |end of arguments|-- arguments|Config param |padded vocab|Padded vocab|Num_devices"
+    rb"|Jax (?:Backend|Version)|CUDA capacity|memory \([MG]B\)|MaxMemAllocated|Using \(GB\)|Memstats"
+    rb"|after training is done|exiting program|Trainer.fit|Training (?:completed|starts)|training finished"
+    rb"|steelyard trainer|shutdown result|Ran out of data|launcher exited|torchrun finished"
+    rb"|checkpoint|Restor|restor|validat|Validation|eval"
+    rb"|throughput per GPU: |elapsed time per iteration: |tokens/GPU/s: |mem usages: "
+    rb"|rror|RROR|xception|Traceback|out of memory|Out of memory|OOM|oom|EXHAUSTED|bad_alloc|Xid|ECC|ncorrectable"
+    rb"|Hang|eset|fault|Fatal|found NaN|found Inf|Unexpected result|Aborting|Watchdog|NCCL|RCCL|nccl|visible GPU"
+    rb"|hipInit|cuInit|librocm|catastrophic|exitcode|srun:|slurmstepd|SIG|Killed|Bus error|core dumped"
+    rb"|Using network|NET/"
+    rb"|hf_|gh[pousr]_|AKIA|Bearer|TOKEN|SECRET|PASSW|password|API_?KEY|api_?key|ACCESS_?KEY|CREDENTIAL"
+)
+"""What a line that says anything holds. It looks at no digit, so one answer serves every line of a shape."""
+
+TELLTALE = re.compile(
+    rb"\[titan\]|\[NeMo|nemo_run|torchtitan|megatron|primus|rank-|log_dist|metric_logger|axText|maxtext|MAXTEXT"
+)
+"""What tells a dialect, as long as none is known."""
+
+_STEPLIKE = re.compile(
+    rb"(?:^|\] ?|: )\s*iteration\s+\d+\s*/"
+    rb"|^\s*(?:\[Rampup[^\]]*\], )?completed (?:profiler activation/deactivation )?step: ?\d"
+    rb"|^\s*Training epoch \d|^\s*step:\s+\d"
+)
+_NOT_A_STEP = re.compile(rb"\bsaved|\bsaving|checkpoint", re.I)
+
+
+def looks_like_a_step(text: bytes) -> bool:
+    """Whether a line starts as step lines do; one that then cannot be read is not passed over."""
+    return bool(_STEPLIKE.search(text)) and not _NOT_A_STEP.search(text)

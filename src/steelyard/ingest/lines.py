@@ -12,20 +12,26 @@ class LineCutter:
     def __init__(self) -> None:
         self._rest = b""
         self._passing = False
+        self.raw = b""
+        self.whole = True
+        """Whether every line so far was kept whole."""
 
     def feed(self, block: bytes) -> list[bytes]:
-        """The lines this block completes."""
+        """The lines this block completes; `raw` is all of them as they were."""
         if self._passing:
             end = block.find(b"\n")
             if end < 0:
+                self.raw = b""
                 return []
             self._passing = False
-            lines = [self._rest, *block[end + 1 :].split(b"\n")]
+            data = self._rest + block[end:]
         else:
-            lines = (self._rest + block).split(b"\n")
+            data = self._rest + block if self._rest else block
+        lines = data.split(b"\n")
         self._rest = lines.pop()
+        self.raw = data[: len(data) - len(self._rest)]
         if len(self._rest) > LONGEST:
-            self._rest, self._passing = self._rest[:LONGEST], True
+            self._rest, self._passing, self.whole = self._rest[:LONGEST], True, False
         return lines
 
     def rest(self) -> Iterator[bytes]:

@@ -2,14 +2,16 @@
 
 import heapq
 import re
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from steelyard.records.step import Step, to_line
+from steelyard.records.step import Step, to_line, to_lines
 
 _BUFFERED = 512
+_FIRST = 5
 _INDEX_EVERY = 4096
 _STEP = re.compile(rb'\{"step":(\d+)')
 
@@ -35,15 +37,42 @@ class Part:
     _written: int = 0
 
     def append(self, step: Step) -> None:
-        if not self.rows:
-            self.first_step, self.first_time = step.step, step.time
-        if len(self.first_losses) < 5:
+        if self.rows < _FIRST:
+            if not self.rows:
+                self.first_step, self.first_time = step.step, step.time
             self.first_losses.append((step.step, step.loss))
         self.rows += 1
         self.last_step, self.last_time = step.step, step.time
         self._pending.append(to_line(step))
         if len(self._pending) >= _BUFFERED:
             self.flush(step.step)
+
+    def extend_by(self, steps: Sequence[Step]) -> None:
+        """Many steps, which follow these."""
+        early = max(0, _FIRST - self.rows)
+        for step in steps[:early]:
+            self.append(step)
+        rest = steps[early:]
+        if rest:
+            self.rows += len(rest)
+            self.last_step, self.last_time = rest[-1].step, rest[-1].time
+            self._pending.append(to_lines(rest))
+            self.flush()
+
+    def extend(self, other: "Part") -> None:
+        """The steps of another part, which follow these."""
+        if not other.rows:
+            return
+        self.flush()
+        assert self._stream is not None
+        with other.path.open("rb") as source:
+            shutil.copyfileobj(source, self._stream, 1 << 20)
+            self._written += source.tell()
+        if not self.rows:
+            self.first_step, self.first_time = other.first_step, other.first_time
+        self.rows += other.rows
+        self.last_step, self.last_time = other.last_step, other.last_time
+        other.path.unlink()
 
     def flush(self, step: int | None = None) -> None:
         """Write what is pending."""

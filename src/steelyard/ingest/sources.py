@@ -1,6 +1,8 @@
 """Opens what a log comes from: a file, compressed or not, a pipe, or a file that still grows; in blocks of bytes."""
 
 import gzip
+import io
+import os
 import sys
 import time
 import zlib
@@ -11,7 +13,7 @@ from typing import BinaryIO, cast
 from steelyard.errors import InputError
 
 STDIN = "-"
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 18
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _POLL_S = 0.5
 
@@ -46,6 +48,22 @@ def open_source(path: str) -> BinaryIO:
 
         return cast("BinaryIO", zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
     return file
+
+
+def is_plain_file(path: str) -> bool:
+    """Whether it is a file whose bytes are its lines: no pipe, not compressed."""
+    if path == STDIN or not Path(path).is_file():
+        return False
+    with open_source(path) as source:
+        return isinstance(source, io.BufferedReader)
+
+
+def copy_of(path: str, to: Path, size: int) -> None:
+    """The first `size` bytes of a file: what was read of it, should it have grown since."""
+    with Path(path).open("rb") as source, to.open("wb") as copy:
+        sent = 0
+        while sent < size and (now := os.sendfile(copy.fileno(), source.fileno(), sent, size - sent)):
+            sent += now
 
 
 def blocks(path: str, source: BinaryIO) -> Iterator[bytes]:

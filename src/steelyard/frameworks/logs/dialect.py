@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from steelyard.frameworks.logs.fields import Field, Shape
+from steelyard.frameworks.logs.fields import Field, Shape, Values
 from steelyard.frameworks.logs.line import Origin
 from steelyard.frameworks.logs.said import Setting
 from steelyard.records.step import Event, Evidence
@@ -54,9 +54,9 @@ class Dialect:
     """The label without which a line is cut."""
     required: tuple[str, ...] = ()
     """Values without which a line is cut or another's."""
-    number: Callable[[re.Match[bytes], Mapping[str, float]], tuple[int, int, int | None]] | None = None
+    number: Callable[[re.Match[bytes], Values], tuple[int, int, int | None]] | None = None
     """(step from 1, as printed, of how many), where the mark alone does not say."""
-    flags: Callable[[Mapping[str, float], bytes], tuple[str, ...]] | None = None
+    flags: Callable[[bytes], tuple[str, ...]] | None = None
     """What a step is marked with."""
     era: Callable[[Shape, bytes], str] = lambda shape, before: ""
     """Which versions print a line like this."""

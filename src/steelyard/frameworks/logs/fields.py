@@ -27,11 +27,32 @@ class UnreadError(ValueError):
     """Why a line that looks like a step cannot be read as one."""
 
 
+TARGETS = (
+    "loss",
+    "grad_norm",
+    "learning_rate",
+    "step_time_s",
+    "tflops",
+    "tokens_per_s",
+    "tokens",
+    "memory_gib",
+    "memory_fraction",
+    "skipped",
+    "global_batch_size",
+    "sequence_length",
+    "global_step",
+)
+"""What a step line may give, in the order `Values` has it."""
+
+Values = list[float | None]
+"""What one step line gives, by the order of `TARGETS`; None where it does not."""
+
+
 class Field(NamedTuple):
     """What one label of a step line means."""
 
     target: str
-    """What the reader calls the value."""
+    """Of `TARGETS`."""
     divisor: float = 1.0
     """To our unit."""
 
@@ -41,10 +62,9 @@ class Slot(NamedTuple):
 
     part: int
     offset: int
-    target: str
+    target: int
+    """Its place in `Values`."""
     divisor: float
-    plain: bool
-    """A lone number; else the first of a pair, or one with commas or a unit."""
 
 
 def first_number(text: bytes) -> float:
@@ -69,25 +89,35 @@ class Shape:
     """The places of the values in lines of one shape."""
 
     separator: bytes | None
-    slots: Sequence[Slot]
+    plain: Sequence[Slot]
+    """Lone numbers."""
+    others: Sequence[Slot]
+    """The first of a pair, or a number with commas or a unit."""
     labels: frozenset[bytes]
     paired: bool
     """Whether a value is an `inst/avg` pair."""
     texts: Sequence[tuple[int, int, str]] = ()
     """(part, offset, target) of values that are words."""
 
+    def gives(self, target: str) -> bool:
+        """Whether lines of this shape give a value."""
+        at = TARGETS.index(target)
+        return any(slot.target == at for slot in (*self.plain, *self.others))
+
     def words(self, line: bytes) -> dict[str, str]:
         """The values that are words."""
         parts = line.split(self.separator)
         return {target: parts[at][offset:].decode("utf-8", "replace").strip() for at, offset, target in self.texts}
 
-    def read(self, line: bytes) -> dict[str, float]:
+    def read(self, line: bytes) -> Values:
         """The values of a line of this shape; ValueError or IndexError where one is none."""
         parts = line.split(self.separator)
-        return {
-            target: (float(parts[index][offset:]) if plain else first_number(parts[index][offset:])) / divisor
-            for index, offset, target, divisor, plain in self.slots
-        }
+        values: Values = [None] * len(TARGETS)
+        for part, offset, target, divisor in self.plain:
+            values[target] = float(parts[part][offset:]) / divisor
+        for part, offset, target, divisor in self.others:
+            values[target] = first_number(parts[part][offset:]) / divisor
+        return values
 
 
 _LABEL = re.compile(rb"\s*(?P<label>[^|]*?)\s*:\s*(?=\S)(?P<value>[^:]*)$", re.S)
@@ -103,7 +133,8 @@ def learn(
 ) -> Shape:
     """Find the labelled values from `start` on; what comes before is the launcher's and the step's own number."""
     parts = line.split(separator)
-    slots: list[Slot] = []
+    plain: list[Slot] = []
+    others: list[Slot] = []
     labels: list[bytes] = []
     paired = False
     for index, label, offset in _labelled(line, parts, start, separator):
@@ -113,17 +144,19 @@ def learn(
         paired = paired or bool(re.match(rb"\s*[\d.]+/[\d.]+\s*$", value))
         if field is None:
             continue
-        if any(slot.target == field.target for slot in slots):
+        target = TARGETS.index(field.target)
+        if any(slot.target == target for slot in (*plain, *others)):
             raise UnreadError(f"{label.decode('utf-8', 'replace')!r} stands there twice")
         _check_number(value)
-        slots.append(Slot(index, offset, field.target, field.divisor, bool(_PLAIN.fullmatch(value))))
+        kind = plain if _PLAIN.fullmatch(value) else others
+        kind.append(Slot(index, offset, target, field.divisor))
     words = tuple(
         (index, len(part) - len(part.lstrip()) + len(label), target)
         for label, target in texts.items()
         for index, part in enumerate(parts)
         if part.lstrip().startswith(label)
     )
-    return Shape(separator, tuple(slots), frozenset(labels), paired, words)
+    return Shape(separator, tuple(plain), tuple(others), frozenset(labels), paired, words)
 
 
 def _labelled(

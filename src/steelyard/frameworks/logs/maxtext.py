@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from steelyard.frameworks.logs.dialect import Dialect, Handler, Known, Place, Said, at_step, event, memory
-from steelyard.frameworks.logs.fields import Field, Shape
+from steelyard.frameworks.logs.fields import Field, Shape, Values
 from steelyard.frameworks.logs.said import GPU_NAME, VERSION, WORLD_SIZE, Setting
 
 FIELDS: Mapping[bytes, Field] = MappingProxyType(
@@ -15,7 +15,6 @@ FIELDS: Mapping[bytes, Field] = MappingProxyType(
         b"TFLOP/s/device": Field("tflops"),
         b"TFLOP/s": Field("tflops"),
         b"Tokens/s/device": Field("tokens_per_s"),
-        b"total_weights": Field("unmasked_tokens"),
         b"loss": Field("loss"),
         b"learning_rate": Field("learning_rate"),
         b"grad_norm": Field("grad_norm"),
@@ -23,12 +22,12 @@ FIELDS: Mapping[bytes, Field] = MappingProxyType(
 )
 
 
-def _number(mark: re.Match[bytes], given: Mapping[str, float]) -> tuple[int, int, int | None]:
+def _number(mark: re.Match[bytes], values: Values) -> tuple[int, int, int | None]:
     reported = int(mark["step"])
     return reported + 1, reported, None
 
 
-def _flags(given: Mapping[str, float], line: bytes) -> tuple[str, ...]:
+def _flags(line: bytes) -> tuple[str, ...]:
     if b"[Rampup Batch Size Phase]" in line:
         return ("rampup",)
     return ("profile",) if b"completed profiler" in line else ()

@@ -28,7 +28,6 @@ DIALECT = Dialect(
     fields=family.FIELDS,
     last_field=family.LAST_FIELD,
     required=("step_time_s",),
-    flags=family.flags,
     era=_era,
     formulas={
         "": ("causal", "noncausal"),

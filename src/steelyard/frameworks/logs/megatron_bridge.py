@@ -24,7 +24,6 @@ DIALECT = Dialect(
     claims=lambda shape, before: False,  # its step line is Megatron's; the lines beside it tell
     last_field=family.LAST_FIELD,
     required=("step_time_s",),
-    flags=family.flags,
     formulas={"": ("causal",)},
     absent_loss_is_nan=True,
     others=(

@@ -36,7 +36,6 @@ DIALECT = Dialect(
     claims=_claims,
     last_field=family.LAST_FIELD,
     required=("step_time_s",),
-    flags=family.flags,
     era=_era,
     formulas={"": ("megatron_deepspeed",)},
     absent_loss_is_nan=True,

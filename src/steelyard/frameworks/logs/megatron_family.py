@@ -15,7 +15,6 @@ _TFLOPS, _RATE = Field("tflops"), Field("tokens_per_s")
 
 FIELDS: Mapping[bytes, Field] = MappingProxyType(
     {
-        b"consumed samples": Field("consumed_samples"),
         b"elapsed time per iteration (ms)": Field("step_time_s", 1000.0),
         b"elapsed time per iteration (s)": Field("step_time_s"),
         b"throughput per GPU (TFLOP/s/GPU)": _TFLOPS,
@@ -32,7 +31,6 @@ FIELDS: Mapping[bytes, Field] = MappingProxyType(
         b"lm loss": Field("loss"),
         b"grad norm": Field("grad_norm"),
         b"number of skipped iterations": Field("skipped"),
-        b"number of nan iterations": Field("nan"),
         b"actual seqlen": Field("sequence_length"),
         b"seq_length": Field("sequence_length"),
         b"mem usages": Field("memory_fraction"),
@@ -47,10 +45,6 @@ LAST_FIELD = b"number of nan iterations"
 DEVICE_USED = "device_used"
 RESERVED_PEAK = "torch_reserved_peak"
 ALLOCATED_PEAK = "torch_allocated_peak"
-
-
-def flags(given: Mapping[str, float], line: bytes) -> tuple[str, ...]:
-    return ("nan_iterations",) if given.get("nan") else ()
 
 
 # The arguments a Megatron prints of itself.

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from steelyard.frameworks.logs.dialect import GIB, Dialect, Known, Place, Said, event
-from steelyard.frameworks.logs.fields import Field, Shape
+from steelyard.frameworks.logs.fields import TARGETS, Field, Shape, Values
 from steelyard.frameworks.logs.said import PADDED_VOCABULARY, Setting
+
+_GLOBAL_STEP = TARGETS.index("global_step")
 
 FIELDS: Mapping[bytes, Field] = MappingProxyType(
     {
@@ -16,7 +18,6 @@ FIELDS: Mapping[bytes, Field] = MappingProxyType(
         b"reduced_train_loss": Field("loss"),
         b"grad_norm": Field("grad_norm"),
         b"train_step_timing in s": Field("step_time_s"),
-        b"consumed_samples": Field("consumed_samples"),
         b"tokens_per_sec_per_gpu": Field("tokens_per_s"),
         b"TFLOPS_per_GPU": Field("tflops"),
         b"max_memory_reserved": Field("memory_gib", GIB),
@@ -25,11 +26,12 @@ FIELDS: Mapping[bytes, Field] = MappingProxyType(
 )
 
 
-def _number(mark: re.Match[bytes], given: Mapping[str, float]) -> tuple[int, int, int | None]:
+def _number(mark: re.Match[bytes], values: Values) -> tuple[int, int, int | None]:
     """By global_step, since the iteration starts again with every epoch."""
     reported, total = int(mark["step"]), int(mark["total"]) + 1
-    step = given.get("global_step", float(reported))
-    return int(step) + 1, int(step), total
+    step = values[_GLOBAL_STEP]
+    step = reported if step is None else int(step)
+    return step + 1, step, total
 
 
 def _era(shape: Shape, before: bytes) -> str:

@@ -45,7 +45,6 @@ DIALECT = Dialect(
     claims=_claims,
     last_field=family.LAST_FIELD,
     required=("step_time_s",),
-    flags=family.flags,
     era=_era,
     memory_kind=family.DEVICE_USED,
     formulas={

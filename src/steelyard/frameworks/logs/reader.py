@@ -1,11 +1,11 @@
 """Reads a log of any dialect, forward, once, in bounded memory: lines in, steps, events and settings out."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from steelyard.frameworks.logs import (
+    bulk,
     fabric,
     failures,
     maxtext,
@@ -20,12 +20,12 @@ from steelyard.frameworks.logs import (
     torchtitan,
 )
 from steelyard.frameworks.logs.dialect import Dialect, Place, Said, text_of
-from steelyard.frameworks.logs.fields import DIGITS, Shape, UnreadError, learn
+from steelyard.frameworks.logs.fields import DIGITS, TARGETS, Shape, UnreadError, Values, learn
 from steelyard.frameworks.logs.interest import INTERESTING, TELLTALE, looks_like_a_step
 from steelyard.frameworks.logs.line import ANSI, TIME, Origin, iso, pieces, unprefixed
 from steelyard.frameworks.logs.said import LOG_INTERVAL, Setting
 from steelyard.frameworks.logs.secrets import redact
-from steelyard.frameworks.logs.series import Job, Progress, Reading, Series, Sink, whole
+from steelyard.frameworks.logs.series import Job, Progress, Series, Sink, whole
 from steelyard.records.step import Event, Evidence
 
 DIALECTS: tuple[Dialect, ...] = tuple(
@@ -46,10 +46,11 @@ DIALECTS: tuple[Dialect, ...] = tuple(
 
 _MOST_SHAPES = 4096
 _LONGEST_SHAPE = 4096
-_BORING = object()
 _UNRESET = ("megatron", "primus")
 _MICROSECONDS = re.compile(rb"\d\d:\d\d:\d\d\.\d{6}\]")
-_NO_WORDS: Mapping[str, str] = MappingProxyType({})
+_BATCH, _LENGTH = TARGETS.index("global_batch_size"), TARGETS.index("sequence_length")
+_SECONDS, _TFLOPS = TARGETS.index("step_time_s"), TARGETS.index("tflops")
+_GLOBAL_STEP = TARGETS.index("global_step")
 _SAID_BY_STEPS = ("training.steps", "training.global_batch_size", "training.sequence_length")
 
 
@@ -59,10 +60,15 @@ class _Learnt:
 
     dialect: Dialect
     shape: Shape
+    mark_at: int
+    """Where its mark stood, and most likely stands again."""
     unreset: bool
     moment_at: int | None
     """Where its moment starts, counted from the mark backwards; None where it has none."""
     moment_length: int
+
+
+_NEVER_SEEN = _Learnt(native.DIALECT, Shape(None, (), (), frozenset(), False), 0, False, None, 0)
 
 
 class LogReader:
@@ -72,9 +78,9 @@ class LogReader:
         """`name` is what evidence calls the log; `only` one framework's lines are read."""
         self._name, self._sink, self._job = name, sink, job or Job()
         self._dialects = tuple(one for one in DIALECTS if only is None or one.framework == only)
-        self._shapes: dict[bytes, object] = {}
-        self._series: dict[str, Series] = {}
-        self._origins: dict[bytes, Origin] = {}
+        self._shapes: dict[bytes, _Learnt | None] = {}
+        self._series: dict[Origin, Series] = {}
+        self._series_by_prefix: dict[bytes, Series] = {}
         self._arguments = megatron_family.Arguments()
         self._configuration = maxtext.Configuration()
         self._configuring = False
@@ -87,6 +93,7 @@ class LogReader:
         self.unread = 0
         self.line = 0
         self.redacted: dict[int, bytes] = {}
+        self.redacted_any = False
         self.seen: dict[str, str] = {}
         """Dialects whose step lines were read, each with its era."""
         self.hinted: dict[str, None] = {}
@@ -100,30 +107,49 @@ class LogReader:
     def feed(self, lines: Iterable[bytes]) -> None:
         """The next lines, without their newline; those that held a secret are in `redacted` by number afterwards."""
         self.redacted.clear()
-        shapes, boring, number = self._shapes, _BORING, self.line
+        shapes, number = self._shapes, self.line
+        alike: list[bytes] = []
+        numbers: list[int] = []
+        shape = _NEVER_SEEN
         for line in lines:
             number += 1
-            known = shapes.get(line.translate(None, DIGITS))
-            if known is boring:
+            known = shapes.get(line.translate(None, DIGITS), _NEVER_SEEN)
+            if known is None:  # seen, and says nothing
                 continue
-            self.line = number
-            if known is None:
+            if known is shape and known is not _NEVER_SEEN:
+                alike.append(line)
+                numbers.append(number)
+                continue
+            if alike:
+                self._read_alike(shape, alike, numbers)
+            shape = known
+            if known is _NEVER_SEEN:
+                alike, numbers, self.line = [], [], number
                 self._unknown(line)
             else:
-                self._known(known, line)  # type: ignore[arg-type]
+                alike, numbers = [line], [number]
+        if alike:
+            self._read_alike(shape, alike, numbers)
         self.line = number
 
-    def _known(self, learnt: _Learnt, line: bytes) -> None:
-        mark = learnt.dialect.mark.search(line)
-        if mark is None:
-            self._look(line)
-            return
-        try:
-            given = learnt.shape.read(line)
-        except (ValueError, IndexError):
-            self._look(line)
-            return
-        self._step_line(learnt, mark, given, line)
+    def _read_alike(self, learnt: _Learnt, lines: Sequence[bytes], numbers: Sequence[int]) -> None:
+        """Step lines of one shape, all at once where nothing about them is out of the ordinary."""
+        if len(lines) >= bulk.FEWEST and bulk.can_read(learnt.dialect) and self._utilization is None:
+            moment = None if learnt.moment_at is None else (learnt.moment_at, learnt.moment_length)
+            self.line = numbers[-1]
+            read = (learnt.dialect, learnt.shape, moment, lines, numbers, self._series_of, self._said)
+            if bulk.read_many(*read) is not None:
+                return
+        for line, number in zip(lines, numbers, strict=True):
+            self.line = number
+            try:
+                values = learnt.shape.read(line)
+                mark = learnt.dialect.mark.match(line, learnt.mark_at) or learnt.dialect.mark.search(line)
+                assert mark is not None, "a shape holds its mark"
+            except (ValueError, IndexError):
+                self._look(line)
+            else:
+                self._step_line(learnt, mark, values, line)
 
     def _unknown(self, line: bytes) -> None:
         short = len(line) <= _LONGEST_SHAPE
@@ -133,9 +159,9 @@ class LogReader:
         if INTERESTING.search(text) or (not self.seen and TELLTALE.search(text)):
             self._look(line)
         elif short:
-            self._remember(line, _BORING)
+            self._remember(line, None)
 
-    def _remember(self, line: bytes, what: object) -> None:
+    def _remember(self, line: bytes, what: _Learnt | None) -> None:
         if len(self._shapes) >= _MOST_SHAPES:
             self._shapes.clear()
         self._shapes[line.translate(None, DIGITS)] = what
@@ -145,7 +171,7 @@ class LogReader:
     def _look(self, raw: bytes) -> None:
         raw, secret = redact(raw)
         if secret:
-            self.redacted[self.line] = raw
+            self.redacted[self.line], self.redacted_any = raw, True
         line = raw.rstrip(b"\r")
         whole = len(line) <= _LONGEST_SHAPE and not secret and b"\r" not in line and b"MODEL_TFLOP" not in line
         if whole and (learnt := self._learn(line)) is not None:
@@ -181,8 +207,7 @@ class LogReader:
         )
         if dialect.last_field is not None and dialect.last_field not in shape.labels:
             raise UnreadError(f"it ends before {dialect.last_field.decode()!r}")
-        given = {slot.target for slot in shape.slots}
-        missing = [name for name in dialect.required if name not in given]
+        missing = [name for name in dialect.required if not shape.gives(name)]
         if missing and not (dialect.name == "maxtext" and missing == ["step_time_s"]):
             raise UnreadError(f"it has no {missing[0]}")
         if self._first is None or dialect.mark is self._first.mark:
@@ -190,7 +215,9 @@ class LogReader:
         found = TIME.search(before)
         at = None if found is None else mark.start() - found.start()
         unreset = dialect.name in _UNRESET and bool(_MICROSECONDS.search(before))
-        return _Learnt(dialect, shape, unreset, at, 0 if found is None else found.end() - found.start())
+        made = _Learnt(dialect, shape, mark.start(), unreset, at, 0 if found is None else found.end() - found.start())
+        # Lines that differ in a sign alone (E+00, E-01) are of one kind, and are read together.
+        return next((one for one in self._shapes.values() if one == made), None) or made
 
     def _look_at(self, text: bytes) -> None:
         origin, body = unprefixed(text)
@@ -256,7 +283,7 @@ class LogReader:
         if self._alien(learnt.dialect):
             self._unread(evidence, text, f"a line of {dialect.framework} in another's log")
             return
-        if repeated and self._progress.step == int(given.get("global_step", -1)) + 1:
+        if repeated and self._progress.step == int(given[_GLOBAL_STEP] or 0) + 1:
             return  # a bar is drawn again and again
         self._step_line(learnt, mark, given, text)
 
@@ -327,51 +354,40 @@ class LogReader:
 
     # Steps.
 
-    def _step_line(self, learnt: _Learnt, mark: re.Match[bytes], given: dict[str, float], line: bytes) -> None:
+    def _step_line(self, learnt: _Learnt, mark: re.Match[bytes], values: Values, line: bytes) -> None:
         dialect, start = learnt.dialect, mark.start()
         if dialect.number is None:
             number = reported = int(mark["step"])
             total: int | None = int(mark["total"])
         else:
-            number, reported, total = dialect.number(mark, given)
-        before, moment = line[:start], None
-        if learnt.moment_at is not None:
+            number, reported, total = dialect.number(mark, values)
+        if learnt.moment_at is None:
+            before, moment = line[:start], None
+        else:
             begin = start - learnt.moment_at
             end = begin + learnt.moment_length
-            moment = iso(line[begin:end])
-            before = line[:begin] + line[end:start]
-        origin = self._origins.get(before)
-        if origin is None:
-            origin = self._origin_of(before, line[:start])
-        reading = Reading(
-            dialect,
-            number,
-            reported,
-            given,
-            dialect.flags(given, line) if dialect.flags else (),
-            learnt.shape.words(line) if dialect.texts else _NO_WORDS,
-            moment,
-            self.line,
-            origin,
-            learnt.unreset,
-        )
-        if self._utilization is not None and "tflops" not in given:
-            self._take_utilization(given)
-        said = (total, given.get("global_batch_size"), given.get("sequence_length"))
+            before, moment = line[:begin] + line[end:start], iso(line[begin:end])
+        if self._utilization is not None:
+            self._take_utilization(values)
+        said = (total, values[_BATCH], values[_LENGTH])
         if said != self._said:
             self._note_said(said)
-        series = self._series.get(origin.label)
-        if series is None:
-            series = self._series[origin.label] = Series(
-                origin.label, self._name, self._sink, self._job, self._progress
-            )
-        series.add(reading)
+        series = self._series_by_prefix.get(before) or self._series_of(before, line[:start])
+        flags = dialect.flags(line) if dialect.flags else ()
+        words = learnt.shape.words(line) if dialect.texts else None
+        series.add((dialect, number, reported, values, flags, words, moment, self.line, learnt.unreset))
 
-    def _origin_of(self, before: bytes, whole: bytes) -> Origin:
+    def _series_of(self, before: bytes, whole: bytes) -> Series:
+        """The series of a prefix without its moment; `whole` is the prefix with it."""
+        if (known := self._series_by_prefix.get(before)) is not None:
+            return known
         origin = unprefixed(ANSI.sub(b"", whole))[0]
-        if len(self._origins) < _MOST_SHAPES:
-            self._origins[before] = origin
-        return origin
+        series = self._series.get(origin)
+        if series is None:
+            series = self._series[origin] = Series(origin, self._name, self._sink, self._job, self._progress)
+        if len(self._series_by_prefix) < _MOST_SHAPES:
+            self._series_by_prefix[before] = series
+        return series
 
     def _note_said(self, said: tuple[float | None, ...]) -> None:
         """What every step line says again is a setting the first time, and whenever it changes."""
@@ -380,12 +396,30 @@ class LogReader:
                 self._sink.setting(Setting(key, count, Evidence(self._name, self.line)))
         self._said = said
 
-    def _take_utilization(self, given: dict[str, float]) -> None:
+    def _take_utilization(self, values: Values) -> None:
         """Rank 0's line of the same step, told by its time."""
         said, self._utilization = self._utilization, None
-        seconds = given.get("step_time_s")
-        if said is not None and seconds is not None and abs(said[0] - seconds) <= 0.006 + 0.001 * seconds:
-            given["tflops"] = said[1]
+        seconds = values[_SECONDS]
+        if said is None or seconds is None or values[_TFLOPS] is not None:
+            return
+        if abs(said[0] - seconds) <= 0.006 + 0.001 * seconds:
+            values[_TFLOPS] = said[1]
+
+    def expect(self, interval: int) -> None:
+        """Steps between records, where it is known from elsewhere."""
+        self._progress.interval = interval
+
+    def stand_at(self, line: int) -> None:
+        """Go on as from this line of a log whose start was read elsewhere."""
+        self.line, self.unread, self._progress.steps_read = line, 0, 0
+        self.redacted.clear()
+        for series in self._series.values():
+            series.well_under_way()
+
+    def one_series(self) -> Series | None:
+        """The series, where there is one and how far apart its records are is known."""
+        found = list(self._series.values())
+        return found[0] if len(found) == 1 and found[0].interval is not None else None
 
     @property
     def steps_read(self) -> int:

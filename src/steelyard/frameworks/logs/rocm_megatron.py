@@ -40,7 +40,6 @@ DIALECT = Dialect(
     claims=_claims,
     last_field=family.LAST_FIELD,
     required=("step_time_s",),
-    flags=family.flags,
     memory_kind=family.DEVICE_USED,
     formulas={"": ("causal", "noncausal")},
     absent_loss_is_nan=True,

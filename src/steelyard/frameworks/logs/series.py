@@ -1,36 +1,28 @@
 """The steps one process prints: how many each record covers, restarts, doubled lines, and rates where they follow."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Protocol
 
 from steelyard.frameworks.logs.dialect import Dialect
+from steelyard.frameworks.logs.fields import Values
 from steelyard.frameworks.logs.line import Origin
 from steelyard.frameworks.logs.said import Setting
 from steelyard.records.step import Event, Evidence, Step
 
+_WELL_UNDER_WAY = 1000
+_NEAR_A_START = 4
+_MOST = 1e15
 _HELD = 12
 """Records held back until it is plain how far apart they are."""
 
 
-@dataclass(slots=True)
-class Reading:
-    """A step line as read, before its place among others is known."""
-
-    dialect: Dialect
-    number: int
-    reported: int
-    given: Mapping[str, float]
-    flags: tuple[str, ...]
-    words: Mapping[str, str]
-    moment: str | None
-    line: int
-    origin: Origin
-    unreset: bool
-    """Whether its version keeps counting after a first line that stands alone."""
+Reading = tuple[Dialect, int, int, Values, tuple[str, ...], Mapping[str, str] | None, str | None, int, bool]
+"""A step line before its place among others is known: dialect, step, step as printed, values, flags, words, moment,
+line, and whether its version keeps counting after a first line that stands alone. A tuple, since there are millions."""
 
 
 @dataclass(slots=True)
@@ -49,6 +41,10 @@ class Sink(Protocol):
     """Takes what a log says, in order."""
 
     def step(self, series: str, step: Step) -> None: ...
+    def steps(self, series: str, steps: Sequence[Step]) -> None:
+        """Many, in order."""
+        ...
+
     def restart(self, series: str, step: int) -> None:
         """Steps from this one on are about to be repeated."""
         ...
@@ -65,6 +61,9 @@ class Gathered:
 
     def step(self, series: str, step: Step) -> None:
         self._found.append(step)
+
+    def steps(self, series: str, steps: Sequence[Step]) -> None:
+        self._found.extend(steps)
 
     def restart(self, series: str, step: int) -> None:
         return
@@ -96,13 +95,14 @@ class Progress:
 class Series:
     """The steps one process prints."""
 
-    def __init__(self, label: str, log: str, sink: Sink, job: Job, progress: Progress) -> None:
-        self.label, self._log, self._sink, self._job, self._progress = label, log, sink, job, progress
+    def __init__(self, origin: Origin, log: str, sink: Sink, job: Job, progress: Progress) -> None:
+        self.label, self.origin = origin.label, origin
+        self.log, self._sink, self.job, self._progress = log, sink, job, progress
         self.interval: int | None = None
         self._held: list[Reading] = []
         self._start = 0  # the step before its first record
         self._last: int | None = None
-        self._last_given: Mapping[str, float] | None = None
+        self._last_values: Values | None = None
         self._last_moment: datetime | None = None
         self._since_start = 0
 
@@ -112,17 +112,35 @@ class Series:
             self._emit(reading)
             return
         self._held.append(reading)
-        self.interval = reading.dialect.interval or self._progress.interval
+        self.interval = reading[0].interval or self._progress.interval
         if self.interval is None and len(self._held) >= _HELD:
-            self.interval = usual_distance([one.number for one in self._held]) or 1
+            self.interval = usual_distance([one[1] for one in self._held]) or 1
         if self.interval is not None:
             self._let_go()
 
     def end(self) -> None:
         """No more records: what was held back is let go."""
         if self._held:
-            self.interval = usual_distance([one.number for one in self._held]) or 1
+            self.interval = usual_distance([one[1] for one in self._held]) or 1
             self._let_go()
+
+    def well_under_way(self) -> None:
+        """Its start, and whatever is odd about it, lies behind."""
+        self._since_start = max(self._since_start, _WELL_UNDER_WAY)
+
+    def ordinary(self, step: int) -> int | None:
+        """The interval, if this step follows the last at it and no start is near; else None."""
+        if self.interval is None or self._last is None or self._since_start <= _NEAR_A_START:
+            return None
+        return self.interval if step == self._last + self.interval else None
+
+    def take_many(self, steps: Sequence[Step], last_values: Values) -> None:
+        """Records that follow the last in order."""
+        self._last, self._last_values = steps[-1].step, last_values
+        self._since_start += len(steps)
+        self._progress.step = steps[-1].step
+        self._progress.steps_read += len(steps)
+        self._sink.steps(self.label, steps)
 
     def _let_go(self) -> None:
         held, self._held = self._held, []
@@ -130,27 +148,26 @@ class Series:
             self._emit(one)
 
     def _emit(self, reading: Reading) -> None:
-        dialect, number, given, last = reading.dialect, reading.number, reading.given, self._last
-        interval = self.interval or 1
+        dialect, number, reported, values, flags, words, moment, line, unreset = reading
+        last, interval = self._last, self.interval or 1
         if last is not None and number > last:
             # Where the first line after a start stands alone (core 0.16), the next one still counts its step.
-            before = self._start if self._since_start == 1 and reading.unreset else last
-            covered = min(number - before, interval)
-        elif last is not None and number == last and given == self._last_given:
+            covered = number - (self._start if unreset and self._since_start == 1 else last)
+        elif number == last and values == self._last_values:
             return  # doubled
         else:
             if last is not None:
-                self._restarted(reading)
+                self._restarted(number, line)
             resumed = self._progress.resumed or 0
-            covered = min(number - resumed if resumed < number else number, interval)
-            self._start = number - covered
-        covered = max(covered, 1)
-        self._last, self._last_given = number, given
+            covered = number - resumed if resumed < number else number
+            self._start = number - min(covered, interval)
+        if covered > interval:
+            covered = interval
+        self._last, self._last_values = number, values
         self._since_start += 1
         self._progress.step = number
         self._progress.steps_read += 1
-        get = given.get
-        flags, loss, skipped = reading.flags, get("loss"), get("skipped")
+        loss, norm, lr, seconds, tflops, said, tokens, memory, fraction, skipped, batch, length, _ = values
         if self._since_start <= dialect.first_artefacts:
             flags = (*flags, "artefact")
         if dialect.absent_loss_is_nan:
@@ -158,42 +175,42 @@ class Series:
                 flags, loss = (*flags, "skipped"), loss or None
             elif loss is None:
                 loss = math.nan
-        tokens, seconds, tflops, memory = get("tokens"), get("step_time_s"), get("tflops"), get("memory_gib")
-        job, rate = self._job, None
+        job, rate = self.job, None
         if tokens is None:
-            length, batch = get("sequence_length", job.sequence_length), get("global_batch_size", job.global_batch_size)
+            length, batch = length or job.sequence_length, batch or job.global_batch_size
             tokens = length * batch if length and batch else None
         if dialect.timed_by_clock:
-            flags = (*flags, "clocked")
-            seconds = self._by_the_clock(reading.moment, covered)
+            flags, seconds = (*flags, "clocked"), self._by_the_clock(moment, covered)
         if tokens is not None and seconds and job.world_size:
-            rate = tokens / seconds / job.world_size
-        fraction = get("memory_fraction")
+            rate = tokens / job.world_size / seconds
         if memory is None and fraction is not None and job.device_gib:
             memory = fraction * job.device_gib
+        kind = None if memory is None else dialect.memory_kind
+        if words is not None:
+            kind, moment = words.get("memory_kind", kind), words.get("time", moment)
         self._sink.step(
             self.label,
             Step(
                 step=number,
-                reported_step=reading.reported,
-                steps_covered=covered,
-                tokens=None if tokens is None else whole(tokens),
+                reported_step=reported,
+                steps_covered=covered or 1,
+                tokens=int(tokens) if tokens is not None and 0 <= tokens < _MOST else None,
                 loss=loss,
-                grad_norm=get("grad_norm"),
-                learning_rate=get("learning_rate"),
+                grad_norm=norm,
+                learning_rate=lr,
                 step_time_s=seconds,
                 tokens_per_s_per_gpu=rate,
-                tflops_per_gpu=rate * job.flops_per_token / 1e12 if rate and job.flops_per_token else None,
+                tflops_per_gpu=rate * (job.flops_per_token / 1e12) if rate and job.flops_per_token else None,
                 memory_gib=memory,
-                memory_kind=None if memory is None else reading.words.get("memory_kind", dialect.memory_kind),
+                memory_kind=kind,
                 memory_fraction=fraction,
-                reported_tokens_per_s_per_gpu=get("tokens_per_s"),
+                reported_tokens_per_s_per_gpu=said,
                 reported_tflops_per_gpu=tflops,
-                skipped=None if skipped is None else whole(skipped),
-                node=reading.origin.node,
-                rank=reading.origin.rank,
-                time=reading.words.get("time", reading.moment),
-                source=Evidence(self._log, reading.line),
+                skipped=int(skipped) if skipped is not None and 0 <= skipped < _MOST else None,
+                node=self.origin.node,
+                rank=self.origin.rank,
+                time=moment,
+                source=Evidence(self.log, line),
                 flags=flags,
             ),
         )
@@ -211,19 +228,17 @@ class Series:
         seconds = (now - last).total_seconds() / covered
         return seconds if seconds > 0 else None
 
-    def _restarted(self, reading: Reading) -> None:
-        message = f"step {reading.number} comes again after step {self._last}: the last of each is kept"
-        at = Evidence(self._log, reading.line)
-        self._sink.event(
-            Event(kind="restart", message=message, step=reading.number, node=reading.origin.node, source=at)
-        )
-        self._sink.restart(self.label, reading.number)
+    def _restarted(self, number: int, line: int) -> None:
+        message = f"step {number} comes again after step {self._last}: the last of each is kept"
+        at = Evidence(self.log, line)
+        self._sink.event(Event(kind="restart", message=message, step=number, node=self.origin.node, source=at))
+        self._sink.restart(self.label, number)
         self._since_start, self._last_moment = 0, None
 
 
 def whole(value: float | None) -> int | None:
     """A count, if it is one."""
-    return int(value) if value is not None and math.isfinite(value) and 0 <= value < 1e15 else None
+    return int(value) if value is not None and math.isfinite(value) and 0 <= value < _MOST else None
 
 
 def usual_distance(numbers: list[int]) -> int | None:

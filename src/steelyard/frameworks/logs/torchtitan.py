@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, at_step, event
-from steelyard.frameworks.logs.fields import Field, Shape
+from steelyard.frameworks.logs.fields import Field, Shape, Values
 from steelyard.frameworks.logs.said import GPU_NAME, Setting
 from steelyard.records.step import Event
 
@@ -21,7 +21,7 @@ FIELDS: Mapping[bytes, Field] = MappingProxyType(
 )
 
 
-def _number(mark: re.Match[bytes], given: Mapping[str, float]) -> tuple[int, int, int | None]:
+def _number(mark: re.Match[bytes], values: Values) -> tuple[int, int, int | None]:
     return int(mark["step"]), int(mark["step"]), None
 
 

@@ -1,5 +1,6 @@
 """From files to a run directory: read, merge, settle what is known, record."""
 
+import gc
 import platform as system
 import re
 import sys
@@ -17,12 +18,21 @@ from steelyard.frameworks.logs.failures import order_of
 from steelyard.frameworks.logs.reader import DIALECTS, LogReader
 from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Job
+from steelyard.ingest import parallel
 from steelyard.ingest.importers import Imported, importer_of
 from steelyard.ingest.knowledge import Knowledge
 from steelyard.ingest.lines import LineCutter
 from steelyard.ingest.merging import merge
 from steelyard.ingest.parts import Part
-from steelyard.ingest.sources import STDIN, BrokenFileError, blocks, following, open_source
+from steelyard.ingest.sources import (
+    STDIN,
+    BrokenFileError,
+    blocks,
+    copy_of,
+    following,
+    is_plain_file,
+    open_source,
+)
 from steelyard.records import Event, Evidence, Failure, RunManifest, RunWriter, Step
 from steelyard.records.manifest import Ingested, LogFile, RunStatus
 from steelyard.records.step import FAILURES, to_line
@@ -56,6 +66,8 @@ class Request:
 def ingest(request: Request) -> RunWriter:
     """Read all of it and write the run; nothing is left where it cannot be read."""
     staged = StagedRun(request.out, request.name)
+    collecting = gc.isenabled()
+    gc.disable()  # nothing that is read makes cycles, and looking for them takes a fifth of the time
     try:
         work = _Work(request, staged)
         work.read()
@@ -64,22 +76,34 @@ def ingest(request: Request) -> RunWriter:
         if staged.directory.exists():
             staged.remove()
         raise
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class _Sink:
     """Takes what one file says: steps into a part a series, the rest into the run."""
 
     def __init__(self, work: "_Work", file: int) -> None:
-        self._work, self._file = work, file
+        self._work, self._file, self._live = work, file, work.live
         self.parts: dict[str, Part] = {}
 
     def step(self, series: str, step: Step) -> None:
-        part = self.parts.get(series)
-        if part is None:
+        try:
+            self.parts[series].append(step)
+        except KeyError:
             part = self.parts[series] = self._work.new_part(self._file, series, step.node)
-        part.append(step)
-        if self._work.live:
+            part.append(step)
+        if self._live:
             self._work.request.observe(step)
+
+    def steps(self, series: str, steps: Sequence[Step]) -> None:
+        if series not in self.parts:
+            self.parts[series] = self._work.new_part(self._file, series, steps[0].node)
+        self.parts[series].extend_by(steps)
+        if self._live:
+            for step in steps:
+                self._work.request.observe(step)
 
     def restart(self, series: str, step: int) -> None:
         if series in self.parts:
@@ -183,6 +207,51 @@ class _Work:
 
     def _read_log(self, at: int, path: str) -> None:
         kept = self._kept_name(path)
+        if not self._read_in_pieces(at, path, kept):
+            self._read_in_one(at, path, kept)
+
+    def _read_in_pieces(self, at: int, path: str, kept: str) -> bool:
+        """Read a long plain log side by side; False, with nothing taken from it yet, where it is not one."""
+        if self.live or not is_plain_file(path):
+            return False
+        log = f"{LOGS}/{kept}"
+        plan = parallel.plan(path, log, self.request.framework, self.knowledge, self.directory / PARTS)
+        if plan is None:
+            return False
+        with parallel.pool() as readers:
+            found = parallel.read_all(readers, plan)
+        if found is None:
+            return False
+        sink = _Sink(self, at)
+        reader = LogReader(log, sink, self.request.framework, self.job)
+        with Path(path).open("rb") as source:
+            reader.feed(source.read(plan.head).split(b"\n")[:-1])
+        for one in found:
+            for event in one.events:
+                sink.event(event)
+            sink.parts[plan.label].extend(one.part)
+        self._note_dialects(reader, *found)
+        self.last_line_cut = self.last_line_cut or found[-1].cut
+        copy_of(path, self.directory / LOGS / kept, plan.size)
+        self.files.append(
+            LogFile(
+                path=path,
+                kept=log,
+                lines=reader.line + sum(one.lines for one in found),
+                steps=reader.steps_read + sum(one.steps for one in found),
+                unread=reader.unread + sum(one.unread for one in found),
+            )
+        )
+        return True
+
+    def _note_dialects(self, *readers: LogReader | parallel.Found) -> None:
+        for one in readers:
+            for name, era in one.seen.items():
+                self.seen[name] = self.seen.get(name) or era
+            self.hinted |= one.hinted
+            self.others |= one.others
+
+    def _read_in_one(self, at: int, path: str, kept: str) -> None:
         sink = _Sink(self, at)
         reader = LogReader(f"{LOGS}/{kept}", sink, self.request.framework, self.job)
         cutter = LineCutter()
@@ -192,7 +261,7 @@ class _Work:
                     lines = cutter.feed(block)
                     first = reader.line
                     reader.feed(lines)
-                    _keep(copy, lines, first, reader.redacted)
+                    copy.write(_kept(cutter.raw, lines, first, reader.redacted))
             except KeyboardInterrupt:
                 if not self.live:
                     raise
@@ -208,10 +277,7 @@ class _Work:
                 copy.write(reader.redacted.get(first + 1, rest))
             self.last_line_cut = self.last_line_cut or reader.unread > unread
         reader.end()
-        for name, era in reader.seen.items():
-            self.seen[name] = self.seen.get(name) or era
-        self.hinted |= reader.hinted
-        self.others |= reader.others
+        self._note_dialects(reader)
         self.files.append(
             LogFile(path=path, kept=f"{LOGS}/{kept}", lines=reader.line, steps=reader.steps_read, unread=reader.unread)
         )
@@ -367,14 +433,11 @@ class _Work:
         return "completed", None
 
 
-def _keep(copy: IO[bytes], lines: Sequence[bytes], first: int, redacted: Mapping[int, bytes]) -> None:
+def _kept(raw: bytes, lines: Sequence[bytes], first: int, redacted: Mapping[int, bytes]) -> bytes:
     """What was read is kept as it was read, but for secrets."""
-    if not lines:
-        return
-    if redacted:
-        lines = [redacted.get(number, line) for number, line in enumerate(lines, start=first + 1)]
-    copy.write(b"\n".join(lines))
-    copy.write(b"\n")
+    if not redacted:
+        return raw
+    return b"".join(redacted.get(number, line) + b"\n" for number, line in enumerate(lines, start=first + 1))
 
 
 def _experiment_name(files: Sequence[LogFile]) -> str:

@@ -1,0 +1,281 @@
+"""Reads a long plain log in pieces side by side: the same reader, each piece started a little before its beginning.
+
+What holds for a plain log is what lets its pieces be read apart: one process prints its steps, in order, under one set
+of settings, and no line holds a secret. A piece in which anything else is found (a restart, other settings, a second
+series, a secret) makes the whole file be read again in one go.
+"""
+
+import copy
+import gc
+import os
+import signal
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from steelyard.frameworks.logs.reader import LogReader
+from steelyard.frameworks.logs.said import Setting
+from steelyard.frameworks.logs.series import Job
+from steelyard.ingest.knowledge import Knowledge
+from steelyard.ingest.lines import LONGEST, LineCutter
+from steelyard.ingest.parts import Part
+from steelyard.records.step import Event, Step
+
+WORTH_IT = 1 << 26
+"""Bytes below which starting processes takes longer than reading."""
+
+HEAD_BYTES = 1 << 23
+"""What is looked at first, to know the settings and how far apart steps are."""
+
+PIECE_BYTES = 1 << 25
+_BEFORE = 1 << 18
+_BLOCK = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One stretch of a log, from the start of a line to the end of one."""
+
+    path: str
+    start: int
+    end: int
+    first_line: int
+    """The number of its first line, less one."""
+    name: str
+    """What evidence calls the log."""
+    framework: str | None
+    job: Job
+    interval: int
+    label: str
+    settings: tuple[tuple[str, object], ...]
+    """What is known to be in force; anything else is no plain log."""
+    to: Path
+    """Where its steps are written."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What a piece says beside its steps."""
+
+    plain: bool
+    """Whether it is what can be read apart."""
+    part: Part
+    lines: int = 0
+    steps: int = 0
+    unread: int = 0
+    cut: bool = False
+    """Whether it ends amid a step."""
+    events: list[Event] = field(default_factory=list)
+    seen: dict[str, str] = field(default_factory=dict)
+    hinted: dict[str, None] = field(default_factory=dict)
+    others: dict[str, None] = field(default_factory=dict)
+
+
+class _PieceSink:
+    """Takes what a piece says; deaf while the lines before it are read."""
+
+    def __init__(self, piece: Piece, found: Found) -> None:
+        self._settings, self._label, self._found = dict(piece.settings), piece.label, found
+        self.deaf = True
+        self.stepped = False
+
+    def step(self, series: str, step: Step) -> None:
+        self.stepped = True
+        if series != self._label:
+            self._found.plain = False
+        elif not self.deaf:
+            self._found.part.append(step)
+
+    def steps(self, series: str, steps: Sequence[Step]) -> None:
+        self.stepped = True
+        if series != self._label:
+            self._found.plain = False
+        elif not self.deaf:
+            self._found.part.extend_by(steps)
+
+    def restart(self, series: str, step: int) -> None:
+        self._found.plain = False
+
+    def event(self, event: Event) -> None:
+        if event.kind in ("restart", "resumed"):
+            self._found.plain = False
+        if not self.deaf:
+            self._found.events.append(event)
+
+    def setting(self, setting: Setting) -> None:
+        if self._settings.get(setting.key) != setting.value:
+            self._found.plain = False
+
+
+def read_piece(piece: Piece) -> Found:
+    """Read one piece, in a process of its own."""
+    found = Found(True, Part(piece.to, 0, piece.label, None))
+    sink = _PieceSink(piece, found)
+    with Path(piece.path).open("rb") as file:
+        reader = LogReader(piece.name, sink, piece.framework, piece.job)
+        reader.expect(piece.interval)
+        before = _BEFORE
+        while not sink.stepped:
+            start = max(0, piece.start - before)
+            reader.feed(_lines_before(file.fileno(), start, piece.start))
+            if start == 0 or found.plain is False:
+                break
+            before *= 4
+        reader.stand_at(piece.first_line)
+        sink.deaf = False
+        file.seek(piece.start)
+        cutter, left = LineCutter(), piece.end - piece.start
+        while left and found.plain:
+            block = file.read(min(_BLOCK, left))
+            if not block:
+                break
+            left -= len(block)
+            reader.feed(cutter.feed(block))
+            found.plain = found.plain and not reader.redacted and cutter.whole
+    unread = reader.unread
+    for rest in cutter.rest():
+        reader.feed([rest])
+    found.cut = reader.unread > unread
+    found.plain = found.plain and not reader.redacted
+    reader.end()
+    found.part.close()
+    found.lines, found.steps, found.unread = reader.line - piece.first_line, found.part.rows, reader.unread
+    found.seen, found.hinted, found.others = reader.seen, reader.hinted, reader.others
+    return found
+
+
+def _lines_before(descriptor: int, start: int, end: int) -> Sequence[bytes]:
+    data = os.pread(descriptor, end - start, start)
+    return data.split(b"\n")[1 if start else 0 : -1]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A log that may be read in pieces: its head, then the pieces."""
+
+    size: int
+    head: int
+    """Bytes read in one go first."""
+    label: str
+    pieces: tuple[Piece, ...]
+
+
+class _Probe:
+    """Takes what the head of a log says, to see whether it is a plain one."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, Setting] = {}
+        self.plain = True
+
+    def step(self, series: str, step: Step) -> None:
+        return
+
+    def steps(self, series: str, steps: Sequence[Step]) -> None:
+        return
+
+    def restart(self, series: str, step: int) -> None:
+        self.plain = False
+
+    def event(self, event: Event) -> None:
+        return
+
+    def setting(self, setting: Setting) -> None:
+        self.settings[setting.key] = setting
+
+
+def plan(path: str, name: str, framework: str | None, knowledge: Knowledge, folder: Path) -> Plan | None:
+    """How a log is read in pieces; None where it is short, or its head shows that it is no plain one."""
+    size = Path(path).stat().st_size
+    if size < WORTH_IT:
+        return None
+    probe = _Probe()
+    reader = LogReader(name, probe, framework)
+    with Path(path).open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    length = head.rfind(b"\n") + 1
+    reader.feed(head[:length].split(b"\n")[:-1])
+    series = reader.one_series()
+    if not length or series is None or not probe.plain or reader.redacted_any:
+        return None
+    known = copy.deepcopy(knowledge)
+    for setting in probe.settings.values():
+        known.learn(setting)
+    job = Job()
+    known.update(job)
+    settings = tuple((key, setting.value) for key, setting in probe.settings.items())
+    stretches = _boundaries(path, length, size)
+    pieces = tuple(
+        Piece(
+            path,
+            start,
+            end,
+            0,
+            name,
+            framework,
+            job,
+            series.interval or 1,
+            series.label,
+            settings,
+            folder / f"piece{at}",
+        )
+        for at, (start, end) in enumerate(stretches)
+    )
+    return Plan(size, length, series.label, pieces) if pieces else None
+
+
+def read_all(readers: ProcessPoolExecutor, plan: Plan) -> list[Found] | None:
+    """What every piece says, in order; None where one of them is not plain."""
+    counts = readers.map(_count_lines, plan.pieces)
+    with Path(plan.pieces[0].path).open("rb") as file:
+        line = file.read(plan.head).count(b"\n")
+    waiting = []
+    for piece, count in zip(plan.pieces, counts, strict=True):
+        waiting.append(readers.submit(read_piece, replace(piece, first_line=line)))
+        line += count
+    found = []
+    for one in waiting:
+        found.append(one.result())
+        if not found[-1].plain:
+            readers.shutdown(wait=True, cancel_futures=True)
+            for piece in plan.pieces:
+                piece.to.unlink(missing_ok=True)
+            return None
+    return found
+
+
+def _boundaries(path: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Stretches of a file from `start` on, of whole lines each; a line longer than we read makes none."""
+    found: list[tuple[int, int]] = []
+    with Path(path).open("rb") as file:
+        while start < end:
+            stop = min(start + PIECE_BYTES, end)
+            if stop < end:
+                file.seek(stop)
+                newline = file.read(LONGEST).find(b"\n")
+                if newline < 0:
+                    return []
+                stop += newline + 1
+            found.append((start, stop))
+            start = stop
+    return found
+
+
+def _count_lines(piece: Piece) -> int:
+    total, left = 0, piece.end - piece.start
+    with Path(piece.path).open("rb") as file:
+        file.seek(piece.start)
+        while left and (block := file.read(min(_BLOCK, left))):
+            total += block.count(b"\n")
+            left -= len(block)
+    return total
+
+
+def pool() -> ProcessPoolExecutor:
+    """As many readers as there are cores, two at least and eight at most; an interrupt is the caller's to handle."""
+    return ProcessPoolExecutor(max(2, min(8, os.cpu_count() or 1)), initializer=_leave_interrupts)
+
+
+def _leave_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test fuzz lint format benchmarks clean
+.PHONY: install demo test traps fuzz lint format benchmarks clean
 
 install: $(VENV)/.installed
 
@@ -25,7 +25,10 @@ test: lint
 	$(BIN)/pytest
 
 fuzz: install
-	STEELYARD_FUZZ_EXAMPLES=20000 $(BIN)/pytest tests/lint/test_mutations.py
+	STEELYARD_FUZZ_EXAMPLES=20000 STEELYARD_FUZZ_LINES=1000000 $(BIN)/pytest tests/lint/test_mutations.py tests/frameworks/logs/test_mutated_lines.py
+
+traps: install
+	PYTHONPATH=tests $(BIN)/python tests/traps/score.py
 
 format: install
 	$(BIN)/ruff check --fix .
@@ -34,6 +37,7 @@ format: install
 benchmarks: install
 	$(BIN)/python benchmarks/help_start.py
 	$(BIN)/python benchmarks/lint.py
+	$(BIN)/python benchmarks/ingest.py --dialects
 	$(BIN)/python benchmarks/weights.py
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/within_run.py

@@ -3,9 +3,9 @@
     python benchmarks/ingest.py [--mib 1024] [--dialects]
 
 A log of Megatron-LM is generated, half of its bytes step lines, and ingested by the command line: the record is
-written, the log kept. Beside it stand a bare `for line in open(f, "rb")` loop and grep counting the step lines. Loop and
-ingest take turns, and the best of each counts, since other work on a machine only adds time. Limits: 15 times the loop,
-and 200 MiB over all processes. `--dialects` adds a line a dialect, of smaller logs.
+written, the log kept. Beside it stand a bare `for line in open(f, "rb")` loop and grep counting the step lines. Loop
+and ingest take turns, and the best of each counts, since other work on a machine only adds time. Limits: 15 times the
+loop, and 200 MiB over all processes. `--dialects` adds a line a dialect, of smaller logs, which have no limit of time.
 """
 
 import argparse
@@ -56,7 +56,8 @@ def primus(step: int, rng: random.Random) -> str:
     moment = _START + timedelta(milliseconds=9702 * step)
     return (
         f"[{moment:%Y%m%d %H:%M:%S}][rank-7/8][INFO ] [--------trainer.py:2560] :  "
-        f"iteration {step:8d}/{9_999_999:8d} | consumed samples: {step * 128:12d} | elapsed time per iteration (ms): {9702 + rng.random() * 9:.1f}/9702.0 | "
+        f"iteration {step:8d}/{9_999_999:8d} | consumed samples: {step * 128:12d} | "
+        f"elapsed time per iteration (ms): {9702 + rng.random() * 9:.1f}/9702.0 | "
         f"hip mem usage/free/total/usage_ratio: 117.99GB/74.00GB/191.98GB/61.46% | throughput per GPU (TFLOP/s/GPU): "
         f"782.4/782.4 | tokens per GPU (tokens/s/GPU): 13509.8/13509.8 | learning rate: 1.500000E-05 | "
         f"global batch size:   128 | lm loss: {2 + rng.random():.6E} | loss scale: 1.0 | grad norm: 7.900 | "
@@ -82,7 +83,8 @@ def maxtext(step: int, rng: random.Random) -> str:
 def megatron_deepspeed(step: int, rng: random.Random) -> str:
     return (
         f" iteration {step:8d}/{9_999_999:8d} | consumed samples: {step * 64:12d} | "
-        f"consumed tokens: {step * 131072:12d} | elapsed time per iteration (ms): {1499 + rng.random():.1f} | learning rate: 1.200E-04 | "
+        f"consumed tokens: {step * 131072:12d} | "
+        f"elapsed time per iteration (ms): {1499 + rng.random():.1f} | learning rate: 1.200E-04 | "
         f"global batch size:    64 | lm loss: {2 + rng.random():.6E} | loss scale: 1.0 | grad norm: 1.200 | "
         f"actual seqlen:  2048 | number of skipped iterations:   0 | number of nan iterations:   0 | "
         f"samples per second: 42.687 | tokens per gpu per second (tgs): 10927.766 | TFLOPs: 471.12 |\n"
@@ -93,7 +95,8 @@ def torchtitan(step: int, rng: random.Random) -> str:
     moment = _START + timedelta(milliseconds=1416 * step)
     return (
         f"[rank0]:[titan] {moment:%Y-%m-%d %H:%M:%S},074 - root - INFO - step: {step:2}  "
-        f"loss: {2 + rng.random():7.4f}  grad_norm:  2.4909  memory: 30.99GiB(39.01%)  tps: 7,034  tflops: 407.37  mfu: 41.19%\n"
+        f"loss: {2 + rng.random():7.4f}  grad_norm:  2.4909  memory: 30.99GiB(39.01%)  "
+        f"tps: 7,034  tflops: 407.37  mfu: 41.19%\n"
     )
 
 
@@ -181,7 +184,7 @@ def measure(name: str, size: int) -> bool:
         found = subprocess.run(["grep", "-c", mark, str(path)], capture_output=True, text=True, check=True)
         grep = time.perf_counter() - start
     bare = min(loops)
-    good = seconds <= TIMES * bare and memory <= MEMORY_MIB
+    good = (seconds <= TIMES * bare or name != "megatron") and memory <= MEMORY_MIB
     print(
         f"{name:<19} {size >> 20:>5} MiB {int(found.stdout):>9,} steps  loop {bare:5.2f} s  grep {grep:5.2f} s  "
         f"ingest {seconds:6.2f} s  {seconds / bare:5.1f} x (limit {TIMES:g})  {memory:4.0f} MiB (limit {MEMORY_MIB:g})"

@@ -17,7 +17,9 @@ _PREFIXES = (
     re.compile(rb"\s*\[(?P<node>[A-Za-z][\w.-]*):(?P<rank>\d+)\]:\s?"),
     re.compile(rb"\s*\[(?P<node>[A-Za-z][\w.-]*)\]:\s"),
     re.compile(rb"\s*(?P<rank>\d+): "),  # srun --label
-    re.compile(rb"\s*(?P<node>[A-Za-z][\w.-]*): (?=\[?\d{4}-|\[|iteration|completed step|Training epoch)"),  # pdsh
+    re.compile(
+        rb"\s*(?P<node>[A-Za-z][\w.-]*): (?=\s*(?:\[?\d{4}-|\[|iteration|completed step|Training epoch))"
+    ),  # pdsh
     re.compile(rb"\s*(?P<node>[a-z][\w.-]*)\s+\| "),  # docker compose
     re.compile(rb"\s*" + _TIME + rb" (?:stdout|stderr) [FP] "),  # the container runtime
     re.compile(rb"\s*\[?" + _TIME + rb"\]?\[rank-(?P<rank>\d+)/\d+\]\[\w+\s*\]\s*\[[^\]]*\] : ?"),  # Primus

@@ -142,11 +142,12 @@ class LogReader:
                 return
         for line, number in zip(lines, numbers, strict=True):
             self.line = number
+            mark = learnt.dialect.mark.match(line, learnt.mark_at) or learnt.dialect.mark.search(line)
             try:
                 values = learnt.shape.read(line)
-                mark = learnt.dialect.mark.match(line, learnt.mark_at) or learnt.dialect.mark.search(line)
-                assert mark is not None, "a shape holds its mark"
             except (ValueError, IndexError):
+                mark = None
+            if mark is None:
                 self._look(line)
             else:
                 self._step_line(learnt, mark, values, line)

@@ -1,0 +1,206 @@
+"""Logs are read: real ones, whole, by whoever wrote them."""
+
+import gzip
+import math
+from pathlib import Path
+
+import pytest
+
+from steelyard.frameworks.logs.reader import DIALECTS, LogReader
+from steelyard.frameworks.logs.said import Setting
+from steelyard.frameworks.logs.series import Gathered
+from steelyard.records import Event, Step
+
+REAL = Path(__file__).parent / "real"
+SHARED = Path(__file__).parents[4] / "shared" / "logs"
+
+
+class Everything(Gathered):
+    """Keeps the settings too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings: dict[str, object] = {}
+
+    def setting(self, setting: Setting) -> None:
+        self.settings[setting.key] = setting.value
+
+
+class Read:
+    def __init__(self, data: bytes, only: str | None = None) -> None:
+        said = Everything()
+        self.reader = LogReader("train.log", said, only)
+        self.reader.feed(data.split(b"\n"))
+        self.reader.end()
+        found = said.take()
+        self.steps = [one for one in found if isinstance(one, Step)]
+        self.events = [one for one in found if isinstance(one, Event)]
+        self.settings = said.settings
+
+    def kinds(self) -> set[str]:
+        return {event.kind for event in self.events}
+
+
+def real(name: str) -> Read:
+    return Read(gzip.decompress((REAL / f"{name}.log.gz").read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect", "steps", "settings"),
+    [
+        ("maxtext_0.2.5_cpu_4dev_fsdp2_tp2_20steps.log", "maxtext", 20, 30),
+        ("maxtext_0.2.5_cpu_5steps.log", "maxtext", 5, 30),
+        ("maxtext_1.log", "maxtext", 12, 0),
+        ("megatron_1.log", "megatron", 8, 2),
+        ("megatron_3.log", "megatron", 7, 2),
+        ("megatron_bridge_1.log", "megatron", 1, 2),
+        ("megatron_deepspeed_1.log", "megatron-deepspeed", 2, 3),
+        ("nemo_1.log", "nemo", 16, 2),
+        ("nemo_3_failed.log", "nemo", 6, 2),
+        ("primus_2.log", "primus", 3, 2),
+        ("rocm_megatron_1.log", "rocm-megatron", 1, 2),
+        ("torchtitan_1.log", "torchtitan", 11, 0),
+    ],
+)
+def test_every_shared_log_is_recognised_and_all_its_steps_are_read(
+    name: str, dialect: str, steps: int, settings: int
+) -> None:
+    if not SHARED.is_dir():
+        pytest.skip("the shared logs are not beside this checkout")
+    data = (SHARED / name).read_bytes()
+    read = Read(data)
+    assert list(read.reader.seen) == [dialect]
+    assert len(read.steps) == steps
+    assert "unread_line" not in read.kinds()
+    assert len(read.settings) >= settings
+    marks = (b"completed step: ", b"consumed samples: ", b"Training epoch ", b"  loss: ")
+    by_eye = {line.strip() for line in data.split(b"\n") if any(mark in line for mark in marks)}
+    assert steps == len(by_eye)
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("megatron_clean_int1", 60),
+        ("megatron_clean_int10", 11),
+        ("megatron_nan_nocheck", 30),
+        ("megatron_fp16", 40),
+        ("megatron_moe", 20),
+        ("megatron_ckpt_resume", 40),
+        ("megatron_verbose_nccl", 9),
+        ("maxtext_clean", 30),
+        ("maxtext_ga", 30),
+        ("maxtext_nan_continue", 30),
+        ("maxtext_ckpt_resume", 20),
+        ("maxtext_rampup", 15),
+        ("maxtext_profiler", 12),
+        ("maxtext_moe", 8),
+    ],
+)
+def test_every_step_of_a_real_run_is_read(name: str, steps: int) -> None:
+    read = real(name)
+    assert len({step.step for step in read.steps}) == steps
+    assert "unread_line" not in read.kinds()
+    assert not {"error", "oom", "nccl", "exit", "crash", "xla"} & read.kinds()
+
+
+def test_what_megatron_printed_of_itself_is_in_force() -> None:
+    settings = real("megatron_clean_int1").settings
+    assert settings["training.global_batch_size"] == 16
+    assert settings["training.sequence_length"] == 2048
+    assert settings["model.hidden_size"] == 1024
+    assert settings["model.num_key_value_heads"] == 4
+    assert settings["model.architecture"] == "llama"
+    assert settings["model.rope_theta"] == 500000.0
+    assert settings["precision.dtype"] == "bf16"
+    assert settings["precision.fp8"] is None
+    assert settings["data.source"] == "counting"
+    assert settings["padded_vocab_size"] == 32000
+    assert settings["platform.world_size"] == 1
+    assert settings["training.adam_beta2"] == 0.95
+
+
+def test_what_maxtext_printed_of_itself_is_in_force() -> None:
+    settings = real("maxtext_ga").settings
+    assert settings["training.gradient_accumulation_steps"] == 4
+    assert settings["training.steps"] == 30
+    assert settings["data.source"] == "fixed_batch"
+    assert settings["platform.world_size"] == 4
+    assert settings["platform.gpu_name"] == "cpu"
+    assert settings["parallelism.tensor_parallel_size"] == 2
+
+
+def test_a_vanished_loss_is_nan() -> None:
+    read = real("megatron_nan_nocheck")
+    assert [step.step for step in read.steps if step.loss is not None and math.isnan(step.loss)][:2] == [3, 4]
+    assert "finished" in read.kinds()
+
+
+def test_a_skipped_step_has_no_loss_and_is_no_nan() -> None:
+    read = real("megatron_fp16")
+    skipped = [step for step in read.steps if "skipped" in step.flags]
+    assert len(skipped) == 15
+    assert all(step.loss is None for step in skipped)
+
+
+def test_the_second_line_of_core_0_16_counts_the_first_step_again() -> None:
+    first, second, third = real("megatron_clean_int1").steps[:3]
+    assert (first.steps_covered, second.steps_covered, third.steps_covered) == (1, 1, 1)  # of interval 1, the last
+    first, second, third = real("megatron_clean_int10").steps[:3]
+    assert [(step.step, step.steps_covered) for step in (first, second, third)] == [(1, 1), (10, 10), (20, 10)]
+
+
+def test_a_resume_is_seen_and_is_no_gap() -> None:
+    for name, at in (("megatron_ckpt_resume", 20), ("maxtext_ckpt_resume", 12)):
+        read = real(name)
+        assert [event.step for event in read.events if event.kind == "resumed"] == [at]
+
+
+def test_the_first_cause_is_told_from_its_echoes() -> None:
+    for name, kind in (
+        ("megatron_oom", "oom"),
+        ("megatron_nan_default", "nan_abort"),
+        ("megatron_sigkill_worker", "exit"),
+        ("maxtext_oom", "oom"),
+        ("maxtext_nan", "nan_abort"),
+        ("maxtext_shape", "error"),
+    ):
+        failures = [event for event in real(name).events if "order" in event.details]
+        assert min(failures, key=lambda event: event.details["order"]).kind == kind, name
+
+
+def test_the_time_of_compilation_and_dispatch_is_marked() -> None:
+    steps = real("maxtext_clean").steps
+    assert ["artefact" in step.flags for step in steps[:5]] == [True, True, True, False, False]
+
+
+def test_nccl_s_start_says_the_network() -> None:
+    networks = [
+        event.details.get("network") for event in real("megatron_verbose_nccl").events if event.kind == "fabric"
+    ]
+    assert "Socket" in networks
+
+
+def test_memory_is_the_highest_reading_with_its_kind() -> None:
+    readings = [event.details for event in real("megatron_clean_int1").events if event.kind == "memory"]
+    assert {one["kind"] for one in readings} == {"torch_reserved_peak"}
+    assert 17 < max(one["gib"] for one in readings) < 17.2
+
+
+def test_the_table_of_dialects_is_the_folder() -> None:
+    folder = Path(__file__).parents[3] / "src" / "steelyard" / "frameworks" / "logs"
+    shared = {
+        "bulk",
+        "dialect",
+        "fabric",
+        "failures",
+        "fields",
+        "interest",
+        "line",
+        "megatron_family",
+        "reader",
+        "said",
+    }
+    shared |= {"secrets", "series", "__init__"}
+    modules = {path.stem.replace("_", "-") for path in folder.glob("*.py") if path.stem not in shared}
+    assert modules == {one.name for one in DIALECTS}

@@ -1,0 +1,116 @@
+"""Lines spoilt at random: no error of our own, no line that takes long, no memory that grows.
+
+STEELYARD_FUZZ_LINES=1000000 pytest tests/frameworks/logs/test_mutated_lines.py
+"""
+
+import os
+import random
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+from steelyard.frameworks.logs.reader import LogReader
+from steelyard.frameworks.logs.series import Gathered
+from steelyard.ingest.lines import LineCutter
+from steelyard.records.step import to_line
+
+LINES = int(os.environ.get("STEELYARD_FUZZ_LINES", "20000"))
+CORPUS = Path(__file__).parents[2] / "traps"
+LONGEST_S = 1.0
+
+_BYTES = [bytes([one]) for one in range(256)]
+_WORDS = (
+    *(b"nan", b"inf", b"-1", b"1e999", b"9" * 400, b"\x1b[31m", b"\r", b"|", b":", b" | ", b"/", b"(", b")", b"["),
+    *(b"iteration 1/2 |", b"completed step: 3, ", b"Training epoch 0, iteration 1/2 | ", b"step:  1  loss: "),
+    *(b"hf_" + b"a" * 30, b"\xff\xfe", b"\x00", b"[default7]:", b"lm loss: ", b"NCCL", b"  a ... "),
+    b"Traceback (most recent call last):",
+)
+_NASTY = (b" | ", b"a: ", b"iteration ", b"iteration 1/2 | ", b"\x1b[", b"[rank0]: ", b"1,", b".", b" ", b"step: ")
+
+
+def corpus() -> list[bytes]:
+    lines = {line for path in sorted(CORPUS.glob("*/*.log")) for line in path.read_bytes().split(b"\n") if line}
+    return sorted(lines)
+
+
+def mutated(line: bytes, rng: random.Random) -> bytes:
+    for _ in range(rng.randint(1, 4)):
+        at, to = sorted((rng.randint(0, len(line)), rng.randint(0, len(line))))
+        match rng.randrange(7):
+            case 0:
+                line = line[:at]
+            case 1:
+                line = line[at:]
+            case 2:
+                line = line[:at] + rng.choice(_BYTES) + line[at + 1 :]
+            case 3:
+                line = line[:at] + rng.choice(_WORDS) + line[at:]
+            case 4:
+                line = line[:at] + rng.choice(_WORDS) + line[to:]
+            case 5:
+                line = line[:at] + line[at:to] * rng.randint(0, 3) + line[to:]
+            case _:
+                line = line[to:] + line[:at]
+    return line
+
+
+def spoilt(count: int, seed: int) -> Iterator[bytes]:
+    rng = random.Random(seed)
+    lines = corpus()
+    for _ in range(count):
+        line = rng.choice(lines)
+        yield line if rng.random() < 0.1 else mutated(line, rng)
+
+
+def test_spoilt_lines_break_nothing() -> None:
+    """Every line to a reader that has seen others, which is begun anew now and then; what is found can be written."""
+    said = Gathered()
+    reader = LogReader("train.log", said)
+    slowest = (0.0, b"")
+    for number, line in enumerate(spoilt(LINES, seed=5), start=1):
+        began = time.perf_counter()
+        reader.feed([line])
+        slowest = max(slowest, (time.perf_counter() - began, line))
+        if number % 500 == 0:
+            reader.end()
+            reader = LogReader("train.log", said)
+        for found in said.take():
+            assert to_line(found).endswith(b"\n")
+    assert slowest[0] < LONGEST_S, slowest
+
+
+def test_nasty_long_lines_are_read_in_time() -> None:
+    for unit in (
+        b" | ",
+        b"a: ",
+        b"iteration ",
+        b"iteration 1/2 | ",
+        b"\x1b[",
+        b"[rank0]: ",
+        b"1,",
+        b".",
+        b" ",
+        b"step: ",
+    ):
+        for size in (1 << 12, 1 << 16, 1 << 20):
+            line = unit * (size // len(unit))
+            for text in (line, b"RESOURCE_EXHAUSTED: " + line, b"  name .. " + line, b"hf_" + line):
+                began = time.perf_counter()
+                LogReader("train.log", Gathered()).feed([text])
+                assert time.perf_counter() - began < LONGEST_S, (unit, size)
+
+
+def test_memory_is_flat_on_a_line_of_a_gigabyte() -> None:
+    block = b"lm loss: 1.0 | " * (1 << 14)
+    cutter, reader = LineCutter(), LogReader("train.log", Gathered())
+    tracemalloc.start()
+    try:
+        for _ in range((1 << 30) // len(block)):
+            reader.feed(cutter.feed(block))
+        reader.feed(cutter.feed(b"\nnext line\n"))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert reader.line == 2
+    assert most < 16 << 20

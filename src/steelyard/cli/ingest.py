@@ -77,7 +77,7 @@ def ingest(
         name=name,
         command=["steelyard", *sys.argv[1:]],
         framework=_framework(framework),
-        config=_config(config, platform, gpu, gpus, nodes),
+        config=_config(config, platform, gpu, gpus),
         settings=values,
         setting_sources=sources,
         gpu=gpu,
@@ -188,7 +188,7 @@ def _columns(text: str | None) -> Mapping[str, str] | None:
     return found
 
 
-def _config(file: Path | None, platform: str | None, gpu: str | None, gpus: int | None, nodes: int | None) -> Any:
+def _config(file: Path | None, platform: str | None, gpu: str | None, gpus: int | None) -> Any:
     """The config a run was made with, resolved for its platform."""
     if file is None:
         return None
@@ -196,7 +196,7 @@ def _config(file: Path | None, platform: str | None, gpu: str | None, gpus: int 
     from steelyard.experiment.files import read_mapping, with_family
     from steelyard.experiment.problems import raise_errors
 
-    asked = Asked(platform, (), gpu, gpus, None, nodes)
+    asked = Asked(platform, (), gpu, gpus)
     reading = one_reading(with_family(read_mapping(file)), asked)
     raise_errors(reading.problems)
     return resolve(reading, (), gpu, gpus)

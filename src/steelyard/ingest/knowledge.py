@@ -206,6 +206,7 @@ class Knowledge:
             "first_loss": self._first_loss(name, values),
             "loss_floor": self._loss_floor(values),
             "peak_tflops_per_gpu": self.platform("").peak_tflops_per_gpu,
+            "threshold_nodes": self.config.platform.nodes if self.config is not None else None,
         }
 
     def _first_loss(self, name: str, values: Mapping[str, Any]) -> float | None:

@@ -18,6 +18,10 @@ def _judge(subject: Subject, text: str, threshold: Threshold) -> Found:
     asked = Check(f"{PREFIX}{text}", required=True)
     figure = subject.figures.metric(threshold.metric)
     bound = _bound(threshold)
+    made_for, ran_on = subject.expected("threshold_nodes"), subject.run.manifest.platform.nodes
+    if made_for and ran_on and made_for != ran_on and text not in subject.extra_thresholds:
+        message = f"the bound was made for {made_for:g} nodes, and the run had {ran_on}"
+        return asked.unknown(message, ran_on, f"{made_for:g} nodes", figure.evidence)
     if figure.value is None:
         message = f"{threshold.metric} is not known: {figure.reason}"
         return asked.unknown(message, None, bound, figure.evidence)

@@ -18,6 +18,8 @@ CHECK = Check("throughput_identity", required=True)
 MARGIN = 0.02
 """Logs print three or four digits."""
 
+_FEWEST_SUMMED = 8
+_SUMMARY_MARGIN = 0.05
 _RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
 
 _HALF_A_DIGIT = 0.0505
@@ -34,6 +36,7 @@ def check(subject: Subject) -> Iterator[Found]:
     parts = [_rate(subject, name, column) for name, column in rates.items() if column.given.any()]
     if steps.reported_tflops_per_gpu.given.any():
         parts.append(_tflops(subject))
+    parts += _summaries(subject)
     if not parts:
         yield CHECK.not_applicable("the log reports no tokens/s and no TFLOP/s")
         return
@@ -72,6 +75,30 @@ def _held(subject: Subject, name: str, found: Floats, ours: Floats, rows: Whole,
         else f"{name} at step {subject.steps.step[row]} are {ratio:.4g} times {what}"
     )
     return CHECK.judged(holds, message, float(found[row]), float(ours[row]), subject.evidence_of_step(row))
+
+
+def _summaries(subject: Subject) -> Iterator[Finding]:
+    """What a log sums up at its end, against its steps but for the first two and the last, as its script takes them."""
+    steps = subject.steps
+    if len(steps) < _FEWEST_SUMMED:
+        return
+    time, tflops = steps.step_time_s.values[2:-1], steps.reported_tflops_per_gpu.values[2:-1]
+    rates = subject.step_rates[2:-1]
+    ours = {
+        "tokens_per_s_per_gpu": (rates * time).sum() / time.sum() if np.isfinite(rates).all() else np.nan,
+        "tflops_per_gpu": tflops.mean(),
+        "step_time_ms": 1000 * time.mean(),
+    }
+    for event in subject.events_of("summary"):
+        for name, value in event.details.items():
+            mine = float(ours.get(name, np.nan))
+            if not (np.isfinite(mine) and mine > 0 and isinstance(value, int | float)):
+                continue
+            ratio = value / mine
+            holds = abs(ratio - 1) <= _SUMMARY_MARGIN
+            words = "agree with" if holds else f"are {ratio:.3g} times"
+            message = f"the summary's {name} {words} the steps' own"
+            yield CHECK.judged(holds, message, float(value), mine, event.source)
 
 
 def _timed(subject: Subject, rows: Whole) -> bool:

@@ -10,6 +10,7 @@ from steelyard.report.curves import Curve, curves, number
 from steelyard.report.page import Cell, Page, Table, Tile, Tone
 from steelyard.verdict import Finding, Status, Subject, Verdict
 from steelyard.verdict.figures import Figure
+from steelyard.verdict.floors import named_floor
 
 TONE_OF = {Status.PASS: Tone.GOOD, Status.FAIL: Tone.BAD, Status.UNKNOWN: Tone.UNSURE}
 _SENTENCE = {
@@ -28,13 +29,25 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
         verdict=verdict.status.value,
         tone=TONE_OF[verdict.status],
         sentence=_SENTENCE[verdict.status],
-        reasons=[f"{finding.check}: {finding.message}{where(finding)}" for finding in decisive],
+        reasons=[
+            f"{finding.check}: {finding.message}{where(finding)}"
+            for finding in (*decisive, *_warnings(subject, verdict))
+        ],
         tiles=tiles(subject, verdict),
         charts=curves([Curve(unstamped(subject.run.directory.resolve().name), subject)]) if len(subject.steps) else [],
         tables=[findings_table(verdict), provenance_table(subject), experiment_table(subject)],
         commands=[reproduce(subject), check_command(verdict)],
         made_by=f"steelyard {__version__}",
     )
+
+
+def _warnings(subject: Subject, verdict: Verdict) -> list[Finding]:
+    """What weighs nothing in the verdict and everything to who reads the loss: it stands at a floor of made data."""
+    if subject.run.manifest.ingested is None or named_floor(subject) is None:
+        return []
+    return [
+        finding for finding in verdict.findings if finding.check == "loss_floor" and finding.status == Status.UNKNOWN
+    ]
 
 
 def where(finding: Finding) -> str:
@@ -46,7 +59,8 @@ def tiles(subject: Subject, verdict: Verdict) -> list[Tile]:
     p95, median = figures.step_time_p95_s, figures.step_time_s.value
     spread = f"median; p95 {number(p95)} s, {p95 / median:.3f} times the median" if p95 and median else ""
     peak = subject.peak_tflops
-    of_peak = f"of {peak:,} TFLOP/s, our causal formula" if peak else ""
+    formula = "" if figures.mfu.reported else ", our causal formula"
+    of_peak = f"of {peak:,} TFLOP/s{formula}" if peak else ""
     first, floor = subject.expected("first_loss"), subject.expected("loss_floor")
     losses = subject.steps.loss
     last = float(losses.values[-1]) if len(losses.values) and losses.given[-1] else None
@@ -71,7 +85,8 @@ def tiles(subject: Subject, verdict: Verdict) -> list[Tile]:
 def _tile(name: str, figure: Figure, unit: str, note: str, scale: float = 1.0) -> Tile:
     if figure.value is None:
         return Tile(name, "unknown", "", figure.reason or "", Tone.UNSURE)
-    return Tile(name, number(figure.value * scale), unit, note)
+    said = "as the log reports it" if figure.reported else ""
+    return Tile(name, number(figure.value * scale), unit, "; ".join(word for word in (said, note) if word))
 
 
 def findings_table(verdict: Verdict, title: str = "Findings", folded: bool = False) -> Table:
@@ -100,6 +115,7 @@ def provenance_table(subject: Subject, folded: bool = False, title: str = "Prove
         "status": subject.run.status + (f": {manifest.failure.message}" if manifest.failure else ""),
         "platform": f"{platform.name}: {platform.words}",
         "framework": manifest.framework,
+        **_read_from(subject),
         **{f"software: {key}": value for key, value in manifest.software.items()},
         "experiment file": provenance.file or "unknown",
         "sha256 of the file": provenance.sha256 or "unknown",
@@ -110,7 +126,27 @@ def provenance_table(subject: Subject, folded: bool = False, title: str = "Prove
         "started": provenance.started,
         "ended": provenance.ended or "unknown",
     }
+    if manifest.ingested is not None:  # where and when it was read says nothing of where and when it ran
+        facts["read"] = f"{provenance.started} on {provenance.host}"
+        facts = {key: value for key, value in facts.items() if key not in _OF_THE_RUNNER}
     return Table(title, ["what", "is"], [[key, value] for key, value in facts.items()], folded=folded)
+
+
+_OF_THE_RUNNER = ("host", "system", "python", "started", "ended")
+
+
+def _read_from(subject: Subject) -> dict[str, str]:
+    """What a foreign run was read from."""
+    made = subject.run.manifest.ingested
+    if made is None:
+        return {}
+    others = f"; also lines of {', '.join(made.others)}" if made.others else ""
+    files = {
+        f"read from: {file.path}": f"{file.lines:,} lines, {file.steps:,} steps"
+        + (f", {file.unread:,} step lines not readable" if file.unread else "")
+        for file in made.files
+    }
+    return {"read as": f"{made.dialect}{f', {made.era}' if made.era else ''}{others}", **files}
 
 
 def experiment_table(subject: Subject) -> Table:

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.options import (
-    DEFAULT_OUT,
-    DebugOption,
-    GpuOption,
-    JsonOption,
-    NodesOption,
-    OutOption,
-    PlatformOption,
-    SetOption,
-)
+from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption
 from steelyard.errors import Exit, InputError
 
 if TYPE_CHECKING:
@@ -33,29 +24,41 @@ def ingest(
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="PATH…", help="Logs of one run (nodes, ranks, restarts; gz, zst, - for a pipe), or a result."
+            metavar="PATH", help="Logs of one run (its nodes, ranks, restarts; gz, zst, - for a pipe), or a result."
         ),
     ],
-    gpu: GpuOption = None,
+    gpu: Annotated[
+        str | None, typer.Option("--gpu", metavar="GPU", help="What it ran on: a GPU of the catalog, or cpu.")
+    ] = None,
     gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", min=1, help="GPUs of one node.")] = None,
-    nodes: NodesOption = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", metavar="N", min=1, help="Machines it ran on.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="GROUP.KEY=VALUE",
+            help="What the log does not say: model.preset=llama3.1-8b, training.sequence_length=8192; may be repeated.",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option("--config", metavar="FILE", help="The config it was run with, for what the log leaves out."),
     ] = None,
-    platform: PlatformOption = None,
-    settings: SetOption = None,
+    platform: Annotated[
+        str | None, typer.Option("--platform", metavar="NAME", help="Which of the config's platforms.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="Which of a JSON config's models.")
+    ] = None,
     framework: Annotated[
         str | None, typer.Option("--framework", metavar="NAME", help="Whose log it is, where that cannot be told.")
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option(
-            "--columns", metavar="FIELD=COLUMN,…", help="What the columns of a table are; left our step fields."
-        ),
+        typer.Option("--columns", metavar="FIELD=COLUMN,…", help="Of a table: our step fields, and its columns."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on reading while the file grows, until it ends.")
+        bool, typer.Option("--follow", help="Go on reading while the file grows, until the log says it ended.")
     ] = False,
     out: OutOption = DEFAULT_OUT,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The run directory's name.")] = None,
@@ -77,7 +80,7 @@ def ingest(
         name=name,
         command=["steelyard", *sys.argv[1:]],
         framework=_framework(framework),
-        config=_config(config, platform, gpu, gpus),
+        config=_config(config, platform, model, gpu, gpus),
         settings=values,
         setting_sources=sources,
         gpu=gpu,
@@ -188,7 +191,7 @@ def _columns(text: str | None) -> Mapping[str, str] | None:
     return found
 
 
-def _config(file: Path | None, platform: str | None, gpu: str | None, gpus: int | None) -> Any:
+def _config(file: Path | None, platform: str | None, model: str | None, gpu: str | None, gpus: int | None) -> Any:
     """The config a run was made with, resolved for its platform."""
     if file is None:
         return None
@@ -196,7 +199,7 @@ def _config(file: Path | None, platform: str | None, gpu: str | None, gpus: int 
     from steelyard.experiment.files import read_mapping, with_family
     from steelyard.experiment.problems import raise_errors
 
-    asked = Asked(platform, (), gpu, gpus)
+    asked = Asked(platform, (), gpu, gpus, model)
     reading = one_reading(with_family(read_mapping(file)), asked)
     raise_errors(reading.problems)
     return resolve(reading, (), gpu, gpus)

@@ -138,6 +138,8 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "accumulate_allreduce_grads_in_fp32": ("precision.grad_reduce_in_fp32", _flag),
         "fp32_residual_connection": ("precision.fp32_residual_connection", _flag),
         "fp8": ("precision.fp8", _or_null(lambda text: {"e4m3": "e4m3", "hybrid": "hybrid"}[text])),
+        "save": ("training.checkpointing", lambda text: text != "None"),
+        "tensorboard_dir": ("training.tracking", lambda text: text != "None"),
         "split": ("data.split", str),
         "tokenizer_type": ("data.tokenizer_type", str),
         "tokenizer_model": ("data.tokenizer", _or_null(str)),
@@ -164,8 +166,9 @@ _TOGETHER = {
     "mock_data",
     "data_path",
     "train_data_path",
-    "tokenizer_type",
-    "vocab_size",
+    "seed",
+    "use_torch_fsdp2",
+    "use_megatron_fsdp",
 }
 """Arguments that say one thing of ours only together."""
 
@@ -221,6 +224,10 @@ def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     elif said.get("position_embedding_type") == "learned_absolute":
         yield "model.rope_theta", None, "position_embedding_type"
         yield "model.rope_scaling", None, "position_embedding_type"
+    if _WHOLE.fullmatch(said.get("seed", "")):
+        yield "data.seed", int(said["seed"]), "seed"  # it has one, for weights and order
+    if said.get("use_torch_fsdp2") == "False" and said.get("use_megatron_fsdp", "False") == "False":
+        yield "parallelism.fsdp_size", 1, "use_torch_fsdp2"
     paths = [name for name in ("data_path", "train_data_path") if said.get(name, "None") not in ("None", "[]")]
     if said.get("mock_data") == "True":
         yield "data.source", "counting", "mock_data"

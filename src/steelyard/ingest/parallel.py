@@ -98,7 +98,7 @@ class _PieceSink:
         self._found.plain = False
 
     def event(self, event: Event) -> None:
-        if event.kind in ("restart", "resumed"):
+        if event.kind in ("restart", "repeated", "resumed"):
             self._found.plain = False
         if not self.deaf:
             self._found.events.append(event)

@@ -56,6 +56,10 @@ class Dialect:
     """Values without which a line is cut or another's."""
     number: Callable[[re.Match[bytes], Values], tuple[int, int, int | None]] | None = None
     """(step from 1, as printed, of how many), where the mark alone does not say."""
+    zero_based: bool = False
+    """Whether its step lines count from 0."""
+    counts_first_again: re.Pattern[bytes] | None = None
+    """What stands before a step line of versions that log the first step by itself and count it again in the next."""
     flags: Callable[[bytes], tuple[str, ...]] | None = None
     """What a step is marked with."""
     era: Callable[[Shape, bytes], str] = lambda shape, before: ""

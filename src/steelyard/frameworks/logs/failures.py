@@ -126,7 +126,9 @@ _ALWAYS = ("exit", "xid", "ecc")
 
 TRACEBACK = re.compile(rb"Traceback \(most recent call last\)")
 _RAISED = re.compile(
-    rb"(?P<kind>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Killed))(?:: (?P<message>.*))?$", re.DOTALL
+    rb"(?P<kind>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Killed|StopIteration|Timeout|Abort|Aborted|Failure|Fault)"
+    rb"(?:\([\w.]+\))?)(?:: (?P<message>.*))?$",
+    re.DOTALL,
 )
 _ECHOES = (b"ChildFailedError", b"KeyboardInterrupt", b"SystemExit")
 

@@ -190,6 +190,7 @@ DIALECT = Dialect(
     fields=FIELDS,
     required=("loss",),
     number=_number,
+    zero_based=True,
     flags=_flags,
     era=_era,
     interval=1,

@@ -35,6 +35,7 @@ DIALECT = Dialect(
         "core 0.13 to 0.15": ("causal",),
         "core 0.16 or newer": ("causal",),
     },
+    counts_first_again=family.MICROSECONDS,
     absent_loss_is_nan=True,
     others=family.OTHERS,
     companions=(re.compile(rb"-{3,} arguments -{3,}"), re.compile(rb"megatron\.(?:core|training)\b")),

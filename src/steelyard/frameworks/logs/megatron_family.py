@@ -39,6 +39,9 @@ FIELDS: Mapping[bytes, Field] = MappingProxyType(
 )
 """Labels of every version and fork; what is not here is passed over."""
 
+MICROSECONDS = re.compile(rb"\d\d:\d\d:\d\d\.\d{6}\]")
+"""Before a step line of core 0.16 or newer."""
+
 LAST_FIELD = b"number of nan iterations"
 """Every version prints it, so a line without it is cut."""
 

@@ -58,6 +58,7 @@ DIALECT = Dialect(
     fields=FIELDS,
     required=("loss", "step_time_s", "global_step"),
     number=_number,
+    zero_based=True,
     era=_era,
     memory_kind="torch_reserved_peak",
     formulas={"": ("nemo_causal", "nemo_noncausal", "causal", "noncausal")},

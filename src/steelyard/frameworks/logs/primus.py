@@ -54,6 +54,7 @@ DIALECT = Dialect(
         "v26.2 to v26.4, core runtime": ("causal",),
         "v26.5 or newer": ("causal",),
     },
+    counts_first_again=family.MICROSECONDS,
     absent_loss_is_nan=True,
     others=(
         Known(re.compile(rb"primus launcher exited with code (?P<code>\d+)"), _exited),

@@ -46,8 +46,7 @@ DIALECTS: tuple[Dialect, ...] = tuple(
 
 _MOST_SHAPES = 4096
 _LONGEST_SHAPE = 4096
-_UNRESET = ("megatron", "primus")
-_MICROSECONDS = re.compile(rb"\d\d:\d\d:\d\d\.\d{6}\]")
+_MOST_UNREAD = 1000
 _BATCH, _LENGTH = TARGETS.index("global_batch_size"), TARGETS.index("sequence_length")
 _SECONDS, _TFLOPS = TARGETS.index("step_time_s"), TARGETS.index("tflops")
 _GLOBAL_STEP = TARGETS.index("global_step")
@@ -79,6 +78,7 @@ class LogReader:
         self._name, self._sink, self._job = name, sink, job or Job()
         self._dialects = tuple(one for one in DIALECTS if only is None or one.framework == only)
         self._shapes: dict[bytes, _Learnt | None] = {}
+        self._kinds: dict[tuple[object, ...], _Learnt] = {}
         self._series: dict[Origin, Series] = {}
         self._series_by_prefix: dict[bytes, Series] = {}
         self._arguments = megatron_family.Arguments()
@@ -107,7 +107,7 @@ class LogReader:
     def feed(self, lines: Iterable[bytes]) -> None:
         """The next lines, without their newline; those that held a secret are in `redacted` by number afterwards."""
         self.redacted.clear()
-        shapes, number = self._shapes, self.line
+        shapes, number, tracebacks = self._shapes, self.line, self._tracebacks
         alike: list[bytes] = []
         numbers: list[int] = []
         shape = _NEVER_SEEN
@@ -115,6 +115,9 @@ class LogReader:
             number += 1
             known = shapes.get(line.translate(None, DIGITS), _NEVER_SEEN)
             if known is None:  # seen, and says nothing
+                if tracebacks:
+                    self.line = number
+                    self._look(line)
                 continue
             if known is shape and known is not _NEVER_SEEN:
                 alike.append(line)
@@ -157,7 +160,7 @@ class LogReader:
         text = line if short else line[: 8 * _LONGEST_SHAPE]
         if b"\x1b" in text:
             text = ANSI.sub(b"", text)
-        if INTERESTING.search(text) or (not self.seen and TELLTALE.search(text)):
+        if INTERESTING.search(text) or (not self.seen and TELLTALE.search(text)) or self._tracebacks:
             self._look(line)
         elif short:
             self._remember(line, None)
@@ -209,16 +212,20 @@ class LogReader:
         if dialect.last_field is not None and dialect.last_field not in shape.labels:
             raise UnreadError(f"it ends before {dialect.last_field.decode()!r}")
         missing = [name for name in dialect.required if not shape.gives(name)]
-        if missing and not (dialect.name == "maxtext" and missing == ["step_time_s"]):
+        if missing:
             raise UnreadError(f"it has no {missing[0]}")
         if self._first is None or dialect.mark is self._first.mark:
             self.seen.setdefault(dialect.name, dialect.era(shape, before))
         found = TIME.search(before)
         at = None if found is None else mark.start() - found.start()
-        unreset = dialect.name in _UNRESET and bool(_MICROSECONDS.search(before))
+        again = dialect.counts_first_again
+        unreset = again is not None and again.search(before) is not None
         made = _Learnt(dialect, shape, mark.start(), unreset, at, 0 if found is None else found.end() - found.start())
         # Lines that differ in a sign alone (E+00, E-01) are of one kind, and are read together.
-        return next((one for one in self._shapes.values() if one == made), None) or made
+        kind = (dialect.name, shape.plain, shape.others, shape.texts, made.mark_at, unreset, at, made.moment_length)
+        if len(self._kinds) >= _MOST_SHAPES:
+            self._kinds.clear()
+        return self._kinds.setdefault(kind, made)
 
     def _look_at(self, text: bytes) -> None:
         origin, body = unprefixed(text)
@@ -279,7 +286,7 @@ class LogReader:
             learnt = self._shape_of(dialect, text, mark)
             given = learnt.shape.read(text)
         except (ValueError, IndexError) as reason:
-            self._unread(evidence, text, str(reason), int(mark["step"]) + (dialect.name in ("nemo", "maxtext")))
+            self._unread(evidence, text, str(reason), int(mark["step"]) + dialect.zero_based)
             return
         if self._alien(learnt.dialect):
             self._unread(evidence, text, f"a line of {dialect.framework} in another's log")
@@ -299,6 +306,8 @@ class LogReader:
 
     def _unread(self, evidence: Evidence, body: bytes, reason: str, step: int | None = None) -> None:
         self.unread += 1
+        if self.unread > _MOST_UNREAD:
+            return  # counted, and no longer said one by one
         which = f"step {step}: " if step is not None else ""
         message = f"{which}{reason}: {text_of(body, 200)!r}"
         self._sink.event(Event(kind="unread_line", message=message, step=step, source=evidence))
@@ -432,6 +441,10 @@ class LogReader:
             self._say(self._configuration.end())
         for series in self._series.values():
             series.end()
+        for origin in self._tracebacks:
+            place = Place(Evidence(self._name, self.line), origin, self._progress.step)
+            self._sink.event(failures.failed("error", b"a traceback whose end is not in the log", place, failures.ECHO))
+        self._tracebacks.clear()
 
 
 _NEXT = re.compile(rb"\[\d{4}-\d\d-\d\d[^\]]*\] $")

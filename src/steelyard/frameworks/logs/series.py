@@ -104,7 +104,9 @@ class Series:
         self._last: int | None = None
         self._last_values: Values | None = None
         self._last_moment: datetime | None = None
+        self._last_covered = 1
         self._since_start = 0
+        self._repeats = 0
 
     def add(self, reading: Reading) -> None:
         """The next record; it goes on once it is known how many steps it covers."""
@@ -138,6 +140,7 @@ class Series:
         """Records that follow the last in order."""
         self._last, self._last_values = steps[-1].step, last_values
         self._since_start += len(steps)
+        self._last_covered = steps[-1].steps_covered
         self._progress.step = steps[-1].step
         self._progress.steps_read += len(steps)
         self._sink.steps(self.label, steps)
@@ -153,8 +156,11 @@ class Series:
         if last is not None and number > last:
             # Where the first line after a start stands alone (core 0.16), the next one still counts its step.
             covered = number - (self._start if unreset and self._since_start == 1 else last)
-        elif number == last and values == self._last_values:
-            return  # doubled
+        elif number == last:
+            if values == self._last_values:
+                return  # doubled
+            self._said_again(number, line)
+            covered = self._last_covered
         else:
             if last is not None:
                 self._restarted(number, line)
@@ -163,6 +169,7 @@ class Series:
             self._start = number - min(covered, interval)
         if covered > interval:
             covered = interval
+        self._last_covered = covered
         self._last, self._last_values = number, values
         self._since_start += 1
         self._progress.step = number
@@ -227,6 +234,16 @@ class Series:
             return None
         seconds = (now - last).total_seconds() / covered
         return seconds if seconds > 0 else None
+
+    def _said_again(self, number: int, line: int) -> None:
+        """A step printed once more with other values: two processes into one file, most likely."""
+        self._repeats += 1
+        self._since_start -= 1
+        if self._repeats == 1:
+            message = f"step {number} is printed again with other values: the last of each step is kept"
+            at = Evidence(self.log, line)
+            self._sink.event(Event(kind="repeated", message=message, step=number, node=self.origin.node, source=at))
+        self._sink.restart(self.label, number)
 
     def _restarted(self, number: int, line: int) -> None:
         message = f"step {number} comes again after step {self._last}: the last of each is kept"

@@ -161,9 +161,10 @@ def test_an_interrupt_while_following_keeps_what_was_read(tmp_path: Path) -> Non
     argv = [sys.executable, "-m", "steelyard", "ingest", "train.log", "--follow", "--json", "--name", "followed"]
     process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 30
-    while not list((tmp_path / "runs").glob(".new-run-*/.parts/0.jsonl")) and time.monotonic() < deadline:
+    steps = tmp_path / "runs" / "followed" / "steps.jsonl"
+    while not (steps.exists() and steps.read_bytes()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    time.sleep(0.6)
+    assert records.load(steps.parent).status == "running"
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=30)
     made = json.loads(out)
@@ -191,7 +192,7 @@ def test_an_interrupt_amid_a_log_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "no line of a training log was recognised"),
+        (b"", "is empty"),
         (b"hello\nworld\n", "no line of a training log was recognised"),
         (bytes(range(256)) * 64, "no line of a training log was recognised"),
         (b"\x28\xb5\x2f\xfdgarbage", "no line of a training log was recognised"),

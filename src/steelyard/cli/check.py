@@ -10,6 +10,7 @@ from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOptio
 
 if TYPE_CHECKING:
     from steelyard.verdict import Verdict
+    from steelyard.verdict.figures import Figures
 
 EXAMPLES = (
     'Examples: steelyard check first | steelyard check first --threshold "tokens_per_s_per_gpu>=6500" --junit check.xml'
@@ -69,7 +70,8 @@ def show(judged: "Verdict") -> None:
     from steelyard.verdict import Status
 
     printing.say(f"verdict: {judged.status.value.upper()}  {judged.run}")
-    width = max((len(finding.check) for finding in judged.findings if len(finding.check) <= 24), default=0)
+    names = [*(one.check for one in judged.findings), *(one.check for one in judged.not_applicable)]
+    width = max((len(name) for name in names if len(name) <= 24), default=0)
     for finding in judged.by_weight():
         at = finding.evidence
         where = f"  [{at.file}:{at.line}]" if at else ""
@@ -78,6 +80,19 @@ def show(judged: "Verdict") -> None:
         printing.say(
             printing.hang(f"  {finding.status.value:<7}  {finding.check:<{width}}  ", f"{message}{weight}{where}")
         )
-    if judged.not_applicable:
-        printing.say(f"  not applicable: {', '.join(one.check for one in judged.not_applicable)}")
-    printing.say(f"  rates on {judged.figures.window.words()}")
+    for one in judged.not_applicable:
+        printing.say(printing.hang(f"  {'n/a':<7}  {one.check:<{width}}  ", printing.inert(one.reason)))
+    printing.say(printing.hang("  ", f"{_rates(judged.figures)}; on {judged.figures.window.words()}"))
+
+
+def _rates(figures: "Figures") -> str:
+    """What was reached, in a line."""
+    rate, time, mfu = figures.tokens_per_s_per_gpu, figures.step_time_s.value, figures.mfu
+    words = []
+    if rate.value is not None:
+        words.append(f"{rate.value:,.1f} tokens/s a GPU{' as reported' if rate.reported else ''}")
+    if time is not None:
+        words.append(f"{time:.4g} s a step")
+    if mfu.value is not None:
+        words.append(f"MFU {100 * mfu.value:.1f} %{' as reported' if mfu.reported else ''}")
+    return ", ".join(words) or "no rate is known"

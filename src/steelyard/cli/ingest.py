@@ -1,5 +1,6 @@
 """steelyard ingest PATH…: a foreign log or result becomes a run."""
 
+import difflib
 import shlex
 import sys
 from collections.abc import Mapping
@@ -12,12 +13,15 @@ from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOptio
 from steelyard.errors import Exit, InputError
 
 if TYPE_CHECKING:
-    from steelyard.records import RunManifest
+    from steelyard.records import Event, RunManifest
 
 EXAMPLES = (
     "Examples: steelyard ingest train.log | steelyard ingest node0.log node1.log --gpu mi300x --gpus 8 --nodes 2 | "
     "steelyard ingest curve.csv --columns step=step,loss=loss,step_time_s=seconds"
 )
+
+
+_MOST_NOTICES = 8
 
 
 def ingest(
@@ -90,11 +94,11 @@ def ingest(
         follow=follow,
         observe=following_view() if follow else lambda found: None,
     )
-    writer = ingesting.ingest(request)
+    writer, notices = ingesting.ingest(request)
     if as_json:
         printing.show_json(_document(writer.directory, writer.manifest))
     else:
-        _show(writer.directory, writer.manifest)
+        _show(writer.directory, writer.manifest, notices)
     return Exit.INTERRUPTED if follow and writer.manifest.status == "interrupted" else Exit.GOOD
 
 
@@ -116,21 +120,30 @@ def _document(directory: Path, manifest: "RunManifest") -> dict[str, Any]:
     }
 
 
-def _show(directory: Path, manifest: "RunManifest") -> None:
+def _show(directory: Path, manifest: "RunManifest", notices: "list[Event]") -> None:
+    from steelyard import records
     from steelyard.cli import printing
 
     made = manifest.ingested
     assert made is not None
     era = f", {made.era}" if made.era else ""
-    printing.say(f"{manifest.status}: {manifest.steps} steps in {directory}")
+    _, last = records.first_and_last(directory)
+    up_to = f" up to step {last.step:,}" if last is not None and last.step != manifest.steps else ""
+    records_of = "step records" if up_to else f"step{'s' * (manifest.steps != 1)}"
+    printing.say(f"{manifest.status}: {manifest.steps:,} {records_of}{up_to} in {directory}")
     also = f"; also lines of {', '.join(made.others)}" if made.others else ""
     printing.say(f"read as {made.dialect}{era}{also}")
     for file in made.files:
         unread = f", {file.unread} step lines not readable" if file.unread else ""
         printing.say(f"  {printing.inert(file.path)}: {file.lines:,} lines, {file.steps:,} steps{unread}")
+    printing.say(f"platform: {printing.inert(manifest.platform.words)}")
     said = [key for key, source in manifest.sources.items() if source == "log"]
     if said:
-        printing.say(f"settings the log says were in force: {len(said)} (steelyard runs show --json)")
+        printing.say(f"settings the log says were in force: {len(said)}, in run.json with their lines")
+    for event in notices[:_MOST_NOTICES]:
+        printing.say(printing.hang(f"{event.kind.replace('_', ' ')}: ", printing.inert(event.message), 2))
+    if len(notices) > _MOST_NOTICES:
+        printing.say(f"and {len(notices) - _MOST_NOTICES} more such events, in {directory / 'events.jsonl'}")
     if manifest.failure:
         where = f" ({manifest.failure.file}:{manifest.failure.line})" if manifest.failure.file else ""
         printing.say(f"{manifest.failure.kind}: {printing.inert(manifest.failure.message)}{where}")
@@ -138,6 +151,8 @@ def _show(directory: Path, manifest: "RunManifest") -> None:
 
 
 def _check_follow(paths: list[str], follow: bool) -> None:
+    if follow and len(paths) == 1 and paths[0] != "-" and not Path(paths[0]).exists():
+        raise InputError(f"{paths[0]} cannot be read (No such file or directory)", key="PATH", value=paths[0])
     if follow and (len(paths) > 1 or not (paths[0] == "-" or Path(paths[0]).is_file())):
         raise InputError(
             f"--follow reads one file that grows, and {' '.join(paths)} is not one",
@@ -180,8 +195,11 @@ def _columns(text: str | None) -> Mapping[str, str] | None:
     for pair in text.split(","):
         ours, equals, theirs = pair.partition("=")
         if not equals or ours.strip() not in KNOWN or not theirs:
+            near = difflib.get_close_matches(ours.strip(), KNOWN, n=1, cutoff=0.5)
+            meant = f"; did you mean {near[0]}={theirs}?" if near and theirs else ""
+            meant = f"; our field stands on the left: {theirs}={ours}" if theirs.strip() in KNOWN else meant
             raise InputError(
-                f"--columns: {pair!r} names no field of a step",
+                f"--columns: {pair!r} names no field of a step{meant}",
                 key="--columns",
                 value=pair,
                 expected=f"FIELD=COLUMN with a field of {', '.join(KNOWN)}",

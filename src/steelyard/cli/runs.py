@@ -78,7 +78,7 @@ def _summary(run: "Run") -> dict[str, Any]:
         "experiment": manifest.experiment.get("name"),
         "platform": manifest.platform.name,
         "framework": manifest.framework,
-        "started": manifest.provenance.started,
+        "started": manifest.began,
         "ended": manifest.provenance.ended,
         "steps": run.num_steps,
         "verdict": _verdict(run),
@@ -138,8 +138,8 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
         ("experiment", str(manifest.experiment.get("name"))),
         ("platform", f"{platform.name}: {platform.words}"),
         ("framework", manifest.framework + "".join(f", {k} {v}" for k, v in manifest.software.items() if k == "torch")),
-        ("started", manifest.provenance.started),
-        ("ended", manifest.provenance.ended or "-"),
+        ("started", manifest.began),
+        ("ended", manifest.ended or "-"),
         ("steps", f"{run.num_steps} of {_planned(manifest.experiment)}"),
     ]
     if first is not None and last is not None:

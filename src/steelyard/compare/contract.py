@@ -39,6 +39,8 @@ class Clause:
     status: Agreement
     governs: Effects
     """What it does to each metric where the sides differ."""
+    unknown_of: str = "either side"
+    """Which side's value is not known, where the status says so."""
 
     @property
     def dotted(self) -> str:
@@ -86,12 +88,13 @@ def contract(target: Side, baseline: Side) -> tuple[Clause, ...]:
 
 def _clause(dotted: str, effects: Effects, target: Side, baseline: Side) -> Clause:
     (known_target, ours), (known_baseline, theirs) = (_of_side(side, dotted) for side in (target, baseline))
+    unknown_of = "either side" if known_target == known_baseline else "the baseline" if known_target else "the target"
     if not (known_target and known_baseline):
         status = Agreement.UNKNOWN
     else:
         status = Agreement.EQUAL if ours == theirs else Agreement.DIFFERENT
     group, _, key = dotted.partition(".")
-    return Clause(group, key, ours, theirs, status, effects)
+    return Clause(group, key, ours, theirs, status, effects, unknown_of)
 
 
 def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
@@ -146,9 +149,9 @@ def _by_contract(metric: Metric, clauses: Sequence[Clause], mode: Mode) -> Itera
             values = f"{shown(clause.target)} on the target, {shown(clause.baseline)} on the baseline"
             yield status, f"{prefix}{clause.dotted} differs: {values}"
         elif effect == Effect.BLOCKS or mode == "matched":
-            yield Comparability.UNKNOWN, f"{clause.dotted} is not known on both sides"
+            yield Comparability.UNKNOWN, f"{clause.dotted} is not known of {clause.unknown_of}"
         else:
-            yield Comparability.QUALIFIED, f"qualified: {clause.dotted} is not known on both sides"
+            yield Comparability.QUALIFIED, f"qualified: {clause.dotted} is not known of {clause.unknown_of}"
 
 
 def _by_own_figures(metric: Metric, sides: Sequence[Side], mode: Mode) -> Iterator[tuple[Comparability, str]]:

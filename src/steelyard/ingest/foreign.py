@@ -35,8 +35,8 @@ from steelyard.ingest.sources import (
 )
 from steelyard.records import Event, Evidence, Failure, RunManifest, RunWriter, Step
 from steelyard.records.manifest import Ingested, LogFile, RunStatus
-from steelyard.records.step import FAILURES, to_line
-from steelyard.records.writer import EVENTS, LOGS, StagedRun
+from steelyard.records.step import FAILURES, NOTICES, to_line
+from steelyard.records.writer import EVENTS, LOGS, STEPS, StagedRun
 
 PARTS = ".parts"
 
@@ -63,15 +63,15 @@ class Request:
     observe: Observer = lambda found: None
 
 
-def ingest(request: Request) -> RunWriter:
-    """Read all of it and write the run; nothing is left where it cannot be read."""
+def ingest(request: Request) -> tuple[RunWriter, list[Event]]:
+    """Read all of it and write the run, and what a person should know of it; nothing is left if it cannot be read."""
     staged = StagedRun(request.out, request.name)
     collecting = gc.isenabled()
     gc.disable()  # nothing that is read makes cycles, and looking for them takes a fifth of the time
     try:
         work = _Work(request, staged)
         work.read()
-        return work.finish()
+        return work.finish(), work.notices
     except BaseException:
         if staged.directory.exists():
             staged.remove()
@@ -141,6 +141,8 @@ class _Work:
         self.imported: Imported | None = None
         self.last_line_cut = False
         self.interrupted = False
+        self.writer: RunWriter | None = None
+        self.notices: list[Event] = []
         self._events: IO[bytes] = (self.directory / EVENTS).open("ab")
         (self.directory / PARTS).mkdir()
         self._kept: set[str] = set()
@@ -160,8 +162,33 @@ class _Work:
                 self._read_log(at, path)
         for part in self.parts:
             part.close()
-        if self.imported is None and not self.seen and not self.hinted and self.request.framework is None:
-            raise _not_recognised(self.request.paths)
+        if self.imported is None:
+            self._check_recognised()
+
+    def _check_recognised(self) -> None:
+        """Refuse what is no log, or two of them: a run without a step must at least say what it was or why it ended."""
+        families = {one.mark: one.framework for one in DIALECTS if one.name in self.seen}
+        if len(families) > 1:
+            names = " and ".join(families.values())
+            raise InputError(
+                f"the files are logs of {names}, which are two runs",
+                key="PATH",
+                value=" ".join(self.request.paths),
+                expected="the files of one run",
+                next=f"steelyard ingest {self.request.paths[0]}, and the other by itself",
+            )
+        if any(part.rows for part in self.parts) or self.failures or self.knowledge.said:
+            return
+        unread = sum(file.unread for file in self.files)
+        if self.request.framework is not None and unread:
+            raise InputError(
+                f"no step of {self.request.framework} was read, and {unread} lines look like steps",
+                key="--framework",
+                value=self.request.framework,
+                expected="whose log it is",
+                next=f"steelyard ingest {self.request.paths[0]}, which tells it by itself",
+            )
+        raise _not_recognised(self.request.paths)
 
     def _import(self, importer: Any, path: str) -> None:
         if len(self.request.paths) > 1:
@@ -307,9 +334,19 @@ class _Work:
         return name
 
     def new_part(self, file: int, series: str, node: str | None) -> Part:
-        part = Part(self.directory / PARTS / f"{len(self.parts)}.jsonl", file, series, node)
+        if self.live and not self.parts:
+            self._show_early()
+            part = Part(self.directory / STEPS, file, series, node)
+        else:
+            part = Part(self.directory / PARTS / f"{len(self.parts)}.jsonl", file, series, node)
         self.parts.append(part)
         return part
+
+    def _show_early(self) -> None:
+        """A log that is followed is a run from its first step on: others read it while it grows."""
+        dialect, others = self._dialect()
+        self.writer = self.staged.claim(self._manifest(dialect, others), None)
+        self.directory = self.writer.directory
 
     def node_of(self, file: int) -> str | None:
         """The machine a file is of, by what its name has and the others' have not."""
@@ -324,6 +361,8 @@ class _Work:
         self._events.write(to_line(event))
         if event.kind in FAILURES:
             self.failures.append(event)
+        elif event.kind in NOTICES:
+            self.notices.append(event)
         elif event.kind == "finished":
             self.finished = event
         elif event.kind == "exited_early":
@@ -349,11 +388,16 @@ class _Work:
         for part in self.parts:
             part.path.unlink(missing_ok=True)
         (self.directory / PARTS).rmdir()
-        writer = self.staged.claim(self._manifest(dialect, others), None)
-        writer.steps = steps
-        status, failure = self._status(writer.directory)
-        writer.finish(status, None, failure)
-        return writer
+        manifest = self._manifest(dialect, others)
+        if self.writer is None:
+            self.writer = self.staged.claim(manifest, None)
+        else:
+            kept = {"name": self.writer.manifest.name, "provenance": self.writer.manifest.provenance}
+            self.writer.learn(**{**dict(manifest), **kept})
+        self.writer.steps = steps
+        status, failure = self._status()
+        self.writer.finish(status, None, failure)
+        return self.writer
 
     def _dialect(self) -> tuple[str, list[str]]:
         """Whose lines they are; Bridge prints Megatron's, and is told by the lines beside them."""
@@ -404,12 +448,14 @@ class _Work:
                 era=self.seen.get(dialect) or self.seen.get("megatron" if dialect == "megatron-bridge" else "", ""),
                 others=others,
                 files=self.files,
+                first_moment=min((part.first_time for part in self.parts if part.first_time), default=None),
+                last_moment=max((part.last_time for part in self.parts if part.last_time), default=None),
                 said=self.knowledge.said_at(),
             ),
             software=self.knowledge.software(),
         )
 
-    def _status(self, directory: Path) -> tuple[RunStatus, Failure | None]:
+    def _status(self) -> tuple[RunStatus, Failure | None]:
         """How the log says it ended: a failure text, its last planned step or word, or neither."""
         cause = min(self.failures, key=order_of, default=None)
         if cause is not None:
@@ -428,7 +474,8 @@ class _Work:
             return "completed", None
         if self.finished is not None:
             return "completed", None
-        if self.interrupted or self.exited_early is not None or self.last_line_cut or type(planned) is int:
+        unended = any(one.announces_end for one in DIALECTS if one.name in self.seen)
+        if self.interrupted or self.exited_early is not None or self.last_line_cut or type(planned) is int or unended:
             return "interrupted", None
         return "completed", None
 
@@ -446,6 +493,8 @@ def _experiment_name(files: Sequence[LogFile]) -> str:
 
 
 def _not_recognised(paths: Sequence[str]) -> InputError:
+    if all(path != STDIN and Path(path).is_file() and not Path(path).stat().st_size for path in paths):
+        return InputError(f"{paths[0]} is empty", key="PATH", value=paths[0], expected="a log", next="ls -l")
     names = ", ".join(dict.fromkeys(one.framework for one in DIALECTS))
     return InputError(
         f"{paths[0]}: no line of a training log was recognised",

@@ -53,6 +53,7 @@ class Knowledge:
         if key == GPU_NAME and self.gpu is not None:
             self._check_gpu(setting)
         before = self.said.get(key)
+        self._against_config(setting)
         if before is not None and not _same(before.value, value):
             message = f"{key} was {spelt(before.value)}, and is {spelt(value)} from here on"
             self.changed.setdefault(key, Event(kind="setting_changed", message=message, source=setting.source))
@@ -61,6 +62,14 @@ class Knowledge:
         if asked is not None and not _same(asked, value):
             message = f"{key} is {spelt(asked)} in the config, and the log says {spelt(value)}: the log's is in force"
             self.differing.setdefault(key, Event(kind="config_differs", message=message, source=setting.source))
+
+    def _against_config(self, setting: Setting) -> None:
+        """A GPU of the config that is another than the log's is said."""
+        asked = self.config.platform.gpu if self.config is not None else None
+        if setting.key != GPU_NAME or asked is None or lookup(asked) is lookup(str(setting.value)):
+            return
+        message = f"the config's platform has {asked}, and the log says {setting.value}: the log's is in force"
+        self.differing.setdefault(GPU_NAME, Event(kind="config_differs", message=message, source=setting.source))
 
     def _check_gpu(self, setting: Setting) -> None:
         """Refuse a typed GPU that is another than the log's own."""
@@ -204,21 +213,22 @@ class Knowledge:
             "flops_per_token": flops,
             "tokens_per_step": batch * length if type(batch) is int and type(length) is int else None,
             "first_loss": self._first_loss(name, values),
+            "logit_std": self._logit_std(name, values),
             "loss_floor": self._loss_floor(values),
             "peak_tflops_per_gpu": self.platform("").peak_tflops_per_gpu,
             "threshold_nodes": self.config.platform.nodes if self.config is not None else None,
         }
 
     def _first_loss(self, name: str, values: Mapping[str, Any]) -> float | None:
+        padded, spread = self._padded_vocabulary(name, values), self._logit_std(name, values)
+        return None if padded is None or spread is None else math.log(padded) + spread**2 / 2
+
+    def _logit_std(self, name: str, values: Mapping[str, Any]) -> float | None:
+        """How far logits of an untrained model spread: hidden^0.5 x std, or 1 where the output is scaled by width."""
+        if name in ("maxtext", "torchtitan"):
+            return 1.0
         hidden, std = values.get("model.hidden_size"), values.get("training.init_method_std")
-        padded = self._padded_vocabulary(name, values)
-        if padded is None:
-            return None
-        if name in ("maxtext", "torchtitan"):  # the output is scaled by its width, whatever it is
-            return math.log(padded) + 0.5
-        if type(hidden) is not int or not isinstance(std, float):
-            return None
-        return math.log(padded) + hidden * std**2 / 2
+        return math.sqrt(hidden) * std if type(hidden) is int and isinstance(std, float) else None
 
     def _padded_vocabulary(self, name: str, values: Mapping[str, Any]) -> int | None:
         if PADDED_VOCABULARY in self.said:

@@ -8,6 +8,7 @@ from steelyard.ingest.parts import Part, merged
 from steelyard.records.step import Event
 from steelyard.records.writer import NODES, STEPS
 
+_ALIKE = 1.05
 _OF_A_NODE = re.compile(r"(?:node|host|rank|worker|process|proc|task|gpu)[-_]?\d+", re.IGNORECASE)
 
 
@@ -48,6 +49,9 @@ def merge(parts: Sequence[Part], run: Path, names: Sequence[str]) -> tuple[int, 
     if len(written) == 1:
         written[0].path.replace(run / STEPS)
         return written[0].rows, []
+    for part in written:
+        if part.path == run / STEPS:  # of a log that was followed, and had a second series
+            part.path = part.path.rename(run / f".{STEPS}")
     attempts = side_by_side(written, names)
     events: list[Event] = []
     count = 0
@@ -67,7 +71,23 @@ def merge(parts: Sequence[Part], run: Path, names: Sequence[str]) -> tuple[int, 
                 events.append(Event(kind="restart", message=message, step=before))
     if any(len(attempt) > 1 for attempt in attempts):
         _write_nodes(attempts[-1], run, names)
+        events += _differing(attempts[-1], names)
     return count, events
+
+
+def _differing(attempt: Sequence[Part], names: Sequence[str]) -> list[Event]:
+    """Nodes of one job step together: times that differ are said."""
+    last = min(part.last_step for part in attempt)
+    alike = [part for part in attempt if part.seconds > 0 and part.last_step == last]
+    if len(alike) < 2:
+        return []
+    slow, fast = (pick(alike, key=lambda part: part.seconds / part.rows) for pick in (max, min))
+    ratio = slow.seconds / slow.rows / (fast.seconds / fast.rows)
+    if ratio <= _ALIKE:
+        return []
+    whose = [part.label or names[part.file] for part in (slow, fast)]
+    message = f"steps take {ratio:.3g} times as long by the log of {whose[0]} as by that of {whose[1]}"
+    return [Event(kind="nodes_differ", message=message)]
 
 
 def _write_nodes(attempt: Sequence[Part], run: Path, names: Sequence[str]) -> None:

@@ -30,6 +30,8 @@ class Part:
     last_step: int = 0
     first_time: str | None = None
     last_time: str | None = None
+    seconds: float = 0.0
+    """Of all its steps together."""
     first_losses: list[tuple[int, float | None]] = field(default_factory=list)
     _pending: list[bytes] = field(default_factory=list)
     _stream: BinaryIO | None = None
@@ -43,6 +45,8 @@ class Part:
             self.first_losses.append((step.step, step.loss))
         self.rows += 1
         self.last_step, self.last_time = step.step, step.time
+        if step.step_time_s is not None:
+            self.seconds += step.step_time_s * step.steps_covered
         self._pending.append(to_line(step))
         if len(self._pending) >= _BUFFERED:
             self.flush(step.step)

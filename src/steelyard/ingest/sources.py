@@ -21,7 +21,8 @@ _POLL_S = 0.5
 def open_source(path: str) -> BinaryIO:
     """The bytes of a log, decompressed; a file that cannot be read is one sentence."""
     if path == STDIN:
-        return sys.stdin.buffer
+        peek = getattr(sys.stdin.buffer, "peek", None)
+        return _unpacked(sys.stdin.buffer, peek(4)[:4] if peek else b"")
     try:
         file = Path(path).open("rb")  # noqa: SIM115 - the reader closes it
     except OSError as reason:
@@ -29,18 +30,17 @@ def open_source(path: str) -> BinaryIO:
             f"{path} cannot be read ({reason.strerror})",
             key="PATH",
             value=path,
-            expected="a log, a result file, or - for standard input",
+            expected="a log, a result file, a folder of TensorBoard's event files, or - for standard input",
+            next=f"steelyard ingest {path.rstrip('/')}/*.log" if Path(path).is_dir() else None,
         ) from None
     if not file.seekable():  # a named pipe
         return file
-    try:
-        magic = file.read(4)
-        file.seek(0)
-    except OSError as reason:  # a directory opens, and does not read
-        file.close()
-        raise InputError(
-            f"{path} cannot be read ({reason.strerror})", key="PATH", value=path, expected="a log"
-        ) from None
+    magic = file.read(4)
+    file.seek(0)
+    return _unpacked(file, magic)
+
+
+def _unpacked(file: BinaryIO, magic: bytes) -> BinaryIO:
     if magic.startswith(_GZIP):
         return cast("BinaryIO", gzip.GzipFile(fileobj=file))
     if magic.startswith(_ZSTD):

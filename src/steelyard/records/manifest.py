@@ -106,6 +106,9 @@ class Ingested(_Record):
     others: list[str] = Field(default_factory=list)
     """Further dialects found in the same files."""
     files: list[LogFile]
+    first_moment: str | None = None
+    """When the first step was printed, by the log's own clock."""
+    last_moment: str | None = None
     said: dict[str, Said] = Field(default_factory=dict)
     """The line that says a value, by dotted key."""
 
@@ -135,6 +138,16 @@ class RunManifest(_Record):
     """Of a run that was read from a foreign log or result; null for one we ran."""
     software: dict[str, str] = Field(default_factory=dict)
     """What the training program said of itself: versions, device."""
+
+    @property
+    def began(self) -> str:
+        """When the run began: by its log's own clock where it was read from one."""
+        return (self.ingested.first_moment if self.ingested else None) or self.provenance.started
+
+    @property
+    def ended(self) -> str | None:
+        """When it ended, likewise."""
+        return (self.ingested.last_moment if self.ingested else None) or self.provenance.ended
 
 
 UPGRADES: dict[int, Callable[[Json], Json]] = {}

@@ -51,7 +51,7 @@ def find(name: str, out: Path) -> Run:
         if os.path.exists(directory / FILE):  # noqa: PTH110 - Path.exists raises on a name too long
             return load(directory)
     raise InputError(
-        f"{name!r} is no run, neither as a path nor under {out}",
+        f"{name!r} is no run, neither as a path nor under {out}{'; it is a file' if os.path.isfile(name) else ''}",
         key="RUN",
         value=name,
         expected="a run directory",

@@ -34,6 +34,19 @@ FAILURES = (
 """Kinds of events that end a run or should have."""
 
 
+NOTICES = (
+    "restart",
+    "repeated",
+    "broken_file",
+    "config_differs",
+    "setting_changed",
+    "left_out",
+    "dialects",
+    "nodes_differ",
+)
+"""Kinds of events that a person should know of who reads a foreign run."""
+
+
 class Evidence(msgspec.Struct, frozen=True, gc=False):
     """Where a statement comes from: a file of the run directory, and its 1-based line."""
 

@@ -6,6 +6,7 @@ from typing import Any
 from steelyard import __version__
 from steelyard.experiment.resolve import leaves
 from steelyard.records import unstamped
+from steelyard.records.step import NOTICES
 from steelyard.report.curves import Curve, curves, number
 from steelyard.report.page import Cell, Page, Table, Tile, Tone
 from steelyard.verdict import Finding, Status, Subject, Verdict
@@ -35,7 +36,7 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
         ],
         tiles=tiles(subject, verdict),
         charts=curves([Curve(unstamped(subject.run.directory.resolve().name), subject)]) if len(subject.steps) else [],
-        tables=[findings_table(verdict), provenance_table(subject), experiment_table(subject)],
+        tables=[findings_table(verdict), *notices_table(subject), provenance_table(subject), experiment_table(subject)],
         commands=[reproduce(subject), check_command(verdict)],
         made_by=f"steelyard {__version__}",
     )
@@ -130,6 +131,27 @@ def provenance_table(subject: Subject, folded: bool = False, title: str = "Prove
         facts["read"] = f"{provenance.started} on {provenance.host}"
         facts = {key: value for key, value in facts.items() if key not in _OF_THE_RUNNER}
     return Table(title, ["what", "is"], [[key, value] for key, value in facts.items()], folded=folded)
+
+
+_MOST_NOTICES = 50
+
+
+def notices_table(subject: Subject) -> list[Table]:
+    """What a reader of a foreign run should know beside the findings: nothing where there is nothing."""
+    found = subject.events_of(*NOTICES, "unread_line")
+    if not found or subject.run.manifest.ingested is None:
+        return []
+    rows: list[list[str | Cell]] = [
+        [
+            event.kind.replace("_", " "),
+            event.message,
+            "" if event.step is None else str(event.step),
+            f"{event.source.file}:{event.source.line}" if event.source else "",
+        ]
+        for event in found[:_MOST_NOTICES]
+    ]
+    more = f"The first {_MOST_NOTICES} of {len(found):,}." if len(found) > _MOST_NOTICES else ""
+    return [Table("While it was read", ["what", "how", "step", "evidence"], rows, more)]
 
 
 _OF_THE_RUNNER = ("host", "system", "python", "started", "ended")

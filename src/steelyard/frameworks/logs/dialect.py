@@ -74,6 +74,8 @@ class Dialect:
     """What its step line's memory measures."""
     absent_loss_is_nan: bool = False
     """Whether a line without a loss is one whose loss is NaN, or whose steps were all skipped."""
+    announces_end: bool = False
+    """Whether it prints that it ended, and not of how many steps: without that word a log is cut short."""
     timed_by_clock: bool = False
     """Whether its lines carry a moment and no step time."""
     others: Sequence[Known] = ()

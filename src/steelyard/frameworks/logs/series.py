@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from steelyard.frameworks.logs.dialect import Dialect
-from steelyard.frameworks.logs.fields import Values
+from steelyard.frameworks.logs.fields import TARGETS, Values
 from steelyard.frameworks.logs.line import Origin
 from steelyard.frameworks.logs.said import Setting
 from steelyard.records.step import Event, Evidence, Step
@@ -16,6 +16,7 @@ from steelyard.records.step import Event, Evidence, Step
 _WELL_UNDER_WAY = 1000
 _NEAR_A_START = 4
 _MOST = 1e15
+_SKIPPED = TARGETS.index("skipped")
 _HELD = 12
 """Records held back until it is plain how far apart they are."""
 
@@ -169,6 +170,8 @@ class Series:
             self._start = number - min(covered, interval)
         if covered > interval:
             covered = interval
+        if (skips := values[_SKIPPED] or 0.0) > covered and skips <= number:
+            covered = int(skips)  # a lone record that says it skipped more than we took it to cover
         self._last_covered = covered
         self._last, self._last_values = number, values
         self._since_start += 1

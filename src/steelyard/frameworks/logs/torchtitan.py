@@ -64,6 +64,7 @@ DIALECT = Dialect(
     era=_era,
     memory_kind="torch_reserved_peak",
     timed_by_clock=True,
+    announces_end=True,
     formulas={"": ("torchtitan",)},
     others=(
         Known(re.compile(rb"CUDA capacity: (?P<name>.+?)(?: \(\d+\))? with \d"), _gpu),

@@ -1,8 +1,10 @@
 """CSV and JSON lines, a row a step; --columns says which of them is what."""
 
 import csv
+import difflib
 import io
 import json
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -25,7 +27,7 @@ class Table:
     def read(self, path: str, kept: str, columns: Columns | None) -> Imported:
         source = io.TextIOWrapper(open_source(path), encoding="utf-8", errors="replace", newline="")
         lines = is_json_lines(path, source)
-        rows = json_rows(source) if lines else csv_rows(source, "\t" if plain_name(path).endswith(".tsv") else ",")
+        rows = json_rows(source) if lines else csv_rows(source, _delimiter(path, source))
         first = next(rows, None)
         if first is None:
             raise InputError(f"{path} has no row", key="PATH", value=path, expected="a row a step")
@@ -54,6 +56,15 @@ def keep_copy(path: str, to: Path) -> None:
         return
     with open_source(path) as source, to.open("wb") as copy:
         shutil.copyfileobj(source, copy, 1 << 20)
+
+
+def _delimiter(path: str, source: io.TextIOWrapper) -> str:
+    """A tab, a semicolon where the header has one and no comma, else a comma."""
+    if plain_name(path).endswith(".tsv"):
+        return "\t"
+    peek = getattr(source.buffer, "peek", None)
+    header = peek(1 << 12).split(b"\n")[0] if peek else b""
+    return ";" if b";" in header and b"," not in header else ","
 
 
 def is_json_lines(path: str, source: io.TextIOWrapper) -> bool:
@@ -101,6 +112,7 @@ def _check(path: str, chosen: Columns, names: list[str], columns: Columns | None
             key="--columns",
             value=missing[0],
             expected=f"one of {known}",
+            next=f"--columns {_nearest(chosen, names)}",
         )
     if "step" not in chosen or len(chosen) < 2:
         raise InputError(
@@ -110,6 +122,15 @@ def _check(path: str, chosen: Columns, names: list[str], columns: Columns | None
             expected=f"our fields on the left ({', '.join(KNOWN[:9])} …), its columns on the right",
             next=f"steelyard ingest {path} --columns step={names[0] if names else 'step'},loss=…",
         )
+
+
+def _nearest(chosen: Columns, names: list[str]) -> str:
+    """What was asked, with the nearest column in place of one that is not there."""
+    pairs = []
+    for ours, theirs in chosen.items():
+        near = difflib.get_close_matches(theirs, names, n=1, cutoff=0.4)
+        pairs.append(f"{ours}={theirs if theirs in names else near[0] if near else '…'}")
+    return shlex.quote(",".join(pairs))
 
 
 def _steps(first: Row, rows: Iterator[Row], chosen: Columns, kept: str) -> Iterator[Step | Event]:

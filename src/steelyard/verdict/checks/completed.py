@@ -28,7 +28,9 @@ def check(subject: Subject) -> Iterator[Found]:
     elif subject.run.status == "running":
         yield CHECK.unknown(f"the run still runs, at step {last}", reached, expected, at)
     elif planned is None:
-        yield CHECK.unknown("how many steps were planned is not known", reached, expected, at)
+        foreign = subject.run.manifest.ingested is not None
+        remedy = "; ingest it with --set training.steps=N" if foreign else ""
+        yield CHECK.unknown(f"how many steps were planned is not known{remedy}", reached, expected, at)
     elif last < planned and subject.run.status == "completed" and planned < last + subject.log_interval:
         message = f"the run completed; its record, every {subject.log_interval} steps, can show none after step {last}"
         yield CHECK.passed(message, reached, expected, at)

@@ -30,7 +30,7 @@ def check(subject: Subject) -> Iterator[Found]:
 def _noise(subject: Subject) -> float:
     """Standard error of a first batch's loss: logits are N(0, hidden x std^2)."""
     hidden, std = subject.whole("model.hidden_size"), subject.value("training.init_method_std")
-    tokens = subject.steps.tokens.values[0]
-    if hidden is None or not isinstance(std, float) or not tokens > 0:
-        return 0.0
-    return math.sqrt(hidden / tokens) * std
+    tokens, spread = subject.steps.tokens.values[0], subject.expected("logit_std")
+    if spread is None and hidden is not None and isinstance(std, float):
+        spread = math.sqrt(hidden) * std
+    return spread / math.sqrt(tokens) if spread is not None and tokens > 0 else 0.0

@@ -41,7 +41,7 @@ def check(subject: Subject) -> Iterator[Found]:
         yield _of_a_corpus(subject, rows)
     elif floor == COUNTING and subject.run.manifest.ingested is not None:
         end = float(loss.values[rows][-1])
-        message = f"the loss ends at {end:.4f}, above the floor {floor:.5f} of the counting mock data it trains on"
+        message = f"the last finite loss is {end:.4f}, above the floor {floor:.5f} of the counting data it trains on"
         yield CHECK.passed(message, end, floor, subject.evidence_of_step(int(rows[-1])))
     else:
         yield _against(subject, rows, floor)

@@ -29,8 +29,10 @@ def check(subject: Subject) -> Iterator[Found]:
     if not len(spikes):
         yield CHECK.passed("no loss jumps above those before it", 0, 0)
         return
-    row = int(rows[spikes[0]])
-    at = f"the first at step {subject.steps.step[row]} ({subject.steps.loss.values[row]:.4f})"
-    message = f"{len(spikes):,} of {len(values):,} losses jump above those before them, {at}"
+    row = int(rows[spikes[np.argmax(values[spikes])]])
+    high = float(values[spikes[0] :].max())
+    at = f"the highest at step {subject.steps.step[row]} ({subject.steps.loss.values[row]:.4f})"
+    above = f"; the loss then reaches {high:.4f}, above where it began" if high > values[0] else ""
+    message = f"{len(spikes):,} of {len(values):,} losses jump above those before them, {at}{above}"
     few = len(spikes) <= max(1, _MOST * len(values))
     yield CHECK.judged(few, message, len(spikes), f"<= {_MOST:.0%} of the records", subject.evidence_of_step(row))

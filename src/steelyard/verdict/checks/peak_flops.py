@@ -38,7 +38,8 @@ def check(subject: Subject) -> Iterator[Found]:
         message = f"{achieved:,.1f} TFLOP/s a GPU {whose}, within the {gpu.name}'s bf16 peak of {gpu.bf16_tflops:,.1f}"
         yield CHECK.passed(f"{message}, whatever its precision", achieved, f"<= {gpu.bf16_tflops}", evidence)
     else:
-        precision = subject.precision or "its precision, which is not known,"
+        missing = [key for key in ("precision.dtype", "precision.fp8") if not subject.known(key)[0]]
+        precision = subject.precision or f"its precision ({' and '.join(missing)} not known)"
         message = f"the {gpu.name}'s dense peak in {precision} is not known; {achieved:,.1f} TFLOP/s a GPU {whose}"
         if subject.precision is not None and achieved > gpu.bf16_tflops:
             yield CHECK.failed(f"{message} are above its bf16 peak", achieved, f"<= {gpu.bf16_tflops}", evidence)

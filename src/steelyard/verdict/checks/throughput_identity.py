@@ -20,6 +20,7 @@ MARGIN = 0.02
 
 _FEWEST_SUMMED = 8
 _SUMMARY_MARGIN = 0.05
+_CLOCK_MARGIN = 0.1
 _RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
 
 _HALF_A_DIGIT = 0.0505
@@ -59,10 +60,23 @@ def _rate(subject: Subject, name: str, column: Column) -> Finding:
     if not np.isfinite(ours[rows]).any() and _timed(subject, rows) and not subject.steps.flag("clocked").any():
         return _constant(subject, name, column, rows)
     if not np.isfinite(ours[rows]).any() and subject.steps.flag("clocked").any():
-        return CHECK.passed(f"{name} are given without a step time to hold them against", None)
+        return _by_the_clock(subject, name, column, rows)
     if not np.isfinite(ours[rows]).all():
         return CHECK.unknown(f"{name} cannot be held against tokens over time: one of them is not given")
     return _held(subject, name, column.values, ours, rows, "batch x sequence / step time")
+
+
+def _by_the_clock(subject: Subject, name: str, column: Column, rows: Whole) -> Finding:
+    """Where step times are made from the log's clock, which also counts what lies between, they agree in the main."""
+    work = (column.values * subject.steps.step_time_s.values)[rows]
+    work = work[np.isfinite(work)]
+    if len(work) < _FEWEST_SUMMED:
+        return CHECK.passed(f"{name} are given, and too few moments to hold them against")
+    spread = float(np.median(np.abs(work / np.median(work) - 1)))
+    if spread <= _CLOCK_MARGIN:
+        return CHECK.passed(f"{name} x the time between lines are the same, but for {spread:.1%} in the median", spread)
+    message = f"{name} x the time between lines differ by {spread:.1%} in the median: one of the two is wrong"
+    return CHECK.unknown(message, spread, f"<= {_CLOCK_MARGIN:.0%}")
 
 
 def _held(subject: Subject, name: str, found: Floats, ours: Floats, rows: Whole, what: str) -> Finding:
@@ -80,7 +94,7 @@ def _held(subject: Subject, name: str, found: Floats, ours: Floats, rows: Whole,
 def _summaries(subject: Subject) -> Iterator[Finding]:
     """What a log sums up at its end, against its steps but for the first two and the last, as its script takes them."""
     steps = subject.steps
-    if len(steps) < _FEWEST_SUMMED:
+    if len(steps) < _FEWEST_SUMMED or not subject.events_of("summary"):
         return
     time, tflops = steps.step_time_s.values[2:-1], steps.reported_tflops_per_gpu.values[2:-1]
     rates = subject.step_rates[2:-1]
@@ -174,9 +188,15 @@ def _tflops(subject: Subject) -> Finding:
         return CHECK.passed(message, counted, formulas[name], subject.evidence_of_step(row))
     message = (
         f"reported TFLOP/s follow no formula of its framework: at step {steps.step[row]} they are "
-        f"{ratio:.4g} times the nearest, {name} ({formulas[name]:.4g} FLOP a token)"
+        f"{ratio:.4g} times the nearest, {name} ({formulas[name]:.4g} FLOP a token){_whose_model(subject)}"
     )
     return CHECK.failed(message, float(reported.values[row]), formulas[name], subject.evidence_of_step(row))
+
+
+def _whose_model(subject: Subject) -> str:
+    """A model that somebody typed may be the wrong one."""
+    source = subject.run.manifest.sources.get("model.num_layers", "log")
+    return "" if source == "log" else f"; its model is by {source}: is it the right one?"
 
 
 def _conventions(subject: Subject) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ def check(subject: Subject) -> Iterator[Found]:
     platform = subject.run.manifest.platform
     world, at = platform.world_size, subject.evidence_of_manifest("world_size")
     sizes = [size for name in _SIZES if (size := subject.whole(f"parallelism.{name}")) is not None]
+    missing = [name for name in _SIZES if subject.whole(f"parallelism.{name}") is None]
     if world is None:
         yield CHECK.unknown("how many GPUs it ran on is not known")
     elif platform.nodes and platform.gpus_per_node and platform.nodes * platform.gpus_per_node != world:
@@ -21,7 +22,7 @@ def check(subject: Subject) -> Iterator[Found]:
         message = f"{platform.nodes} nodes x {platform.gpus_per_node} GPUs are {found}, and the world is {world}"
         yield CHECK.failed(message, found, world, at)
     elif len(sizes) < len(_SIZES):
-        yield CHECK.unknown("a size of its parallelism is not known", None, world)
+        yield CHECK.unknown(f"{', '.join(missing)} not known", None, world)
     else:
         product = math.prod(sizes)
         words = " x ".join(map(str, sizes))

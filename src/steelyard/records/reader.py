@@ -50,12 +50,13 @@ def find(name: str, out: Path) -> Run:
     for directory in (Path(name), out / name):
         if os.path.exists(directory / FILE):  # noqa: PTH110 - Path.exists raises on a name too long
             return load(directory)
+    is_file = os.path.isfile(name)  # noqa: PTH113 - as above
     raise InputError(
-        f"{name!r} is no run, neither as a path nor under {out}{'; it is a file' if os.path.isfile(name) else ''}",
+        f"{name!r} is no run, neither as a path nor under {out}{'; it is a file' if is_file else ''}",
         key="RUN",
         value=name,
         expected="a run directory",
-        next=f"steelyard runs list --out {out}",
+        next=f"steelyard ingest {name}" if is_file else f"steelyard runs list --out {out}",
     )
 
 

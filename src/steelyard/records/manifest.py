@@ -41,6 +41,8 @@ class RunPlatform(_Record):
     def words(self) -> str:
         """How many of what."""
         name = self.gpu_name or "GPUs of unknown kind"
+        if self.gpu_name == "cpu" and self.nodes is None:
+            return f"CPU, {self.world_size or 'an unknown number of'} ranks"
         if self.nodes is None or self.gpus_per_node is None:
             return f"{self.world_size or 'an unknown number'} of {name}" if self.gpu_name or self.world_size else name
         return f"{self.nodes} node{'s' * (self.nodes != 1)} x {self.gpus_per_node} {name}"

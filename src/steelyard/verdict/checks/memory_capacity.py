@@ -15,7 +15,9 @@ def check(subject: Subject) -> Iterator[Found]:
     if subject.on_cpu:
         yield CHECK.not_applicable("a CPU has no card")
     elif gpu is None:
-        yield CHECK.not_applicable("the GPU is not in the catalog, so what it holds is not known")
+        unnamed = subject.run.manifest.platform.gpu_name is None
+        why = "which GPU it ran on is not known" if unnamed else "the GPU is not in the catalog"
+        yield CHECK.not_applicable(f"{why}, so what it holds is not known")
     elif figure.value is None and not subject.steps.memory_gib.given.any():
         yield CHECK.not_applicable("the log gives no memory")
     elif figure.value is None or kind in HOST_KINDS or gpu.usable_gib is None:

@@ -34,8 +34,10 @@ def ingest(
     gpu: Annotated[
         str | None, typer.Option("--gpu", metavar="GPU", help="What it ran on: a GPU of the catalog, or cpu.")
     ] = None,
-    gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", min=1, help="GPUs of one node.")] = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", metavar="N", min=1, help="Machines it ran on.")] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", min=1, max=10**5, help="GPUs of one node.")] = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", metavar="N", min=1, max=10**5, help="Machines it ran on.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -212,6 +214,15 @@ def _columns(text: str | None) -> Mapping[str, str] | None:
 def _config(file: Path | None, platform: str | None, model: str | None, gpu: str | None, gpus: int | None) -> Any:
     """The config a run was made with, resolved for its platform."""
     if file is None:
+        for option, value in (("--platform", platform), ("--model", model)):
+            if value is not None:
+                raise InputError(
+                    f"{option} {value} says which of a config's, and no config is given",
+                    key=option,
+                    value=value,
+                    expected="--config FILE beside it",
+                    next=f"steelyard ingest … --config FILE {option} {value}",
+                )
         return None
     from steelyard.experiment import Asked, one_reading, resolve
     from steelyard.experiment.files import read_mapping, with_family

@@ -1,9 +1,9 @@
 """From files to a run directory: read, merge, settle what is known, record."""
 
 import gc
-import platform as system
 import re
-import sys
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,18 +11,17 @@ from typing import IO, Any
 
 from msgspec.structs import replace
 
-from steelyard import __version__, records
-from steelyard.errors import InputError
+from steelyard.errors import InfrastructureError, InputError
 from steelyard.experiment.resolve import Resolved
-from steelyard.frameworks.logs.failures import order_of
 from steelyard.frameworks.logs.reader import DIALECTS, LogReader
 from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Job
 from steelyard.ingest import parallel
-from steelyard.ingest.importers import Imported, importer_of
+from steelyard.ingest.importers import importer_of
 from steelyard.ingest.knowledge import Knowledge
 from steelyard.ingest.lines import LineCutter
 from steelyard.ingest.merging import merge
+from steelyard.ingest.outcome import Outcome
 from steelyard.ingest.parts import Part
 from steelyard.ingest.sources import (
     STDIN,
@@ -32,13 +31,16 @@ from steelyard.ingest.sources import (
     following,
     is_plain_file,
     open_source,
+    shown_path,
 )
-from steelyard.records import Event, Evidence, Failure, RunManifest, RunWriter, Step
-from steelyard.records.manifest import Ingested, LogFile, RunStatus
-from steelyard.records.step import FAILURES, NOTICES, to_line
+from steelyard.records import Event, Evidence, RunWriter, Step
+from steelyard.records.manifest import LogFile
+from steelyard.records.step import FAILURES, to_line
 from steelyard.records.writer import EVENTS, LOGS, STEPS, StagedRun
 
 PARTS = ".parts"
+_QUIET_POLLS = 20
+"""Of a followed log that named a failure: so often nothing more comes before it is taken to have ended."""
 
 Observer = Callable[[Step | Event], None]
 
@@ -67,18 +69,39 @@ def ingest(request: Request) -> tuple[RunWriter, list[Event]]:
     """Read all of it and write the run, and what a person should know of it; nothing is left if it cannot be read."""
     staged = StagedRun(request.out, request.name)
     collecting = gc.isenabled()
+    signals = _ended_like_an_interrupt()
     gc.disable()  # nothing that is read makes cycles, and looking for them takes a fifth of the time
     try:
         work = _Work(request, staged)
         work.read()
-        return work.finish(), work.notices
-    except BaseException:
+        return work.finish(), work.outcome.notices
+    except BaseException as ended:
         if staged.directory.exists():
             staged.remove()
+        if isinstance(ended, OSError):
+            raise InfrastructureError(
+                f"{request.out}: the run could not be recorded ({ended.strerror or ended})",
+                key="--out",
+                value=str(request.out),
+                expected="a disk with room",
+            ) from None
         raise
     finally:
         if collecting:
             gc.enable()
+        for number, before in signals.items():
+            signal.signal(number, before)
+
+
+def _ended_like_an_interrupt() -> dict[int, Any]:
+    """A closed terminal or a kill clean up as Ctrl-C does; what was done on these signals before."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    return {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
 
 
 class _Sink:
@@ -130,19 +153,8 @@ class _Work:
         )
         self.job = Job()
         self.knowledge.update(self.job)
-        self.parts: list[Part] = []
-        self.files: list[LogFile] = []
-        self.seen: dict[str, str] = {}
-        self.hinted: dict[str, None] = {}
-        self.others: dict[str, None] = {}
-        self.failures: list[Event] = []
-        self.finished: Event | None = None
-        self.exited_early: Event | None = None
-        self.imported: Imported | None = None
-        self.last_line_cut = False
-        self.interrupted = False
+        self.outcome = Outcome(request.paths, self.knowledge, request.framework)
         self.writer: RunWriter | None = None
-        self.notices: list[Event] = []
         self._events: IO[bytes] = (self.directory / EVENTS).open("ab")
         (self.directory / PARTS).mkdir()
         self._kept: set[str] = set()
@@ -154,20 +166,20 @@ class _Work:
             found = importer_of(path, self.request.columns)
             if found is not None:
                 self._import(found, path)
-            elif self.imported is not None:
+            elif self.outcome.imported is not None:
                 raise InputError(
                     f"{path} is a log, beside a result", key="PATH", value=path, expected="one or the other"
                 )
             else:
                 self._read_log(at, path)
-        for part in self.parts:
+        for part in self.outcome.parts:
             part.close()
-        if self.imported is None:
+        if self.outcome.imported is None:
             self._check_recognised()
 
     def _check_recognised(self) -> None:
         """Refuse what is no log, or two of them: a run without a step must at least say what it was or why it ended."""
-        families = {one.mark: one.framework for one in DIALECTS if one.name in self.seen}
+        families = {one.mark: one.framework for one in DIALECTS if one.name in self.outcome.seen}
         if len(families) > 1:
             names = " and ".join(families.values())
             raise InputError(
@@ -177,9 +189,9 @@ class _Work:
                 expected="the files of one run",
                 next=f"steelyard ingest {self.request.paths[0]}, and the other by itself",
             )
-        if any(part.rows for part in self.parts) or self.failures or self.knowledge.said:
+        if any(part.rows for part in self.outcome.parts) or self.outcome.failures or self.knowledge.said:
             return
-        unread = sum(file.unread for file in self.files)
+        unread = sum(file.unread for file in self.outcome.files)
         if self.request.framework is not None and unread:
             raise InputError(
                 f"no step of {self.request.framework} was read, and {unread} lines look like steps",
@@ -200,7 +212,7 @@ class _Work:
                 next=f"steelyard ingest {path}",
             )
         kept = self._kept_name(path)
-        self.imported = imported = importer.read(path, f"{LOGS}/{kept}", self.request.columns)
+        self.outcome.imported = imported = importer.read(path, f"{LOGS}/{kept}", self.request.columns)
         for setting in imported.settings:
             self.learn(setting)
         if imported.memory_gib is not None and imported.memory_kind:
@@ -224,7 +236,9 @@ class _Work:
                 count -= part.drop_from(step.step)
             part.append(self._with_tokens(step).derived(world, flops) if world else self._with_tokens(step))
             count += 1
-        self.files.append(LogFile(path=path, kept=f"{LOGS}/{kept}", lines=imported.lines, steps=count, unread=unread))
+        self.outcome.files.append(
+            LogFile(path=shown_path(path), kept=f"{LOGS}/{kept}", lines=imported.lines, steps=count, unread=unread)
+        )
         importer.keep(path, self.directory / LOGS / kept)
 
     def _with_tokens(self, step: Step) -> Step:
@@ -253,16 +267,20 @@ class _Work:
         reader = LogReader(log, sink, self.request.framework, self.job)
         with Path(path).open("rb") as source:
             reader.feed(source.read(plan.head).split(b"\n")[:-1])
+        said: set[tuple[str, str | None, str]] = set()
         for one in found:
-            for event in one.events:
-                sink.event(event)
+            for event in one.events:  # what is said again and again is recorded once a file, not once a piece
+                key = (event.kind, event.node, event.message[:80])
+                if "order" not in event.details or key not in said:
+                    said.add(key)
+                    sink.event(event)
             sink.parts[plan.label].extend(one.part)
-        self._note_dialects(reader, *found)
-        self.last_line_cut = self.last_line_cut or found[-1].cut
+        self.outcome.recognise(reader, *found)
+        self.outcome.cut = self.outcome.cut or found[-1].cut
         copy_of(path, self.directory / LOGS / kept, plan.size)
-        self.files.append(
+        self.outcome.files.append(
             LogFile(
-                path=path,
+                path=shown_path(path),
                 kept=log,
                 lines=reader.line + sum(one.lines for one in found),
                 steps=reader.steps_read + sum(one.steps for one in found),
@@ -270,13 +288,6 @@ class _Work:
             )
         )
         return True
-
-    def _note_dialects(self, *readers: LogReader | parallel.Found) -> None:
-        for one in readers:
-            for name, era in one.seen.items():
-                self.seen[name] = self.seen.get(name) or era
-            self.hinted |= one.hinted
-            self.others |= one.others
 
     def _read_in_one(self, at: int, path: str, kept: str) -> None:
         sink = _Sink(self, at)
@@ -292,36 +303,46 @@ class _Work:
             except KeyboardInterrupt:
                 if not self.live:
                     raise
-                self.interrupted = True
+                self.outcome.interrupted = True
             except BrokenFileError as broken:
                 message = str(broken)
                 self.event(Event(kind="broken_file", message=message, source=Evidence(f"{LOGS}/{kept}", reader.line)))
-                self.last_line_cut = True
+                self.outcome.cut = True
             unread = reader.unread
             for rest in cutter.rest():
                 first = reader.line
                 reader.feed([rest])
                 copy.write(reader.redacted.get(first + 1, rest))
-            self.last_line_cut = self.last_line_cut or reader.unread > unread
+            self.outcome.cut = self.outcome.cut or reader.unread > unread
         reader.end()
-        self._note_dialects(reader)
-        self.files.append(
-            LogFile(path=path, kept=f"{LOGS}/{kept}", lines=reader.line, steps=reader.steps_read, unread=reader.unread)
+        self.outcome.recognise(reader)
+        self.outcome.files.append(
+            LogFile(
+                path=shown_path(path),
+                kept=f"{LOGS}/{kept}",
+                lines=reader.line,
+                steps=reader.steps_read,
+                unread=reader.unread,
+            )
         )
 
     def _blocks(self, path: str, source: Any, reader: LogReader) -> Iterator[bytes]:
         if not self.live:
             return blocks(path, source)
 
+        quiet = 0
+
         def ended() -> bool:
-            return self.finished is not None or bool(self.failures)
+            return self.outcome.finished is not None or (bool(self.outcome.failures) and quiet >= _QUIET_POLLS)
 
         def idle() -> None:
-            for part in self.parts:
+            nonlocal quiet
+            quiet += 1
+            for part in self.outcome.parts:
                 part.flush()
             self._events.flush()
 
-        return following(source, ended, idle)
+        return following(path, source, ended, idle)
 
     def _kept_name(self, path: str) -> str:
         stem = "stdin.log" if path == STDIN else re.sub(r"[^\w.+-]+", "_", Path(path).name).lstrip(".") or "log"
@@ -334,18 +355,17 @@ class _Work:
         return name
 
     def new_part(self, file: int, series: str, node: str | None) -> Part:
-        if self.live and not self.parts:
+        if self.live and not self.outcome.parts:
             self._show_early()
             part = Part(self.directory / STEPS, file, series, node)
         else:
-            part = Part(self.directory / PARTS / f"{len(self.parts)}.jsonl", file, series, node)
-        self.parts.append(part)
+            part = Part(self.directory / PARTS / f"{len(self.outcome.parts)}.jsonl", file, series, node)
+        self.outcome.parts.append(part)
         return part
 
     def _show_early(self) -> None:
         """A log that is followed is a run from its first step on: others read it while it grows."""
-        dialect, others = self._dialect()
-        self.writer = self.staged.claim(self._manifest(dialect, others), None)
+        self.writer = self.staged.claim(self.outcome.manifest(self.request.command), None)
         self.directory = self.writer.directory
 
     def node_of(self, file: int) -> str | None:
@@ -359,14 +379,7 @@ class _Work:
 
     def event(self, event: Event) -> None:
         self._events.write(to_line(event))
-        if event.kind in FAILURES:
-            self.failures.append(event)
-        elif event.kind in NOTICES:
-            self.notices.append(event)
-        elif event.kind == "finished":
-            self.finished = event
-        elif event.kind == "exited_early":
-            self.exited_early = event
+        self.outcome.note(event)
         if self.live:
             self.request.observe(event)
 
@@ -377,107 +390,27 @@ class _Work:
     # Settling.
 
     def finish(self) -> RunWriter:
-        steps, events = merge(self.parts, self.directory, [Path(one.kept).stem for one in self.files])
-        dialect, others = self._dialect()
+        steps, events = merge(self.outcome.parts, self.directory, [Path(one.kept).stem for one in self.outcome.files])
+        dialect, others = self.outcome.dialect()
         for event in (*events, *self.knowledge.differing.values(), *self.knowledge.changed.values()):
             self.event(event)
         if others:
             message = f"lines of {', '.join([dialect, *others])} stand in the same files; {dialect} has the most"
             self.event(Event(kind="dialects", message=message))
         self._events.close()
-        for part in self.parts:
+        for part in self.outcome.parts:
             part.path.unlink(missing_ok=True)
         (self.directory / PARTS).rmdir()
-        manifest = self._manifest(dialect, others)
+        manifest = self.outcome.manifest(self.request.command)
         if self.writer is None:
             self.writer = self.staged.claim(manifest, None)
         else:
             kept = {"name": self.writer.manifest.name, "provenance": self.writer.manifest.provenance}
             self.writer.learn(**{**dict(manifest), **kept})
         self.writer.steps = steps
-        status, failure = self._status()
+        status, failure = self.outcome.status()
         self.writer.finish(status, None, failure)
         return self.writer
-
-    def _dialect(self) -> tuple[str, list[str]]:
-        """Whose lines they are; Bridge prints Megatron's, and is told by the lines beside them."""
-        if self.imported is not None:
-            return self.imported.dialect, []
-        names = list(self.seen)
-        if "megatron" in names and "megatron-bridge" in self.hinted:
-            names[names.index("megatron")] = "megatron-bridge"
-        if not names:
-            names = list(self.hinted)[:1] or [self.request.framework or "unknown"]
-        return names[0], [*names[1:], *self.others]
-
-    def _framework(self, dialect: str) -> str:
-        if self.request.framework is not None:
-            return self.request.framework
-        if self.imported is not None:
-            return self.imported.framework or "unknown"
-        return next((one.framework for one in DIALECTS if one.name == dialect), dialect)
-
-    def _manifest(self, dialect: str, others: list[str]) -> RunManifest:
-        framework = self._framework(dialect)
-        config = self.request.config
-        name = config.experiment.name if config is not None else _experiment_name(self.files)
-        experiment, sources = self.knowledge.experiment(name)
-        gpu = self.knowledge.known_gpu
-        label = (
-            gpu.name if gpu else re.sub(r"[^a-z0-9]+", "-", (self.knowledge.gpu_name or framework).lower()).strip("-")
-        )
-        return RunManifest(
-            name=records.run_name(name, label or "unknown"),
-            framework=framework,
-            experiment=experiment,
-            sources=sources,
-            platform=self.knowledge.platform(label or "unknown"),
-            expected=self.knowledge.expected(framework),
-            provenance=records.Provenance(
-                steelyard=__version__,
-                command=list(self.request.command),
-                file=str(config.file) if config is not None else None,
-                sha256=config.reading.sha256 if config is not None else None,
-                host=system.node(),
-                python=sys.version.split()[0],
-                system=system.platform(),
-                started=records.now(),
-            ),
-            ingested=Ingested(
-                dialect=dialect,
-                era=self.seen.get(dialect) or self.seen.get("megatron" if dialect == "megatron-bridge" else "", ""),
-                others=others,
-                files=self.files,
-                first_moment=min((part.first_time for part in self.parts if part.first_time), default=None),
-                last_moment=max((part.last_time for part in self.parts if part.last_time), default=None),
-                said=self.knowledge.said_at(),
-            ),
-            software=self.knowledge.software(),
-        )
-
-    def _status(self) -> tuple[RunStatus, Failure | None]:
-        """How the log says it ended: a failure text, its last planned step or word, or neither."""
-        cause = min(self.failures, key=order_of, default=None)
-        if cause is not None:
-            at = cause.source
-            node = f"{cause.node}: " if cause.node else ""
-            return "failed", Failure(
-                kind=cause.kind,
-                message=f"{node}{cause.message}",
-                node=cause.node,
-                file=at.file if at else None,
-                line=at.line if at else None,
-            )
-        values, _ = self.knowledge.values()
-        planned, last = values.get("training.steps"), max((part.last_step for part in self.parts), default=0)
-        if type(planned) is int and last >= planned:
-            return "completed", None
-        if self.finished is not None:
-            return "completed", None
-        unended = any(one.announces_end for one in DIALECTS if one.name in self.seen)
-        if self.interrupted or self.exited_early is not None or self.last_line_cut or type(planned) is int or unended:
-            return "interrupted", None
-        return "completed", None
 
 
 def _kept(raw: bytes, lines: Sequence[bytes], first: int, redacted: Mapping[int, bytes]) -> bytes:
@@ -485,11 +418,6 @@ def _kept(raw: bytes, lines: Sequence[bytes], first: int, redacted: Mapping[int,
     if not redacted:
         return raw
     return b"".join(redacted.get(number, line) + b"\n" for number, line in enumerate(lines, start=first + 1))
-
-
-def _experiment_name(files: Sequence[LogFile]) -> str:
-    stem = Path(files[0].kept).stem if files else "log"
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:60] or "log"
 
 
 def _not_recognised(paths: Sequence[str]) -> InputError:

@@ -14,7 +14,15 @@ from steelyard.experiment.model import Model
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import DEFAULT, Resolved, leaves
 from steelyard.frameworks import MODULES, framework
-from steelyard.frameworks.logs.said import GPU_NAME, MASKED_EOD, PADDED_VOCABULARY, VERSION, WORLD_SIZE, Setting
+from steelyard.frameworks.logs.said import (
+    GPU_NAME,
+    LOG_INTERVAL,
+    MASKED_EOD,
+    PADDED_VOCABULARY,
+    VERSION,
+    WORLD_SIZE,
+    Setting,
+)
 from steelyard.frameworks.logs.series import Job
 from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records.manifest import RunPlatform, Said
@@ -41,6 +49,9 @@ class Knowledge:
     def learn(self, setting: Setting) -> None:
         """Take what the log says; a value of the command line that contradicts it is an error."""
         key, value = setting.key, setting.value
+        if value is None and key == "training.steps":
+            self.said.pop(key, None)  # what the log said of it does not hold
+            return
         if key in self.settings and not _same(self.settings[key], value):
             raise InputError(
                 f"{key} is {spelt(self.settings[key])} by --set, and the log says {spelt(value)}"
@@ -216,6 +227,7 @@ class Knowledge:
             "logit_std": self._logit_std(name, values),
             "loss_floor": self._loss_floor(values),
             "peak_tflops_per_gpu": self.platform("").peak_tflops_per_gpu,
+            "log_interval": self.said[LOG_INTERVAL].value if LOG_INTERVAL in self.said else None,
             "threshold_nodes": self.config.platform.nodes if self.config is not None else None,
         }
 

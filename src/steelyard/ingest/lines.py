@@ -29,6 +29,9 @@ class LineCutter:
             data = self._rest + block if self._rest else block
         lines = data.split(b"\n")
         self._rest = lines.pop()
+        if len(self._rest) > LONGEST and (bar := self._rest.rfind(b"\r")) > 0:  # a progress bar, drawn again and again
+            lines.append(self._rest[: bar + 1])
+            self._rest = self._rest[bar + 1 :]
         self.raw = data[: len(data) - len(self._rest)]
         if len(self._rest) > LONGEST:
             self._rest, self._passing, self.whole = self._rest[:LONGEST], True, False

@@ -15,9 +15,7 @@ _OF_A_NODE = re.compile(r"(?:node|host|rank|worker|process|proc|task|gpu)[-_]?\d
 def side_by_side(parts: Sequence[Part], names: Sequence[str]) -> list[list[Part]]:
     """The attempts of a run in their order, each with the series that ran together."""
     timed = all(part.first_time and part.last_time for part in parts)
-    ordered = sorted(
-        parts, key=lambda part: ((part.first_time or "") if timed else "", part.first_step, part.last_step, part.file)
-    )
+    ordered = sorted(parts, key=lambda part: ((part.first_time or "") if timed else "", part.first_step, part.file))
     attempts: list[list[Part]] = []
     for part in ordered:
         if attempts and any(_together(other, part, timed, names) for other in attempts[-1]):

@@ -104,7 +104,7 @@ class _PieceSink:
             self._found.events.append(event)
 
     def setting(self, setting: Setting) -> None:
-        if self._settings.get(setting.key) != setting.value:
+        if setting.value is None or self._settings.get(setting.key) != setting.value:
             self._found.plain = False
 
 

@@ -66,6 +66,7 @@ class Part:
     def extend(self, other: "Part") -> None:
         """The steps of another part, which follow these."""
         if not other.rows:
+            other.path.unlink(missing_ok=True)
             return
         self.flush()
         assert self._stream is not None

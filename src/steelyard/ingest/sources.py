@@ -84,14 +84,32 @@ class BrokenFileError(Exception):
     """A compressed file that ends before it should."""
 
 
-def following(source: BinaryIO, ended: Callable[[], bool], idle: Callable[[], None]) -> Iterator[bytes]:
+def following(path: str, source: BinaryIO, ended: Callable[[], bool], idle: Callable[[], None]) -> Iterator[bytes]:
     """A file that still grows, until `ended`; `idle` is called whenever all of it has been read."""
+    read = 0
     while True:
         data = source.read(BLOCK_BYTES)
         if data:
+            read += len(data)
             yield data
             continue
         idle()
         if ended():
             return
+        if path != STDIN and _is_another(path, source, read):
+            raise BrokenFileError(f"{path} was cut, replaced or removed while it was followed")
         time.sleep(_POLL_S)
+
+
+def _is_another(path: str, source: BinaryIO, read: int) -> bool:
+    """Whether what lies under the name is no longer the file that is read, or is shorter than what was read of it."""
+    try:
+        now, ours = Path(path).stat(), os.fstat(source.fileno())
+    except OSError:
+        return True
+    return now.st_ino != ours.st_ino or (isinstance(source, io.BufferedReader) and now.st_size < read)
+
+
+def shown_path(path: str) -> str:
+    """A path as text that can be written, also where its bytes are none."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -82,7 +82,7 @@ class Subject:
 
         The first and the last distance may be shorter (1, 10, 20 … 55), and do not count.
         """
-        known = log_interval(self.run.manifest.framework)
+        known = log_interval(self.run.manifest.framework) or int(self.expected("log_interval") or 0) or None
         if known is not None or not len(self.steps):
             return known or 1
         step = self.steps.step
@@ -150,9 +150,14 @@ class Subject:
         return self._figures_of(self.steps, self._marks, tuple(self.events_of("memory")))
 
     @cached_property
+    def node_tables(self) -> dict[str, StepTable]:
+        """The steps of each node or rank that reported by itself; empty where one spoke for all."""
+        return records.node_tables(self.run.directory)
+
+    @cached_property
     def figures_by_node(self) -> dict[str, Figures]:
         """The same of each node or rank that reported by itself; empty where one spoke for all."""
-        found = records.node_tables(self.run.directory)
+        found = self.node_tables
         return {
             name: self._figures_of(steps, {mark: steps.flag(mark) for mark in MARKS if steps.flag(mark).any()}, ())
             for name, steps in found.items()

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from steelyard.frameworks.logs.fields import Field, Shape, Values
 from steelyard.frameworks.logs.line import Origin
@@ -93,17 +92,16 @@ def text_of(raw: bytes, longest: int = 500) -> str:
     return raw.decode("utf-8", "replace").strip()[:longest]
 
 
-def event(kind: str, step: int | None = None, **details: Any) -> Handler:
-    """A handler that makes one event of the whole line."""
+def event(kind: str, after: int = 0) -> Handler:
+    """A handler that makes one event of the whole line, at the last step or so many after it."""
 
     def say(found: re.Match[bytes], place: Place) -> Iterator[Said]:
         yield Event(
             kind=kind,
             message=text_of(found.string),
-            step=step if step is not None else place.step or None,
+            step=place.step + after if place.step else None,
             node=place.origin.node,
             source=place.evidence,
-            details=details,
         )
 
     return say

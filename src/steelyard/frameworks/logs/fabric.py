@@ -8,7 +8,9 @@ from steelyard.records.step import Event
 
 _NETWORK = re.compile(rb"Using network (?P<network>[\w/.-]+)")
 _PLUGIN = re.compile(rb"NET/(?P<network>IB|Socket|OFI|AWS Libfabric)\s*:\s*Using (?P<cards>\S.*)$")
-_ASKED = re.compile(rb"\bNCCL_IB_HCA(?: set by environment to| set to|\s*=|:)\s*(?P<cards>[^\s;]+)")
+_ASKED = re.compile(
+    rb"\b(?:NCCL_IB_HCA|NCCL_NET)[\"']?(?: set by environment to| set to|\s*[=:])\s*[\"']?(?P<cards>[^\s;\"',]+)"
+)
 _HOST = re.compile(rb"(?P<host>[A-Za-z][\w.-]*):\d+:\d+ \[\d+\] NCCL INFO")
 
 

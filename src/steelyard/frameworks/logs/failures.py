@@ -30,26 +30,37 @@ TEXTS = (
         _any(
             rb"OutOfMemoryError\b",
             rb"\b(?:CUDA|HIP) out of memory\b",
-            rb"RESOURCE_EXHAUSTED: (?:Out of memory|.*allocat)",
+            rb"\b(?:CUDA|HIP) error: out of memory",
+            rb"CUDA_ERROR_OUT_OF_MEMORY|HIP_ERROR_OutOfMemory|hipErrorOutOfMemory",
+            rb"RESOURCE_EXHAUSTED: (?:Out of memory|.{0,300}allocat)",
+            rb"Ran out of memory in memory space",
             rb"DefaultCPUAllocator: can't allocate",
-            rb"\boom-kill",
-            rb"Out of memory: Killed process",
-            rb"oom_kill event",
-            rb"std::bad_alloc",
+            rb"\boom-kill|OOMKilled|oom_kill event|Out of memory: Killed process|: Out Of Memory\b",
+            rb"std::bad_alloc|\bMemoryError\b",
+            rb"Cuda failure '?(?:\d+ '?)?out of memory",
         ),
     ),
-    Failure("xid", _any(rb"\bNVRM: Xid\b")),
+    Failure("xid", _any(rb"\bNVRM: Xid\b", rb"\bS?Xid \(?[\w:.]*\)?:? ?\d+", rb"has fallen off the bus")),
     Failure(
         "ecc",
         _any(
-            rb"(?i:uncorrectable (?:ECC |memory |volatile )?error)",
+            rb"(?i:uncorrectable (?:ECC |memory |volatile |hardware )?errors?)",
             rb"(?i:uncorrectable ECC)",
-            rb"(?i:double bit (?:ECC )?error)",
+            rb"(?i:double[- ]bit (?:ECC )?errors?)",
+            rb"\[Hardware Error\]",
         ),
     ),
     Failure(
         "gpu_hang",
-        _any(rb"HW Exception by GPU", rb"GPU Hang\b", rb"GPU [Rr]eset\b(?! method)", rb"Memory access fault by GPU"),
+        _any(
+            rb"HW Exception by GPU",
+            rb"GPU [Hh]ang\b|HWS hang",
+            rb"GPU [Rr]eset(?: begin|\s*$|!)",
+            rb"Memory access fault by GPU",
+            rb"HSA_STATUS_ERROR_\w+",
+            rb"amdgpu.{0,100}ring \S+ timeout",
+            rb"Unable to determine the device handle for GPU",
+        ),
     ),
     Failure(
         "nan_abort",
@@ -57,15 +68,21 @@ TEXTS = (
             rb"found (?:NaN|Inf) in local (?:forward loss|grad norm)",
             rb"Unexpected result (?:nan|-?inf)\b",
             rb"Aborting training due to (?:NaN|Inf)\w* loss",
+            rb"Current loss scale already at minimum",
         ),
     ),
     Failure(
         "nccl",
         _any(
             rb"Watchdog caught collective operation timeout",
-            rb"\b[NR]CCL (?:ERROR|error)\b",
-            rb"\b[NR]CCL timeout\b(?! set)",
-            rb"\bnccl(?:Remote|System|Internal|UnhandledCuda)Error\b",
+            rb"watchdog (?:got stuck|thread terminated|hang)",
+            rb"Some NCCL operations have failed or timed out",
+            rb"\b[NR]CCL ERROR\b",
+            rb"\b[NR]CCL error(?: in)?:",
+            rb"\b[NR]CCL timeout\b(?!\s*(?:set|is|=|:))",
+            rb"\b[NR]CCL WARN .{0,200}(?:Got completion from peer|Got async event|failure|error)",
+            rb"\b[NR]CCL communicator was aborted",
+            rb"\bnccl(?:Remote|System|Internal|UnhandledCuda)Error\b|\bncclInvalidUsage\b",
             rb"DistBackendError",
         ),
         ECHO,
@@ -75,8 +92,7 @@ TEXTS = (
         _any(
             rb"No visible GPU devices",
             rb"failed call to (?:hipInit|cuInit)",
-            rb"XlaRuntimeError",
-            rb"JaxRuntimeError",
+            rb"XlaRuntimeError|JaxRuntimeError",
             rb"librocm reported version is: NOT_FOUND",
             rb"local work queue catastrophic error",
         ),
@@ -84,9 +100,10 @@ TEXTS = (
     Failure(
         "xla",
         _any(
-            rb"\bCoordinationServiceError\b",
-            rb"\bBarrierError\b",
-            rb"(?i:coordination service .*(?:error|failed))",
+            rb"\bCoordinationServiceError\b|\bBarrierError\b",
+            rb"(?i:coordination service .{0,200}(?:error|failed))",
+            rb"JAX distributed service detected fatal errors",
+            rb"Heartbeat timeout\. The tasks have crashed|stopped sending heartbeats",
         ),
         ECHO,
     ),
@@ -94,11 +111,22 @@ TEXTS = (
         "crash",
         _any(
             rb"\bFatal Python error:",
-            rb"^\s*Segmentation fault",
-            rb"\bSegfault encountered",
+            rb"^\s*Segmentation fault|: Segmentation fault|\bSegfault encountered",
             rb"\(core dumped\)",
-            rb"\bSIGSEGV\b",
-            rb"Bus error",
+            rb"Signal 11 \(SIGSEGV\)|\*\*\* Process received signal \*\*\*",
+            rb"\bBus error\b",
+            rb"terminate called after throwing an instance of",
+            rb"^F\d{4} \d\d:\d\d:\d\d.{0,200}Check fail",
+        ),
+    ),
+    Failure(
+        "error",
+        _any(
+            rb"\b(?:CUDA|HIP) error: ",
+            rb"CUDA_ERROR_[A-Z_]+|hipError[A-Z]\w+",
+            rb"\bCUBLAS_STATUS_[A-Z_]+|\bCUDNN_STATUS_[A-Z_]+|\bMIOPEN_STATUS_[A-Z_]+",
+            rb"\bAcceleratorError\b",
+            rb"DataLoader worker .{0,100}(?:killed|exited unexpectedly)",
         ),
     ),
     Failure(
@@ -106,30 +134,37 @@ TEXTS = (
         _any(
             rb"exitcode\s*: (?!0\b)-?\d+",
             rb"failed \(exitcode: (?!0\b)-?\d+\)",
-            rb"srun: error: .*(?:[Ee]xit(?:ed)?|Killed|Terminated)",
-            rb"slurmstepd: error: .*CANCELLED",
+            rb"srun: error: .{0,200}(?:[Ee]xit(?:ed)?|Killed|Terminated|Node failure)",
+            rb"srun: Job step aborted",
+            rb"slurmstepd: error: .{0,200}CANCELLED",
             rb"ChildFailedError",
             rb"Signal \d+ \(SIG\w+\) received",
-            rb"^\s*Killed\s*$",
-            rb"received SIGTERM",
+            rb"^\s*Killed\s*$|line \d+:\s+\d+ (?:Killed|Aborted|Terminated|Segmentation fault)\b",
+            rb"Received \d+ death signal|got signal: \d+",
+            rb"command terminated with exit code (?!0\b)\d+|returned a non-zero exit code",
+            rb"mpirun noticed that process .{0,200}exited on signal|MPI_ABORT was invoked",
         ),
         ECHO,
     ),
 )
 
 _HARMLESS = re.compile(
-    rb"timeout set to|timeout=|\b0 (?:CUDA )?(?:OOM )?errors?\b|\bno errors?\b|=\s*0\s*$"
-    rb"|WARNING.*(?:ImportError|ModuleNotFoundError)",
+    rb"timeout set to|\b0 (?:CUDA )?(?:OOM )?errors?\b|\bno (?:uncorrectable )?errors?\b|=\s*0\s*$"
+    rb"|\b[Rr]etry|FutureWarning|DeprecationWarning|UserWarning"
+    rb"|WARNING.{0,200}(?:ImportError|ModuleNotFoundError)",
     re.IGNORECASE,
 )
-_ALWAYS = ("exit", "xid", "ecc")
+_ALWAYS = ("exit", "xid")
+_NONE_COUNTED = re.compile(rb"[:=]\s*(?:0|N/A)\s*$")
+"""A count of errors that is zero, as `nvidia-smi -q` prints them."""
 
 TRACEBACK = re.compile(rb"Traceback \(most recent call last\)")
 _RAISED = re.compile(
-    rb"(?P<kind>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Killed|StopIteration|Timeout|Abort|Aborted|Failure|Fault)"
-    rb"(?:\([\w.]+\))?)(?:: (?P<message>.*))?$",
-    re.DOTALL,
+    rb"(?:^|(?<=[^ ] )|(?<=[:>\])]))(?P<kind>(?:[A-Za-z_][\w.]{0,200})?(?:Error|Exception|Interrupt|Exit|Killed|"
+    rb"StopIteration|Timeout|TimeoutExpired|Abort|Aborted|Failure|Fault|Empty|Full)(?:\([\w.]+\))?)(?:: |\s*$)"
 )
+"""An exception as the last line of a traceback shows it: at the start, or after a prefix that is set off by one blank
+at most; lines of code are set in by more."""
 _ECHOES = (b"ChildFailedError", b"KeyboardInterrupt", b"SystemExit")
 
 
@@ -137,14 +172,15 @@ def named(text: bytes, place: Place) -> Iterator[Event]:
     """The failure a line names by itself, if it does."""
     for failure in TEXTS:
         if failure.pattern.search(text):
-            if failure.kind in _ALWAYS or not _HARMLESS.search(text):
+            zero = failure.kind == "ecc" and _NONE_COUNTED.search(text)
+            if failure.kind in _ALWAYS or not (zero or _HARMLESS.search(text)):
                 yield failed(failure.kind, text, place, failure.order)
             return
 
 
 def raised(text: bytes, place: Place) -> Event | None:
     """The exception at the end of a traceback; None for a line inside it."""
-    found = _RAISED.match(text)
+    found = _RAISED.search(text[:2000])
     if found is None:
         return None
     for failure in TEXTS:

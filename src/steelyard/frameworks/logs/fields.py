@@ -120,7 +120,6 @@ class Shape:
         return values
 
 
-_LABEL = re.compile(rb"\s*(?P<label>[^|]*?)\s*:\s*(?=\S)(?P<value>[^:]*)$", re.S)
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 
 
@@ -173,6 +172,8 @@ def _labelled(
         if separator is None:
             if index and parts[index - 1].endswith(b":") and not part.endswith(b":"):
                 found.append((index, _COLOUR.sub(b"", parts[index - 1])[:-1], 0))
-        elif matched := _LABEL.match(part):
-            found.append((index, _COLOUR.sub(b"", matched["label"]), matched.start("value")))
+        elif (colon := part.rfind(b":")) > 0 and part[colon + 1 :].strip():
+            value = part[colon + 1 :]
+            offset = colon + 1 + len(value) - len(value.lstrip())
+            found.append((index, _COLOUR.sub(b"", part[:colon]).strip(), offset))
     return found

@@ -14,12 +14,13 @@ _PREFIXES = (
     re.compile(rb"\s*(?P<node>[\w.-]{1,64})/\d+ (?:\[default(?P<rank>\d+)\]:)?"),  # NeMo-Run: job/replica [default0]:
     re.compile(rb"\s*\[default(?P<rank>\d+)\]:"),  # torchrun --tee
     re.compile(rb"\s*\[rank[- ]?(?P<rank>\d+)\]:\s?"),
+    re.compile(rb"\s*\[\d+,(?P<rank>\d+)\]<std(?:out|err)>:\s?"),  # mpirun --tag-output
+    re.compile(rb"\s*\[pod/(?P<node>[\w.-]+)/[\w.-]+\] "),  # kubectl logs --prefix
+    re.compile(rb"\s*\(\w[\w.]* pid=\d+(?:, ip=(?P<node>[\d.]+))?\) "),  # Ray
     re.compile(rb"\s*\[(?P<node>[A-Za-z][\w.-]*):(?P<rank>\d+)\]:\s?"),
     re.compile(rb"\s*\[(?P<node>[A-Za-z][\w.-]*)\]:\s"),
-    re.compile(rb"\s*(?P<rank>\d+): "),  # srun --label
-    re.compile(
-        rb"\s*(?P<node>[A-Za-z][\w.-]*): (?=\s*(?:\[?\d{4}-|\[|iteration|completed step|Training epoch))"
-    ),  # pdsh
+    re.compile(rb"\s*(?P<rank>\d{1,6}): "),  # srun --label
+    re.compile(rb"\s*(?P<node>[A-Za-z][A-Za-z_.-]*\d[\w.-]*): "),  # pdsh: hosts are numbered
     re.compile(rb"\s*(?P<node>[a-z][\w.-]*)\s+\| "),  # docker compose
     re.compile(rb"\s*" + _TIME + rb" (?:stdout|stderr) [FP] "),  # the container runtime
     re.compile(rb"\s*\[?" + _TIME + rb"\]?\[rank-(?P<rank>\d+)/\d+\]\[\w+\s*\]\s*\[[^\]]*\] : ?"),  # Primus
@@ -27,6 +28,7 @@ _PREFIXES = (
     re.compile(rb"\s*[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ \S+\] "),  # absl
     re.compile(rb"\s*\[titan\] " + _TIME + rb" - \w+ - \w+ - "),
     re.compile(rb"\s*\[NeMo \w " + _TIME + rb" [^\]]*\] ?"),
+    re.compile(rb"\s*\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z "),  # kubectl logs --timestamps
 )
 _MOST_PREFIXES = 4
 

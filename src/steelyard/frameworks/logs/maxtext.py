@@ -212,7 +212,7 @@ DIALECT = Dialect(
             _disturbs("eval"),
         ),
         Known(
-            re.compile(rb"restor(?:ing|ed) from .*?\bstep[ =:]*(?P<step>\d+)", re.I),
+            re.compile(rb"restor(?:ing|ed) from .{1,300}?\bstep[ =:]*(?P<step>\d+)", re.I),
             at_step("resumed", after=1),
         ),
         Known(re.compile(rb"[Ss]aved a checkpoint at step (?P<step>\d+)"), _disturbs("checkpoint")),

@@ -28,7 +28,7 @@ DIALECT = Dialect(
     absent_loss_is_nan=True,
     others=(
         Known(
-            re.compile(rb"memory \(GB\) \|.*\bmem-max-reserved-gigabytes: (?P<reserved>\d+(?:\.\d+)?)"),
+            re.compile(rb"memory \(GB\) \|.{0,600}\bmem-max-reserved-gigabytes: (?P<reserved>\d+(?:\.\d+)?)"),
             _memory_gb,
         ),
     ),

@@ -175,8 +175,8 @@ _TOGETHER = {
 }
 """Arguments that say one thing of ours only together."""
 
-ARGUMENT = re.compile(rb"^\s{0,4}(?P<name>[a-z_][a-z0-9_]*) \.{2,} (?P<value>.*?)\s*$")
-END = re.compile(rb"-+ end of arguments -+")
+ARGUMENT = re.compile(rb"(?:^\s{0,4}|\s\s)(?P<name>[a-z_][a-z0-9_]*) \.{2,} (?P<value>.*?)\s*$")
+END = re.compile(rb"- end of arguments -")
 
 
 class Arguments:
@@ -256,13 +256,15 @@ OTHERS = (
         _padded_vocabulary,
     ),
     Known(
-        re.compile(rb"memory \(MB\) \|.*\bmax reserved: (?P<reserved>\d+(?:\.\d+)?)"),
+        re.compile(rb"memory \(MB\) \|.{0,300}\bmax reserved: (?P<reserved>\d+(?:\.\d+)?)"),
         _memory_mb,
     ),
     Known(re.compile(rb"\[after training is done\]"), event("finished")),
     Known(re.compile(rb"\[exiting program (?:at iteration \d+|after)"), event("exited_early")),
     Known(re.compile(rb"validation loss at iteration (?P<step>\d+)\b[^|]*\|"), at_step("eval", after=1)),
     Known(re.compile(rb"\bsaving checkpoint at iteration\s+(?P<step>\d+)"), at_step("checkpoint", after=1)),
-    Known(re.compile(rb"successfully loaded checkpoint from .* at iteration (?P<step>\d+)"), at_step("resumed")),
-    Known(re.compile(rb"loading (?:distributed )?checkpoint from .* at iteration (?P<step>\d+)"), at_step("resumed")),
+    Known(re.compile(rb"successfully loaded checkpoint from .{1,400} at iteration (?P<step>\d+)"), at_step("resumed")),
+    Known(
+        re.compile(rb"loading (?:distributed )?checkpoint from .{1,400} at iteration (?P<step>\d+)"), at_step("resumed")
+    ),
 )

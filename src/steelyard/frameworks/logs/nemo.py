@@ -69,11 +69,11 @@ DIALECT = Dialect(
         ),
         Known(re.compile(rb"`?Trainer\.fit`? stopped: `?max_steps=(?P<steps>\d+)`? reached"), _finished),
         Known(
-            re.compile(rb"Restoring states from the checkpoint|Restored all states from the checkpoint"),
+            re.compile(rb"Restor(?:ing|ed all) states from the checkpoint|Loading full state from"),
             event("resumed"),
         ),
         Known(re.compile(rb"Validation: iteration \d+/\d+"), event("validating")),
-        Known(re.compile(rb"checkpoint save for (?!step)|Saving checkpoint"), event("checkpoint")),
+        Known(re.compile(rb"checkpoint save for (?!step)|Saving checkpoint"), event("checkpoint", after=1)),
     ),
     companions=(re.compile(rb"\[NeMo [IWED] \d{4}-"), re.compile(rb"\bnemo_run\b")),
 )

@@ -157,7 +157,7 @@ class LogReader:
 
     def _unknown(self, line: bytes) -> None:
         short = len(line) <= _LONGEST_SHAPE
-        text = line if short else line[: 8 * _LONGEST_SHAPE]
+        text = line if short else _ends(line)
         if b"\x1b" in text:
             text = ANSI.sub(b"", text)
         if INTERESTING.search(text) or (not self.seen and TELLTALE.search(text)) or self._tracebacks:
@@ -181,8 +181,8 @@ class LogReader:
         if whole and (learnt := self._learn(line)) is not None:
             self._remember(raw, learnt)
             return
-        for text in pieces(raw[: 16 * _LONGEST_SHAPE]):
-            self._look_at(text)
+        for text in pieces(raw if b"\r" in raw else _ends(raw)):
+            self._look_at(_ends(text))
 
     def _learn(self, line: bytes) -> _Learnt | None:
         """A whole step line of one dialect, read by name and remembered; None for anything else."""
@@ -250,7 +250,7 @@ class LogReader:
             self._configuring = True
             self.hinted.setdefault("maxtext")
             self._say(self._configuration.one(found, place))
-        elif found := megatron_family.ARGUMENT.match(body):
+        elif found := megatron_family.ARGUMENT.search(body):
             self._say(self._arguments.one(found, place))
         elif found := megatron_family.END.search(body):
             self._say(self._arguments.end(found, place))
@@ -379,6 +379,9 @@ class LogReader:
             before, moment = line[:begin] + line[end:start], iso(line[begin:end])
         if self._utilization is not None:
             self._take_utilization(values)
+        if total is not None and number > total:
+            self._beyond()
+            total = None
         said = (total, values[_BATCH], values[_LENGTH])
         if said != self._said:
             self._note_said(said)
@@ -405,6 +408,11 @@ class LogReader:
             if value is not None and value != before and (count := whole(value)):
                 self._sink.setting(Setting(key, count, Evidence(self._name, self.line)))
         self._said = said
+
+    def _beyond(self) -> None:
+        """A step beyond the total: that was an epoch's or another attempt's, and what was planned is not known."""
+        if self._said[0] is not None:
+            self._sink.setting(Setting("training.steps", None, Evidence(self._name, self.line)))
 
     def _take_utilization(self, values: Values) -> None:
         """Rank 0's line of the same step, told by its time."""
@@ -445,6 +453,13 @@ class LogReader:
             place = Place(Evidence(self._name, self.line), origin, self._progress.step)
             self._sink.event(failures.failed("error", b"a traceback whose end is not in the log", place, failures.ECHO))
         self._tracebacks.clear()
+
+
+def _ends(line: bytes) -> bytes:
+    """Of a long line, its beginning and its end."""
+    return (
+        line if len(line) <= 4 * _LONGEST_SHAPE else line[: 2 * _LONGEST_SHAPE] + b" ... " + line[-2 * _LONGEST_SHAPE :]
+    )
 
 
 _NEXT = re.compile(rb"\[\d{4}-\d\d-\d\d[^\]]*\] $")

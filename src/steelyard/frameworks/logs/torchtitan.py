@@ -35,6 +35,13 @@ def _gpu(found: re.Match[bytes], place: Place) -> Iterator[Said]:
     yield Setting(GPU_NAME, found["name"].decode("utf-8", "replace"), place.evidence)
 
 
+_STARTING = {
+    b"total steps": "training.steps",
+    b"global batch size": "training.global_batch_size",
+    b"sequence length": "training.sequence_length",
+}
+
+
 def _starts(found: re.Match[bytes], place: Place) -> Iterator[Said]:
     first = int(found["step"])
     if first > 1:
@@ -44,8 +51,9 @@ def _starts(found: re.Match[bytes], place: Place) -> Iterator[Said]:
             step=first - 1,
             source=place.evidence,
         )
-    if found["steps"]:
-        yield Setting("training.steps", int(found["steps"]), place.evidence)
+    for name, key in _STARTING.items():
+        if said := re.search(rb"\b" + name + rb" (\d{1,12})\b", found.string):
+            yield Setting(key, int(said[1]), place.evidence)
 
 
 def _allocation(found: re.Match[bytes], place: Place) -> Iterator[Said]:
@@ -67,13 +75,13 @@ DIALECT = Dialect(
     announces_end=True,
     formulas={"": ("torchtitan",)},
     others=(
-        Known(re.compile(rb"CUDA capacity: (?P<name>.+?)(?: \(\d+\))? with \d"), _gpu),
-        Known(re.compile(rb"Training starts at step (?P<step>\d+)(?:[^\n]*?\btotal steps (?P<steps>\d+))?"), _starts),
+        Known(re.compile(rb"CUDA capacity: (?P<name>.{1,80}?)(?: \(\d+\))? with \d"), _gpu),
+        Known(re.compile(rb"Training starts at step (?P<step>\d+)"), _starts),
         Known(re.compile(rb"Training completed\s*$"), event("finished")),
         Known(re.compile(rb"Ran out of data; last step was canceled"), event("exited_early")),
         Known(re.compile(rb"(?P<count>\d+) CUDA OOM errors thrown"), _allocation),
-        Known(re.compile(rb"validate step:\s*(?P<step>\d+)"), at_step("eval")),
-        Known(re.compile(rb"Saving the checkpoint|Finished saving the checkpoint"), event("checkpoint")),
+        Known(re.compile(rb"validate step:\s*(?P<step>\d+)"), at_step("eval", after=1)),
+        Known(re.compile(rb"Saving the checkpoint|Finished saving the checkpoint"), event("checkpoint", after=1)),
     ),
     companions=(re.compile(rb"\[titan\] "), re.compile(rb"\btorchtitan\b")),
 )

@@ -5,13 +5,13 @@ import difflib
 import io
 import json
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InputError
+from steelyard.frameworks.logs.secrets import redact
 from steelyard.ingest.importers import Columns, Imported
 from steelyard.ingest.importers.fields import KNOWN, step_of
 from steelyard.ingest.sources import STDIN, open_source
@@ -55,7 +55,8 @@ def keep_copy(path: str, to: Path) -> None:
     if path == STDIN:
         return
     with open_source(path) as source, to.open("wb") as copy:
-        shutil.copyfileobj(source, copy, 1 << 20)
+        for line in source:
+            copy.write(redact(line)[0])
 
 
 def _delimiter(path: str, source: io.TextIOWrapper) -> str:

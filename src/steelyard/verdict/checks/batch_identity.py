@@ -34,10 +34,21 @@ def check(subject: Subject) -> Iterator[Found]:
         yield CHECK.unknown(f"{missing} are not known", None, planned)
         return
     wrong = np.flatnonzero(tokens.given & (tokens.values != planned) & ~subject.steps.flag("rampup"))
-    if len(wrong):
+    if len(wrong) and _varies(subject):
+        message = "the batch or sequence changes as the log goes on, and tokens with it"
+        yield CHECK.passed(
+            message, float(tokens.values[int(wrong[0])]), planned, subject.evidence_of_step(int(wrong[0]))
+        )
+    elif len(wrong):
         row = int(wrong[0])
         message = f"step {subject.steps.step[row]} has {tokens.values[row]:,.0f} tokens, and global batch x sequence is"
         yield CHECK.failed(f"{message} {planned:,}", float(tokens.values[row]), planned, subject.evidence_of_step(row))
     else:
         message = f"every step has {planned:,} tokens, as global batch x sequence says"
         yield CHECK.passed(message, planned, planned, subject.evidence_of_step(0))
+
+
+def _varies(subject: Subject) -> bool:
+    """Whether the log itself says that batch or sequence change: a ramp-up, or a curriculum."""
+    keys = ("training.global_batch_size ", "training.sequence_length ")
+    return any(event.message.startswith(keys) for event in subject.events_of("setting_changed"))

@@ -19,10 +19,11 @@ def check(subject: Subject) -> Iterator[Found]:
     elif not sockets:
         names = ", ".join(dict.fromkeys(str(event.details["network"]) for event in networks))
         yield CHECK.passed(f"collectives go over {names}{cards}", names, None, networks[0].source)
-    elif asked is not None:
+    elif asked is not None or len(sockets) < len({event.node for event in networks}):
         where = ", ".join(dict.fromkeys(event.node for event in sockets if event.node))
-        message = f"collectives fell back to sockets{f' on {where}' if where else ''}, and network cards were asked for"
-        yield CHECK.failed(f"{message}{cards}", "Socket", asked.details["asked"], sockets[0].source)
+        why = "and network cards were asked for" if asked else "and other nodes use their network cards"
+        message = f"collectives fell back to sockets{f' on {where}' if where else ''}, {why}{cards}"
+        yield CHECK.failed(message, "Socket", asked.details["asked"] if asked else "IB", sockets[0].source)
     else:
         message = "collectives go over sockets, and no line says that network cards were asked for"
         yield CHECK.unknown(message, "Socket", None, sockets[0].source)

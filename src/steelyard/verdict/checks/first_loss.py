@@ -13,7 +13,9 @@ MARGIN = 0.05
 
 def check(subject: Subject) -> Iterator[Found]:
     expected, steps = subject.expected("first_loss"), subject.steps
-    if expected is None:
+    if subject.events_of("resumed"):
+        yield CHECK.not_applicable("it goes on from a checkpoint, so its first loss is no untrained model's")
+    elif expected is None:
         yield CHECK.unknown("what an untrained model's loss would be is not known")
     elif not len(steps) or steps.step[0] != 1 or steps.steps_covered[0] != 1:
         yield CHECK.unknown("the loss of step 1 alone is not in the record", None, expected)

@@ -21,6 +21,9 @@ def check(subject: Subject) -> Iterator[Found]:
         value = float(loss.values[row])
         message = f"loss is {spelt(value)} at step {steps[row]}{more}"
         yield CHECK.failed(message, value, "finite", subject.evidence_of_step(row))
+    elif (node := _diverged_node(subject)) is not None:
+        name, step = node
+        yield CHECK.failed(f"loss is not finite on {name} at step {step}", "NaN", "finite")
     elif not len(steps):
         yield CHECK.unknown("no step was recorded", None, "finite", subject.evidence_of_manifest("status"))
     elif len(absent):
@@ -34,3 +37,12 @@ def check(subject: Subject) -> Iterator[Found]:
         without = f" ({int((~loss.given).sum()):,} skipped steps have none)" if skipped.any() else ""
         message = f"all {int(loss.given.sum()):,} losses are finite{without}; the last is {loss.values[last]:.4f}"
         yield CHECK.passed(message, float(loss.values[last]), "finite", subject.evidence_of_step(last))
+
+
+def _diverged_node(subject: Subject) -> tuple[str, int] | None:
+    """The first node whose own log has a loss that is no number."""
+    for name, table in subject.node_tables.items():
+        rows = np.flatnonzero(table.loss.nonfinite)
+        if len(rows):
+            return name, int(table.step[rows[0]])
+    return None

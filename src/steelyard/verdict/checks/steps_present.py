@@ -9,6 +9,7 @@ from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("steps_present", required=True)
+_SAME_LOSS = 0.05
 
 
 def check(subject: Subject) -> Iterator[Found]:
@@ -35,6 +36,14 @@ def check(subject: Subject) -> Iterator[Found]:
         missing = f"after step {steps[row - 1]} comes step {steps[row]}, in a record of {expected}"
         more = f"; {len(gaps) - 1} more gaps" if len(gaps) > 1 else ""
         yield CHECK.failed(f"{missing}{more}", f"{len(gaps)} gaps", expected, subject.evidence_of_step(row))
+    elif (short := _ended_early(subject)) is not None:
+        name, step = short
+        message = f"the log of {name} ends at step {step}, and the run's at step {int(steps[-1])}"
+        yield CHECK.failed(message, step, int(steps[-1]))
+    elif (two := _differing_nodes(subject)) is not None:
+        yield CHECK.unknown(two, None, "one run")
+    elif broken := subject.events_of("broken_file"):
+        yield CHECK.unknown(broken[0].message, None, expected, broken[0].source)
     elif unread is not None:
         yield CHECK.unknown(f"a step line could not be read: {unread.message}", None, expected, unread.source)
     elif len(back):
@@ -52,6 +61,27 @@ def check(subject: Subject) -> Iterator[Found]:
         resumed = f", resumed after step {before:,}" if before > 0 and subject.events_of("resumed") else ""
         message = f"{len(steps):,} records, {expected}, none missing{resumed}"
         yield CHECK.passed(message, len(steps), expected, subject.evidence_of_step(-1))
+
+
+def _ended_early(subject: Subject) -> tuple[str, int] | None:
+    """A node whose own log ends before the run's does, by more than an interval."""
+    last = int(subject.steps.step[-1])
+    for name, table in subject.node_tables.items():
+        if len(table) and int(table.step[-1]) + subject.log_interval < last:
+            return name, int(table.step[-1])
+    return None
+
+
+def _differing_nodes(subject: Subject) -> str | None:
+    """Nodes of one job report one loss; other losses at the same steps are another run's."""
+    for name, table in subject.node_tables.items():
+        _, ours, theirs = np.intersect1d(subject.steps.step, table.step, return_indices=True)
+        mine, other = subject.steps.loss.values[ours], table.loss.values[theirs]
+        far = np.flatnonzero(np.abs(other - mine) > _SAME_LOSS * np.abs(mine))
+        if len(far) > len(mine) / 2:
+            at, both = int(table.step[theirs[far[0]]]), f"{other[far[0]]:.4f} and {mine[far[0]]:.4f}"
+            return f"the losses of {name} are not the run's (at step {at} {both}): two runs?"
+    return None
 
 
 def _counts_the_first_again(steps: Whole, covered: Whole) -> Mask:

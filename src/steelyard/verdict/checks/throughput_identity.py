@@ -38,6 +38,11 @@ def check(subject: Subject) -> Iterator[Found]:
     if steps.reported_tflops_per_gpu.given.any():
         parts.append(_tflops(subject))
     parts += _summaries(subject)
+    backwards = np.flatnonzero(steps.step_time_s.given & ~(steps.step_time_s.values > 0) & steps.step_time_s.finite)
+    if len(backwards) and subject.run.manifest.ingested is not None:
+        row = int(backwards[0])
+        message = f"step {steps.step[row]} is said to take {steps.step_time_s.values[row]:g} s"
+        parts.append(CHECK.failed(message, float(steps.step_time_s.values[row]), "> 0", subject.evidence_of_step(row)))
     if not parts:
         yield CHECK.not_applicable("the log reports no tokens/s and no TFLOP/s")
         return

@@ -1,0 +1,160 @@
+"""What the files of a foreign run come to: whose they are, what is known of the run, and how it ended."""
+
+import platform as system
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from steelyard import __version__, records
+from steelyard.frameworks.logs.failures import order_of
+from steelyard.frameworks.logs.reader import DIALECTS
+from steelyard.ingest.importers import Imported
+from steelyard.ingest.knowledge import Knowledge
+from steelyard.ingest.parts import Part
+from steelyard.ingest.sources import shown_path
+from steelyard.records import Event, Failure, RunManifest
+from steelyard.records.manifest import Ingested, LogFile, RunStatus
+from steelyard.records.step import FAILURES, NOTICES
+
+
+class Recogniser(Protocol):
+    """A reader, or what a piece of a log was found to be."""
+
+    seen: dict[str, str]
+    hinted: dict[str, None]
+    others: dict[str, None]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All that was read of a run's files, beside its steps."""
+
+    paths: Sequence[str]
+    knowledge: Knowledge
+    asked_framework: str | None
+    parts: list[Part] = field(default_factory=list)
+    files: list[LogFile] = field(default_factory=list)
+    imported: Imported | None = None
+    seen: dict[str, str] = field(default_factory=dict)
+    """Dialects whose step lines were read, each with its era."""
+    hinted: dict[str, None] = field(default_factory=dict)
+    others: dict[str, None] = field(default_factory=dict)
+    failures: list[Event] = field(default_factory=list)
+    notices: list[Event] = field(default_factory=list)
+    finished: Event | None = None
+    exited_early: Event | None = None
+    cut: bool = False
+    """The last line of a file ends amid a step, or a compressed file breaks off."""
+    interrupted: bool = False
+    """By the user, while the log was followed."""
+
+    def note(self, event: Event) -> None:
+        """Keep an event that says how the run ended, or that a person should know of."""
+        if event.kind in FAILURES:
+            self.failures.append(event)
+        elif event.kind in NOTICES:
+            self.notices.append(event)
+        elif event.kind == "finished":
+            self.finished = event
+        elif event.kind == "exited_early":
+            self.exited_early = event
+
+    def recognise(self, *readers: Recogniser) -> None:
+        """Keep whose lines were read."""
+        for one in readers:
+            for name, era in one.seen.items():
+                self.seen[name] = self.seen.get(name) or era
+            self.hinted |= one.hinted
+            self.others |= one.others
+
+    def dialect(self) -> tuple[str, list[str]]:
+        """Whose lines they are; Bridge prints Megatron's, and is told by the lines beside them."""
+        if self.imported is not None:
+            return self.imported.dialect, []
+        names = list(self.seen)
+        if "megatron" in names and "megatron-bridge" in self.hinted:
+            names[names.index("megatron")] = "megatron-bridge"
+        if not names:
+            names = list(self.hinted)[:1] or [self.asked_framework or "unknown"]
+        return names[0], [*names[1:], *self.others]
+
+    def framework(self) -> str:
+        """The framework of the run."""
+        if self.asked_framework is not None:
+            return self.asked_framework
+        if self.imported is not None:
+            return self.imported.framework or "unknown"
+        dialect, _ = self.dialect()
+        return next((one.framework for one in DIALECTS if one.name == dialect), dialect)
+
+    def manifest(self, command: Sequence[str]) -> RunManifest:
+        """All that is known of the run, as of one that still runs."""
+        (dialect, others), framework = self.dialect(), self.framework()
+        config = self.knowledge.config
+        name = config.experiment.name if config is not None else _experiment_name(self.paths)
+        experiment, sources = self.knowledge.experiment(name)
+        gpu = self.knowledge.known_gpu
+        label = (
+            gpu.name if gpu else re.sub(r"[^a-z0-9]+", "-", (self.knowledge.gpu_name or framework).lower()).strip("-")
+        )
+        return RunManifest(
+            name=records.run_name(name, label or "unknown"),
+            framework=framework,
+            experiment=experiment,
+            sources=sources,
+            platform=self.knowledge.platform(label or "unknown"),
+            expected=self.knowledge.expected(framework),
+            provenance=records.Provenance(
+                steelyard=__version__,
+                command=[shown_path(word) for word in command],
+                file=str(config.file) if config is not None else None,
+                sha256=config.reading.sha256 if config is not None else None,
+                host=system.node(),
+                python=sys.version.split()[0],
+                system=system.platform(),
+                started=records.now(),
+            ),
+            ingested=Ingested(
+                dialect=dialect,
+                era=self.seen.get(dialect) or self.seen.get("megatron" if dialect == "megatron-bridge" else "", ""),
+                others=others,
+                files=self.files,
+                first_moment=min((part.first_time for part in self.parts if part.first_time), default=None),
+                last_moment=max((part.last_time for part in self.parts if part.last_time), default=None),
+                said=self.knowledge.said_at(),
+            ),
+            software=self.knowledge.software(),
+        )
+
+    def status(self) -> tuple[RunStatus, Failure | None]:
+        """How the log says it ended: a failure text, its last planned step or word, or neither."""
+        cause = min(self.failures, key=order_of, default=None)
+        if cause is not None:
+            at = cause.source
+            node = f"{cause.node}: " if cause.node else ""
+            return "failed", Failure(
+                kind=cause.kind,
+                message=f"{node}{cause.message}",
+                node=cause.node,
+                file=at.file if at else None,
+                line=at.line if at else None,
+            )
+        values, _ = self.knowledge.values()
+        planned, last = values.get("training.steps"), max((part.last_step for part in self.parts), default=0)
+        if type(planned) is int and last >= planned:
+            return "completed", None
+        if self.finished is not None and (self.finished.step or last) >= last:
+            return "completed", None
+        unended = any(one.announces_end for one in DIALECTS if one.name in self.seen)
+        if self.interrupted or self.exited_early is not None or self.cut or type(planned) is int or unended:
+            return "interrupted", None
+        return "completed", None
+
+
+def _experiment_name(paths: Sequence[str]) -> str:
+    stem = re.sub(r"(\.(gz|zst))?$", "", Path(paths[0]).name)
+    stem = Path(stem).stem
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:60] or "log"

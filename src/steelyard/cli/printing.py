@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InfrastructureError, SteelyardError
+from steelyard.inert import inert, inert_lines
+
+__all__ = ["hang", "inert", "note", "say", "show_error", "show_json"]
 
 
 def say(text: str) -> None:
     """Lines of the result. A reader who has left does not change the status."""
     try:
-        sys.stdout.write(_shown(text) + "\n")
+        sys.stdout.write(inert_lines(text) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of the process
@@ -32,24 +35,10 @@ def hang(head: str, text: str, indent: int | None = None) -> str:
     return textwrap.fill(text, columns, initial_indent=head, subsequent_indent=under, break_on_hyphens=False)
 
 
-def inert(text: str) -> str:
-    """Text of a log as one line that a terminal cannot act on: control characters are shown, not sent."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else _escaped(one) for one in text)
-
-
-def _shown(text: str) -> str:
-    """What we print ourselves has lines; nothing in it may move a cursor or turn the text round."""
-    return "\n".join(inert(line) for line in text.split("\n"))
-
-
-def _escaped(one: str) -> str:
-    return one.encode("unicode_escape", errors="surrogatepass").decode()
-
-
 def note(text: str) -> None:
     """A line of progress. A reader who has left does not end the work."""
     try:
-        sys.stderr.write(_shown(text) + "\n")
+        sys.stderr.write(inert_lines(text) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of the process

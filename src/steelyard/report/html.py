@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from steelyard.inert import inert_lines
 from steelyard.report.page import Chart, Page
 
 SUFFIX = ".html"
@@ -19,7 +20,11 @@ def render(page: Page) -> str:
     """The page as HTML. A content security policy lets only the two inlined texts below take effect."""
     style, script = _asset("page.css"), _asset("chart.js")
     environment = Environment(
-        loader=PackageLoader("steelyard.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=PackageLoader("steelyard.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        finalize=_inert,
     )
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'"
     return environment.get_template("page.html").render(
@@ -30,6 +35,11 @@ def render(page: Page) -> str:
         script=Markup(script),
         data=Markup(_data(page)),
     )
+
+
+def _inert(value: Any) -> Any:
+    """Whatever a template shows that is not of our own making."""
+    return inert_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _asset(name: str) -> str:

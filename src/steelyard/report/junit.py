@@ -3,6 +3,7 @@
 import re
 from xml.etree import ElementTree
 
+from steelyard.inert import inert_lines
 from steelyard.verdict import Finding, Status, Verdict
 
 MARK = '<testsuites name="steelyard"'
@@ -55,4 +56,4 @@ def _weightless(finding: Finding) -> bool:
 
 
 def _text(text: str) -> str:
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+    return inert_lines(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))

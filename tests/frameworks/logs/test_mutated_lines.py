@@ -69,9 +69,9 @@ def test_spoilt_lines_break_nothing() -> None:
     reader = LogReader("train.log", said)
     slowest = (0.0, b"")
     for number, line in enumerate(spoilt(LINES, seed=5), start=1):
-        began = time.perf_counter()
+        began = time.process_time()
         reader.feed([line])
-        slowest = max(slowest, (time.perf_counter() - began, line))
+        slowest = max(slowest, (time.process_time() - began, line))
         if number % 500 == 0:
             reader.end()
             reader = LogReader("train.log", said)
@@ -96,9 +96,9 @@ def test_nasty_long_lines_are_read_in_time() -> None:
         for size in (1 << 12, 1 << 16, 1 << 20):
             line = unit * (size // len(unit))
             for text in (line, b"RESOURCE_EXHAUSTED: " + line, b"  name .. " + line, b"hf_" + line):
-                began = time.perf_counter()
+                began = time.process_time()
                 LogReader("train.log", Gathered()).feed([text])
-                assert time.perf_counter() - began < LONGEST_S, (unit, size)
+                assert time.process_time() - began < LONGEST_S, (unit, size)
 
 
 def test_memory_is_flat_on_a_line_of_a_gigabyte() -> None:

@@ -79,7 +79,7 @@ DIALECT = Dialect(
         Known(re.compile(rb"Training starts at step (?P<step>\d+)"), _starts),
         Known(re.compile(rb"Training completed\s*$"), event("finished")),
         Known(re.compile(rb"Ran out of data; last step was canceled"), event("exited_early")),
-        Known(re.compile(rb"(?P<count>\d+) CUDA OOM errors thrown"), _allocation),
+        Known(re.compile(rb"(?<!\d)(?P<count>\d{1,9}) CUDA OOM errors thrown"), _allocation),
         Known(re.compile(rb"validate step:\s*(?P<step>\d+)"), at_step("eval", after=1)),
         Known(re.compile(rb"Saving the checkpoint|Finished saving the checkpoint"), event("checkpoint", after=1)),
     ),

@@ -21,7 +21,8 @@ def step_line(step: int, loss: float | None = None, total: int = 50) -> str:
     return (
         f" iteration {step:8d}/{total:8d} | consumed samples: {step * 64:12d} | "
         f"elapsed time per iteration (ms): 1690.0 | learning rate: 2.9E-04 | global batch size:    64 | "
-        f"lm loss: {value:.6E} | loss scale: 1.0 | grad norm: 1.1 | number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+        f"lm loss: {value:.6E} | loss scale: 1.0 | grad norm: 1.1 | "
+        f"number of skipped iterations:   0 | number of nan iterations:   0 |\n"
     )
 
 

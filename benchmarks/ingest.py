@@ -147,7 +147,7 @@ def ingested(path: Path, out: Path) -> tuple[float, float]:
     most = 0
     while process.poll() is None:
         most = max(most, held(process.pid))
-        time.sleep(0.02)
+        time.sleep(0.25)  # looking takes time from what is looked at
     seconds = time.perf_counter() - start
     if process.returncode:
         sys.exit(f"ingest ended with {process.returncode}")
@@ -175,6 +175,7 @@ def measure(name: str, size: int) -> bool:
         write(path, DIALECTS[name], size)
         loops, taken = [], []
         for _ in range(ROUNDS):
+            os.sync()  # what was written before is not to be paid for now
             loops += [bare_loop(path), bare_loop(path)]
             taken.append(ingested(path, Path(folder) / "runs"))
             shutil.rmtree(Path(folder) / "runs")
@@ -185,9 +186,10 @@ def measure(name: str, size: int) -> bool:
         grep = time.perf_counter() - start
     bare = min(loops)
     good = (seconds <= TIMES * bare or name != "megatron") and memory <= MEMORY_MIB
+    limit = f" (limit {TIMES:g})" if name == "megatron" else ""
     print(
         f"{name:<19} {size >> 20:>5} MiB {int(found.stdout):>9,} steps  loop {bare:5.2f} s  grep {grep:5.2f} s  "
-        f"ingest {seconds:6.2f} s  {seconds / bare:5.1f} x (limit {TIMES:g})  {memory:4.0f} MiB (limit {MEMORY_MIB:g})"
+        f"ingest {seconds:6.2f} s  {seconds / bare:5.1f} x{limit}  {memory:4.0f} MiB (limit {MEMORY_MIB:g})"
         f"{'' if good else '  OVER'}",
         flush=True,
     )

@@ -30,7 +30,7 @@ def _number(mark: re.Match[bytes], values: Values) -> tuple[int, int, int | None
     """By global_step, since the iteration starts again with every epoch."""
     reported, total = int(mark["step"]), int(mark["total"]) + 1
     step = values[_GLOBAL_STEP]
-    step = reported if step is None else int(step)
+    step = int(step) if step is not None and 0 <= step < 1e12 else reported
     return step + 1, step, total
 
 

@@ -291,7 +291,7 @@ class LogReader:
         if self._alien(learnt.dialect):
             self._unread(evidence, text, f"a line of {dialect.framework} in another's log")
             return
-        if repeated and self._progress.step == int(given[_GLOBAL_STEP] or 0) + 1:
+        if repeated and self._progress.step == (whole(given[_GLOBAL_STEP]) or 0) + 1:
             return  # a bar is drawn again and again
         self._step_line(learnt, mark, given, text)
 

@@ -154,6 +154,7 @@ def test_following_ends_when_the_log_does(tmp_path: Path) -> None:
     writer.join()
     made = json.loads(out)
     assert (process.returncode, made["status"], made["steps"]) == (0, "completed", len(step_lines(CLEAN)))
+    assert [step.step for step in records.steps(made["run"])] == list(range(1, len(step_lines(CLEAN)) + 1))
 
 
 def test_an_interrupt_while_following_keeps_what_was_read(tmp_path: Path) -> None:
@@ -169,7 +170,21 @@ def test_an_interrupt_while_following_keeps_what_was_read(tmp_path: Path) -> Non
     out, _ = process.communicate(timeout=30)
     made = json.loads(out)
     assert (process.returncode, made["status"], made["steps"]) == (130, "interrupted", 14)
+    assert len(list(records.steps(made["run"]))) == 14
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["followed"]
+
+
+def test_a_followed_log_of_two_processes_keeps_both(cli: Cli, tmp_path: Path) -> None:
+    lines = [
+        prefix + line
+        for line in [*step_lines(CLEAN), b"[after training is done]"]
+        for prefix in (b"node1: ", b"node2: ")
+    ]
+    (tmp_path / "train.log").write_bytes(b"\n".join(lines) + b"\n")
+    run = Path(cli("ingest", "train.log", "--follow", "--json").document["run"])
+    assert [step.step for step in records.steps(run)] == list(range(1, len(step_lines(CLEAN)) + 1))
+    assert set(records.node_tables(run)) == {"node1", "node2"}
+    assert not [path.name for path in run.iterdir() if path.name.startswith(".")]
 
 
 def test_an_interrupt_amid_a_log_leaves_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import re
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from steelyard.ingest.knowledge import Knowledge
 from steelyard.ingest.lines import LineCutter
 from steelyard.ingest.merging import merge
 from steelyard.ingest.outcome import Outcome
-from steelyard.ingest.parts import Part
+from steelyard.ingest.parts import PARTS, Part
 from steelyard.ingest.sources import (
     STDIN,
     BrokenFileError,
@@ -38,7 +39,6 @@ from steelyard.records.manifest import LogFile
 from steelyard.records.step import FAILURES, to_line
 from steelyard.records.writer import EVENTS, LOGS, STEPS, StagedRun
 
-PARTS = ".parts"
 _QUIET_POLLS = 20
 """Of a followed log that named a failure: so often nothing more comes before it is taken to have ended."""
 
@@ -395,12 +395,10 @@ class _Work:
         for event in (*events, *self.knowledge.differing.values(), *self.knowledge.changed.values()):
             self.event(event)
         if others:
-            message = f"lines of {', '.join([dialect, *others])} stand in the same files; {dialect} has the most"
+            message = f"lines of {', '.join([dialect, *others])} stand in the same files; the run is {dialect}'s"
             self.event(Event(kind="dialects", message=message))
         self._events.close()
-        for part in self.outcome.parts:
-            part.path.unlink(missing_ok=True)
-        (self.directory / PARTS).rmdir()
+        shutil.rmtree(self.directory / PARTS)
         manifest = self.outcome.manifest(self.request.command)
         if self.writer is None:
             self.writer = self.staged.claim(manifest, None)

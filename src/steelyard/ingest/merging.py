@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from steelyard.ingest.parts import Part, merged
+from steelyard.ingest.parts import PARTS, Part, merged
 from steelyard.records.step import Event
 from steelyard.records.writer import NODES, STEPS
 
@@ -49,7 +49,7 @@ def merge(parts: Sequence[Part], run: Path, names: Sequence[str]) -> tuple[int, 
         return written[0].rows, []
     for part in written:
         if part.path == run / STEPS:  # of a log that was followed, and had a second series
-            part.path = part.path.rename(run / f".{STEPS}")
+            part.path = part.path.rename(run / PARTS / STEPS)
     attempts = side_by_side(written, names)
     events: list[Event] = []
     count = 0

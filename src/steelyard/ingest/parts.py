@@ -10,6 +10,9 @@ from typing import BinaryIO
 
 from steelyard.records.step import Step, to_line, to_lines
 
+PARTS = ".parts"
+"""Where they lie in the run directory while it is made."""
+
 _BUFFERED = 512
 _FIRST = 5
 _INDEX_EVERY = 4096

@@ -115,14 +115,14 @@ class _Sink:
         try:
             self.parts[series].append(step)
         except KeyError:
-            part = self.parts[series] = self._work.new_part(self._file, series, step.node)
+            part = self.parts[series] = self._work.new_part(self._file, series)
             part.append(step)
         if self._live:
             self._work.request.observe(step)
 
     def steps(self, series: str, steps: Sequence[Step]) -> None:
         if series not in self.parts:
-            self.parts[series] = self._work.new_part(self._file, series, steps[0].node)
+            self.parts[series] = self._work.new_part(self._file, series)
         self.parts[series].extend_by(steps)
         if self._live:
             for step in steps:
@@ -221,7 +221,7 @@ class _Work:
             self.event(Event(kind="memory", message=message, details=details))
         for event in imported.events:
             self.event(event)
-        part = self.new_part(0, "", None)
+        part = self.new_part(0, "")
         world, flops = self.job.world_size, self.job.flops_per_token
         count = unread = 0
         for step in imported.steps:
@@ -295,7 +295,7 @@ class _Work:
         cutter = LineCutter()
         with open_source(path) as source, (self.directory / LOGS / kept).open("wb") as copy:
             try:
-                for block in self._blocks(path, source, reader):
+                for block in self._blocks(path, source):
                     lines = cutter.feed(block)
                     first = reader.line
                     reader.feed(lines)
@@ -326,7 +326,7 @@ class _Work:
             )
         )
 
-    def _blocks(self, path: str, source: Any, reader: LogReader) -> Iterator[bytes]:
+    def _blocks(self, path: str, source: Any) -> Iterator[bytes]:
         if not self.live:
             return blocks(path, source)
 
@@ -354,12 +354,12 @@ class _Work:
         self._kept.add(name)
         return name
 
-    def new_part(self, file: int, series: str, node: str | None) -> Part:
+    def new_part(self, file: int, series: str) -> Part:
         if self.live and not self.outcome.parts:
             self._show_early()
-            part = Part(self.directory / STEPS, file, series, node)
+            part = Part(self.directory / STEPS, file, series)
         else:
-            part = Part(self.directory / PARTS / f"{len(self.outcome.parts)}.jsonl", file, series, node)
+            part = Part(self.directory / PARTS / f"{len(self.outcome.parts)}.jsonl", file, series)
         self.outcome.parts.append(part)
         return part
 

@@ -9,7 +9,7 @@ from steelyard import accounting
 from steelyard.accounting.flops import countable
 from steelyard.accounting.loss import MOCK_FLOORS
 from steelyard.errors import InputError
-from steelyard.experiment.experiment import GROUPS
+from steelyard.experiment.experiment import GROUPS, Parallelism
 from steelyard.experiment.model import Model
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import DEFAULT, Resolved, leaves
@@ -64,23 +64,15 @@ class Knowledge:
         if key == GPU_NAME and self.gpu is not None:
             self._check_gpu(setting)
         before = self.said.get(key)
-        self._against_config(setting)
         if before is not None and not _same(before.value, value):
             message = f"{key} was {spelt(before.value)}, and is {spelt(value)} from here on"
             self.changed.setdefault(key, Event(kind="setting_changed", message=message, source=setting.source))
         self.said[key] = setting
         asked = self._asked(key)
-        if asked is not None and not _same(asked, value):
+        same = lookup(str(asked)) is lookup(str(value)) if key == GPU_NAME else _same(asked, value)
+        if asked is not None and not same:
             message = f"{key} is {spelt(asked)} in the config, and the log says {spelt(value)}: the log's is in force"
             self.differing.setdefault(key, Event(kind="config_differs", message=message, source=setting.source))
-
-    def _against_config(self, setting: Setting) -> None:
-        """A GPU of the config that is another than the log's is said."""
-        asked = self.config.platform.gpu if self.config is not None else None
-        if setting.key != GPU_NAME or asked is None or lookup(asked) is lookup(str(setting.value)):
-            return
-        message = f"the config's platform has {asked}, and the log says {setting.value}: the log's is in force"
-        self.differing.setdefault(GPU_NAME, Event(kind="config_differs", message=message, source=setting.source))
 
     def _check_gpu(self, setting: Setting) -> None:
         """Refuse a typed GPU that is another than the log's own."""
@@ -96,6 +88,8 @@ class Knowledge:
             )
 
     def _asked(self, key: str) -> Any:
+        if self.config is not None and key == GPU_NAME:
+            return self.config.platform.gpu
         if self.config is None or self.config.sources.get(key, DEFAULT) == DEFAULT:
             return None
         return dict(leaves(self.config.experiment.model_dump(mode="json"))).get(key)
@@ -206,22 +200,21 @@ class Knowledge:
         job.sequence_length = length if type(length) is int else None
         job.global_batch_size = batch if type(batch) is int else None
         job.world_size = self.world()[2]
-        model = self.model()
-        job.flops_per_token = accounting.flops_per_token(model, length) if model and type(length) is int else None
+        job.flops_per_token = self._flops_per_token(values)
         job.device_gib = self.known_gpu.usable_gib if self.known_gpu else None
+
+    def _flops_per_token(self, values: Mapping[str, Any]) -> float | None:
+        model, length = self.model(), values.get("training.sequence_length")
+        return accounting.flops_per_token(model, length) if model and type(length) is int else None
 
     def expected(self, name: str) -> dict[str, Any]:
         """What the arithmetic says of the run, null where it cannot."""
         values, _ = self.values()
-        model, length, batch = (
-            self.model(),
-            values.get("training.sequence_length"),
-            values.get("training.global_batch_size"),
-        )
-        flops = accounting.flops_per_token(model, length) if model and type(length) is int else None
+        model, length = self.model(), values.get("training.sequence_length")
+        batch = values.get("training.global_batch_size")
         return {
             "parameters": accounting.parameters(model).total if model else None,
-            "flops_per_token": flops,
+            "flops_per_token": self._flops_per_token(values),
             "tokens_per_step": batch * length if type(batch) is int and type(length) is int else None,
             "first_loss": self._first_loss(name, values),
             "logit_std": self._logit_std(name, values),
@@ -252,8 +245,6 @@ class Knowledge:
             return vocabulary
         if type(tensor) is not int:
             return None
-        from steelyard.experiment import Parallelism
-
         multiple = framework(name).vocabulary_multiple(Parallelism(tensor_parallel_size=tensor))
         return accounting.padded_vocab_size(vocabulary, multiple)
 

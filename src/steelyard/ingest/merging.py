@@ -57,7 +57,7 @@ def merge(parts: Sequence[Part], run: Path, names: Sequence[str]) -> tuple[int, 
         for at, attempt in enumerate(attempts):
             lead = sorted(attempt, key=lambda part: -part.rows)
             before = min((part.first_step for later in attempts[at + 1 :] for part in later), default=None)
-            for step, line, _ in merged(lead):
+            for step, line in merged(lead):
                 if before is not None and step >= before:
                     break
                 steps.write(line)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Protocol
 
 from steelyard import __version__, records
-from steelyard.frameworks.logs.failures import order_of
 from steelyard.frameworks.logs.reader import DIALECTS
 from steelyard.ingest.importers import Imported
 from steelyard.ingest.knowledge import Knowledge
@@ -17,7 +16,7 @@ from steelyard.ingest.parts import Part
 from steelyard.ingest.sources import shown_path
 from steelyard.records import Event, Failure, RunManifest
 from steelyard.records.manifest import Ingested, LogFile, RunStatus
-from steelyard.records.step import FAILURES, NOTICES
+from steelyard.records.step import FAILURES, NOTICES, first_cause
 
 
 class Recogniser(Protocol):
@@ -131,7 +130,7 @@ class Outcome:
 
     def status(self) -> tuple[RunStatus, Failure | None]:
         """How the log says it ended: a failure text, its last planned step or word, or neither."""
-        cause = min(self.failures, key=order_of, default=None)
+        cause = first_cause(self.failures)
         if cause is not None:
             at = cause.source
             node = f"{cause.node}: " if cause.node else ""

@@ -110,7 +110,7 @@ class _PieceSink:
 
 def read_piece(piece: Piece) -> Found:
     """Read one piece, in a process of its own."""
-    found = Found(True, Part(piece.to, 0, piece.label, None))
+    found = Found(True, Part(piece.to, 0, piece.label))
     sink = _PieceSink(piece, found)
     with Path(piece.path).open("rb") as file:
         reader = LogReader(piece.name, sink, piece.framework, piece.job)

@@ -27,7 +27,6 @@ class Part:
     file: int
     """Which of the given files."""
     label: str
-    node: str | None
     rows: int = 0
     first_step: int = 0
     last_step: int = 0
@@ -52,7 +51,7 @@ class Part:
             self.seconds += step.step_time_s * step.steps_covered
         self._pending.append(to_line(step))
         if len(self._pending) >= _BUFFERED:
-            self.flush(step.step)
+            self.flush()
 
     def extend_by(self, steps: Sequence[Step]) -> None:
         """Many steps, which follow these."""
@@ -82,7 +81,7 @@ class Part:
         self.last_step, self.last_time = other.last_step, other.last_time
         other.path.unlink()
 
-    def flush(self, step: int | None = None) -> None:
+    def flush(self) -> None:
         """Write what is pending."""
         if self._stream is None:
             self._stream = self.path.open("ab", buffering=0)
@@ -157,11 +156,11 @@ def _number(line: bytes) -> int:
     return int(found[1])
 
 
-def merged(parts: Iterable[Part]) -> Iterator[tuple[int, bytes, int]]:
-    """The steps of series that ran side by side, by step: of each the first series' that has it, and whose it is."""
+def merged(parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:
+    """The steps of series that ran side by side, by step: of each the first series' that has it."""
     streams = [((step, order, line) for step, line in part.lines()) for order, part in enumerate(parts)]
     last = -1
-    for step, order, line in heapq.merge(*streams, key=lambda one: one[:2]):
+    for step, _, line in heapq.merge(*streams, key=lambda one: one[:2]):
         if step != last:
             last = step
-            yield step, line, order
+            yield step, line

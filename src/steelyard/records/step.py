@@ -1,7 +1,7 @@
 """A step and an event: what a log says, as every later stage reads it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -119,6 +119,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     time: str | None = None
     source: Evidence | None = None
     details: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+def first_cause(failures: Iterable[Event]) -> Event | None:
+    """The failure that came first, causes (order 0) ahead of what others echo of them."""
+    return min(failures, key=lambda event: int(event.details.get("order", 0)), default=None)
 
 
 _encode = msgspec.json.Encoder().encode

@@ -18,7 +18,7 @@ from steelyard.experiment.thresholds import parse_threshold
 from steelyard.frameworks import log_interval
 from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records import Event, Evidence, Run, StepTable
-from steelyard.records.step import FAILURES
+from steelyard.records.step import FAILURES, first_cause
 from steelyard.verdict.clock import Clock, read_clock
 from steelyard.verdict.figures import Basis, Figures, figures, tokens_of
 
@@ -195,8 +195,7 @@ class Subject:
 
     def cause(self) -> Event | None:
         """The first failure the log names, causes ahead of their echoes."""
-        found = self.events_of(*FAILURES)
-        return min(found, key=lambda event: int(event.details.get("order", 0)), default=None)
+        return first_cause(self.events_of(*FAILURES))
 
     @cached_property
     def step_rates(self) -> Floats:

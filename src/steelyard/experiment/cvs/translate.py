@@ -24,7 +24,7 @@ from steelyard.experiment.files import ConfigFile
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import PLACEHOLDER, UNKNOWN_NAME, WRONG_VALUE, shown
 from steelyard.experiment.reading import Bound, PointerPath, Reading, Stated
-from steelyard.experiment.thresholds import parse_threshold
+from steelyard.experiment.thresholds import CVS_NAMES, parse_threshold
 from steelyard.hardware.catalog import known_names, lookup
 from steelyard.hardware.nics import NICS
 
@@ -279,14 +279,6 @@ def _data(draft: Draft) -> None:
         draft.paths.setdefault("data.source", mock.path)
 
 
-_METRICS = {
-    "tflops_per_gpu>=": ("tflops_per_gpu", ">=", 1.0),
-    "tokens_per_s_per_gpu>=": ("tokens_per_s_per_gpu", ">=", 1.0),
-    "step_time_s<=": ("step_time_s", "<=", 1e-3),
-}
-"""What a result means to us; its times are in milliseconds."""
-
-
 def _thresholds(draft: Draft) -> None:
     results = draft.params.section("result_dict", RESULTS)
     results.unknown()
@@ -311,8 +303,8 @@ def _suggested(results: Section, name: str) -> Stated | None:
 
 
 def _bound(draft: Draft, results: Section, name: str, stated: Stated) -> str | None:
-    metric, sign, scale = _METRICS[RESULTS[name].reads]
-    text = f"{metric}{sign}{stated.value * scale:.10g}"
+    metric, direction, units = CVS_NAMES[name]
+    text = f"{metric}{direction}{stated.value / units:.10g}"
     example = results.example_name(RESULTS[name]) if stated.assumed else None
     path = (*results.path, example) if example else stated.path
     try:

@@ -17,7 +17,7 @@ from steelyard.records.step import Evidence, Step
 FEWEST = 8
 """Lines below which columns are not worth it."""
 
-_SKIPPED, _LOSS, _TOKENS = TARGETS.index("skipped"), TARGETS.index("loss"), TARGETS.index("tokens")
+_SKIPPED, _LOSS = TARGETS.index("skipped"), TARGETS.index("loss")
 _BATCH, _LENGTH = TARGETS.index("global_batch_size"), TARGETS.index("sequence_length")
 _SECONDS, _MEMORY, _FRACTION = (TARGETS.index(name) for name in ("step_time_s", "memory_gib", "memory_fraction"))
 
@@ -37,15 +37,15 @@ def read_many(
     numbers: Sequence[int],
     series_of: Callable[[bytes, bytes], Series],
     said: tuple[float | None, ...],
-) -> Series | None:
-    """Take all lines at once; None, with nothing taken, where one of them is out of the ordinary.
+) -> bool:
+    """Take all lines at once; False, with nothing taken, where one of them is out of the ordinary.
 
     `moment` is where a line's moment starts, counted back from its mark, and its length; `said` what the log's lines
     said so far of total, batch and sequence.
     """
     mark = dialect.mark.search(lines[0])
     if mark is None or int(mark["total"]) != said[0]:
-        return None
+        return False
     parts = [line.split(shape.separator) for line in lines]
     heads = [part[0] for part in parts]
     before = lines[0][: mark.start()]
@@ -55,23 +55,23 @@ def read_many(
         steps = _numbers(heads, mark)
         columns = _columns(shape, parts)
     except (ValueError, IndexError):
-        return None
+        return False
     fixed = before[:begin] + before[end:]
     if steps is None or not _same_prefix(heads, before, begin, end):
-        return None
+        return False
     for target, known in ((_BATCH, said[1]), (_LENGTH, said[2])):
         if set(columns[target]) != {known}:
-            return None
+            return False
     if dialect.absent_loss_is_nan and (None in columns[_LOSS] or set(columns[_SKIPPED]) != {0.0}):
-        return None
+        return False
     series = series_of(fixed, before)
     interval = series.ordinary(steps[0])
     if interval is None or any(later - earlier != interval for earlier, later in pairwise(steps)):
-        return None
+        return False
     moments = [iso(head[begin:end]) for head in heads] if moment else [None] * len(lines)
     made = _steps(series, dialect, steps, columns, moments, numbers, interval)
     series.take_many(made, [column[-1] for column in columns])
-    return series
+    return True
 
 
 def _numbers(heads: Sequence[bytes], mark: re.Match[bytes]) -> list[int] | None:

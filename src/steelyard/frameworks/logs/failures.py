@@ -221,8 +221,3 @@ def failed(kind: str, text: bytes, place: Place, order: int) -> Event:
         source=place.evidence,
         details={"order": order, **({"rank": place.origin.rank} if place.origin.rank is not None else {})},
     )
-
-
-def order_of(event: Event) -> int:
-    """Causes before echoes."""
-    return int(event.details.get("order", CAUSE))

@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.frameworks.logs.dialect import Dialect, Handler, Known, Place, Said, at_step, event, memory
 from steelyard.frameworks.logs.fields import Field, Shape, Values
-from steelyard.frameworks.logs.said import GPU_NAME, VERSION, WORLD_SIZE, Setting
+from steelyard.frameworks.logs.said import GPU_NAME, VERSION, WORLD_SIZE, Setting, flag, several
 
 FIELDS: Mapping[bytes, Field] = MappingProxyType(
     {
@@ -46,10 +46,6 @@ def _era(shape: Shape, before: bytes) -> str:
 Convert = Callable[[str], Any]
 
 
-def _flag(text: str) -> bool:
-    return {"True": True, "False": False}[text]
-
-
 def _dtype(text: str) -> str:
     return {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}[text]
 
@@ -62,13 +58,6 @@ def _quantization(text: str) -> str | None:
 
 def _recompute(text: str) -> str:
     return "full" if text in ("full", "none") else "selective"  # `none` recomputes all on the scanned path
-
-
-def _several(text: str) -> int:
-    """How many, if more than one: a dense model has none, and no key for it."""
-    if (number := int(text)) < 2:
-        raise ValueError(text)
-    return number
 
 
 def _source(text: str) -> str:
@@ -84,11 +73,11 @@ PARAMETERS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "num_kv_heads": ("model.num_key_value_heads", int),
         "head_dim": ("model.head_dim", int),
         "vocab_size": ("model.vocab_size", int),
-        "num_experts": ("model.num_experts", _several),
+        "num_experts": ("model.num_experts", several),
         "normalization_layer_epsilon": ("model.norm_epsilon", float),
         "rope_max_timescale": ("model.rope_theta", float),
-        "logits_via_embedding": ("model.tied_embeddings", _flag),
-        "attention_bias": ("model.qkv_bias", _flag),
+        "logits_via_embedding": ("model.tied_embeddings", flag),
+        "attention_bias": ("model.qkv_bias", flag),
         "init_weights_seed": ("training.seed", int),
         "gradient_accumulation_steps": ("training.gradient_accumulation_steps", int),
         "global_batch_size_to_train_on": ("training.global_batch_size", int),

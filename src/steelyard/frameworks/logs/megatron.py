@@ -1,17 +1,16 @@
 """Megatron-LM, core 0.2 to 0.20."""
 
 import re
+from dataclasses import replace
 
 from steelyard.frameworks.logs import megatron_family as family
-from steelyard.frameworks.logs.dialect import Dialect
 from steelyard.frameworks.logs.fields import Shape
 
-_MICROSECONDS = re.compile(rb"\d\d:\d\d:\d\d\.\d{6}\] $")
 _SECONDS = re.compile(rb"\d\d:\d\d:\d\d\] $")
 
 
 def _era(shape: Shape, before: bytes) -> str:
-    if _MICROSECONDS.search(before):
+    if family.MICROSECONDS.search(before):
         return "core 0.16 or newer"
     if b"energy per GPU (J/iter/GPU)" in shape.labels:
         return "core 0.13 to 0.15"
@@ -20,14 +19,10 @@ def _era(shape: Shape, before: bytes) -> str:
     return "core 0.5 or older"
 
 
-DIALECT = Dialect(
+DIALECT = replace(
+    family.BASE,
     name="megatron",
     framework="megatron",
-    mark=family.MARK,
-    separator=b"|",
-    fields=family.FIELDS,
-    last_field=family.LAST_FIELD,
-    required=("step_time_s",),
     era=_era,
     formulas={
         "": ("causal", "noncausal"),
@@ -36,7 +31,6 @@ DIALECT = Dialect(
         "core 0.16 or newer": ("causal",),
     },
     counts_first_again=family.MICROSECONDS,
-    absent_loss_is_nan=True,
     others=family.OTHERS,
     companions=(re.compile(rb"-{3,} arguments -{3,}"), re.compile(rb"megatron\.(?:core|training)\b")),
 )

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from steelyard.frameworks.logs import megatron_family as family
-from steelyard.frameworks.logs.dialect import GIB, Dialect, Known, Place, Said, memory
+from steelyard.frameworks.logs.dialect import GIB, Known, Place, Said, memory
 
 UTILIZATION = re.compile(
     rb"Step Time : (?P<seconds>\d+(?:\.\d+)?)s GPU utilization: (?P<tflops>\d+(?:\.\d+)?)MODEL_TFLOP/s/GPU"
@@ -15,17 +16,12 @@ def _memory_gb(found: re.Match[bytes], place: Place) -> Iterator[Said]:
     yield memory(float(found["reserved"]) * 1e9 / GIB, family.RESERVED_PEAK, place, found.string)
 
 
-DIALECT = Dialect(
+DIALECT = replace(
+    family.BASE,
     name="megatron-bridge",
     framework="megatron-bridge",
-    mark=family.MARK,
-    separator=b"|",
-    fields=family.FIELDS,
     claims=lambda shape, before: False,  # its step line is Megatron's; the lines beside it tell
-    last_field=family.LAST_FIELD,
-    required=("step_time_s",),
     formulas={"": ("causal",)},
-    absent_loss_is_nan=True,
     others=(
         Known(
             re.compile(rb"memory \(GB\) \|.{0,600}\bmem-max-reserved-gigabytes: (?P<reserved>\d+(?:\.\d+)?)"),

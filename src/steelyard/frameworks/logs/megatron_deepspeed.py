@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from steelyard.frameworks.logs import megatron_family as family
-from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, memory
+from steelyard.frameworks.logs.dialect import Known, Place, Said, memory
 from steelyard.frameworks.logs.fields import Shape
 
 _OWN = {
@@ -27,18 +28,13 @@ def _timer(found: re.Match[bytes], place: Place) -> Iterator[Said]:
     yield memory(float(found["gib"]), family.ALLOCATED_PEAK, place, found.string)
 
 
-DIALECT = Dialect(
+DIALECT = replace(
+    family.BASE,
     name="megatron-deepspeed",
     framework="megatron-deepspeed",
-    mark=family.MARK,
-    separator=b"|",
-    fields=family.FIELDS,
     claims=_claims,
-    last_field=family.LAST_FIELD,
-    required=("step_time_s",),
     era=_era,
     formulas={"": ("megatron_deepspeed",)},
-    absent_loss_is_nan=True,
     others=(Known(re.compile(rb"\bMaxMemAllocated=(?P<gib>\d+(?:\.\d+)?)GB"), _timer),),
     companions=(re.compile(rb"\[logging\.py:\d+:log_dist\]"), re.compile(rb"\bMaxMemAllocated=")),
 )

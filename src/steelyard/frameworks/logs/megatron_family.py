@@ -5,9 +5,17 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from steelyard.frameworks.logs.dialect import Known, Place, Said, at_step, event, memory
+from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, at_step, event, memory
 from steelyard.frameworks.logs.fields import Field
-from steelyard.frameworks.logs.said import LOG_INTERVAL, MASKED_EOD, PADDED_VOCABULARY, WORLD_SIZE, Setting
+from steelyard.frameworks.logs.said import (
+    LOG_INTERVAL,
+    MASKED_EOD,
+    PADDED_VOCABULARY,
+    WORLD_SIZE,
+    Setting,
+    flag,
+    several,
+)
 
 MARK = re.compile(rb"(?<!, )\biteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})\s*(?=\|)")
 
@@ -68,19 +76,8 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _several(text: str) -> int:
-    """How many, if more than one: a dense model has none, and no key for it."""
-    if (number := _whole(text)) < 2:
-        raise ValueError(text)
-    return number
-
-
-def _flag(text: str) -> bool:
-    return {"True": True, "False": False}[text]
-
-
 def _negated(text: str) -> bool:
-    return not _flag(text)
+    return not flag(text)
 
 
 def _or_null(convert: Convert) -> Convert:
@@ -107,11 +104,11 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "num_attention_heads": ("model.num_attention_heads", _whole),
         "kv_channels": ("model.head_dim", _whole),
         "vocab_size": ("model.vocab_size", _whole),
-        "num_experts": ("model.num_experts", _several),
+        "num_experts": ("model.num_experts", several),
         "max_position_embeddings": ("model.max_position_embeddings", _whole),
         "norm_epsilon": ("model.norm_epsilon", float),
         "layernorm_epsilon": ("model.norm_epsilon", float),
-        "add_qkv_bias": ("model.qkv_bias", _flag),
+        "add_qkv_bias": ("model.qkv_bias", flag),
         "untie_embeddings_and_output_weights": ("model.tied_embeddings", _negated),
         "seed": ("training.seed", _whole),
         "micro_batch_size": ("training.micro_batch_size", _whole),
@@ -134,12 +131,12 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "pipeline_model_parallel_size": ("parallelism.pipeline_parallel_size", _whole),
         "context_parallel_size": ("parallelism.context_parallel_size", _whole),
         "data_parallel_size": ("parallelism.data_parallel_size", _whole),
-        "sequence_parallel": ("parallelism.sequence_parallel", _flag),
-        "use_distributed_optimizer": ("parallelism.distributed_optimizer", _flag),
-        "overlap_grad_reduce": ("parallelism.overlap_grad_reduce", _flag),
-        "overlap_param_gather": ("parallelism.overlap_param_gather", _flag),
-        "accumulate_allreduce_grads_in_fp32": ("precision.grad_reduce_in_fp32", _flag),
-        "fp32_residual_connection": ("precision.fp32_residual_connection", _flag),
+        "sequence_parallel": ("parallelism.sequence_parallel", flag),
+        "use_distributed_optimizer": ("parallelism.distributed_optimizer", flag),
+        "overlap_grad_reduce": ("parallelism.overlap_grad_reduce", flag),
+        "overlap_param_gather": ("parallelism.overlap_param_gather", flag),
+        "accumulate_allreduce_grads_in_fp32": ("precision.grad_reduce_in_fp32", flag),
+        "fp32_residual_connection": ("precision.fp32_residual_connection", flag),
         "fp8": ("precision.fp8", _or_null(lambda text: {"e4m3": "e4m3", "hybrid": "hybrid"}[text])),
         "save": ("training.checkpointing", lambda text: text != "None"),
         "tensorboard_dir": ("training.tracking", lambda text: text != "None"),
@@ -149,7 +146,7 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "world_size": (WORLD_SIZE, _whole),
         "log_interval": (LOG_INTERVAL, _whole),
         "padded_vocab_size": (PADDED_VOCABULARY, _whole),
-        "eod_mask_loss": (MASKED_EOD, _flag),
+        "eod_mask_loss": (MASKED_EOD, flag),
     }
 )
 """A Megatron argument that says one thing of ours by itself, and how its text is read."""
@@ -268,3 +265,15 @@ OTHERS = (
         re.compile(rb"loading (?:distributed )?checkpoint from .{1,400} at iteration (?P<step>\d+)"), at_step("resumed")
     ),
 )
+
+BASE = Dialect(
+    name="megatron-family",
+    framework="megatron",
+    mark=MARK,
+    separator=b"|",
+    fields=FIELDS,
+    last_field=LAST_FIELD,
+    required=("step_time_s",),
+    absent_loss_is_nan=True,
+)
+"""What each of them prints alike; its own module says the rest."""

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from steelyard.frameworks.logs import megatron_family as family
-from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, event, text_of
+from steelyard.frameworks.logs.dialect import Known, Place, Said, event, text_of
 from steelyard.frameworks.logs.fields import Shape
 from steelyard.records.step import Event
 
@@ -36,15 +37,11 @@ def _exited(found: re.Match[bytes], place: Place) -> Iterator[Said]:
     yield Event(kind=kind, message=text_of(found.string), node=place.origin.node, source=place.evidence)
 
 
-DIALECT = Dialect(
+DIALECT = replace(
+    family.BASE,
     name="primus",
     framework="primus",
-    mark=family.MARK,
-    separator=b"|",
-    fields=family.FIELDS,
     claims=_claims,
-    last_field=family.LAST_FIELD,
-    required=("step_time_s",),
     era=_era,
     memory_kind=family.DEVICE_USED,
     formulas={
@@ -55,7 +52,6 @@ DIALECT = Dialect(
         "v26.5 or newer": ("causal",),
     },
     counts_first_again=family.MICROSECONDS,
-    absent_loss_is_nan=True,
     others=(
         Known(re.compile(rb"primus launcher exited with code (?P<code>\d+)"), _exited),
         Known(re.compile(rb"torchrun finished successfully"), event("launcher_finished")),

@@ -141,7 +141,7 @@ class LogReader:
             moment = None if learnt.moment_at is None else (learnt.moment_at, learnt.moment_length)
             self.line = numbers[-1]
             read = (learnt.dialect, learnt.shape, moment, lines, numbers, self._series_of, self._said)
-            if bulk.read_many(*read) is not None:
+            if bulk.read_many(*read):
                 return
         for line, number in zip(lines, numbers, strict=True):
             self.line = number
@@ -329,11 +329,8 @@ class LogReader:
         if failures.TRACEBACK.search(body):
             self._tracebacks.add(place.origin)
             return
-        if place.origin in self._tracebacks and (event := failures.raised(body, place)) is not None:
-            self._tracebacks.discard(place.origin)
-            self._once(event, (event.kind, event.node or "", str(place.origin.rank), event.message[:80]))
-            return
-        for event in failures.named(body, place):
+        raised = failures.raised(body, place) if place.origin in self._tracebacks else None
+        for event in [raised] if raised is not None else failures.named(body, place):
             self._tracebacks.discard(place.origin)
             self._once(event, (event.kind, event.node or "", str(place.origin.rank), event.message[:80]))
 

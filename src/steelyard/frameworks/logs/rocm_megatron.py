@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from steelyard.frameworks.logs import megatron_family as family
-from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, text_of
+from steelyard.frameworks.logs.dialect import Known, Place, Said, text_of
 from steelyard.frameworks.logs.fields import Shape
 from steelyard.records.step import Event
 
@@ -31,18 +32,13 @@ _SUMMARY = {
 }
 """What train_llama2.sh and train_llama3.sh print at the end: means without the first two and the last line."""
 
-DIALECT = Dialect(
+DIALECT = replace(
+    family.BASE,
     name="rocm-megatron",
     framework="megatron",
-    mark=family.MARK,
-    separator=b"|",
-    fields=family.FIELDS,
     claims=_claims,
-    last_field=family.LAST_FIELD,
-    required=("step_time_s",),
     memory_kind=family.DEVICE_USED,
     formulas={"": ("causal", "noncausal")},
-    absent_loss_is_nan=True,
     others=(
         Known(
             re.compile(

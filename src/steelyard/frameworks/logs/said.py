@@ -23,5 +23,18 @@ PADDED_VOCABULARY = "padded_vocab_size"
 MASKED_EOD = "eod_mask_loss"
 VERSION = "version"
 
+
+def flag(text: str) -> bool:
+    """A truth as Python prints it; KeyError for anything else."""
+    return {"True": True, "False": False}[text]
+
+
+def several(text: str) -> int:
+    """How many, if more than one (a dense model has one expert, and no key for it); ValueError else."""
+    if (number := int(text)) < 2:
+        raise ValueError(text)
+    return number
+
+
 OTHER = (WORLD_SIZE, GPU_NAME, LOG_INTERVAL, PADDED_VOCABULARY, MASKED_EOD, VERSION)
 """What a log may say that is no key of an experiment."""

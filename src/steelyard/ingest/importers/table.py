@@ -5,7 +5,7 @@ import difflib
 import io
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class Table:
         names = list(first[1]) if first[1] is not None else []
         chosen = dict(columns) if columns is not None else {name: name for name in names if name in KNOWN}
         _check(path, chosen, names, columns)
-        return Imported("jsonl" if lines else "csv", None, _steps(first, rows, chosen, kept))
+        return Imported("jsonl" if lines else "csv", None, steps_of(chain([first], rows), chosen, kept))
 
     def keep(self, path: str, to: Path) -> None:
         keep_copy(path, to)
@@ -134,9 +134,9 @@ def _nearest(chosen: Columns, names: list[str]) -> str:
     return shlex.quote(",".join(pairs))
 
 
-def _steps(first: Row, rows: Iterator[Row], chosen: Columns, kept: str) -> Iterator[Step | Event]:
-    zero_based: bool | None = None
-    for number, row in chain([first], rows):
+def steps_of(rows: Iterable[Row], chosen: Columns, kept: str, zero_based: bool | None = None) -> Iterator[Step | Event]:
+    """A step a row, or why it is none; a first step of 0 says that they count from there."""
+    for number, row in rows:
         if zero_based is None and row is not None:
             zero_based = str(row.get(chosen["step"], "")).strip() in ("0", "0.0")
         yield from _one(number, row, chosen, kept, bool(zero_based))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from steelyard.errors import InputError
 from steelyard.ingest.importers import Columns, Imported
-from steelyard.ingest.importers.fields import FRAMEWORK_OF, TAGS, step_of
-from steelyard.ingest.importers.table import csv_rows, keep_copy, plain_name
+from steelyard.ingest.importers.fields import FRAMEWORK_OF, TAGS
+from steelyard.ingest.importers.table import csv_rows, keep_copy, plain_name, steps_of
 from steelyard.ingest.sources import STDIN, open_source
-from steelyard.records.step import Event, Evidence, Step
+from steelyard.records.step import Event, Step
 
 _STEPS = ("Step", "trainer/global_step", "global_step", "_step")
 _ZERO_BASED = ("trainer/global_step", "global_step")
@@ -62,19 +62,8 @@ def _header(path: str) -> list[str]:
 
 
 def _steps(path: str, kept: str, step: str, chosen: Columns) -> Iterator[Step | Event]:
-    zero_based: bool | None = None
     with io.TextIOWrapper(open_source(path), encoding="utf-8-sig", errors="replace", newline="") as source:
-        for number, row in csv_rows(source, ","):
-            at = Evidence(kept, number)
-            try:
-                if row is None:
-                    raise ValueError("it has not the columns of the first")
-                if zero_based is None:
-                    zero_based = row[step].strip() == "0" or step in _ZERO_BASED
-                values = {ours: row[theirs] for ours, theirs in chosen.items()}
-                yield step_of({"step": row[step], **values}, zero_based, source=at)
-            except ValueError as reason:
-                yield Event(kind="unread_line", message=f"row of line {number}: {reason}", source=at)
+        yield from steps_of(csv_rows(source, ","), {"step": step, **chosen}, kept, step in _ZERO_BASED or None)
 
 
 IMPORTER = WandbCsv()

@@ -4,8 +4,9 @@
 
 A log of Megatron-LM is generated, half of its bytes step lines, and ingested by the command line: the record is
 written, the log kept. Beside it stand a bare `for line in open(f, "rb")` loop and grep counting the step lines. Loop
-and ingest take turns, and the best of each counts, since other work on a machine only adds time. Limits: 15 times the
-loop, and 200 MiB over all processes. `--dialects` adds a line a dialect, of smaller logs, which have no limit of time.
+and ingest take turns, and the best of each counts, since other work on a machine only adds time; memory is watched in a
+round of its own, since watching takes time too. Limits: 15 times the loop, and 200 MiB over all processes. `--dialects`
+adds a line a dialect, of smaller logs, which have no limit of time.
 """
 
 import argparse
@@ -139,19 +140,28 @@ def bare_loop(path: Path) -> float:
     return time.perf_counter() - start
 
 
-def ingested(path: Path, out: Path) -> tuple[float, float]:
-    """Seconds, and the most MiB all processes of it held at once."""
+def ingested(path: Path, watch: Callable[[int], None] | None = None) -> float:
+    """Seconds; `watch` is called with the process again and again while it runs."""
+    out = path.with_name("runs")
     argv = [sys.executable, "-m", "steelyard", "ingest", str(path), "--out", str(out), "--gpu", "h100", "--gpus", "8"]
     start = time.perf_counter()
     process = subprocess.Popen([*argv, "--set", "training.sequence_length=2048"], stdout=subprocess.DEVNULL)
-    most = 0
-    while process.poll() is None:
-        most = max(most, held(process.pid))
-        time.sleep(0.25)  # looking takes time from what is looked at
+    while watch is not None and process.poll() is None:
+        watch(process.pid)
+        time.sleep(0.1)
+    process.wait()
     seconds = time.perf_counter() - start
     if process.returncode:
         sys.exit(f"ingest ended with {process.returncode}")
-    return seconds, most / (1 << 20)
+    shutil.rmtree(out)
+    return seconds
+
+
+def most_held(path: Path) -> float:
+    """The most MiB all processes of an ingest held at once."""
+    seen = [0]
+    ingested(path, lambda pid: seen.append(held(pid)))
+    return max(seen) / (1 << 20)
 
 
 def held(pid: int) -> int:
@@ -177,9 +187,8 @@ def measure(name: str, size: int) -> bool:
         for _ in range(ROUNDS):
             os.sync()  # what was written before is not to be paid for now
             loops += [bare_loop(path), bare_loop(path)]
-            taken.append(ingested(path, Path(folder) / "runs"))
-            shutil.rmtree(Path(folder) / "runs")
-        seconds, memory = min(one for one, _ in taken), max(one for _, one in taken)
+            taken.append(ingested(path))
+        seconds, memory = min(taken), most_held(path)
         start = time.perf_counter()
         mark = MARKS.get(name, " iteration ")
         found = subprocess.run(["grep", "-c", mark, str(path)], capture_output=True, text=True, check=True)

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 import zstandard
@@ -117,6 +118,18 @@ def test_files_of_restarts_are_put_in_their_order(cli: Cli, tmp_path: Path, orde
     assert {step.source.file for step in steps[7:] if step.source} == {"logs/second.log"}
 
 
+def test_a_node_whose_steps_take_longer_is_named(cli: Cli, tmp_path: Path) -> None:
+    """Also where the lines are read by columns, and after a restart that printed some of them twice."""
+    lines = [line for line in step_lines(CLEAN) if line]
+    slower = re.compile(rb"(iteration \(ms\): )([\d.]+)")
+    slow = [slower.sub(lambda found: found[1] + b"%.1f" % (float(found[2]) * 1.2), line) for line in lines]
+    (tmp_path / "node0.log").write_bytes(b"\n".join(lines) + b"\n")
+    (tmp_path / "node1.log").write_bytes(b"\n".join([*slow[:-3], *slow[-12:]]) + b"\n")
+    run = cli("ingest", "node0.log", "node1.log", "--json").document["run"]
+    (event,) = (event for event in records.events(run) if event.kind == "nodes_differ")
+    assert event.message == "steps take 1.2 times as long by the log of node1 as by that of node0"
+
+
 def test_nodes_are_merged_by_step_and_kept_apart_beside(cli: Cli, tmp_path: Path) -> None:
     lines = b"".join(
         b"completed step: %d, seconds: 2.000, TFLOP/s/device: 400.000, Tokens/s/device: 8192.000, "
@@ -187,11 +200,26 @@ def test_a_followed_log_of_two_processes_keeps_both(cli: Cli, tmp_path: Path) ->
     assert not [path.name for path in run.iterdir() if path.name.startswith(".")]
 
 
+def open_to_write(path: Path, reader: "subprocess.Popen[bytes]") -> IO[bytes]:
+    """A pipe that somebody reads; opened plainly, one whose reader died at once is waited for for ever."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            assert reader.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        else:
+            os.set_blocking(descriptor, True)
+            return os.fdopen(descriptor, "wb", buffering=0)
+
+
 def test_an_interrupt_amid_a_log_leaves_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     argv = [sys.executable, "-m", "steelyard", "ingest", "pipe"]
     process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with (tmp_path / "pipe").open("wb", buffering=0) as pipe:
+    with open_to_write(tmp_path / "pipe", process) as pipe:
         pipe.write(b"\n".join(step_lines(CLEAN)) + b"\n")
         deadline = time.monotonic() + 30
         while not list((tmp_path / "runs").glob(".new-run-*")) and time.monotonic() < deadline:

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.experiment.resolve import Resolved
+from steelyard.frameworks.logs.lines import LineCutter
 from steelyard.frameworks.logs.reader import DIALECTS, LogReader
 from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Job
 from steelyard.ingest import parallel
 from steelyard.ingest.importers import importer_of
 from steelyard.ingest.knowledge import Knowledge
-from steelyard.ingest.lines import LineCutter
 from steelyard.ingest.merging import merge
 from steelyard.ingest.outcome import Outcome
 from steelyard.ingest.parts import PARTS, Part
@@ -28,7 +28,6 @@ from steelyard.ingest.sources import (
     STDIN,
     BrokenFileError,
     blocks,
-    copy_of,
     following,
     is_plain_file,
     open_source,
@@ -36,6 +35,7 @@ from steelyard.ingest.sources import (
 )
 from steelyard.records import Event, Evidence, RunWriter, Step
 from steelyard.records.manifest import LogFile
+from steelyard.records.rows import StepRows
 from steelyard.records.step import FAILURES, to_line
 from steelyard.records.writer import EVENTS, LOGS, STEPS, StagedRun
 
@@ -120,7 +120,7 @@ class _Sink:
         if self._live:
             self._work.request.observe(step)
 
-    def steps(self, series: str, steps: Sequence[Step]) -> None:
+    def steps(self, series: str, steps: StepRows) -> None:
         if series not in self.parts:
             self.parts[series] = self._work.new_part(self._file, series)
         self.parts[series].extend_by(steps)
@@ -256,17 +256,20 @@ class _Work:
         if self.live or not is_plain_file(path):
             return False
         log = f"{LOGS}/{kept}"
-        plan = parallel.plan(path, log, self.request.framework, self.knowledge, self.directory / PARTS)
+        plan = parallel.plan(path, log, self.request.framework, self.knowledge, self.directory / PARTS, at)
         if plan is None:
             return False
         with parallel.pool() as readers:
-            found = parallel.read_all(readers, plan)
+            found = parallel.read_all(readers, plan, self.directory / LOGS / kept)
         if found is None:
             return False
-        sink = _Sink(self, at)
-        reader = LogReader(log, sink, self.request.framework, self.job)
-        with Path(path).open("rb") as source:
-            reader.feed(source.read(plan.head).split(b"\n")[:-1])
+        sink, reader = _Sink(self, at), plan.reader
+        self.outcome.parts.append(plan.part)
+        for thing in plan.head.said:
+            if isinstance(thing, Setting):
+                sink.setting(thing)
+            else:
+                sink.event(thing)
         said: set[tuple[str, str | None, str]] = set()
         for one in found:
             for event in one.events:  # what is said again and again is recorded once a file, not once a piece
@@ -274,10 +277,8 @@ class _Work:
                 if "order" not in event.details or key not in said:
                     said.add(key)
                     sink.event(event)
-            sink.parts[plan.label].extend(one.part)
         self.outcome.recognise(reader, *found)
         self.outcome.cut = self.outcome.cut or found[-1].cut
-        copy_of(path, self.directory / LOGS / kept, plan.size)
         self.outcome.files.append(
             LogFile(
                 path=shown_path(path),

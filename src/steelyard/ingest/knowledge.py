@@ -14,6 +14,7 @@ from steelyard.experiment.model import Model
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import DEFAULT, Resolved, leaves
 from steelyard.frameworks import MODULES, framework
+from steelyard.frameworks.logs.reader import DIALECTS
 from steelyard.frameworks.logs.said import (
     GPU_NAME,
     LOG_INTERVAL,
@@ -230,7 +231,7 @@ class Knowledge:
 
     def _logit_std(self, name: str, values: Mapping[str, Any]) -> float | None:
         """How far logits of an untrained model spread: hidden^0.5 x std, or 1 where the output is scaled by width."""
-        if name in ("maxtext", "torchtitan"):
+        if any(one.unit_logits for one in DIALECTS if one.framework == name):
             return 1.0
         hidden, std = values.get("model.hidden_size"), values.get("training.init_method_std")
         return math.sqrt(hidden) * std if type(hidden) is int and isinstance(std, float) else None
@@ -239,11 +240,11 @@ class Knowledge:
         if PADDED_VOCABULARY in self.said:
             return int(self.said[PADDED_VOCABULARY].value)
         vocabulary, tensor = values.get("model.vocab_size"), values.get("parallelism.tensor_parallel_size")
-        if type(vocabulary) is not int or name not in MODULES:
-            return vocabulary if type(vocabulary) is int and name == "torchtitan" else None
-        if name in ("maxtext", "native"):
+        if type(vocabulary) is not int:
+            return None
+        if any(not one.pads_vocabulary for one in DIALECTS if one.framework == name):
             return vocabulary
-        if type(tensor) is not int:
+        if name not in MODULES or type(tensor) is not int:
             return None
         multiple = framework(name).vocabulary_multiple(Parallelism(tensor_parallel_size=tensor))
         return accounting.padded_vocab_size(vocabulary, multiple)

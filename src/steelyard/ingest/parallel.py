@@ -14,12 +14,14 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from steelyard.frameworks.logs.lines import LONGEST, LineCutter
 from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Job
 from steelyard.ingest.knowledge import Knowledge
-from steelyard.ingest.lines import LONGEST, LineCutter
 from steelyard.ingest.parts import Part
+from steelyard.ingest.sources import send
+from steelyard.records.rows import StepRows
 from steelyard.records.step import Event, Step
 
 WORTH_IT = 1 << 26
@@ -30,7 +32,7 @@ HEAD_BYTES = 1 << 23
 
 PIECE_BYTES = 1 << 25
 _BEFORE = 1 << 18
-_BLOCK = 1 << 18
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class _PieceSink:
         elif not self.deaf:
             self._found.part.append(step)
 
-    def steps(self, series: str, steps: Sequence[Step]) -> None:
+    def steps(self, series: str, steps: StepRows) -> None:
         self.stepped = True
         if series != self._label:
             self._found.plain = False
@@ -150,97 +152,102 @@ def _lines_before(descriptor: int, start: int, end: int) -> Sequence[bytes]:
     return data.split(b"\n")[1 if start else 0 : -1]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A log that may be read in pieces: its head, then the pieces."""
+class Head:
+    """Takes what the start of a log says, and keeps it until the rest is known to be plain."""
 
-    size: int
-    head: int
-    """Bytes read in one go first."""
-    label: str
-    pieces: tuple[Piece, ...]
-
-
-class _Probe:
-    """Takes what the head of a log says, to see whether it is a plain one."""
-
-    def __init__(self) -> None:
-        self.settings: dict[str, Setting] = {}
+    def __init__(self, knowledge: Knowledge, to: Path, file: int) -> None:
+        self._knowledge, self.job = copy.deepcopy(knowledge), Job()
+        self._knowledge.update(self.job)
+        self._to, self._file = to, file
+        self.part: Part | None = None
+        self.said: list[Setting | Event] = []
         self.plain = True
 
-    def step(self, series: str, step: Step) -> None:
-        return
+    def _part_of(self, series: str) -> Part:
+        if self.part is None:
+            self.part = Part(self._to, self._file, series)
+        self.plain = self.plain and self.part.label == series
+        return self.part
 
-    def steps(self, series: str, steps: Sequence[Step]) -> None:
-        return
+    def step(self, series: str, step: Step) -> None:
+        self._part_of(series).append(step)
+
+    def steps(self, series: str, steps: StepRows) -> None:
+        self._part_of(series).extend_by(steps)
 
     def restart(self, series: str, step: int) -> None:
         self.plain = False
 
     def event(self, event: Event) -> None:
-        return
+        self.said.append(event)
 
     def setting(self, setting: Setting) -> None:
-        self.settings[setting.key] = setting
+        self.said.append(setting)
+        self._knowledge.learn(setting)
+        self._knowledge.update(self.job)
 
 
-def plan(path: str, name: str, framework: str | None, knowledge: Knowledge, folder: Path) -> Plan | None:
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A log that may be read in pieces: its head, which was read, then the pieces."""
+
+    size: int
+    head_bytes: int
+    head: Head
+    reader: LogReader
+    """Of the head."""
+    part: Part
+    """Where the head's steps are, and those of the pieces go."""
+    pieces: tuple[Piece, ...]
+
+
+def plan(path: str, name: str, framework: str | None, knowledge: Knowledge, folder: Path, file: int) -> Plan | None:
     """How a log is read in pieces; None where it is short, or its head shows that it is no plain one."""
     size = Path(path).stat().st_size
     if size < WORTH_IT:
         return None
-    probe = _Probe()
-    reader = LogReader(name, probe, framework)
-    with Path(path).open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    length = head.rfind(b"\n") + 1
-    reader.feed(head[:length].split(b"\n")[:-1])
-    series = reader.one_series()
-    if not length or series is None or not probe.plain or reader.redacted_any:
+    head = Head(knowledge, folder / f"head{file}", file)
+    reader = LogReader(name, head, framework, head.job)
+    with Path(path).open("rb") as log:
+        data = log.read(HEAD_BYTES)
+    length = data.rfind(b"\n") + 1
+    reader.feed(data[:length].split(b"\n")[:-1])
+    series, part = reader.one_series(), head.part
+    stretches = _boundaries(path, length, size) if length else []
+    if series is None or part is None or not head.plain or reader.redacted_any or not stretches:
+        if part is not None:
+            part.remove()
         return None
-    known = copy.deepcopy(knowledge)
-    for setting in probe.settings.values():
-        known.learn(setting)
-    job = Job()
-    known.update(job)
-    settings = tuple((key, setting.value) for key, setting in probe.settings.items())
-    stretches = _boundaries(path, length, size)
+    settings = tuple({one.key: one.value for one in head.said if isinstance(one, Setting)}.items())
+    common = Piece(path, 0, 0, 0, name, framework, head.job, series.interval or 1, series.label, settings, folder)
     pieces = tuple(
-        Piece(
-            path,
-            start,
-            end,
-            0,
-            name,
-            framework,
-            job,
-            series.interval or 1,
-            series.label,
-            settings,
-            folder / f"piece{at}",
-        )
-        for at, (start, end) in enumerate(stretches)
+        replace(common, start=start, end=end, to=folder / f"piece{at}") for at, (start, end) in enumerate(stretches)
     )
-    return Plan(size, length, series.label, pieces) if pieces else None
+    return Plan(size, length, head, reader, part, pieces)
 
 
-def read_all(readers: ProcessPoolExecutor, plan: Plan) -> list[Found] | None:
-    """What every piece says, in order; None where one of them is not plain."""
-    counts = readers.map(_count_lines, plan.pieces)
-    with Path(plan.pieces[0].path).open("rb") as file:
-        line = file.read(plan.head).count(b"\n")
+def read_all(readers: ProcessPoolExecutor, plan: Plan, keep: Path) -> list[Found] | None:
+    """What every piece says, in order; None where one of them is not plain.
+
+    While later pieces are read, the steps of earlier ones join the head's and their bytes the log that is kept.
+    """
+    line = plan.reader.line
     waiting = []
-    for piece, count in zip(plan.pieces, counts, strict=True):
+    for piece in plan.pieces:  # lines are counted here while the pieces before are read there
         waiting.append(readers.submit(read_piece, replace(piece, first_line=line)))
-        line += count
+        line += _count_lines(piece)
     found = []
-    for one in waiting:
-        found.append(one.result())
-        if not found[-1].plain:
-            readers.shutdown(wait=True, cancel_futures=True)
-            for piece in plan.pieces:
-                piece.to.unlink(missing_ok=True)
-            return None
+    with Path(plan.pieces[0].path).open("rb") as log, keep.open("wb") as kept:
+        for piece, one in zip(plan.pieces, waiting, strict=True):
+            found.append(one.result())
+            if not found[-1].plain:
+                readers.shutdown(wait=True, cancel_futures=True)
+                for each in plan.pieces:
+                    each.to.unlink(missing_ok=True)
+                plan.part.remove()
+                return None
+            plan.part.extend(found[-1].part)
+            send(log, kept, piece.end)
     return found
 
 

@@ -3,12 +3,16 @@
 import heapq
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from steelyard.records.step import Step, to_line, to_lines
+from msgspec import json
+
+from steelyard.records.rows import StepRows
+from steelyard.records.step import Step, to_line
 
 PARTS = ".parts"
 """Where they lie in the run directory while it is made."""
@@ -42,9 +46,7 @@ class Part:
 
     def append(self, step: Step) -> None:
         if self.rows < _FIRST:
-            if not self.rows:
-                self.first_step, self.first_time = step.step, step.time
-            self.first_losses.append((step.step, step.loss))
+            self._begin(step)
         self.rows += 1
         self.last_step, self.last_time = step.step, step.time
         if step.step_time_s is not None:
@@ -53,17 +55,21 @@ class Part:
         if len(self._pending) >= _BUFFERED:
             self.flush()
 
-    def extend_by(self, steps: Sequence[Step]) -> None:
+    def _begin(self, step: Step) -> None:
+        if not self.first_losses:
+            self.first_step, self.first_time = step.step, step.time
+        self.first_losses.append((step.step, step.loss))
+
+    def extend_by(self, steps: StepRows) -> None:
         """Many steps, which follow these."""
-        early = max(0, _FIRST - self.rows)
-        for step in steps[:early]:
-            self.append(step)
-        rest = steps[early:]
-        if rest:
-            self.rows += len(rest)
-            self.last_step, self.last_time = rest[-1].step, rest[-1].time
-            self._pending.append(to_lines(rest))
-            self.flush()
+        for step in islice(steps, max(0, _FIRST - self.rows)):
+            self._begin(step)
+        last = steps[-1]
+        self.rows += len(steps)
+        self.last_step, self.last_time = last.step, last.time
+        self.seconds += steps.seconds()
+        self._pending.append(steps.lines())
+        self.flush()
 
     def extend(self, other: "Part") -> None:
         """The steps of another part, which follow these."""
@@ -78,6 +84,7 @@ class Part:
         if not self.rows:
             self.first_step, self.first_time = other.first_step, other.first_time
         self.rows += other.rows
+        self.seconds += other.seconds
         self.last_step, self.last_time = other.last_step, other.last_time
         other.path.unlink()
 
@@ -100,7 +107,7 @@ class Part:
         """Forget the steps from `step` on; how many there were."""
         self.flush()
         if step <= self.first_step:
-            dropped, self.rows = self.rows, 0
+            dropped, self.rows, self.seconds = self.rows, 0, 0.0
             self._truncate(0)
             self.first_losses.clear()
             self._index.clear()
@@ -119,6 +126,8 @@ class Part:
                     kept += len(line)
                 else:
                     dropped += 1
+                    gone = json.decode(line)
+                    self.seconds -= (gone.get("step_time_s") or 0.0) * gone["steps_covered"]
         self._truncate(kept)
         self._index = [(row, offset) for row, offset in self._index if offset < kept]
         self.rows -= dropped
@@ -136,6 +145,11 @@ class Part:
         self._stream.truncate(length)
         self._stream.seek(0, 2)
         self._written = length
+
+    def remove(self) -> None:
+        """Forget all of it."""
+        self.close()
+        self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         self.flush()

@@ -58,12 +58,11 @@ def is_plain_file(path: str) -> bool:
         return isinstance(source, io.BufferedReader)
 
 
-def copy_of(path: str, to: Path, size: int) -> None:
-    """The first `size` bytes of a file: what was read of it, should it have grown since."""
-    with Path(path).open("rb") as source, to.open("wb") as copy:
-        sent = 0
-        while sent < size and (now := os.sendfile(copy.fileno(), source.fileno(), sent, size - sent)):
-            sent += now
+def send(source: BinaryIO, copy: BinaryIO, end: int) -> None:
+    """Copy a file on from where the copy ends, up to `end`: what was read of it, should it have grown since."""
+    sent = os.fstat(copy.fileno()).st_size
+    while sent < end and (now := os.sendfile(copy.fileno(), source.fileno(), sent, end - sent)):
+        sent += now
 
 
 def blocks(path: str, source: BinaryIO) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """A step and an event: what a log says, as every later stage reads it."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -127,7 +127,6 @@ def first_cause(failures: Iterable[Event]) -> Event | None:
 
 
 _encode = msgspec.json.Encoder().encode
-_encode_lines = msgspec.json.Encoder().encode_lines
 
 
 def to_line(record: Step | Event) -> bytes:
@@ -137,12 +136,6 @@ def to_line(record: Step | Event) -> bytes:
         return line + b"\n"
     words = _nonfinite(record)
     return _encode({**msgspec.to_builtins(record), **({"nonfinite": words} if words else {})}) + b"\n"
-
-
-def to_lines(records: Sequence[Step]) -> bytes:
-    """Many at once."""
-    lines = _encode_lines(records)
-    return lines if b":null" not in lines else b"".join(map(to_line, records))
 
 
 def _nonfinite(record: Step | Event) -> dict[str, str]:

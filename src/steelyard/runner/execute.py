@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from steelyard import __version__, cluster, records
 from steelyard.errors import InfrastructureError, SteelyardError
 from steelyard.frameworks import launched
+from steelyard.frameworks.logs.lines import LineCutter
 from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.series import Gathered
 from steelyard.hardware.catalog import lookup
@@ -23,7 +24,6 @@ from steelyard.hardware.telemetry import Telemetry
 from steelyard.lint import Case
 from steelyard.records import Event, Failure, RunManifest, RunWriter, Step
 from steelyard.records.step import FAILURES
-from steelyard.runner.lines import Lines
 from steelyard.runner.plan import NodePlan, Plan, platform_label
 
 STOP_GRACE_S = 10.0
@@ -156,16 +156,23 @@ class _Supervision:
         log = f"node{node.rank}.log"
         said = Gathered()
         reader = LogReader(f"logs/{log}", said, self.plan.framework)
-        lines = Lines()
+        cutter = LineCutter()
+
+        def take(line: bytes, end: bytes) -> None:
+            reader.feed([line])
+            # The record before the log: no step that the log shows is missing from the record.
+            for found in said.take():
+                self._record(found, node)
+            self.writer.append_log(log, reader.redacted.get(reader.line, line) + end)
+
         async for data in process.output():
-            for raw in lines.feed(data):
-                reader.feed([raw.rstrip(b"\r\n")])
-                # The record before the log: no step that the log shows is missing from the record.
-                for found in said.take():
-                    self._record(found, node)
-                hidden = reader.redacted.get(reader.line)
-                self.writer.append_log(log, raw if hidden is None else hidden + b"\n")
-        self.writer.append_log(log, lines.rest())
+            for line in cutter.feed(data):
+                take(line, b"\n")
+        for line in cutter.rest():
+            take(line, b"")
+        reader.end()
+        for found in said.take():
+            self._record(found, node)
 
     def _record(self, found: Step | Event, node: NodePlan) -> None:
         if isinstance(found, Step):

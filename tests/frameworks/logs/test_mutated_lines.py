@@ -8,18 +8,19 @@ import random
 import time
 import tracemalloc
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
+from steelyard.frameworks.logs.lines import LineCutter
 from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.series import Gathered
-from steelyard.ingest.lines import LineCutter
 from steelyard.records.step import to_line
 
 LINES = int(os.environ.get("STEELYARD_FUZZ_LINES", "20000"))
 CORPUS = Path(__file__).parents[2] / "traps"
 LONGEST_S = 1.0
 
-_BYTES = [bytes([one]) for one in range(256)]
+_BYTES = [bytes([one]) for one in range(256) if one != ord("\n")]
 _WORDS = (
     *(b"nan", b"inf", b"-1", b"1e999", b"9" * 400, b"\x1b[31m", b"\r", b"|", b":", b" | ", b"/", b"(", b")", b"["),
     *(b"iteration 1/2 |", b"completed step: 3, ", b"Training epoch 0, iteration 1/2 | ", b"step:  1  loss: "),
@@ -78,6 +79,23 @@ def test_spoilt_lines_break_nothing() -> None:
         for found in said.take():
             assert to_line(found).endswith(b"\n")
     assert slowest[0] < LONGEST_S, slowest
+
+
+def test_spoilt_lines_say_the_same_one_by_one_and_together() -> None:
+    rng = random.Random(7)
+    source = spoilt(LINES // 4, seed=11)
+    while lines := list(islice(source, rng.randint(1, 400))):
+        apart, together = Gathered(), Gathered()
+        one, many = LogReader("train.log", apart), LogReader("train.log", together)
+        for line in lines:
+            one.feed([line])
+        for at in range(0, len(lines), 40):
+            many.feed(lines[at : at + 40])
+        many.feed([])
+        one.end()
+        many.end()
+        assert [*map(to_line, together.take())] == [*map(to_line, apart.take())]
+        assert (many.line, many.unread) == (one.line, one.unread)
 
 
 def test_nasty_long_lines_are_read_in_time() -> None:

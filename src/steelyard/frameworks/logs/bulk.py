@@ -5,28 +5,32 @@ nothing skipped. Whatever is not is left to the reader of single lines; a test h
 """
 
 import re
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from steelyard.frameworks.logs.dialect import Dialect
-from steelyard.frameworks.logs.fields import DIGITS, TARGETS, Shape, first_number
-from steelyard.frameworks.logs.line import iso
-from steelyard.frameworks.logs.series import Series
-from steelyard.records.step import Evidence, Step
+from steelyard.frameworks.logs.fields import TARGETS, Shape, first_number
+from steelyard.frameworks.logs.line import isos
+from steelyard.frameworks.logs.series import Series, whole
+from steelyard.records.rows import StepRows
 
 FEWEST = 8
 """Lines below which columns are not worth it."""
 
-_SKIPPED, _LOSS = TARGETS.index("skipped"), TARGETS.index("loss")
-_BATCH, _LENGTH = TARGETS.index("global_batch_size"), TARGETS.index("sequence_length")
-_SECONDS, _MEMORY, _FRACTION = (TARGETS.index(name) for name in ("step_time_s", "memory_gib", "memory_fraction"))
-
-Column = Sequence[float | None]
+Column = list[float | None] | float | None
+"""A value a line, or one that all lines have in common."""
 
 
 def can_read(dialect: Dialect) -> bool:
     """Whether a dialect's lines say all of themselves in places, without words, marks or a clock."""
-    return dialect.number is None and dialect.flags is None and not dialect.texts and not dialect.timed_by_clock
+    return (
+        dialect.number is None
+        and dialect.flags is None
+        and not dialect.texts
+        and not dialect.timed_by_clock
+        and dialect.separator is not None
+        and all(field.target != "tokens" for field in dialect.fields.values())
+    )
 
 
 def read_many(
@@ -44,106 +48,106 @@ def read_many(
     said so far of total, batch and sequence.
     """
     mark = dialect.mark.search(lines[0])
-    if mark is None or int(mark["total"]) != said[0]:
+    if mark is None or int(mark["total"]) != said[0] or shape.separator is None:
         return False
-    parts = [line.split(shape.separator) for line in lines]
-    heads = [part[0] for part in parts]
+    parts = shape.separator.join(lines).split(shape.separator)
+    heads = parts[:: shape.parts]
     before = lines[0][: mark.start()]
     begin = mark.start() - moment[0] if moment else 0
     end = begin + moment[1] if moment else 0
     try:
-        steps = _numbers(heads, mark)
+        steps = _numbers(heads, mark, begin, end)
         columns = _columns(shape, parts)
     except (ValueError, IndexError):
         return False
-    fixed = before[:begin] + before[end:]
-    if steps is None or not _same_prefix(heads, before, begin, end):
+    if steps is None or (columns.get("global_batch_size"), columns.get("sequence_length")) != said[1:]:
         return False
-    for target, known in ((_BATCH, said[1]), (_LENGTH, said[2])):
-        if set(columns[target]) != {known}:
-            return False
-    if dialect.absent_loss_is_nan and (None in columns[_LOSS] or set(columns[_SKIPPED]) != {0.0}):
+    if dialect.absent_loss_is_nan and (columns.get("loss") is None or columns.get("skipped") != 0.0):
         return False
-    series = series_of(fixed, before)
+    series = series_of(before[:begin] + before[end:], before)
     interval = series.ordinary(steps[0])
-    if interval is None or any(later - earlier != interval for earlier, later in pairwise(steps)):
+    if interval is None or not _follow(steps, interval):
         return False
-    moments = [iso(head[begin:end]) for head in heads] if moment else [None] * len(lines)
-    made = _steps(series, dialect, steps, columns, moments, numbers, interval)
-    series.take_many(made, [column[-1] for column in columns])
+    given: dict[str, Any] = {"step": steps, "reported_step": steps, "steps_covered": interval, "flags": ()}
+    if moment:
+        given["time"] = isos([head[begin:end] for head in heads])
+    given.update(_values(series, dialect, columns, *said[1:]))
+    varying = {name: column for name, column in given.items() if isinstance(column, list)}
+    same = {name: value for name, value in given.items() if not isinstance(value, list)}
+    last = [column[-1] if isinstance(column, list) else column for column in map(columns.get, TARGETS)]
+    series.take_many(StepRows(same, varying, series.log, numbers), last)
     return True
 
 
-def _numbers(heads: Sequence[bytes], mark: re.Match[bytes]) -> list[int] | None:
-    """The steps, where every line has its mark in the place of the first's and the same total."""
-    start, word, rest = mark.start(), mark[0].split()[0], mark.string[mark.end("step") : len(heads[0])]
-    at, left = start + len(word), -len(rest)
-    if not all(head.startswith(word, start) and head.endswith(rest) for head in heads):
-        return None
-    return [int(head[at:left]) for head in heads]
+def _numbers(heads: Sequence[bytes], mark: re.Match[bytes], begin: int, end: int) -> list[int] | None:
+    """The steps, where beside their moments and numbers all lines start alike: one process, one total."""
+    first = mark.string
+    at, rest = mark.start() + len(mark[0].split()[0]), first[mark.end("step") : len(heads[0])]
+    left = -len(rest)
+    alike = (
+        {head[:begin] for head in heads} == {first[:begin]}
+        and {head[end:at] for head in heads} == {first[end:at]}
+        and {head[left:] for head in heads} == {rest}
+    )
+    return [int(head[at:left]) for head in heads] if alike else None
 
 
-def _same_prefix(heads: Sequence[bytes], before: bytes, begin: int, end: int) -> bool:
-    """Whether all lines come from one place: beside its moment, their prefix differs in no digit."""
-    first, second, stop = before[:begin], before[end:], len(before)
-    if not any(digit in first + second for digit in DIGITS):
-        return True  # lines of one shape differ in digits alone
-    return all(head.startswith(first) and head[end:stop] == second for head in heads)
+def _follow(steps: list[int], interval: int) -> bool:
+    first, last = steps[0], steps[-1]
+    return last - first == interval * (len(steps) - 1) and steps == list(range(first, last + 1, interval))
 
 
-def _columns(shape: Shape, parts: Sequence[Sequence[bytes]]) -> list[Column]:
-    columns: list[Column] = [[None] * len(parts)] * len(TARGETS)
-    for part, offset, target, divisor in shape.plain:
-        column = [float(one[part][offset:]) for one in parts]
-        columns[target] = column if divisor == 1 else [value / divisor for value in column]
-    for part, offset, target, divisor in shape.others:
-        columns[target] = [first_number(one[part][offset:]) / divisor for one in parts]
+def _columns(shape: Shape, parts: list[bytes]) -> Mapping[str, Column]:
+    columns: dict[str, Column] = {}
+    for slots, number in ((shape.plain, float), (shape.others, first_number)):
+        for part, offset, target, divisor in slots:
+            texts = parts[part :: shape.parts]
+            if texts.count(texts[0]) == len(texts):
+                columns[TARGETS[target]] = number(texts[0][offset:]) / divisor
+            elif divisor == 1 and number is float:
+                columns[TARGETS[target]] = [float(text[offset:]) for text in texts]
+            else:
+                columns[TARGETS[target]] = [number(text[offset:]) / divisor for text in texts]
     return columns
 
 
-def _steps(
-    series: Series,
-    dialect: Dialect,
-    steps: Sequence[int],
-    columns: Sequence[Column],
-    moments: Sequence[str | None],
-    numbers: Sequence[int],
-    interval: int,
-) -> list[Step]:
-    job, log, origin = series.job, series.log, series.origin
-    batch, length = columns[_BATCH][0] or job.global_batch_size, columns[_LENGTH][0] or job.sequence_length
-    tokens = int(batch * length) if batch and length and batch * length < 1e15 else None
+def _values(
+    series: Series, dialect: Dialect, columns: Mapping[str, Column], batch: float | None, length: float | None
+) -> Mapping[str, Any]:
+    """What a step has of its own beside its number and its moment, as `Series` works it out for one."""
+    job = series.job
+    batch, length = batch or job.global_batch_size, length or job.sequence_length
+    tokens = batch * length if batch and length else None
     per_gpu = tokens / job.world_size if tokens is not None and job.world_size else None
     per_token = job.flops_per_token / 1e12 if job.flops_per_token else None
-    memory: Column = columns[_MEMORY]
-    if job.device_gib and memory[0] is None:
-        memory = [None if share is None else share * job.device_gib for share in columns[_FRACTION]]
-    kind = None if memory[0] is None else dialect.memory_kind
-    rates = [per_gpu / seconds if per_gpu is not None and seconds else None for seconds in columns[_SECONDS]]
-    return [
-        Step(
-            step=step,
-            reported_step=step,
-            steps_covered=interval,
-            tokens=tokens,
-            loss=loss,
-            grad_norm=norm,
-            learning_rate=lr,
-            step_time_s=seconds,
-            tokens_per_s_per_gpu=rate,
-            tflops_per_gpu=rate * per_token if rate and per_token else None,
-            memory_gib=gib,
-            memory_kind=kind,
-            memory_fraction=fraction,
-            reported_tokens_per_s_per_gpu=said_rate,
-            reported_tflops_per_gpu=tflops,
-            skipped=None if skipped is None else int(skipped),
-            node=origin.node,
-            rank=origin.rank,
-            time=moment,
-            source=Evidence(log, number),
-        )
-        for step, moment, number, rate, gib, loss, norm, lr, seconds, tflops, said_rate, fraction, skipped in zip(
-            steps, moments, numbers, rates, memory, *columns[:6], *columns[_FRACTION : _SKIPPED + 1], strict=True
-        )
-    ]
+    rate = tflops = None
+    if per_gpu:
+        rate = _each(columns.get("step_time_s"), lambda seconds: per_gpu / seconds if seconds else None)
+    if per_token:
+        tflops = _each(rate, lambda one: one * per_token if one else None)
+    memory, device = columns.get("memory_gib"), job.device_gib
+    if memory is None and device:
+        memory = _each(columns.get("memory_fraction"), lambda share: share * device)
+    return {
+        "tokens": whole(tokens),
+        "loss": columns.get("loss"),
+        "grad_norm": columns.get("grad_norm"),
+        "learning_rate": columns.get("learning_rate"),
+        "step_time_s": columns.get("step_time_s"),
+        "tokens_per_s_per_gpu": rate,
+        "tflops_per_gpu": tflops,
+        "memory_gib": memory,
+        "memory_kind": None if memory is None else dialect.memory_kind,
+        "memory_fraction": columns.get("memory_fraction"),
+        "reported_tokens_per_s_per_gpu": columns.get("tokens_per_s"),
+        "reported_tflops_per_gpu": columns.get("tflops"),
+        "skipped": _each(columns.get("skipped"), whole),
+        "node": series.origin.node,
+        "rank": series.origin.rank,
+    }
+
+
+def _each(column: Column, work: Callable[[float], float | None]) -> Column:
+    if isinstance(column, list):
+        return [None if value is None else work(value) for value in column]
+    return None if column is None else work(column)

@@ -75,6 +75,10 @@ class Dialect:
     """Whether a line without a loss is one whose loss is NaN, or whose steps were all skipped."""
     announces_end: bool = False
     """Whether it prints that it ended, and not of how many steps: without that word a log is cut short."""
+    unit_logits: bool = False
+    """Whether logits of an untrained model spread by 1 whatever its width, since the output is scaled by it."""
+    pads_vocabulary: bool = True
+    """Whether the vocabulary is padded to what divides among ranks."""
     timed_by_clock: bool = False
     """Whether its lines carry a moment and no step time."""
     others: Sequence[Known] = ()

@@ -96,6 +96,8 @@ class Shape:
     labels: frozenset[bytes]
     paired: bool
     """Whether a value is an `inst/avg` pair."""
+    parts: int
+    """Into how many a line is split."""
     texts: Sequence[tuple[int, int, str]] = ()
     """(part, offset, target) of values that are words."""
 
@@ -155,7 +157,7 @@ def learn(
         for index, part in enumerate(parts)
         if part.lstrip().startswith(label)
     )
-    return Shape(separator, tuple(plain), tuple(others), frozenset(labels), paired, words)
+    return Shape(separator, tuple(plain), tuple(others), frozenset(labels), paired, len(parts), words)
 
 
 def _labelled(

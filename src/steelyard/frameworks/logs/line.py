@@ -1,7 +1,7 @@
 """What launchers, terminals and collectors do to a line, undone once for every reader."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -92,3 +92,10 @@ def iso(text: bytes) -> str:
     if "," in word:
         word = word.replace(",", ".")
     return word if word[4:5] == "-" else f"{word[:4]}-{word[4:6]}-{word[6:]}"
+
+
+def isos(texts: Sequence[bytes]) -> list[str]:
+    """Many moments that are written alike."""
+    if texts[0][4:5] != b"-":
+        return list(map(iso, texts))
+    return iso(b"\n".join(texts)).split("\n")

@@ -213,4 +213,6 @@ DIALECT = Dialect(
         re.compile(rb"\bmetric_logger\.py:\d+\]"),
         re.compile(rb"MAXTEXT CONFIG ERROR|\bMaxTextConfig\b|\bmaxtext[./]"),
     ),
+    unit_logits=True,
+    pads_vocabulary=False,
 )

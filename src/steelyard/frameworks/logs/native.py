@@ -50,4 +50,5 @@ DIALECT = Dialect(
         Known(re.compile(rb"^training finished"), event("finished")),
     ),
     companions=(re.compile(rb"^" + START.encode().replace(b"|", rb"\|")),),
+    pads_vocabulary=False,
 )

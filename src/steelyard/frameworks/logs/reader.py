@@ -1,29 +1,28 @@
 """Reads a log of any dialect, forward, once, in bounded memory: lines in, steps, events and settings out."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress, repeat
 
 from steelyard.frameworks.logs import (
     bulk,
-    fabric,
-    failures,
     maxtext,
     megatron,
     megatron_bridge,
     megatron_deepspeed,
-    megatron_family,
     native,
     nemo,
     primus,
     rocm_megatron,
     torchtitan,
 )
-from steelyard.frameworks.logs.dialect import Dialect, Place, Said, text_of
+from steelyard.frameworks.logs.beside import Beside
+from steelyard.frameworks.logs.dialect import Dialect, Place, text_of
 from steelyard.frameworks.logs.fields import DIGITS, TARGETS, Shape, UnreadError, Values, learn
 from steelyard.frameworks.logs.interest import INTERESTING, TELLTALE, looks_like_a_step
 from steelyard.frameworks.logs.line import ANSI, TIME, Origin, iso, pieces, unprefixed
-from steelyard.frameworks.logs.said import LOG_INTERVAL, Setting
+from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.secrets import redact
 from steelyard.frameworks.logs.series import Job, Progress, Series, Sink, whole
 from steelyard.records.step import Event, Evidence
@@ -53,7 +52,7 @@ _GLOBAL_STEP = TARGETS.index("global_step")
 _SAID_BY_STEPS = ("training.steps", "training.global_batch_size", "training.sequence_length")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Learnt:
     """A step line's shape, and whose it is."""
 
@@ -67,7 +66,7 @@ class _Learnt:
     moment_length: int
 
 
-_NEVER_SEEN = _Learnt(native.DIALECT, Shape(None, (), (), frozenset(), False), 0, False, None, 0)
+_NEVER_SEEN = _Learnt(native.DIALECT, Shape(None, (), (), frozenset(), False, 0), 0, False, None, 0)
 
 
 class LogReader:
@@ -81,39 +80,48 @@ class LogReader:
         self._kinds: dict[tuple[object, ...], _Learnt] = {}
         self._series: dict[Origin, Series] = {}
         self._series_by_prefix: dict[bytes, Series] = {}
-        self._arguments = megatron_family.Arguments()
-        self._configuration = maxtext.Configuration()
-        self._configuring = False
-        self._tracebacks: set[Origin] = set()
         self._utilization: tuple[float, float] | None = None
         self._said: tuple[float | None, ...] = (None, None, None)
-        self._most_memory: dict[tuple[str, str | None], float] = {}
-        self._noted: set[tuple[str, ...]] = set()
         self._progress = Progress()
+        self._beside = Beside(sink, self._dialects, self._progress)
         self.unread = 0
         self.line = 0
         self.redacted: dict[int, bytes] = {}
         self.redacted_any = False
         self.seen: dict[str, str] = {}
         """Dialects whose step lines were read, each with its era."""
-        self.hinted: dict[str, None] = {}
-        """Dialects that other lines gave away."""
+        self.hinted = self._beside.hinted
         self.others: dict[str, None] = {}
         """Frameworks whose step lines stand in the log of another."""
         self._first: Dialect | None = None
 
     # The fast path: lines of a shape that is known.
 
-    def feed(self, lines: Iterable[bytes]) -> None:
+    def feed(self, lines: Sequence[bytes]) -> None:
         """The next lines, without their newline; those that held a secret are in `redacted` by number afterwards."""
         self.redacted.clear()
-        shapes, number, tracebacks = self._shapes, self.line, self._tracebacks
+        if not lines:
+            return
+        texts = b"\n".join(lines).translate(None, DIGITS).split(b"\n")
+        kinds = list(map(self._shapes.get, texts, repeat(_NEVER_SEEN)))
+        found = {kind for kind in set(kinds) if kind is not None}
+        if self._beside.tracebacks or _NEVER_SEEN in found or len(found) > 1:
+            self._feed_each(lines, texts)
+            return
+        numbers = range(self.line + 1, self.line + len(lines) + 1)
+        if found:
+            self._read_alike(found.pop(), list(compress(lines, kinds)), list(compress(numbers, kinds)))
+        self.line = numbers.stop - 1
+
+    def _feed_each(self, lines: Sequence[bytes], texts: Sequence[bytes]) -> None:
+        """Lines that are not all known; `texts` are those without their digits."""
+        shapes, number, tracebacks = self._shapes, self.line, self._beside.tracebacks
         alike: list[bytes] = []
         numbers: list[int] = []
         shape = _NEVER_SEEN
-        for line in lines:
+        for line, text in zip(lines, texts, strict=True):
             number += 1
-            known = shapes.get(line.translate(None, DIGITS), _NEVER_SEEN)
+            known = shapes.get(text, _NEVER_SEEN)
             if known is None:  # seen, and says nothing
                 if tracebacks:
                     self.line = number
@@ -160,7 +168,7 @@ class LogReader:
         text = line if short else _ends(line)
         if b"\x1b" in text:
             text = ANSI.sub(b"", text)
-        if INTERESTING.search(text) or (not self.seen and TELLTALE.search(text)) or self._tracebacks:
+        if INTERESTING.search(text) or (not self.seen and TELLTALE.search(text)) or self._beside.tracebacks:
             self._look(line)
         elif short:
             self._remember(line, None)
@@ -222,7 +230,8 @@ class LogReader:
         unreset = again is not None and again.search(before) is not None
         made = _Learnt(dialect, shape, mark.start(), unreset, at, 0 if found is None else found.end() - found.start())
         # Lines that differ in a sign alone (E+00, E-01) are of one kind, and are read together.
-        kind = (dialect.name, shape.plain, shape.others, shape.texts, made.mark_at, unreset, at, made.moment_length)
+        places = (shape.parts, shape.plain, shape.others, shape.texts)
+        kind = (dialect.name, *places, made.mark_at, unreset, at, made.moment_length)
         if len(self._kinds) >= _MOST_SHAPES:
             self._kinds.clear()
         return self._kinds.setdefault(kind, made)
@@ -243,21 +252,12 @@ class LogReader:
             self._glued(text, marks, evidence)
             return
         place = Place(evidence, origin, self._progress.step)
-        if self._configuring and not maxtext.PARAMETER.search(body):
-            self._configuring = False
-            self._say(self._configuration.end())
-        if found := maxtext.PARAMETER.search(body):
-            self._configuring = True
-            self.hinted.setdefault("maxtext")
-            self._say(self._configuration.one(found, place))
-        elif found := megatron_family.ARGUMENT.search(body):
-            self._say(self._arguments.one(found, place))
-        elif found := megatron_family.END.search(body):
-            self._say(self._arguments.end(found, place))
-        elif looks_like_a_step(body):
+        if self._beside.says_a_setting(body, place):
+            return
+        if looks_like_a_step(body):
             self._unread(evidence, body, "it has no fields")
         else:
-            self._other(body, place)
+            self._beside.take(body, place)
 
     def _own_marks(self) -> Iterator[Dialect]:
         """One dialect for each way a step line starts."""
@@ -311,53 +311,6 @@ class LogReader:
         which = f"step {step}: " if step is not None else ""
         message = f"{which}{reason}: {text_of(body, 200)!r}"
         self._sink.event(Event(kind="unread_line", message=message, step=step, source=evidence))
-
-    def _other(self, body: bytes, place: Place) -> None:
-        for dialect in self._dialects:
-            if dialect.name not in self.hinted and any(one.search(body) for one in dialect.companions):
-                self.hinted.setdefault(dialect.name)
-            for known in dialect.others:
-                if found := known.pattern.search(body):
-                    self._say(known.say(found, place))
-                    return
-        self._failure(body, place)
-        if b"NCCL" in body or b"NET/" in body or b"Using network" in body:
-            for event in fabric.evidence(body, place):
-                self._once(event, ("fabric", event.node or "", *map(str, event.details.items())))
-
-    def _failure(self, body: bytes, place: Place) -> None:
-        if failures.TRACEBACK.search(body):
-            self._tracebacks.add(place.origin)
-            return
-        raised = failures.raised(body, place) if place.origin in self._tracebacks else None
-        for event in [raised] if raised is not None else failures.named(body, place):
-            self._tracebacks.discard(place.origin)
-            self._once(event, (event.kind, event.node or "", str(place.origin.rank), event.message[:80]))
-
-    def _once(self, event: Event, key: tuple[str, ...]) -> None:
-        """What is said again and again is recorded once."""
-        if key not in self._noted and len(self._noted) < 10_000:
-            self._noted.add(key)
-            self._sink.event(event)
-
-    def _say(self, said: Iterator[Said]) -> None:
-        for one in said:
-            if isinstance(one, Setting):
-                if one.key == LOG_INTERVAL:
-                    self._progress.interval = int(one.value)
-                self._sink.setting(one)
-            elif one.kind == "memory":
-                key = (str(one.details["kind"]), one.node)
-                if one.details["gib"] > self._most_memory.get(key, 0.0):
-                    self._most_memory[key] = one.details["gib"]
-                    self._sink.event(one)
-            elif one.kind == "resumed":
-                self._progress.resumed = one.step
-                self._once(one, (one.kind, str(one.step)))
-            elif one.kind in ("validating", "checkpoint", "eval"):
-                self._once(one, (one.kind, str(one.step)))
-            else:
-                self._sink.event(one)
 
     # Steps.
 
@@ -442,14 +395,9 @@ class LogReader:
 
     def end(self) -> None:
         """No more lines: what was held back is let go."""
-        if self._configuring:
-            self._say(self._configuration.end())
         for series in self._series.values():
             series.end()
-        for origin in self._tracebacks:
-            place = Place(Evidence(self._name, self.line), origin, self._progress.step)
-            self._sink.event(failures.failed("error", b"a traceback whose end is not in the log", place, failures.ECHO))
-        self._tracebacks.clear()
+        self._beside.end(Evidence(self._name, self.line))
 
 
 def _ends(line: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """The steps one process prints: how many each record covers, restarts, doubled lines, and rates where they follow."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -11,6 +11,7 @@ from steelyard.frameworks.logs.dialect import Dialect
 from steelyard.frameworks.logs.fields import TARGETS, Values
 from steelyard.frameworks.logs.line import Origin
 from steelyard.frameworks.logs.said import Setting
+from steelyard.records.rows import StepRows
 from steelyard.records.step import Event, Evidence, Step
 
 _WELL_UNDER_WAY = 1000
@@ -42,7 +43,7 @@ class Sink(Protocol):
     """Takes what a log says, in order."""
 
     def step(self, series: str, step: Step) -> None: ...
-    def steps(self, series: str, steps: Sequence[Step]) -> None:
+    def steps(self, series: str, steps: StepRows) -> None:
         """Many, in order."""
         ...
 
@@ -63,7 +64,7 @@ class Gathered:
     def step(self, series: str, step: Step) -> None:
         self._found.append(step)
 
-    def steps(self, series: str, steps: Sequence[Step]) -> None:
+    def steps(self, series: str, steps: StepRows) -> None:
         self._found.extend(steps)
 
     def restart(self, series: str, step: int) -> None:
@@ -137,12 +138,13 @@ class Series:
             return None
         return self.interval if step == self._last + self.interval else None
 
-    def take_many(self, steps: Sequence[Step], last_values: Values) -> None:
+    def take_many(self, steps: StepRows, last_values: Values) -> None:
         """Records that follow the last in order."""
-        self._last, self._last_values = steps[-1].step, last_values
+        last = steps[-1]
+        self._last, self._last_values = last.step, last_values
         self._since_start += len(steps)
-        self._last_covered = steps[-1].steps_covered
-        self._progress.step = steps[-1].step
+        self._last_covered = last.steps_covered
+        self._progress.step = last.step
         self._progress.steps_read += len(steps)
         self._sink.steps(self.label, steps)
 

@@ -84,4 +84,6 @@ DIALECT = Dialect(
         Known(re.compile(rb"Saving the checkpoint|Finished saving the checkpoint"), event("checkpoint", after=1)),
     ),
     companions=(re.compile(rb"\[titan\] "), re.compile(rb"\btorchtitan\b")),
+    unit_logits=True,
+    pads_vocabulary=False,
 )

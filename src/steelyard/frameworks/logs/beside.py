@@ -1,0 +1,101 @@
+"""What a log says beside its steps: settings, memory, checkpoints, failures, the fabric, how it ended."""
+
+from collections.abc import Iterator, Sequence
+
+from steelyard.frameworks.logs import fabric, failures, maxtext, megatron_family
+from steelyard.frameworks.logs.dialect import Dialect, Place, Said
+from steelyard.frameworks.logs.line import Origin
+from steelyard.frameworks.logs.said import LOG_INTERVAL, Setting
+from steelyard.frameworks.logs.series import Progress, Sink
+from steelyard.records.step import Event, Evidence
+
+_MOST_NOTED = 10_000
+
+
+class Beside:
+    """Takes the lines of one log that are no steps, one after the other."""
+
+    def __init__(self, sink: Sink, dialects: Sequence[Dialect], progress: Progress) -> None:
+        self._sink, self._dialects, self._progress = sink, dialects, progress
+        self._arguments = megatron_family.Arguments()
+        self._configuration = maxtext.Configuration()
+        self._configuring = False
+        self._most_memory: dict[tuple[str, str | None], float] = {}
+        self._noted: set[tuple[str, ...]] = set()
+        self.tracebacks: set[Origin] = set()
+        """Whose traceback has begun and not ended: every line may be its end."""
+        self.hinted: dict[str, None] = {}
+        """Dialects that these lines gave away."""
+
+    def says_a_setting(self, body: bytes, place: Place) -> bool:
+        """Take a line of a dump of arguments; False where it is none."""
+        found = maxtext.PARAMETER.search(body)
+        if self._configuring and not found:
+            self._configuring = False
+            self._say(self._configuration.end())
+        if found:
+            self._configuring = True
+            self.hinted.setdefault("maxtext")
+            self._say(self._configuration.one(found, place))
+        elif found := megatron_family.ARGUMENT.search(body):
+            self._say(self._arguments.one(found, place))
+        elif found := megatron_family.END.search(body):
+            self._say(self._arguments.end(found, place))
+        return found is not None
+
+    def take(self, body: bytes, place: Place) -> None:
+        """A line of any other kind."""
+        for dialect in self._dialects:
+            if dialect.name not in self.hinted and any(one.search(body) for one in dialect.companions):
+                self.hinted.setdefault(dialect.name)
+            for known in dialect.others:
+                if found := known.pattern.search(body):
+                    self._say(known.say(found, place))
+                    return
+        self._failure(body, place)
+        if b"NCCL" in body or b"NET/" in body or b"Using network" in body:
+            for event in fabric.evidence(body, place):
+                self._once(event, ("fabric", event.node or "", *map(str, event.details.items())))
+
+    def _failure(self, body: bytes, place: Place) -> None:
+        if failures.TRACEBACK.search(body):
+            self.tracebacks.add(place.origin)
+            return
+        raised = failures.raised(body, place) if place.origin in self.tracebacks else None
+        for event in [raised] if raised is not None else failures.named(body, place):
+            self.tracebacks.discard(place.origin)
+            self._once(event, (event.kind, event.node or "", str(place.origin.rank), event.message[:80]))
+
+    def _once(self, event: Event, key: tuple[str, ...]) -> None:
+        """What is said again and again is recorded once."""
+        if key not in self._noted and len(self._noted) < _MOST_NOTED:
+            self._noted.add(key)
+            self._sink.event(event)
+
+    def _say(self, said: Iterator[Said]) -> None:
+        for one in said:
+            if isinstance(one, Setting):
+                if one.key == LOG_INTERVAL:
+                    self._progress.interval = int(one.value)
+                self._sink.setting(one)
+            elif one.kind == "memory":
+                key = (str(one.details["kind"]), one.node)
+                if one.details["gib"] > self._most_memory.get(key, 0.0):
+                    self._most_memory[key] = one.details["gib"]
+                    self._sink.event(one)
+            elif one.kind == "resumed":
+                self._progress.resumed = one.step
+                self._once(one, (one.kind, str(one.step)))
+            elif one.kind in ("validating", "checkpoint", "eval"):
+                self._once(one, (one.kind, str(one.step)))
+            else:
+                self._sink.event(one)
+
+    def end(self, at: Evidence) -> None:
+        """No more lines."""
+        if self._configuring:
+            self._say(self._configuration.end())
+        for origin in self.tracebacks:
+            place = Place(at, origin, self._progress.step)
+            self._sink.event(failures.failed("error", b"a traceback whose end is not in the log", place, failures.ECHO))
+        self.tracebacks.clear()

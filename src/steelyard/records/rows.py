@@ -1,0 +1,64 @@
+"""Many steps in a row, by column: made into steps, or into lines of the record, only when asked."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import Any
+
+import msgspec
+
+from steelyard.records.step import Evidence, Step, to_line
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class StepRows:
+    """Steps of one log. Every field of `Step` is in `same`, in a column, or was not given."""
+
+    same: Mapping[str, Any]
+    """What all of them have in common."""
+    columns: Mapping[str, Sequence[Any]]
+    """What differs: numbers, and texts without a comma or a quote."""
+    log: str
+    numbers: Sequence[int]
+    """The log's line of each."""
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __iter__(self) -> Iterator[Step]:
+        return map(self.__getitem__, range(len(self.numbers)))
+
+    def __getitem__(self, at: int) -> Step:
+        given = {name: column[at] for name, column in self.columns.items()}
+        return Step(**self.same, **given, source=Evidence(self.log, self.numbers[at]))
+
+    def seconds(self) -> float:
+        """Of all of them together."""
+        one = self.same.get("step_time_s")
+        total = sum(self.columns.get("step_time_s", ())) if one is None else one * len(self)
+        return float(total * self.same.get("steps_covered", 1))
+
+    def lines(self) -> bytes:
+        """What `to_line` makes of each, without making the steps: the keys are put between whole columns."""
+        texts = {id(column): _encode(column) for column in (*self.columns.values(), self.numbers)}
+        if any(b"null" in text for text in texts.values()):  # a value JSON has no name for, which a step says beside
+            return b"".join(map(to_line, self))
+        cut = {key: text[1:-1].split(b",") for key, text in texts.items()}
+        pieces: list[Iterator[bytes] | Sequence[bytes]] = []
+        text = b"{"
+        for name in Step.__struct_fields__:
+            if name in self.columns:
+                pieces += repeat(text + b'"%b":' % name.encode()), cut[id(self.columns[name])]
+                text = b","
+            elif name == "source":
+                pieces += (
+                    repeat(text + _encode({"source": {"file": self.log}})[1:-2] + b',"line":'),
+                    cut[id(self.numbers)],
+                )
+                text = b"},"
+            elif self.same.get(name) is not None:
+                text += _encode({name: self.same[name]})[1:-1] + b","
+        pieces.append(repeat(text.removesuffix(b",") + b"}\n"))
+        return b"".join(chain.from_iterable(zip(*pieces, strict=False)))

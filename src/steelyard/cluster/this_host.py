@@ -1,0 +1,86 @@
+"""This machine, as a host of a cluster of one."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from steelyard.cluster.host import COMMAND_S, Done, HostRefusedError, HostTimeoutError
+
+_READ = 1 << 16
+
+
+class ThisHost:
+    """A machine that needs no link."""
+
+    def __init__(self, name: str = "localhost") -> None:
+        self.name = name
+
+    async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = COMMAND_S) -> Done:
+        process = await self._start(argv, asyncio.subprocess.PIPE)
+        try:
+            async with asyncio.timeout(timeout_s):
+                out, err = await process.communicate(stdin)
+        except TimeoutError:
+            raise HostTimeoutError(self.name, f"{argv[0]} took longer than {timeout_s:g} s") from None
+        finally:
+            _end(process)
+        assert process.returncode is not None
+        return Done(process.returncode, out, err)
+
+    async def follow(self, argv: Sequence[str], stdin: bytes = b"") -> AsyncIterator[bytes]:
+        process = await self._start(argv, asyncio.subprocess.STDOUT)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                process.stdin.write(stdin)
+                await process.stdin.drain()
+            process.stdin.close()
+            while data := await process.stdout.read(_READ):
+                yield data
+            await process.wait()
+        finally:
+            _end(process)
+
+    async def write(self, path: str, content: bytes, mode: int = 0o600) -> None:
+        new = Path(f"{path}.new.{os.getpid()}")
+        try:
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            new.chmod(mode)
+            new.replace(path)
+        except OSError as reason:
+            new.unlink(missing_ok=True)
+            raise HostRefusedError(self.name, f"{path} cannot be written ({reason.strerror})") from None
+
+    async def read(self, path: str) -> bytes:
+        try:
+            return Path(path).read_bytes()
+        except OSError as reason:
+            raise HostRefusedError(self.name, f"{path} cannot be read ({reason.strerror})") from None
+
+    async def close(self) -> None:
+        return
+
+    async def _start(self, argv: Sequence[str], err: int) -> asyncio.subprocess.Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=err,
+                start_new_session=True,  # a Ctrl-C is ours to handle
+            )
+        except OSError as reason:
+            raise HostRefusedError(
+                self.name, f"{argv[0]} cannot be started ({reason.strerror})", value=argv[0], expected="a program"
+            ) from None
+
+
+def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()

@@ -235,7 +235,7 @@ def test_megatron_refuses_what_it_has_no_argument_for(cli: Any, setting: str) ->
         ("framework: megatron, options: {lr: 5}", "/platforms/p/options"),
         ("framework: primus, options: {train_iters: 7}", "/platforms/p/options"),
         ("framework: maxtext, script: train_llama3.sh", "/platforms/p/script"),
-        ("framework: native, container: {image: i}", "/platforms/p/container"),
+        ("framework: native, cache_dir: /c", "/platforms/p/cache_dir"),
     ],
 )
 def test_what_a_framework_would_ignore_or_take_twice_is_refused(cli: Any, platform: str, pointer: str) -> None:

@@ -30,7 +30,10 @@ def with_docker(tmp_path: Path, script: Path, *arguments: str) -> subprocess.Com
     """Run it with a stand-in for the engine that keeps what it was given; there are no GPUs here to give a real one."""
     stand_in = tmp_path / "bin" / "docker"
     stand_in.parent.mkdir()
-    stand_in.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/argv\nprintenv HF_TOKEN > {tmp_path}/seen\n')
+    stand_in.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/argv\nfind "{tmp_path}" -path "*/secrets/*" > {tmp_path}/seen\n'
+        f'find "{tmp_path}" -path "*/secrets/*" -exec cat {{}} \\; >> {tmp_path}/seen\n'
+    )
     stand_in.chmod(0o755)
     (tmp_path / "token").write_text("hf_secret\n")
     env = {**os.environ, "PATH": f"{stand_in.parent}:{os.environ['PATH']}"}
@@ -53,9 +56,12 @@ def test_each_node_writes_its_files_and_starts_its_container(script: Path, tmp_p
 
 def test_the_token_reaches_the_container_and_no_argument_list(script: Path, tmp_path: Path) -> None:
     with_docker(tmp_path, script, "0")
-    assert (tmp_path / "seen").read_text() == "hf_secret\n"
+    folder = tmp_path / "logs of $(touch pwned)" / "llama3_1_8b-node0"
+    assert (tmp_path / "seen").read_text() == f"{folder}/secrets/HF_TOKEN\nhf_secret\n"
     assert "hf_secret" not in (tmp_path / "argv").read_text()
     assert "hf_secret" not in script.read_text()
+    assert "HF_TOKEN_PATH=/steelyard/secrets/HF_TOKEN" in (folder / "environment").read_text().splitlines()
+    assert not (folder / "secrets").exists()
 
 
 def test_without_a_node_it_says_how_to_be_started(script: Path, tmp_path: Path) -> None:

@@ -1,15 +1,19 @@
 """The container one node trains in, as an argument list for Docker or Podman."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard.experiment.platform import Container
 from steelyard.hardware.nics import Nic
 
 ENGINE = "docker"
+RUN_LABEL = "steelyard.run"
+"""Names the run a container is of: nothing without it is ever touched."""
 RUN_DIR = "/steelyard"
 """Where the container sees the run's own directory."""
 ENV_FILE = "environment"
+SECRETS = "secrets"
+"""Where the secrets lie below the run's own directory, a file each."""
 TOKEN = "HF_TOKEN"
 
 _AMD = ("/dev/kfd", "/dev/dri")
@@ -27,8 +31,6 @@ class Mounted:
     """Whose GPUs; None where there are none."""
     nic: Nic | None
     """None where the job stays on one node."""
-    token: bool
-    """Whether the Hugging Face token is passed on, by name alone."""
     workdir: str
 
 
@@ -36,7 +38,7 @@ def run_argv(container: Container, mounted: Mounted, command: Sequence[str]) -> 
     """`docker run` and everything after it; no value of a variable is in it."""
     devices = dict.fromkeys([*(_AMD if mounted.vendor == "amd" else ()), *container.devices])
     volumes = {mounted.host_dir: RUN_DIR, **(mounted.nic.volumes if mounted.nic else {}), **container.volumes}
-    argv = [ENGINE, "run", "--rm", "--init", "--name", mounted.name]
+    argv = [ENGINE, "run", "--pull", "never", "--init", "--name", mounted.name]
     argv += ["--label", f"steelyard.experiment={mounted.experiment}", "--network", "host"]
     if container.privileged:
         argv.append("--privileged")
@@ -57,9 +59,18 @@ def run_argv(container: Container, mounted: Mounted, command: Sequence[str]) -> 
         if host not in devices:
             argv += ["--volume", f"{host}:{inside}"]
     argv += ["--env-file", f"{mounted.host_dir}/{ENV_FILE}"]
-    if mounted.token:
-        argv += ["--env", TOKEN]
     return [*argv, "--workdir", mounted.workdir, container.image, *command]
+
+
+def labelled(argv: Sequence[str], run: str) -> list[str]:
+    """The same container, marked as one run's."""
+    at = list(argv).index("--label")
+    return [*argv[:at], "--label", f"{RUN_LABEL}={run}", *argv[at:]]
+
+
+def secret_variables(names: Iterable[str], directory: str) -> dict[str, str]:
+    """Where a program finds its secrets: paths, never what they hold, so that no dump of variables shows it."""
+    return {"HF_TOKEN_PATH" if name == TOKEN else f"{name}_FILE": f"{directory}/{SECRETS}/{name}" for name in names}
 
 
 def env_file(env: Mapping[str, str]) -> str:

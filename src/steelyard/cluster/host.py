@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from steelyard.errors import InfrastructureError
@@ -43,6 +44,10 @@ class Host(Protocol):
 
     def follow(self, argv: Sequence[str], stdin: bytes = b"") -> AsyncIterator[bytes]:
         """What a command prints, as it comes, until it ends; LinkLostError where the way there broke."""
+        ...
+
+    async def pour(self, source: Path, argv: Sequence[str], timeout_s: float) -> Done:
+        """Run a command that reads a file of ours, of any size, as its input."""
         ...
 
     async def write(self, path: str, content: bytes, mode: int = 0o600) -> None:

@@ -72,9 +72,7 @@ class SshHost:
             raise HostTimeoutError(self.name, f"{argv[0]} took longer than {timeout_s:g} s") from None
         except (OSError, asyncssh.Error) as reason:
             raise self._lost(reason) from None
-        if done.returncode is None:  # the channel closed without a status: the connection went away under it
-            raise self._lost(ConnectionError("the connection closed"))
-        return Done(done.returncode, _bytes(done.stdout), _bytes(done.stderr))
+        return self._done(done)
 
     async def follow(self, argv: Sequence[str], stdin: bytes = b"") -> AsyncIterator[bytes]:
         connection = await self._connected()
@@ -89,6 +87,17 @@ class SshHost:
             raise self._lost(reason) from None
         if process.returncode is None:
             raise self._lost(ConnectionError("the connection closed"))
+
+    async def pour(self, source: Path, argv: Sequence[str], timeout_s: float) -> Done:
+        connection = await self._connected()
+        try:
+            async with asyncio.timeout(timeout_s):
+                done = await connection.run(_line(argv), stdin=str(source), encoding=None, check=False)
+        except TimeoutError:
+            raise HostTimeoutError(self.name, f"{argv[0]} took longer than {timeout_s:g} s") from None
+        except (OSError, asyncssh.Error) as reason:
+            raise self._lost(reason) from None
+        return self._done(done)
 
     async def write(self, path: str, content: bytes, mode: int = 0o600) -> None:
         # Not by SFTP: a small server may lack it, and one command makes the file with its mode before its content.
@@ -146,6 +155,11 @@ class SshHost:
             raise HostRefusedError(self.name, f"ssh is not set up ({reason})") from None
         except (OSError, asyncssh.Error) as reason:
             raise self._lost(reason) from None
+
+    def _done(self, done: asyncssh.SSHCompletedProcess) -> Done:
+        if done.returncode is None:  # the channel closed without a status: the connection went away under it
+            raise self._lost(ConnectionError("the connection closed"))
+        return Done(done.returncode, _bytes(done.stdout), _bytes(done.stderr))
 
     def _lost(self, reason: Exception) -> LinkLostError:
         if isinstance(reason, OSError) and reason.errno:

@@ -5,6 +5,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from steelyard.cluster.host import COMMAND_S, Done, HostRefusedError, HostTimeoutError
 
@@ -18,7 +19,17 @@ class ThisHost:
         self.name = name
 
     async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = COMMAND_S) -> Done:
-        process = await self._start(argv, asyncio.subprocess.PIPE)
+        return await self._run(argv, asyncio.subprocess.PIPE, stdin, timeout_s)
+
+    async def pour(self, source: Path, argv: Sequence[str], timeout_s: float) -> Done:
+        with source.open("rb") as file:
+            return await self._run(argv, file, None, timeout_s)
+
+    async def _run(self, argv: Sequence[str], source: int | IO[bytes], stdin: bytes | None, timeout_s: float) -> Done:
+        try:
+            process = await self._start(argv, asyncio.subprocess.PIPE, source)
+        except HostRefusedError as reason:
+            return Done(127, b"", str(reason).encode())  # as the shell of a far host has it
         try:
             async with asyncio.timeout(timeout_s):
                 out, err = await process.communicate(stdin)
@@ -65,11 +76,13 @@ class ThisHost:
     async def close(self) -> None:
         return
 
-    async def _start(self, argv: Sequence[str], err: int) -> asyncio.subprocess.Process:
+    async def _start(
+        self, argv: Sequence[str], err: int, source: int | IO[bytes] = asyncio.subprocess.PIPE
+    ) -> asyncio.subprocess.Process:
         try:
             return await asyncio.create_subprocess_exec(
                 *argv,
-                stdin=asyncio.subprocess.PIPE,
+                stdin=source,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=err,
                 start_new_session=True,  # a Ctrl-C is ours to handle

@@ -125,6 +125,8 @@ class Platform(Group):
     """Settings of the framework under its own names, passed on as they stand."""
     hf_token_file: AbsolutePath | None = None
     """File of the hosts that holds the Hugging Face token; its content never enters a plan."""
+    secrets: Annotated[dict[str, AbsolutePath], AfterValidator(_are_variables)] = Field(default_factory=dict)
+    """Other secrets by name, each a file of the hosts; the program finds a copy's path in NAME_FILE."""
     cache_dir: AbsolutePath | None = None
     """Directory of the hosts for datasets and caches."""
     log_dir: AbsolutePath | None = None

@@ -18,6 +18,8 @@ from steelyard.trainer.tokens import MADE, TokenFile
 
 SPEC_FILE = "trainer.json"
 TRAINER = "steelyard.trainer"
+PORT = 29500
+"""Where ranks of several machines meet, torchrun's own."""
 
 _CHOICES = ("kernels.compile", "kernels.deterministic")
 _ALWAYS_DONE = ("kernels.use_flash_attn", "kernels.cross_entropy_loss_fusion")
@@ -63,7 +65,6 @@ class Native:
             "training.recompute": (experiment.training.recompute, ("none", "full")),
             "training.checkpointing": (experiment.training.checkpointing, (False,)),
             "training.tracking": (experiment.training.tracking, (False,)),
-            "platform.nodes": (placement.nodes, (1,)),
         }
         kernels = {f"kernels.{key}": value for key, value in experiment.kernels.model_dump().items()}
         can |= {key: (kernels[key], (None, True)) for key in _ALWAYS_DONE}
@@ -75,9 +76,13 @@ class Native:
                 message = f"{key} is {spelt(value)}, which native does not do"
                 yield Refusal(key, value, message, " or ".join(words), fix)
         platform = case.resolved.platform
-        for name in ("container", "options", "script", "root", "hf_token_file", "cache_dir", "log_dir"):
+        if placement.nodes > 1 and platform.container is None:
+            message = f"platform.nodes is {placement.nodes}, and without a container native runs where Steelyard does"
+            yield Refusal("platform.nodes", placement.nodes, message, "1, or a container", "give the platform an image")
+        foreign = ("options", "script", "root", "hf_token_file", "secrets", "cache_dir")
+        for name in foreign if platform.container else (*foreign, "log_dir"):
             if getattr(platform, name):
-                message = f"platform.{name} is set, which native does not take: it runs where Steelyard does"
+                message = f"platform.{name} is set, which native does not take"
                 yield Refusal(f"platform.{name}", None, message, "none", f"remove {name} from the platform")
         yield from _data_refusals(case)
 
@@ -88,7 +93,9 @@ class Native:
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
         placement = case.placement
-        env = {"PYTHONUNBUFFERED": "1", "STEELYARD_LIFELINE": "stdin"}
+        env = {"PYTHONUNBUFFERED": "1"}
+        if case.resolved.platform.container is None:
+            env["STEELYARD_LIFELINE"] = "stdin"
         if placement.device == "cpu" and placement.cpu_count:
             env["OMP_NUM_THREADS"] = str(max(1, placement.cpu_count // placement.gpus_per_node))
         if placement.device == "gpu":
@@ -100,10 +107,15 @@ class Native:
 
     def command(self, case: Case, node: Node) -> Command:
         ranks = case.placement.gpus_per_node
-        module = ["-m", TRAINER, SPEC_FILE]
-        if ranks > 1:
+        python = sys.executable if case.resolved.platform.container is None else "python3"
+        module = ["-m", TRAINER, f"{node.run_dir}/{SPEC_FILE}" if node.run_dir != "." else SPEC_FILE]
+        if node.nodes > 1:
+            where = [f"--nnodes={node.nodes}", f"--node-rank={node.rank}"]
+            where += [f"--master-addr={node.head}", f"--master-port={node.port or PORT}"]
+            module = ["-m", "torch.distributed.run", *where, f"--nproc-per-node={ranks}", *module]
+        elif ranks > 1:
             module = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", *module]
-        return Command([sys.executable, *module], self.variables(case, node), {SPEC_FILE: _spec(case)})
+        return Command([python, *module], self.variables(case, node), {SPEC_FILE: _spec(case)})
 
 
 def _spec(case: Case) -> Mapping[str, Any]:

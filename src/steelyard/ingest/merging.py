@@ -6,7 +6,7 @@ from pathlib import Path
 
 from steelyard.ingest.parts import PARTS, Part, merged
 from steelyard.records.step import Event
-from steelyard.records.writer import NODES, STEPS
+from steelyard.records.writer import NODES, STEPS, in_series
 
 _ALIKE = 1.05
 _OF_A_NODE = re.compile(r"(?:node|host|rank|worker|process|proc|task|gpu)[-_]?\d+", re.IGNORECASE)
@@ -92,6 +92,5 @@ def _write_nodes(attempt: Sequence[Part], run: Path, names: Sequence[str]) -> No
     """Every series of the last attempt, each record with whose it is."""
     with (run / NODES).open("wb") as nodes:
         for part in attempt:
-            label = (part.label or names[part.file]).replace("\\", "\\\\").replace('"', '\\"')
             for _, line in part.lines():
-                nodes.write(b'{"series":"' + label.encode() + b'",' + line[1:])
+                nodes.write(in_series(part.label or names[part.file], line))

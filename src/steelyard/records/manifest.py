@@ -73,7 +73,9 @@ class Failure(_Record):
     """oom, nccl, xid, error, exit, signal …"""
     message: str
     node: str | None = None
-    """Where it happened, if the log says."""
+    """Where it happened, if that is known."""
+    phase: str | None = None
+    """What was being done: reach, lock, preflight, image, prepare, start, train, collect; null of a foreign run."""
     file: str | None = None
     line: int | None = None
 
@@ -138,6 +140,8 @@ class RunManifest(_Record):
     failure: Failure | None = None
     ingested: Ingested | None = None
     """Of a run that was read from a foreign log or result; null for one we ran."""
+    job: str | None = None
+    """What marks it on its hosts: its containers' label and its lock; null where it ran beside Steelyard."""
     software: dict[str, str] = Field(default_factory=dict)
     """What the training program said of itself: versions, device."""
 

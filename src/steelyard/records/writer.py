@@ -20,6 +20,11 @@ NODES = "nodes.jsonl"
 """Steps as each node or rank reported them, where several did; each names its `series`."""
 
 
+def in_series(series: str, line: bytes) -> bytes:
+    """A line of `steps.jsonl` as `nodes.jsonl` has it."""
+    return b'{"series":' + json.dumps(series).encode() + b"," + line[1:]
+
+
 def now() -> str:
     """The moment, in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -43,6 +48,14 @@ class RunWriter:
     def append_step(self, step: Step) -> None:
         self._write(STEPS, to_line(step))
         self.steps += 1
+
+    def append_node_step(self, lead: str, series: str, step: Step) -> None:
+        """Keep what each node reports, once a second one does; `lead` is whose steps are the run's."""
+        if series != lead and not (self.directory / NODES).exists():
+            for line in (self.directory / STEPS).read_bytes().splitlines(keepends=True):
+                self._write(NODES, in_series(lead, line))
+        if (self.directory / NODES).exists():
+            self._write(NODES, in_series(series, to_line(step)))
 
     def append_event(self, event: Event) -> None:
         self._write(EVENTS, to_line(event))

@@ -6,32 +6,23 @@ import json
 import platform as system
 import signal
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from steelyard import __version__, cluster, records
 from steelyard.errors import InfrastructureError, SteelyardError
 from steelyard.frameworks import launched
-from steelyard.frameworks.logs.lines import LineCutter
-from steelyard.frameworks.logs.reader import LogReader
-from steelyard.frameworks.logs.series import Gathered
 from steelyard.hardware.catalog import lookup
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.placement import Placement
 from steelyard.hardware.telemetry import Telemetry
 from steelyard.lint import Case
-from steelyard.records import Event, Failure, RunManifest, RunWriter, Step
-from steelyard.records.step import FAILURES
+from steelyard.records import Event, Failure, RunManifest, RunWriter
+from steelyard.runner.interrupts import on_signals
 from steelyard.runner.plan import NodePlan, Plan, platform_label
+from steelyard.runner.recording import Observer, Recording
 
 STOP_GRACE_S = 10.0
 TELEMETRY_EVERY_S = 1.0
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-Observer = Callable[[Step | Event], None]
 
 
 def check_machine(plan: Plan, placement: Placement, machine: Machine) -> None:
@@ -65,13 +56,16 @@ def _wrong_machine(placement: Placement, found: str) -> InfrastructureError:
     )
 
 
-def new_run(plan: Plan, case: Case, out: Path, name: str | None, command: list[str]) -> RunWriter:
-    """Make the run directory of a plan."""
+def new_run(
+    plan: Plan, case: Case, out: Path, name: str | None, command: list[str], job: str | None = None
+) -> RunWriter:
+    """Make the run directory of a plan; `job` marks what it makes on hosts."""
     resolved, placement = case.resolved, case.placement
     label = platform_label(case)
     manifest = RunManifest(
         name=records.run_name(plan.experiment, label),
         framework=plan.framework,
+        job=job,
         experiment=resolved.experiment.model_dump(mode="json"),
         sources=dict(resolved.sources),
         platform=records.RunPlatform(
@@ -103,30 +97,32 @@ def execute(plan: Plan, case: Case, writer: RunWriter, observe: Observer) -> Run
     try:
         return asyncio.run(_Supervision(plan, case, writer, observe).run())
     except OSError as reason:
-        with contextlib.suppress(OSError):  # what cannot be written now reads as interrupted
-            writer.finish("failed", None, Failure(kind="record", message=str(reason)))
-        raise InfrastructureError(
-            f"{writer.directory}: the run could not be recorded further ({reason.strerror or reason})",
-            key="--out",
-            value=str(writer.directory),
-            expected="a disk with room",
-        ) from None
+        raise unrecordable(writer, reason) from None
+
+
+def unrecordable(writer: RunWriter, reason: OSError) -> InfrastructureError:
+    """End a run whose record cannot be written any more."""
+    with contextlib.suppress(OSError):  # what cannot be written now reads as interrupted
+        writer.finish("failed", None, Failure(kind="record", message=str(reason)))
+    return InfrastructureError(
+        f"{writer.directory}: the run could not be recorded further ({reason.strerror or reason})",
+        key="--out",
+        value=str(writer.directory),
+        expected="a disk with room",
+    )
 
 
 class _Supervision:
     """One run from start to end."""
 
     def __init__(self, plan: Plan, case: Case, writer: RunWriter, observe: Observer) -> None:
-        self.plan, self.case, self.writer, self.observe = plan, case, writer, observe
-        self.planned_steps = case.resolved.experiment.training.steps
-        self.last_step = 0
-        self.cause: Event | None = None  # the first failure the log names; the rest are its echoes
-        self.nonfinite: set[str] = set()
+        self.plan, self.case, self.writer = plan, case, writer
+        self.recording = Recording(plan, case, writer, observe)
         self.asked_to_stop = asyncio.Event()
 
     async def run(self) -> RunManifest:
         node = self.plan.nodes[0]
-        with self._signals():
+        with on_signals(self.asked_to_stop.set):
             try:
                 _write_files(self.writer.directory, node)
                 process = await cluster.transport("local").start(node.argv, node.env, self.writer.directory)
@@ -140,6 +136,7 @@ class _Supervision:
                 await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 interrupted = not ending.done()
                 if interrupted:
+                    self.recording.ending = True
                     await process.stop(STOP_GRACE_S)
                 exit_status = await ending
             finally:
@@ -149,62 +146,11 @@ class _Supervision:
             return self._end(interrupted, exit_status)
 
     async def _follow(self, node: NodePlan, process: cluster.Process) -> int:
-        await self._read(node, process)
-        return await process.wait()
-
-    async def _read(self, node: NodePlan, process: cluster.Process) -> None:
-        log = f"node{node.rank}.log"
-        said = Gathered()
-        reader = LogReader(f"logs/{log}", said, self.plan.framework)
-        cutter = LineCutter()
-
-        def take(line: bytes, end: bytes) -> None:
-            reader.feed([line])
-            # The record before the log: no step that the log shows is missing from the record.
-            for found in said.take():
-                self._record(found, node)
-            self.writer.append_log(log, reader.redacted.get(reader.line, line) + end)
-
+        log = self.recording.of_node(node)
         async for data in process.output():
-            for line in cutter.feed(data):
-                take(line, b"\n")
-        for line in cutter.rest():
-            take(line, b"")
-        reader.end()
-        for found in said.take():
-            self._record(found, node)
-
-    def _record(self, found: Step | Event, node: NodePlan) -> None:
-        if isinstance(found, Step):
-            step = replace(found, node=node.host).derived(
-                self.case.placement.world_size, self.plan.expected.flops_per_token
-            )
-            self.writer.append_step(step)
-            self.last_step = step.step
-            self._note_nonfinite(step)
-            self.observe(step)
-            return
-        if self.asked_to_stop.is_set() and found.kind in FAILURES:
-            return  # the echo of our own signal
-        event = replace(found, node=node.host, time=found.time or records.now())
-        if event.kind in FAILURES and self.cause is None:
-            self.cause = event
-        if event.kind == "started":
-            self.writer.note_software({str(key): str(value) for key, value in event.details.items()})
-        self.writer.append_event(event)
-        self.observe(event)
-
-    def _note_nonfinite(self, step: Step) -> None:
-        """An event where a value turns non-finite; the steps themselves show how long it stays so."""
-        names = set(step.nonfinite())
-        for name in sorted(names - self.nonfinite):
-            message = f"{name} is {getattr(step, name)} at step {step.step}"
-            event = Event(
-                kind="nan", message=message, step=step.step, node=step.node, time=step.time, source=step.source
-            )
-            self.writer.append_event(event)
-            self.observe(event)
-        self.nonfinite = names
+            log.feed(data)
+        log.end()
+        return await process.wait()
 
     async def _sample(self) -> None:
         """Telemetry is beside the run: where it fails, the run goes on and the record says so."""
@@ -223,44 +169,17 @@ class _Supervision:
             )
 
     def _end(self, interrupted: bool, exit_status: int) -> RunManifest:
-        failure = None
+        recording, failure = self.recording, None
         if interrupted:
-            self.writer.append_event(
-                Event(kind="interrupted", message=f"stopped after step {self.last_step}", time=records.now())
-            )
+            recording.event("interrupted", f"stopped after step {recording.last_step}")
             self.writer.finish("interrupted", exit_status, None)
             return self.writer.manifest
-        if exit_status != 0 or self.last_step < self.planned_steps:
-            failure = self._failure(exit_status)
+        if exit_status != 0 or recording.last_step < recording.planned_steps:
+            failure = recording.named_failure() or ended_early(
+                exit_status, recording.last_step, recording.planned_steps
+            )
         self.writer.finish("failed" if failure else "completed", exit_status, failure)
         return self.writer.manifest
-
-    def _failure(self, exit_status: int) -> Failure:
-        if self.cause is not None:
-            at = self.cause.source
-            return Failure(
-                kind=self.cause.kind,
-                message=self.cause.message,
-                file=at.file if at else None,
-                line=at.line if at else None,
-            )
-        if exit_status < 0:
-            known = {number.value: number.name for number in signal.Signals}
-            name = known.get(-exit_status, f"signal {-exit_status}")
-            return Failure(kind="signal", message=f"the training program was ended by {name}")
-        message = f"the training program ended with status {exit_status} after step {self.last_step}"
-        return Failure(kind="exit", message=f"{message} of {self.planned_steps}")
-
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, self.asked_to_stop.set)
-        try:
-            yield
-        finally:
-            for number in _SIGNALS:
-                loop.remove_signal_handler(number)
 
 
 def _write_files(directory: Path, node: NodePlan) -> None:
@@ -269,3 +188,13 @@ def _write_files(directory: Path, node: NodePlan) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = file.content if isinstance(file.content, str) else json.dumps(file.content, indent=2) + "\n"
         path.write_text(text, encoding="utf-8")
+
+
+def ended_early(exit_status: int, last_step: int, planned: int) -> Failure:
+    """Why a training program is taken to have failed whose log names no cause."""
+    if exit_status < 0:
+        known = {number.value: number.name for number in signal.Signals}
+        name = known.get(-exit_status, f"signal {-exit_status}")
+        return Failure(kind="signal", message=f"the training program was ended by {name}")
+    message = f"the training program ended with status {exit_status} after step {last_step} of {planned}"
+    return Failure(kind="exit", message=message)

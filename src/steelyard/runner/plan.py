@@ -9,7 +9,16 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from steelyard import accounting
-from steelyard.cluster.container import ENGINE, ENV_FILE, RUN_DIR, TOKEN, Mounted, env_file, run_argv
+from steelyard.cluster.container import (
+    ENGINE,
+    ENV_FILE,
+    RUN_DIR,
+    TOKEN,
+    Mounted,
+    env_file,
+    run_argv,
+    secret_variables,
+)
 from steelyard.experiment import Asked, Problem
 from steelyard.experiment.problems import raise_errors
 from steelyard.experiment.resolve import DERIVED, Resolved, leaves
@@ -78,7 +87,7 @@ class NodePlan(_Document):
     workdir: str | None = None
     """Where the command starts, on the host or in the container; null for where its files lie."""
     secrets: dict[str, str] = {}
-    """Variables passed by name alone, and the file of the host each is read from."""
+    """What reaches the program in a file of its own, and the file of the host each is copied from."""
     env_sources: dict[str, str] = {}
     """Where each variable comes from: config, the NIC's family, the framework."""
 
@@ -235,7 +244,7 @@ def _directory(case: Case, at: int) -> str:
 
 def _bare(case: Case, planner: Framework, node: Node, host: str, directory: str | None) -> NodePlan:
     command = planner.command(case, node)
-    env, sources = environment(case, command)
+    env, sources = environment(case, command, directory or ".")
     return NodePlan(
         host=host,
         rank=node.rank,
@@ -264,8 +273,9 @@ def _needed_volumes(case: Case) -> dict[str, str]:
 
 
 def _secrets(case: Case) -> dict[str, str]:
-    file = case.resolved.platform.hf_token_file
-    return {TOKEN: file} if file else {}
+    platform = case.resolved.platform
+    token = {TOKEN: platform.hf_token_file} if platform.hf_token_file else {}
+    return {**token, **platform.secrets}
 
 
 def _contained(case: Case, planner: Framework, node: Node, host: str, directory: str) -> NodePlan:
@@ -274,7 +284,7 @@ def _contained(case: Case, planner: Framework, node: Node, host: str, directory:
     assert container is not None
     command = planner.command(case, node)
     nic = NICS[platform.network.nic] if case.placement.nodes > 1 and platform.network.nic else None
-    env, sources = environment(case, command)
+    env, sources = environment(case, command, RUN_DIR)
     argv, files = list(command.argv), dict(command.files)
     if nic is not None and nic.installs is not None:
         argv = ["sh", f"{RUN_DIR}/{START}", *argv]
@@ -287,7 +297,6 @@ def _contained(case: Case, planner: Framework, node: Node, host: str, directory:
         host_dir=directory,
         vendor=case.placement.gpu.vendor if case.placement.gpu else None,
         nic=nic,
-        token=platform.hf_token_file is not None,
         workdir=command.workdir or RUN_DIR,
     )
     return NodePlan(
@@ -309,7 +318,7 @@ def _contained(case: Case, planner: Framework, node: Node, host: str, directory:
     )
 
 
-def environment(case: Case, command: Command) -> tuple[dict[str, str], dict[str, str]]:
+def environment(case: Case, command: Command, directory: str) -> tuple[dict[str, str], dict[str, str]]:
     """The variables of a node and where each comes from; a later layer beats an earlier one.
 
     The cluster file's are the weakest, then what the NIC's family wants, what the framework is told, and the config's.
@@ -333,6 +342,7 @@ def environment(case: Case, command: Command) -> tuple[dict[str, str], dict[str,
     if platform.container is not None:
         layers.append(("config", platform.container.env))
     layers.append(("config", platform.env))
+    layers.append(("the secret's file", secret_variables(_secrets(case), directory)))
     for source, layer in layers:
         env |= layer
         sources |= dict.fromkeys(layer, source)

@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 
+from steelyard.cluster.container import SECRETS
 from steelyard.runner.plan import NodePlan, Plan, PlannedFile
 
 _END = "END_OF_FILE"
@@ -40,15 +41,19 @@ def _node(node: NodePlan) -> Iterator[str]:
         yield f"mkdir -p {directory}"
     for planned in node.files:
         yield from _file(planned, directory)
+    if node.secrets:
+        yield f"mkdir -p -m 700 {directory}/{SECRETS}"
+        yield f"trap {shlex.quote(f'rm -rf {directory}/{SECRETS}')} EXIT"
     for name, file in node.secrets.items():
-        yield f'if [ -r {shlex.quote(file)} ]; then {name}="$(cat {shlex.quote(file)})"; export {name}; fi'
+        yield f"install -m 600 {shlex.quote(file)} {directory}/{SECRETS}/{shlex.quote(name)}"
     if container is None:
         if node.workdir is not None:
             yield f"cd {shlex.quote(node.workdir)}"
         yield from (f"export {name}={shlex.quote(value)}" for name, value in node.env.items())
-        yield f"exec {wrapped(node.argv)}"
+        yield wrapped(node.argv)
         return
-    yield f"exec {wrapped(container.argv, len(node.argv))}"
+    argv = [*container.argv[:2], "--rm", *container.argv[2:]]  # nobody looks at it afterwards
+    yield wrapped(argv, len(node.argv))
 
 
 def wrapped(argv: list[str], command: int = 0) -> str:

@@ -1,0 +1,467 @@
+"""Executes a plan on hosts: each phase on all of them, one record of what they print, and nothing left behind."""
+
+import asyncio
+import contextlib
+import getpass
+import json
+import platform as system
+import secrets
+import statistics
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from steelyard.cluster.container import labelled
+from steelyard.cluster.host import Host, HostError, LinkLostError
+from steelyard.cluster.image import ImageSource, bring, check_equal
+from steelyard.cluster.job import Holder, HostJob, State
+from steelyard.errors import InfrastructureError
+from steelyard.lint import Case
+from steelyard.records import Failure, RunManifest, RunWriter
+from steelyard.runner.execute import unrecordable
+from steelyard.runner.interrupts import on_signals
+from steelyard.runner.limits import Limits
+from steelyard.runner.plan import NodePlan, Plan
+from steelyard.runner.recording import NodeRecording, Observer, Recording
+
+_BEAT_S = 5.0
+_RECONNECT_S = (0.5, 1.0, 2.0, 5.0)
+_FULL_KIB = 1024
+
+TRAINING = ("exit", "oom", "nan_abort", "error", "crash", "xla", "fatal", "signal")
+"""Kinds of failures that are the training program's own; all others are the infrastructure's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run on hosts is made, beside its plan."""
+
+    limits: Limits = field(default_factory=Limits)
+    image: ImageSource = field(default_factory=ImageSource)
+    preflight: Callable[[Sequence[Host]], Awaitable[None]] | None = None
+    """Looks at the hosts once they are ours; raises where one is not fit."""
+
+
+def new_job_id(plan: Plan) -> str:
+    """A mark that no other run has, whoever starts it."""
+    return f"{plan.experiment}-{secrets.token_hex(6)}"
+
+
+def execute_on_hosts(
+    plan: Plan, case: Case, writer: RunWriter, observe: Observer, hosts: Sequence[Host], options: Options
+) -> RunManifest:
+    """Run the plan on its hosts to its end; the manifest says how it ended."""
+    try:
+        return asyncio.run(HostedRun(plan, case, writer, observe, hosts, options).run())
+    except OSError as reason:
+        raise unrecordable(writer, reason) from None
+
+
+class _FailedError(Exception):
+    """The run cannot go on, for this reason."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class _Node:
+    """One node of the job: its plan, its host, what it printed and how it stands."""
+
+    def __init__(self, plan: NodePlan, job: HostJob) -> None:
+        self.plan, self.job = plan, job
+        self.log: NodeRecording | None = None
+        self.locked = self.started = False
+        self.state: State | None = None
+        self.ended_at = 0.0
+
+    @property
+    def host(self) -> Host:
+        return self.job.host
+
+    def argv(self) -> list[str]:
+        """What the host executes."""
+        if self.plan.container is not None:
+            return labelled(self.plan.container.argv, self.job.run)
+        return ["env", *(f"{name}={value}" for name, value in self.plan.env.items()), *self.plan.argv]
+
+    def files(self) -> dict[str, bytes]:
+        """The planned files as they are written."""
+        return {
+            file.path: (
+                file.content if isinstance(file.content, str) else json.dumps(file.content, indent=2) + "\n"
+            ).encode()
+            for file in self.plan.files
+        }
+
+
+class _Link:
+    """Whether a host can be heard, and how long it is borne that it cannot."""
+
+    def __init__(self, recording: Recording, host: str, most_s: float) -> None:
+        self._recording, self._host, self._most_s = recording, host, most_s
+        self._lost_at: float | None = None
+        self._tries = 0
+
+    def works(self) -> None:
+        if self._lost_at is not None:
+            self._recording.event("link_back", f"back after {time.monotonic() - self._lost_at:.1f} s", self._host)
+        self._lost_at, self._tries = None, 0
+
+    async def is_lost(self, reason: LinkLostError) -> None:
+        """Wait a little longer each time, until it is given up."""
+        now = time.monotonic()
+        if self._lost_at is None:
+            self._lost_at = now
+            self._recording.event("link_lost", str(reason), self._host)
+        if now - self._lost_at > self._most_s:
+            raise LinkLostError(self._host, f"out of reach for {self._most_s:g} s") from None
+        await asyncio.sleep(_RECONNECT_S[min(self._tries, len(_RECONNECT_S) - 1)])
+        self._tries += 1
+
+
+class HostedRun:
+    """One job over all its hosts, from reaching them to leaving them as they were."""
+
+    def __init__(
+        self, plan: Plan, case: Case, writer: RunWriter, observe: Observer, hosts: Sequence[Host], options: Options
+    ) -> None:
+        self.plan, self.writer, self.options, self.limits = plan, writer, options, options.limits
+        self.recording = Recording(plan, case, writer, observe)
+        self.phase = "reach"
+        self.nodes = [
+            _Node(node, _job(node, host, writer.manifest.job or writer.manifest.name))
+            for node, host in zip(plan.nodes, hosts, strict=True)
+        ]
+        self._progress: deque[float] = deque(maxlen=200)
+        self._step_at, self._step = 0.0, 0
+
+    async def run(self) -> RunManifest:
+        """To the end, whatever the end; InfrastructureError where that was not the training program's own."""
+        asked_to_stop = asyncio.Event()
+        failure: Failure | None = None
+        with on_signals(asked_to_stop.set):
+            work = asyncio.ensure_future(self._work())
+            stopping = asyncio.ensure_future(asked_to_stop.wait())
+            await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                self.recording.ending = True
+                work.cancel()
+            try:
+                await work
+            except asyncio.CancelledError:
+                pass
+            except _FailedError as failed:
+                failure = failed.failure
+            finally:
+                stopping.cancel()
+                await self._clean()
+        if asked_to_stop.is_set():
+            self.recording.event("interrupted", f"stopped in {self.phase}, after step {self.recording.last_step}")
+            self.writer.finish("interrupted", None, None)
+            return self.writer.manifest
+        status = next((node.state.status for node in self.nodes if node.state and node.state.status), None)
+        self.writer.finish("failed" if failure else "completed", status if failure else 0, failure)
+        if failure is not None and failure.kind not in TRAINING:
+            raise InfrastructureError(
+                f"{failure.node + ': ' if failure.node else ''}{failure.message} (in {failure.phase})",
+                key=failure.kind,
+                value=failure.node,
+            )
+        return self.writer.manifest
+
+    # Phases.
+
+    async def _work(self) -> None:
+        phases: list[tuple[str, float | None, Callable[[], Awaitable[None]]]] = [
+            ("reach", self.limits.reach, self._reach),
+            ("lock", self.limits.lock, self._lock),
+            ("preflight", self.limits.preflight, self._preflight),
+            ("image", self.limits.image, self._bring_images),
+            ("prepare", self.limits.prepare, self._prepare),
+            ("start", self.limits.start, self._start),
+            ("train", None, self._train),
+        ]
+        for name, limit, work in phases:
+            self.phase = name
+            self.recording.event("phase", name)
+            try:
+                async with asyncio.timeout(limit):
+                    await work()
+            except TimeoutError:
+                raise _FailedError(
+                    Failure(kind="time_limit", message=f"{name} took longer than {limit:g} s", phase=name)
+                ) from None
+            except HostError as reason:
+                message = str(reason).removeprefix(f"{reason.host}: ")
+                kind = "link" if isinstance(reason, LinkLostError) else name
+                raise _FailedError(Failure(kind=kind, message=message, node=reason.host, phase=name)) from None
+            except InfrastructureError as reason:
+                raise _FailedError(Failure(kind=name, message=str(reason), phase=name)) from None
+
+    async def _on_all(self, work: Callable[[_Node], Awaitable[None]]) -> None:
+        """On all nodes at once; the first that fails ends it for all."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for node in self.nodes:
+                    group.create_task(_as_coroutine(work(node)))
+        except* InfrastructureError as several:
+            raise several.exceptions[0] from None
+
+    async def _reach(self) -> None:
+        async def reach(node: _Node) -> None:
+            await node.host.run(["true"])
+
+        await self._on_all(reach)
+
+    async def _lock(self) -> None:
+        who = f"{getpass.getuser()}@{system.node()}"
+
+        async def lock(node: _Node) -> None:
+            holder = await node.job.take_lock(who)
+            if holder is not None and holder.is_stale:
+                self.recording.event("stale_lock", f"{holder.run} is dead: what it left is removed", node.host.name)
+                await node.job.clean_after(holder)
+                holder = await node.job.take_lock(who)
+            if holder is not None:
+                raise _held(node, holder)
+            node.locked = True
+
+        await self._on_all(lock)
+
+    async def _preflight(self) -> None:
+        if self.options.preflight is not None:
+            await self.options.preflight([node.host for node in self.nodes])
+
+    async def _bring_images(self) -> None:
+        ids: dict[str, str] = {}
+
+        async def one(node: _Node) -> None:
+            container = node.plan.container
+            if container is not None:
+                found = await bring(node.host, container.engine, container.image, self.options.image)
+                ids[node.host.name] = found
+
+        await self._on_all(one)
+        first = self.plan.nodes[0].container
+        if first is not None:
+            self.recording.event("image", f"{first.image} is {next(iter(ids.values()))}", image=first.image, ids=ids)
+            check_equal(first.image, ids)
+
+    async def _prepare(self) -> None:
+        async def prepare(node: _Node) -> None:
+            await node.job.prepare(node.files(), node.plan.secrets)
+            hide = [await node.job.secret(name) for name in node.plan.secrets]
+            node.log = self.recording.of_node(node.plan, hide)
+
+        await self._on_all(prepare)
+
+    async def _start(self) -> None:
+        async def start(node: _Node) -> None:
+            node.started = True  # from here on it may be running, whatever we hear of it
+            await node.job.start(node.argv(), self.limits.lease)
+
+        await self._on_all(start)
+
+    # Training.
+
+    async def _train(self) -> None:
+        self._step_at = time.monotonic()
+        beats = [asyncio.ensure_future(self._beat(node)) for node in self.nodes]
+        watch = asyncio.ensure_future(self._watch())
+        following = {asyncio.ensure_future(self._follow(node)): node for node in self.nodes}
+        try:
+            await self._until_the_end(set(following), watch)
+        finally:
+            for task in (*beats, watch, *following):
+                task.cancel()
+            await asyncio.gather(*beats, watch, *following, return_exceptions=True)
+        failure = self._judge_ends()
+        if failure is not None:
+            raise _FailedError(failure)
+
+    async def _until_the_end(self, following: set["asyncio.Future[None]"], watch: "asyncio.Future[None]") -> None:
+        """Until all nodes have ended, or one has failed and the others had a moment to say why."""
+        waiting = set(following)
+        while waiting:
+            done, waiting = await asyncio.wait({*waiting, watch}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.discard(watch)
+            for task in done:
+                if task is watch or task.exception() is not None:
+                    task.result()  # raises: a stall, or a host that is lost
+            if waiting and any(node.state is not None and node.state.status for node in self.nodes):
+                await asyncio.wait(waiting, timeout=self.limits.settle)
+                return
+
+    async def _beat(self, node: _Node) -> None:
+        while True:
+            with contextlib.suppress(LinkLostError):
+                await node.job.beat()
+            await asyncio.sleep(_BEAT_S)
+
+    async def _follow(self, node: _Node) -> None:
+        """Read what a node prints, each byte once, over every link that can be had."""
+        assert node.log is not None
+        link = _Link(self.recording, node.host.name, self.limits.lost)
+        while True:
+            try:
+                async for data in node.job.follow(node.log.bytes):
+                    link.works()
+                    self._feed(node, data)
+                state = await node.job.state()
+                link.works()
+                if state.gone:
+                    raise HostError(node.host.name, "the job's files are gone: it was ended from elsewhere")
+                if state.status is not None:
+                    self._feed(node, await node.job.rest(node.log.bytes))
+                    node.log.end()
+                    node.state, node.ended_at = state, time.monotonic()
+                    return
+                await asyncio.sleep(_RECONNECT_S[0])
+            except LinkLostError as reason:
+                await link.is_lost(reason)
+
+    def _feed(self, node: _Node, data: bytes) -> None:
+        assert node.log is not None
+        node.log.feed(data)
+        if self.recording.last_step != self._step:
+            now = time.monotonic()
+            if self._step:
+                self._progress.append(now - self._step_at)
+            self._step, self._step_at = self.recording.last_step, now
+
+    async def _watch(self) -> None:
+        """Until the steps stop coming, or there is no time left for more."""
+        began = time.monotonic()
+        while True:
+            await asyncio.sleep(0.5)
+            now = time.monotonic()
+            limits, quiet = self.limits, now - self._step_at
+            if limits.train is not None and now - began > limits.train:
+                message = f"training took longer than {limits.train:g} s"
+                raise _FailedError(Failure(kind="time_limit", message=message, phase="train"))
+            if not self._step:
+                if quiet > limits.first_step:
+                    raise _FailedError(self._stalled(f"no step within {limits.first_step:g} s"))
+            elif self._step < self.recording.planned_steps:
+                usual = statistics.median(self._progress) if self._progress else 0.0
+                if quiet > max(limits.stall_at_least, limits.stall_medians * usual):
+                    words = f"no step for {quiet:.0f} s after step {self._step}, where one takes {usual:.2g} s"
+                    raise _FailedError(self._stalled(words))
+
+    def _stalled(self, words: str) -> Failure:
+        running = [node.host.name for node in self.nodes if node.state is None]
+        named = self.recording.named_failure()
+        return Failure(
+            kind="stall",
+            message=f"{words}, and {', '.join(running)} still run" + (f"; {named.message}" if named else ""),
+            node=named.node if named else None,
+            phase="train",
+        )
+
+    # The end.
+
+    def _judge_ends(self) -> Failure | None:
+        """The first cause of a run that did not end well."""
+        ended = sorted((node for node in self.nodes if node.state is not None), key=lambda node: node.ended_at)
+        bad = [node for node in ended if node.state is not None and node.state.status]
+        for cause in (_out_of_memory, _disk_full, _engine_failed):
+            for node in bad:
+                if (failure := cause(node)) is not None:
+                    return failure
+        named = self.recording.named_failure()
+        if named is not None and (bad or named.kind == "oom"):
+            return named.model_copy(update={"phase": "train"})
+        for node in bad:
+            assert node.state is not None
+            return _killed_or_exited(node, node.state.status or 0, self.recording)
+        if self.recording.last_step < self.recording.planned_steps:
+            message = f"training ended with status 0 after step {self.recording.last_step}"
+            return Failure(kind="exit", message=f"{message} of {self.recording.planned_steps}", phase="train")
+        return None
+
+    async def _clean(self) -> None:
+        """Leave every host as it was found; what cannot be cleaned is said."""
+        if self.phase == "train" and any(node.started and node.state is None for node in self.nodes):
+            self.recording.ending = True
+
+        async def clean(node: _Node) -> None:
+            if not node.locked:
+                return
+            deadline = time.monotonic() + self.limits.clean
+            while True:
+                try:
+                    if node.started:
+                        await node.job.stop(self.limits.grace)
+                    await self._read_the_rest(node)
+                    for left in await node.job.clean():
+                        self.recording.event("left_behind", left, node.host.name)
+                    return
+                except LinkLostError as reason:
+                    if time.monotonic() > deadline:
+                        lease = f"it ends itself within {self.limits.lease} s" if self.limits.lease else "look there"
+                        self.recording.event("left_behind", f"{reason}; {lease}", node.host.name)
+                        return
+                    await asyncio.sleep(_RECONNECT_S[1])
+                except HostError as reason:
+                    self.recording.event("left_behind", str(reason), node.host.name)
+                    return
+
+        await asyncio.gather(*(clean(node) for node in self.nodes))
+        await asyncio.gather(*(node.host.close() for node in self.nodes))
+
+    async def _read_the_rest(self, node: _Node) -> None:
+        """What a job we ended printed last is kept too."""
+        if node.started and node.state is None and node.log is not None:
+            node.log.feed(await node.job.rest(node.log.bytes))
+            node.log.end()
+
+
+async def _as_coroutine(work: Awaitable[None]) -> None:
+    await work
+
+
+def _job(node: NodePlan, host: Host, run: str) -> HostJob:
+    assert node.directory is not None, "a plan for hosts says where its files lie"
+    return HostJob(host, run, node.directory, node.container.engine if node.container else None)
+
+
+def _held(node: _Node, holder: Holder) -> HostError:
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(holder.since)) if holder.since else "an unknown time"
+    return HostError(
+        node.host.name,
+        f"in use by run {holder.run or '?'} of {holder.who or '?'} since {since}",
+        expected="a host that nobody uses",
+        next="wait for it, or stop it",
+    )
+
+
+def _out_of_memory(node: _Node) -> Failure | None:
+    if node.state is None or not node.state.oom_killed:
+        return None
+    return Failure(kind="oom", message="out of memory: the kernel ended it", node=node.host.name, phase="train")
+
+
+def _disk_full(node: _Node) -> Failure | None:
+    if node.state is None or node.state.free_kib is None or node.state.free_kib >= _FULL_KIB:
+        return None
+    message = f"no space left under {node.job.directory}"
+    return Failure(kind="disk", message=message, node=node.host.name, phase="train")
+
+
+def _engine_failed(node: _Node) -> Failure | None:
+    """The engine's own statuses: it did not run, could not start the program, or did not find it."""
+    if node.state is None or node.plan.container is None or node.state.status not in (125, 126, 127):
+        return None
+    said = node.state.engine_error or (node.log.last_line if node.log else "")
+    return Failure(kind="container", message=f"the container did not start: {said}", node=node.host.name, phase="start")
+
+
+def _killed_or_exited(node: _Node, status: int, recording: Recording) -> Failure:
+    if status in (137, 143):
+        name = "SIGKILL" if status == 137 else "SIGTERM"
+        message = f"ended by {name} from outside, after step {recording.last_step}"
+        return Failure(kind="killed", message=message, node=node.host.name, phase="train")
+    message = f"the training program ended with status {status} after step {recording.last_step}"
+    return Failure(kind="exit", message=f"{message} of {recording.planned_steps}", node=node.host.name, phase="train")

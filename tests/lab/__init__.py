@@ -1,0 +1,10 @@
+"""A lab for integration tests: hosts with ssh servers and Docker engines of their own, on one machine."""
+
+from lab import images
+from lab.host import Host
+from lab.images import Executable
+from lab.lab import Lab
+from lab.namespaces import LabError
+from lab.needs import reasons_not_to
+
+__all__ = ["Executable", "Host", "Lab", "LabError", "images", "reasons_not_to"]

@@ -20,6 +20,7 @@ HEAVY = {
     "psutil",
     "pynvml",
     "asyncio",
+    "asyncssh",
 }
 
 
@@ -62,7 +63,9 @@ def test_the_trainer_imports_torch_numpy_and_itself_alone() -> None:
     assert all(name == "steelyard.trainer" or name.startswith("steelyard.trainer.") for name in loaded)
 
 
-@pytest.mark.parametrize("verb", ["demo", "init", "lint", "plan", "run", "check", "compare", "report", "runs"])
+@pytest.mark.parametrize(
+    "verb", ["demo", "init", "lint", "plan", "preflight", "run", "check", "compare", "report", "runs"]
+)
 def test_every_verb_has_help_with_an_example(cli: Any, verb: str) -> None:
     shown = cli(verb, "--help")
     assert shown.status == 0
@@ -77,6 +80,7 @@ def test_verbs_that_are_not_built_are_absent(cli: Any) -> None:
         "lint",
         "explain",
         "plan",
+        "preflight",
         "run",
         "ingest",
         "check",

@@ -14,7 +14,7 @@ done
 
 own() { mount -t tmpfs -o "size=$2,mode=$3" "$name" "$root/$1"; }
 own etc 64m 755
-own tmp 512m 1777
+own tmp 1536m 1777
 own run 64m 755
 own srv 2g 755
 own root 256m 700

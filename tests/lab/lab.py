@@ -189,6 +189,7 @@ class Lab:
             config.write(
                 f"Host *\n    User root\n    IdentityFile {self.key}\n    IdentitiesOnly yes\n"
                 f"    UserKnownHostsFile {self.known_hosts}\n    StrictHostKeyChecking yes\n"
+                "    ServerAliveInterval 1\n    ServerAliveCountMax 2\n"
             )
 
     def _keep(self, argv: Sequence[str], name: str) -> Keeper:

@@ -28,12 +28,11 @@ Subsystem sftp internal-sftp
 """
 
 
-def make_key(path: Path, comment: str) -> str:
+def make_key(path: Path, comment: str, kind: str = "ed25519") -> str:
     """Make a key pair and return its public line."""
     path.unlink(missing_ok=True)
     path.with_name(path.name + ".pub").unlink(missing_ok=True)
-    path.with_name(path.name + ".pub").unlink(missing_ok=True)
-    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
+    make = ["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", comment, "-f", str(path)]
     subprocess.run(make, check=True, capture_output=True, stdin=subprocess.DEVNULL)
     return path.with_name(path.name + ".pub").read_text().strip()
 

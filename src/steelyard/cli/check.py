@@ -1,4 +1,4 @@
-"""steelyard check RUN: the verdict of a run."""
+"""steelyard check RUN|FLEET: the verdict of a run, or of the runs of a fleet."""
 
 import shlex
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption, RunArgument, WarmupOption
+from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption, WarmupOption
 
 if TYPE_CHECKING:
     from steelyard.verdict import Verdict
@@ -18,7 +18,9 @@ EXAMPLES = (
 
 
 def check(
-    run: RunArgument,
+    run: Annotated[
+        str, typer.Argument(metavar="RUN|FLEET", help="A run or a fleet: its directory, or its name under --out.")
+    ],
     thresholds: Annotated[
         list[str] | None,
         typer.Option("--threshold", metavar="BOUND", help='Beside the config\'s, such as "step_time_s<=12".'),
@@ -33,12 +35,17 @@ def check(
     from steelyard import records, verdict
     from steelyard.cli import printing
     from steelyard.cli.inputs import check_thresholds
+    from steelyard.records.fleet import find_fleet
     from steelyard.report import junit as junit_format
     from steelyard.report.files import check_place, write_report
 
     check_thresholds(thresholds or [])
     if junit is not None:
         check_place(junit, junit_format.MARK, "--junit")
+    if (fleet := find_fleet(run, out)) is not None:
+        from steelyard.cli.fleet import check_fleet
+
+        return check_fleet(fleet, thresholds or [], warmup_steps, junit, as_json)
     judged = verdict.judge(verdict.read_subject(records.find(run, out), thresholds or [], warmup_steps))
     save(judged)
     if junit is not None:

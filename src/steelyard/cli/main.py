@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from steelyard import __version__
-from steelyard.cli import check, compare, demo, explain, ingest, init, lint, plan, report, run, runs
+from steelyard.cli import check, compare, demo, explain, ingest, init, lint, plan, preflight, report, run, runs
 from steelyard.cli.options import DebugOption, help_unless_asked
 from steelyard.errors import InputError, InterruptedByUser, SteelyardError
 
@@ -28,6 +28,7 @@ app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command("lint", epilog=lint.EXAMPLES)(lint.lint)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
+app.command("preflight", epilog=preflight.EXAMPLES)(preflight.preflight)
 app.command("run", epilog=run.EXAMPLES)(run.run)
 app.command("ingest", epilog=ingest.EXAMPLES)(ingest.ingest)
 app.command("check", epilog=check.EXAMPLES)(check.check)

@@ -11,7 +11,6 @@ from steelyard.errors import Exit
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="A training config, YAML or JSON; `steelyard init` writes one.")
 ]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or its name under --out.")]
 PlatformOption = Annotated[
     str | None, typer.Option("--platform", metavar="NAME", help="Which of the file's platforms; lint takes all.")
 ]

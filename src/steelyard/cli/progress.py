@@ -4,9 +4,13 @@ import math
 import sys
 import time
 from collections import deque
+from typing import TYPE_CHECKING
 
 from steelyard.cli import printing
 from steelyard.records import Event, Step
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 SAID = {"nan", "oom", "error", "unread_line", "telemetry_lost"}
 """Events a person is told of as they happen."""
@@ -71,16 +75,21 @@ class PlainView:
             printing.note(text)
 
 
+def bar() -> "Progress":
+    """A line on a terminal that goes when the work is done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    columns = (SpinnerColumn(), BarColumn(bar_width=24), TextColumn("{task.description}", markup=False))
+    return Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+
+
 class BarView:
     """A bar on a terminal."""
 
     def __init__(self, steps: int, peak_tflops: float | None) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
-
         self._describe = Description(steps, peak_tflops)
-        columns = (SpinnerColumn(), BarColumn(bar_width=24), TextColumn("{task.description}", markup=False))
-        self._bar = Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+        self._bar = bar()
         self._task = self._bar.add_task("starting", total=steps)
 
     def __enter__(self) -> "BarView":

@@ -1,4 +1,4 @@
-"""steelyard report RUN|COMPARISON: a page to attach to a ticket."""
+"""steelyard report RUN|FLEET|COMPARISON: a page to attach to a ticket."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,10 @@ EXAMPLES = "Examples: steelyard report first | steelyard report runs/comparisons
 def report(
     what: Annotated[
         str,
-        typer.Argument(metavar="RUN|COMPARISON", help="A run or a comparison: its directory, or its name under --out."),
+        typer.Argument(
+            metavar="RUN|FLEET|COMPARISON",
+            help="A run, a fleet or a comparison: its directory, or its name under --out.",
+        ),
     ],
     to: Annotated[
         str | None, typer.Option("--to", metavar="FORMATS", help="html (unless -o ends otherwise), md, or both.")
@@ -29,14 +32,14 @@ def report(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Write the report of a run or of a comparison; by default into its directory."""
+    """Write the report of a run, a fleet or a comparison; by default into its directory."""
     from steelyard import report as reporting
     from steelyard.cli import printing
     from steelyard.report.files import check_place, write_report
     from steelyard.report.make import page_of
 
     formats = reporting.formats_of(to, output)
-    directory, page = page_of(what, out)
+    directory, page = page_of(what, out, linked=output is None)
     files = [(_place(one, output, directory), one) for one in formats]
     if output is not None and output.endswith("/") and Path(output).parent.is_dir() and not Path(output).exists():
         Path(output).mkdir()

@@ -26,15 +26,17 @@ def _root(context: typer.Context) -> None:
 
 @app.command("list", epilog="Examples: steelyard runs list | steelyard runs list --out elsewhere --json")
 def list_runs(out: OutOption = DEFAULT_OUT, as_json: JsonOption = False, debug: DebugOption = False) -> None:
-    """List the runs under --out, oldest first."""
+    """List the runs and fleets under --out, oldest first."""
     from steelyard import records
     from steelyard.cli import printing
+    from steelyard.records.fleet import fleets_under
 
     rows = sorted((_row(path) for path in records.runs_under(out)), key=_age)
+    fleets = sorted((_fleet_row(path) for path in fleets_under(out)), key=_age)
     if as_json:
-        printing.show_json({"runs": rows})
-    elif rows:
-        _print_table(rows)
+        printing.show_json({"runs": rows, "fleets": fleets})
+    elif rows or fleets:
+        _print_table(sorted([*rows, *fleets], key=_age))
     else:
         where = "--out DIR or $STEELYARD_RUNS says where they are kept"
         printing.say(f"no runs under {out.resolve()}; {where}")
@@ -63,12 +65,46 @@ def _row(path: Path) -> dict[str, Any]:
     from steelyard import records
     from steelyard.errors import InputError
 
-    empty = dict.fromkeys(("experiment", "platform", "framework", "started", "ended", "steps", "verdict"))
     place = {"run": str(path.resolve()), "name": path.name}
     try:
         return {**place, **_summary(records.load(path)), "error": None}
     except (InputError, OSError) as reason:
-        return {**place, "status": "unreadable", **empty, "error": str(reason)}
+        return {**place, "status": "unreadable", **_NOTHING, "error": str(reason)}
+
+
+_NOTHING: dict[str, Any] = dict.fromkeys(
+    ("experiment", "platform", "framework", "started", "ended", "steps", "verdict")
+)
+
+
+def _fleet_row(path: Path) -> dict[str, Any]:
+    """A fleet in one line, with the worst status of its runs."""
+    from steelyard.errors import InputError
+    from steelyard.records.fleet import load_fleet
+
+    place = {"fleet": str(path.resolve()), "name": path.name}
+    try:
+        fleet = load_fleet(path)
+        runs = fleet.runs()
+        begun = [_summary(run) for run in runs if run is not None]
+    except (InputError, OSError) as reason:
+        return {**place, "status": "unreadable", **_NOTHING, "hosts": None, "error": str(reason)}
+    manifest = fleet.refreshed(runs).manifest
+    statuses, count = {one.status for one in manifest.runs}, len(manifest.runs)
+    shared = {key: begun[0][key] for key in ("experiment", "framework")} if begun else {}
+    return {
+        **place,
+        **_NOTHING,
+        **shared,
+        "status": next(word for word in ("running", "failed", "interrupted", "completed") if word in statuses),
+        "platform": f"{begun[0]['platform'] if begun else '?'} x {count} hosts",
+        "started": min((one["started"] for one in begun), default=None),
+        "ended": max((one["ended"] for one in begun if one["ended"]), default=None),
+        "steps": sum(one["steps"] for one in begun),
+        "verdict": manifest.verdict,
+        "hosts": [one.host for one in manifest.runs],
+        "error": None,
+    }
 
 
 def _summary(run: "Run") -> dict[str, Any]:

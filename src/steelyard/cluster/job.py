@@ -71,10 +71,10 @@ class HostJob:
         """Remove what a dead run of ours left: what carries its mark, and its lock."""
         await HostJob(self.host, stale.run, stale.directory or "/nonexistent", self.engine, self.lock).clean()
 
-    async def beat(self) -> None:
-        """Say that somebody still asks after the job."""
+    async def beat(self) -> int:
+        """Say that somebody still asks after the job; how many KiB are free for it."""
         self._beats += 1
-        await self._ask("beat", str(self._beats))
+        return _count((await self._ask("beat", str(self._beats))).text)
 
     async def prepare(self, files: Mapping[str, bytes], secrets: Mapping[str, str]) -> None:
         """Make its directory with the planned files, and a copy of each secret, by name, from a file of the host."""

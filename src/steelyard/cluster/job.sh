@@ -16,6 +16,16 @@ fail() {
     exit 1
 }
 
+free() { # PATH: KiB
+    df -Pk -- "$1" | awk 'NR == 2 {print $4}'
+}
+
+unwritable() { # PATH
+    left=$(free "$(dirname -- "$1")")
+    [ "${left:-64}" -lt 64 ] && fail "No space left on the device for $1"
+    fail "$1 cannot be written"
+}
+
 word() { # FILE: its first line
     [ -f "$1" ] && head -n 1 -- "$1"
 }
@@ -48,11 +58,10 @@ take() { # HOLDER: `taken`, or who has it
     if mkdir -- "$lock" 2>/dev/null; then
         chmod 755 -- "$lock"
         umask 022
-        echo "$run" > "$lock/run"
-        echo "$holder" > "$lock/holder"
-        echo "$dir" > "$lock/directory"
-        date +%s > "$lock/since"
-        echo 0 > "$lock/beat"
+        {
+            echo "$run" > "$lock/run" && echo "$holder" > "$lock/holder" && echo "$dir" > "$lock/directory" &&
+                date +%s > "$lock/since" && echo 0 > "$lock/beat"
+        } 2> /dev/null || { rm -rf -- "$lock" && unwritable "$lock"; }
         echo taken
         return
     fi
@@ -71,7 +80,13 @@ take() { # HOLDER: `taken`, or who has it
 
 beat() { # COUNT
     [ "$(word "$lock/run")" = "$run" ] || fail "the lock is no longer ours"
-    echo "$1" > "$lock/beat.new" && mv -f -- "$lock/beat.new" "$lock/beat"
+    { echo "$1" > "$lock/beat.new" && mv -f -- "$lock/beat.new" "$lock/beat"; } 2> /dev/null || rm -f -- "$lock/beat.new"
+    free "$dir"
+}
+
+gone() { # TOP: the directories above ours that were made with it, as far as nobody else uses them
+    at=$dir
+    while [ "$at" != "$1" ] && at=$(dirname -- "$at") && rmdir -- "$at" 2>/dev/null; do :; done
 }
 
 prepare() { # SECRET FILE ...: the directory, with a copy of each secret
@@ -80,10 +95,13 @@ prepare() { # SECRET FILE ...: the directory, with a copy of each secret
     if [ "$top" != "$dir" ]; then
         (umask 022 && mkdir -p -- "$(dirname -- "$dir")") || exit 1
     fi
-    mkdir -- "$dir" || fail "$dir is there already, and is not this run's ($(word "$dir/run"))"
-    echo "$run" > "$dir/run"
-    echo "$top" > "$dir/made"
-    mkdir -- "$dir/secrets" || exit 1
+    [ -e "$dir" ] && fail "$dir is there already, and is not this run's (of $(word "$dir/run"))"
+    mkdir -- "$dir" || exit 1
+    { echo "$run" > "$dir/run" && echo "$top" > "$dir/made" && mkdir -- "$dir/secrets"; } 2> /dev/null || {
+        rm -rf -- "$dir"
+        gone "$top"
+        unwritable "$dir"
+    }
     while [ $# -gt 1 ]; do
         cat -- "$2" > "$dir/secrets/$1" || fail "$2 cannot be read"
         shift 2
@@ -96,7 +114,7 @@ start() { # LEASE ENGINE COMMAND...: in a session of its own, so that it outlive
     left=100
     until [ -s "$dir/pid" ]; do
         left=$((left - 1))
-        [ "$left" -gt 0 ] || fail "it did not start ($(df -Pk -- "$dir" | awk 'NR == 2 {print $4}') KiB are free)"
+        [ "$left" -gt 0 ] || fail "it did not start ($(free "$dir") KiB are free)"
         nap
     done
 }
@@ -141,7 +159,7 @@ rest() { # OFFSET: the log from there to where it is now
 status() { # ENGINE: running, gone, or the exit status, then what the engine says of its containers
     is_ours || { echo gone && return; }
     if [ -f "$dir/status" ]; then word "$dir/status"; else echo running; fi
-    df -Pk -- "$dir" | awk 'NR == 2 {print $4}'
+    free "$dir"
     [ -z "$1" ] && return
     for box in $(boxes "$1" -a 2>/dev/null); do
         "$1" inspect --format '{{.State.OOMKilled}} {{.State.ExitCode}} {{.State.Running}} {{.State.Error}}' "$box"
@@ -168,8 +186,7 @@ clean() { # ENGINE: remove all that carries this run's mark; what is left is sai
         watcher=$(word "$dir/pid")
         top=$(word "$dir/made")
         rm -rf -- "$dir"
-        at=$dir
-        while [ "$at" != "$top" ] && at=$(dirname -- "$at") && rmdir -- "$at" 2>/dev/null; do :; done
+        gone "$top"
     fi
     [ "$(word "$lock/run")" = "$run" ] && rm -rf -- "$lock"
     is_ours && echo "left: $dir"

@@ -11,6 +11,7 @@ from typing import Any
 
 import asyncssh
 
+from steelyard.cluster import known_hosts
 from steelyard.cluster.host import COMMAND_S, Done, HostRefusedError, HostTimeoutError, LinkLostError
 
 CONNECT_S = 15.0
@@ -19,6 +20,10 @@ KEEPALIVES_MISSED = 3
 _READ = 1 << 16
 _MOST_AT_ONCE = 64
 """Connections that are being made at the same time: more only fill the accept queues of both sides."""
+_CHEAP_FIRST = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
+"""In hardware; asyncssh's own first choice is made of a dozen Python calls a packet."""
+_KNOWN_FIRST = "+ssh-ed25519,ecdsa-sha2-*,rsa-sha2-512,rsa-sha2-256"
+"""Behind the kinds on record, so that a host whose key changed in kind shows it and is refused for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,6 @@ class Login:
     port: int | None = None
     accept_new_host_keys: bool = False
     """Whether a host never seen before is taken at its word and remembered; a changed key never is."""
-    keepalive_s: float = KEEPALIVE_S
     config: Path | None = None
     """Read in place of ~/.ssh/config."""
     known_hosts: Path | None = None
@@ -42,10 +46,13 @@ class Login:
             "username": self.user,
             "port": self.port,
             "client_keys": [self.key_file] if self.key_file else None,
-            "config": [str(self.config)] if self.config else None,
             "known_hosts": str(self.known_hosts) if self.known_hosts else None,
         }
         return {name: value for name, value in values.items() if value is not None}
+
+    def files(self) -> list[str] | tuple[()]:
+        """The configuration to read; nothing is asyncssh's way to say the user's own."""
+        return [str(self.config)] if self.config else ()
 
     def words(self) -> list[str]:
         """The same, as ssh's own command line has it."""
@@ -131,15 +138,7 @@ class SshHost:
         login, keys = self._login, HostKeys(self.name, self._login.accept_new_host_keys)
         try:
             async with asyncio.timeout(CONNECT_S):
-                keys.options = await asyncssh.SSHClientConnectionOptions.construct(
-                    host=self.name,
-                    client_factory=lambda: keys,
-                    connect_timeout=CONNECT_S,
-                    keepalive_interval=login.keepalive_s,
-                    keepalive_count_max=KEEPALIVES_MISSED,
-                    **login.given(),
-                )
-                return await asyncssh.connect(self.name, options=keys.options)
+                return await asyncssh.connect(self.name, config=login.files(), **await self._prepared(keys))
         except asyncssh.HostKeyNotVerifiable:
             raise keys.refusal() from None
         except asyncssh.PermissionDenied:
@@ -149,12 +148,24 @@ class SshHost:
                 expected="a key the host accepts",
                 next=f"{shlex.join(['ssh', *login.words(), self.name, 'true'])}, which should ask for nothing",
             ) from None
+        except asyncssh.KeyExchangeFailed as reason:  # no algorithm that both sides know
+            raise HostRefusedError(self.name, f"the connection was not agreed on ({reason})") from None
         except TimeoutError:
             raise LinkLostError(self.name, f"no answer within {CONNECT_S:g} s") from None
-        except (asyncssh.KeyImportError, asyncssh.ConfigParseError) as reason:
-            raise HostRefusedError(self.name, f"ssh is not set up ({reason})") from None
         except (OSError, asyncssh.Error) as reason:
             raise self._lost(reason) from None
+
+    async def _prepared(self, keys: "HostKeys") -> dict[str, Any]:
+        """What a connection is made with: the configuration, our keys and the host keys on record, all read here."""
+        login = self._login
+        try:
+            options = await asyncssh.SSHClientConnectionOptions.construct(
+                host=self.name, config=login.files(), client_factory=lambda: keys, **login.given()
+            )
+            keys.files = known_hosts.files_named(options.known_hosts)
+            return {"options": options, "known_hosts": keys.on_record(), **_settled(options)}
+        except (OSError, ValueError) as reason:
+            raise HostRefusedError(self.name, f"ssh is not set up ({reason})") from None
 
     def _done(self, done: asyncssh.SSHCompletedProcess) -> Done:
         if done.returncode is None:  # the channel closed without a status: the connection went away under it
@@ -169,21 +180,31 @@ class SshHost:
         return LinkLostError(self.name, f"the link is lost ({text})")
 
 
+def ssh_hosts(names: Sequence[str], login: Login) -> list[SshHost]:
+    """The hosts of a cluster, which make their connections a bounded number at a time."""
+    gate = asyncio.Semaphore(_MOST_AT_ONCE)
+    return [SshHost(name, login, gate) for name in names]
+
+
 class HostKeys(asyncssh.SSHClient):
     """Says what to make of a host key that known_hosts does not have."""
 
     def __init__(self, host: str, accept_new: bool) -> None:
         self._host, self._accept_new, self._changed = host, accept_new, False
-        self.options: asyncssh.SSHClientConnectionOptions | None = None
+        self.files: tuple[Path, ...] = ()
+        """Where keys are on record; the first is where a new one is put."""
+
+    def on_record(self) -> asyncssh.SSHKnownHosts:
+        """Never None, which asyncssh takes as leave not to look."""
+        return known_hosts.keys_in(self.files)
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         """A key that is not on record is taken where the host has none there and that was asked for."""
-        assert self.options is not None
-        known = self.options.known_hosts
-        self._changed = bool(known) and any(asyncssh.match_known_hosts(known, host, addr, port)[:3])
+        at = None if port in (0, 22) else port
+        self._changed = any(asyncssh.match_known_hosts(self.on_record(), host, addr, at)[:3])
         if self._changed or not self._accept_new:
             return False
-        _remember(known, host if port in (0, 22) else f"[{host}]:{port}", key)
+        known_hosts.remember(self.files, host if at is None else f"[{host}]:{at}", key)
         return True
 
     def refusal(self) -> HostRefusedError:
@@ -203,12 +224,18 @@ class HostKeys(asyncssh.SSHClient):
         )
 
 
-def _remember(known: object, name: str, key: asyncssh.SSHKey) -> None:
-    first = known[0] if isinstance(known, list | tuple) and known else known
-    path = Path(first).expanduser() if isinstance(first, str) and first else Path("~/.ssh/known_hosts").expanduser()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(f"{name} {key.export_public_key('openssh').decode().strip()}\n")
+def _settled(options: asyncssh.SSHClientConnectionOptions) -> dict[str, Any]:
+    """What the configuration leaves open, and what it has said already, so that no key is loaded twice."""
+    settled: dict[str, Any] = {"connect_timeout": CONNECT_S}
+    if not options.keepalive_interval:
+        settled |= {"keepalive_interval": KEEPALIVE_S, "keepalive_count_max": KEEPALIVES_MISSED}
+    if not options.config.get("Ciphers"):
+        settled["encryption_algs"] = _CHEAP_FIRST
+    if not options.config.get("HostKeyAlgorithms"):
+        settled["server_host_key_algs"] = _KNOWN_FIRST
+    if options.client_keys:
+        settled |= {"client_keys": options.client_keys, "agent_identities": options.agent_identities}
+    return settled
 
 
 _WRITE = """

@@ -94,6 +94,9 @@ class ThisHost:
 
 
 def _end(process: asyncio.subprocess.Process) -> None:
+    """End it and let go of its pipes, which a grandchild may still hold open."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
+    transport = process._transport  # type: ignore[attr-defined]  # the only way to what asyncio keeps open
+    transport.close()

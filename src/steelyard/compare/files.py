@@ -12,6 +12,7 @@ from steelyard.compare.policy import Metric
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
 from steelyard.records import Run
+from steelyard.records.fleet import find_fleet
 
 FILE = "comparison.json"
 FOLDER = "comparisons"
@@ -19,11 +20,13 @@ SCHEMA_VERSION = 1
 
 
 def load_runs(name: str, text: str, out: Path) -> list[Run]:
-    """A run, a comma-separated list of runs, or a directory of runs; each a path or a name under --out."""
+    """A run, a comma-separated list of runs, a fleet, or a directory of runs; each a path or a name under --out."""
     if not text.strip():
         raise InputError(f"{name} is empty", key=name, value=text, expected="a run", next="steelyard runs list")
     if _is_run(text, out):
         return [records.find(text, out)]
+    if (fleet := find_fleet(text, out)) is not None:  # the latest run of each host
+        return [run for run in fleet.runs() if run is not None]
     for directory in (Path(text), out / text):
         found = list(records.runs_under(directory))
         if found:

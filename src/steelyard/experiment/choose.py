@@ -122,22 +122,23 @@ def _platforms(file: ConfigFile, asked: Asked) -> Iterator[Reading]:
         )
     wanted: list[str | None] = [asked.platform] if asked.platform else [*names] or [None]
     for name in wanted:
+        copies = _copies(file.content["platforms"][name] if name else {}, asked)
         yield Reading(
             file.path,
             file.sha256,
             file.content,
             name,
             problems=file.problems,
-            copies=_copies(file.content["platforms"][name] if name else {}, asked),
-            nodes_asked=asked.nodes,
+            copies=copies,
+            nodes_asked=asked.nodes if copies == 1 else None,
             bounds=tuple(_bounds(file.content)),
         )
 
 
 def _copies(platform: Any, asked: Asked) -> int:
-    """A job of one node on a cluster of several is as many runs."""
+    """A job of one node on a cluster of several is as many runs, or as many as are asked for."""
     spans = platform.get("nodes", 1) if isinstance(platform, dict) else 1
-    return len(asked.hosts) if asked.hosts and asked.nodes is None and spans == 1 else 1
+    return (asked.nodes or len(asked.hosts)) if asked.hosts and spans == 1 else 1
 
 
 def platform_names(file: ConfigFile) -> list[str]:

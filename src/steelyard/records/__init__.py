@@ -1,6 +1,7 @@
 """The run directory: written as a run happens, read by every stage after it."""
 
 from steelyard.records.columns import Column, StepTable, node_tables, table, tables
+from steelyard.records.fleet import FILE as FLEET
 from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Provenance, RunManifest, RunPlatform
 from steelyard.records.naming import new_directory, stamped, unstamped
@@ -10,6 +11,7 @@ from steelyard.records.strict import strict_json
 from steelyard.records.writer import RunWriter, create_run, now, run_name, write_atomically
 
 __all__ = [
+    "FLEET",
     "MANIFEST",
     "Column",
     "Event",

@@ -1,6 +1,7 @@
 """The verdict as JUnit XML, so that a CI server shows it: a required unknown is an error, never a pass."""
 
 import re
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from steelyard.inert import inert_lines
@@ -12,29 +13,50 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters XML 1.0 cannot hold, not even escaped."""
 
 
-def render(verdict: Verdict) -> str:
-    """One test suite a run, one test case a finding."""
-    counts = {
+def render(*verdicts: Verdict, absent: Sequence[str] = ()) -> str:
+    """One test suite a run, one test case a finding; a run that is `absent` is an error of its own."""
+    counts = [_counts(verdict) for verdict in verdicts] + [_ABSENT for _ in absent]
+    total = {name: sum(one[name] for one in counts) for name in _ABSENT}
+    root = ElementTree.Element("testsuites", {"name": "steelyard", **_words(total)})
+    for verdict in verdicts:
+        _add_suite(root, verdict)
+    for name in absent:
+        suite = ElementTree.SubElement(root, "testsuite", {"name": _text(name), **_words(_ABSENT)})
+        case = ElementTree.SubElement(suite, "testcase", _case(name, "completed"))
+        ElementTree.SubElement(case, "error", {"message": "it never began"})
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+_ABSENT = {"tests": 1, "failures": 0, "errors": 1, "skipped": 0}
+
+
+def _counts(verdict: Verdict) -> dict[str, int]:
+    return {
         "tests": len(verdict.findings) + len(verdict.not_applicable),
         "failures": len(verdict.failed()),
         "errors": len(verdict.undecided()),
         "skipped": len(verdict.not_applicable) + sum(_weightless(finding) for finding in verdict.findings),
     }
-    numbers = {name: str(count) for name, count in counts.items()}
-    root = ElementTree.Element("testsuites", {"name": "steelyard", **numbers})
-    suite = ElementTree.SubElement(root, "testsuite", {"name": _text(verdict.run.resolve().name), **numbers})
+
+
+def _words(counts: dict[str, int]) -> dict[str, str]:
+    return {name: str(count) for name, count in counts.items()}
+
+
+def _add_suite(root: ElementTree.Element, verdict: Verdict) -> None:
+    name = verdict.run.resolve().name
+    suite = ElementTree.SubElement(root, "testsuite", {"name": _text(name), **_words(_counts(verdict))})
     for finding in verdict.findings:
-        case = ElementTree.SubElement(suite, "testcase", _case(verdict, finding.check))
+        case = ElementTree.SubElement(suite, "testcase", _case(name, finding.check))
         _add_outcome(case, finding)
     for one in verdict.not_applicable:
-        case = ElementTree.SubElement(suite, "testcase", _case(verdict, one.check))
+        case = ElementTree.SubElement(suite, "testcase", _case(name, one.check))
         ElementTree.SubElement(case, "skipped", {"message": _text(f"not applicable: {one.reason}")})
-    ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _case(verdict: Verdict, check: str) -> dict[str, str]:
-    return {"classname": _text(f"steelyard.{verdict.run.resolve().name}"), "name": _text(check), "time": "0"}
+def _case(run: str, check: str) -> dict[str, str]:
+    return {"classname": _text(f"steelyard.{run}"), "name": _text(check), "time": "0"}
 
 
 def _add_outcome(case: ElementTree.Element, finding: Finding) -> None:

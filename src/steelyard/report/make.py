@@ -8,16 +8,21 @@ from steelyard.compare import Metric
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
 from steelyard.records import Run
+from steelyard.records.fleet import Fleet, find_fleet
 from steelyard.report.comparison_page import comparison_page
+from steelyard.report.fleet_page import fleet_page
 from steelyard.report.page import Page
 from steelyard.report.run_page import run_page
+from steelyard.verdict.fleet import judge_fleet
 
 
-def page_of(name: str, out: Path) -> tuple[Path, Page]:
-    """The directory of a run or a comparison, and its page."""
+def page_of(name: str, out: Path, linked: bool = False) -> tuple[Path, Page]:
+    """The directory of a run, a fleet or a comparison, and its page; `linked` where it will lie in that directory."""
     directory = compare.find(name, out)
     if directory is not None:
         return directory, page_of_comparison(directory)
+    if (fleet := find_fleet(name, out)) is not None:
+        return fleet.directory, page_of_fleet(fleet, linked)
     try:
         run = records.find(name, out)
     except InputError as missing:
@@ -38,9 +43,18 @@ def page_of(name: str, out: Path) -> tuple[Path, Page]:
 
 def page_of_run(run: Run) -> Page:
     """A run, judged as its last check judged it: by the same bounds, on the same window."""
-    saved = verdict.saved(run.directory) or {"thresholds": (), "warmup_steps": 0}
-    subject = verdict.read_subject(run, saved["thresholds"], saved["warmup_steps"])
+    subject = _as_last_judged(run)
     return run_page(subject, verdict.judge(subject))
+
+
+def page_of_fleet(fleet: Fleet, linked: bool) -> Page:
+    """A fleet, each of its runs judged as its last check judged it."""
+    return fleet_page(judge_fleet(fleet, _as_last_judged), linked)
+
+
+def _as_last_judged(run: Run) -> verdict.Subject:
+    saved = verdict.saved(run.directory) or {"thresholds": (), "warmup_steps": 0}
+    return verdict.read_subject(run, saved["thresholds"], saved["warmup_steps"])
 
 
 def page_of_comparison(directory: Path) -> Page:

@@ -71,8 +71,14 @@ def _rows(table: Table) -> str:
     if not table.rows:
         return ""
     head = f"| {' | '.join(text(name) for name in table.columns)} |\n|{' --- |' * len(table.columns)}"
-    rows = [" | ".join(text(cell.text if isinstance(cell, Cell) else cell) for cell in row) for row in table.rows]
+    rows = [" | ".join(_cell(cell) for cell in row) for row in table.rows]
     return "\n".join([head, *(f"| {row} |" for row in rows)])
+
+
+def _cell(cell: str | Cell) -> str:
+    if not isinstance(cell, Cell):
+        return text(cell)
+    return f"[{text(cell.text)}](<{cell.href}>)" if cell.href else text(cell.text)
 
 
 def _fenced(command: str) -> str:

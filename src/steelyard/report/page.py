@@ -21,6 +21,8 @@ class Cell:
 
     text: str
     tone: Tone = Tone.PLAIN
+    href: str | None = None
+    """A page beside this one, as a URL from here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class Page:
     """A whole report."""
 
     kind: str
-    """What it reports on: run, comparison or trend."""
+    """What it reports on: run, fleet, comparison, trend or preflight."""
     title: str
     verdict: str
     """The one word a reader came for."""

@@ -28,6 +28,8 @@ from steelyard.runner.recording import NodeRecording, Observer, Recording
 _BEAT_S = 5.0
 _RECONNECT_S = (0.5, 1.0, 2.0, 5.0)
 _FULL_KIB = 1024
+_ONE_MORE_TRY_S = 5.0
+"""For cleaning a host that was given up."""
 
 TRAINING = ("exit", "oom", "nan_abort", "error", "crash", "xla", "fatal", "signal")
 """Kinds of failures that are the training program's own; all others are the infrastructure's."""
@@ -52,8 +54,14 @@ def execute_on_hosts(
     plan: Plan, case: Case, writer: RunWriter, observe: Observer, hosts: Sequence[Host], options: Options
 ) -> RunManifest:
     """Run the plan on its hosts to its end; the manifest says how it ended."""
+
+    async def alone() -> RunManifest:
+        asked_to_stop = asyncio.Event()
+        with on_signals(asked_to_stop.set):
+            return await HostedRun(plan, case, writer, observe, hosts, options).run(asked_to_stop)
+
     try:
-        return asyncio.run(HostedRun(plan, case, writer, observe, hosts, options).run())
+        return asyncio.run(alone())
     except OSError as reason:
         raise unrecordable(writer, reason) from None
 
@@ -72,13 +80,19 @@ class _Node:
     def __init__(self, plan: NodePlan, job: HostJob) -> None:
         self.plan, self.job = plan, job
         self.log: NodeRecording | None = None
-        self.locked = self.started = False
+        self.link: _Link | None = None
+        self.touched = self.started = False
         self.state: State | None = None
         self.ended_at = 0.0
 
     @property
     def host(self) -> Host:
         return self.job.host
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it cannot be heard now."""
+        return self.link is not None and self.link.is_down
 
     def argv(self) -> list[str]:
         """What the host executes."""
@@ -104,18 +118,28 @@ class _Link:
         self._lost_at: float | None = None
         self._tries = 0
 
+    @property
+    def is_down(self) -> bool:
+        return self._lost_at is not None
+
+    def left_s(self) -> float:
+        """Until it is given up."""
+        assert self._lost_at is not None
+        return max(0.1, self._lost_at + self._most_s - time.monotonic())
+
     def works(self) -> None:
-        if self._lost_at is not None:
-            self._recording.event("link_back", f"back after {time.monotonic() - self._lost_at:.1f} s", self._host)
+        """It is back."""
+        assert self._lost_at is not None
+        self._recording.event("link_back", f"back after {time.monotonic() - self._lost_at:.1f} s", self._host)
         self._lost_at, self._tries = None, 0
 
-    async def is_lost(self, reason: LinkLostError) -> None:
+    async def broke(self, reason: Exception) -> None:
         """Wait a little longer each time, until it is given up."""
         now = time.monotonic()
         if self._lost_at is None:
             self._lost_at = now
             self._recording.event("link_lost", str(reason), self._host)
-        if now - self._lost_at > self._most_s:
+        if now - self._lost_at >= self._most_s:
             raise LinkLostError(self._host, f"out of reach for {self._most_s:g} s") from None
         await asyncio.sleep(_RECONNECT_S[min(self._tries, len(_RECONNECT_S) - 1)])
         self._tries += 1
@@ -137,26 +161,24 @@ class HostedRun:
         self._progress: deque[float] = deque(maxlen=200)
         self._step_at, self._step = 0.0, 0
 
-    async def run(self) -> RunManifest:
+    async def run(self, asked_to_stop: asyncio.Event) -> RunManifest:
         """To the end, whatever the end; InfrastructureError where that was not the training program's own."""
-        asked_to_stop = asyncio.Event()
         failure: Failure | None = None
-        with on_signals(asked_to_stop.set):
-            work = asyncio.ensure_future(self._work())
-            stopping = asyncio.ensure_future(asked_to_stop.wait())
-            await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                self.recording.ending = True
-                work.cancel()
-            try:
-                await work
-            except asyncio.CancelledError:
-                pass
-            except _FailedError as failed:
-                failure = failed.failure
-            finally:
-                stopping.cancel()
-                await self._clean()
+        work = asyncio.ensure_future(self._work())
+        stopping = asyncio.ensure_future(asked_to_stop.wait())
+        await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            self.recording.ending = True
+            work.cancel()
+        try:
+            await work
+        except asyncio.CancelledError:
+            pass
+        except _FailedError as failed:
+            failure = failed.failure
+        finally:
+            stopping.cancel()
+            await self._clean()
         if asked_to_stop.is_set():
             self.recording.event("interrupted", f"stopped in {self.phase}, after step {self.recording.last_step}")
             self.writer.finish("interrupted", None, None)
@@ -219,6 +241,7 @@ class HostedRun:
         who = f"{getpass.getuser()}@{system.node()}"
 
         async def lock(node: _Node) -> None:
+            node.touched = True  # from here on something of ours may be there, whatever we hear of it
             holder = await node.job.take_lock(who)
             if holder is not None and holder.is_stale:
                 self.recording.event("stale_lock", f"{holder.run} is dead: what it left is removed", node.host.name)
@@ -226,7 +249,6 @@ class HostedRun:
                 holder = await node.job.take_lock(who)
             if holder is not None:
                 raise _held(node, holder)
-            node.locked = True
 
         await self._on_all(lock)
 
@@ -259,7 +281,7 @@ class HostedRun:
 
     async def _start(self) -> None:
         async def start(node: _Node) -> None:
-            node.started = True  # from here on it may be running, whatever we hear of it
+            node.started = True
             await node.job.start(node.argv(), self.limits.lease)
 
         await self._on_all(start)
@@ -272,7 +294,7 @@ class HostedRun:
         watch = asyncio.ensure_future(self._watch())
         following = {asyncio.ensure_future(self._follow(node)): node for node in self.nodes}
         try:
-            await self._until_the_end(set(following), watch)
+            await self._until_the_end(set(following), {watch, *beats})
         finally:
             for task in (*beats, watch, *following):
                 task.cancel()
@@ -281,36 +303,43 @@ class HostedRun:
         if failure is not None:
             raise _FailedError(failure)
 
-    async def _until_the_end(self, following: set["asyncio.Future[None]"], watch: "asyncio.Future[None]") -> None:
+    async def _until_the_end(
+        self, following: set["asyncio.Future[None]"], watching: set["asyncio.Future[None]"]
+    ) -> None:
         """Until all nodes have ended, or one has failed and the others had a moment to say why."""
         waiting = set(following)
         while waiting:
-            done, waiting = await asyncio.wait({*waiting, watch}, return_when=asyncio.FIRST_COMPLETED)
-            waiting.discard(watch)
+            done, waiting = await asyncio.wait({*waiting, *watching}, return_when=asyncio.FIRST_COMPLETED)
+            waiting -= watching
             for task in done:
-                if task is watch or task.exception() is not None:
-                    task.result()  # raises: a stall, or a host that is lost
+                task.result()  # raises: a stall, a full disk, or a host that is lost
             if waiting and any(node.state is not None and node.state.status for node in self.nodes):
                 await asyncio.wait(waiting, timeout=self.limits.settle)
                 return
 
     async def _beat(self, node: _Node) -> None:
+        """Say that somebody asks after the job, and hear whether there is room for what it prints."""
         while True:
             with contextlib.suppress(LinkLostError):
-                await node.job.beat()
+                free_kib = await node.job.beat()
+                if free_kib < _FULL_KIB:
+                    raise _FailedError(_no_space(node))
             await asyncio.sleep(_BEAT_S)
 
     async def _follow(self, node: _Node) -> None:
         """Read what a node prints, each byte once, over every link that can be had."""
         assert node.log is not None
-        link = _Link(self.recording, node.host.name, self.limits.lost)
+        link = node.link = _Link(self.recording, node.host.name, self.limits.lost)
         while True:
             try:
-                async for data in node.job.follow(node.log.bytes):
+                if link.is_down:
+                    async with asyncio.timeout(link.left_s()):
+                        await node.job.state()
                     link.works()
+                    self._step_at = time.monotonic()  # it could not be seen whether steps were done
+                async for data in node.job.follow(node.log.bytes):
                     self._feed(node, data)
                 state = await node.job.state()
-                link.works()
                 if state.gone:
                     raise HostError(node.host.name, "the job's files are gone: it was ended from elsewhere")
                 if state.status is not None:
@@ -319,8 +348,8 @@ class HostedRun:
                     node.state, node.ended_at = state, time.monotonic()
                     return
                 await asyncio.sleep(_RECONNECT_S[0])
-            except LinkLostError as reason:
-                await link.is_lost(reason)
+            except (LinkLostError, TimeoutError) as reason:
+                await link.broke(reason)
 
     def _feed(self, node: _Node, data: bytes) -> None:
         assert node.log is not None
@@ -344,7 +373,7 @@ class HostedRun:
             if not self._step:
                 if quiet > limits.first_step:
                     raise _FailedError(self._stalled(f"no step within {limits.first_step:g} s"))
-            elif self._step < self.recording.planned_steps:
+            elif self._step < self.recording.planned_steps and not any(node.is_lost for node in self.nodes):
                 usual = statistics.median(self._progress) if self._progress else 0.0
                 if quiet > max(limits.stall_at_least, limits.stall_medians * usual):
                     words = f"no step for {quiet:.0f} s after step {self._step}, where one takes {usual:.2g} s"
@@ -366,16 +395,19 @@ class HostedRun:
         """The first cause of a run that did not end well."""
         ended = sorted((node for node in self.nodes if node.state is not None), key=lambda node: node.ended_at)
         bad = [node for node in ended if node.state is not None and node.state.status]
+        for node in self.nodes:
+            if node.is_lost and bad:  # the others failed because they could not hear it either
+                return Failure(kind="link", message="out of reach", node=node.host.name, phase="train")
         for cause in (_out_of_memory, _disk_full, _engine_failed):
             for node in bad:
                 if (failure := cause(node)) is not None:
                     return failure
-        named = self.recording.named_failure()
-        if named is not None and (bad or named.kind == "oom"):
+        killed = [failure for node in bad if (failure := _killed(node, self.recording)) is not None]
+        named = self.recording.named_failure(echoes=not killed)
+        if bad and named is not None:
             return named.model_copy(update={"phase": "train"})
-        for node in bad:
-            assert node.state is not None
-            return _killed_or_exited(node, node.state.status or 0, self.recording)
+        if bad:
+            return killed[0] if killed else _exited(bad[0], self.recording)
         if self.recording.last_step < self.recording.planned_steps:
             message = f"training ended with status 0 after step {self.recording.last_step}"
             return Failure(kind="exit", message=f"{message} of {self.recording.planned_steps}", phase="train")
@@ -387,21 +419,24 @@ class HostedRun:
             self.recording.ending = True
 
         async def clean(node: _Node) -> None:
-            if not node.locked:
+            if not node.touched:
                 return
-            deadline = time.monotonic() + self.limits.clean
+            limit = _ONE_MORE_TRY_S if node.is_lost else self.limits.clean
+            deadline = time.monotonic() + limit
             while True:
                 try:
-                    if node.started:
-                        await node.job.stop(self.limits.grace)
-                    await self._read_the_rest(node)
-                    for left in await node.job.clean():
-                        self.recording.event("left_behind", left, node.host.name)
+                    async with asyncio.timeout(limit):
+                        if node.started:
+                            await node.job.stop(self.limits.grace)
+                        await self._read_the_rest(node)
+                        for left in await node.job.clean():
+                            self.recording.event("left_behind", left, node.host.name)
                     return
-                except LinkLostError as reason:
-                    if time.monotonic() > deadline:
+                except (LinkLostError, TimeoutError) as reason:
+                    if time.monotonic() >= deadline or isinstance(reason, TimeoutError):
                         lease = f"it ends itself within {self.limits.lease} s" if self.limits.lease else "look there"
-                        self.recording.event("left_behind", f"{reason}; {lease}", node.host.name)
+                        words = str(reason) or f"no answer within {limit:g} s"
+                        self.recording.event("left_behind", f"{words}; {lease}", node.host.name)
                         return
                     await asyncio.sleep(_RECONNECT_S[1])
                 except HostError as reason:
@@ -446,7 +481,11 @@ def _out_of_memory(node: _Node) -> Failure | None:
 def _disk_full(node: _Node) -> Failure | None:
     if node.state is None or node.state.free_kib is None or node.state.free_kib >= _FULL_KIB:
         return None
-    message = f"no space left under {node.job.directory}"
+    return _no_space(node)
+
+
+def _no_space(node: _Node) -> Failure:
+    message = f"No space left on the device of {node.job.directory}"
     return Failure(kind="disk", message=message, node=node.host.name, phase="train")
 
 
@@ -454,14 +493,21 @@ def _engine_failed(node: _Node) -> Failure | None:
     """The engine's own statuses: it did not run, could not start the program, or did not find it."""
     if node.state is None or node.plan.container is None or node.state.status not in (125, 126, 127):
         return None
-    said = node.state.engine_error or (node.log.last_line if node.log else "")
-    return Failure(kind="container", message=f"the container did not start: {said}", node=node.host.name, phase="start")
+    said = [*reversed(node.log.last_lines)] if node.log else []
+    told = [line for line in said if "rror" in line] or said or [f"status {node.state.status}"]
+    message = f"the container did not start: {node.state.engine_error or told[0]}"
+    return Failure(kind="container", message=message, node=node.host.name, phase="start")
 
 
-def _killed_or_exited(node: _Node, status: int, recording: Recording) -> Failure:
-    if status in (137, 143):
-        name = "SIGKILL" if status == 137 else "SIGTERM"
-        message = f"ended by {name} from outside, after step {recording.last_step}"
-        return Failure(kind="killed", message=message, node=node.host.name, phase="train")
+def _killed(node: _Node, recording: Recording) -> Failure | None:
+    names = {137: "SIGKILL", 143: "SIGTERM"}
+    if node.state is None or node.state.status not in names:
+        return None
+    message = f"ended by {names[node.state.status]} from outside, after step {recording.last_step}"
+    return Failure(kind="killed", message=message, node=node.host.name, phase="train")
+
+
+def _exited(node: _Node, recording: Recording) -> Failure:
+    status = node.state.status if node.state else None
     message = f"the training program ended with status {status} after step {recording.last_step}"
     return Failure(kind="exit", message=f"{message} of {recording.planned_steps}", node=node.host.name, phase="train")

@@ -1,5 +1,6 @@
 """From what the nodes of a run print to its record: steps, events, logs, and the first cause of a failure."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -84,9 +85,9 @@ class Recording:
         self.writer.append_event(event)
         self.observe(event)
 
-    def named_failure(self, node: str | None = None) -> Failure | None:
-        """The first cause the logs name, of all nodes or of one."""
-        cause = first_cause(event for event in self.failures if node is None or event.node == node)
+    def named_failure(self, echoes: bool = True) -> Failure | None:
+        """The first cause the logs name, or without one the first that other ranks say of it."""
+        cause = first_cause(event for event in self.failures if echoes or not event.details.get("order"))
         if cause is None:
             return None
         at = cause.source
@@ -111,8 +112,8 @@ class NodeRecording:
         self._cutter = LineCutter()
         self.bytes = 0
         """How much of it came so far."""
-        self.last_line = ""
-        """The last that was not empty, without secrets."""
+        self.last_lines: deque[str] = deque(maxlen=10)
+        """Those that were not empty, without secrets."""
 
     def feed(self, data: bytes) -> None:
         """The next bytes."""
@@ -134,7 +135,7 @@ class NodeRecording:
         self._record()  # before the log: no step that the log shows is missing from the record
         shown = self._reader.redacted.get(self._reader.line, line)
         if shown.strip():
-            self.last_line = text_of(shown, 300)
+            self.last_lines.append(text_of(shown, 300))
         self._run.writer.append_log(self._log, shown + end)
 
     def _record(self) -> None:

@@ -84,6 +84,8 @@ TEXTS = (
             rb"\b[NR]CCL communicator was aborted",
             rb"\bnccl(?:Remote|System|Internal|UnhandledCuda)Error\b|\bncclInvalidUsage\b",
             rb"DistBackendError",
+            rb"\bgloo\b.{0,300}(?:Read error|Write error|by peer|[Tt]imed out|Broken pipe)",
+            rb"Connection (?:reset|closed) by peer \[|DistNetworkError|DistStoreError",
         ),
         ECHO,
     ),
@@ -129,6 +131,7 @@ TEXTS = (
             rb"DataLoader worker .{0,100}(?:killed|exited unexpectedly)",
         ),
     ),
+    Failure("exit", _any(rb"exitcode\s*: -(?:9|11|7)\b", rb"failed \(exitcode: -(?:9|11|7)\)")),  # a rank was killed
     Failure(
         "exit",
         _any(

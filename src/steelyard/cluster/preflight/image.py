@@ -1,0 +1,48 @@
+"""The container's image is on every host, and is the same."""
+
+from collections.abc import Iterator, Mapping
+
+from steelyard.cluster.preflight.facts import Facts, SeenImage
+from steelyard.cluster.preflight.finding import Check, HostFinding
+from steelyard.cluster.preflight.needs import Needs
+
+IMAGE = Check("image", required=True)
+CHECKS = (IMAGE,)
+
+
+def check(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
+    if needs.image is None:
+        return
+    pull = f"`{needs.engine} pull {needs.image}` there"
+    there: dict[str, SeenImage] = {}
+    for host, facts_of_host in facts.items():
+        seen = facts_of_host.image
+        if seen is None:
+            yield IMAGE.unknown(host, "its images cannot be listed", pull, None, needs.image)
+        elif seen.engine.status is None:
+            fix = f"install {needs.engine}, or put it on the PATH of a shell that is not interactive"
+            yield IMAGE.failed(host, f"it has no {needs.engine}", fix, None, needs.image)
+        elif not seen.engine.answered:
+            message = f"{needs.engine} does not answer ({seen.engine.reason})"
+            fix = f"start {needs.engine}, or let this user use it (group {needs.engine})"
+            yield IMAGE.unknown(host, message, fix, None, needs.image)
+        elif seen.id is None:
+            yield IMAGE.failed(host, f"it does not have {needs.image}", pull, "missing", needs.image)
+        else:
+            there[host] = seen
+    yield from IMAGE.compared(
+        _identities(there), needs.image, "it is not named", f"{pull}, to have the same everywhere"
+    )
+
+
+def _identities(there: Mapping[str, SeenImage]) -> dict[str, str | None]:
+    """By the registry's digest where every host knows it: the engine's own id depends on how it stores images."""
+    digests = {host: {one.rpartition("@")[2] for one in seen.digests} for host, seen in there.items()}
+    if there and all(digests.values()):
+        shared = set.intersection(*digests.values())
+        return {host: _short(min(shared or found)) for host, found in digests.items()}
+    return {host: _short(seen.id or "") for host, seen in there.items()}
+
+
+def _short(digest: str) -> str:
+    return digest[:19]

@@ -1,0 +1,161 @@
+# Asks one host everything in one round trip. Run as `sh -s -- MARK SECONDS [WORD VALUE]...`, this text on stdin.
+#
+# What a tool prints stands behind a space, what it complains of behind a `!`, each line; only our own lines begin with
+# MARK. So no tool can end its section or begin another, whatever it prints. Values come as arguments and stay values.
+
+LC_ALL=C
+export LC_ALL
+PATH=$PATH:/usr/sbin:/sbin:/opt/rocm/bin:/usr/local/cuda/bin:/usr/local/bin:/opt/rccl-tests/build:/opt/nccl-tests/build
+export PATH
+mark=$1
+limit=$2
+shift 2
+most=4194304
+newline='
+'
+exec 4>&1
+
+# ask NAME COMMAND...: one section; `status` is left as the command's, or `absent`.
+ask() {
+    name=$1
+    shift
+    printf '%s begin %s\n' "$mark" "$name"
+    if ! command -v timeout >/dev/null 2>&1 || ! command -v "$1" >/dev/null 2>&1; then
+        status=absent
+    else
+        said=$({ { timeout -k 2 "$limit" "$@" </dev/null 2>&3 3>&- 4>&-; printf '\n%s' "$?" >&3; } |
+            head -c "$most" | sed 's/^/ /' >&4; } 3>&1 | tail -c 2000)
+        status=${said##*"$newline"}
+        said=${said%"$newline"*}
+        printf '\n' # what it printed may lack its last newline
+        [ -z "$said" ] || printf '%s\n' "$said" | sed 's/^/!/'
+    fi
+    printf '%s end %s %s\n' "$mark" "$name" "$status"
+}
+
+# within NAME SCRIPT ARGUMENT...: the same for a few lines of sh, so that a file system that hangs is left behind.
+within() {
+    name=$1
+    script=$2
+    shift 2
+    ask "$name" sh -c "$script" sh "$@"
+}
+
+nodes='for node in /dev/kfd /dev/nvidia[0-9]*; do [ ! -e "$node" ] || printf "%s\n" "$node"; done'
+
+listening='for table in /proc/net/tcp /proc/net/tcp6; do [ ! -r "$table" ] || cat "$table" || exit 1; done |
+    awk "\$4 == \"0A\" { print \$2 }"
+[ -r /proc/net/tcp ]'
+
+versions='for file in /sys/module/nvidia/version /sys/module/amdgpu/version /opt/rocm/.info/version; do
+    [ ! -r "$file" ] || printf "%s %s\n" "$file" "$(head -n 1 "$file")"
+done'
+
+rdma='cd /sys/class/infiniband 2>/dev/null || exit 0
+for port in */ports/*; do
+    [ -r "$port/state" ] || continue
+    printf "port %s|%s|%s|%s\n" "$port" "$(cat "$port/state")" "$(cat "$port/link_layer")" "$(cat "$port/rate")"
+    for at in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+        gid=$(cat "$port/gids/$at" 2>/dev/null) || continue
+        case $gid in
+            0000:0000:0000:0000:0000:0000:0000:0000 | "") continue ;;
+        esac
+        printf "gid %s|%s|%s|%s\n" "$port" "$at" "$(cat "$port/gid_attrs/types/$at" 2>/dev/null)" "$gid"
+    done
+done'
+
+links='cd /sys/class/net || exit 1
+for one in *; do printf "%s|%s\n" "$one" "$(cat "$one/operstate" 2>/dev/null)"; done'
+
+limits='printf "memlock %s\nnofile %s\n" "$(ulimit -l)" "$(ulimit -n)"'
+
+kernel_log='log=$(dmesg 2>&1) || {
+    reason=$log
+    log=$(journalctl -k -b -q --no-pager 2>/dev/null) && [ -n "$log" ] || { printf "%s\n" "$reason" >&2; exit 1; }
+}
+[ -n "$log" ] || { echo "the kernel log is empty" >&2; exit 1; }
+printf "%s\n" "$log" | grep -aiE -e "$1" | tail -n 2000
+exit 0'
+
+room='at=$1
+while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname -- "$at"); done
+if [ -d "$at" ] && [ -w "$at" ]; then echo writable; else echo closed; fi
+df -Pk -- "$at"'
+
+secret='if [ ! -e "$1" ]; then echo missing
+elif [ ! -f "$1" ]; then echo "no file"
+elif [ ! -r "$1" ]; then echo unreadable
+elif [ ! -s "$1" ]; then echo empty
+else echo present; fi
+mode=$(stat -L -c %a -- "$1" 2>/dev/null) && printf "mode %s\n" "$mode"
+exit 0'
+
+# Names, sizes, and the first and last MiB of each file: of a directory, of a pattern, or of a prefix such as Megatron's.
+fingerprint='path=$1
+most=$2
+if [ -d "$path" ]; then
+    cd -- "$path" || exit 1
+    list=$(find . -type f | sort) || exit 1
+elif [ -e "$path" ]; then
+    list=$path
+else
+    IFS=
+    case $path in
+        *[*?[]*) set -- $path ;;
+        *) set -- "$path"* ;;
+    esac
+    [ -e "$1" ] || { echo missing; exit 0; }
+    list=$(for one in "$@"; do [ ! -f "$one" ] || printf "%s\n" "$one"; done)
+fi
+printf "files %s\n" "$(printf "%s" "$list" | grep -c "")"
+printf "%s\n" "$list" | head -n "$most" | while IFS= read -r one; do
+    [ -n "$one" ] || continue
+    [ -r "$one" ] || { printf "unreadable %s\n" "$one"; continue; }
+    size=$(stat -L -c %s -- "$one") || exit 1
+    first=$(head -c 1048576 -- "$one" | sha256sum) || exit 1
+    last=$(tail -c 1048576 -- "$one" | sha256sum) || exit 1
+    printf "file %s %s %s %s\n" "$size" "${first%% *}" "${last%% *}" "$one"
+done'
+
+gpus() {
+    within gpu_nodes "$nodes"
+    within versions "$versions"
+    ask nvidia_gpus nvidia-smi \
+        --query-gpu=index,uuid,name,driver_version,memory.used,utilization.gpu --format=csv,noheader,nounits
+    if [ "$status" = 0 ]; then
+        ask nvidia_processes nvidia-smi \
+            --query-compute-apps=gpu_uuid,pid,process_name --format=csv,noheader
+        ask nvidia_summary nvidia-smi
+    fi
+    ask amd_list amd-smi list --json
+    if [ "$status" = 0 ]; then
+        ask amd_static amd-smi static --asic --json
+        ask amd_metric amd-smi metric --usage --mem-usage --json
+        ask amd_processes amd-smi process --json
+        ask amd_version amd-smi version --json
+    else
+        ask rocm_gpus rocm-smi --showproductname --showuse --showmeminfo vram --showdriverversion --json
+        [ "$status" != 0 ] || ask rocm_processes rocm-smi --showpids --json
+    fi
+}
+
+while [ $# -ge 2 ]; do
+    case $1 in
+        gpus) gpus ;;
+        room) within "room_$2" "$room" "$3" && shift ;;
+        ports) within ports "$listening" ;;
+        network) within rdma "$rdma" && within links "$links" ;;
+        limits) within limits "$limits" ;;
+        kernel_log) within kernel_log "$kernel_log" "$2" ;;
+        secret) within "secret_$2" "$secret" "$3" && shift ;;
+        data) within data "$fingerprint" "$2" 64 ;;
+        image)
+            ask engine "$2" version --format '{{.Server.Version}}'
+            ask image "$2" image inspect --format '{{.Id}} {{json .RepoDigests}}' "$3"
+            shift
+            ;;
+        collectives) ask collectives all_reduce_perf -b 64M -e 1G -f 2 -g "$2" ;;
+    esac
+    shift 2
+done
+printf '%s end\n' "$mark"

@@ -1,0 +1,58 @@
+"""What the vendors' tools say of their GPUs: one module a tool, all in the same words."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from steelyard.cluster.preflight.sections import Sections
+
+
+@dataclass(frozen=True, slots=True)
+class SeenGpu:
+    """One GPU; None is what the tool did not say."""
+
+    index: str
+    name: str | None
+    memory_used_gib: float | None
+    utilisation_percent: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A program on a GPU."""
+
+    pid: int
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeenGpus:
+    """The GPUs of one vendor on one host."""
+
+    tool: str
+    gpus: tuple[SeenGpu, ...]
+    processes: tuple[GpuProcess, ...] | None
+    driver: str | None
+    stack: str | None
+    """The version of CUDA or ROCm."""
+
+
+def readers() -> Mapping[str, tuple[Callable[[Sections], SeenGpus | None], ...]]:
+    """The tools of each vendor, the better first."""
+    from steelyard.cluster.preflight.smi import amd_smi, nvidia_smi, rocm_smi
+
+    return {"nvidia": (nvidia_smi.read,), "amd": (amd_smi.read, rocm_smi.read)}
+
+
+def known(text: object) -> str | None:
+    """A word of a tool; None where it says that it does not know."""
+    said = str(text).strip() if isinstance(text, str | int | float) else ""
+    return None if said.strip("[]").lower() in ("", "n/a", "none", "not supported", "unknown error") else said
+
+
+def number(text: object) -> float | None:
+    """A figure of a tool, with or without its unit; None where it is none."""
+    said = known(text)
+    try:
+        return float(said.split()[0].rstrip("%")) if said else None
+    except ValueError:
+        return None

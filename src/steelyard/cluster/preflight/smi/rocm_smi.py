@@ -1,0 +1,57 @@
+"""rocm-smi: the older tool; a JSON object with a key a card and one for the system."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from steelyard.cluster.preflight.sections import Section, Sections
+from steelyard.cluster.preflight.smi import GpuProcess, SeenGpu, SeenGpus, known, number
+
+_CARD = re.compile(r"card(?P<index>\d+)")
+_PID = re.compile(r"PID(?P<pid>\d+)")
+_NAMES = ("Card Series", "Card series", "Device Name")
+
+
+def read(sections: Sections) -> SeenGpus | None:
+    """None where it did not answer, or answered what is no object of cards."""
+    content = _object(sections["rocm_gpus"])
+    cards = {key: value for key, value in (content or {}).items() if _CARD.fullmatch(key) and isinstance(value, dict)}
+    if content is None or not cards:
+        return None
+    gpus = tuple(
+        SeenGpu(
+            key.removeprefix("card"),
+            next((name for label in _NAMES if (name := known(card.get(label)))), None),
+            _gib(number(card.get("VRAM Total Used Memory (B)"))),
+            number(card.get("GPU use (%)")),
+        )
+        for key, card in cards.items()
+    )
+    system = content.get("system")
+    driver = known(system.get("Driver version")) if isinstance(system, dict) else None
+    return SeenGpus("rocm-smi", gpus, _processes(sections["rocm_processes"]), driver, None)
+
+
+def _object(section: Section) -> Mapping[str, Any] | None:
+    content = section.json()
+    return content if isinstance(content, dict) else None
+
+
+def _gib(size: float | None) -> float | None:
+    return None if size is None else size / 2**30
+
+
+def _processes(section: Section) -> tuple[GpuProcess, ...] | None:
+    """`"PID1234": "python3, 8, 1234567, 0, 0"`: name, GPUs, memory; none is no process."""
+    if section.answered and not any("{" in line for line in section.lines):
+        return ()  # it warns that there is no JSON to print
+    content = _object(section)
+    if content is None:
+        return None
+    system = content.get("system", {})
+    found = []
+    for key, said in system.items() if isinstance(system, dict) else ():
+        words = [word.strip() for word in str(said).split(",")]
+        if (match := _PID.fullmatch(key)) and words[1:3] != ["0", "0"]:  # a monitor holds no GPU and no memory
+            found.append(GpuProcess(int(match["pid"]), words[0]))
+    return tuple(found)

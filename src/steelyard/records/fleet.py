@@ -1,0 +1,206 @@
+"""fleet.json: which runs a fleet is made of, the latest of each host, and what they came to together."""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from steelyard.errors import InputError
+from steelyard.records.heartbeat import Heartbeat, beats
+from steelyard.records.manifest import FILE as MANIFEST
+from steelyard.records.manifest import Failure, RunStatus
+from steelyard.records.naming import new_directory
+from steelyard.records.reader import Run, load
+from steelyard.records.strict import strict_json
+from steelyard.records.writer import write_atomically
+
+SCHEMA_VERSION = 1
+FILE = "fleet.json"
+
+Word = Literal["pass", "fail", "unknown"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+class FleetRun(_Record):
+    """The latest run of one host."""
+
+    host: str
+    directory: str = Field(pattern=r"\A[^./\x00][^/\x00]*\z")
+    """Its run directory, below the fleet's; not there where the fleet was stopped before its turn came."""
+    status: RunStatus = "running"
+    verdict: Word | None = None
+    failure: Failure | None = None
+
+
+class Outlier(_Record):
+    """A figure of one run that is unlike those of the others."""
+
+    host: str
+    metric: str
+    value: float
+    median: float
+    """Of all runs that completed."""
+    share: float
+    """How far the value is from the median, as a part of it."""
+    robust_z: float | None
+    """0.6745 x (value - median) / MAD; null where most runs have the same value, so that it has no bound."""
+
+    @property
+    def words(self) -> str:
+        """What stands out, in a sentence."""
+        side, z = "above" if self.share > 0 else "below", self.robust_z
+        score = "most runs agree to the last digit" if z is None else f"robust z {z:.1f}"
+        return (
+            f"{self.host}: {self.metric} {self.value:,.5g} is {abs(self.share):.1%} {side} "
+            f"the median {self.median:,.5g} ({score})"
+        )
+
+
+class FleetManifest(_Record):
+    """Written when a fleet starts and when it has ended; between the two its runs speak for themselves."""
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    runs: list[FleetRun] = Field(min_length=1)
+    verdict: Word | None = None
+    """The worst of its runs; null where they were not judged."""
+    outliers: list[Outlier] = Field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """A fleet directory and its manifest."""
+
+    directory: Path
+    manifest: FleetManifest
+
+    @property
+    def is_running(self) -> bool:
+        return beats(self.directory)
+
+    def runs(self) -> list[Run | None]:
+        """The run of each host as it stands on disk; None where it never began."""
+        places = [self.directory / one.directory for one in self.manifest.runs]
+        return [load(place) if (place / MANIFEST).exists() else None for place in places]
+
+    def refreshed(self, runs: Sequence[Run | None]) -> "Fleet":
+        """With the status of each run as it stands; one that never began waits for its turn while the fleet runs."""
+        waiting: RunStatus = "running" if self.is_running else "interrupted"
+        entries = [
+            entry.model_copy(
+                update={
+                    "status": run.status if run else waiting,
+                    "failure": run.manifest.failure if run else None,
+                }
+            )
+            for entry, run in zip(self.manifest.runs, runs, strict=True)
+        ]
+        return Fleet(self.directory, self.manifest.model_copy(update={"runs": entries}))
+
+    def save(self) -> None:
+        """Replace fleet.json whole."""
+        write_atomically(self.directory / FILE, self.manifest.model_dump_json(indent=2) + "\n")
+
+
+def new_fleet(out: Path, name: str | None, own: str, hosts: Sequence[str]) -> Fleet:
+    """Make the directory of a fleet, `own` its name where none is asked for, with a place for each host's run."""
+    directory = new_directory(out, name, own)
+    runs = [
+        FleetRun(host=host, directory=place)
+        for host, place in zip(hosts, directory_names(directory, hosts), strict=True)
+    ]
+    made = Fleet(directory, FleetManifest(name=directory.name, runs=runs))
+    made.save()
+    return made
+
+
+def again(fleet: Fleet, hosts: Sequence[str]) -> Fleet:
+    """The same fleet with a new run directory for each of these hosts."""
+    places = dict(zip(hosts, directory_names(fleet.directory, hosts), strict=True))
+    runs = [
+        FleetRun(host=one.host, directory=places[one.host]) if one.host in places else one
+        for one in fleet.manifest.runs
+    ]
+    manifest = fleet.manifest.model_copy(update={"runs": runs, "verdict": None, "outliers": []})
+    renewed = Fleet(fleet.directory, manifest)
+    renewed.save()
+    return renewed
+
+
+def directory_names(fleet: Path, hosts: Sequence[str]) -> list[str]:
+    """A free name for a run of each host: the host's own, with -2, -3 … where there was one before."""
+    taken: set[str] = set()
+    names = []
+    for host in hosts:
+        base = re.sub(r"[^A-Za-z0-9._-]", "-", host).lstrip(".")[:100] or "node"
+        name, number = base, 1
+        while name in taken or os.path.lexists(fleet / name):
+            number += 1
+            name = f"{base}-{number}"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+@contextlib.contextmanager
+def held(fleet: Fleet) -> Iterator[None]:
+    """Keep others from running in the same fleet."""
+    try:
+        heartbeat = Heartbeat(fleet.directory)
+    except BlockingIOError:
+        raise InputError(
+            f"{fleet.directory} is still running",
+            key="--rerun-failed",
+            value=str(fleet.directory),
+            expected="a fleet that has ended",
+        ) from None
+    try:
+        yield
+    finally:
+        heartbeat.stop(fleet.directory)
+
+
+def find_fleet(name: str, out: Path) -> Fleet | None:
+    """FLEET as the command line takes it: a path, or a name under --out; None where it is none."""
+    for directory in (Path(name), out / name):
+        if os.path.exists(directory / FILE):  # noqa: PTH110 - Path.exists raises on a name too long
+            return load_fleet(directory)
+    return None
+
+
+def fleets_under(out: Path) -> Iterator[Path]:
+    """Fleet directories directly under `out`, by name."""
+    if out.is_dir():
+        yield from sorted(path.parent for path in out.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
+
+
+def load_fleet(directory: Path) -> Fleet:
+    """Read fleet.json, refusing what a later version wrote."""
+    path = directory / FILE
+    try:
+        raw = strict_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as reason:
+        raise InputError(f"{path}: cannot be read ({reason})", key="FLEET", value=str(directory)) from None
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: schema_version is {version!r}",
+            key="schema_version",
+            value=version,
+            expected=str(SCHEMA_VERSION),
+            next="pip install --upgrade steelyard",
+        )
+    try:
+        return Fleet(directory, FleetManifest.model_validate(raw))
+    except ValidationError as failed:
+        first = failed.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{path}: {place}: {first['msg']}", key=place, value=None) from None

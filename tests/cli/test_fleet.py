@@ -1,0 +1,179 @@
+"""check, report, runs list and compare on a fleet, made of recorded runs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from steelyard.records.fleet import FleetRun, load_fleet, new_fleet
+
+HOSTS = ("g1", "g2", "g3", "g4", "g5")
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def fleet(recorded: Any, tmp_path: Path) -> Make:
+    """runs/nightly: five hosts, `slow` of which take longer for a step, `lost` were out of reach, `absent` never began."""
+
+    def make(slow: float = 1.0, lost: tuple[str, ...] = (), absent: tuple[str, ...] = ()) -> Path:
+        made = new_fleet(tmp_path / "runs", "nightly", "", HOSTS)
+        for at, host in enumerate(HOSTS):
+            if host in absent:
+                continue
+            run = recorded(to=f"nightly/{host}")
+            factor = 1 + at / 1000 if host != "g5" else slow
+            run.edit_steps(lambda step, factor=factor: scaled(step, factor))
+            if host in lost:
+                run.edit_steps(lambda step: None).set("status", "failed").set("steps", 0)
+                run.set("failure", {"kind": "reach", "message": "no route to host", "node": host, "phase": "reach"})
+        return made.directory
+
+    return make
+
+
+def scaled(step: dict[str, Any], factor: float) -> dict[str, Any]:
+    times = {"step_time_s": step["step_time_s"] * factor}
+    rates = ("tokens_per_s_per_gpu", "tflops_per_gpu", "reported_tokens_per_s_per_gpu")
+    return {**step, **times, **{name: step[name] / factor for name in rates if name in step}}
+
+
+def test_a_fleet_of_runs_that_pass_passes(cli: Any, fleet: Make) -> None:
+    directory = fleet()
+    done = cli("check", "nightly", "--json")
+    assert done.status == 0, done.out
+    assert (done.document["fleet"], done.document["verdict"]) == (str(directory), "pass")
+    assert [(one["host"], one["verdict"]) for one in done.document["runs"]] == [(host, "pass") for host in HOSTS]
+    assert done.document["outliers"] == []
+    kept = load_fleet(directory).manifest
+    assert (kept.verdict, {one.verdict for one in kept.runs}) == ("pass", {"pass"})
+    assert json.loads((directory / "g1" / "verdict.json").read_text())["verdict"] == "pass"
+
+
+def test_an_outlier_is_named_and_fails_nothing(cli: Any, fleet: Make) -> None:
+    directory = fleet(slow=1.3)
+    done = cli("check", "nightly")
+    assert done.status == 0, done.out
+    assert "outlier: g5: step_time_s" in done.out
+    assert "29.7% above the median" in done.out
+    named = {(one.host, one.metric) for one in load_fleet(directory).manifest.outliers}
+    assert named == {("g5", "step_time_s"), ("g5", "tokens_per_s_per_gpu")}
+
+
+def test_a_host_that_was_lost_ends_with_3_whatever_the_others_came_to(cli: Any, fleet: Make) -> None:
+    fleet(lost=("g2",))
+    done = cli("check", "nightly")
+    assert done.status == 3
+    assert "fleet: FAIL" in done.out
+    assert "g2: reach: no route to host (in reach)" in done.out
+
+
+def test_a_threshold_is_asked_of_every_run(cli: Any, fleet: Make) -> None:
+    fleet()
+    done = cli("check", "nightly", "--threshold", "step_time_s<=1e-9", "--json")
+    assert (done.status, done.document["verdict"]) == (1, "fail")
+    assert {one["verdict"] for one in done.document["runs"]} == {"fail"}
+
+
+def test_junit_has_a_suite_a_run_and_one_that_never_began_is_an_error(cli: Any, fleet: Make, tmp_path: Path) -> None:
+    fleet(lost=("g2",), absent=("g4",))
+    cli("check", "nightly", "--junit", "check.xml")
+    root = ElementTree.parse(tmp_path / "check.xml").getroot()
+    suites = {suite.get("name"): suite for suite in root}
+    assert set(suites) == set(HOSTS)
+    assert suites["g2"].get("failures") != "0"
+    assert (suites["g4"].get("errors"), suites["g4"].get("tests")) == ("1", "1")
+    for count in ("tests", "failures", "errors", "skipped"):
+        assert int(root.get(count, "")) == sum(int(suite.get(count, "")) for suite in root)
+
+
+def test_the_report_has_a_row_a_host_and_links_to_the_runs_own(cli: Any, fleet: Make, tmp_path: Path) -> None:
+    directory = fleet(slow=1.3, lost=("g2",))
+    assert cli("report", "nightly/g1").status == 0
+    assert cli("report", "nightly", "--to", "html,md").status == 0
+    html, markdown = ((directory / f"report.{end}").read_text() for end in ("html", "md"))
+    assert '<a href="g1/report.html">g1</a>' in html
+    assert 'href="g3/report.html"' not in html
+    assert "[g1](<g1/report.html>)" in markdown
+    assert "outlier: throughput -23" in html
+    assert "no route to host" in markdown
+    assert cli("report", "nightly", "-o", "elsewhere.html").status == 0
+    assert 'href="g1/report.html"' not in (tmp_path / "elsewhere.html").read_text()
+
+
+def test_the_list_of_runs_shows_a_fleet_as_one_line(cli: Any, fleet: Make, recorded: Any) -> None:
+    directory = fleet(lost=("g2",), absent=("g4",))
+    recorded(to="alone")
+    cli("check", "nightly")
+    listed = cli("runs", "list", "--json").document
+    assert [one["name"] for one in listed["runs"]] == ["alone"]
+    (row,) = listed["fleets"]
+    assert (row["name"], row["status"], row["verdict"], row["hosts"]) == ("nightly", "failed", "fail", list(HOSTS))
+    assert len([line for line in cli("runs", "list").out.splitlines() if "nightly" in line]) == 1
+    (directory / "fleet.json").write_text("{")
+    assert cli("runs", "list", "--json").document["fleets"][0]["status"] == "unreadable"
+
+
+def test_a_fleet_is_a_side_of_a_comparison_by_the_latest_run_of_each_host(cli: Any, fleet: Make, recorded: Any) -> None:
+    directory = fleet()
+    recorded(to="nightly/g1-2")
+    made = load_fleet(directory)
+    runs = [FleetRun(host="g1", directory="g1-2"), *made.manifest.runs[1:]]
+    (directory / "fleet.json").write_text(made.manifest.model_copy(update={"runs": runs}).model_dump_json())
+    target = cli("compare", "nightly", "nightly/g2", "--json").document["target"]
+    assert [Path(one).name for one in target] == ["g1-2", "g2", "g3", "g4", "g5"]
+
+
+CONTAINED = """
+platforms:
+  lab: {gpu: cpu, gpus_per_node: 1, container: {image: none}}
+  spans: {gpu: cpu, nodes: 2, gpus_per_node: 1, container: {image: none}}
+"""
+
+
+@pytest.fixture
+def contained(tiny: Path, tmp_path: Path) -> tuple[str, ...]:
+    """A config of one node, with a cluster of three hosts that nobody reaches."""
+    tiny.write_text(tiny.read_text() + CONTAINED)
+    (tmp_path / "cluster.yaml").write_text("hosts: ['g[1-3]']\n")
+    return str(tiny), "--cluster", "cluster.yaml", "--platform", "lab"
+
+
+def test_a_platform_of_one_node_on_a_cluster_is_a_fleet_of_as_many_as_asked(cli: Any, contained: Any) -> None:
+    def hosts(*words: str) -> tuple[bool, list[str]]:
+        document = cli("plan", *contained, "--json", *words).document
+        return document["fleet"], [node["host"] for node in document["nodes"]]
+
+    assert hosts() == (True, ["g1", "g2", "g3"])
+    assert hosts("--nodes", "2") == (True, ["g1", "g2"])
+    assert hosts("--nodes", "1") == (False, ["g1"])
+    assert hosts("--platform", "spans", "--nodes", "2") == (False, ["g1", "g2"])
+    assert "the cluster 3 hosts" in cli("plan", *contained, "--nodes", "4", "--json").document["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (("--rerun-failed", "nowhere"), "--rerun-failed"),
+        (("--rerun-failed", "nightly", "--name", "other"), "--name"),
+        (("--rerun-failed", "nightly", "--platform", "spans", "--nodes", "2"), "--rerun-failed"),
+        (("--rerun-failed", "nightly"), "--cluster"),
+        (("--required", "nonsense"), "--required"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_made(
+    cli: Any, contained: Any, tmp_path: Path, words: tuple[str, ...], key: str
+) -> None:
+    new_fleet(tmp_path / "runs", "nightly", "", ["g1", "g9"])
+    before = sorted(tmp_path.rglob("*"))
+    done = cli("run", *contained, *words, "--json")
+    assert (done.status, done.document["error"]["key"]) == (2, key), done.out
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_fleet_of_another_experiment_is_not_run_again(cli: Any, contained: Any, fleet: Make) -> None:
+    fleet(lost=("g2",))
+    error = cli("run", *contained, "--rerun-failed", "nightly", "--json").document["error"]
+    assert "was run with" in error["message"]

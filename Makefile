@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test traps fuzz lint format benchmarks clean
+.PHONY: install demo test integration traps fuzz lint format benchmarks clean
 
 install: $(VENV)/.installed
 
@@ -27,6 +27,11 @@ test: lint
 fuzz: install
 	STEELYARD_FUZZ_EXAMPLES=20000 STEELYARD_FUZZ_LINES=1000000 $(BIN)/pytest tests/lint/test_mutations.py tests/frameworks/logs/test_mutated_lines.py
 
+# A lab of three hosts on this machine: root and Debian's packages, which it installs. Without root it says what it skipped.
+integration: install
+	if [ "$$(id -u)" = 0 ]; then sh tests/lab/install.sh; fi
+	$(BIN)/pytest -m integration tests/lab tests/integration
+
 traps: install
 	PYTHONPATH=tests $(BIN)/python tests/traps/score.py
 
@@ -38,6 +43,7 @@ benchmarks: install
 	$(BIN)/python benchmarks/help_start.py
 	$(BIN)/python benchmarks/lint.py
 	$(BIN)/python benchmarks/ingest.py --dialects
+	$(BIN)/python benchmarks/fanout.py
 	$(BIN)/python benchmarks/weights.py
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/within_run.py

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lab import Lab, reasons_not_to
-from lab.running import IMAGE, Running, wait_for_nothing
+from lab.running import IMAGE, Running, purge, wait_for_nothing
 
 
 @pytest.fixture(scope="session")
@@ -46,8 +46,8 @@ def start(lab: Lab, tmp_path: Path) -> Iterator[Start]:
     yield call
     for one in running:
         if one.process.poll() is None:
-            one.process.kill()
-            one.process.wait()
+            one.interrupt()
+            one.process.wait(60)
 
 
 @pytest.fixture(autouse=True)
@@ -56,8 +56,10 @@ def hosts_are_left_as_they_were(lab: Lab) -> Iterator[None]:
     yield
     for host in lab.hosts:
         host.mend()
-        left = wait_for_nothing(host)
-        assert not left, f"{host.name}: {left}"
+    left = {host.name: found for host in lab.hosts if (found := wait_for_nothing(host))}
+    for host in lab.hosts if left else ():
+        purge(host)  # so that one failure is not the next test's too
+    assert not left
 
 
 Write = Callable[..., Path]

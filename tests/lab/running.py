@@ -103,3 +103,12 @@ def leftovers(host: Host) -> list[str]:
     found = [f"process {pid} {words}" for pid, words in host.processes()]
     found += [f"container {one['Names']}" for one in host.containers() if "steelyard.run" in one["Labels"]]
     return found + [f"file {path}" for path in sorted(host.files())]
+
+
+def purge(host: Host) -> None:
+    """Remove what a test that failed left on a host."""
+    for one in host.containers():
+        host.sh(["docker", "rm", "-f", one["Id"]])
+    for pid, _ in host.processes():
+        host.sh(["kill", "-KILL", str(pid)], check=False)
+    host.sh(["sh", "-c", "rm -rf /tmp/steelyard /tmp/steelyard.lock /tmp/labs*"])

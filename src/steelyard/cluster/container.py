@@ -38,7 +38,7 @@ def run_argv(container: Container, mounted: Mounted, command: Sequence[str]) -> 
     """`docker run` and everything after it; no value of a variable is in it."""
     devices = dict.fromkeys([*(_AMD if mounted.vendor == "amd" else ()), *container.devices])
     volumes = {mounted.host_dir: RUN_DIR, **(mounted.nic.volumes if mounted.nic else {}), **container.volumes}
-    argv = [ENGINE, "run", "--pull", "never", "--init", "--name", mounted.name]
+    argv = [ENGINE, "run", "--pull", "never", "--log-driver", "none", "--init", "--name", mounted.name]
     argv += ["--label", f"steelyard.experiment={mounted.experiment}", "--network", "host"]
     if container.privileged:
         argv.append("--privileged")

@@ -17,7 +17,7 @@ CANARY = "kanarienvogel-7Zq4v9-gelb"
 SHOWS = "lab/shows:1"
 SHOW = """#!/bin/sh
 # Prints its secret and its variables, as a careless program does.
-printenv
+env
 i=0
 [ -n "${HF_TOKEN_PATH:-}" ] || exit 1
 while [ $i -lt 25 ]; do

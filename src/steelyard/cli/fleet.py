@@ -1,5 +1,6 @@
 """A fleet on the command line: run, run again where it failed, and judged."""
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -157,28 +158,26 @@ def _tell(fleet: Fleet, judged: FleetVerdict | None, stopped: bool, as_json: boo
     told = _document(fleet)
     if not as_json:
         show(fleet, judged)
+    rerun = f"the same command with --rerun-failed {shlex.quote(str(fleet.directory))}"
     if lost and not stopped:
-        first = lost[0]
-        assert first.failure is not None
-        phase = f" (in {first.failure.phase})" if first.failure.phase else ""
-        error = InfrastructureError(
-            f"{len(lost)} of {len(fleet.manifest.runs)} hosts failed; {first.host}: {first.failure.message}{phase}",
-            key=first.failure.kind,
-            value=first.host,
-            next=f"the same command with --rerun-failed {fleet.directory}",
-        )
+        named = ", ".join(f"{one.host} (in {one.failure.phase or one.failure.kind})" for one in lost if one.failure)
+        message = f"{len(lost)} of {len(fleet.manifest.runs)} runs failed for want of infrastructure: {named}"
+        error = InfrastructureError(message, key="host", value=lost[0].host, next=rerun)
         printing.show_error(error, as_json, beside=told)
         return error.exit
     if as_json:
         printing.show_json(told)
     else:
-        again_ = f"the same command with --rerun-failed {fleet.directory}"
-        printing.say(f"next: {again_ if stopped or failed else f'steelyard report {fleet.directory}'}")
+        printing.say(f"next: {rerun if stopped or failed else _report(fleet)}")
     if stopped:
         return Exit.INTERRUPTED
     if judged is None:
         return RECORDED["failed" if failed else "completed"]
     return verdict.EXIT_OF[judged.status]
+
+
+def _report(fleet: Fleet) -> str:
+    return f"steelyard report {shlex.quote(str(fleet.directory))}"
 
 
 def _lost(fleet: Fleet) -> list[FleetRun]:
@@ -220,7 +219,7 @@ def check_fleet(fleet: Fleet, thresholds: Sequence[str], warmup_steps: int, juni
         show(fleet, judged)
         if junit is not None:
             printing.say(f"wrote {junit}")
-        printing.say(f"next: steelyard report {fleet.directory}")
+        printing.say(f"next: {_report(fleet)}")
     return Exit.INFRASTRUCTURE if _lost(fleet) else verdict.EXIT_OF[judged.status]
 
 

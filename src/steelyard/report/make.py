@@ -32,10 +32,10 @@ def page_of(name: str, out: Path, linked: bool = False) -> tuple[Path, Page]:
         if directory is not None:
             return directory, page_of_comparison(directory)
         raise InputError(
-            f"{name!r} is neither a run nor a comparison, as a path or under {out}",
-            key="RUN|COMPARISON",
+            f"{name!r} is neither a run, a fleet nor a comparison, as a path or under {out}",
+            key="RUN|FLEET|COMPARISON",
             value=name,
-            expected="a directory with run.json or comparison.json",
+            expected="a directory with run.json, fleet.json or comparison.json",
             next=f"steelyard runs list --out {out}, or ls {out}/comparisons",
         ) from None
     return run.directory, page_of_run(run)

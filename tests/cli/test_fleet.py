@@ -16,7 +16,7 @@ Make = Callable[..., Path]
 
 @pytest.fixture
 def fleet(recorded: Any, tmp_path: Path) -> Make:
-    """runs/nightly: five hosts, `slow` of which take longer for a step, `lost` were out of reach, `absent` never began."""
+    """runs/nightly, five hosts: steps of the last take `slow` times as long, some are `lost`, some never began."""
 
     def make(slow: float = 1.0, lost: tuple[str, ...] = (), absent: tuple[str, ...] = ()) -> Path:
         made = new_fleet(tmp_path / "runs", "nightly", "", HOSTS)
@@ -97,7 +97,7 @@ def test_the_report_has_a_row_a_host_and_links_to_the_runs_own(cli: Any, fleet: 
     assert '<a href="g1/report.html">g1</a>' in html
     assert 'href="g3/report.html"' not in html
     assert "[g1](<g1/report.html>)" in markdown
-    assert "outlier: throughput -23" in html
+    assert "outlier: throughput -22.9%" in html
     assert "no route to host" in markdown
     assert cli("report", "nightly", "-o", "elsewhere.html").status == 0
     assert 'href="g1/report.html"' not in (tmp_path / "elsewhere.html").read_text()

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.integration
 
 def test_three_hosts_give_the_losses_of_one(start: Any, experiment: Any, lab: Lab) -> None:
     three = start(experiment(nodes=3)).end()
-    one = start(experiment(nodes=1)).end()
+    one = start(experiment(nodes=1), "--nodes", "1").end()
     assert (three.status, one.status) == (0, 0), (three.err, one.err)
     losses = [[step["loss"] for step in ended.run.steps()] for ended in (three, one)]
     assert len(losses[0]) == len(losses[1]) == 30

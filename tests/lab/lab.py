@@ -25,6 +25,7 @@ DEVICES = (
     "dri/card0",
     "dri/renderD128",
     "infiniband/uverbs0",
+    "infiniband/rdma_cm",
     "nvidiactl",
     "nvidia-uvm",
     *(f"nvidia{number}" for number in range(8)),

@@ -19,7 +19,7 @@ FLAGS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its event loop runs as long as it does, and no other may meanwhile
 def browser() -> Iterator[Any]:
     """Chromium, headless; where STEELYARD_BROWSER_TESTS=required its absence is an error, elsewhere it skips."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

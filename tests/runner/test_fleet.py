@@ -23,7 +23,8 @@ from steelyard.runner.fleet import FleetJob, execute_fleet, split
 
 STEP = (
     "step: {step}/3 | loss: 5.0 | grad_norm: 1.0 | learning_rate: 0.001 | step_time_s: 0.1 | tokens: 8192"
-    " | tokens_per_s_per_gpu: 81920.0 | memory_gib: 0.5 | memory_kind: process_rss_peak | time: 2026-11-15T01:42:33+00:00"
+    " | tokens_per_s_per_gpu: 81920.0 | memory_gib: 0.5 | memory_kind: process_rss_peak"
+    " | time: 2026-11-15T01:42:33+00:00"
 )
 TRAINS = f"for step in range(1, 4): print(f'{STEP}', flush=True)"
 HANGS = f"import time; step = 1; print(f'{STEP}', flush=True); time.sleep(600)"

@@ -54,7 +54,13 @@ def run(
     pull: Annotated[bool, typer.Option("--pull", help="Pull the image where a host lacks it.")] = False,
     image_file: Annotated[
         Path | None,
-        typer.Option("--image-file", metavar="FILE", help="Load the image from it where a host lacks it."),
+        typer.Option(
+            "--image-file",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Load the image from it where a host lacks it.",
+        ),
     ] = None,
     required: Annotated[str | None, typer.Option("--required", metavar="CHECKS", help=REQUIRED_HELP)] = None,
     no_preflight: Annotated[bool, typer.Option("--no-preflight", help="Do not look at the hosts first.")] = False,
@@ -130,14 +136,15 @@ def run(
         return run_fleet(
             made, reach, options_of, out=out, name=name, rerun=rerun_failed, no_check=no_check, as_json=as_json
         )
+    options = options_of(made) if hosted else None
     job = runner.new_job_id(made.plan) if hosted else None
     writer = runner.new_run(made.plan, made.case, out, name, ["steelyard", *sys.argv[1:]], job)
     printing.note(f"recording {writer.directory}")
     try:
         with view(made.case.resolved.experiment.training.steps, made.plan.expected.peak_tflops_per_gpu) as observe:
-            if hosted:
+            if options is not None:
                 hosts = reach([node.host for node in made.plan.nodes])
-                manifest = runner.execute_on_hosts(made.plan, made.case, writer, observe, hosts, options_of(made))
+                manifest = runner.execute_on_hosts(made.plan, made.case, writer, observe, hosts, options)
             else:
                 manifest = runner.execute(made.plan, made.case, writer, observe)
     except InfrastructureError as error:

@@ -88,13 +88,21 @@ def _tile(judged: FleetVerdict, metric: str) -> Tile:
 
 
 def _hosts(judged: FleetVerdict, linked: bool) -> Table:
-    columns = ["host", "verdict", "status", "steps", *(_SHOWN[metric][1] for metric in METRICS), "why", "run"]
+    columns = [
+        "host",
+        "verdict",
+        "status",
+        "steps",
+        *(f"{name.lower()}, {unit}" for name, unit in map(_SHOWN.__getitem__, METRICS)),
+        "why",
+        "run",
+    ]
     entries = zip(judged.fleet.manifest.runs, judged.members, strict=True)
     rows = []
     for entry, member in entries:
         path = judged.fleet.directory / entry.directory / f"report{html.SUFFIX}"
         place = f"{quote(entry.directory)}/report{html.SUFFIX}" if linked and path.is_file() else None
-        rows.append([*_row(member, judged.outliers), Cell(entry.directory, href=place)])
+        rows.append([*_row(member, judged.outliers), Cell(entry.directory, href=place) if place else entry.directory])
     return Table("Hosts", columns, rows, "Each figure on its run's steady window; one that stands out is marked.")
 
 

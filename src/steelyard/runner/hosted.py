@@ -83,6 +83,8 @@ class _Node:
         self.link: _Link | None = None
         self.touched = self.started = False
         self.state: State | None = None
+        self.rest = b""
+        """What it printed after we stopped reading."""
         self.ended_at = 0.0
 
     @property
@@ -414,43 +416,49 @@ class HostedRun:
         return None
 
     async def _clean(self) -> None:
-        """Leave every host as it was found; what cannot be cleaned is said."""
-        if self.phase == "train" and any(node.started and node.state is None for node in self.nodes):
+        """Leave every host as it was found; what cannot be cleaned is said.
+
+        The record is written last: one that cannot be must not keep a host from being cleaned.
+        """
+        if any(node.started and node.state is None for node in self.nodes):
             self.recording.ending = True
-
-        async def clean(node: _Node) -> None:
-            if not node.touched:
-                return
-            limit = _ONE_MORE_TRY_S if node.is_lost else self.limits.clean
-            deadline = time.monotonic() + limit
-            while True:
-                try:
-                    async with asyncio.timeout(limit):
-                        if node.started:
-                            await node.job.stop(self.limits.grace)
-                        await self._read_the_rest(node)
-                        for left in await node.job.clean():
-                            self.recording.event("left_behind", left, node.host.name)
-                    return
-                except (LinkLostError, TimeoutError) as reason:
-                    if time.monotonic() >= deadline or isinstance(reason, TimeoutError):
-                        lease = f"it ends itself within {self.limits.lease} s" if self.limits.lease else "look there"
-                        words = str(reason) or f"no answer within {limit:g} s"
-                        self.recording.event("left_behind", f"{words}; {lease}", node.host.name)
-                        return
-                    await asyncio.sleep(_RECONNECT_S[1])
-                except HostError as reason:
-                    self.recording.event("left_behind", str(reason), node.host.name)
-                    return
-
-        await asyncio.gather(*(clean(node) for node in self.nodes))
+        left = await asyncio.gather(*(self._clean_node(node) for node in self.nodes))
         await asyncio.gather(*(node.host.close() for node in self.nodes))
+        for node, found in zip(self.nodes, left, strict=True):
+            if node.log is not None and node.state is None:
+                node.log.feed(node.rest)
+                node.log.end()
+            for one in found:
+                self.recording.event("left_behind", one, node.host.name)
 
-    async def _read_the_rest(self, node: _Node) -> None:
-        """What a job we ended printed last is kept too."""
-        if node.started and node.state is None and node.log is not None:
-            node.log.feed(await node.job.rest(node.log.bytes))
-            node.log.end()
+    async def _clean_node(self, node: _Node) -> list[str]:
+        """End and remove one node's part; what is left of it."""
+        if not node.touched:
+            return []
+        limit = _ONE_MORE_TRY_S if node.is_lost else self.limits.clean
+        deadline = time.monotonic() + limit
+        lease = f"it ends itself within {self.limits.lease} s" if self.limits.lease else "look there"
+        while True:
+            try:
+                async with asyncio.timeout(limit):
+                    if node.started:
+                        await node.job.stop(self.limits.grace)
+                        await _fetch_the_rest(node)
+                    return await node.job.clean()
+            except TimeoutError:
+                return [f"no answer within {limit:g} s; {lease}"]
+            except LinkLostError as reason:
+                if time.monotonic() >= deadline:
+                    return [f"{reason}; {lease}"]
+                await asyncio.sleep(_RECONNECT_S[1])
+            except HostError as reason:
+                return [str(reason)]
+
+
+async def _fetch_the_rest(node: _Node) -> None:
+    """What a job we ended printed last is kept too, if it is still there."""
+    if node.log is not None and node.state is None and not (await node.job.state()).gone:
+        node.rest = await node.job.rest(node.log.bytes)
 
 
 async def _as_coroutine(work: Awaitable[None]) -> None:

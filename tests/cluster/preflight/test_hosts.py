@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import json
+import os
 import socket
 import sys
 import time
@@ -128,8 +129,8 @@ def test_a_host_that_does_not_answer_in_time_is_not_reached() -> None:
     assert made[0].message == "sh took longer than 2 s"
 
 
-def test_a_lost_host_is_a_finding_and_asked_nothing_more() -> None:
-    made = asked(CPU, ThisHost("a"), LostHost("b"))
+def test_a_lost_host_is_a_finding_and_asked_nothing_more(tools: Any) -> None:
+    made = asked(CPU, AlteredHost("a", tools(dmesg="[    0.000000] Linux version 6.1\n")), LostHost("b"))
     (lost,) = [one for one in made if one.host == "b"]
     assert (lost.check, lost.status.value, lost.required, lost.message) == (
         "reach",
@@ -286,7 +287,9 @@ def test_many_hosts_are_asked_at_once_and_told_of() -> None:
     assert ("asked", 12, 12) in told
 
 
-def test_the_command_asks_this_machine(cli: Any, tiny: Path) -> None:
+def test_the_command_asks_this_machine(cli: Any, tiny: Path, tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet = tools(dmesg="[    0.000000] Linux version 6.1\n")  # what this machine's kernel has seen is not ours to say
+    monkeypatch.setenv("PATH", f"{quiet}:{os.environ['PATH']}")
     done = cli("preflight", tiny, "--gpu", "cpu", "--json")
     assert done.status == 0, done.out
     assert set(done.document) == {"verdict", "findings"}

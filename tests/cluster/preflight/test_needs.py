@@ -46,7 +46,7 @@ def test_a_job_over_several_machines(needs: Needs) -> None:
     assert (needs.nic, needs.hcas, needs.gid_index) == ("thor2", ("bnxt_re0", "bnxt_re1"), 3)
     assert needs.interfaces == ("ens51f1np1",)
     assert needs.data_path == "/mnt/corpus/corpus_text_document"  # where the hosts have what the container sees
-    assert needs.memlock_gib is None  # the container is given its own
+    assert (needs.memlock_gib, needs.shm_gib) == (None, None)  # the container is given its own
 
 
 def test_a_job_of_this_machine_on_cpu(tiny: Path) -> None:

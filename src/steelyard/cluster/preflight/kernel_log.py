@@ -34,7 +34,7 @@ COMPLAINTS = (
     ),
     Complaint(
         "out of memory",
-        r"out of memory: kill|oom-kill:|oom_reaper: reaped",
+        r"out of memory: kill|oom-kill:",
         "see what took the memory, and leave more to the job",
     ),
 )
@@ -42,7 +42,8 @@ LINK = Complaint("link down", r"link (is )?(up|down)", "see cable and switch por
 PATTERN = "|".join(f"({one.pattern})" for one in (*COMPLAINTS, LINK))
 
 _COMPILED = [(one, re.compile(one.pattern, re.IGNORECASE)) for one in COMPLAINTS]
-_NONE_COUNTED = re.compile(r"\b(0|no) uncorrect", re.IGNORECASE)
+_HARMLESS = re.compile(r"\b(0|no) uncorrect|memory cgroup out of memory|constraint_memcg", re.IGNORECASE)
+"""A count of none, and a container that outgrew its own bound, which says nothing of its host."""
 _LINK = re.compile(r"(?P<device>[\w.@-]+)(\s\([^)]*\))?:? (?:NIC )?Link (is )?(?P<way>up|down)\b", re.IGNORECASE)
 _LONGEST = 200
 
@@ -53,7 +54,7 @@ def complaints(lines: Sequence[str]) -> list[tuple[Complaint, list[str]]]:
     up: set[str] = set()
     for line in lines:
         for one, pattern in _COMPILED:
-            if pattern.search(line) and not _NONE_COUNTED.search(line):
+            if pattern.search(line) and not _HARMLESS.search(line):
                 found.setdefault(one.what, (one, []))[1].append(line)
                 break
         else:

@@ -100,6 +100,8 @@ def needs_of(planned: "Planned") -> Needs:
     family_gid = nic.env.get("NCCL_IB_GID_INDEX") if nic else None
     gid = first.env.get("NCCL_IB_GID_INDEX", family_gid)
     limited = over_rdma and first.container is None  # a container is given limits of its own
+    # So it is with shared memory where the config says how much: the host's /dev/shm is not the one it sees.
+    own_shm = platform.container is not None and platform.container.shm_size is not None
     return Needs(
         gpu=None if is_guessed else placement.gpu,
         gpu_name=None if is_guessed else placement.gpu_name,
@@ -109,7 +111,7 @@ def needs_of(planned: "Planned") -> Needs:
         ports=_ports(first),
         heads=tuple(node.host for node in (plan.nodes if plan.fleet else plan.nodes[:1])),
         spaces=_spaces(planned),
-        shm_gib=None if placement.device == "cpu" and not is_guessed else SHM_GIB,
+        shm_gib=None if own_shm or (placement.device == "cpu" and not is_guessed) else SHM_GIB,
         data_path=_data_path(planned),
         secrets=tuple(Secret(name, file) for name, file in first.secrets.items()),
         hcas=tuple(network.hcas) if across else (),

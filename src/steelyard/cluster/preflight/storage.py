@@ -41,4 +41,4 @@ def _judged(kind: Check, host: str, space: Space, seen: Facts, at: int) -> HostF
         larger = f"`mount -o remount,size=16G {SHM_PATH}` (root), or free what is in it"
         fix = larger if kind is SHM else f"free some of {space.path}, or name another directory in the config"
         return kind.failed(host, message, fix, free, expected)
-    return kind.passed(host, f"{free:,.0f} GiB are free in {space.path}", free, expected)
+    return kind.passed(host, f"{free:,.1f} GiB are free in {space.path}", free, expected)

@@ -85,7 +85,7 @@ TEXTS = (
             rb"\bnccl(?:Remote|System|Internal|UnhandledCuda)Error\b|\bncclInvalidUsage\b",
             rb"DistBackendError",
             rb"\bgloo\b.{0,300}(?:Read error|Write error|by peer|[Tt]imed out|Broken pipe)",
-            rb"Connection (?:reset|closed) by peer \[|DistNetworkError|DistStoreError",
+            rb"torch\.distributed\.Dist(?:Network|Store)Error",
         ),
         ECHO,
     ),
@@ -154,7 +154,7 @@ TEXTS = (
 _HARMLESS = re.compile(
     rb"timeout set to|\b0 (?:CUDA )?(?:OOM )?errors?\b|\bno (?:uncorrectable )?errors?\b|=\s*0\s*$"
     rb"|\b[Rr]etry|FutureWarning|DeprecationWarning|UserWarning"
-    rb"|WARNING.{0,200}(?:ImportError|ModuleNotFoundError)",
+    rb"|WARNING.{0,200}(?:ImportError|ModuleNotFoundError)|\[W\d{4} \d\d:\d\d:\d\d",
     re.IGNORECASE,
 )
 _ALWAYS = ("exit", "xid")

@@ -164,7 +164,7 @@ def test_image_missing(start: Any, experiment: Any, lab: Lab) -> None:
     ended = start(experiment(LONG, container={"image": "nobody/has:this"}), "--no-preflight").end()
     assert ended.status == 3
     assert "image nobody/has:this is not there" in ended.failure["message"]
-    assert "--pull" in ended.failure["message"]
+    assert "--pull" in ended.document["error"]["next"]
 
 
 def test_digest_differing(start: Any, experiment: Any, lab: Lab, tmp_path: Path) -> None:

@@ -69,9 +69,21 @@ def execute_on_hosts(
 class _FailedError(Exception):
     """The run cannot go on, for this reason."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: Failure, expected: str | None = None, next: str | None = None) -> None:
         super().__init__(failure.message)
-        self.failure = failure
+        self.failure, self.expected, self.next = failure, expected, next
+
+    def error(self) -> InfrastructureError:
+        """The same, for a person."""
+        failure = self.failure
+        where = f"{failure.node}: " if failure.node else ""
+        return InfrastructureError(
+            f"{where}{failure.message} (in {failure.phase})",
+            key=failure.kind,
+            value=failure.node,
+            expected=self.expected,
+            next=self.next,
+        )
 
 
 class _Node:
@@ -165,7 +177,7 @@ class HostedRun:
 
     async def run(self, asked_to_stop: asyncio.Event) -> RunManifest:
         """To the end, whatever the end; InfrastructureError where that was not the training program's own."""
-        failure: Failure | None = None
+        failed: _FailedError | None = None
         work = asyncio.ensure_future(self._work())
         stopping = asyncio.ensure_future(asked_to_stop.wait())
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -176,8 +188,8 @@ class HostedRun:
             await work
         except asyncio.CancelledError:
             pass
-        except _FailedError as failed:
-            failure = failed.failure
+        except _FailedError as reason:
+            failed = reason
         finally:
             stopping.cancel()
             await self._clean()
@@ -186,13 +198,12 @@ class HostedRun:
             self.writer.finish("interrupted", None, None)
             return self.writer.manifest
         status = next((node.state.status for node in self.nodes if node.state and node.state.status), None)
-        self.writer.finish("failed" if failure else "completed", status if failure else 0, failure)
-        if failure is not None and failure.kind not in TRAINING:
-            raise InfrastructureError(
-                f"{failure.node + ': ' if failure.node else ''}{failure.message} (in {failure.phase})",
-                key=failure.kind,
-                value=failure.node,
-            )
+        if failed is None:
+            self.writer.finish("completed", 0, None)
+            return self.writer.manifest
+        self.writer.finish("failed", status, failed.failure)
+        if failed.failure.kind not in TRAINING:
+            raise failed.error()
         return self.writer.manifest
 
     # Phases.
@@ -201,7 +212,7 @@ class HostedRun:
         phases: list[tuple[str, float | None, Callable[[], Awaitable[None]]]] = [
             ("reach", self.limits.reach, self._reach),
             ("lock", self.limits.lock, self._lock),
-            ("preflight", self.limits.preflight, self._preflight),
+            *([("preflight", self.limits.preflight, self._preflight)] if self.options.preflight else []),
             ("image", self.limits.image, self._bring_images),
             ("prepare", self.limits.prepare, self._prepare),
             ("start", self.limits.start, self._start),
@@ -218,11 +229,13 @@ class HostedRun:
                     Failure(kind="time_limit", message=f"{name} took longer than {limit:g} s", phase=name)
                 ) from None
             except HostError as reason:
-                message = str(reason).removeprefix(f"{reason.host}: ")
+                message = reason.message.removeprefix(f"{reason.host}: ")
                 kind = "link" if isinstance(reason, LinkLostError) else name
-                raise _FailedError(Failure(kind=kind, message=message, node=reason.host, phase=name)) from None
+                failure = Failure(kind=kind, message=message, node=reason.host, phase=name)
+                raise _FailedError(failure, reason.expected, reason.next) from None
             except InfrastructureError as reason:
-                raise _FailedError(Failure(kind=name, message=str(reason), phase=name)) from None
+                failure = Failure(kind=name, message=reason.message, phase=name)
+                raise _FailedError(failure, reason.expected, reason.next) from None
 
     async def _on_all(self, work: Callable[[_Node], Awaitable[None]]) -> None:
         """On all nodes at once; the first that fails ends it for all."""

@@ -33,7 +33,10 @@ class Recording:
         self.ending = False
         """Whether we are ending it ourselves: what the nodes complain of then is the echo of that."""
         self.failures: list[Event] = []
-        self._lead: str | None = None
+        self._ranks = {node.host: node.rank for node in plan.nodes}
+        self._lead = plan.nodes[0].host if len(plan.nodes) == 1 else None
+        self._early: list[tuple[Step, str]] = []
+        """Steps that came before it was plain which nodes report any."""
         self._nonfinite: set[str] = set()
 
     def of_node(self, node: NodePlan, hide: Sequence[bytes] = ()) -> "NodeRecording":
@@ -65,12 +68,17 @@ class Recording:
     def _take_step(self, step: Step, host: str) -> None:
         """One node speaks for the run; where others report steps too, theirs are kept beside."""
         if self._lead is None:
-            self._lead = host
+            again = any(host == earlier for _, earlier in self._early)
+            self._early.append((step, host))
+            if again:
+                self.settle()
+            return
         if host != self._lead:
             self.writer.append_node_step(self._lead, host, step)
             return
         self.writer.append_step(step)
-        self.writer.append_node_step(self._lead, host, step)
+        if len(self._ranks) > 1:
+            self.writer.append_node_step(self._lead, host, step)
         self.last_step = step.step
         names = set(step.nonfinite())
         for name in sorted(names - self._nonfinite):  # where it turns so; the steps show how long it stays
@@ -80,6 +88,14 @@ class Recording:
             )
         self._nonfinite = names
         self.observe(step)
+
+    def settle(self) -> None:
+        """The first of the nodes that report steps speaks for the run, not the one that was heard first."""
+        early, self._early = self._early, []
+        if early:
+            self._lead = min((host for _, host in early), key=self._ranks.__getitem__)
+        for step, host in early:
+            self._take_step(step, host)
 
     def _keep(self, event: Event) -> None:
         self.writer.append_event(event)
@@ -127,6 +143,7 @@ class NodeRecording:
             self._take(line, b"")
         self._reader.end()
         self._record()
+        self._run.settle()
 
     def _take(self, line: bytes, end: bytes) -> None:
         for secret in self._hide:

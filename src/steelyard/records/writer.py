@@ -54,7 +54,7 @@ class RunWriter:
         if series != lead and not (self.directory / NODES).exists():
             for line in (self.directory / STEPS).read_bytes().splitlines(keepends=True):
                 self._write(NODES, in_series(lead, line))
-        if (self.directory / NODES).exists():
+        if series != lead or (self.directory / NODES).exists():
             self._write(NODES, in_series(series, to_line(step)))
 
     def append_event(self, event: Event) -> None:

@@ -1,11 +1,13 @@
 """A run over three hosts: real ssh, real containers, one record."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab import Lab
+from lab.running import IMAGE
 
 pytestmark = pytest.mark.integration
 
@@ -20,3 +22,17 @@ def test_three_hosts_give_the_losses_of_one(start: Any, experiment: Any, lab: La
     ids = next(event for event in three.run.events() if event["kind"] == "image")["details"]["ids"]
     assert set(ids) == {host.address for host in lab.hosts}
     assert len(set(ids.values())) == 1
+
+
+def test_an_image_is_brought_where_it_is_missing(start: Any, experiment: Any, lab: Lab, tmp_path: Path) -> None:
+    host, saved = lab.hosts[2], tmp_path / "image.tar"
+    host.save_image(IMAGE, saved)
+    host.sh(["docker", "rmi", IMAGE])
+    try:
+        lacking = start(experiment(nodes=3)).end()
+        brought = start(experiment(nodes=3), "--image-file", saved).end()
+    finally:
+        host.load_saved_image(saved)
+    assert lacking.status == 3
+    assert (lacking.failure["phase"], lacking.failure["node"]) == ("preflight", host.address)
+    assert brought.status == 0, brought.err

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from steelyard.cluster.host import Host
     from steelyard.records import RunManifest
-    from steelyard.runner import Planned
+    from steelyard.runner import ImageSource, Planned
     from steelyard.verdict import Verdict
 
 EXAMPLES = (
@@ -124,8 +124,9 @@ def run(
     )
 
     def options_of(one: "Planned") -> runner.Options:
-        look = None if no_preflight else _preflight(one, required)
-        return runner.Options(limits, runner.ImageSource(image_file, pull), look)
+        source = runner.ImageSource(image_file, pull)
+        look = None if no_preflight else _preflight(one, required, source)
+        return runner.Options(limits, source, look)
 
     def reach(names: "Sequence[str]") -> "list[Host]":
         return hosts_of(names, cluster, accept_new_host_keys)
@@ -185,13 +186,19 @@ def _check_here(made: "Planned", cluster: Path | None) -> None:
         )
 
 
-def _preflight(made: "Planned", required: str | None) -> "Callable[[Sequence[Host]], Awaitable[None]]":
+def _preflight(
+    made: "Planned", required: str | None, source: "ImageSource"
+) -> "Callable[[Sequence[Host]], Awaitable[None]]":
     """Look at the hosts once they are ours; whatever blocks is said, and the first of it ends the run."""
+    from dataclasses import replace
+
     from steelyard.cli import printing
     from steelyard.cluster.host import HostError
     from steelyard.cluster.preflight import blocking, needs_of, parse_required, preflight
 
     needs, weights = needs_of(made), parse_required(required)
+    if source.file is not None or source.pull:
+        needs = replace(needs, image=None)  # it is brought where it is missing, and held to be one everywhere then
 
     async def look(hosts: "Sequence[Host]") -> None:
         found = blocking(await preflight(hosts, needs), weights)

@@ -33,10 +33,10 @@ EXAMPLES = (
 )
 REQUIRED_HELP = (
     "Checks that must hold: all, none, or some of reach, clock, disk, shm, ports, gpu_count, gpu_kind, gpu_idle, "
-    "driver_version, stack_version, nics, gids, interfaces, collectives, hf_token, secrets, data, image, memlock, "
-    "nofile, kernel_log. One that failed or is not known then blocks a run. By default: reach, clock, disk, shm, "
-    "ports, gpu_count, gpu_kind, gpu_idle, hf_token, secrets, data, image; memlock and nofile for several machines "
-    "over RDMA. What fails without being required still ends in 1."
+    "driver_version, stack_version, nics, gids, interfaces, collectives, hf_token, secrets, data, volumes, image, "
+    "memlock, nofile, kernel_log. One that failed or is not known then blocks a run. By default: reach, clock, disk, "
+    "shm, ports, gpu_count, gpu_kind, gpu_idle, hf_token, secrets, data, volumes, image; memlock and nofile for "
+    "several machines over RDMA. What fails without being required still ends in 1."
 )
 MANY_HOSTS = 8
 _SHOWN_HOSTS = 4

@@ -380,3 +380,14 @@ def test_an_interrupt_ends_it_cleanly(tools: Tools, tmp_path: Path) -> None:
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert err == "steelyard: interrupted; the hosts were only asked\n"
+
+
+def test_a_volume_that_an_engine_would_make_is_told(tmp_path: Path) -> None:
+    there, missing = tmp_path / "a b", tmp_path / "none"
+    there.mkdir()
+    made = [one for one in asked(Needs(gpu_name="cpu", volumes=(str(there), str(missing))), ThisHost("a"))]
+    found = {one.message: (one.status.value, one.required) for one in made if one.check == "volumes"}
+    assert found == {
+        f"{there} is present": ("pass", True),
+        f"{missing}, a volume of the container, is missing": ("fail", True),
+    }

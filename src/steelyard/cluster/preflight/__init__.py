@@ -22,6 +22,7 @@ MODULES = (
     "collectives",
     "token",
     "data",
+    "volumes",
     "image",
     "limits",
     "kernel_log",

@@ -101,7 +101,7 @@ async def _clock_once(host: Host, timeout_s: float) -> ClockReading | None:
 
 async def _facts(host: Host, needs: Needs, timeout_s: float) -> Facts:
     answers = await _probe(host, _words(needs), TOOL_S, timeout_s)
-    return read_facts(answers, len(spaces(needs)), len(needs.secrets))
+    return read_facts(answers, len(spaces(needs)), len(needs.secrets), len(needs.volumes))
 
 
 def _words(needs: Needs) -> list[str]:
@@ -117,6 +117,8 @@ def _words(needs: Needs) -> list[str]:
         words += ["network", ""]
     for at, secret in enumerate(needs.secrets):
         words += ["secret", str(at), secret.file]
+    for at, path in enumerate(needs.volumes):
+        words += ["volume", str(at), path]
     if needs.data_path is not None and needs.data_path.startswith("/"):
         words += ["data", needs.data_path]
     if needs.image is not None:

@@ -118,6 +118,8 @@ class Facts:
     kernel_log_reason: str = ""
     secrets: tuple[SeenSecret | None, ...] = ()
     """In the order they are needed."""
+    volumes: tuple[bool | None, ...] = ()
+    """Whether each is there, in that order."""
     data: SeenData | None = None
     data_reason: str = ""
     image: SeenImage | None = None
@@ -125,7 +127,7 @@ class Facts:
     """What the bandwidth test printed; None where it was not asked for."""
 
 
-def read_facts(sections: Sections, rooms: int = 0, secrets: int = 0) -> Facts:
+def read_facts(sections: Sections, rooms: int = 0, secrets: int = 0, volumes: int = 0) -> Facts:
     """The sections of one host as facts; the clock and the collectives are asked apart."""
     gpus, gpu_tools = _gpus(sections)
     limits = dict(line.partition(" ")[::2] for line in sections["limits"].lines)
@@ -144,6 +146,7 @@ def read_facts(sections: Sections, rooms: int = 0, secrets: int = 0) -> Facts:
         kernel_log=log.lines if log.answered else None,
         kernel_log_reason=log.reason,
         secrets=tuple(_secret(sections[f"secret_{at}"]) for at in range(secrets)),
+        volumes=tuple(_there(sections[f"volume_{at}"]) for at in range(volumes)),
         data=_data(data),
         data_reason=data.reason,
         image=_image(sections) if "image" in sections else None,
@@ -231,6 +234,10 @@ def _secret(section: Section) -> SeenSecret | None:
         return None
     mode = next((line.removeprefix("mode ") for line in section.lines if line.startswith("mode ")), None)
     return SeenSecret(section.lines[0], mode)
+
+
+def _there(section: Section) -> bool | None:
+    return {"there": True, "missing": False}.get(section.lines[0]) if section.answered and section.lines else None
 
 
 _FILE = re.compile(r"file (?P<size>\d+) (?P<first>[0-9a-f]{64}) (?P<last>[0-9a-f]{64}) (?P<name>.+)")

@@ -63,6 +63,8 @@ class Needs:
     shm_gib: float | None = None
     data_path: str | None = None
     secrets: tuple[Secret, ...] = ()
+    volumes: tuple[str, ...] = ()
+    """Paths of the hosts that the container sees."""
     hcas: tuple[str, ...] = ()
     nic: str | None = None
     gid_index: int | None = None
@@ -114,6 +116,7 @@ def needs_of(planned: "Planned") -> Needs:
         shm_gib=None if own_shm or (placement.device == "cpu" and not is_guessed) else SHM_GIB,
         data_path=_data_path(planned),
         secrets=tuple(Secret(name, file) for name, file in first.secrets.items()),
+        volumes=_volumes(first, platform.cache_dir),
         hcas=tuple(network.hcas) if across else (),
         nic=network.nic if across else None,
         gid_index=int(gid) if across and gid is not None and gid.isdecimal() else None,
@@ -129,6 +132,13 @@ def _ports(head: "NodePlan") -> tuple[int, ...]:
     said = [head.env[name] for name in _PORT_VARIABLES if name in head.env]
     said += [word.removeprefix(_PORT_OPTION) for word in head.argv if word.startswith(_PORT_OPTION)]
     return tuple(dict.fromkeys(int(text) for text in said if text.isdecimal()))
+
+
+def _volumes(node: "NodePlan", cache: str | None) -> tuple[str, ...]:
+    """The sources of its volumes, but for what the run makes itself and the cache, which fills as it is used."""
+    words = node.container.argv if node.container else []
+    named = [words[at + 1].partition(":")[0] for at, word in enumerate(words) if word == "--volume"]
+    return tuple(path for path in named if path not in (node.directory, cache))
 
 
 def _spaces(planned: "Planned") -> tuple[Space, ...]:

@@ -82,6 +82,8 @@ while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname -- "$a
 if [ -d "$at" ] && [ -w "$at" ]; then echo writable; else echo closed; fi
 df -Pk -- "$at"'
 
+volume='if [ -e "$1" ]; then echo there; else echo missing; fi'
+
 secret='if [ ! -e "$1" ]; then echo missing
 elif [ ! -f "$1" ]; then echo "no file"
 elif [ ! -r "$1" ]; then echo unreadable
@@ -147,6 +149,7 @@ while [ $# -ge 2 ]; do
         network) within rdma "$rdma" && within links "$links" ;;
         limits) within limits "$limits" ;;
         kernel_log) within kernel_log "$kernel_log" "$2" ;;
+        volume) within "volume_$2" "$volume" "$3" && shift ;;
         secret) within "secret_$2" "$secret" "$3" && shift ;;
         data) within data "$fingerprint" "$2" 64 ;;
         image)

@@ -1,0 +1,23 @@
+"""What the container is to see of a host is there: an engine makes what is missing, as a directory, and leaves it."""
+
+from collections.abc import Iterator, Mapping
+
+from steelyard.cluster.preflight.facts import Facts
+from steelyard.cluster.preflight.finding import Check, HostFinding
+from steelyard.cluster.preflight.needs import Needs
+
+VOLUMES = Check("volumes", required=True)
+CHECKS = (VOLUMES,)
+
+
+def check(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
+    for at, path in enumerate(needs.volumes):
+        fix = f"make {path} there, or take it out of the config's volumes"
+        for host, seen in facts.items():
+            there = seen.volumes[at] if at < len(seen.volumes) else None
+            if there is None:
+                yield VOLUMES.unknown(host, f"whether {path} is there is not known", fix, None, "present")
+            elif not there:
+                yield VOLUMES.failed(host, f"{path}, a volume of the container, is missing", fix, "missing", "present")
+            else:
+                yield VOLUMES.passed(host, f"{path} is present", "present", "present")

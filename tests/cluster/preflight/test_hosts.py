@@ -385,7 +385,7 @@ def test_an_interrupt_ends_it_cleanly(tools: Tools, tmp_path: Path) -> None:
 def test_a_volume_that_an_engine_would_make_is_told(tmp_path: Path) -> None:
     there, missing = tmp_path / "a b", tmp_path / "none"
     there.mkdir()
-    made = [one for one in asked(Needs(gpu_name="cpu", volumes=(str(there), str(missing))), ThisHost("a"))]
+    made = asked(Needs(gpu_name="cpu", volumes=(str(there), str(missing))), ThisHost("a"))
     found = {one.message: (one.status.value, one.required) for one in made if one.check == "volumes"}
     assert found == {
         f"{there} is present": ("pass", True),

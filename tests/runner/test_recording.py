@@ -58,7 +58,10 @@ def test_the_first_node_that_reports_speaks_for_the_run_whoever_is_heard_first(m
         (step, 1.0, "gpu01") for step in (1, 2, 3)
     ]
     tables = records.node_tables(run)
-    assert {name: table.loss.values.tolist() for name, table in tables.items()} == {"gpu01": [1.0] * 3, "gpu02": [2.0] * 3}
+    assert {name: table.loss.values.tolist() for name, table in tables.items()} == {
+        "gpu01": [1.0] * 3,
+        "gpu02": [2.0] * 3,
+    }
 
 
 def test_a_node_that_alone_reports_is_the_run(made: Any, tmp_path: Path) -> None:

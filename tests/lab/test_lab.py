@@ -238,7 +238,8 @@ def test_a_full_disk_is_one_host_s_own(lab: Lab) -> None:
 
 def test_the_machine_s_own_files_cannot_be_written_from_a_host(lab: Lab) -> None:
     for path in ("/usr/made", "/opt/made", "/var/made", Path(__file__).with_name("made"), f"{sys.prefix}/made"):
-        assert "Read-only" in lab.hosts[0].sh(["touch", str(path)], check=False).stderr
+        assert lab.hosts[0].sh(["touch", str(path)], check=False).returncode
+        assert not Path(path).exists()
     lab.hosts[0].sh(["touch", "/etc/made"])
     assert not Path("/etc/made").exists()
 

@@ -13,6 +13,7 @@ import pytest
 from lab import Host, Lab, images
 from lab.lab import at_once
 from lab.namespaces import joined_network
+from lab.rocm_smi import idle_mi300x
 from steelyard.experiment import packaged
 
 pytestmark = pytest.mark.integration
@@ -23,20 +24,11 @@ TOKEN, DATA = f"{FOLDER}/hf_token", f"{FOLDER}/data"
 PORT = 6000
 SETTINGS = ("training.global_batch_size=384", "data.source=tokens", "data.path=/data/corpus_text_document")
 # What rocm-smi of eight idle MI300X printed, but for the cards that are left out.
-OUTPUT = Path(__file__).parents[1] / "cluster/preflight/outputs/rocm_gpus.json"
-
-
-def rocm_smi(gpus: int) -> str:
-    seen = json.loads(OUTPUT.read_text())
-    for number in range(gpus, 8):
-        del seen[f"card{number}"]
-    warning = "WARNING: No JSON data to report"
-    return f"case \"$*\" in *showpids*) echo '{warning}' ;; *) echo '{json.dumps(seen)}' ;; esac"
 
 
 def make_fit(host: Host) -> None:
     """What the job needs and a host of the lab has not: GPUs, shared memory, data, a token, a kernel log of its own."""
-    host.fake_tool("rocm-smi", rocm_smi(8))
+    host.fake_tool("rocm-smi", idle_mi300x(8))
     host.fake_tool("dmesg", "echo '[    0.000000] Linux version 6.8.0'")
     host.sh(["mount", "-o", "remount,size=9g", "/dev/shm"])
     host.path(DATA).mkdir(parents=True)
@@ -249,11 +241,11 @@ def test_data_that_differs_in_one_byte_of_its_end(asked: Any, hosts: list[Host])
 
 
 def test_a_host_with_a_gpu_less(asked: Any, hosts: list[Host]) -> None:
-    hosts[1].fake_tool("rocm-smi", rocm_smi(7))
+    hosts[1].fake_tool("rocm-smi", idle_mi300x(7))
     try:
         found = only_on(asked(), hosts[1], "gpu_count")
     finally:
-        hosts[1].fake_tool("rocm-smi", rocm_smi(8))
+        hosts[1].fake_tool("rocm-smi", idle_mi300x(8))
     assert (found["observed"], found["expected"]) == (7, 8)
 
 
@@ -262,7 +254,7 @@ def test_gpus_that_no_tool_answers_for_are_unknown(asked: Any, hosts: list[Host]
     try:
         status, document = asked()
     finally:
-        hosts[1].fake_tool("rocm-smi", rocm_smi(8))
+        hosts[1].fake_tool("rocm-smi", idle_mi300x(8))
     found = of(document, "gpu_count")[hosts[1].address]
     assert (status, document["verdict"], found["status"], found["required"]) == (5, "unknown", "unknown", True)
     assert "cannot open the device" in found["message"]

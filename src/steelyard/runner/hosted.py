@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import getpass
-import json
 import platform as system
 import secrets
 import statistics
@@ -12,22 +11,21 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from steelyard.cluster.container import labelled
 from steelyard.cluster.host import Host, HostError, LinkLostError
 from steelyard.cluster.image import ImageSource, bring, check_equal
-from steelyard.cluster.job import Holder, HostJob, State
+from steelyard.cluster.job import Holder
 from steelyard.errors import InfrastructureError
 from steelyard.lint import Case
 from steelyard.records import Failure, RunManifest, RunWriter
+from steelyard.runner import causes
 from steelyard.runner.execute import unrecordable
 from steelyard.runner.interrupts import on_signals
 from steelyard.runner.limits import Limits
-from steelyard.runner.plan import NodePlan, Plan
-from steelyard.runner.recording import NodeRecording, Observer, Recording
+from steelyard.runner.node import RECONNECT_S, Link, Node, job_of
+from steelyard.runner.plan import Plan
+from steelyard.runner.recording import Observer, Recording
 
 _BEAT_S = 5.0
-_RECONNECT_S = (0.5, 1.0, 2.0, 5.0)
-_FULL_KIB = 1024
 _ONE_MORE_TRY_S = 5.0
 """For cleaning a host that was given up."""
 
@@ -86,79 +84,6 @@ class _FailedError(Exception):
         )
 
 
-class _Node:
-    """One node of the job: its plan, its host, what it printed and how it stands."""
-
-    def __init__(self, plan: NodePlan, job: HostJob) -> None:
-        self.plan, self.job = plan, job
-        self.log: NodeRecording | None = None
-        self.link: _Link | None = None
-        self.touched = self.started = False
-        self.state: State | None = None
-        self.rest = b""
-        """What it printed after we stopped reading."""
-        self.ended_at = 0.0
-
-    @property
-    def host(self) -> Host:
-        return self.job.host
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether it cannot be heard now."""
-        return self.link is not None and self.link.is_down
-
-    def argv(self) -> list[str]:
-        """What the host executes."""
-        if self.plan.container is not None:
-            return labelled(self.plan.container.argv, self.job.run)
-        return ["env", *(f"{name}={value}" for name, value in self.plan.env.items()), *self.plan.argv]
-
-    def files(self) -> dict[str, bytes]:
-        """The planned files as they are written."""
-        return {
-            file.path: (
-                file.content if isinstance(file.content, str) else json.dumps(file.content, indent=2) + "\n"
-            ).encode()
-            for file in self.plan.files
-        }
-
-
-class _Link:
-    """Whether a host can be heard, and how long it is borne that it cannot."""
-
-    def __init__(self, recording: Recording, host: str, most_s: float) -> None:
-        self._recording, self._host, self._most_s = recording, host, most_s
-        self._lost_at: float | None = None
-        self._tries = 0
-
-    @property
-    def is_down(self) -> bool:
-        return self._lost_at is not None
-
-    def left_s(self) -> float:
-        """Until it is given up."""
-        assert self._lost_at is not None
-        return max(0.1, self._lost_at + self._most_s - time.monotonic())
-
-    def works(self) -> None:
-        """It is back."""
-        assert self._lost_at is not None
-        self._recording.event("link_back", f"back after {time.monotonic() - self._lost_at:.1f} s", self._host)
-        self._lost_at, self._tries = None, 0
-
-    async def broke(self, reason: Exception) -> None:
-        """Wait a little longer each time, until it is given up."""
-        now = time.monotonic()
-        if self._lost_at is None:
-            self._lost_at = now
-            self._recording.event("link_lost", str(reason), self._host)
-        if now - self._lost_at >= self._most_s:
-            raise LinkLostError(self._host, f"out of reach for {self._most_s:g} s") from None
-        await asyncio.sleep(_RECONNECT_S[min(self._tries, len(_RECONNECT_S) - 1)])
-        self._tries += 1
-
-
 class HostedRun:
     """One job over all its hosts, from reaching them to leaving them as they were."""
 
@@ -169,7 +94,7 @@ class HostedRun:
         self.recording = Recording(plan, case, writer, observe)
         self.phase = "reach"
         self.nodes = [
-            _Node(node, _job(node, host, writer.manifest.job or writer.manifest.name))
+            Node(node, job_of(node, host, writer.manifest.job or writer.manifest.name))
             for node, host in zip(plan.nodes, hosts, strict=True)
         ]
         self._progress: deque[float] = deque(maxlen=200)
@@ -237,7 +162,7 @@ class HostedRun:
                 failure = Failure(kind=name, message=reason.message, phase=name)
                 raise _FailedError(failure, reason.expected, reason.next) from None
 
-    async def _on_all(self, work: Callable[[_Node], Awaitable[None]]) -> None:
+    async def _on_all(self, work: Callable[[Node], Awaitable[None]]) -> None:
         """On all nodes at once; the first that fails ends it for all."""
         try:
             async with asyncio.TaskGroup() as group:
@@ -247,7 +172,7 @@ class HostedRun:
             raise several.exceptions[0] from None
 
     async def _reach(self) -> None:
-        async def reach(node: _Node) -> None:
+        async def reach(node: Node) -> None:
             await node.host.run(["true"])
 
         await self._on_all(reach)
@@ -255,7 +180,7 @@ class HostedRun:
     async def _lock(self) -> None:
         who = f"{getpass.getuser()}@{system.node()}"
 
-        async def lock(node: _Node) -> None:
+        async def lock(node: Node) -> None:
             node.touched = True  # from here on something of ours may be there, whatever we hear of it
             holder = await node.job.take_lock(who)
             if holder is not None and holder.is_stale:
@@ -274,7 +199,7 @@ class HostedRun:
     async def _bring_images(self) -> None:
         ids: dict[str, str] = {}
 
-        async def one(node: _Node) -> None:
+        async def one(node: Node) -> None:
             container = node.plan.container
             if container is not None:
                 found = await bring(node.host, container.engine, container.image, self.options.image)
@@ -287,7 +212,7 @@ class HostedRun:
             check_equal(first.image, ids)
 
     async def _prepare(self) -> None:
-        async def prepare(node: _Node) -> None:
+        async def prepare(node: Node) -> None:
             await node.job.prepare(node.files(), node.plan.secrets)
             hide = [await node.job.secret(name) for name in node.plan.secrets]
             node.log = self.recording.of_node(node.plan, hide)
@@ -295,7 +220,7 @@ class HostedRun:
         await self._on_all(prepare)
 
     async def _start(self) -> None:
-        async def start(node: _Node) -> None:
+        async def start(node: Node) -> None:
             node.started = True
             await node.job.start(node.argv(), self.limits.lease)
 
@@ -332,19 +257,19 @@ class HostedRun:
                 await asyncio.wait(waiting, timeout=self.limits.settle)
                 return
 
-    async def _beat(self, node: _Node) -> None:
+    async def _beat(self, node: Node) -> None:
         """Say that somebody asks after the job, and hear whether there is room for what it prints."""
         while True:
             with contextlib.suppress(LinkLostError):
                 free_kib = await node.job.beat()
-                if free_kib < _FULL_KIB:
-                    raise _FailedError(_no_space(node))
+                if free_kib < causes.FULL_KIB:
+                    raise _FailedError(causes.no_space(node))
             await asyncio.sleep(_BEAT_S)
 
-    async def _follow(self, node: _Node) -> None:
+    async def _follow(self, node: Node) -> None:
         """Read what a node prints, each byte once, over every link that can be had."""
         assert node.log is not None
-        link = node.link = _Link(self.recording, node.host.name, self.limits.lost)
+        link = node.link = Link(self.recording, node.host.name, self.limits.lost)
         while True:
             try:
                 if link.is_down:
@@ -362,11 +287,11 @@ class HostedRun:
                     node.log.end()
                     node.state, node.ended_at = state, time.monotonic()
                     return
-                await asyncio.sleep(_RECONNECT_S[0])
+                await asyncio.sleep(RECONNECT_S[0])
             except (LinkLostError, TimeoutError) as reason:
                 await link.broke(reason)
 
-    def _feed(self, node: _Node, data: bytes) -> None:
+    def _feed(self, node: Node, data: bytes) -> None:
         assert node.log is not None
         node.log.feed(data)
         if self.recording.last_step != self._step:
@@ -413,16 +338,16 @@ class HostedRun:
         for node in self.nodes:
             if node.is_lost and bad:  # the others failed because they could not hear it either
                 return Failure(kind="link", message="out of reach", node=node.host.name, phase="train")
-        for cause in (_out_of_memory, _disk_full, _engine_failed):
+        for cause in (causes.out_of_memory, causes.disk_full, causes.engine_failed):
             for node in bad:
                 if (failure := cause(node)) is not None:
                     return failure
-        killed = [failure for node in bad if (failure := _killed(node, self.recording)) is not None]
+        killed = [failure for node in bad if (failure := causes.killed(node, self.recording)) is not None]
         named = self.recording.named_failure(echoes=not killed)
         if bad and named is not None:
             return named.model_copy(update={"phase": "train"})
         if bad:
-            return killed[0] if killed else _exited(bad[0], self.recording)
+            return killed[0] if killed else causes.exited(bad[0], self.recording)
         if self.recording.last_step < self.recording.planned_steps:
             message = f"training ended with status 0 after step {self.recording.last_step}"
             return Failure(kind="exit", message=f"{message} of {self.recording.planned_steps}", phase="train")
@@ -444,7 +369,7 @@ class HostedRun:
             for one in found:
                 self.recording.event("left_behind", one, node.host.name)
 
-    async def _clean_node(self, node: _Node) -> list[str]:
+    async def _clean_node(self, node: Node) -> list[str]:
         """End and remove one node's part; what is left of it."""
         if not node.touched:
             return []
@@ -463,12 +388,12 @@ class HostedRun:
             except LinkLostError as reason:
                 if time.monotonic() >= deadline:
                     return [f"{reason}; {lease}"]
-                await asyncio.sleep(_RECONNECT_S[1])
+                await asyncio.sleep(RECONNECT_S[1])
             except HostError as reason:
                 return [str(reason)]
 
 
-async def _fetch_the_rest(node: _Node) -> None:
+async def _fetch_the_rest(node: Node) -> None:
     """What a job we ended printed last is kept too, if it is still there."""
     if node.log is not None and node.state is None and not (await node.job.state()).gone:
         node.rest = await node.job.rest(node.log.bytes)
@@ -478,12 +403,7 @@ async def _as_coroutine(work: Awaitable[None]) -> None:
     await work
 
 
-def _job(node: NodePlan, host: Host, run: str) -> HostJob:
-    assert node.directory is not None, "a plan for hosts says where its files lie"
-    return HostJob(host, run, node.directory, node.container.engine if node.container else None)
-
-
-def _held(node: _Node, holder: Holder) -> HostError:
+def _held(node: Node, holder: Holder) -> HostError:
     since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(holder.since)) if holder.since else "an unknown time"
     return HostError(
         node.host.name,
@@ -491,44 +411,3 @@ def _held(node: _Node, holder: Holder) -> HostError:
         expected="a host that nobody uses",
         next="wait for it, or stop it",
     )
-
-
-def _out_of_memory(node: _Node) -> Failure | None:
-    if node.state is None or not node.state.oom_killed:
-        return None
-    return Failure(kind="oom", message="out of memory: the kernel ended it", node=node.host.name, phase="train")
-
-
-def _disk_full(node: _Node) -> Failure | None:
-    if node.state is None or node.state.free_kib is None or node.state.free_kib >= _FULL_KIB:
-        return None
-    return _no_space(node)
-
-
-def _no_space(node: _Node) -> Failure:
-    message = f"No space left on the device of {node.job.directory}"
-    return Failure(kind="disk", message=message, node=node.host.name, phase="train")
-
-
-def _engine_failed(node: _Node) -> Failure | None:
-    """The engine's own statuses: it did not run, could not start the program, or did not find it."""
-    if node.state is None or node.plan.container is None or node.state.status not in (125, 126, 127):
-        return None
-    said = [*reversed(node.log.last_lines)] if node.log else []
-    told = [line for line in said if "rror" in line] or said or [f"status {node.state.status}"]
-    message = f"the container did not start: {node.state.engine_error or told[0]}"
-    return Failure(kind="container", message=message, node=node.host.name, phase="start")
-
-
-def _killed(node: _Node, recording: Recording) -> Failure | None:
-    names = {137: "SIGKILL", 143: "SIGTERM"}
-    if node.state is None or node.state.status not in names:
-        return None
-    message = f"ended by {names[node.state.status]} from outside, after step {recording.last_step}"
-    return Failure(kind="killed", message=message, node=node.host.name, phase="train")
-
-
-def _exited(node: _Node, recording: Recording) -> Failure:
-    status = node.state.status if node.state else None
-    message = f"the training program ended with status {status} after step {recording.last_step}"
-    return Failure(kind="exit", message=f"{message} of {recording.planned_steps}", node=node.host.name, phase="train")

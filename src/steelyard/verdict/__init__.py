@@ -1,10 +1,9 @@
 """Judges one run: every finding with its evidence, and the verdict they come to."""
 
 import importlib
-from collections.abc import Sequence
 
 from steelyard.errors import Exit
-from steelyard.verdict.finding import Finding, NotApplicable, Status
+from steelyard.verdict.finding import Finding, NotApplicable, Status, together
 from steelyard.verdict.subject import Subject, policy_of, read_subject, read_subjects
 from steelyard.verdict.verdict import Verdict, figures_document, save, saved, word_of
 
@@ -43,21 +42,13 @@ def judge(judged: Subject) -> Verdict:
     return Verdict(
         run=judged.run.directory,
         run_status=judged.run.status,
-        status=_status(findings),
+        status=together(findings),
         findings=findings,
         not_applicable=not_applicable,
         figures=judged.figures,
         thresholds=judged.extra_thresholds,
         warmup_steps=judged.asked_warmup_steps,
     )
-
-
-def _status(findings: Sequence[Finding]) -> Status:
-    if any(finding.status == Status.FAIL for finding in findings):
-        return Status.FAIL
-    if any(finding.status == Status.UNKNOWN and finding.required for finding in findings):
-        return Status.UNKNOWN
-    return Status.PASS
 
 
 __all__ = [

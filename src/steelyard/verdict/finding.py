@@ -1,6 +1,7 @@
 """A finding: one judged statement with its evidence."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -81,6 +82,15 @@ class Check:
 
 
 Found = Finding | NotApplicable
+
+
+def together(findings: Sequence[Finding]) -> Status:
+    """Fails if a finding failed, else is unknown if a required one is, else passes."""
+    if any(finding.status == Status.FAIL for finding in findings):
+        return Status.FAIL
+    if any(finding.status == Status.UNKNOWN and finding.required for finding in findings):
+        return Status.UNKNOWN
+    return Status.PASS
 
 
 def spelt(value: Scalar) -> Scalar:

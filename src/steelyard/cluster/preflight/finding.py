@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from steelyard.verdict.finding import Finding, Scalar, Status, spelt
+from steelyard.verdict.finding import Finding, Scalar, Status, spelt, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,5 @@ class Check:
 
 
 def verdict_of(findings: Sequence[Finding]) -> Status:
-    """Fails if a finding failed, else is unknown if a required one is, or if there is none, else passes."""
-    if any(finding.status == Status.FAIL for finding in findings):
-        return Status.FAIL
-    if not findings or any(finding.status == Status.UNKNOWN and finding.required for finding in findings):
-        return Status.UNKNOWN
-    return Status.PASS
+    """As of a run; unknown where nothing was found at all."""
+    return together(findings) if findings else Status.UNKNOWN

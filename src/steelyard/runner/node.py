@@ -1,0 +1,92 @@
+"""One node of a job on hosts: its plan, the way to it, what it printed and how it stands."""
+
+import asyncio
+import json
+import time
+
+from steelyard.cluster.container import labelled
+from steelyard.cluster.host import Host, LinkLostError
+from steelyard.cluster.job import HostJob, State
+from steelyard.runner.plan import NodePlan
+from steelyard.runner.recording import NodeRecording, Recording
+
+RECONNECT_S = (0.5, 1.0, 2.0, 5.0)
+
+
+class Node:
+    """One node of the job: its plan, its host, what it printed and how it stands."""
+
+    def __init__(self, plan: NodePlan, job: HostJob) -> None:
+        self.plan, self.job = plan, job
+        self.log: NodeRecording | None = None
+        self.link: Link | None = None
+        self.touched = self.started = False
+        self.state: State | None = None
+        self.rest = b""
+        """What it printed after we stopped reading."""
+        self.ended_at = 0.0
+
+    @property
+    def host(self) -> Host:
+        return self.job.host
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it cannot be heard now."""
+        return self.link is not None and self.link.is_down
+
+    def argv(self) -> list[str]:
+        """What the host executes."""
+        if self.plan.container is not None:
+            return labelled(self.plan.container.argv, self.job.run)
+        return ["env", *(f"{name}={value}" for name, value in self.plan.env.items()), *self.plan.argv]
+
+    def files(self) -> dict[str, bytes]:
+        """The planned files as they are written."""
+        return {
+            file.path: (
+                file.content if isinstance(file.content, str) else json.dumps(file.content, indent=2) + "\n"
+            ).encode()
+            for file in self.plan.files
+        }
+
+
+class Link:
+    """Whether a host can be heard, and how long it is borne that it cannot."""
+
+    def __init__(self, recording: Recording, host: str, most_s: float) -> None:
+        self._recording, self._host, self._most_s = recording, host, most_s
+        self._lost_at: float | None = None
+        self._tries = 0
+
+    @property
+    def is_down(self) -> bool:
+        return self._lost_at is not None
+
+    def left_s(self) -> float:
+        """Until it is given up."""
+        assert self._lost_at is not None
+        return max(0.1, self._lost_at + self._most_s - time.monotonic())
+
+    def works(self) -> None:
+        """It is back."""
+        assert self._lost_at is not None
+        self._recording.event("link_back", f"back after {time.monotonic() - self._lost_at:.1f} s", self._host)
+        self._lost_at, self._tries = None, 0
+
+    async def broke(self, reason: Exception) -> None:
+        """Wait a little longer each time, until it is given up."""
+        now = time.monotonic()
+        if self._lost_at is None:
+            self._lost_at = now
+            self._recording.event("link_lost", str(reason), self._host)
+        if now - self._lost_at >= self._most_s:
+            raise LinkLostError(self._host, f"out of reach for {self._most_s:g} s") from None
+        await asyncio.sleep(RECONNECT_S[min(self._tries, len(RECONNECT_S) - 1)])
+        self._tries += 1
+
+
+def job_of(node: NodePlan, host: Host, run: str) -> HostJob:
+    """One node's part of a run, on its host."""
+    assert node.directory is not None, "a plan for hosts says where its files lie"
+    return HostJob(host, run, node.directory, node.container.engine if node.container else None)

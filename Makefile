@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test integration traps fuzz lint format benchmarks clean
+.PHONY: install demo test integration integration-maxtext traps fuzz lint format benchmarks clean
 
 install: $(VENV)/.installed
 
@@ -32,6 +32,18 @@ integration: install
 	if [ "$$(id -u)" = 0 ]; then sh tests/lab/install.sh; fi
 	$(BIN)/pytest -m integration tests/lab tests/integration
 
+# Real MaxText on CPUs over two of those hosts: an environment of its own, 1.6 GB, of Python 3.12.
+MAXTEXT := .maxtext
+
+$(MAXTEXT)/.installed: tests/lab/maxtext/requirements.txt
+	sh tests/lab/maxtext/install.sh $(MAXTEXT) $(MAXTEXT_PYTHON)
+	touch $@
+
+integration-maxtext: install $(MAXTEXT)/.installed
+	if [ "$$(id -u)" = 0 ]; then sh tests/lab/install.sh; fi
+	STEELYARD_MAXTEXT=$(MAXTEXT) $(BIN)/pytest tests/frameworks/test_maxtext_loader.py
+	STEELYARD_MAXTEXT=$(MAXTEXT) $(BIN)/pytest -m integration tests/integration/test_maxtext.py
+
 traps: install
 	PYTHONPATH=tests $(BIN)/python tests/traps/score.py
 
@@ -49,4 +61,4 @@ benchmarks: install
 	$(BIN)/python benchmarks/within_run.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(MAXTEXT) .mypy_cache .ruff_cache .pytest_cache

@@ -1,20 +1,17 @@
-"""MaxText's own loader takes the planned YAML.
+"""MaxText's own loader takes the planned YAML; `make integration-maxtext` runs these tests too."""
 
-It needs MaxText (0.2.5 was used), which needs Python 3.12: run these tests in an environment that has it, or name the
-Python of one that does in STEELYARD_MAXTEXT_PYTHON.
-"""
-
-import importlib.util
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab import maxtext
 from seeds import SEEDS, filled, packaged_content
+
+pytestmark = pytest.mark.skipif(not maxtext.ENVIRONMENT, reason="`make integration-maxtext` makes what it needs")
 
 PROGRAM = """
 import json, sys
@@ -26,18 +23,10 @@ print(json.dumps({name: getattr(loaded, name) for name in names}))
 JAX = [name for name in SEEDS if "megatron" not in name]
 
 
-def maxtext_python() -> str:
-    named = os.environ.get("STEELYARD_MAXTEXT_PYTHON")
-    if named is None and importlib.util.find_spec("maxtext") is None:
-        pytest.skip("MaxText is not installed, and STEELYARD_MAXTEXT_PYTHON names no Python that has it")
-    return named or sys.executable
-
-
 @pytest.mark.parametrize("data", ["synthetic", "c4"])
 @pytest.mark.parametrize("nodes", [1, 4])
 @pytest.mark.parametrize("name", JAX)
 def test_maxtext_loads_the_planned_file(cli: Any, tmp_path: Path, name: str, nodes: int, data: str) -> None:
-    python = maxtext_python()
     if "405b" in name and nodes == 1:
         pytest.skip("405B do not fit one node, so there is no plan")
     content = filled(packaged_content(name), nodes)
@@ -63,7 +52,15 @@ def test_maxtext_loads_the_planned_file(cli: Any, tmp_path: Path, name: str, nod
     }
     settings = [word for word in node["argv"] if "=" in word and not word.startswith("base_output")]
     done = subprocess.run(
-        [python, "-c", PROGRAM, str(yaml), *settings, "skip_jax_distributed_system=true", f"num_slices={job_nodes}"],
+        [
+            f"{maxtext.ENVIRONMENT}/bin/python",
+            "-c",
+            PROGRAM,
+            str(yaml),
+            *settings,
+            "skip_jax_distributed_system=true",
+            f"num_slices={job_nodes}",
+        ],
         env={**os.environ, **env},
         capture_output=True,
         text=True,

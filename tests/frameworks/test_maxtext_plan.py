@@ -123,3 +123,21 @@ def test_what_is_expected_is_what_maxtext_does(cli: Any, tmp_path: Path) -> None
 @pytest.mark.parametrize(("warmup", "steps"), [(10, 30), (1, 3), (7, 100), (0, 5), (29, 30), (333, 1000)])
 def test_a_share_of_the_steps_rounds_down_to_the_steps_meant(warmup: int, steps: int) -> None:
     assert int(warmup_fraction(warmup, steps) * steps) == warmup
+
+
+def test_on_cpus_a_config_for_gpus_gets_the_mesh_and_the_variables_of_cpus(cli: Any, config: Path) -> None:
+    """MaxText sees one slice of CPUs on however many nodes, and finds its peers under names of its own."""
+    put(config, result_dict={})
+    small = ("num_layers=2", "hidden_size=64", "ffn_hidden_size=96", "num_attention_heads=8", "head_dim=8")
+    settings = [word for setting in small for word in ("--set", f"model.{setting}")]
+    arguments = ("plan", config, "--gpu", "cpu", "--set", "kernels.use_flash_attn=false", *settings)
+    nodes = cli(*arguments, "--json").document["nodes"]
+    yaml = YAML(typ="safe").load(next(one["content"] for one in nodes[0]["files"] if one["path"] == "maxtext.yml"))
+    axes = {key: value for key, value in yaml.items() if key.startswith(("ici_", "dcn_"))}
+    assert (yaml["hardware"], axes.pop("ici_fsdp_parallelism")) == ("cpu", 16)
+    assert set(axes.values()) == {1}
+    assert "ici_sequence_parallelism" not in axes  # the file's own, whose place ours takes
+    assert [node["env"]["JOB_COMPLETION_INDEX"] for node in nodes] == ["0", "1"]
+    assert {node["env"]["JAX_NUM_CPU_DEVICES"] for node in nodes} == {"8"}
+    assert {node["env"]["JAX_PROCESS_COUNT"] for node in nodes} == {"2"}
+    assert "2 nodes x 8 cpu = 16 ranks, maxtext" in cli(*arguments).out

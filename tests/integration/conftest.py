@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab import Lab, reasons_not_to
+from lab import Lab, maxtext, reasons_not_to
 from lab.running import IMAGE, Running, purge, wait_for_nothing
 
 
@@ -17,7 +17,7 @@ from lab.running import IMAGE, Running, purge, wait_for_nothing
 def lab() -> Iterator[Lab]:
     if reason := reasons_not_to():
         pytest.skip(reason)
-    with Lab() as made:
+    with Lab(shared=maxtext.shared_paths() if maxtext.ENVIRONMENT else ()) as made:
         made.build_image(IMAGE)
         yield made
 

@@ -12,7 +12,7 @@ from lab.lab import at_once
 from lab.rocm_smi import idle_mi300x
 from lab.running import Ended
 from lab.stand_in import Speed
-from seeds import filled, packaged_content
+from lab.suite import NETWORK, make_ready, unmake, written
 
 pytestmark = pytest.mark.integration
 
@@ -25,33 +25,8 @@ IMAGES = {
     JAX: "rocm/jax-training:maxtext-v25.9",
 }
 
-HOME = "/home/root"
-"""What /home/{user-id} is: the lab's cluster file names root."""
-LOGS = "/tmp/TRAINING_LOGS"
-NETWORK = {
-    "nic_type": "cx7",
-    "nccl_ib_hca_list": ",".join(f"mlx5_{number}" for number in range(8)),
-    "nccl_socket_ifname": "eth0",
-    "gloo_socket_ifname": "eth0",
-    "nccl_ib_gid_index": "3",
-}
-
 # GFLOP a token without the causal mask, as images of 2025 count them.
 LLAMA_8B, LLAMA_70B = 57.913, 481.435
-
-
-def make_ready(host: Host) -> None:
-    """What the configs name and preflight asks for: GPUs that answer, a home with a token, room."""
-    host.fake_tool("rocm-smi", idle_mi300x())
-    host.sh(["mount", "-o", "remount,size=16g", "/home"])
-    host.sh(["mkdir", HOME, LOGS])
-    host.sh(["sh", "-c", f"umask 077 && echo not-a-real-token > {HOME}/.hf_token"])
-
-
-def unmake(host: Host) -> None:
-    host.sh(["rm", "-r", HOME, LOGS])
-    host.sh(["mount", "-o", "remount,size=64m", "/home"])
-    host.remove_tool("rocm-smi")
 
 
 @pytest.fixture(autouse=True)
@@ -59,22 +34,6 @@ def ready(lab: Lab, hosts_are_left_as_they_were: None) -> Iterator[None]:
     at_once([lambda host=host: make_ready(host) for host in lab.hosts])
     yield
     at_once([lambda host=host: unmake(host) for host in lab.hosts])
-
-
-def written(folder: Path, name: str, nodes: int, **others: str) -> Path:
-    """A config of the suite with its places filled by what the lab has."""
-    content = filled(packaged_content(name), nodes, **others)
-    # The lab's hosts have no library of Broadcom's cards, which nic_type thor2 would want there too: hence cx7.
-    volumes = content["config"]["container_config"]["volume_dict"]
-    for library in ("/usr/local/lib/libbnxt_re-rdmav34.so", "/lib/libibverbs.d"):
-        volumes.pop(library, None)
-    for models in content["model_params"].values():
-        for params in (one for gpus in models.values() for one in gpus.values()):
-            if nodes == 3 and params.get("batch_size") == "128":  # no whole number of micro-batches on 24 GPUs
-                params["batch_size"] = "144"
-    path = folder / name
-    path.write_text(json.dumps(content))
-    return path
 
 
 def said(ended: Ended, name: str) -> Any:

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,27 +33,27 @@ def python() -> str:
     return os.path.realpath(sys.executable)
 
 
-def shared_paths() -> list[str]:
-    """What a Python process of the repository needs besides /usr."""
-    paths = (sys.base_prefix, sys.prefix, str(REPOSITORY / "src"))
+def shared_paths(more: Sequence[str] = ()) -> list[str]:
+    """What a Python process of the repository needs besides /usr, and what a test needs besides that."""
+    paths = (sys.base_prefix, sys.prefix, str(REPOSITORY / "src"), *more)
     return sorted({path for path in paths if path != "/usr"})
 
 
-def python_mounts() -> list[tuple[str, str]]:
+def python_mounts(more: Sequence[str] = ()) -> list[tuple[str, str]]:
     """Source and target of every mount that gives a bare image this Python; /usr/local stays the image's own."""
     usr = [str(each) for each in sorted(Path("/usr").iterdir()) if each.is_dir() and each.name != "local"]
     libraries = [
         (os.path.realpath(each), each) for each in ("/lib", "/lib64", "/etc/alternatives") if Path(each).is_dir()
     ]
-    return [*((each, each) for each in usr), *libraries, *((each, each) for each in shared_paths())]
+    return [*((each, each) for each in usr), *libraries, *((each, each) for each in shared_paths(more))]
 
 
-def seed(folder: Path) -> None:
-    """Put what the engine needs into the folder that becomes /run/lab."""
+def seed(folder: Path, more: Sequence[str] = ()) -> None:
+    """Put what the engine needs into the folder that becomes /run/lab; images with Python see `more` too."""
     engine = folder / "engine"
     engine.mkdir()
     shutil.copy(Path(__file__).with_name("runc_bundle.py"), engine)
-    (engine / "python_mounts.json").write_text(json.dumps(python_mounts()))
+    (engine / "python_mounts.json").write_text(json.dumps(python_mounts(more)))
     edit = f"{python()} -I -S /run/lab/engine/runc_bundle.py /run/lab/engine/python_mounts.json"
     for name, text in (("runc", RUNC.format(edit=edit)), ("nvidia-container-runtime-hook", HOOK)):
         (engine / name).write_text(text)

@@ -36,9 +36,11 @@ DEVICES = (
 class Lab:
     """A controller and hosts, joined by a network that nothing leaves."""
 
-    def __init__(self, num_hosts: int = 3, devices: Sequence[str] = DEVICES) -> None:
+    def __init__(self, num_hosts: int = 3, devices: Sequence[str] = DEVICES, shared: Sequence[str] = ()) -> None:
         self.num_hosts = num_hosts
         self.devices = tuple(devices)
+        self.shared = tuple(shared)
+        """Folders of this machine that hosts see, and images that have Python."""
         self.hosts: list[Host] = []
         self._clean_up = ExitStack()
         self._namespaces: set[str] = set()
@@ -181,7 +183,7 @@ class Lab:
             (seed / "authorized_keys").write_text(f"{public}\n")
             (seed / "sshd_config").write_text(CONFIG)
             shutil.copy(HERE / "first_process.py", seed)
-            engine.seed(seed)
+            engine.seed(seed, self.shared)
             with self.known_hosts.open("a") as known:
                 known.write(f"{name},{address} {host_key}\n")
             with self.ssh_config.open("a") as config:
@@ -204,7 +206,7 @@ class Lab:
         folder = self.folder / name
         unshare = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
         script = [str(HERE / "host_root.sh"), name, str(folder / "seed"), str(folder / "root"), engine.python()]
-        keeper = self._keep([*unshare, "sh", *script, " ".join(self.devices), *engine.shared_paths()], name)
+        keeper = self._keep([*unshare, "sh", *script, " ".join(self.devices), *engine.shared_paths(self.shared)], name)
         network.lay_cable(self._controller.pid, keeper.pid, name, address)
         host = Host(name, address, keeper.pid, self._controller.pid, f"{self.name}-{name}", folder)
         at_once([host.start_sshd, host.start_engine])

@@ -120,7 +120,8 @@ def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
 
 def _headline(plan: "Plan") -> list[str]:
     job = plan.job
-    gpus = f"{job.nodes} nodes x {job.gpus_per_node} {job.gpu} = {job.nodes * job.gpus_per_node} GPUs"
+    unit = "ranks" if job.gpu == "cpu" else "GPUs"
+    gpus = f"{job.nodes} nodes x {job.gpus_per_node} {job.gpu} = {job.nodes * job.gpus_per_node} {unit}"
     where = gpus if job.nodes > 1 else f"{job.gpus_per_node} x {job.gpu}"
     named = "" if plan.platform == job.gpu else f" on {plan.platform}"
     return [

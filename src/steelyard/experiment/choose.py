@@ -14,7 +14,7 @@ from steelyard.experiment.files import ConfigFile
 from steelyard.experiment.problems import WRONG_VALUE, InvalidExperimentError, Problem
 from steelyard.experiment.reading import Bound, Reading
 from steelyard.experiment.thresholds import parse_threshold
-from steelyard.hardware.catalog import lookup
+from steelyard.hardware.catalog import CPU, lookup
 
 Settings = Sequence[tuple[str, Any]]
 """What --set gave: dotted key and value, in order."""
@@ -184,7 +184,7 @@ def _matching(file: ConfigFile, asked: Asked) -> list[Selection]:
         ("--model", asked.model, lambda selection: _same_model(selection.model, asked.model)),
         ("--gpu", asked.gpu, lambda selection: _same_gpu(selection.gpu, asked.gpu)),
     ):
-        if value is None:
+        if value is None or (option == "--gpu" and value == CPU):  # which takes any GPU's place and selects none
             continue
         left = [selection for selection in found if keep(selection)]
         if not left:

@@ -170,6 +170,8 @@ class MaxText:
             "JAX_COORDINATOR_IP": node.head,
             "JAX_COORDINATOR_PORT": str(node.port or PORT),
         }
+        if case.placement.device == "cpu":
+            env |= _on_cpu(case, node)
         if case.resolved.platform.cache_dir:
             env["HF_HOME"] = case.resolved.platform.cache_dir
         return env
@@ -186,6 +188,19 @@ class MaxText:
         return Command(argv, self.variables(case, node), {CONFIG_FILE: as_yaml(settings(case))}, workdir)
 
 
+def _on_cpu(case: Case, node: Node) -> dict[str, str]:
+    """Without GPUs MaxText finds its peers under other names, always at port 1234, and devices are as many as we say."""
+    return {
+        "JAX_PLATFORMS": "cpu",
+        "JAX_NUM_CPU_DEVICES": str(case.placement.gpus_per_node),
+        "JAX_COORDINATOR_ADDRESS": node.head,
+        "JAX_PROCESS_COUNT": str(node.nodes),
+        "PROCESSES_IN_JOB": str(node.nodes),
+        "JOB_INDEX": "0",
+        "JOB_COMPLETION_INDEX": str(node.rank),
+    }
+
+
 def _program(case: Case) -> tuple[list[str], str | None]:
     """The module that trains, and where it is started; by its name it is found in any layout of a release's sources."""
     platform = case.resolved.platform
@@ -197,12 +212,14 @@ def settings(case: Case) -> dict[str, Any]:
     """MaxText's keys, typed.
 
     What a JSON config states under MaxText's own names is passed on as it stands, unless `--set` changed the
-    experiment's word for it; all else is computed from the experiment.
+    experiment's word for it; all else is computed from the experiment. On CPUs what is of the devices is computed
+    too: a file for GPUs cannot know it.
     """
     options, sources = dict(case.resolved.platform.options), case.resolved.sources
+    on_cpu = case.placement.device == "cpu"
     kept: dict[str, Any] = {}
     for name, (value, owners) in computed(case).items():
-        ours = any(sources.get(owner) == "set" for owner in owners)
+        ours = any(sources.get(owner) == "set" for owner in owners) or (on_cpu and _OF_THE_DEVICES.fullmatch(name))
         if name in options and not ours:
             kept[name] = options.pop(name)
             continue
@@ -212,6 +229,9 @@ def settings(case: Case) -> dict[str, Any]:
             kept[name] = value
     return {**kept, **options}
 
+
+_AXIS = r"(ici|dcn)_\w+_parallelism"
+_OF_THE_DEVICES = re.compile(f"hardware|{_AXIS}")
 
 ALWAYS = ("steps", "enable_checkpointing", "dtype", "remat_policy", "dataset_type")
 """Stated even where they are MaxText's own, since a reader looks for them."""
@@ -236,7 +256,7 @@ def computed(case: Case) -> Computed:
         "base_config": ("base.yml", ()),
         "run_name": (experiment.name, ()),
         **{name: (value, ()) for name, value in _model(experiment).items()},
-        "hardware": ("gpu", ()),
+        "hardware": (case.placement.device, ()),
         "steps": (training.steps, ("training.steps",)),
         "enable_checkpointing": (training.checkpointing, ("training.checkpointing",)),
         "per_device_batch_size": (int(per_device) if per_device == int(per_device) else per_device, batch),
@@ -359,13 +379,20 @@ def _old(case: Case) -> bool:
 
 
 def _mesh(case: Case) -> Computed:
-    """The meshes: one replica's ranks inside a node, weights shared inside it first and then over the nodes."""
+    """The meshes: one replica's ranks inside a node, weights shared inside it first and then over the nodes.
+
+    CPUs are one slice to MaxText, on however many nodes.
+    """
     options, sources = case.resolved.platform.options, case.resolved.sources
-    given = [name for name in options if re.fullmatch(r"(ici|dcn)_\w+_parallelism", name)]
-    if given and not any(sources.get(owner) == "set" for owner in _SIZES):
+    given = [name for name in options if re.fullmatch(_AXIS, name)]
+    on_cpu = case.placement.device == "cpu"
+    if given and not on_cpu and not any(sources.get(owner) == "set" for owner in _SIZES):
         return dict.fromkeys(given, (None, _SIZES))
     sizes, (inside_fsdp, over_fsdp) = case.resolved.experiment.parallelism, _sharding(case)
-    left = case.placement.gpus_per_node // accounting.model_parallel_size(sizes)
+    slices = 1 if on_cpu else case.placement.nodes
+    if on_cpu:
+        inside_fsdp, over_fsdp = sizes.fsdp_size, 1
+    left = case.placement.world_size // slices // accounting.model_parallel_size(sizes)
     made = {
         "ici_tensor_parallelism": sizes.tensor_parallel_size,
         "ici_pipeline_parallelism": sizes.pipeline_parallel_size,
@@ -373,7 +400,7 @@ def _mesh(case: Case) -> Computed:
         "ici_fsdp_parallelism": inside_fsdp,
         "ici_data_parallelism": left // inside_fsdp,
         "dcn_fsdp_parallelism": over_fsdp,
-        "dcn_data_parallelism": case.placement.nodes // over_fsdp,
+        "dcn_data_parallelism": slices // over_fsdp,
     }
     stale = {name: (None, _SIZES) for name in given if name not in made}
     return {**stale, **{name: (value, _SIZES) for name, value in made.items()}}

@@ -1,5 +1,6 @@
 """Why a job on hosts did not end well, as far as its nodes' ends tell."""
 
+from steelyard.cluster.engines import ENGINES
 from steelyard.records import Failure
 from steelyard.runner.node import Node
 from steelyard.runner.recording import Recording
@@ -27,9 +28,13 @@ def no_space(node: Node) -> Failure:
 
 def engine_failed(node: Node) -> Failure | None:
     """The engine's own statuses: it did not run, could not start the program, or did not find it."""
-    if node.state is None or node.plan.container is None or node.state.status not in (125, 126, 127):
+    if node.state is None or node.plan.container is None:
         return None
     said = [*reversed(node.log.last_lines)] if node.log else []
+    refusal = ENGINES[node.plan.container.engine].init_refusal
+    is_refused = refusal is not None and any(line.startswith(refusal) for line in said)
+    if node.state.status not in (125, 126, 127) and not is_refused:
+        return None
     told = [line for line in said if "rror" in line] or said or [f"status {node.state.status}"]
     message = f"the container did not start: {node.state.engine_error or told[0]}"
     return Failure(kind="container", message=message, node=node.host.name, phase="start")
@@ -46,4 +51,6 @@ def killed(node: Node, recording: Recording) -> Failure | None:
 def exited(node: Node, recording: Recording) -> Failure:
     status = node.state.status if node.state else None
     message = f"the training program ended with status {status} after step {recording.last_step}"
-    return Failure(kind="exit", message=f"{message} of {recording.planned_steps}", node=node.host.name, phase="train")
+    last = f"; its last line: {node.log.last_lines[-1].strip()}" if node.log and node.log.last_lines else ""
+    message = f"{message} of {recording.planned_steps}{last}"
+    return Failure(kind="exit", message=message, node=node.host.name, phase="train")

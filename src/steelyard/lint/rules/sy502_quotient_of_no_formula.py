@@ -36,9 +36,15 @@ def check(case: Case) -> Iterator[Problem]:
             yield RULE.at(
                 case.reading,
                 flops.path,
-                message=f"{shown_bound(flops)} and {shown_bound(tokens)} make {quotient / 1e9:.1f} GFLOP a token",
-                fix=f"at {tokens.threshold.value:g} tokens/s ask for {low:.0f} TFLOP/s (causal) or {high:.0f} (not)",
+                message=f"{shown_bound(flops)} and {shown_bound(tokens)} make {_figure(quotient / 1e9, 1)} GFLOP a token",
+                fix=f"at {tokens.threshold.value:g} tokens/s ask for {_figure(low)} TFLOP/s (causal) "
+                f"or {_figure(high)} (not)",
                 value=flops.threshold.value,
-                expected=f"{counts['causal'] / 1e9:.1f} (causal) or {counts['noncausal'] / 1e9:.1f} within 4 %",
+                expected=f"{_figure(counts['causal'] / 1e9, 1)} (causal) or {_figure(counts['noncausal'] / 1e9, 1)} within 4 %",
                 severity="warning" if flops.example else "error",
             )
+
+
+def _figure(value: float, digits: int = 0) -> str:
+    """With so many decimals, or for a small model the digits that say something."""
+    return f"{value:.{digits}f}" if value >= 10 else f"{value:.3g}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from steelyard import accounting
-from steelyard.experiment.experiment import Recompute
+from steelyard.experiment.experiment import Model, Recompute
 from steelyard.frameworks import flop_conventions
 from steelyard.frameworks.logs import conventions_of
 from steelyard.records import Column
@@ -39,7 +39,7 @@ def check(subject: Subject) -> Iterator[Found]:
         parts.append(_tflops(subject))
     parts += _summaries(subject)
     backwards = np.flatnonzero(steps.step_time_s.given & ~(steps.step_time_s.values > 0) & steps.step_time_s.finite)
-    if len(backwards) and subject.run.manifest.ingested is not None:
+    if len(backwards) and subject.as_printed:
         row = int(backwards[0])
         message = f"step {steps.step[row]} is said to take {steps.step_time_s.values[row]:g} s"
         parts.append(CHECK.failed(message, float(steps.step_time_s.values[row]), "> 0", subject.evidence_of_step(row)))
@@ -144,7 +144,7 @@ def _rounding(subject: Subject, found: Floats, rows: Whole) -> Floats:
     with np.errstate(all="ignore"):
         seconds = np.nan_to_num(_HALF_A_MILLISECOND / np.abs(subject.steps.step_time_s.values[rows]), posinf=0.0)
         tflops = np.nan_to_num(_HALF_A_DIGIT / np.abs(subject.steps.reported_tflops_per_gpu.values[rows]), posinf=0.0)
-    printed: Floats = seconds + tflops if subject.run.manifest.ingested is not None else np.zeros(len(rows))
+    printed: Floats = seconds + tflops if subject.as_printed else np.zeros(len(rows))
     return printed
 
 
@@ -177,13 +177,7 @@ def _tflops(subject: Subject) -> Finding:
         expected = rates * counted / 1e12
         return _held(subject, name, reported.values, expected, rows, "the same")
     known: Recompute | None = subject.value("training.recompute")
-    formulas = {
-        f"{name}{f' with {recompute} recomputation' if recompute != 'none' else ''}": accounting.flops_by_convention(
-            name, model, length, None, recompute
-        )
-        for name in _conventions(subject)
-        for recompute in ((known,) if known else _RECOMPUTE if name == "megatron_deepspeed" else _RECOMPUTE[:1])
-    }
+    formulas = dict(_formulas(subject, model, length, known))
     name = min(formulas, key=lambda one: abs(formulas[one] - counted))
     rounding = _rounding(subject, reported.values, rows)
     worst, ratio = _worst(reported.values[rows] * 1e12, rates[rows] * formulas[name], rounding)
@@ -196,6 +190,17 @@ def _tflops(subject: Subject) -> Finding:
         f"{ratio:.4g} times the nearest, {name} ({formulas[name]:.4g} FLOP a token){_whose_model(subject)}"
     )
     return CHECK.failed(message, float(reported.values[row]), formulas[name], subject.evidence_of_step(row))
+
+
+def _formulas(subject: Subject, model: Model, length: int, known: Recompute | None) -> Iterator[tuple[str, float]]:
+    """What its framework may count a token as, by name; one alone counts recomputation as work."""
+    for name in _conventions(subject):
+        if name != "megatron_deepspeed":
+            yield name, accounting.flops_by_convention(name, model, length)
+            continue
+        for recompute in (known,) if known else _RECOMPUTE:
+            words = f" with {recompute} recomputation" if recompute != "none" else ""
+            yield f"{name}{words}", accounting.flops_by_convention(name, model, length, None, recompute)
 
 
 def _whose_model(subject: Subject) -> str:

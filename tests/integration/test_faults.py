@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab import Host, Lab, images
-from lab.running import IMAGE, Ended, Running
+from lab.running import IMAGE, Ended, Running, pid_of_trainer
 
 pytestmark = pytest.mark.integration
 
@@ -19,15 +19,6 @@ QUICK = ("--lost-after", "4", "--abandon-after", "15", "--stall-after", "5")
 def container_of(host: Host) -> str:
     (one,) = (one for one in host.containers() if "steelyard.run" in one["Labels"])
     return str(one["Id"])
-
-
-def pid_of_trainer(host: Host) -> str:
-    """The rank itself, not torchrun."""
-    found = [
-        pid for pid, words in host.processes() if "-m steelyard.trainer" in words and "distributed.run" not in words
-    ]
-    assert found, host.processes()
-    return str(found[-1])
 
 
 def kept(ended: Ended) -> None:

@@ -2,7 +2,8 @@
 # Installs the Debian packages the lab needs and this machine lacks.
 set -eu
 missing=
-for package in busybox-static docker.io faketime iproute2 openssh-client openssh-server runc util-linux; do
+for package in busybox-static catatonit docker.io faketime iproute2 openssh-client openssh-server podman runc \
+    util-linux; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0

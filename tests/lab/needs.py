@@ -15,6 +15,8 @@ COMMANDS = {
     "/usr/sbin/dockerd": "docker.io",
     "/usr/bin/docker": "docker.io",
     "/usr/sbin/runc": "runc",
+    "podman": "podman",
+    "catatonit": "catatonit",
     "busybox": "busybox-static",
     "/usr/sbin/sshd": "openssh-server",
     "ssh": "openssh-client",

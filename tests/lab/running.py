@@ -105,6 +105,15 @@ def leftovers(host: Host) -> list[str]:
     return found + [f"file {path}" for path in sorted(host.files())]
 
 
+def pid_of_trainer(host: Host) -> str:
+    """The rank itself, not torchrun."""
+    found = [
+        pid for pid, words in host.processes() if "-m steelyard.trainer" in words and "distributed.run" not in words
+    ]
+    assert found, host.processes()
+    return str(found[-1])
+
+
 def purge(host: Host) -> None:
     """Remove what a test that failed left on a host."""
     for one in host.containers():

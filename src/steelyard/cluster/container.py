@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from steelyard.cluster.engines import ENGINES
 from steelyard.experiment.platform import Container
 from steelyard.hardware.nics import Nic
 
-ENGINE = "docker"
 RUN_LABEL = "steelyard.run"
 """Names the run a container is of: nothing without it is ever touched."""
 RUN_DIR = "/steelyard"
@@ -35,17 +35,20 @@ class Mounted:
 
 
 def run_argv(container: Container, mounted: Mounted, command: Sequence[str]) -> list[str]:
-    """`docker run` and everything after it; no value of a variable is in it."""
+    """The engine's `run` and everything after it; no value of a variable is in it."""
+    engine = ENGINES[container.engine]
     devices = dict.fromkeys([*(_AMD if mounted.vendor == "amd" else ()), *container.devices])
     volumes = {mounted.host_dir: RUN_DIR, **(mounted.nic.volumes if mounted.nic else {}), **container.volumes}
-    argv = [ENGINE, "run", "--pull", "never", "--log-driver", "none", "--init", "--name", mounted.name]
+    argv = [engine.name, "run", "--pull", "never", "--log-driver", "none", "--init", "--name", mounted.name]
     argv += ["--label", f"steelyard.experiment={mounted.experiment}", "--network", "host"]
+    argv += engine.options
     if container.privileged:
         argv.append("--privileged")
     if mounted.vendor == "nvidia":
-        argv += ["--gpus", "all"]
+        argv += engine.nvidia_gpus
     if mounted.vendor == "amd":
-        argv += ["--group-add", "video", "--group-add", "render"]
+        for group in engine.amd_groups:
+            argv += ["--group-add", group]
         argv += ["--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined"]
     if mounted.nic is not None:
         devices |= dict.fromkeys(["/dev/infiniband"])

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from steelyard.cluster.engines import ENGINES
 from steelyard.cluster.host import Host, HostRefusedError
 
 BRING_S = 3600.0
+_SHA256 = "sha256:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +17,13 @@ class ImageSource:
     """Where an image comes from that a host lacks; neither: it has to be there."""
 
     file: Path | None = None
-    """What `docker save` wrote."""
+    """What the engine's `save` wrote."""
     pull: bool = False
 
 
 async def engine_answers(host: Host, engine: str) -> None:
     """Say in one sentence that an engine is not there or does not run."""
-    done = await host.run([engine, "info", "--format", "{{.ID}}"])
+    done = await host.run([engine, "ps", "--quiet"])
     if done.status == 127:
         raise HostRefusedError(host.name, f"{engine} is not installed", expected=f"{engine} on every host")
     if done.status:
@@ -29,14 +31,15 @@ async def engine_answers(host: Host, engine: str) -> None:
             host.name,
             f"{engine} does not answer ({done.reason})",
             expected="a running engine",
-            next=f"systemctl start {engine} on {host.name}",
+            next=ENGINES[engine].silent_fix,
         )
 
 
 async def image_id(host: Host, engine: str, image: str) -> str | None:
-    """The id of an image on a host, which is the digest of its content; None where it is not there."""
+    """The id of an image on a host, which is the digest of its config; None where it is not there."""
     done = await host.run([engine, "image", "inspect", "--format", "{{.Id}}", image])
-    return done.text.strip() if done.status == 0 and done.text.strip() else None
+    found = done.text.strip().removeprefix(_SHA256)  # Podman leaves it out
+    return f"{_SHA256}{found}" if done.status == 0 and found else None
 
 
 async def bring(host: Host, engine: str, image: str, source: ImageSource) -> str:
@@ -49,7 +52,7 @@ async def bring(host: Host, engine: str, image: str, source: ImageSource) -> str
     elif source.pull:
         done = await host.run([engine, "pull", "--quiet", image], timeout_s=BRING_S)
     else:
-        raise _missing(host, image)
+        raise _missing(host, engine, image)
     if done.status:
         raise HostRefusedError(host.name, f"image {image} could not be brought there ({done.reason})")
     found = await image_id(host, engine, image)
@@ -60,12 +63,12 @@ async def bring(host: Host, engine: str, image: str, source: ImageSource) -> str
     return found
 
 
-def _missing(host: Host, image: str) -> HostRefusedError:
+def _missing(host: Host, engine: str, image: str) -> HostRefusedError:
     return HostRefusedError(
         host.name,
         f"image {image} is not there",
         expected="the config's image on every host",
-        next="--pull, or --image-file FILE with what `docker save` wrote",
+        next=f"--pull, or --image-file FILE with what `{engine} save` wrote",
     )
 
 
@@ -80,5 +83,5 @@ def check_equal(image: str, ids: Mapping[str, str]) -> None:
         odd[0],
         f"image {image} is {ids[odd[0]][:19]} there and {usual[:19]} elsewhere",
         expected="one image on all hosts",
-        next=f"docker load the same file on {', '.join(odd)}",
+        next=f"load the same file on {', '.join(odd)}",
     )

@@ -161,6 +161,7 @@ status() { # ENGINE: running, gone, or the exit status, then what the engine say
     if [ -f "$dir/status" ]; then word "$dir/status"; else echo running; fi
     free "$dir"
     [ -z "$1" ] && return
+    [ -f "$dir/oom" ] && echo 'true - -' # Podman before 5 says it where it was started, and not when asked
     for box in $(boxes "$1" -a 2>/dev/null); do
         "$1" inspect --format '{{.State.OOMKilled}} {{.State.ExitCode}} {{.State.Running}} {{.State.Error}}' "$box"
     done
@@ -179,7 +180,7 @@ halt() { # ENGINE GRACE: asked first, then made to
 }
 
 clean() { # ENGINE: remove all that carries this run's mark; what is left is said
-    found=$(boxes "$1" -a) && [ -n "$found" ] && "$1" rm -f $found > /dev/null
+    found=$(boxes "$1" -a) && [ -n "$found" ] && "$1" rm -f -v $found > /dev/null
     found=$(owned) && [ -n "$found" ] && kill -KILL $found 2>/dev/null
     watcher=''
     if is_ours; then

@@ -13,6 +13,7 @@ from steelyard.hardware.nics import NicName
 FrameworkName = Literal[
     "native", "megatron", "megatron-bridge", "megatron-deepspeed", "maxtext", "nemo", "primus", "torchtitan"
 ]
+EngineName = Literal["docker", "podman"]
 
 
 def _is_in_the_catalog(name: str) -> str:
@@ -57,6 +58,8 @@ class Container(Group):
 
     image: Annotated[str, _matches(r"[A-Za-z0-9][\w./:@-]*", "an image such as rocm/megatron-lm:v25.9")]
     """Name of the image, with its tag or digest."""
+    engine: EngineName = "docker"
+    """What runs containers on the hosts; each engine has images of its own."""
     name: Annotated[str, _matches(r"[A-Za-z0-9][\w.-]*", "letters, digits, '_', '.' and '-'")] | None = None
     """What the container is called; null for the experiment's name and the node's rank."""
     devices: list[Device] = Field(default_factory=list)

@@ -189,7 +189,7 @@ class MaxText:
 
 
 def _on_cpu(case: Case, node: Node) -> dict[str, str]:
-    """Without GPUs MaxText finds its peers under other names, always at port 1234, and devices are as many as we say."""
+    """Without GPUs MaxText finds its peers under other names and at port 1234; devices are as many as we say."""
     return {
         "JAX_PLATFORMS": "cpu",
         "JAX_NUM_CPU_DEVICES": str(case.placement.gpus_per_node),

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict
 
 from steelyard import accounting
 from steelyard.cluster.container import (
-    ENGINE,
     ENV_FILE,
     RUN_DIR,
     TOKEN,
@@ -310,7 +309,7 @@ def _contained(case: Case, planner: Framework, node: Node, host: str, directory:
         workdir=mounted.workdir,
         secrets=_secrets(case),
         container=ContainerPlan(
-            engine=ENGINE,
+            engine=container.engine,
             image=container.image,
             name=mounted.name,
             argv=run_argv(container, mounted, argv),

@@ -27,14 +27,18 @@ platforms:
 """
 
 
-@pytest.fixture
-def needs(tmp_path: Path) -> Needs:
+def needs_on(tmp_path: Path, platform: str) -> Needs:
     text = packaged.text("tiny-llama")
-    (tmp_path / "job.yaml").write_text(text.partition("\nplatforms:")[0] + PLATFORM)
+    (tmp_path / "job.yaml").write_text(text.partition("\nplatforms:")[0] + platform)
     (tmp_path / "cluster.yaml").write_text("hosts: [gpu01, gpu02]\n")
     settings = ["training.global_batch_size=256", "data.source=tokens", "data.path=/data/corpus_text_document"]
     asked = asked_of(settings=settings, cluster=tmp_path / "cluster.yaml")
     return needs_of(planned(tmp_path / "job.yaml", asked)[0])
+
+
+@pytest.fixture
+def needs(tmp_path: Path) -> Needs:
+    return needs_on(tmp_path, PLATFORM)
 
 
 def test_a_job_over_several_machines(needs: Needs) -> None:
@@ -47,6 +51,13 @@ def test_a_job_over_several_machines(needs: Needs) -> None:
     assert needs.interfaces == ("ens51f1np1",)
     assert needs.data_path == "/mnt/corpus/corpus_text_document"  # where the hosts have what the container sees
     assert (needs.memlock_gib, needs.shm_gib) == (None, None)  # the container is given its own
+
+
+def test_a_cache_must_be_there_where_the_engine_does_not_make_it(needs: Needs, tmp_path: Path) -> None:
+    strict = needs_on(tmp_path, PLATFORM.replace("shm_size", "engine: podman\n      shm_size"))
+    assert strict.engine == "podman"
+    assert {"/mnt/corpus", "/scratch/cache"} <= set(strict.volumes)
+    assert set(strict.volumes) - set(needs.volumes) == {"/scratch/cache"}
 
 
 def test_a_job_of_this_machine_on_cpu(tiny: Path) -> None:

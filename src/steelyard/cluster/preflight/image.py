@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from steelyard.cluster.engines import ENGINES
 from steelyard.cluster.preflight.facts import Facts, SeenImage
 from steelyard.cluster.preflight.finding import Check, HostFinding
 from steelyard.cluster.preflight.needs import Needs
@@ -24,8 +25,7 @@ def check(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
             yield IMAGE.failed(host, f"it has no {needs.engine}", fix, None, needs.image)
         elif not seen.engine.answered:
             message = f"{needs.engine} does not answer ({seen.engine.reason})"
-            fix = f"start {needs.engine}, or let this user use it (group {needs.engine})"
-            yield IMAGE.unknown(host, message, fix, None, needs.image)
+            yield IMAGE.unknown(host, message, ENGINES[needs.engine].silent_fix, None, needs.image)
         elif seen.id is None:
             yield IMAGE.failed(host, f"it does not have {needs.image}", pull, "missing", needs.image)
         else:
@@ -35,13 +35,18 @@ def check(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
     )
 
 
-def _identities(there: Mapping[str, SeenImage]) -> dict[str, str | None]:
-    """By the registry's digest where every host knows it: the engine's own id depends on how it stores images."""
+def _identities(there: Mapping[str, SeenImage]) -> dict[str, str]:
+    """By the registry's digest or by the engine's id, whichever tells fewer images apart: equal either way is the same.
+
+    An id depends on how an engine stores images, and Podman gives an image that was loaded a digest of its own.
+    """
+    ids = {host: _short(seen.id or "") for host, seen in there.items()}
     digests = {host: {one.rpartition("@")[2] for one in seen.digests} for host, seen in there.items()}
-    if there and all(digests.values()):
-        shared = set.intersection(*digests.values())
-        return {host: _short(min(shared or found)) for host, found in digests.items()}
-    return {host: _short(seen.id or "") for host, seen in there.items()}
+    if not there or not all(digests.values()):
+        return ids
+    shared = set.intersection(*digests.values())
+    named = {host: _short(min(shared or found)) for host, found in digests.items()}
+    return min(named, ids, key=lambda found: len(set(found.values())))
 
 
 def _short(digest: str) -> str:

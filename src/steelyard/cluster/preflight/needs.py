@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steelyard.cluster.container import ENGINE
+from steelyard.cluster.engines import DOCKER, ENGINES
 from steelyard.hardware.catalog import CPU, Gpu
 from steelyard.hardware.nics import NICS
 
@@ -55,7 +55,7 @@ class Needs:
     """What the config calls it; cpu for none; None where no kind is named."""
     gpus_per_node: int | None = None
     image: str | None = None
-    engine: str = ENGINE
+    engine: str = DOCKER.name
     ports: tuple[int, ...] = ()
     """Must be free on each of `heads`."""
     heads: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ def needs_of(planned: "Planned") -> Needs:
         gpu_name=None if is_guessed else placement.gpu_name,
         gpus_per_node=platform.gpus_per_node if is_guessed else placement.gpus_per_node,
         image=first.container.image if first.container else None,
-        engine=first.container.engine if first.container else ENGINE,
+        engine=first.container.engine if first.container else DOCKER.name,
         ports=_ports(first),
         heads=tuple(node.host for node in (plan.nodes if plan.fleet else plan.nodes[:1])),
         spaces=_spaces(planned),
@@ -135,10 +135,12 @@ def _ports(head: "NodePlan") -> tuple[int, ...]:
 
 
 def _volumes(node: "NodePlan", cache: str | None) -> tuple[str, ...]:
-    """The sources of its volumes, but for what the run makes itself and the cache, which fills as it is used."""
-    words = node.container.argv if node.container else []
+    """The sources of its volumes, but for what the run makes itself, and the cache where the engine makes it."""
+    if node.container is None:
+        return ()
+    words, made = node.container.argv, ENGINES[node.container.engine].makes_volumes
     named = [words[at + 1].partition(":")[0] for at, word in enumerate(words) if word == "--volume"]
-    return tuple(path for path in named if path not in (node.directory, cache))
+    return tuple(path for path in named if path != node.directory and not (made and path == cache))
 
 
 def _spaces(planned: "Planned") -> tuple[Space, ...]:

@@ -1,4 +1,4 @@
-"""What the container is to see of a host is there: an engine makes what is missing, as a directory, and leaves it."""
+"""What the container is to see of a host is there: Docker makes what is missing, and leaves it; Podman gives up."""
 
 from collections.abc import Iterator, Mapping
 

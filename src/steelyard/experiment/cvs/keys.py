@@ -140,6 +140,7 @@ CONTAINER = _table(
             "platform.container.volumes",
         ),
         Key("env_dict", "mapping", "Variables of the container.", "platform.container.env"),
+        Key("engine", "text", "Engine of the hosts: docker or podman.", "platform.container.engine", "docker"),
     )
 )
 """Under config.container_config."""

@@ -148,6 +148,7 @@ def _container(draft: Draft) -> None:
     inner.unknown()
     draft.platform["container"] = {
         "image": config.value("container_image", required=True) or "missing",
+        "engine": inner.value("engine") or "docker",
         "name": config.value("container_name") or None,
         "devices": [
             one for one in inner.value("device_list") or [] if not _is_open(draft, one, (*inner.path, "device_list"))
@@ -168,7 +169,12 @@ def _container(draft: Draft) -> None:
         ("log_dir", "platform.log_dir"),
     ):
         draft.paths[dotted] = ("config", name)
-    for name, dotted in (("device_list", "devices"), ("volume_dict", "volumes"), ("env_dict", "env")):
+    for name, dotted in (
+        ("device_list", "devices"),
+        ("volume_dict", "volumes"),
+        ("env_dict", "env"),
+        ("engine", "engine"),
+    ):
         draft.paths[f"platform.container.{dotted}"] = (*inner.path, name)
 
 

@@ -32,15 +32,15 @@ def check(case: Case) -> Iterator[Problem]:
             quotient = flops.threshold.value * 1e12 / tokens.threshold.value
             if any(abs(quotient / count - 1) <= TOLERANCE for count in counts.values()):
                 continue
-            low, high = (count * tokens.threshold.value / 1e12 for count in counts.values())
+            low, high = (_figure(count * tokens.threshold.value / 1e12) for count in counts.values())
+            made, causal, noncausal = (_figure(count / 1e9, 1) for count in (quotient, *counts.values()))
             yield RULE.at(
                 case.reading,
                 flops.path,
-                message=f"{shown_bound(flops)} and {shown_bound(tokens)} make {_figure(quotient / 1e9, 1)} GFLOP a token",
-                fix=f"at {tokens.threshold.value:g} tokens/s ask for {_figure(low)} TFLOP/s (causal) "
-                f"or {_figure(high)} (not)",
+                message=f"{shown_bound(flops)} and {shown_bound(tokens)} make {made} GFLOP a token",
+                fix=f"at {tokens.threshold.value:g} tokens/s ask for {low} TFLOP/s (causal) or {high} (not)",
                 value=flops.threshold.value,
-                expected=f"{_figure(counts['causal'] / 1e9, 1)} (causal) or {_figure(counts['noncausal'] / 1e9, 1)} within 4 %",
+                expected=f"{causal} (causal) or {noncausal} within 4 %",
                 severity="warning" if flops.example else "error",
             )
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from steelyard import accounting
-from steelyard.experiment.experiment import Model, Recompute
+from steelyard.experiment.experiment import Recompute
+from steelyard.experiment.model import Model
 from steelyard.frameworks import flop_conventions
 from steelyard.frameworks.logs import conventions_of
 from steelyard.records import Column

@@ -11,12 +11,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from steelyard.cluster.counters import VENDORS
 from steelyard.cluster.host import Host, HostError, LinkLostError
 from steelyard.cluster.image import ImageSource, bring, check_equal
 from steelyard.cluster.job import Holder
 from steelyard.errors import InfrastructureError
 from steelyard.lint import Case
 from steelyard.records import Failure, RunManifest, RunWriter
+from steelyard.records.host_change import HOST_COUNTERS
 from steelyard.runner import causes
 from steelyard.runner.execute import unrecordable
 from steelyard.runner.interrupts import on_signals
@@ -97,6 +99,9 @@ class HostedRun:
             Node(node, job_of(node, host, writer.manifest.job or writer.manifest.name))
             for node, host in zip(plan.nodes, hosts, strict=True)
         ]
+        self._vendors = _vendors(case)
+        self.stopped = False
+        """Whether it was asked to stop while there was something to stop."""
         self._progress: deque[float] = deque(maxlen=200)
         self._step_at, self._step = 0.0, 0
 
@@ -106,7 +111,8 @@ class HostedRun:
         work = asyncio.ensure_future(self._work())
         stopping = asyncio.ensure_future(asked_to_stop.wait())
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
+        self.stopped = not work.done()  # a stop that comes later finds nothing to stop
+        if self.stopped:
             self.recording.ending = True
             work.cancel()
         try:
@@ -118,7 +124,7 @@ class HostedRun:
         finally:
             stopping.cancel()
             await self._clean()
-        if asked_to_stop.is_set():
+        if self.stopped:
             self.recording.event("interrupted", f"stopped in {self.phase}, after step {self.recording.last_step}")
             self.writer.finish("interrupted", None, None)
             return self.writer.manifest
@@ -216,6 +222,7 @@ class HostedRun:
             await node.job.prepare(node.files(), node.plan.secrets)
             hide = [await node.job.secret(name) for name in node.plan.secrets]
             node.log = self.recording.of_node(node.plan, hide)
+            await node.look(self.limits.look, self._vendors)
 
         await self._on_all(prepare)
 
@@ -360,14 +367,25 @@ class HostedRun:
         """
         if any(node.started and node.state is None for node in self.nodes):
             self.recording.ending = True
-        left = await asyncio.gather(*(self._clean_node(node) for node in self.nodes))
+        left = await asyncio.gather(*(self._leave(node) for node in self.nodes))
         await asyncio.gather(*(node.host.close() for node in self.nodes))
         for node, found in zip(self.nodes, left, strict=True):
             if node.log is not None and node.state is None:
                 node.log.feed(node.rest)
                 node.log.end()
+            if node.change is not None:
+                self.recording.event(HOST_COUNTERS, node.change.words, node.host.name, **node.change.details())
             for one in found:
                 self.recording.event("left_behind", one, node.host.name)
+
+    async def _leave(self, node: Node) -> list[str]:
+        """Look at a host again, then clean it: what our own ending stirs up there is not the run's doing."""
+        try:
+            if node.started and not self.stopped:
+                await node.look_again(self.limits.look, self._vendors)
+        finally:
+            left = await self._clean_node(node)
+        return left
 
     async def _clean_node(self, node: Node) -> list[str]:
         """End and remove one node's part; what is left of it."""
@@ -397,6 +415,14 @@ async def _fetch_the_rest(node: Node) -> None:
     """What a job we ended printed last is kept too, if it is still there."""
     if node.log is not None and node.state is None and not (await node.job.state()).gone:
         node.rest = await node.job.rest(node.log.bytes)
+
+
+def _vendors(case: Case) -> frozenset[str]:
+    """Whose GPUs the job is to use: anybody's where it names one that the catalog has not."""
+    placement = case.placement
+    if placement.device == "cpu":
+        return frozenset()
+    return frozenset({placement.gpu.vendor}) if placement.gpu else VENDORS
 
 
 async def _as_coroutine(work: Awaitable[None]) -> None:

@@ -3,10 +3,13 @@
 import asyncio
 import json
 import time
+from collections.abc import Collection
 
 from steelyard.cluster.container import labelled
+from steelyard.cluster.counters import GROUPS, Reading, changed, look, nothing_read
 from steelyard.cluster.host import Host, LinkLostError
 from steelyard.cluster.job import HostJob, State
+from steelyard.records.host_change import HostChange
 from steelyard.runner.plan import NodePlan
 from steelyard.runner.recording import NodeRecording, Recording
 
@@ -25,6 +28,10 @@ class Node:
         self.rest = b""
         """What it printed after we stopped reading."""
         self.ended_at = 0.0
+        self.before: Reading | None = None
+        """What its host counted before it was started."""
+        self.change: HostChange | None = None
+        """And what of that had changed at its end."""
 
     @property
     def host(self) -> Host:
@@ -49,6 +56,21 @@ class Node:
             ).encode()
             for file in self.plan.files
         }
+
+    async def look(self, within_s: float, vendors: Collection[str]) -> None:
+        """Ask its host for its counters, before the job is started on GPUs of these vendors."""
+        self.before = await look(self.host, within_s, vendors=vendors)
+
+    async def look_again(self, within_s: float, vendors: Collection[str]) -> None:
+        """What its host counted meanwhile; what it could not tell before is not waited for once more."""
+        assert self.before is not None, "it is looked at before it is started"
+        told = {one.group for one in self.before.counts}
+        groups = [group for group in GROUPS if group in told or group not in self.before.unread]
+        if self.is_lost:
+            after = nothing_read(groups, "out of reach", "see whether the host is up")
+        else:
+            after = await look(self.host, within_s, groups, vendors)
+        self.change = changed(self.before, after)
 
 
 class Link:

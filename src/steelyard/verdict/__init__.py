@@ -25,6 +25,7 @@ CHECKS = (
     "batch_identity",
     "world_identity",
     "fabric",
+    "hosts",
     "errors",
 )
 """In the order a person wants to read them: what is required first."""

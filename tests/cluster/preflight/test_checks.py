@@ -288,7 +288,7 @@ def test_data() -> None:
     assert statuses(replace(needs, data_path="data/x"), "data", hosts[0]) == ["unknown"]
 
 
-def image(identity: str | None, *digests: str, engine: Section = Section(0, ("28.2.2",))) -> Facts:  # noqa: B008
+def image(identity: str | None, *digests: str, engine: Section = Section(0, ())) -> Facts:  # noqa: B008
     return facts(image=SeenImage(engine, identity, digests))
 
 
@@ -307,6 +307,16 @@ def test_images() -> None:
     assert list(dict(sorted(made.items())).values()) == ["pass", "pass", "fail", "fail", "fail", "unknown"]
     stored = (image("sha256:aa", "rocm/megatron-lm@sha256:dd"), image("sha256:ee", "rocm/megatron-lm@sha256:dd"))
     assert statuses(needs, "image", *stored) == ["pass", "pass"]
+
+
+def test_an_image_that_was_pulled_here_and_loaded_there_is_one_image() -> None:
+    needs = replace(NEEDS, image="rocm/megatron-lm:v25.9", engine="podman")
+    pulled, loaded = image("aa", "rocm/megatron-lm@sha256:dd"), image("aa", "localhost/rocm/megatron-lm@sha256:ee")
+    other = image("bb", "localhost/rocm/megatron-lm@sha256:ff")
+    assert statuses(needs, "image", pulled, loaded) == ["pass", "pass"]
+    assert statuses(needs, "image", pulled, loaded, other) == ["pass", "pass", "fail"]
+    (silent,) = found(needs, "image", image(None, engine=Section(125, (), "no store")))
+    assert (silent.status.value, silent.fix) == ("unknown", "`podman info` there says why")
 
 
 def test_limits_are_required_over_rdma_and_not_asked_of_a_container() -> None:

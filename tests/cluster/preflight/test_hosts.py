@@ -206,12 +206,12 @@ def test_data_may_be_a_directory_a_pattern_or_a_prefix(tmp_path: Path, suffix: s
 
 
 def docker(inspect: str, status: int = 0) -> str:
-    return f"#!/bin/sh\ncase $1 in version) echo 28.2.2 ;; image) {inspect}; exit {status} ;; esac\n"
+    return f"#!/bin/sh\ncase $1 in ps) echo 3c13dc79fa12 ;; image) {inspect}; exit {status} ;; esac\n"
 
 
 def test_images_are_compared(tools: Tools) -> None:
     digest = """echo 'sha256:aa ["rocm/megatron-lm@sha256:0123"]'"""
-    other = digest.replace("0123", "4567")
+    other = digest.replace("aa", "bb").replace("0123", "4567")
     hosts = [
         AlteredHost("a", tools("a", docker=docker(digest))),
         AlteredHost("b", tools("b", docker=docker(digest))),

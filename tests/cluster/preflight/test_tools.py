@@ -108,12 +108,25 @@ def test_the_kernel_log_s_complaints_are_told_from_its_chatter() -> None:
         "Xid": 2,
         "uncorrectable memory errors": 1,
         "GPU reset": 2,
-        "PCIe errors": 1,
+        "corrected PCIe errors": 1,
         "link down": 1,
         "out of memory": 1,
     }
     assert "7500" in found["link down"][0]
     assert "Node Reboot Required" in found["Xid"][-1]
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("pcieport 0000:15:01.0: AER: Corrected error received: 0000:15:00.0", "corrected PCIe errors"),
+        ("pcieport 0000:15:01.0: AER: Multiple Correctable error message received from 0", "corrected PCIe errors"),
+        ("nvme 0000:15:01.0: PCIe Bus Error: severity=Correctable, type=Data Link Layer", "corrected PCIe errors"),
+        ("nvme 0000:15:01.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Data Link Layer", "PCIe errors"),
+    ],
+)
+def test_pcie_errors_that_were_corrected_are_told_apart(line: str, what: str) -> None:
+    assert [one.what for one, _ in complaints([line])] == [what]
 
 
 def test_rdma_ports_and_their_gids_are_read() -> None:

@@ -2,11 +2,9 @@
 
 import asyncio
 import re
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib import resources
 from typing import TypeVar
 
 from steelyard.cluster.host import Host, HostError
@@ -15,7 +13,8 @@ from steelyard.cluster.preflight.facts import ClockReading, Facts, read_facts
 from steelyard.cluster.preflight.finding import HostFinding
 from steelyard.cluster.preflight.gpus import seen_gpus
 from steelyard.cluster.preflight.needs import Needs
-from steelyard.cluster.preflight.sections import Section, Sections, read_sections
+from steelyard.cluster.preflight.probing import probe
+from steelyard.cluster.preflight.sections import Section
 from steelyard.cluster.preflight.storage import spaces
 
 AT_ONCE = 64
@@ -100,7 +99,7 @@ async def _clock_once(host: Host, timeout_s: float) -> ClockReading | None:
 
 
 async def _facts(host: Host, needs: Needs, timeout_s: float) -> Facts:
-    answers = await _probe(host, _words(needs), TOOL_S, timeout_s)
+    answers = await probe(host, _words(needs), TOOL_S, timeout_s)
     return read_facts(answers, len(spaces(needs)), len(needs.secrets), len(needs.volumes))
 
 
@@ -132,11 +131,4 @@ async def _collectives(host: Host, needs: Needs, facts: Mapping[str, Facts]) -> 
     if seen is None or not seen.gpus:
         return None
     count = str(min(needs.gpus_per_node or len(seen.gpus), len(seen.gpus)))
-    return (await _probe(host, ["collectives", count], COLLECTIVES_S, COLLECTIVES_S + 30))["collectives"]
-
-
-async def _probe(host: Host, words: Sequence[str], tool_s: int, timeout_s: float) -> Sections:
-    script = resources.files(__package__).joinpath("probe.sh").read_bytes()
-    mark = secrets.token_hex(16)
-    done = await host.run(["sh", "-s", "--", mark, str(tool_s), *words], stdin=script, timeout_s=timeout_s)
-    return read_sections(done.out, mark)
+    return (await probe(host, ["collectives", count], COLLECTIVES_S, COLLECTIVES_S + 30))["collectives"]

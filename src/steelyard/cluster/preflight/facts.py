@@ -55,7 +55,7 @@ class SeenImage:
     """What the container engine says of the image."""
 
     engine: Section
-    """Its version, or why it does not answer."""
+    """Whether it answers, or why not."""
     id: str | None
     """None where the engine answers and does not have it."""
     digests: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ def read_facts(sections: Sections, rooms: int = 0, secrets: int = 0, volumes: in
     return Facts(
         gpus=gpus,
         gpu_tools=gpu_tools,
-        gpu_vendors=_vendors(sections["gpu_nodes"]),
+        gpu_vendors=vendors_of(sections["gpu_nodes"]),
         module_versions=dict(line.partition(" ")[::2] for line in sections["versions"].lines),
         rooms=tuple(_room(sections[f"room_{at}"]) for at in range(rooms)),
         listening=_listening(sections["ports"]),
@@ -172,7 +172,8 @@ def _gpus(sections: Sections) -> tuple[dict[str, SeenGpus], dict[str, str]]:
     return found, reasons
 
 
-def _vendors(nodes: Section) -> frozenset[str] | None:
+def vendors_of(nodes: Section) -> frozenset[str] | None:
+    """Whose device nodes are there; None where they cannot be listed."""
     if not nodes.answered:
         return None
     return frozenset("amd" if line == "/dev/kfd" else "nvidia" for line in nodes.lines if line.startswith("/dev/"))

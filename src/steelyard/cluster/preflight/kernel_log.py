@@ -22,16 +22,18 @@ class Complaint:
 
 
 _GPU = "drain the host and test the GPU; a reset or a reboot clears it, and if it returns the card is to be replaced"
+_PCIE = "reseat the card or its cable, and see `lspci -vvv` of the device"
 COMPLAINTS = (
     Complaint("Xid", r"NVRM: Xid", _GPU),
     Complaint("GPU off the bus", r"fallen off the bus", _GPU),
     Complaint("uncorrectable memory errors", r"uncorrect(ed|able)[^:]*(error|ecc)|double[- ]bit (ecc )?error", _GPU),
     Complaint("GPU reset", r"amdgpu.*(gpu reset|gpu hang|hws hang|ring [^ ]+ timeout)", _GPU),
     Complaint(
-        "PCIe errors",
-        r"pcie bus error: severity=|aer: .*error (message )?received",
-        "reseat the card or its cable, and see `lspci -vvv` of the device",
+        "corrected PCIe errors",
+        r"pcie bus error: severity=correct(ed|able)|aer: (multiple )?correct(ed|able) error",
+        _PCIE,
     ),
+    Complaint("PCIe errors", r"pcie bus error: severity=|aer: .*error (message )?received", _PCIE),
     Complaint(
         "out of memory",
         r"out of memory: kill|oom-kill:",
@@ -46,6 +48,7 @@ _HARMLESS = re.compile(r"\b(0|no) uncorrect|memory cgroup out of memory|constrai
 """A count of none, and a container that outgrew its own bound, which says nothing of its host."""
 _LINK = re.compile(r"(?P<device>[\w.@-]+)(\s\([^)]*\))?:? (?:NIC )?Link (is )?(?P<way>up|down)\b", re.IGNORECASE)
 _LONGEST = 200
+UNREADABLE_FIX = "let this user read it: `sysctl kernel.dmesg_restrict=0`, or the group adm"
 
 
 def complaints(lines: Sequence[str]) -> list[tuple[Complaint, list[str]]]:
@@ -70,8 +73,7 @@ def check(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
     for host, seen in facts.items():
         if seen.kernel_log is None:
             message = f"the kernel log cannot be read ({seen.kernel_log_reason})"
-            fix = "let this user read it: `sysctl kernel.dmesg_restrict=0`, or the group adm"
-            yield KERNEL_LOG.unknown(host, message, fix, None, 0)
+            yield KERNEL_LOG.unknown(host, message, UNREADABLE_FIX, None, 0)
             continue
         found = complaints(seen.kernel_log)
         for one, lines in found:

@@ -67,15 +67,29 @@ done'
 links='cd /sys/class/net || exit 1
 for one in *; do printf "%s|%s\n" "$one" "$(cat "$one/operstate" 2>/dev/null)"; done'
 
+# What has a device behind it: bridges, bonds and the ends of containers come and go.
+nic_counters='cd "$1/class/net" && cd .. || exit 1
+for one in net/*; do
+    [ ! -e "$one/device" ] || grep -H "" "$one"/statistics/* "$one/carrier_down_count"
+done
+[ ! -d infiniband ] || grep -H "" infiniband/*/ports/*/counters/* infiniband/*/ports/*/hw_counters/*
+exit 0'
+
 limits='printf "memlock %s\nnofile %s\n" "$(ulimit -l)" "$(ulimit -n)"'
 
-kernel_log='log=$(dmesg 2>&1) || {
+whole_log='log=$(dmesg 2>&1) || {
     reason=$log
     log=$(journalctl -k -b -q --no-pager 2>/dev/null) && [ -n "$log" ] || { printf "%s\n" "$reason" >&2; exit 1; }
 }
-[ -n "$log" ] || { echo "the kernel log is empty" >&2; exit 1; }
+[ -n "$log" ] || { echo "the kernel log is empty" >&2; exit 1; }'
+
+kernel_log="$whole_log"'
 printf "%s\n" "$log" | grep -aiE -e "$1" | tail -n 2000
 exit 0'
+
+# The first and the last line: whether a later look still sees where an earlier one ended.
+kernel_log_ends="$whole_log"'
+printf "%s\n" "$log" | sed -n "1p;\$p"'
 
 room='at=$1
 while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname -- "$at"); done
@@ -141,6 +155,28 @@ gpus() {
     fi
 }
 
+# A field or an option that a version does not know costs the whole answer, so what came later is asked apart. A tool
+# that hung is not asked again.
+gpu_counters() {
+    within gpu_nodes "$nodes"
+    ask nvidia_ecc nvidia-smi --format=csv,noheader,nounits \
+        --query-gpu=index,pci.bus_id,ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total
+    if [ "$status" = 0 ]; then
+        held=clocks_event_reasons_counters
+        ask nvidia_throttle nvidia-smi --format=csv,noheader,nounits --query-gpu="index,pci.bus_id,$held.sw_power_cap,\
+$held.sw_thermal_slowdown,$held.hw_thermal_slowdown,$held.hw_power_brake_slowdown"
+    fi
+    ask amd_ecc amd-smi metric --ecc --json
+    case $status in
+        0)
+            ask amd_throttle amd-smi metric --throttle --json
+            case $status in 0 | 124 | 137) ;; *) ask amd_throttle amd-smi metric --violation --json ;; esac
+            ;;
+        124 | 137) ;;
+        *) ask rocm_ras rocm-smi --showrasinfo all ;;
+    esac
+}
+
 while [ $# -ge 2 ]; do
     case $1 in
         gpus) gpus ;;
@@ -149,11 +185,17 @@ while [ $# -ge 2 ]; do
         network) within rdma "$rdma" && within links "$links" ;;
         limits) within limits "$limits" ;;
         kernel_log) within kernel_log "$kernel_log" "$2" ;;
+        kernel_log_and_ends)
+            within kernel_log "$kernel_log" "$2"
+            [ "$status" != 0 ] || within kernel_log_ends "$kernel_log_ends"
+            ;;
+        gpu_counters) gpu_counters ;;
+        nic_counters) within nic_counters "$nic_counters" "$2" ;;
         volume) within "volume_$2" "$volume" "$3" && shift ;;
         secret) within "secret_$2" "$secret" "$3" && shift ;;
         data) within data "$fingerprint" "$2" 64 ;;
         image)
-            ask engine "$2" version --format '{{.Server.Version}}'
+            ask engine "$2" ps --quiet # not its version, which Podman tells also where its store cannot be opened
             ask image "$2" image inspect --format '{{.Id}} {{json .RepoDigests}}' "$3"
             shift
             ;;

@@ -36,6 +36,15 @@ class SeenGpus:
     """The version of CUDA or ROCm."""
 
 
+@dataclass(frozen=True, slots=True)
+class GpuCount:
+    """One of a GPU's own counts: of memory errors, or of what held its clocks back."""
+
+    gpu: str
+    name: str
+    value: int
+
+
 def readers() -> Mapping[str, tuple[Callable[[Sections], SeenGpus | None], ...]]:
     """The tools of each vendor, the better first."""
     from steelyard.cluster.preflight.smi import amd_smi, nvidia_smi, rocm_smi
@@ -56,3 +65,18 @@ def number(text: object) -> float | None:
         return float(said.split()[0].rstrip("%")) if said else None
     except ValueError:
         return None
+
+
+_LARGEST = 2**63 - 1
+"""Beyond it stands what a driver gives for a count it has not."""
+
+
+def count(text: object) -> int | None:
+    """A count of a tool; None where it is none."""
+    said = known(text)
+    return int(said) if said and said.isdecimal() and len(said) < 20 and int(said) <= _LARGEST else None
+
+
+def counted(gpu: str, named: Mapping[str, object]) -> list[GpuCount]:
+    """Those of a GPU's figures that are counts."""
+    return [GpuCount(gpu, name, value) for name, text in named.items() if (value := count(text)) is not None]

@@ -4,10 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from steelyard.cluster.preflight.sections import Section, Sections
-from steelyard.cluster.preflight.smi import GpuProcess, SeenGpu, SeenGpus, known, number
+from steelyard.cluster.preflight.smi import GpuCount, GpuProcess, SeenGpu, SeenGpus, counted, known, number
 
 _GIB_OF = {"B": 2.0**-30, "KB": 2.0**-20, "MB": 2.0**-10, "GB": 1.0}
 """Its MB are MiB."""
+_ECC = {
+    "corrected": "total_correctable_count",
+    "uncorrected": "total_uncorrectable_count",
+    "deferred": "total_deferred_count",
+}
+_HELD_BACK = tuple(f"{what}_accumulated" for what in ("prochot", "ppt", "socket_thermal", "vr_thermal", "hbm_thermal"))
 _NO_PROCESS = "no running processes"
 
 
@@ -36,6 +42,27 @@ def read(sections: Sections) -> SeenGpus | None:
         _processes(sections["amd_processes"]),
         *(known(version[0].get(key)) if version else None for key in ("amdgpu_version", "rocm_version")),
     )
+
+
+def read_errors(sections: Sections) -> list[GpuCount] | None:
+    """Errors of the memory and the caches; deferred ones are bad data that nothing has used yet."""
+    return _counts(sections["amd_ecc"], "ecc", _ECC)
+
+
+def read_throttle(sections: Sections) -> list[GpuCount] | None:
+    """How often what held the clocks back, in ticks of the firmware; from ROCm 6.3 on, and MI300."""
+    return _counts(sections["amd_throttle"], "throttle", {name: name for name in _HELD_BACK})
+
+
+def _counts(section: Section, part: str, names: Mapping[str, str]) -> list[GpuCount] | None:
+    rows = _rows(section)
+    if not rows:
+        return None
+    return [
+        one
+        for row in rows
+        for one in counted(f"gpu{_index(row)}", {name: _inner(row, part).get(key) for name, key in names.items()})
+    ]
 
 
 def _rows(section: Section) -> list[Mapping[str, Any]] | None:

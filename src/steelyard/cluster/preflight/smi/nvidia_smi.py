@@ -3,18 +3,19 @@
 import csv
 import re
 
-from steelyard.cluster.preflight.sections import Sections
-from steelyard.cluster.preflight.smi import GpuProcess, SeenGpu, SeenGpus, known, number
+from steelyard.cluster.preflight.sections import Section, Sections
+from steelyard.cluster.preflight.smi import GpuCount, GpuProcess, SeenGpu, SeenGpus, counted, known, number
 
 _CUDA = re.compile(r"CUDA Version: (?P<version>[\d.]+)")
 _COLUMNS = 6
+_ECC = ("corrected", "uncorrected")
+_HELD_BACK = ("sw_power_cap_us", "sw_thermal_slowdown_us", "hw_thermal_slowdown_us", "hw_power_brake_slowdown_us")
 
 
 def read(sections: Sections) -> SeenGpus | None:
     """None where it did not answer, or answered what it was not asked."""
-    asked = sections["nvidia_gpus"]
-    rows = [[cell.strip() for cell in row] for row in csv.reader(asked.lines) if any(row)]
-    if not asked.answered or any(len(row) != _COLUMNS for row in rows):
+    rows = _rows(sections["nvidia_gpus"], _COLUMNS)
+    if rows is None:
         return None
     gpus = tuple(
         SeenGpu(index, known(name), _gib(number(used)), number(busy)) for index, _, name, _, used, busy in rows
@@ -23,6 +24,33 @@ def read(sections: Sections) -> SeenGpus | None:
     return SeenGpus(
         "nvidia-smi", gpus, _processes(sections), known(drivers.pop()) if len(drivers) == 1 else None, _cuda(sections)
     )
+
+
+def read_errors(sections: Sections) -> list[GpuCount] | None:
+    """Errors of the memory since the driver was loaded; none of a GPU without ECC."""
+    return _counts(sections["nvidia_ecc"], _ECC)
+
+
+def read_throttle(sections: Sections) -> list[GpuCount] | None:
+    """For how long what held the clocks back."""
+    return _counts(sections["nvidia_throttle"], _HELD_BACK)
+
+
+def _counts(section: Section, names: tuple[str, ...]) -> list[GpuCount] | None:
+    """Index, PCI address and a column a name; with the address, since a GPU that is lost moves the others' indices."""
+    rows = _rows(section, len(names) + 2)
+    if not rows:
+        return None
+    return [
+        one
+        for index, bus, *cells in rows
+        for one in counted(f"gpu{index} at {bus}", dict(zip(names, cells, strict=True)))
+    ]
+
+
+def _rows(section: Section, columns: int) -> list[list[str]] | None:
+    rows = [[cell.strip() for cell in row] for row in csv.reader(section.lines) if any(row)]
+    return rows if section.answered and all(len(row) == columns for row in rows) else None
 
 
 def _gib(mib: float | None) -> float | None:

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from steelyard.cluster.preflight.sections import Section, Sections
-from steelyard.cluster.preflight.smi import GpuProcess, SeenGpu, SeenGpus, known, number
+from steelyard.cluster.preflight.smi import GpuCount, GpuProcess, SeenGpu, SeenGpus, counted, known, number
 
 _CARD = re.compile(r"card(?P<index>\d+)")
 _PID = re.compile(r"PID(?P<pid>\d+)")
+_RAS_GPU = re.compile(r"GPU\[(?P<index>\d+)\]")
 _NAMES = ("Card Series", "Card series", "Device Name")
 
 
@@ -30,6 +31,19 @@ def read(sections: Sections) -> SeenGpus | None:
     system = content.get("system")
     driver = known(system.get("Driver version")) if isinstance(system, dict) else None
     return SeenGpus("rocm-smi", gpus, _processes(sections["rocm_processes"]), driver, None)
+
+
+def read_errors(sections: Sections) -> list[GpuCount] | None:
+    """Errors of all blocks of each GPU, from its table: it prints no JSON of them."""
+    asked = sections["rocm_ras"]
+    gpu, sums = "", dict[tuple[str, str], int]()
+    for line in asked.lines if asked.answered else ():
+        if found := _RAS_GPU.match(line):
+            gpu = f"gpu{found['index']}"
+        elif gpu and len(words := line.split()) >= 4:  # one that is off has no counts
+            for one in counted(gpu, dict(zip(("corrected", "uncorrected"), words[-2:], strict=True))):
+                sums[one.gpu, one.name] = sums.get((one.gpu, one.name), 0) + one.value
+    return [GpuCount(gpu, name, value) for (gpu, name), value in sums.items()] if gpu else None
 
 
 def _object(section: Section) -> Mapping[str, Any] | None:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from steelyard.records.fleet import FleetRun, load_fleet, new_fleet
+from steelyard.records.fleet import Fleet, FleetRun, Wanting, load_fleet, new_fleet
 
 HOSTS = ("g1", "g2", "g3", "g4", "g5")
 Make = Callable[..., Path]
@@ -103,6 +103,31 @@ def test_the_report_has_a_row_a_host_and_links_to_the_runs_own(cli: Any, fleet: 
     assert 'href="g1/report.html"' not in (tmp_path / "elsewhere.html").read_text()
 
 
+def test_hosts_that_say_the_same_are_one_reason_and_too_few_runs_have_no_outliers(cli: Any, fleet: Make) -> None:
+    directory = fleet(lost=("g2", "g3"))
+    assert cli("report", "nightly", "--to", "md").status == 0
+    page = (directory / "report.md").read_text()
+    assert "g2, g3: reach: no route to host (in reach)" in page
+    assert "4 completed runs tell them, and there are 3" in page
+    assert "Preflight" not in page
+
+
+def test_what_preflight_found_is_shown_wherever_the_fleet_is(cli: Any, fleet: Make) -> None:
+    directory = fleet()
+    made = load_fleet(directory)
+    odd = Wanting(
+        host="g3", check="driver_version", status="fail", required=False, message="the driver is 550", fix="install 570"
+    )
+    Fleet(directory, made.manifest.model_copy(update={"preflight": [odd]})).save()
+    done = cli("check", "nightly")
+    assert (done.status, "preflight: g3: driver_version: the driver is 550" in done.out) == (0, True)
+    for words in (("check", "nightly"), ("runs", "show", "nightly")):
+        assert [one["host"] for one in cli(*words, "--json").document["preflight"]] == ["g3"]
+    assert "preflight: g3: driver_version" in cli("runs", "show", "nightly").out
+    assert cli("report", "nightly").status == 0
+    assert "install 570" in (directory / "report.html").read_text()
+
+
 def test_the_list_of_runs_shows_a_fleet_as_one_line(cli: Any, fleet: Make, recorded: Any) -> None:
     directory = fleet(lost=("g2",), absent=("g4",))
     recorded(to="alone")
@@ -114,6 +139,70 @@ def test_the_list_of_runs_shows_a_fleet_as_one_line(cli: Any, fleet: Make, recor
     assert len([line for line in cli("runs", "list").out.splitlines() if "nightly" in line]) == 1
     (directory / "fleet.json").write_text("{")
     assert cli("runs", "list", "--json").document["fleets"][0]["status"] == "unreadable"
+
+
+def test_a_fleet_is_shown_host_by_host(cli: Any, fleet: Make) -> None:
+    directory = fleet(slow=1.3, lost=("g2",), absent=("g4",))
+    unjudged = cli("runs", "show", "nightly", "--json").document
+    assert (unjudged["verdict"], unjudged["runs"][0]["figures"]["step_time_s"]) == (None, None)
+    assert "not judged; next: steelyard check runs/nightly" in cli("runs", "show", "nightly").out
+    assert cli("check", "nightly").status == 3
+    told = cli("runs", "show", "nightly", "--json").document
+    assert (told["fleet"], told["status"], told["verdict"]) == (str(directory), "failed", "fail")
+    assert told["hosts"] == list(HOSTS)
+    assert [(one["host"], one["status"], one["verdict"]) for one in told["runs"]] == [
+        ("g1", "completed", "pass"),
+        ("g2", "failed", "fail"),
+        ("g3", "completed", "pass"),
+        ("g4", "interrupted", None),
+        ("g5", "completed", "pass"),
+    ]
+    assert told["runs"][3]["run"] is None
+    assert told["runs"][1]["failure"]["message"] == "no route to host"
+    first = cli("check", "nightly/g1", "--json").document["figures"]
+    assert told["runs"][0]["figures"] == {name: first[name] for name in told["runs"][0]["figures"]}
+    text = cli("runs", "show", "runs/nightly").out
+    assert "g2: reach: no route to host" in text
+    assert (
+        sum(line.startswith("  g") and line.split()[1] in ("completed", "interrupted") for line in text.splitlines())
+        == 4
+    )
+
+
+def test_an_outlier_is_shown_with_its_fleet(cli: Any, fleet: Make) -> None:
+    fleet(slow=1.3)
+    cli("check", "nightly")
+    assert "outlier: g5: step_time_s" in cli("runs", "show", "nightly").out
+    named = {one["host"] for one in cli("runs", "show", "nightly", "--json").document["outliers"]}
+    assert named == {"g5"}
+
+
+def test_a_fleet_is_one_point_of_a_trend_the_median_of_its_runs(cli: Any, fleet: Make, recorded: Any) -> None:
+    fleet(slow=1.3, lost=("g2",))
+    recorded(to="alone")
+    cli("check", "nightly")
+    document = cli("runs", "trend", "step_time_s", "--json").document
+    (alone,), (point,) = document["runs"], document["fleets"]
+    assert set(alone) == {"run", "name", "platform", "started", "verdict", "value", "reason", "differs"}
+    assert (point["name"], point["hosts"], point["runs"], point["verdict"]) == ("nightly", 5, 4, "fail")
+    assert point["lowest"] == pytest.approx(alone["value"])
+    assert point["highest"] == pytest.approx(1.3 * alone["value"])
+    assert point["lowest"] < point["value"] < point["highest"]
+    assert point["differs"] == alone["differs"] == []
+    text = cli("runs", "trend", "step_time_s").out
+    assert "median of 4 of 5 hosts" in next(line for line in text.splitlines() if line.startswith("nightly"))
+    assert "2 like runs" in text
+    assert cli("runs", "trend", "step_time_s", "--html", "trend.html").status == 0
+    assert "median of 4 of 5 hosts" in Path("trend.html").read_text()
+
+
+def test_a_fleet_that_cannot_be_read_is_left_out_of_a_trend_by_name(cli: Any, fleet: Make, recorded: Any) -> None:
+    directory = fleet()
+    recorded(to="alone")
+    (directory / "g1" / "run.json").write_text("{")
+    done = cli("runs", "trend", "--json")
+    assert (done.status, done.document["fleets"], len(done.document["runs"])) == (0, [], 1)
+    assert "left out: runs/nightly/g1/run.json" in done.err
 
 
 def test_a_fleet_is_a_side_of_a_comparison_by_the_latest_run_of_each_host(cli: Any, fleet: Make, recorded: Any) -> None:
@@ -151,6 +240,22 @@ def test_a_platform_of_one_node_on_a_cluster_is_a_fleet_of_as_many_as_asked(cli:
     assert hosts("--nodes", "1") == (False, ["g1"])
     assert hosts("--platform", "spans", "--nodes", "2") == (False, ["g1", "g2"])
     assert "the cluster 3 hosts" in cli("plan", *contained, "--nodes", "4", "--json").document["error"]["message"]
+
+
+def test_a_plan_without_a_cluster_says_where_run_would_make_a_fleet(cli: Any, contained: Any) -> None:
+    file = contained[0]
+    scaled = cli("plan", file, "--platform", "lab", "--nodes", "2", "--json")
+    assert scaled.status == 0, scaled.out
+    assert (scaled.document["fleet"], scaled.document["job"]["nodes"]) == (False, 2)
+    assert "one job over 2 nodes" in scaled.err
+    assert "`run` makes a fleet of it, a run on each of 2 hosts" in scaled.err
+    for words in (
+        ("--platform", "lab"),
+        ("--platform", "spans"),
+        ("--platform", "spans", "--nodes", "2"),
+        ("--platform", "lab", "--cluster", "cluster.yaml", "--nodes", "2"),
+    ):
+        assert "makes a fleet of it" not in cli("plan", file, *words).err
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_run_is_recorded_as_the_design_says(shell: Any, tiny: Path, tmp_path: 
         assert log[step.source.line - 1].startswith(f"step: {step.step}/5 | loss: {step.loss!r} |")
         assert step.tokens == 16 * 128
         assert step.tokens_per_s_per_gpu == pytest.approx(step.tokens / (step.step_time_s or 0))
-    assert [event.kind for event in records.events(directory)] == ["started", "finished"]
+    assert [event.kind for event in records.events(directory)] == ["started", "settings", "finished"]
     samples = [json.loads(line) for line in (directory / "telemetry.jsonl").read_text().splitlines()]
     assert samples[0]["device"] == "cpu"
     assert samples[0]["memory_total_gib"] > 0

@@ -127,7 +127,13 @@ def test_a_node_whose_steps_take_longer_is_named(cli: Cli, tmp_path: Path) -> No
     (tmp_path / "node1.log").write_bytes(b"\n".join([*slow[:-3], *slow[-12:]]) + b"\n")
     run = cli("ingest", "node0.log", "node1.log", "--json").document["run"]
     (event,) = (event for event in records.events(run) if event.kind == "nodes_differ")
-    assert event.message == "steps take 1.2 times as long by the log of node1 as by that of node0"
+    assert event.node == "node1"
+    assert event.details["factor"] == pytest.approx(1.2, rel=0.01)
+    assert event.message.endswith("1.2 times as long, over 35 steps")
+    named = [one for one in cli("check", run, "--json").document["findings"] if one["check"] == "stragglers"]
+    assert [(one["status"], one["required"], "node1 is slower" in one["message"]) for one in named] == [
+        ("unknown", False, True)
+    ]
 
 
 def test_nodes_are_merged_by_step_and_kept_apart_beside(cli: Cli, tmp_path: Path) -> None:

@@ -46,6 +46,23 @@ def test_one_host_fails_the_others_pass_and_it_alone_runs_again(start: Any, expe
     ]
 
 
+def test_a_host_that_preflight_finds_unfit_drops_out_and_the_others_run(start: Any, experiment: Any, lab: Lab) -> None:
+    broken = lab.hosts[1]
+    broken.stop_engine()
+    try:
+        done = start(experiment(nodes=1)).end()
+    finally:
+        broken.start_engine()
+    assert done.status == 3, done.err
+    assert {run["host"]: (run["status"], run["verdict"]) for run in done.document["runs"]} == {
+        host.address: ("failed", "fail") if host is broken else ("completed", "pass") for host in lab.hosts
+    }
+    (failure,) = (run["failure"] for run in done.document["runs"] if run["failure"])
+    assert (failure["phase"], failure["node"]) == ("preflight", broken.address)
+    blocked = [(one["host"], one["check"]) for one in done.document["preflight"] if one["required"]]
+    assert blocked == [(broken.address, "image")]
+
+
 def test_ctrl_c_stops_every_run_and_leaves_nothing(start: Any, experiment: Any, lab: Lab) -> None:
     def all_train(run: Running) -> bool:
         found = list(run.out.glob("*/*/steps.jsonl"))

@@ -1,51 +1,22 @@
 """A fleet is runs that know nothing of each other, but for one stop."""
 
+import asyncio
 import os
 import signal
-import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from runner.hosts_here import HANGS, TRAINS, OneOfSeveral, StoppedAtTheEnd, planned, with_program
 from steelyard import records, runner
-from steelyard.cluster.host import COMMAND_S, Done, HostRefusedError
-from steelyard.cluster.job import LOCK
-from steelyard.cluster.this_host import ThisHost
-from steelyard.experiment import Asked, one_reading, packaged, parse_settings, read_config, resolve
-from steelyard.hardware.machine import Machine
+from steelyard.cluster.host import COMMAND_S, Done, Host, HostError, HostRefusedError
 from steelyard.records import RunManifest
-from steelyard.runner import Plan, Planned, make_plan
+from steelyard.runner import Plan
 from steelyard.runner.fleet import FleetJob, execute_fleet, split
-
-STEP = (
-    "step: {step}/3 | loss: 5.0 | grad_norm: 1.0 | learning_rate: 0.001 | step_time_s: 0.1 | tokens: 8192"
-    " | tokens_per_s_per_gpu: 81920.0 | memory_gib: 0.5 | memory_kind: process_rss_peak"
-    " | time: 2026-11-15T01:42:33+00:00"
-)
-TRAINS = f"for step in range(1, 4): print(f'{STEP}', flush=True)"
-HANGS = f"import time; step = 1; print(f'{STEP}', flush=True); time.sleep(600)"
-
-
-class OneOfSeveral(ThisHost):
-    """This machine under several names, each with a lock of its own."""
-
-    def __init__(self, name: str, lock: Path) -> None:
-        super().__init__(name)
-        self._lock = str(lock)
-
-    def _own(self, argv: Sequence[str]) -> list[str]:
-        return [self._lock if word == LOCK else word for word in argv]
-
-    async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = COMMAND_S) -> Done:
-        return await super().run(self._own(argv), stdin, timeout_s)
-
-    async def follow(self, argv: Sequence[str], stdin: bytes = b"") -> AsyncIterator[bytes]:
-        async for data in super().follow(self._own(argv), stdin):
-            yield data
 
 
 class Broken(OneOfSeveral):
@@ -53,34 +24,10 @@ class Broken(OneOfSeveral):
         raise HostRefusedError(self.name, "nobody is let in")
 
 
-def planned(tmp_path: Path, hosts: Sequence[str], *settings: str) -> Planned:
-    path = tmp_path / "tiny.yaml"
-    text = packaged.text("tiny-llama")
-    path.write_text(text + "\nplatforms:\n  lab: {gpu: cpu, gpus_per_node: 1, container: {image: none}}\n")
-    asked = Asked(
-        settings=parse_settings(["training.steps=3", "training.warmup_steps=1", *settings]), hosts=tuple(hosts)
-    )
-    reading = one_reading(read_config(path), asked)
-    return make_plan(resolve(reading, asked.settings, None, None), Machine((), cpu_count=2), asked)
-
-
-def with_program(plan: Plan, program: str, folder: Path) -> Plan:
-    """The same plan without a container, with a program that only prints."""
-    node = plan.nodes[0].model_copy(
-        update={
-            "argv": [sys.executable, "-c", program],
-            "env": {},
-            "files": [],
-            "container": None,
-            "workdir": None,
-            "directory": str(folder / f"files-{plan.nodes[0].host}"),
-        }
-    )
-    return plan.model_copy(update={"nodes": [node]})
-
-
 class Fleet:
     """Jobs over hosts of this machine, and how each ended."""
+
+    kind: type[OneOfSeveral] = OneOfSeveral
 
     def __init__(self, tmp_path: Path, programs: dict[str, str | None]) -> None:
         self.made = planned(tmp_path, list(programs))
@@ -91,7 +38,7 @@ class Fleet:
     def _job(self, folder: Path, plan: Plan, program: str | None) -> FleetJob:
         name = plan.nodes[0].host
         plan = with_program(plan, program or TRAINS, folder)
-        host = (OneOfSeveral if program else Broken)(name, folder / f"lock-{name}")
+        host = (self.kind if program else Broken)(name, folder / f"lock-{name}")
 
         def create() -> records.RunWriter:
             self.at_once += 1
@@ -168,3 +115,45 @@ def test_one_stop_ends_and_cleans_all_and_begins_no_more(tmp_path: Path, number:
     assert not (fleet.out / "c").exists()
     assert not list(tmp_path.glob("lock-*"))
     assert not list(tmp_path.glob("files-*"))
+
+
+def test_a_stop_that_finds_nothing_left_to_stop_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fleet, "kind", StoppedAtTheEnd)
+    fleet = Fleet(tmp_path, {"a": TRAINS})
+    assert fleet.run() is False
+    assert fleet.statuses() == {"a": "completed"}
+
+
+def test_a_host_that_is_unfit_fails_by_itself_after_all_were_looked_at_once(tmp_path: Path) -> None:
+    fleet, looked = Fleet(tmp_path, dict.fromkeys("abc", TRAINS)), list[list[str]]()
+
+    async def look(hosts: Sequence[Host]) -> dict[str, HostError]:
+        looked.append([host.name for host in hosts])
+        assert not fleet.out.exists()  # before anything is made
+        return {"b": HostError("b", "the driver is 550, and 570 on 2 of 3 hosts", next="install the same driver")}
+
+    assert execute_fleet(fleet.jobs, fleet.made.case, look=look) is False
+    assert looked == [["a", "b", "c"]]
+    assert fleet.statuses() == {"a": "completed", "b": "failed", "c": "completed"}
+    failure = fleet.ended["b"].failure
+    assert failure is not None
+    assert (failure.kind, failure.phase, failure.node) == ("preflight", "preflight", "b")
+    assert failure.message == "the driver is 550, and 570 on 2 of 3 hosts"
+    phases = {name: [one.message for one in records.events(fleet.out / name) if one.kind == "phase"] for name in "ab"}
+    assert phases["a"][:3] == phases["b"] == ["reach", "lock", "preflight"]
+    assert not list(tmp_path.glob("lock-*"))
+
+
+def test_a_stop_while_the_hosts_are_looked_at_begins_no_run(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, dict.fromkeys("ab", TRAINS))
+
+    async def look(hosts: Sequence[Host]) -> dict[str, HostError]:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(60)
+        return {}
+
+    began = time.monotonic()
+    assert execute_fleet(fleet.jobs, fleet.made.case, look=look) is True
+    assert time.monotonic() - began < 30
+    assert fleet.ended == {}
+    assert not fleet.out.exists()

@@ -10,6 +10,7 @@ from typing import Any
 
 from steelyard import records, runner, verdict
 from steelyard.cli import check, printing
+from steelyard.cli.fleet_preflight import Ask, Looking
 from steelyard.cli.fleet_progress import FleetView
 from steelyard.cli.run import RECORDED, document
 from steelyard.cluster.host import Host
@@ -25,14 +26,13 @@ from steelyard.verdict.fleet import FleetVerdict, judge_fleet
 from steelyard.verdict.outliers import METRICS
 
 Reach = Callable[[Sequence[str]], list[Host]]
-OptionsOf = Callable[[runner.Planned], runner.Options]
-"""How a run is made, from the plan of its one node."""
 
 
 def run_fleet(
     made: runner.Planned,
     reach: Reach,
-    options_of: OptionsOf,
+    options: runner.Options,
+    look: Ask | None,
     *,
     out: Path,
     name: str | None,
@@ -47,14 +47,16 @@ def run_fleet(
     if before:
         _check_hosts(before, names, list(plans))
     wanted = [replace(made, plan=plans[name]) for name in names]
-    hosts, options = reach(names), [options_of(one) for one in wanted]
+    hosts = reach(names)
+    looking = Looking(look, reach([one for one in plans if one not in names])) if look else None
     own = records.run_name(made.plan.experiment, platform_label(made.case))
     fleet, stopped = before or new_fleet(out, name, own, names), False
     if names:
         with held(fleet):
             fleet = again(fleet, names) if before else fleet
             printing.note(f"recording {fleet.directory}: {len(names)} of {len(fleet.manifest.runs)} hosts")
-            stopped = _execute(wanted, fleet, hosts, options)
+            stopped = _execute(wanted, fleet, hosts, options, looking)
+            fleet = looking.kept(fleet) if looking else fleet
     else:
         printing.note(f"nothing to run again: every host of {fleet.directory} passed")
     judged = None if stopped or no_check else judge_fleet(fleet)
@@ -63,18 +65,22 @@ def run_fleet(
 
 
 def _execute(
-    wanted: Sequence[runner.Planned], fleet: Fleet, hosts: Sequence[Host], options: Sequence[runner.Options]
+    wanted: Sequence[runner.Planned],
+    fleet: Fleet,
+    hosts: Sequence[Host],
+    options: runner.Options,
+    looking: Looking | None,
 ) -> bool:
     case, places = wanted[0].case, {one.host: one.directory for one in fleet.manifest.runs}
     with FleetView(len(wanted), case.resolved.experiment.training.steps) as view:
         jobs = []
-        for made, host, how in zip(wanted, hosts, options, strict=True):
+        for made, host in zip(wanted, hosts, strict=True):
             at = made.plan.nodes[0].host
             command, mark = ["steelyard", *sys.argv[1:]], runner.new_job_id(made.plan)
             create = partial(runner.new_run, made.plan, case, fleet.directory, places[at], command, mark)
             observe, ended = view.observer(at), partial(view.ended, at)
-            jobs.append(FleetJob(made.plan, host, how, create, observe, ended))
-        return execute_fleet(jobs, case)
+            jobs.append(FleetJob(made.plan, host, options, create, observe, ended))
+        return execute_fleet(jobs, case, look=looking.told_to(view.say) if looking else None)
 
 
 def _fleet_again(made: runner.Planned, rerun: str, out: Path, name: str | None) -> Fleet:
@@ -198,6 +204,7 @@ def _document(fleet: Fleet) -> dict[str, Any]:
         "runs": runs,
         "verdict": fleet.manifest.verdict,
         "outliers": [one.model_dump(mode="json") for one in fleet.manifest.outliers],
+        "preflight": [one.model_dump(mode="json") for one in fleet.manifest.preflight],
     }
 
 
@@ -237,12 +244,12 @@ def show(fleet: Fleet, judged: FleetVerdict | None) -> None:
         values = [found.figures.metric(metric).value if found else None for metric in METRICS]
         figures = ["-" if value is None else number(value) for value in values]
         rows.append([entry.host, entry.status, entry.verdict or "-", str(run.num_steps) if run else "0", *figures])
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        printing.say(f"  {printing.inert('  '.join(cells))}".rstrip())
+    printing.table(rows, "  ")
     for member in judged.members if judged else ():
         if (words := why(member)) is not None:
             printing.say(printing.hang("  ", printing.inert(words)))
     for outlier in fleet.manifest.outliers:
         printing.say(printing.hang("  ", f"outlier: {printing.inert(outlier.words)}"))
+    for one in fleet.manifest.preflight:
+        if not one.required:  # what was, is why its run failed
+            printing.say(printing.hang("  ", f"preflight: {printing.inert(one.words)}"))

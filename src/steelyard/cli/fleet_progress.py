@@ -40,7 +40,7 @@ class FleetView:
                 self._at[host] = found.step
                 self._count()
             elif found.kind in SAID:
-                self._say(f"{host}: {found.kind}: {found.message}")
+                self.say(f"{host}: {found.kind}: {found.message}")
 
         return observe
 
@@ -50,7 +50,7 @@ class FleetView:
         self._ended[manifest.status] += 1
         failure = manifest.failure
         why = f": {failure.kind}: {failure.message}" if failure else ""
-        self._say(f"{host}: {manifest.status} after {manifest.steps or 0} steps{why}")
+        self.say(f"{host}: {manifest.status} after {manifest.steps or 0} steps{why}")
         self._count(always=True)
 
     def words(self) -> str:
@@ -65,7 +65,8 @@ class FleetView:
             told.append(f"{waiting} without a step yet")
         return f"{self._num_runs} run{'s' * (self._num_runs != 1)}: {', '.join(told)}"
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
+        """A line beside the counter."""
         if self._bar:
             self._bar.console.print(printing.inert(text), markup=False)
         else:

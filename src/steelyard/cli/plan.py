@@ -22,7 +22,8 @@ from steelyard.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from steelyard.runner.plan import NodePlan, Plan
+    from steelyard.experiment import Asked
+    from steelyard.runner.plan import NodePlan, Plan, Planned
 
 EXAMPLES = (
     "Examples: steelyard plan tiny-llama.yaml | steelyard plan big.yaml --gpu h200 --gpus 8 --json | "
@@ -55,13 +56,32 @@ def plan(
         from steelyard.cli.filling import fill_file
 
         fill_file(file, asked)
-    made = planned(file, asked)[0].plan
+    found = planned(file, asked)[0]
+    made = found.plan
+    if (note := _not_as_run(found, asked)) is not None:
+        printing.note(note)
     if as_json:
         printing.show_json(made.model_dump(mode="json"))
     elif as_script:
         sys.stdout.write(script(made, asked.login))
     else:
         _show(made)
+
+
+def _not_as_run(made: "Planned", asked: "Asked") -> str | None:
+    """What to say where `run --cluster` makes a fleet of what is planned here as one job."""
+    reading = made.case.reading
+    platform = reading.content.get("platforms", {}).get(reading.platform, {}) if reading.platform else {}
+    hosted = made.plan.nodes[0].directory is not None
+    if reading.family != "steelyard" or asked.hosts or not hosted or platform.get("nodes", 1) != 1:
+        return None
+    count = made.plan.job.nodes
+    if count < 2:
+        return None
+    return (
+        f"this is one job over {count} nodes; the file says one, so on a cluster `run` makes a fleet of it, a run on"
+        f" each of {count} hosts: `nodes: {count}` under the platform makes it one job there too"
+    )
 
 
 def _show(plan: "Plan") -> None:

@@ -5,13 +5,14 @@ import os
 import shutil
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InfrastructureError, SteelyardError
 from steelyard.inert import inert, inert_lines
 
-__all__ = ["hang", "inert", "note", "say", "show_error", "show_json"]
+__all__ = ["hang", "inert", "note", "say", "show_error", "show_json", "table"]
 
 
 def say(text: str) -> None:
@@ -33,6 +34,14 @@ def hang(head: str, text: str, indent: int | None = None) -> str:
     if not sys.stdout.isatty() or columns < len(under) + 24:
         return head + text
     return textwrap.fill(text, columns, initial_indent=head, subsequent_indent=under, break_on_hyphens=False)
+
+
+def table(rows: Sequence[Sequence[str]], indent: str = "") -> None:
+    """Columns as wide as their widest cell, never cut: a name must be fit to be copied."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        say(f"{indent}{inert(cells)}".rstrip())
 
 
 def note(text: str) -> None:

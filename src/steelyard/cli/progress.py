@@ -12,7 +12,7 @@ from steelyard.records import Event, Step
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-SAID = {"nan", "oom", "error", "unread_line", "telemetry_lost"}
+SAID = {"nan", "oom", "error", "unread_line", "telemetry_lost", "plan_differs", "nodes_differ"}
 """Events a person is told of as they happen."""
 
 _EVERY_S = 5.0

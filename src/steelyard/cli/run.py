@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from steelyard.cluster.host import Host
+    from steelyard.cluster.preflight import HostFinding
     from steelyard.records import RunManifest
     from steelyard.runner import ImageSource, Planned
     from steelyard.verdict import Verdict
+
+    Look = Callable[[Sequence[Host]], Awaitable[list[HostFinding]]]
 
 EXAMPLES = (
     "Examples: steelyard run tiny-llama.yaml | "
@@ -123,10 +126,8 @@ def run(
         train=time_limit, first_step=first_step, stall_at_least=stall_after, lost=lost_after, lease=abandon_after
     )
 
-    def options_of(one: "Planned") -> runner.Options:
-        source = runner.ImageSource(image_file, pull)
-        look = None if no_preflight else _preflight(one, required, source)
-        return runner.Options(limits, source, look)
+    source = runner.ImageSource(image_file, pull)
+    look = None if no_preflight or not hosted else _look(made, required, source)
 
     def reach(names: "Sequence[str]") -> "list[Host]":
         return hosts_of(names, cluster, accept_new_host_keys)
@@ -135,9 +136,17 @@ def run(
         from steelyard.cli.fleet import run_fleet
 
         return run_fleet(
-            made, reach, options_of, out=out, name=name, rerun=rerun_failed, no_check=no_check, as_json=as_json
+            made,
+            reach,
+            runner.Options(limits, source),
+            look,
+            out=out,
+            name=name,
+            rerun=rerun_failed,
+            no_check=no_check,
+            as_json=as_json,
         )
-    options = options_of(made) if hosted else None
+    options = runner.Options(limits, source, _refusing(look) if look else None) if hosted else None
     job = runner.new_job_id(made.plan) if hosted else None
     writer = runner.new_run(made.plan, made.case, out, name, ["steelyard", *sys.argv[1:]], job)
     printing.note(f"recording {writer.directory}")
@@ -186,29 +195,36 @@ def _check_here(made: "Planned", cluster: Path | None) -> None:
         )
 
 
-def _preflight(
-    made: "Planned", required: str | None, source: "ImageSource"
-) -> "Callable[[Sequence[Host]], Awaitable[None]]":
-    """Look at the hosts once they are ours; whatever blocks is said, and the first of it ends the run."""
+def _look(made: "Planned", required: str | None, source: "ImageSource") -> "Look":
+    """Ask hosts whether they are fit for a plan, weighed as it was asked."""
     from dataclasses import replace
 
-    from steelyard.cli import printing
-    from steelyard.cluster.host import HostError
-    from steelyard.cluster.preflight import blocking, needs_of, parse_required, preflight
+    from steelyard.cluster.preflight import needs_of, parse_required, preflight, weighed
 
     needs, weights = needs_of(made), parse_required(required)
     if source.file is not None or source.pull:
         needs = replace(needs, image=None)  # it is brought where it is missing, and held to be one everywhere then
 
-    async def look(hosts: "Sequence[Host]") -> None:
-        found = blocking(await preflight(hosts, needs), weights)
+    async def look(hosts: "Sequence[Host]") -> "list[HostFinding]":
+        return weighed(await preflight(hosts, needs), weights)
+
+    return look
+
+
+def _refusing(look: "Look") -> "Callable[[Sequence[Host]], Awaitable[None]]":
+    """Look at the hosts once they are ours; whatever blocks is said, and the first of it ends the run."""
+    from steelyard.cli import printing
+    from steelyard.cluster.host import HostError
+
+    async def refuse(hosts: "Sequence[Host]") -> None:
+        found = [one for one in await look(hosts) if one.blocks]
         for one in found[1:]:
             printing.note(f"preflight: {one.host or 'the hosts'}: {one.message}")
         if found:
             first = found[0]
             raise HostError(first.host or "the hosts", first.message, key=first.check, next=first.fix)
 
-    return look
+    return refuse
 
 
 _LEASE_MARGIN_S = 10.0

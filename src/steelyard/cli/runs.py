@@ -9,8 +9,11 @@ import typer
 from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption, help_unless_asked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from steelyard.compare.trend import Trend
     from steelyard.records import Run, Step
+    from steelyard.records.fleet import Fleet
 
 app = typer.Typer(
     help="List the runs, show one, or follow a metric over many.",
@@ -28,11 +31,11 @@ def _root(context: typer.Context) -> None:
 def list_runs(out: OutOption = DEFAULT_OUT, as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """List the runs and fleets under --out, oldest first."""
     from steelyard import records
-    from steelyard.cli import printing
+    from steelyard.cli import printing, runs_fleet
     from steelyard.records.fleet import fleets_under
 
     rows = sorted((_row(path) for path in records.runs_under(out)), key=_age)
-    fleets = sorted((_fleet_row(path) for path in fleets_under(out)), key=_age)
+    fleets = sorted((runs_fleet.row(path) for path in fleets_under(out)), key=_age)
     if as_json:
         printing.show_json({"runs": rows, "fleets": fleets})
     elif rows or fleets:
@@ -48,96 +51,46 @@ def _age(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    """Never cut: a name must be fit to be copied."""
     from steelyard.cli import printing
 
     columns = ("name", "status", "verdict", "steps", "started", "experiment", "platform")
     shown = [{**row, "started": row["started"] and row["started"][:19].replace("T", " ")} for row in rows]
-    table = [columns, *(tuple("-" if row[key] is None else str(row[key])[:100] for key in columns) for row in shown)]
-    widths = [max(len(cells[at]) for cells in table) for at in range(len(columns))]
-    for cells in table:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
-        printing.say(line)
+    printing.table([columns, *(["-" if row[key] is None else str(row[key])[:100] for key in columns] for row in shown)])
 
 
 def _row(path: Path) -> dict[str, Any]:
     """One line of the list; a run that cannot be read is shown as such, not left out."""
     from steelyard import records
+    from steelyard.cli.runs_fleet import NOTHING, summary
     from steelyard.errors import InputError
 
     place = {"run": str(path.resolve()), "name": path.name}
     try:
-        return {**place, **_summary(records.load(path)), "error": None}
+        return {**place, **summary(records.load(path)), "error": None}
     except (InputError, OSError) as reason:
-        return {**place, "status": "unreadable", **_NOTHING, "error": str(reason)}
+        return {**place, "status": "unreadable", **NOTHING, "error": str(reason)}
 
 
-_NOTHING: dict[str, Any] = dict.fromkeys(
-    ("experiment", "platform", "framework", "started", "ended", "steps", "verdict")
-)
-
-
-def _fleet_row(path: Path) -> dict[str, Any]:
-    """A fleet in one line, with the worst status of its runs."""
-    from steelyard.errors import InputError
-    from steelyard.records.fleet import load_fleet
-
-    place = {"fleet": str(path.resolve()), "name": path.name}
-    try:
-        fleet = load_fleet(path)
-        runs = fleet.runs()
-        begun = [_summary(run) for run in runs if run is not None]
-    except (InputError, OSError) as reason:
-        return {**place, "status": "unreadable", **_NOTHING, "hosts": None, "error": str(reason)}
-    manifest = fleet.refreshed(runs).manifest
-    statuses, count = {one.status for one in manifest.runs}, len(manifest.runs)
-    shared = {key: begun[0][key] for key in ("experiment", "framework")} if begun else {}
-    return {
-        **place,
-        **_NOTHING,
-        **shared,
-        "status": next(word for word in ("running", "failed", "interrupted", "completed") if word in statuses),
-        "platform": f"{begun[0]['platform'] if begun else '?'} x {count} hosts",
-        "started": min((one["started"] for one in begun), default=None),
-        "ended": max((one["ended"] for one in begun if one["ended"]), default=None),
-        "steps": sum(one["steps"] for one in begun),
-        "verdict": manifest.verdict,
-        "hosts": [one.host for one in manifest.runs],
-        "error": None,
-    }
-
-
-def _summary(run: "Run") -> dict[str, Any]:
-    manifest = run.manifest
-    return {
-        "status": run.status,
-        "experiment": manifest.experiment.get("name"),
-        "platform": manifest.platform.name,
-        "framework": manifest.framework,
-        "started": manifest.began,
-        "ended": manifest.provenance.ended,
-        "steps": run.num_steps,
-        "verdict": _verdict(run),
-    }
-
-
-def _verdict(run: "Run") -> str | None:
-    from steelyard import verdict
-
-    return verdict.word_of(run)
-
-
-@app.command("show", epilog="Examples: steelyard runs show first | steelyard runs show runs/first --json")
+@app.command("show", epilog="Examples: steelyard runs show first | steelyard runs show nightly/10.0.0.1 --json")
 def show_run(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or its name under --out.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN|FLEET", help="A run or a fleet: its directory, or its name under --out.")
+    ],
     out: OutOption = DEFAULT_OUT,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show one run: what it was, how it ended, its last step."""
+    """Show one run: what it was, how it ended, its last step; or one fleet, host by host."""
     from steelyard import records
-    from steelyard.cli import printing
+    from steelyard.cli import printing, runs_fleet
+    from steelyard.records.fleet import find_fleet
 
+    if (fleet := find_fleet(run, out)) is not None:
+        if as_json:
+            printing.show_json(runs_fleet.shown(fleet))
+        else:
+            runs_fleet.show(fleet)
+        return
     found = records.find(run, out)
     first, last = records.first_and_last(found.directory)
     if as_json:
@@ -149,12 +102,13 @@ def show_run(
 def _shown(run: "Run", first: "Step | None", last: "Step | None") -> dict[str, Any]:
     import json
 
+    from steelyard.cli.runs_fleet import summary
     from steelyard.records.step import to_line
 
     return {
         "run": str(run.directory.resolve()),
         "name": run.directory.name,
-        **_summary(run),
+        **summary(run),
         "first_step": None if first is None else json.loads(to_line(first)),
         "last_step": None if last is None else json.loads(to_line(last)),
         "manifest": run.manifest.model_dump(mode="json"),
@@ -162,6 +116,7 @@ def _shown(run: "Run", first: "Step | None", last: "Step | None") -> dict[str, A
 
 
 def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
+    from steelyard import verdict
     from steelyard.cli import printing
 
     manifest = run.manifest
@@ -170,7 +125,7 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
     rows = [
         ("run", str(run.directory)),
         ("status", run.status + (f" ({manifest.failure.message})" if manifest.failure else "")),
-        ("verdict", _verdict(run) or f"not judged; next: steelyard check {shlex.quote(str(run.directory))}"),
+        ("verdict", verdict.word_of(run) or f"not judged; next: steelyard check {shlex.quote(str(run.directory))}"),
         ("experiment", str(manifest.experiment.get("name"))),
         ("platform", f"{platform.name}: {platform.words}"),
         ("framework", manifest.framework + "".join(f", {k} {v}" for k, v in manifest.software.items() if k == "torch")),
@@ -212,22 +167,14 @@ def trend_runs(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show a metric over the runs of one experiment, oldest first."""
-    from steelyard import records
+    """Show a metric over the runs and fleets of one experiment, oldest first."""
     from steelyard.cli import printing
     from steelyard.compare.trend import trend
-    from steelyard.errors import InputError
     from steelyard.report import html as page
     from steelyard.report.files import write_report
     from steelyard.report.trend_page import sentence, trend_page
 
-    runs = []
-    for path in records.runs_under(out):
-        try:
-            runs.append(records.load(path))
-        except InputError as reason:
-            printing.note(f"left out: {reason}")
-    found = trend(runs, metric, experiment)
+    found = trend(_readable(out), metric, experiment)
     if html is not None:
         words = ["steelyard", "runs", "trend", metric, "--experiment", found.experiment]
         words += ["--out", str(out), "--html", str(html)]
@@ -239,6 +186,27 @@ def trend_runs(
     printing.say(printing.hang("", sentence(found)))
     if html is not None:
         printing.say(f"wrote {html}")
+
+
+def _readable(out: Path) -> "Iterator[Run | Fleet]":
+    """The runs and fleets under a directory; one that cannot be read is said."""
+    from steelyard import records
+    from steelyard.cli import printing
+    from steelyard.errors import InputError
+    from steelyard.records.fleet import fleets_under, load_fleet
+
+    for path in records.runs_under(out):
+        try:
+            yield records.load(path)
+        except InputError as reason:
+            printing.note(f"left out: {reason}")
+    for path in fleets_under(out):
+        try:
+            fleet = load_fleet(path)
+            fleet.runs()  # raises where one of them cannot be read
+            yield fleet
+        except InputError as reason:
+            printing.note(f"left out: {reason}")
 
 
 def _print_trend(found: "Trend") -> None:
@@ -254,4 +222,6 @@ def _print_trend(found: "Trend") -> None:
             told = f"another job: {', '.join(point.differs)} differ"
         else:
             told = "#" * round(30 * point.value / highest) if point.value is not None else point.reason or ""
+        if point.spread is not None:
+            told = f"{told}  {point.spread.words}"
         printing.say(f"{point.run.name:<{width}}  {point.verdict or '-':<7}  {value:>10}  {told}")

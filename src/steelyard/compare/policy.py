@@ -126,6 +126,7 @@ OWN_FIGURES: Mapping[str, Effects] = MappingProxyType(
         "peak_flops": _effects(_B),
         "batch_identity": _LAYOUT,
         "world_identity": _LAYOUT,
+        "plan_identity": _BOTH,
         "memory_capacity": MappingProxyType({Metric.MEMORY: _B}),
         "steps_present": _effects(_Q, _Q),
         "completed": _effects(_Q, _Q),

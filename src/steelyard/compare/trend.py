@@ -1,7 +1,11 @@
-"""A metric over the runs of one experiment, oldest first; runs of another job than the latest are kept apart."""
+"""A metric over the runs of one experiment, oldest first; runs of another job than the latest are kept apart.
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+A fleet is one point, the median of its runs that completed.
+"""
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ from steelyard.compare.policy import POLICY, Effect, Metric
 from steelyard.errors import InputError
 from steelyard.experiment.thresholds import METRICS
 from steelyard.records import Run
+from steelyard.records.fleet import Fleet
 from steelyard.verdict import read_subject, word_of
 from steelyard.verdict.figures import Figure
 
@@ -19,8 +24,29 @@ GOVERNS = {"memory_peak_gib": Metric.MEMORY, "mfu": Metric.FLOPS, "tflops_per_gp
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """How far the runs of a fleet lie apart."""
+
+    hosts: int
+    runs: int
+    """Those that completed and give the metric."""
+    lowest: float | None
+    highest: float | None
+    outliers: tuple[str, ...]
+    """Hosts whose metric is unlike the others'."""
+
+    @property
+    def words(self) -> str:
+        """`median of 4 of 5 hosts, 410.2 to 522.2; outlier: g5`."""
+        odd = f"; outlier: {', '.join(self.outliers)}" if self.outliers else ""
+        if self.lowest is None or self.highest is None:
+            return f"{self.hosts} hosts"
+        return f"median of {self.runs} of {self.hosts} hosts, {self.lowest:,.5g} to {self.highest:,.5g}{odd}"
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
-    """One run of a trend."""
+    """One run of a trend, or one fleet."""
 
     run: Path
     platform: str
@@ -31,6 +57,22 @@ class Point:
     """Why there is no value."""
     differs: tuple[str, ...]
     """What blocks a comparison with the latest run: where any is named, this is another job."""
+    spread: Spread | None = None
+    """Of a fleet; null for a run."""
+
+    def document(self) -> dict[str, Any]:
+        told = {
+            "name": self.run.name,
+            "platform": self.platform,
+            "started": self.started,
+            "verdict": self.verdict,
+            "value": self.value,
+            "reason": self.reason,
+            "differs": list(self.differs),
+        }
+        if self.spread is None:
+            return {"run": str(self.run.resolve()), **told}
+        return {"fleet": str(self.run.resolve()), **told, **asdict(self.spread)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +89,39 @@ class Trend:
         return {
             "metric": self.metric,
             "experiment": self.experiment,
-            "runs": [
-                {
-                    "run": str(point.run.resolve()),
-                    "name": point.run.name,
-                    "platform": point.platform,
-                    "started": point.started,
-                    "verdict": point.verdict,
-                    "value": point.value,
-                    "reason": point.reason,
-                    "differs": list(point.differs),
-                }
-                for point in self.points
-            ],
+            "runs": [point.document() for point in self.points if point.spread is None],
+            "fleets": [point.document() for point in self.points if point.spread is not None],
         }
 
 
-def trend(runs: Iterable[Run], metric: str, experiment: str | None) -> Trend:
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A run, or a fleet with its runs that began."""
+
+    directory: Path
+    runs: Sequence[Run]
+    fleet: Fleet | None
+
+    @property
+    def started(self) -> str:
+        return min(run.manifest.provenance.started for run in self.runs)
+
+    @property
+    def verdict(self) -> str | None:
+        return self.fleet.manifest.verdict if self.fleet else word_of(self.runs[0])
+
+
+def _entries(found: Iterable[Run | Fleet]) -> Iterator[_Entry]:
+    """Those of which a run began, oldest first."""
+    entries = []
+    for one in found:
+        runs = [one] if isinstance(one, Run) else [run for run in one.runs() if run is not None]
+        if runs:
+            entries.append(_Entry(one.directory, runs, one if isinstance(one, Fleet) else None))
+    yield from sorted(entries, key=lambda entry: (_moment(entry.started), entry.directory.name))
+
+
+def trend(found: Iterable[Run | Fleet], metric: str, experiment: str | None) -> Trend:
     """The trend of one experiment; which one must be said where there are several."""
     if metric not in METRICS:
         raise InputError(
@@ -73,18 +131,18 @@ def trend(runs: Iterable[Run], metric: str, experiment: str | None) -> Trend:
             expected=f"one of {', '.join(METRICS)}",
             next=f"steelyard runs trend {METRICS[0]}",
         )
-    by_name: dict[str, list[Run]] = {}
-    for run in sorted(runs, key=lambda one: (_moment(one), one.directory.name)):
-        by_name.setdefault(str(run.manifest.experiment.get("name")), []).append(run)
+    by_name: dict[str, list[_Entry]] = {}
+    for entry in _entries(found):
+        by_name.setdefault(str(entry.runs[0].manifest.experiment.get("name")), []).append(entry)
     names = ", ".join(by_name) or "none"
     if experiment is None and len(by_name) == 1:
         experiment = next(iter(by_name))
     if experiment is None or experiment not in by_name:
-        found = (
+        complaint = (
             "there are runs of several experiments" if experiment is None else f"there are no runs of {experiment!r}"
         )
         raise InputError(
-            found if by_name else "there are no runs",
+            complaint if by_name else "there are no runs",
             key="--experiment",
             value=experiment,
             expected=f"one of {names}" if by_name else "runs under --out",
@@ -93,15 +151,30 @@ def trend(runs: Iterable[Run], metric: str, experiment: str | None) -> Trend:
     return Trend(metric, experiment, tuple(_points(by_name[experiment], metric)))
 
 
-def _points(runs: list[Run], metric: str) -> Iterator[Point]:
+def _points(entries: Sequence[_Entry], metric: str) -> Iterator[Point]:
     governing = GOVERNS.get(metric, Metric.THROUGHPUT)
     blocking = [key for key, effects in POLICY.items() if effects.get(governing) == Effect.BLOCKS]
-    read = [(run, _read(run, metric, blocking)) for run in runs]
-    latest: dict[str, tuple[bool, Any]] = next((values for _, (_, values) in reversed(read) if values), {})
-    for run, (figure, values) in read:
+    read = [(entry, [_read(run, metric, blocking) for run in entry.runs]) for entry in entries]
+    shared = [next((values for _, values in of_runs if values), {}) for _, of_runs in read]
+    latest: dict[str, tuple[bool, Any]] = next((values for values in reversed(shared) if values), {})
+    for (entry, of_runs), values in zip(read, shared, strict=True):
         differs = tuple(_difference(key, value, latest[key]) for key, value in values.items() if values is not latest)
-        place = (run.directory, run.manifest.platform.name, run.manifest.provenance.started)
-        yield Point(*place, word_of(run), figure.value, figure.reason, tuple(filter(None, differs)))
+        figures = [figure for figure, _ in of_runs]
+        figure, spread = (figures[0], None) if entry.fleet is None else _together(entry, entry.fleet, figures, metric)
+        place = (entry.directory, entry.runs[0].manifest.platform.name, entry.started)
+        yield Point(*place, entry.verdict, figure.value, figure.reason, tuple(filter(None, differs)), spread)
+
+
+def _together(entry: _Entry, fleet: Fleet, figures: Sequence[Figure], metric: str) -> tuple[Figure, Spread]:
+    """The median of the runs that completed, and how far they lie apart."""
+    completed = [figure for run, figure in zip(entry.runs, figures, strict=True) if run.status == "completed"]
+    values = [figure.value for figure in completed if figure.value is not None]
+    odd = tuple(one.host for one in fleet.manifest.outliers if one.metric == metric)
+    spread = Spread(len(fleet.manifest.runs), len(values), min(values, default=None), max(values, default=None), odd)
+    if not values:
+        why = next((figure.reason for figure in completed if figure.reason), "no run of it completed")
+        return Figure(None, why), spread
+    return Figure(statistics.median(values)), spread
 
 
 def _read(run: Run, metric: str, blocking: list[str]) -> tuple[Figure, dict[str, tuple[bool, Any]]]:
@@ -119,9 +192,9 @@ def _difference(key: str, value: tuple[bool, Any], latest: tuple[bool, Any]) -> 
     return "" if value == latest else key
 
 
-def _moment(run: Run) -> str:
+def _moment(started: str) -> str:
     """When a run started, in UTC; as it is written where that is no time."""
     try:
-        return datetime.fromisoformat(run.manifest.provenance.started).astimezone(UTC).isoformat()
+        return datetime.fromisoformat(started).astimezone(UTC).isoformat()
     except ValueError:
-        return run.manifest.provenance.started
+        return started

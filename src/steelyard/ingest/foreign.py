@@ -393,7 +393,7 @@ class _Work:
     def finish(self) -> RunWriter:
         steps, events = merge(self.outcome.parts, self.directory, [Path(one.kept).stem for one in self.outcome.files])
         dialect, others = self.outcome.dialect()
-        for event in (*events, *self.knowledge.differing.values(), *self.knowledge.changed.values()):
+        for event in (*events, *self.knowledge.differing.values(), *self.knowledge.heard.changed.values()):
             self.event(event)
         if others:
             message = f"lines of {', '.join([dialect, *others])} stand in the same files; the run is {dialect}'s"

@@ -14,6 +14,7 @@ from steelyard.experiment.model import Model
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import DEFAULT, Resolved, leaves
 from steelyard.frameworks import MODULES, framework
+from steelyard.frameworks.logs.heard import Heard, same
 from steelyard.frameworks.logs.reader import DIALECTS
 from steelyard.frameworks.logs.said import (
     GPU_NAME,
@@ -43,17 +44,20 @@ class Knowledge:
     gpu: str | None
     gpus: int | None
     nodes: int | None
-    said: dict[str, Setting] = field(default_factory=dict)
+    heard: Heard = field(default_factory=Heard)
     differing: dict[str, Event] = field(default_factory=dict)
-    changed: dict[str, Event] = field(default_factory=dict)
+
+    @property
+    def said(self) -> Mapping[str, Setting]:
+        return self.heard.said
 
     def learn(self, setting: Setting) -> None:
         """Take what the log says; a value of the command line that contradicts it is an error."""
         key, value = setting.key, setting.value
-        if value is None and key == "training.steps":
-            self.said.pop(key, None)  # what the log said of it does not hold
+        self.heard.take(setting)
+        if setting.takes_back:
             return
-        if key in self.settings and not _same(self.settings[key], value):
+        if key in self.settings and not same(key, self.settings[key], value):
             raise InputError(
                 f"{key} is {spelt(self.settings[key])} by --set, and the log says {spelt(value)}"
                 f" ({setting.source.file}:{setting.source.line})",
@@ -64,14 +68,8 @@ class Knowledge:
             )
         if key == GPU_NAME and self.gpu is not None:
             self._check_gpu(setting)
-        before = self.said.get(key)
-        if before is not None and not _same(before.value, value):
-            message = f"{key} was {spelt(before.value)}, and is {spelt(value)} from here on"
-            self.changed.setdefault(key, Event(kind="setting_changed", message=message, source=setting.source))
-        self.said[key] = setting
         asked = self._asked(key)
-        same = lookup(str(asked)) is lookup(str(value)) if key == GPU_NAME else _same(asked, value)
-        if asked is not None and not same:
+        if asked is not None and not same(key, asked, value):
             message = f"{key} is {spelt(asked)} in the config, and the log says {spelt(value)}: the log's is in force"
             self.differing.setdefault(key, Event(kind="config_differs", message=message, source=setting.source))
 
@@ -255,14 +253,6 @@ class Knowledge:
         if source == "counting" and not (masked and masked.value):
             return MOCK_FLOORS["counting"]
         return math.log(vocabulary) if source == "uniform" and type(vocabulary) is int else None
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return math.isclose(one, other, rel_tol=1e-9)
-    return bool(one == other)
 
 
 def _contradiction(nodes: int | None, each: int, total: int, said: Setting | None) -> InputError:

@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from steelyard.accounting.stragglers import stragglers
 from steelyard.ingest.parts import PARTS, Part, merged
 from steelyard.records.step import Event
 from steelyard.records.writer import NODES, STEPS, in_series
 
-_ALIKE = 1.05
 _OF_A_NODE = re.compile(r"(?:node|host|rank|worker|process|proc|task|gpu)[-_]?\d+", re.IGNORECASE)
 
 
@@ -69,23 +69,18 @@ def merge(parts: Sequence[Part], run: Path, names: Sequence[str]) -> tuple[int, 
                 events.append(Event(kind="restart", message=message, step=before))
     if any(len(attempt) > 1 for attempt in attempts):
         _write_nodes(attempts[-1], run, names)
-        events += _differing(attempts[-1], names)
+        events += _slower(attempts[-1], names)
     return count, events
 
 
-def _differing(attempt: Sequence[Part], names: Sequence[str]) -> list[Event]:
-    """Nodes of one job step together: times that differ are said."""
-    last = min(part.last_step for part in attempt)
-    alike = [part for part in attempt if part.seconds > 0 and part.last_step == last]
-    if len(alike) < 2:
-        return []
-    slow, fast = (pick(alike, key=lambda part: part.seconds / part.rows) for pick in (max, min))
-    ratio = slow.seconds / slow.rows / (fast.seconds / fast.rows)
-    if ratio <= _ALIKE:
-        return []
-    whose = [part.label or names[part.file] for part in (slow, fast)]
-    message = f"steps take {ratio:.3g} times as long by the log of {whose[0]} as by that of {whose[1]}"
-    return [Event(kind="nodes_differ", message=message)]
+def _slower(attempt: Sequence[Part], names: Sequence[str]) -> list[Event]:
+    """Nodes of one job step together: one that was slower to the end is named."""
+    found = stragglers({_name(part, names): part.last_times() for part in attempt})
+    return [Event(kind="nodes_differ", message=one.words(), node=one.node, details=one.details()) for one in found]
+
+
+def _name(part: Part, names: Sequence[str]) -> str:
+    return part.label or names[part.file]
 
 
 def _write_nodes(attempt: Sequence[Part], run: Path, names: Sequence[str]) -> None:
@@ -93,4 +88,4 @@ def _write_nodes(attempt: Sequence[Part], run: Path, names: Sequence[str]) -> No
     with (run / NODES).open("wb") as nodes:
         for part in attempt:
             for _, line in part.lines():
-                nodes.write(in_series(part.label or names[part.file], line))
+                nodes.write(in_series(_name(part, names), line))

@@ -9,8 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 from msgspec import json
 
+from steelyard.accounting.steady import MARKS, Floats, Whole
 from steelyard.records.rows import StepRows
 from steelyard.records.step import Step, to_line
 
@@ -20,6 +22,8 @@ PARTS = ".parts"
 _BUFFERED = 512
 _FIRST = 5
 _INDEX_EVERY = 4096
+_TAIL = 1 << 19
+"""Bytes: some thousand steps."""
 _STEP = re.compile(rb'\{"step":(\d+)')
 
 
@@ -36,8 +40,6 @@ class Part:
     last_step: int = 0
     first_time: str | None = None
     last_time: str | None = None
-    seconds: float = 0.0
-    """Of all its steps together."""
     first_losses: list[tuple[int, float | None]] = field(default_factory=list)
     _pending: list[bytes] = field(default_factory=list)
     _stream: BinaryIO | None = None
@@ -49,8 +51,6 @@ class Part:
             self._begin(step)
         self.rows += 1
         self.last_step, self.last_time = step.step, step.time
-        if step.step_time_s is not None:
-            self.seconds += step.step_time_s * step.steps_covered
         self._pending.append(to_line(step))
         if len(self._pending) >= _BUFFERED:
             self.flush()
@@ -67,7 +67,6 @@ class Part:
         last = steps[-1]
         self.rows += len(steps)
         self.last_step, self.last_time = last.step, last.time
-        self.seconds += steps.seconds()
         self._pending.append(steps.lines())
         self.flush()
 
@@ -84,7 +83,6 @@ class Part:
         if not self.rows:
             self.first_step, self.first_time = other.first_step, other.first_time
         self.rows += other.rows
-        self.seconds += other.seconds
         self.last_step, self.last_time = other.last_step, other.last_time
         other.path.unlink()
 
@@ -107,7 +105,7 @@ class Part:
         """Forget the steps from `step` on; how many there were."""
         self.flush()
         if step <= self.first_step:
-            dropped, self.rows, self.seconds = self.rows, 0, 0.0
+            dropped, self.rows = self.rows, 0
             self._truncate(0)
             self.first_losses.clear()
             self._index.clear()
@@ -126,8 +124,6 @@ class Part:
                     kept += len(line)
                 else:
                     dropped += 1
-                    gone = json.decode(line)
-                    self.seconds -= (gone.get("step_time_s") or 0.0) * gone["steps_covered"]
         self._truncate(kept)
         self._index = [(row, offset) for row, offset in self._index if offset < kept]
         self.rows -= dropped
@@ -156,6 +152,18 @@ class Part:
         if self._stream is not None:
             self._stream.close()
             self._stream = None
+
+    def last_times(self) -> tuple[Whole, Floats]:
+        """Its last steps and the time each took, but for those whose time speaks of something else."""
+        with self.path.open("rb") as stream:
+            stream.seek(max(0, self.path.stat().st_size - _TAIL))
+            lines = stream.readlines()
+        if len(lines) < self.rows:
+            del lines[0]  # it may be cut
+        read = map(json.decode, lines)
+        last = [one for one in read if not any(flag in MARKS for flag in one["flags"])]
+        steps, seconds = [one["step"] for one in last], [one.get("step_time_s") for one in last]
+        return np.array(steps, dtype=np.int64), np.array(seconds, dtype=np.float64)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Its steps as written, with their numbers."""

@@ -64,6 +64,23 @@ class Outlier(_Record):
         )
 
 
+class Wanting(_Record):
+    """What preflight found wrong with a host of the fleet, by itself or against the others."""
+
+    host: str | None
+    """Null where it is about the machine that asked."""
+    check: str
+    status: Word
+    required: bool
+    """Whether it kept the host from running."""
+    message: str
+    fix: str | None = None
+
+    @property
+    def words(self) -> str:
+        return f"{self.host or 'this machine'}: {self.check}: {self.message}"
+
+
 class FleetManifest(_Record):
     """Written when a fleet starts and when it has ended; between the two its runs speak for themselves."""
 
@@ -73,6 +90,8 @@ class FleetManifest(_Record):
     verdict: Word | None = None
     """The worst of its runs; null where they were not judged."""
     outliers: list[Outlier] = Field(default_factory=list)
+    preflight: list[Wanting] = Field(default_factory=list)
+    """What failed or blocked when all hosts were asked before the first run; empty where they were not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +148,9 @@ def again(fleet: Fleet, hosts: Sequence[str]) -> Fleet:
         FleetRun(host=one.host, directory=places[one.host]) if one.host in places else one
         for one in fleet.manifest.runs
     ]
-    manifest = fleet.manifest.model_copy(update={"runs": runs, "verdict": None, "outliers": []})
+    others = [one for one in fleet.manifest.preflight if one.host not in hosts]
+    found = {"runs": runs, "verdict": None, "outliers": [], "preflight": others}
+    manifest = fleet.manifest.model_copy(update=found)
     renewed = Fleet(fleet.directory, manifest)
     renewed.save()
     return renewed

@@ -34,12 +34,6 @@ class StepRows:
         given = {name: column[at] for name, column in self.columns.items()}
         return Step(**self.same, **given, source=Evidence(self.log, self.numbers[at]))
 
-    def seconds(self) -> float:
-        """Of all of them together."""
-        one = self.same.get("step_time_s")
-        total = sum(self.columns.get("step_time_s", ())) if one is None else one * len(self)
-        return float(total * self.same.get("steps_covered", 1))
-
     def lines(self) -> bytes:
         """What `to_line` makes of each, without making the steps: the keys are put between whole columns."""
         texts = {id(column): _encode(column) for column in (*self.columns.values(), self.numbers)}

@@ -39,12 +39,13 @@ NOTICES = (
     "repeated",
     "broken_file",
     "config_differs",
+    "plan_differs",
     "setting_changed",
     "left_out",
     "dialects",
     "nodes_differ",
 )
-"""Kinds of events that a person should know of who reads a foreign run."""
+"""Kinds of events that a person should know of beside the findings."""
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):

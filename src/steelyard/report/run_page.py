@@ -137,9 +137,9 @@ _MOST_NOTICES = 50
 
 
 def notices_table(subject: Subject) -> list[Table]:
-    """What a reader of a foreign run should know beside the findings: nothing where there is nothing."""
+    """What a reader should know beside the findings: nothing where there is nothing."""
     found = subject.events_of(*NOTICES, "unread_line")
-    if not found or subject.run.manifest.ingested is None:
+    if not found:
         return []
     rows: list[list[str | Cell]] = [
         [
@@ -151,7 +151,8 @@ def notices_table(subject: Subject) -> list[Table]:
         for event in found[:_MOST_NOTICES]
     ]
     more = f"The first {_MOST_NOTICES} of {len(found):,}." if len(found) > _MOST_NOTICES else ""
-    return [Table("While it was read", ["what", "how", "step", "evidence"], rows, more)]
+    title = "While it ran" if subject.run.manifest.ingested is None else "While it was read"
+    return [Table(title, ["what", "how", "step", "evidence"], rows, more)]
 
 
 _OF_THE_RUNNER = ("host", "system", "python", "started", "ended")

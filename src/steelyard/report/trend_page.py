@@ -63,6 +63,8 @@ def _table(trend: Trend) -> Table:
         value = point.reason or "unknown" if point.value is None else number(point.value)
         differs = f"another job: {', '.join(point.differs)}" if point.differs else ""
         judged = Cell(word, _TONES.get(word, Tone.PLAIN))
+        if point.spread is not None:
+            value = f"{value} ({point.spread.words})"
         rows.append([str(at), point.run.name, point.platform, moment(point.started), judged, value, differs])
     columns = ["number", "run", "platform", "started", "verdict", trend.metric, "differs from the latest in"]
     return Table("Runs", columns, rows)

@@ -1,10 +1,11 @@
 """A fleet: one single-node plan on several hosts, a run each, under one loop and one stop."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from steelyard.cluster.host import Host
+from steelyard.cluster.host import Host, HostError
 from steelyard.errors import InfrastructureError
 from steelyard.lint import Case
 from steelyard.records import RunManifest, RunWriter
@@ -32,33 +33,66 @@ class FleetJob:
     ended: Callable[[RunManifest], None]
 
 
+Look = Callable[[Sequence[Host]], Awaitable[Mapping[str, HostError]]]
+"""Looks at all hosts together, before any of them runs: what keeps which of them from it."""
+
+
 def split(plan: Plan) -> list[Plan]:
     """The plan of each run of a fleet."""
     return [plan.model_copy(update={"fleet": False, "nodes": [node]}) for node in plan.nodes]
 
 
-def execute_fleet(jobs: Sequence[FleetJob], case: Case, at_once: int = AT_ONCE) -> bool:
-    """Run all of them, each to its own end; whether they were asked to stop."""
-    return asyncio.run(_execute(jobs, case, at_once))
+def execute_fleet(jobs: Sequence[FleetJob], case: Case, at_once: int = AT_ONCE, look: Look | None = None) -> bool:
+    """Run all of them that are fit, each to its own end; whether a stop kept one from it."""
+    return asyncio.run(_execute(jobs, case, at_once, look))
 
 
-async def _execute(jobs: Sequence[FleetJob], case: Case, at_once: int) -> bool:
+async def _execute(jobs: Sequence[FleetJob], case: Case, at_once: int, look: Look | None) -> bool:
     asked_to_stop, turns = asyncio.Event(), asyncio.Semaphore(at_once)
 
-    async def one(job: FleetJob) -> None:
+    async def one(job: FleetJob) -> bool:
+        """Whether it was stopped, or never begun."""
         async with turns:
-            if not asked_to_stop.is_set():
-                await _run(job, case, asked_to_stop)
+            return asked_to_stop.is_set() or await _run(job, case, asked_to_stop)
 
     with on_signals(asked_to_stop.set):
+        if look is not None:
+            unfit = await _looked(look, [job.host for job in jobs], asked_to_stop)
+            if unfit is None:
+                return True
+            jobs = [_told(job, unfit.get(job.host.name)) for job in jobs]
         done = await asyncio.gather(*(one(job) for job in jobs), return_exceptions=True)
     for outcome in done:  # only once no host is left alone
-        if outcome is not None:
+        if isinstance(outcome, BaseException):
             raise outcome
-    return asked_to_stop.is_set()
+    return any(done)
 
 
-async def _run(job: FleetJob, case: Case, asked_to_stop: asyncio.Event) -> None:
+async def _looked(look: Look, hosts: Sequence[Host], asked_to_stop: asyncio.Event) -> Mapping[str, HostError] | None:
+    """What keeps which host from running; None where we were stopped meanwhile."""
+    looking, stopping = asyncio.ensure_future(look(hosts)), asyncio.ensure_future(asked_to_stop.wait())
+    await asyncio.wait({looking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if looking.done():
+        return looking.result()
+    looking.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await looking
+    await asyncio.gather(*(host.close() for host in hosts))
+    return None
+
+
+def _told(job: FleetJob, unfit: HostError | None) -> FleetJob:
+    """The same job, whose preflight is what was seen of its host: it fails by itself, with a record of its own."""
+
+    async def as_seen(hosts: Sequence[Host]) -> None:
+        if unfit is not None:
+            raise unfit
+
+    return replace(job, options=replace(job.options, preflight=as_seen))
+
+
+async def _run(job: FleetJob, case: Case, asked_to_stop: asyncio.Event) -> bool:
     writer = job.create()
     try:
         await HostedRun(job.plan, case, writer, job.observe, [job.host], job.options).run(asked_to_stop)
@@ -67,3 +101,4 @@ async def _run(job: FleetJob, case: Case, asked_to_stop: asyncio.Event) -> None:
     except OSError as reason:
         unrecordable(writer, reason)
     job.ended(writer.manifest)
+    return writer.manifest.status == "interrupted"

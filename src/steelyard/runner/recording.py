@@ -1,7 +1,8 @@
 """From what the nodes of a run print to its record: steps, events, logs, and the first cause of a failure."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -9,14 +10,19 @@ from steelyard import records
 from steelyard.frameworks.logs.dialect import text_of
 from steelyard.frameworks.logs.lines import LineCutter
 from steelyard.frameworks.logs.reader import LogReader
+from steelyard.frameworks.logs.said import LOG_INTERVAL, VERSION
 from steelyard.frameworks.logs.secrets import HIDDEN
-from steelyard.frameworks.logs.series import Gathered
+from steelyard.frameworks.logs.series import Gathered, Job
 from steelyard.lint import Case
 from steelyard.records import Event, Failure, RunWriter, Step
 from steelyard.records.step import FAILURES, first_cause
+from steelyard.runner.hearing import Hearing, stated
+from steelyard.runner.pace import LOOK_EVERY, Pace
 from steelyard.runner.plan import NodePlan, Plan
 
 Observer = Callable[[Step | Event], None]
+
+_SAID_ONCE = ("plan_differs", "setting_changed")
 
 _SHORTEST_SECRET = 6
 """A shorter word would be hidden wherever it stands by chance."""
@@ -29,6 +35,10 @@ class Recording:
         self.writer, self.observe, self.framework = writer, observe, plan.framework
         self.planned_steps = case.resolved.experiment.training.steps
         self._world, self._flops = case.placement.world_size, plan.expected.flops_per_token
+        self._card_gib = plan.expected.usable_gib_per_gpu
+        self._stated, self._heard = stated(case), dict[str, Any]()
+        self._cards = {node.host: node.env["NCCL_IB_HCA"] for node in plan.nodes if "NCCL_IB_HCA" in node.env}
+        """The network cards the plan asks for, until the log says which network is used."""
         self.last_step = 0
         self.ending = False
         """Whether we are ending it ourselves: what the nodes complain of then is the echo of that."""
@@ -38,10 +48,15 @@ class Recording:
         self._early: list[tuple[Step, str]] = []
         """Steps that came before it was plain which nodes report any."""
         self._nonfinite: set[str] = set()
+        self._said_once: set[str] = set()
+        self._pace, self._open = Pace(), 0
+        self._gpus_per_node = case.placement.gpus_per_node
 
     def of_node(self, node: NodePlan, hide: Sequence[bytes] = ()) -> "NodeRecording":
         """What one node prints; none of the secrets to `hide` gets any further."""
-        return NodeRecording(self, node, hide)
+        self._open += 1
+        job = Job(world_size=self._world, flops_per_token=self._flops, device_gib=self._card_gib)
+        return NodeRecording(self, node, hide, Hearing(self._stated, job))
 
     def event(self, kind: str, message: str, node: str | None = None, **details: object) -> None:
         """Something we found out ourselves."""
@@ -59,11 +74,32 @@ class Recording:
         if self.ending and found.kind in FAILURES:
             return
         event = replace(found, node=host, time=found.time or records.now())
+        if event.kind == "nodes_differ":
+            event = replace(event, node=self._host_of(event.details.get("rank")))
+        if event.kind in _SAID_ONCE:  # every node prints its settings
+            if event.message in self._said_once:
+                return
+            self._said_once.add(event.message)
         if event.kind in FAILURES:
             self.failures.append(event)
         if event.kind == "started":
             self.writer.note_software({str(key): str(value) for key, value in event.details.items()})
+        if event.kind == "fabric" and "network" in event.details and (cards := self._cards.pop(host, None)):
+            self.event("fabric", f"the plan asks for {cards}", host, asked=cards)
         self._keep(event)
+
+    def hear(self, said: Mapping[str, Any], host: str) -> None:
+        """What a node's log says of its settings, once it trains or has ended; nodes that agree are heard once."""
+        if not said or said == self._heard:
+            return
+        self._heard = dict(said)
+        held = len(said.keys() & self._stated.keys())
+        message = f"the log says {len(said)} settings, {held} of which the plan states"
+        self.event("settings", message, host, held=held, said=self._heard)
+        if VERSION in said:
+            self.writer.note_software({**self.writer.manifest.software, VERSION: str(said[VERSION])})
+        if LOG_INTERVAL in said:
+            self.writer.learn(expected={**self.writer.manifest.expected, LOG_INTERVAL: said[LOG_INTERVAL]})
 
     def _take_step(self, step: Step, host: str) -> None:
         """One node speaks for the run; where others report steps too, theirs are kept beside."""
@@ -73,6 +109,8 @@ class Recording:
             if again:
                 self.settle()
             return
+        if len(self._ranks) > 1:
+            self._pace.add(step, host)
         if host != self._lead:
             self.writer.append_node_step(self._lead, host, step)
             return
@@ -88,6 +126,24 @@ class Recording:
             )
         self._nonfinite = names
         self.observe(step)
+        if len(self._ranks) > 1 and self.writer.steps % LOOK_EVERY == 0:
+            self._name_the_slow()
+
+    def _name_the_slow(self) -> None:
+        for one in self._pace.slow():
+            self.event("nodes_differ", one.words(), one.node, **one.details())
+
+    def _host_of(self, rank: object) -> str | None:
+        """Where a rank runs: nodes are filled one after the other."""
+        at = rank // self._gpus_per_node if type(rank) is int else None
+        return next((host for host, node_rank in self._ranks.items() if node_rank == at), None)
+
+    def ended(self) -> None:
+        """One of the nodes has said its last."""
+        self.settle()
+        self._open -= 1
+        if not self._open:
+            self._name_the_slow()
 
     def settle(self) -> None:
         """The first of the nodes that report steps speaks for the run, not the one that was heard first."""
@@ -119,12 +175,13 @@ class Recording:
 class NodeRecording:
     """What one node prints, cut into lines, read and kept, each byte once."""
 
-    def __init__(self, run: Recording, node: NodePlan, hide: Sequence[bytes]) -> None:
-        self._run, self._host = run, node.host
+    def __init__(self, run: Recording, node: NodePlan, hide: Sequence[bytes], hearing: Hearing) -> None:
+        self._run, self._host, self._hearing = run, node.host, hearing
         self._hide = [secret for secret in hide if len(secret) >= _SHORTEST_SECRET]
         self._log = f"node{node.rank}.log"
-        self._said = Gathered()
-        self._reader = LogReader(f"logs/{self._log}", self._said, run.framework)
+        self._said = Gathered(hearing.take)
+        self._reader = LogReader(f"logs/{self._log}", self._said, run.framework, hearing.job)
+        self._trains = False
         self._cutter = LineCutter()
         self.bytes = 0
         """How much of it came so far."""
@@ -143,7 +200,8 @@ class NodeRecording:
             self._take(line, b"")
         self._reader.end()
         self._record()
-        self._run.settle()
+        self._run.hear(self._hearing.said(), self._host)
+        self._run.ended()
 
     def _take(self, line: bytes, end: bytes) -> None:
         for secret in self._hide:
@@ -157,4 +215,7 @@ class NodeRecording:
 
     def _record(self) -> None:
         for found in self._said.take():
+            if isinstance(found, Step) and not self._trains:
+                self._trains = True
+                self._run.hear(self._hearing.said(), self._host)
             self._run.take(found, self._host)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from steelyard.records import Evidence
+from steelyard.records import Event, Evidence
 
 Scalar = float | int | str | None
 
@@ -72,6 +72,12 @@ class Check:
         make = self.passed if holds else self.failed
         return make(message, observed, expected, evidence)
 
+    def contradicted(self, denied: Sequence[Event], status: Status = Status.FAIL) -> Finding:
+        """What the plan stated and the log says otherwise, both values named."""
+        first = denied[0]
+        said, planned = (_scalar(first.details.get(name)) for name in ("said", "planned"))
+        return self._finding(status, "; ".join(event.message for event in denied), said, planned, first.source)
+
     def _finding(
         self, status: Status, message: str, observed: Scalar, expected: Scalar, evidence: Evidence | None
     ) -> Finding:
@@ -91,6 +97,10 @@ def together(findings: Sequence[Finding]) -> Status:
     if any(finding.status == Status.UNKNOWN and finding.required for finding in findings):
         return Status.UNKNOWN
     return Status.PASS
+
+
+def _scalar(value: object) -> Scalar:
+    return value if isinstance(value, float | int | str | None) else str(value)
 
 
 def spelt(value: Scalar) -> Scalar:

@@ -15,7 +15,7 @@ from steelyard.errors import InputError
 from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment
 from steelyard.experiment.model import Model
 from steelyard.experiment.thresholds import parse_threshold
-from steelyard.frameworks import log_interval
+from steelyard.frameworks import LAUNCHED, log_interval
 from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records import Event, Evidence, Run, StepTable
 from steelyard.records.step import FAILURES, first_cause
@@ -182,16 +182,26 @@ class Subject:
         )
         return figures(steps, window, basis)
 
+    @property
+    def as_printed(self) -> bool:
+        """Whether its figures are rounded as a program prints them and timed by it; the built-in trainer's are ours."""
+        return self.run.manifest.ingested is not None or self.run.manifest.framework not in LAUNCHED
+
     @cached_property
     def clock(self) -> Clock:
         """What the log's moments say of its step times; nothing for dialects whose times are made from them."""
-        if self.run.manifest.ingested is None:  # what we ran, we timed
+        if not self.as_printed:
             return Clock(np.zeros(len(self.steps), dtype=np.bool_), None)
         excused = self.steps.flag("eval") | self.steps.flag("checkpoint")
         for mark in ("eval", "checkpoint", "validating"):
             at = [event.step for event in self.events_of(mark) if event.step is not None]
             excused |= self._covering(np.array(at, dtype=np.int64))
         return read_clock(self.steps, excused)
+
+    def denied(self, *keys: str) -> list[Event]:
+        """What the plan stated and the training program's own log says otherwise, of some keys; each once."""
+        found = {event.message: event for event in self.events_of("plan_differs") if event.details.get("key") in keys}
+        return list(found.values())
 
     def cause(self) -> Event | None:
         """The first failure the log names, causes ahead of their echoes."""

@@ -1,7 +1,9 @@
 """What a log says beside its steps: settings, memory, checkpoints, failures, the fabric, how it ended."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from steelyard.accounting.stragglers import LEAST_STEPS
 from steelyard.frameworks.logs import fabric, failures, maxtext, megatron_family
 from steelyard.frameworks.logs.dialect import Dialect, Place, Said
 from steelyard.frameworks.logs.line import Origin
@@ -21,6 +23,8 @@ class Beside:
         self._configuration = maxtext.Configuration()
         self._configuring = False
         self._most_memory: dict[tuple[str, str | None], float] = {}
+        self._slowest: Counter[int] = Counter()
+        """How often each rank was said to be much slower than the fastest."""
         self._noted: set[tuple[str, ...]] = set()
         self.tracebacks: set[Origin] = set()
         """Whose traceback has begun and not ended: every line may be its end."""
@@ -82,6 +86,10 @@ class Beside:
                 key = (str(one.details["kind"]), one.node)
                 if one.details["gib"] > self._most_memory.get(key, 0.0):
                     self._most_memory[key] = one.details["gib"]
+                    self._sink.event(one)
+            elif one.kind == "nodes_differ":
+                self._slowest[one.details["rank"]] += 1
+                if self._slowest[one.details["rank"]] == LEAST_STEPS:  # a rank that is slow now and then is none
                     self._sink.event(one)
             elif one.kind == "resumed":
                 self._progress.resumed = one.step

@@ -6,7 +6,7 @@ INTERESTING = re.compile(
     rb"iteration\s*\d*\s*/|completed (?:profiler|step)|Training epoch|step: |Epoch .*train_step|Step Time :"
     rb"| \.{2,} |end of arguments|-- arguments|Config param |padded vocab|Padded vocab|Num_devices"
     rb"|Jax (?:Backend|Version)|CUDA capacity|memory \([MG]B\)|MaxMemAllocated|Using \(GB\)|Memstats"
-    rb"|after training is done|exiting program|Trainer.fit|Training (?:completed|starts)|training finished"
+    rb"|MnRtt/|after training is done|exiting program|Trainer.fit|Training (?:completed|starts)|training finished"
     rb"|steelyard trainer|shutdown result|Ran out of data|launcher exited|torchrun finished"
     rb"|checkpoint|Restor|restor|validat|Validation|eval"
     rb"|throughput per GPU: |elapsed time per iteration: |tokens/GPU/s: |mem usages: "

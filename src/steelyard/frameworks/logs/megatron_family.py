@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from steelyard.accounting.stragglers import LEAST_FACTOR
 from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, at_step, event, memory
 from steelyard.frameworks.logs.fields import Field
 from steelyard.frameworks.logs.said import (
@@ -16,6 +17,7 @@ from steelyard.frameworks.logs.said import (
     flag,
     several,
 )
+from steelyard.records.step import Event
 
 MARK = re.compile(rb"(?<!, )\biteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})\s*(?=\|)")
 
@@ -247,6 +249,18 @@ def _memory_mb(found: re.Match[bytes], place: Place) -> Iterator[Said]:
     yield memory(float(found["reserved"]) / 1024, RESERVED_PEAK, place, found.string)
 
 
+def _round_trips(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    """The straggler detector's line: the fastest and the slowest rank of an interval, without what they wait for."""
+    fast, slow = float(found["fast"]) / 1000, float(found["slow"]) / 1000
+    if not slow > LEAST_FACTOR * fast > 0:
+        return
+    ranks = [int(found[name]) for name in ("slow_rank", "fast_rank")]
+    message = f"rank {ranks[0]} takes {slow:.4g} s a step and rank {ranks[1]} {fast:.4g} s, {slow / fast:.3g} times"
+    details = {"rank": ranks[0], "slowest_s": slow, "fastest_s": fast, "factor": slow / fast}
+    at = place.step or None
+    yield Event(kind="nodes_differ", message=message, step=at, source=place.evidence, details=details)
+
+
 OTHERS = (
     Known(
         re.compile(rb"padded vocab \(size: (?P<size>\d+)\) with \d+ dummy tokens \(new size: (?P<padded>\d+)\)"),
@@ -255,6 +269,13 @@ OTHERS = (
     Known(
         re.compile(rb"memory \(MB\) \|.{0,300}\bmax reserved: (?P<reserved>\d+(?:\.\d+)?)"),
         _memory_mb,
+    ),
+    Known(
+        re.compile(
+            rb"MnRtt/Rnk: (?P<fast>\d+(?:\.\d+)?)ms/(?P<fast_rank>\d{1,7})"
+            rb" \| MxRtt/Rnk: (?P<slow>\d+(?:\.\d+)?)ms/(?P<slow_rank>\d{1,7})"
+        ),
+        _round_trips,
     ),
     Known(re.compile(rb"\[after training is done\]"), event("finished")),
     Known(re.compile(rb"\[exiting program (?:at iteration \d+|after)"), event("exited_early")),

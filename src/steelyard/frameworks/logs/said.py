@@ -15,6 +15,11 @@ class Setting:
     value: Any
     source: Evidence
 
+    @property
+    def takes_back(self) -> bool:
+        """Whether it says that what was said before does not hold: a step beyond the last one announced."""
+        return self.value is None and self.key == "training.steps"
+
 
 WORLD_SIZE = "platform.world_size"
 GPU_NAME = "platform.gpu_name"

@@ -1,7 +1,7 @@
 """The steps one process prints: how many each record covers, restarts, doubled lines, and rates where they follow."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -58,8 +58,10 @@ class Sink(Protocol):
 class Gathered:
     """A sink that keeps steps and events until they are taken, for a log that is read as it is written."""
 
-    def __init__(self) -> None:
+    def __init__(self, hear: Callable[[Setting], Iterable[Event]] = lambda setting: ()) -> None:
+        """`hear` is told of settings as they are said, before the steps that follow, and makes events of them."""
         self._found: list[Step | Event] = []
+        self._hear = hear
 
     def step(self, series: str, step: Step) -> None:
         self._found.append(step)
@@ -74,7 +76,7 @@ class Gathered:
         self._found.append(event)
 
     def setting(self, setting: Setting) -> None:
-        return
+        self._found.extend(self._hear(setting))
 
     def take(self) -> list[Step | Event]:
         found, self._found = self._found, []

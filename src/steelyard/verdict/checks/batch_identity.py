@@ -1,4 +1,4 @@
-"""Tokens per step are global batch x sequence, and the batch is micro-batch x accumulation x replicas."""
+"""Tokens per step are global batch x sequence, the batch is micro-batch x accumulation x replicas, and the plan's."""
 
 import math
 from collections.abc import Iterator
@@ -9,9 +9,19 @@ from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("batch_identity")
+KEYS = (
+    "training.global_batch_size",
+    "training.micro_batch_size",
+    "training.gradient_accumulation_steps",
+    "training.sequence_length",
+)
+"""What the log must not say otherwise than the plan."""
 
 
 def check(subject: Subject) -> Iterator[Found]:
+    if denied := subject.denied(*KEYS):
+        yield CHECK.contradicted(denied)
+        return
     planned, tokens = subject.planned_tokens_per_step, subject.steps.tokens
     batch = subject.whole("training.global_batch_size")
     parts = [
@@ -34,7 +44,7 @@ def check(subject: Subject) -> Iterator[Found]:
         yield CHECK.unknown(f"{missing} are not known", None, planned)
         return
     wrong = np.flatnonzero(tokens.given & (tokens.values != planned) & ~subject.steps.flag("rampup"))
-    if len(wrong) and _varies(subject):
+    if len(wrong) and subject.run.manifest.ingested is not None and _varies(subject):
         message = "the batch or sequence changes as the log goes on, and tokens with it"
         yield CHECK.passed(
             message, float(tokens.values[int(wrong[0])]), planned, subject.evidence_of_step(int(wrong[0]))

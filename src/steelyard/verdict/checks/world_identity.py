@@ -1,16 +1,22 @@
-"""The world is nodes x GPUs a node, and tensor x pipeline x context x data parallel."""
+"""The world is nodes x GPUs a node, tensor x pipeline x context x data parallel, and the plan's."""
 
 import math
 from collections.abc import Iterator
 
+from steelyard.frameworks.logs.said import WORLD_SIZE
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("world_identity")
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size", "data_parallel_size")
+KEYS = (WORLD_SIZE, *(f"parallelism.{name}" for name in _SIZES))
+"""What the log must not say otherwise than the plan."""
 
 
 def check(subject: Subject) -> Iterator[Found]:
+    if denied := subject.denied(*KEYS):
+        yield CHECK.contradicted(denied)
+        return
     platform = subject.run.manifest.platform
     world, at = platform.world_size, subject.evidence_of_manifest("world_size")
     sizes = [size for name in _SIZES if (size := subject.whole(f"parallelism.{name}")) is not None]

@@ -39,9 +39,9 @@ RECORD = Path(os.environ["STEELYARD_RECORD"]).resolve() if "STEELYARD_RECORD" in
 
 @pytest.fixture(autouse=True)
 def ready(lab: Lab, hosts_are_left_as_they_were: None) -> Iterator[None]:
-    at_once([lambda host=host: make_ready(host) for host in lab.hosts[:2]])
+    at_once([lambda host=host: make_ready(host, gpus=False) for host in lab.hosts[:2]])
     yield
-    at_once([lambda host=host: unmake(host) for host in lab.hosts[:2]])
+    at_once([lambda host=host: unmake(host, gpus=False) for host in lab.hosts[:2]])
 
 
 @pytest.fixture

@@ -19,18 +19,20 @@ NETWORK = {
 }
 
 
-def make_ready(host: Host) -> None:
+def make_ready(host: Host, gpus: bool = True) -> None:
     """What the configs name and preflight asks for: GPUs that answer, a home with a token, room."""
-    host.fake_tool("rocm-smi", idle_mi300x())
+    if gpus:
+        host.fake_tool("rocm-smi", idle_mi300x())
     host.sh(["mount", "-o", "remount,size=16g", "/home"])
     host.sh(["mkdir", HOME, LOGS])
     host.sh(["sh", "-c", f"umask 077 && echo not-a-real-token > {HOME}/.hf_token"])
 
 
-def unmake(host: Host) -> None:
+def unmake(host: Host, gpus: bool = True) -> None:
     host.sh(["rm", "-r", HOME, LOGS])
     host.sh(["mount", "-o", "remount,size=64m", "/home"])
-    host.remove_tool("rocm-smi")
+    if gpus:
+        host.remove_tool("rocm-smi")
 
 
 def written(folder: Path, name: str, nodes: int, **others: str) -> Path:

@@ -35,6 +35,9 @@ class Running:
     def steps(self) -> list[dict[str, Any]]:
         return self._lines("steps.jsonl")
 
+    def telemetry(self) -> list[dict[str, Any]]:
+        return self._lines("telemetry.jsonl")
+
     def _lines(self, name: str) -> list[dict[str, Any]]:
         if self.directory is None or not (self.directory / name).exists():
             return []

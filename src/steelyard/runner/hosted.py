@@ -11,10 +11,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from steelyard import records
 from steelyard.cluster.counters import VENDORS
 from steelyard.cluster.host import Host, HostError, LinkLostError
 from steelyard.cluster.image import ImageSource, bring, check_equal
 from steelyard.cluster.job import Holder
+from steelyard.cluster.telemetry import sample
 from steelyard.errors import InfrastructureError
 from steelyard.lint import Case
 from steelyard.records import Failure, RunManifest, RunWriter
@@ -28,6 +30,8 @@ from steelyard.runner.plan import Plan
 from steelyard.runner.recording import Observer, Recording
 
 _BEAT_S = 5.0
+_SAMPLE_S = 10.0
+"""Between two samples of a host's telemetry: AMD's tool alone takes a second of a core."""
 _ONE_MORE_TRY_S = 5.0
 """For cleaning a host that was given up."""
 
@@ -100,6 +104,8 @@ class HostedRun:
             for node, host in zip(plan.nodes, hosts, strict=True)
         ]
         self._vendors = _vendors(case)
+        self._vendor = case.placement.gpu.vendor if case.placement.gpu else None
+        self._on_gpus = case.placement.device == "gpu"
         self.stopped = False
         """Whether it was asked to stop while there was something to stop."""
         self._progress: deque[float] = deque(maxlen=200)
@@ -239,13 +245,14 @@ class HostedRun:
         self._step_at = time.monotonic()
         beats = [asyncio.ensure_future(self._beat(node)) for node in self.nodes]
         watch = asyncio.ensure_future(self._watch())
+        samples = [asyncio.ensure_future(self._sample(node)) for node in self.nodes]
         following = {asyncio.ensure_future(self._follow(node)): node for node in self.nodes}
         try:
             await self._until_the_end(set(following), {watch, *beats})
         finally:
-            for task in (*beats, watch, *following):
+            for task in (*beats, *samples, watch, *following):
                 task.cancel()
-            await asyncio.gather(*beats, watch, *following, return_exceptions=True)
+            await asyncio.gather(*beats, *samples, watch, *following, return_exceptions=True)
         failure = self._judge_ends()
         if failure is not None:
             raise _FailedError(failure)
@@ -272,6 +279,21 @@ class HostedRun:
                 if free_kib < causes.FULL_KIB:
                     raise _FailedError(causes.no_space(node))
             await asyncio.sleep(_BEAT_S)
+
+    async def _sample(self, node: Node) -> None:
+        """Telemetry is beside the run: where a host cannot tell it, the run goes on and the record says so, once."""
+        if self._on_gpus and self._vendor is None:
+            return  # a GPU that the catalog has not: whose tool to ask is not known
+        while True:
+            try:
+                for one in await sample(node.host, self._vendor):
+                    self.writer.append_telemetry({"time": records.now(), "node": node.host.name, **one})
+            except LinkLostError:
+                pass  # which is told by who follows the job
+            except (HostError, ValueError) as reason:
+                self.recording.event("telemetry_lost", str(reason), node.host.name)
+                return
+            await asyncio.sleep(_SAMPLE_S)
 
     async def _follow(self, node: Node) -> None:
         """Read what a node prints, each byte once, over every link that can be had."""

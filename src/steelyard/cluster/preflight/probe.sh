@@ -177,9 +177,27 @@ $held.sw_thermal_slowdown,$held.hw_thermal_slowdown,$held.hw_power_brake_slowdow
     esac
 }
 
+host_load='cat /proc/loadavg && grep -E "^(MemTotal|MemAvailable):" /proc/meminfo && grep -c "^processor" /proc/cpuinfo'
+
+# Of one vendor: whose tool is not there is not looked for at every sample.
+telemetry() {
+    case $1 in
+        nvidia)
+            ask nvidia_telemetry nvidia-smi --format=csv,noheader,nounits --query-gpu="index,power.draw,memory.used,\
+memory.total,utilization.gpu,clocks.sm,clocks.mem,temperature.gpu"
+            ;;
+        amd)
+            ask amd_telemetry amd-smi metric --power --mem-usage --usage --clock --temperature --json
+            [ "$status" = 0 ] || ask rocm_telemetry rocm-smi --showpower --showuse --showmeminfo vram --showtemp --json
+            ;;
+        *) within host_load "$host_load" ;;
+    esac
+}
+
 while [ $# -ge 2 ]; do
     case $1 in
         gpus) gpus ;;
+        telemetry) telemetry "$2" ;;
         room) within "room_$2" "$room" "$3" && shift ;;
         ports) within ports "$listening" ;;
         network) within rdma "$rdma" && within links "$links" ;;

@@ -45,6 +45,15 @@ class GpuCount:
     value: int
 
 
+Sample = dict[str, float | str]
+"""One device at one moment; a figure it does not give is absent."""
+
+
+def sampled(index: str, **figures: float | None) -> Sample:
+    """What a GPU says of itself."""
+    return {"device": f"gpu{index}", **{name: value for name, value in figures.items() if value is not None}}
+
+
 def readers() -> Mapping[str, tuple[Callable[[Sections], SeenGpus | None], ...]]:
     """The tools of each vendor, the better first."""
     from steelyard.cluster.preflight.smi import amd_smi, nvidia_smi, rocm_smi

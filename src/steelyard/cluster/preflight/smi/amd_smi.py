@@ -4,7 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from steelyard.cluster.preflight.sections import Section, Sections
-from steelyard.cluster.preflight.smi import GpuCount, GpuProcess, SeenGpu, SeenGpus, counted, known, number
+from steelyard.cluster.preflight.smi import (
+    GpuCount,
+    GpuProcess,
+    Sample,
+    SeenGpu,
+    SeenGpus,
+    counted,
+    known,
+    number,
+    sampled,
+)
 
 _GIB_OF = {"B": 2.0**-30, "KB": 2.0**-20, "MB": 2.0**-10, "GB": 1.0}
 """Its MB are MiB."""
@@ -52,6 +62,29 @@ def read_errors(sections: Sections) -> list[GpuCount] | None:
 def read_throttle(sections: Sections) -> list[GpuCount] | None:
     """How often what held the clocks back, in ticks of the firmware; from ROCm 6.3 on, and MI300."""
     return _counts(sections["amd_throttle"], "throttle", {name: name for name in _HELD_BACK})
+
+
+def read_telemetry(sections: Sections) -> list[Sample] | None:
+    """Power, memory, load, clocks and temperature of each GPU; the hottest spot's, as throttling goes by it."""
+    rows = _rows(sections["amd_telemetry"])
+    if not rows:
+        return None
+    found = []
+    for row in rows:
+        memory, clocks, warm = _inner(row, "mem_usage"), _inner(row, "clock"), _inner(row, "temperature")
+        found.append(
+            sampled(
+                _index(row),
+                power_w=number(_value(_inner(row, "power").get("socket_power"))),
+                memory_used_gib=_gib(memory.get("used_vram")),
+                memory_total_gib=_gib(memory.get("total_vram")),
+                utilization_percent=number(_value(_inner(row, "usage").get("gfx_activity"))),
+                clock_mhz=number(_value(_inner(clocks, "gfx_0").get("clk"))),
+                memory_clock_mhz=number(_value(_inner(clocks, "mem_0").get("clk"))),
+                temperature_c=number(_value(warm.get("hotspot"))),
+            )
+        )
+    return found
 
 
 def _counts(section: Section, part: str, names: Mapping[str, str]) -> list[GpuCount] | None:

@@ -4,7 +4,17 @@ import csv
 import re
 
 from steelyard.cluster.preflight.sections import Section, Sections
-from steelyard.cluster.preflight.smi import GpuCount, GpuProcess, SeenGpu, SeenGpus, counted, known, number
+from steelyard.cluster.preflight.smi import (
+    GpuCount,
+    GpuProcess,
+    Sample,
+    SeenGpu,
+    SeenGpus,
+    counted,
+    known,
+    number,
+    sampled,
+)
 
 _CUDA = re.compile(r"CUDA Version: (?P<version>[\d.]+)")
 _COLUMNS = 6
@@ -34,6 +44,26 @@ def read_errors(sections: Sections) -> list[GpuCount] | None:
 def read_throttle(sections: Sections) -> list[GpuCount] | None:
     """For how long what held the clocks back."""
     return _counts(sections["nvidia_throttle"], _HELD_BACK)
+
+
+def read_telemetry(sections: Sections) -> list[Sample] | None:
+    """Power, memory, load, clocks and temperature of each GPU."""
+    rows = _rows(sections["nvidia_telemetry"], 8)
+    if not rows:
+        return None
+    return [
+        sampled(
+            index,
+            power_w=number(power),
+            memory_used_gib=_gib(number(used)),
+            memory_total_gib=_gib(number(total)),
+            utilization_percent=number(busy),
+            clock_mhz=number(clock),
+            memory_clock_mhz=number(memory_clock),
+            temperature_c=number(warm),
+        )
+        for index, power, used, total, busy, clock, memory_clock, warm in rows
+    ]
 
 
 def _counts(section: Section, names: tuple[str, ...]) -> list[GpuCount] | None:

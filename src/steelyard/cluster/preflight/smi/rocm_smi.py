@@ -5,11 +5,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from steelyard.cluster.preflight.sections import Section, Sections
-from steelyard.cluster.preflight.smi import GpuCount, GpuProcess, SeenGpu, SeenGpus, counted, known, number
+from steelyard.cluster.preflight.smi import (
+    GpuCount,
+    GpuProcess,
+    Sample,
+    SeenGpu,
+    SeenGpus,
+    counted,
+    known,
+    number,
+    sampled,
+)
 
 _CARD = re.compile(r"card(?P<index>\d+)")
 _PID = re.compile(r"PID(?P<pid>\d+)")
 _RAS_GPU = re.compile(r"GPU\[(?P<index>\d+)\]")
+_POWER = ("Current Socket Graphics Package Power (W)", "Average Graphics Package Power (W)")
 _NAMES = ("Card Series", "Card series", "Device Name")
 
 
@@ -44,6 +55,24 @@ def read_errors(sections: Sections) -> list[GpuCount] | None:
             for one in counted(gpu, dict(zip(("corrected", "uncorrected"), words[-2:], strict=True))):
                 sums[one.gpu, one.name] = sums.get((one.gpu, one.name), 0) + one.value
     return [GpuCount(gpu, name, value) for (gpu, name), value in sums.items()] if gpu else None
+
+
+def read_telemetry(sections: Sections) -> list[Sample] | None:
+    """Power, memory, load and temperature of each GPU."""
+    content = _object(sections["rocm_telemetry"]) or {}
+    cards = {found["index"]: card for key, card in content.items() if (found := _CARD.fullmatch(key))}
+    return [
+        sampled(
+            index,
+            power_w=next((watt for name in _POWER if (watt := number(card.get(name))) is not None), None),
+            memory_used_gib=_gib(number(card.get("VRAM Total Used Memory (B)"))),
+            memory_total_gib=_gib(number(card.get("VRAM Total Memory (B)"))),
+            utilization_percent=number(card.get("GPU use (%)")),
+            temperature_c=number(card.get("Temperature (Sensor junction) (C)")),
+        )
+        for index, card in cards.items()
+        if isinstance(card, dict)
+    ] or None
 
 
 def _object(section: Section) -> Mapping[str, Any] | None:

@@ -1,0 +1,53 @@
+"""Power, memory, load, clocks and temperature of a host while it trains: one question, one round trip."""
+
+import re
+
+from steelyard.cluster.host import Host
+from steelyard.cluster.preflight.probing import probe
+from steelyard.cluster.preflight.sections import Section, Sections
+from steelyard.cluster.preflight.smi import Sample, amd_smi, nvidia_smi, rocm_smi
+
+_TOOL_S, _ANSWER_S = 8, 20.0
+_CPU = "cpu"
+_MEMORY = re.compile(r"(?P<name>MemTotal|MemAvailable):\s+(?P<kib>\d+) kB")
+_READERS = {"nvidia": (nvidia_smi.read_telemetry,), "amd": (amd_smi.read_telemetry, rocm_smi.read_telemetry)}
+
+
+async def sample(host: Host, vendor: str | None) -> list[Sample]:
+    """The present figures of each GPU of a vendor, or of the host itself; ValueError where its tool tells none."""
+    sections = await probe(host, ["telemetry", vendor or _CPU], _TOOL_S, _ANSWER_S)
+    found = read_sample(sections, vendor)
+    if not found:
+        raise ValueError(_why(sections))
+    return found
+
+
+def read_sample(sections: Sections, vendor: str | None) -> list[Sample]:
+    """What the sections tell."""
+    if vendor is None:
+        return _of_host(sections["host_load"])
+    return next((found for read in _READERS[vendor] if (found := read(sections))), [])
+
+
+def _why(sections: Sections) -> str:
+    told = [f"{name}: {section.reason}" for name, section in sections.by_name.items() if not section.answered]
+    return "; ".join(told) or "what was answered tells no figure"
+
+
+def _of_host(section: Section) -> list[Sample]:
+    """Load as a share of the cores, and memory."""
+    if not section.answered or len(section.lines) < 4:
+        return []
+    kib = {found["name"]: int(found["kib"]) for line in section.lines if (found := _MEMORY.match(line))}
+    load, cores = float(section.lines[0].split()[0]), int(section.lines[-1])
+    if len(kib) < 2 or cores < 1:
+        return []
+    total = kib["MemTotal"] / 2**20
+    return [
+        {
+            "device": _CPU,
+            "utilization_percent": min(100.0, 100 * load / cores),
+            "memory_used_gib": total - kib["MemAvailable"] / 2**20,
+            "memory_total_gib": total,
+        }
+    ]

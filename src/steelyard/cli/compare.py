@@ -1,6 +1,7 @@
 """steelyard compare TARGET BASELINE: what is comparable, by how much, with what certainty."""
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,7 +9,7 @@ import typer
 from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption, WarmupOption
 
 if TYPE_CHECKING:
-    from steelyard.compare import Comparison, Metric, Ratio
+    from steelyard.compare import Metric
     from steelyard.experiment.experiment import Mode
 
 EXAMPLES = (
@@ -28,22 +29,38 @@ def compare(
         str | None,
         typer.Option("--mode", metavar="best|matched", help="matched: what would qualify a ratio refuses it."),
     ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            "--margin", metavar="SHARE", min=0.0001, max=0.9999, help="What is too little to matter; 0.05 unless said."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Print refused ratios too, under a banner; the status stays 4.")
+    ] = False,
+    prices: Annotated[
+        Path | None, typer.Option("--prices", metavar="FILE", help="Prices of GPUs an hour: {h100: 2.5, mi300x: 2.0}.")
+    ] = None,
     warmup_steps: WarmupOption = 0,
     out: OutOption = DEFAULT_OUT,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The comparison's name.")] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> int:
-    """Compare runs. Ends with 4 if what is asked is not comparable, with 5 if it holds of the runs that were made.
+    """Compare runs: what is comparable, how much faster, whether they learn alike, and if not why.
 
-    An interval between runs, which 0 would need, is not made yet.
+    Ends with 0 if what is asked holds, 1 if the curves are not equivalent, 4 if it is not comparable, 5 if it is not
+    known: one run a side, or too few to decide.
     """
     from steelyard import compare as comparing
     from steelyard.cli import printing
+    from steelyard.cli.comparison import show
+    from steelyard.compare.prices import read_prices
 
     metrics = _metrics(asked)
+    sheet = read_prices(prices) if prices else {}
     sides = [comparing.load_runs(side, text, out) for side, text in (("TARGET", target), ("BASELINE", baseline))]
-    made = comparing.weigh(sides[0], sides[1], metrics, _mode(mode), warmup_steps)
+    made = comparing.weigh(sides[0], sides[1], metrics, _mode(mode), warmup_steps, margin, force, sheet)
     directory = comparing.save(made, out, name)
     if as_json:
         printing.show_json(made.document(directory))
@@ -80,41 +97,3 @@ def _mode(text: str | None) -> "Mode | None":
     raise InputError(
         f"--mode {text} is no mode", key="--mode", value=text, expected="best or matched", next="--mode best"
     )
-
-
-def show(made: "Comparison") -> None:
-    """The answer first, then why."""
-    from steelyard.cli import printing
-    from steelyard.compare import NAME_OF, Agreement
-
-    names = [", ".join(verdict.run.name for verdict in side.verdicts) for side in (made.target, made.baseline)]
-    printing.say(f"target {names[0]} against baseline {names[1]}")
-    said: list[Metric] = []
-    for metric, ruling in made.comparable.items():
-        asked = " (asked)" if metric in made.asked else ""
-        ratio = made.ratios.get(metric)
-        figure = f"  {NAME_OF[metric]} {ratio_words(ratio)}" if ratio else ""
-        printing.say(f"  {metric.value:<11}  {ruling.status.value.replace('_', ' ')}{asked}{figure}")
-        for note in ratio.notes if ratio and metric in made.asked else ():
-            printing.say(printing.hang(" " * 15, printing.inert(f"but {note}")))
-        if metric not in made.asked:
-            continue
-        same = next((other for other in said if made.comparable[other].reasons == ruling.reasons), None)
-        if same and ruling.reasons:
-            printing.say(f"{'':15}as {same.value}")
-            continue
-        said.append(metric)
-        for reason in ruling.reasons:
-            printing.say(printing.hang(" " * 15, printing.inert(reason)))
-    different = [clause for clause in made.contract if clause.status == Agreement.DIFFERENT]
-    free = [clause.dotted for clause in different if not clause.governs]
-    if free:
-        printing.say(f"  free to differ, and do: {', '.join(free)}")
-
-
-def ratio_words(ratio: "Ratio") -> str:
-    """A ratio, its interval and what may be said of it."""
-    around = ""
-    if ratio.low is not None and ratio.high is not None:
-        around = f" [{ratio.low:.4f}, {ratio.high:.4f}]"
-    return f"{ratio.value:.4f}{around}  {ratio.words}"

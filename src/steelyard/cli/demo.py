@@ -88,7 +88,7 @@ def _tell(story: "Story", recorded: bool) -> None:
     """The story in a dozen lines, every figure from the documents."""
     from steelyard import demo as told
     from steelyard.cli import printing
-    from steelyard.cli.compare import ratio_words
+    from steelyard.cli.comparison import ratio_words
     from steelyard.compare import Metric
 
     what = "Llama 3.1 8B on one H200, as recorded" if recorded else "a tiny Llama on this machine's CPU"

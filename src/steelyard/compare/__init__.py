@@ -1,6 +1,6 @@
 """Compares target runs with baseline runs: the fairness contract, the ratios it allows, their intervals."""
 
-from steelyard.compare.comparison import Comparison, compare, weigh
+from steelyard.compare.comparison import Comparison, How, compare, weigh
 from steelyard.compare.contract import Agreement, Clause, Comparability, Ruling
 from steelyard.compare.files import find, load_runs, runs_of, save, saved
 from steelyard.compare.policy import Effect, Metric
@@ -13,6 +13,7 @@ __all__ = [
     "Comparability",
     "Comparison",
     "Effect",
+    "How",
     "Metric",
     "Ratio",
     "Ruling",

@@ -1,20 +1,32 @@
 """A comparison: the contract, what it allows, the ratios, and what it all comes to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from steelyard.accounting.steady import MIN_STEADY_RECORDS, MIN_STEADY_STEPS
+from steelyard.compare.between_runs import MARGIN
 from steelyard.compare.contract import Clause, Comparability, Ruling, check_side, contract, ruling
 from steelyard.compare.convergence import Convergence, convergence
+from steelyard.compare.diagnoses import Diagnosis, diagnose
+from steelyard.compare.own_figures import APART, own_step
 from steelyard.compare.policy import Metric
 from steelyard.compare.ratios import NAME_OF, Ratio, missing, ratio
 from steelyard.compare.side import Side, side
+from steelyard.compare.tiers import Pair
+from steelyard.compare.time_to_loss import Prices, TimeToLoss, time_to_loss
 from steelyard.errors import Exit
 from steelyard.experiment.experiment import Mode
 from steelyard.records import Run
 from steelyard.verdict import Subject, figures_document, policy_of, read_subjects
+
+_EXIT_OF = {
+    "equivalent": Exit.GOOD,
+    "not_equivalent": Exit.FAILED,
+    "not_comparable": Exit.NOT_COMPARABLE,
+    "unknown": Exit.UNKNOWN,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +42,19 @@ class Comparison:
     comparable: Mapping[Metric, Ruling]
     ratios: Mapping[Metric, Ratio | None]
     convergence: Convergence
+    diagnoses: tuple[Diagnosis, ...]
+    time_to_loss: TimeToLoss | str
+    """Or why it cannot be told."""
+    margin: float
+    forced: bool
+    prices: Prices
+
+    @property
+    def banner(self) -> str | None:
+        """What stands above everything where a refused ratio is shown."""
+        if not any(ratio is not None and ratio.forced for ratio in self.ratios.values()):
+            return None
+        return "FORCED: the contract refuses these ratios, and they compare different jobs; see the reasons"
 
     @property
     def exit(self) -> Exit:
@@ -40,8 +65,11 @@ class Comparison:
     def _exit_of(self, metric: Metric) -> Exit:
         status = self.comparable[metric].status
         if status == Comparability.NOT_COMPARABLE:
-            return Exit.NOT_COMPARABLE
-        return Exit.UNKNOWN  # one run a side is an observation, several have no interval between runs yet
+            return Exit.NOT_COMPARABLE  # forced or not
+        if metric == Metric.CONVERGENCE:
+            return _EXIT_OF[self.convergence.status]
+        ratio = self.ratios[metric]
+        return Exit.GOOD if ratio is not None and ratio.decided else Exit.UNKNOWN
 
     def document(self, directory: Path | None) -> dict[str, Any]:
         """What `compare --json` prints."""
@@ -52,6 +80,10 @@ class Comparison:
             "asked": [metric.value for metric in self.asked],
             "mode": self.mode,
             "warmup_steps": self.warmup_steps,
+            "margin": self.margin,
+            "forced": self.forced,
+            "banner": self.banner,
+            "prices": dict(self.prices),
             "comparable": {
                 metric.value: {"status": found.status.value, "reasons": list(found.reasons)}
                 for metric, found in self.comparable.items()
@@ -59,7 +91,8 @@ class Comparison:
             "contract": [_clause_document(clause) for clause in self.contract],
             **{name: asdict(found) if (found := self.ratios[metric]) else None for metric, name in NAME_OF.items()},
             "convergence": asdict(self.convergence),
-            "diagnoses": [],
+            "time_to_loss": asdict(self.time_to_loss) if isinstance(self.time_to_loss, TimeToLoss) else None,
+            "diagnoses": [asdict(one) for one in self.diagnoses],
             "runs": {side.name: _runs_document(side) for side in (self.target, self.baseline)},
         }
 
@@ -83,15 +116,30 @@ def _runs_document(side: Side) -> list[dict[str, Any]]:
     ]
 
 
-def compare(
-    target: Sequence[Subject], baseline: Sequence[Subject], asked: Sequence[Metric], mode: Mode, warmup_steps: int
-) -> Comparison:
+@dataclass(frozen=True, slots=True)
+class How:
+    """How two sides are weighed."""
+
+    asked: tuple[Metric, ...]
+    mode: Mode = "best"
+    warmup_steps: int = 0
+    margin: float = MARGIN
+    force: bool = False
+    prices: Prices = field(default_factory=dict)
+
+
+def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) -> Comparison:
     """Weigh target against baseline."""
     sides = side("target", tuple(target)), side("baseline", tuple(baseline))
     for one in sides:
         check_side(one)
     clauses = contract(*sides)
-    rulings = {metric: ruling(metric, clauses, sides, mode) for metric in Metric}
+    rulings = {metric: ruling(metric, clauses, sides, how.mode) for metric in Metric}
+    if (apart := _own_steps_apart(sides)) is not None:
+        rulings = {
+            metric: found if metric == Metric.MEMORY else found.worsened(Comparability.NOT_COMPARABLE, apart)
+            for metric, found in rulings.items()
+        }
     for metric in NAME_OF:
         rulings[metric] = _with_figures(metric, rulings[metric], sides)
     both = {one.run.directory.resolve() for one in target} & {one.run.directory.resolve() for one in baseline}
@@ -99,22 +147,65 @@ def compare(
         names = ", ".join(sorted(place.name for place in both))
         reason = f"qualified: {names} stands on both sides, and equals itself"
         rulings = {metric: found.worsened(Comparability.QUALIFIED, reason) for metric, found in rulings.items()}
-    held = (Comparability.COMPARABLE, Comparability.QUALIFIED)
+    pair = Pair(sides[0], sides[1], clauses)
+    learnt = convergence(rulings[Metric.CONVERGENCE], pair)
     return Comparison(
         target=sides[0],
         baseline=sides[1],
-        asked=tuple(asked),
-        mode=mode,
-        warmup_steps=warmup_steps,
+        asked=how.asked,
+        mode=how.mode,
+        warmup_steps=how.warmup_steps,
         contract=clauses,
         comparable=rulings,
-        ratios={metric: ratio(metric, *sides) if rulings[metric].status in held else None for metric in NAME_OF},
-        convergence=convergence(rulings[Metric.CONVERGENCE], clauses),
+        ratios={metric: _ratio(metric, sides, rulings[metric], how) for metric in NAME_OF},
+        convergence=learnt,
+        diagnoses=diagnose(pair),
+        time_to_loss=_time_to_loss(pair, learnt, rulings[Metric.THROUGHPUT], how),
+        margin=how.margin,
+        forced=how.force,
+        prices=how.prices,
     )
 
 
+_HELD = (Comparability.COMPARABLE, Comparability.QUALIFIED)
+
+
+def _ratio(metric: Metric, sides: tuple[Side, Side], found: Ruling, how: How) -> Ratio | None:
+    """What the contract allows; or, insisted on, what it refuses, as far as there are figures."""
+    if found.status in _HELD:
+        return ratio(metric, *sides, how.margin)
+    if how.force and not any(missing(metric, side) for side in sides):
+        return replace(ratio(metric, *sides, how.margin), forced=True, decided=False)
+    return None
+
+
+def _time_to_loss(pair: Pair, learnt: Convergence, speed: Ruling, how: How) -> TimeToLoss | str:
+    """Where curves and rates may both be compared: neither vouches for the other."""
+    if learnt.status == "not_comparable":
+        return "the curves are not comparable"
+    if speed.status not in _HELD:
+        return f"the rates are {speed.status.value.replace('_', ' ')}"
+    return time_to_loss(pair, how.prices)
+
+
+def _own_steps_apart(sides: tuple[Side, Side]) -> str | None:
+    """Rate x GPUs x step time of each side, held against the other's: a batch that is not stated shows there."""
+    ours, theirs = (own_step(side) for side in sides)
+    if ours is None or theirs is None or abs(ours.tokens / theirs.tokens - 1) <= APART:
+        return None
+    steps = f"{ours.tokens:,.0f} tokens on the target and {theirs.tokens:,.0f} on the baseline"
+    return f"by their own figures one step is {steps}"
+
+
 def weigh(
-    target: Sequence[Run], baseline: Sequence[Run], asked: Sequence[Metric], mode: Mode | None, warmup_steps: int
+    target: Sequence[Run],
+    baseline: Sequence[Run],
+    asked: Sequence[Metric],
+    mode: Mode | None = None,
+    warmup_steps: int = 0,
+    margin: float | None = None,
+    force: bool = False,
+    prices: Prices | None = None,
 ) -> Comparison:
     """Read the runs of both sides and compare them; the runs' own policies stand where nothing else is asked."""
     runs = (*target, *baseline)
@@ -125,7 +216,9 @@ def weigh(
     by_place = {run.directory.resolve(): run for run in runs}  # a run that stands on both sides is read once
     read = dict(zip(by_place, read_subjects(list(by_place.values()), asked_steps), strict=True))
     ours, theirs = ([read[run.directory.resolve()] for run in side] for side in (target, baseline))
-    return compare(ours, theirs, asked, mode, asked_steps)
+    if margin is None:
+        margin = min(policy.margin for policy in policies)
+    return compare(ours, theirs, How(tuple(asked), mode, asked_steps, margin, force, prices or {}))
 
 
 def _with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Ruling:

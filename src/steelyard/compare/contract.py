@@ -51,13 +51,22 @@ class Clause:
 class Ruling:
     """What one comparison is worth, and why."""
 
-    status: Comparability
-    reasons: tuple[str, ...]
+    told: tuple[tuple[Comparability, str], ...] = ()
+    """Reasons, each with what it makes of the comparison."""
+
+    @property
+    def status(self) -> Comparability:
+        """The worst of them."""
+        return min((status for status, _ in self.told), key=_WORST.index, default=Comparability.COMPARABLE)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The worst first."""
+        return tuple(reason for _, reason in sorted(self.told, key=lambda one: _WORST.index(one[0])))
 
     def worsened(self, status: Comparability, reason: str) -> "Ruling":
         """With one more reason; the worst status stands."""
-        worst = min(self.status, status, key=_WORST.index)
-        return Ruling(worst, (*self.reasons, reason))
+        return Ruling((*self.told, (status, reason)))
 
 
 def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
@@ -126,11 +135,7 @@ def check_side(side: Side) -> None:
 
 def ruling(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode) -> Ruling:
     """Blocked beats unknown beats qualified."""
-    reasons = [*_by_contract(metric, clauses, mode), *_by_own_figures(metric, sides, mode)]
-    found = Ruling(Comparability.COMPARABLE, ())
-    for status, reason in sorted(reasons, key=lambda one: _WORST.index(one[0])):
-        found = found.worsened(status, reason)
-    return found
+    return Ruling((*_by_contract(metric, clauses, mode), *_by_own_figures(metric, sides, mode)))
 
 
 def _status(effect: Effect, mode: Mode) -> Comparability:
@@ -139,6 +144,7 @@ def _status(effect: Effect, mode: Mode) -> Comparability:
 
 
 def _by_contract(metric: Metric, clauses: Sequence[Clause], mode: Mode) -> Iterator[tuple[Comparability, str]]:
+    unknown: dict[tuple[bool, str], list[str]] = {}
     for clause in clauses:
         effect = clause.governs.get(metric)
         if effect is None or clause.status == Agreement.EQUAL:
@@ -148,10 +154,24 @@ def _by_contract(metric: Metric, clauses: Sequence[Clause], mode: Mode) -> Itera
             prefix = "qualified: " if status == Comparability.QUALIFIED else ""
             values = f"{shown(clause.target)} on the target, {shown(clause.baseline)} on the baseline"
             yield status, f"{prefix}{clause.dotted} differs: {values}"
-        elif effect == Effect.BLOCKS or mode == "matched":
-            yield Comparability.UNKNOWN, f"{clause.dotted} is not known of {clause.unknown_of}"
         else:
-            yield Comparability.QUALIFIED, f"qualified: {clause.dotted} is not known of {clause.unknown_of}"
+            blocks = effect == Effect.BLOCKS or mode == "matched"
+            unknown.setdefault((blocks, clause.unknown_of), []).append(clause.dotted)
+    for (blocks, whose), keys in unknown.items():
+        reason = f"{_listed(keys)} {'is' if len(keys) == 1 else 'are'} not known of {whose}"
+        yield (Comparability.UNKNOWN, reason) if blocks else (Comparability.QUALIFIED, f"qualified: {reason}")
+
+
+def _listed(keys: Sequence[str]) -> str:
+    """`training.{steps, seed}, data.path`: each group said once."""
+    groups: dict[str, list[str]] = {}
+    for dotted in keys:
+        group, _, key = dotted.partition(".")
+        groups.setdefault(group, []).append(key)
+    return ", ".join(
+        f"{group}.{names[0]}" if len(names) == 1 else f"{group}.{{{', '.join(names)}}}"
+        for group, names in groups.items()
+    )
 
 
 def _by_own_figures(metric: Metric, sides: Sequence[Side], mode: Mode) -> Iterator[tuple[Comparability, str]]:

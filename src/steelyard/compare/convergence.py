@@ -1,36 +1,76 @@
-"""Whether two sides learn alike, by tiers: the first that fails is named. Built so far: the contract tier."""
+"""Whether two sides learn alike: tiers from the contract on, of which the first that fails is named."""
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+import numpy as np
+
+from steelyard.compare import tiers
 from steelyard.compare.contract import Clause, Comparability, Ruling
+from steelyard.compare.curve import LossCurve
+from steelyard.compare.tiers import TIERS, Answer, Pair, Tier
 
 CONTRACT = "contract"
+TOLD_STEPS = (0, 10, 20, 50, 100)
+"""Steps of which the losses are told side by side, counted from 0 as logs of the field do."""
+
+Outcome = Literal["equivalent", "not_equivalent", "not_comparable", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
-    """One question about two curves, and its answer."""
+class LossesAt:
+    """The mean loss of each side after so many steps; None where none is recorded there."""
 
-    tier: str
-    status: str
-    """pass, fail or unknown."""
-    message: str
+    step: int
+    target: float | None
+    baseline: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Convergence:
-    status: str
-    """equivalent, not_equivalent, not_comparable or unknown."""
+    status: Outcome
     first_failing_tier: str | None
     tiers: tuple[Tier, ...]
+    losses: tuple[LossesAt, ...]
+    qualified: tuple[str, ...]
+    """What is said beside the answer."""
 
 
-def convergence(found: Ruling, clauses: Sequence[Clause]) -> Convergence:
-    """What the contract alone can say; the curves are not compared yet, so nothing is called equivalent."""
-    if found.status == Comparability.NOT_COMPARABLE:
-        return Convergence("not_comparable", CONTRACT, (Tier(CONTRACT, "fail", found.reasons[0]),))
-    if found.status == Comparability.UNKNOWN:
-        return Convergence("unknown", None, (Tier(CONTRACT, "unknown", found.reasons[0]),))
-    message = f"{len(clauses)} parameters agree in all that blocks; the curves themselves are not compared yet"
-    return Convergence("unknown", None, (Tier(CONTRACT, "pass", message),))
+def convergence(found: Ruling, pair: Pair) -> Convergence:
+    """Contract first: where it fails the others compare different jobs; where it is unknown they can only fail."""
+    first = _of_contract(found, pair.clauses)
+    asked, failed = [first], None
+    if first.status == Answer.FAIL:
+        return Convergence("not_comparable", CONTRACT, (first,), _losses(pair), ())
+    for name in TIERS:
+        asked.append(importlib.import_module(f"{tiers.__name__}.{name}").ask(pair))
+        if asked[-1].status == Answer.FAIL:
+            failed = name
+            break
+    status: Outcome = "not_equivalent" if failed else "equivalent"
+    if not failed and any(one.status == Answer.UNKNOWN for one in asked):
+        status = "unknown"
+    beside = found.reasons if found.status == Comparability.QUALIFIED else ()
+    return Convergence(status, failed, tuple(asked), _losses(pair), beside)
+
+
+def _of_contract(found: Ruling, clauses: Sequence[Clause]) -> Tier:
+    match found.status:
+        case Comparability.NOT_COMPARABLE:
+            return Tier(CONTRACT, Answer.FAIL, found.reasons[0])
+        case Comparability.UNKNOWN:
+            return Tier(CONTRACT, Answer.UNKNOWN, found.reasons[0])
+    return Tier(CONTRACT, Answer.PASS, f"{len(clauses)} parameters agree in all that shapes a curve")
+
+
+def _losses(pair: Pair) -> tuple[LossesAt, ...]:
+    found = (LossesAt(step, *(_mean_at(side, step) for side in pair.curves)) for step in TOLD_STEPS)
+    return tuple(one for one in found if one.target is not None or one.baseline is not None)
+
+
+def _mean_at(side: Sequence[LossCurve], step: int) -> float | None:
+    """A log that counts from 0 calls its first step 0, and ours 1; the 101st step is its step 100."""
+    values = [float(curve.loss[row[0]]) for curve in side if len(row := np.flatnonzero(curve.step == step + 1))]
+    return float(np.mean(values)) if values else None

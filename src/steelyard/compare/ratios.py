@@ -5,12 +5,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.compare import between_runs
+from steelyard.compare.between_runs import (
+    FEWEST,
+    INCONCLUSIVE,
+    MARGIN,
+    MOST_RUNS,
+    Between,
+    Words,
+    between,
+    more_runs,
+    words,
+)
 from steelyard.compare.policy import Metric
 from steelyard.compare.side import Side
 from steelyard.compare.within_run import LEVEL, METHOD, Spread, interval, spread
 from steelyard.verdict import Subject
 
 SINGLE_RUN = "single-run observation"
+SAID = {
+    Metric.THROUGHPUT: Words("faster", "slower"),
+    Metric.MEMORY: Words("needs less", "needs more"),
+    Metric.FLOPS: Words("used better", "used worse"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +49,14 @@ class Ratio:
     baseline_figure: float
     notes: tuple[str, ...]
     """What a reader should know of the figures beside the interval."""
+    margin: float
+    """What is too little to matter."""
+    more_runs: int | None
+    """About how many more runs a side would decide it."""
+    decided: bool
+    """Whether the words rest on an interval between runs and are not `inconclusive`."""
+    forced: bool = False
+    """Whether the contract refuses it, and it is printed because somebody insisted."""
 
 
 FIGURE_OF = {Metric.THROUGHPUT: "tokens_per_s_per_gpu", Metric.MEMORY: "memory_peak_gib", Metric.FLOPS: "mfu"}
@@ -51,14 +76,18 @@ def missing(metric: Metric, side: Side) -> str | None:
     return None
 
 
-def ratio(metric: Metric, target: Side, baseline: Side) -> Ratio:
+def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN) -> Ratio:
     """A ratio whose figures are known on both sides; geometric means where a side has several runs."""
-    ours, theirs = (_figure(metric, side.subjects) for side in (target, baseline))
-    value = theirs / ours if metric == Metric.MEMORY else ours / theirs
-    counts = len(target.subjects), len(baseline.subjects)
-    around = None
+    figures = [_figures(metric, side.subjects) for side in (target, baseline)]
+    over = [1 / value for value in figures[0]], [1 / value for value in figures[1]]
+    made = over if metric == Metric.MEMORY else figures  # less memory is better
+    ours, theirs = (_mean(side) for side in figures)
+    value, counts = _mean(made[0]) / _mean(made[1]), (len(figures[0]), len(figures[1]))
+    found = between(made[0], made[1])
+    around, method = (found.interval(), between_runs.METHOD) if found else (None, None)
     if counts == (1, 1) and metric != Metric.MEMORY:  # a peak is one figure: it has no spread inside a run
         around = interval(value, _spread(target.subjects[0]), _spread(baseline.subjects[0]))
+        method = METHOD if around else None
     return Ratio(
         value=value,
         low=around[0] if around else None,
@@ -67,12 +96,44 @@ def ratio(metric: Metric, target: Side, baseline: Side) -> Ratio:
         level=LEVEL,
         target_runs=counts[0],
         baseline_runs=counts[1],
-        words=_words(counts),
-        method=METHOD if around else None,
+        words=_words(metric, counts, found, margin),
+        method=method,
         target_figure=ours,
         baseline_figure=theirs,
-        notes=() if metric == Metric.MEMORY else tuple(_unsettled(target, baseline)),
+        notes=(*_scope(target, baseline, counts), *(() if metric == Metric.MEMORY else _unsettled(target, baseline))),
+        margin=margin,
+        more_runs=more_runs(found, min(counts), margin) if found and _is_open(found, margin) else None,
+        decided=found is not None and not _is_open(found, margin),
     )
+
+
+def _words(metric: Metric, counts: tuple[int, int], found: Between | None, margin: float) -> str:
+    if min(counts) == 1:
+        return SINGLE_RUN
+    if found is None:
+        fewest = f"{FEWEST} runs a side give an interval"
+        return f"observation of {counts[0]} and {counts[1]} runs: {fewest}"
+    said = words(found, SAID[metric], margin)
+    if said != INCONCLUSIVE:
+        return said
+    more = more_runs(found, min(counts), margin)
+    if more is None:
+        return f"{INCONCLUSIVE}, and more than {MOST_RUNS} runs a side would be needed"
+    return f"{INCONCLUSIVE}, about {more} more run{'s' * (more != 1)} a side"
+
+
+def _is_open(found: Between, margin: float) -> bool:
+    return words(found, SAID[Metric.THROUGHPUT], margin) == INCONCLUSIVE
+
+
+def _scope(target: Side, baseline: Side, counts: tuple[int, int]) -> Iterator[str]:
+    """Repeats on one node speak for that node."""
+    if min(counts) == 1:
+        return
+    for side in (target, baseline):
+        hosts = {host for subject in side.subjects for host in subject.run.manifest.hosts}
+        if len(hosts) == 1:
+            yield f"all runs of the {side.name} were made on {hosts.pop()}: they speak for that node"
 
 
 def _unsettled(*sides: Side) -> Iterator[str]:
@@ -83,15 +144,14 @@ def _unsettled(*sides: Side) -> Iterator[str]:
                 yield f"step times of the {side.name} ({name}) had not settled by the middle of the run"
 
 
-def _words(counts: tuple[int, int]) -> str:
-    if min(counts) == 1:
-        return SINGLE_RUN
-    return f"observation of {counts[0]} and {counts[1]} runs, without an interval between runs"
+def _figures(metric: Metric, subjects: Sequence[Subject]) -> list[float]:
+    found = [subject.figures.metric(FIGURE_OF[metric]).value for subject in subjects]
+    return [value for value in found if value is not None]
 
 
-def _figure(metric: Metric, subjects: Sequence[Subject]) -> float:
-    values = [subject.figures.metric(FIGURE_OF[metric]).value for subject in subjects]
-    return float(np.exp(np.mean(np.log(np.array(values, dtype=np.float64)))))
+def _mean(values: Sequence[float]) -> float:
+    """Geometric, since what is compared is a ratio."""
+    return float(np.exp(np.mean(np.log(np.asarray(values, dtype=np.float64)))))
 
 
 def _spread(subject: Subject) -> Spread | None:

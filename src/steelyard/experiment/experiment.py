@@ -220,6 +220,8 @@ class ComparePolicy(Group):
     """best: each platform's best settings, differences said beside the ratio; matched: those differences refuse it."""
     warmup_steps: int = Field(default=0, ge=0)
     """Steps at the start that no rate counts, beside the warm-up that is detected."""
+    margin: float = Field(default=0.05, gt=0, lt=1)
+    """What is too little to matter: a share by which a ratio may differ from 1 and be called equivalent."""
 
 
 class Experiment(Group):

@@ -30,6 +30,7 @@ _FLOATS = (
     "tokens",
     "loss",
     "grad_norm",
+    "learning_rate",
     "step_time_s",
     "tokens_per_s_per_gpu",
     "memory_gib",
@@ -66,6 +67,7 @@ class StepTable:
     tokens: Column
     loss: Column
     grad_norm: Column
+    learning_rate: Column
     step_time_s: Column
     tokens_per_s_per_gpu: Column
     memory_gib: Column
@@ -150,6 +152,7 @@ class _Row(msgspec.Struct, gc=False):
     tokens: TokenCount | None = None
     loss: float | None = None
     grad_norm: float | None = None
+    learning_rate: float | None = None
     step_time_s: float | None = None
     tokens_per_s_per_gpu: float | None = None
     memory_gib: float | None = None

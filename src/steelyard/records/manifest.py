@@ -142,6 +142,8 @@ class RunManifest(_Record):
     """Of a run that was read from a foreign log or result; null for one we ran."""
     job: str | None = None
     """What marks it on its hosts: its containers' label and its lock; null where it ran beside Steelyard."""
+    hosts: list[str] = Field(default_factory=list)
+    """The machines it ran on, in the order of its ranks; none where that is not known."""
     software: dict[str, str] = Field(default_factory=dict)
     """What the training program said of itself: versions, device."""
 

@@ -63,5 +63,14 @@ def page_of_comparison(directory: Path) -> Page:
     sides = [compare.runs_of(directory, content, name) for name in ("target", "baseline")]
     asked = [Metric(name) for name in content["asked"]]
     mode = cast("Mode", content["mode"])
-    made = compare.weigh(sides[0], sides[1], asked, mode, content["warmup_steps"])
+    made = compare.weigh(
+        sides[0],
+        sides[1],
+        asked,
+        mode,
+        content["warmup_steps"],
+        content.get("margin"),
+        bool(content.get("forced")),
+        content.get("prices"),
+    )
     return comparison_page(made)

@@ -66,6 +66,7 @@ def new_run(
         name=records.run_name(plan.experiment, label),
         framework=plan.framework,
         job=job,
+        hosts=[node.host for node in plan.nodes] if job else [system.node()],
         experiment=resolved.experiment.model_dump(mode="json"),
         sources=dict(resolved.sources),
         platform=records.RunPlatform(

@@ -1,0 +1,89 @@
+"""A comparison on the terminal: the answer first, then why."""
+
+from collections.abc import Iterator
+
+from steelyard.cli import printing
+from steelyard.compare import NAME_OF, Agreement, Comparison, Metric, Ratio
+from steelyard.compare.tiers import Answer
+from steelyard.compare.time_to_loss import SideToLoss, TimeToLoss
+
+_UNDER = " " * 15
+
+
+def show(made: Comparison) -> None:
+    """What may be said of each metric, whether the sides learn alike, and what explains where they do not."""
+    names = [", ".join(verdict.run.name for verdict in side.verdicts) for side in (made.target, made.baseline)]
+    printing.say(f"target {names[0]} against baseline {names[1]}")
+    if made.banner:
+        printing.say(printing.hang("  ", made.banner))
+    said: list[Metric] = []
+    for metric, ruling in made.comparable.items():
+        asked = " (asked)" if metric in made.asked else ""
+        printing.say(f"  {metric.value:<11}  {ruling.status.value.replace('_', ' ')}{asked}{_figure(made, metric)}")
+        ratio = made.ratios.get(metric)
+        for note in ratio.notes if ratio and metric in made.asked else ():
+            printing.say(printing.hang(_UNDER, printing.inert(f"but {note}")))
+        if metric not in made.asked:
+            continue
+        same = next((other for other in said if made.comparable[other].reasons == ruling.reasons), None)
+        if same and ruling.reasons:
+            printing.say(f"{_UNDER}as {same.value}")
+            continue
+        said.append(metric)
+        for reason in ruling.reasons:
+            printing.say(printing.hang(_UNDER, printing.inert(reason)))
+    _show_learning(made)
+    free = [clause.dotted for clause in made.contract if clause.status == Agreement.DIFFERENT and not clause.governs]
+    if free:
+        printing.say(printing.hang("  ", f"free to differ, and do: {', '.join(free)}"))
+    for found in made.diagnoses:
+        printing.say(printing.hang(f"  {found.code}: ", printing.inert(found.message), 4))
+        printing.say(printing.hang("    rests on ", printing.inert("; ".join(found.evidence)), 4))
+        printing.say(printing.hang("    to confirm: ", printing.inert(found.confirm), 4))
+
+
+def _figure(made: Comparison, metric: Metric) -> str:
+    if metric == Metric.CONVERGENCE:
+        status = made.convergence.status
+        return "" if status == made.comparable[metric].status.value else f"  {status.replace('_', ' ')}"
+    ratio = made.ratios[metric]
+    return f"  {NAME_OF[metric]} {ratio_words(ratio)}" if ratio else ""
+
+
+def _show_learning(made: Comparison) -> None:
+    """Tiers and losses where convergence is asked; the time to a loss wherever it can be told."""
+    if Metric.CONVERGENCE in made.asked:
+        for tier in made.convergence.tiers:
+            word = "n/a" if tier.status == Answer.NOT_APPLICABLE else tier.status.value
+            printing.say(printing.hang(f"{_UNDER}{word:<8} {tier.tier:<15}", printing.inert(tier.message), 39))
+        rows = [["step", "target", "baseline"], *_losses(made)]
+        if len(rows) > 1:
+            printing.table(rows, _UNDER)
+    found = made.time_to_loss
+    if isinstance(found, TimeToLoss):
+        sides = " and ".join(
+            f"{_side(side)} on the {name}" for name, side in (("target", found.target), ("baseline", found.baseline))
+        )
+        around = f"{found.ratio:.4f} [{found.low:.4f}, {found.high:.4f}]"
+        basis = "between runs" if found.interval == "runs" else "within these runs"
+        printing.say(printing.hang("  ", f"time to loss {found.loss:.4g}: {sides}, {around} times, {basis}"))
+
+
+def _losses(made: Comparison) -> Iterator[list[str]]:
+    for one in made.convergence.losses:
+        yield [str(one.step), *("-" if value is None else f"{value:.4f}" for value in (one.target, one.baseline))]
+
+
+def _side(found: SideToLoss) -> str:
+    energy = f", {found.energy_kwh:.3g} kWh" if found.energy_kwh is not None else ""
+    cost = f", {found.cost:.3g} by the price sheet" if found.cost is not None else ""
+    return f"{found.seconds:,.4g} s{energy}{cost}"
+
+
+def ratio_words(ratio: Ratio) -> str:
+    """A ratio, its interval and what may be said of it."""
+    around = ""
+    if ratio.low is not None and ratio.high is not None:
+        around = f" [{ratio.low:.4f}, {ratio.high:.4f}]"
+    forced = "FORCED, " if ratio.forced else ""
+    return f"{ratio.value:.4f}{around}  {forced}{ratio.words}"

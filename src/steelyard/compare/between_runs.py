@@ -1,0 +1,100 @@
+"""How sure several runs a side are of a ratio, and the words that may be said of it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.compare.within_run import LEVEL
+
+MARGIN = 0.05
+"""What is too little to matter in practice, unless the comparison says otherwise."""
+FEWEST = 3
+"""Runs a side, below which an interval between runs is not made."""
+METHOD = "between runs: Welch's t on the logarithms of the runs' figures"
+
+_TOST_LEVEL = 0.90
+"""Two one-sided tests at 5 % are this interval inside the margins."""
+MOST_RUNS = 100
+INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A ratio of geometric means, by the spread of whole runs."""
+
+    value: float
+    standard_error: float
+    """Of the ratio's logarithm."""
+    freedom: float
+    """Welch's degrees of freedom; infinite where no run differs from another of its side."""
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Around the ratio."""
+        half = quantile(self.freedom, 0.5 + level / 2) * self.standard_error
+        return self.value * math.exp(-half), self.value * math.exp(half)
+
+    def equivalent(self, margin: float = MARGIN) -> bool:
+        """By two one-sided tests at 5 %: the 90 % interval lies inside the margins."""
+        low, high = self.interval(_TOST_LEVEL)
+        return 1 - margin <= low and high <= 1 + margin
+
+
+def between(target: Sequence[float], baseline: Sequence[float]) -> Between | None:
+    """Target over baseline; None where a side has too few runs."""
+    if min(len(target), len(baseline)) < FEWEST:
+        return None
+    logs = [np.log(np.asarray(side, dtype=np.float64)) for side in (target, baseline)]
+    parts = [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in logs]
+    variance = sum(part for part, _ in parts)
+    shares = sum(part**2 / degrees for part, degrees in parts)
+    freedom = variance**2 / shares if shares else math.inf
+    return Between(math.exp(logs[0].mean() - logs[1].mean()), math.sqrt(variance), freedom)
+
+
+def quantile(freedom: float, share: float) -> float:
+    """Student's t, or the normal's where the degrees of freedom are without end."""
+    from scipy.special import ndtri, stdtrit
+
+    return float(ndtri(share) if math.isinf(freedom) else stdtrit(freedom, share))
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a ratio above 1 and one below it are said."""
+
+    above: str
+    below: str
+
+
+def words(found: Between, said: Words, margin: float = MARGIN) -> str:
+    """All of the 95 % interval beyond the margin, equivalent, beyond 1 and across the margin, or inconclusive."""
+    low, high = found.interval()
+    if low > 1 + margin:
+        return said.above
+    if high < 1 - margin:
+        return said.below
+    if found.equivalent(margin):
+        return f"equivalent within {margin:.3g}"
+    if low > 1:
+        return f"{said.above}, maybe by less than {margin:.3g}"
+    if high < 1:
+        return f"{said.below}, maybe by less than {margin:.3g}"
+    return INCONCLUSIVE
+
+
+def more_runs(found: Between, runs: int, margin: float = MARGIN) -> int | None:
+    """About how many runs a side an inconclusive ratio lacks, should it stay what it is; None where 100 do not help.
+
+    What is shown first decides: that it is not 1, or, inside the margins, that it is equivalent.
+    """
+    at, spread = math.log(found.value), found.standard_error * math.sqrt(runs)
+    goals = [(abs(at), LEVEL)]
+    if 1 - margin < found.value < 1 + margin:
+        goals.append((min(math.log1p(margin) - at, at - math.log1p(-margin)), _TOST_LEVEL))
+    for count in range(runs + 1, MOST_RUNS + 1):
+        half = {level: quantile(2 * (count - 1), 0.5 + level / 2) * spread / math.sqrt(count) for _, level in goals}
+        if any(half[level] < room for room, level in goals):
+            return count - runs
+    return None

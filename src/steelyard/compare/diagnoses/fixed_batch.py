@@ -1,0 +1,31 @@
+"""One batch, every step the same: it is learnt by heart."""
+
+from collections.abc import Iterator
+
+from steelyard.compare.diagnoses.diagnosis import Diagnosis, Ending, endings
+from steelyard.compare.tiers import Pair
+
+CODE = "fixed_batch"
+_FALLEN = 0.5
+
+
+def diagnose(pair: Pair) -> Iterator[Diagnosis]:
+    for side, found in endings(pair):
+        if all(_by_heart(one) for one in found):
+            yield Diagnosis(
+                CODE,
+                side,
+                f"the {side} learns a fixed batch by heart: its data are fewer sequences than a step takes, or "
+                f"MaxText's synthetic batch, and its loss falls from {found[0].first:.4g} to {found[0].loss:.4g}",
+                tuple(one.where for one in found),
+                "train it on data that does not repeat; the loss then stays near its first value",
+            )
+
+
+def _by_heart(one: Ending) -> bool:
+    if one.loss > _FALLEN * one.first:
+        return False
+    samples, batch = one.subject.whole("data.samples"), one.subject.whole("training.global_batch_size")
+    repeats = samples is not None and batch is not None and samples <= batch
+    synthetic = one.subject.run.manifest.framework == "maxtext" and one.subject.value("data.source") != "tokens"
+    return repeats or synthetic or one.subject.value("data.source") == "fixed_batch"

@@ -1,0 +1,66 @@
+"""What nobody set, and each framework decides for itself: unset on both sides is not equal."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from steelyard.compare.contract import Agreement, Clause, shown
+from steelyard.compare.diagnoses.diagnosis import Diagnosis
+from steelyard.compare.policy import Effect, Metric
+from steelyard.compare.side import Side
+from steelyard.compare.tiers import Pair
+from steelyard.frameworks import MODULES, framework
+
+CODE = "silent_default"
+_DEFAULT = "default"
+
+
+def diagnose(pair: Pair) -> Iterator[Diagnosis]:
+    told = []
+    for clause in pair.clauses:
+        if clause.governs.get(Metric.CONVERGENCE) != Effect.BLOCKS:
+            continue
+        words = _differs(clause, pair) if clause.status == Agreement.DIFFERENT else _unstated(clause, pair)
+        if words:
+            told.append(words)
+    if told:
+        yield Diagnosis(
+            CODE,
+            "both",
+            f"what nobody set differs: {'; '.join(told)}",
+            ("each framework's own defaults, where neither log nor config says more",),
+            "set them in both configurations, or give the logs' own arguments to `ingest`",
+        )
+
+
+def _differs(clause: Clause, pair: Pair) -> str | None:
+    """A difference that comes of a side's default."""
+    sources = [_source(side, clause.dotted) for side in (pair.target, pair.baseline)]
+    if not any(source.startswith(_DEFAULT) for source in sources):
+        return None
+    values = (
+        f"{shown(value)} on the {side.name} ({source})"
+        for value, side, source in zip(
+            (clause.target, clause.baseline), (pair.target, pair.baseline), sources, strict=True
+        )
+    )
+    return f"{clause.dotted} is {' and '.join(values)}"
+
+
+def _unstated(clause: Clause, pair: Pair) -> str | None:
+    """A key that is not known of either side, where the frameworks' defaults are, and differ."""
+    if clause.status != Agreement.UNKNOWN or clause.unknown_of != "either side":
+        return None
+    names = [side.subjects[0].run.manifest.framework for side in (pair.target, pair.baseline)]
+    defaults = [_default(name, clause.dotted) for name in names]
+    if None in defaults or defaults[0] == defaults[1]:
+        return None
+    told = " and ".join(f"{shown(value)} in {name}" for value, name in zip(defaults, names, strict=True))
+    return f"{clause.dotted}, unless it was set, is {told}"
+
+
+def _source(side: Side, dotted: str) -> str:
+    return side.subjects[0].run.manifest.sources.get(dotted, "")
+
+
+def _default(name: str, dotted: str) -> Any:
+    return framework(name).silent_defaults.get(dotted) if name in MODULES else None

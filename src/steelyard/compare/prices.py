@@ -1,0 +1,32 @@
+"""A price sheet: what a GPU costs an hour, by its name."""
+
+from pathlib import Path
+
+from steelyard.errors import InputError
+from steelyard.experiment.files import read_mapping
+from steelyard.hardware.catalog import known_names, lookup
+
+
+def read_prices(path: Path) -> dict[str, float]:
+    """A YAML or JSON file such as `{h100: 2.5, mi300x: 2.0}`, in any one currency."""
+    found: dict[str, float] = {}
+    for name, price in read_mapping(path).content.items():
+        gpu = lookup(str(name))
+        if gpu is None:
+            raise InputError(
+                f"{path}: {name!r} is not in the catalog of GPUs",
+                key=str(name),
+                value=str(name),
+                expected=f"one of {', '.join(known_names())}",
+                next="h100: 2.5",
+            )
+        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price < 1e6:
+            raise InputError(
+                f"{path}: {name} is {price!r}",
+                key=str(name),
+                value=str(price),
+                expected="a price an hour of one GPU",
+                next=f"{name}: 2.5",
+            )
+        found[gpu.name] = float(price)
+    return found

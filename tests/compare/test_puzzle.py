@@ -1,0 +1,84 @@
+"""The puzzle that was asked about: a loss that falls to 0.014 on one platform, and stays at 10.8 on the other."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CASE = Path(__file__).parents[2] / "docs" / "cases" / "convergence-puzzle"
+STATED = {
+    "amd": ("--framework", "primus", "--gpu", "mi300x", "--gpus", "8", "--set", "parallelism.tensor_parallel_size=1"),
+    "nvidia": ("--framework", "nemo", "--gpu", "h100", "--gpus", "8", "--set", "parallelism.tensor_parallel_size=4"),
+}
+
+
+@pytest.fixture
+def compared(cli: Any) -> dict[str, Any]:
+    for name, stated in STATED.items():
+        made = cli("ingest", CASE / f"{name}.csv", *stated, "--set", "model.preset=llama3.1-8b", "--name", name)
+        assert made.status == 0, made.err
+    done = cli("compare", "amd", "nvidia", "--for", "throughput,convergence", "--json")
+    assert done.status == 4, done.out
+    found: dict[str, Any] = done.document
+    return found
+
+
+def told(compared: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(one["code"], one["side"]): one for one in compared["diagnoses"]}
+
+
+def test_nothing_is_left_to_learn_on_one_side_and_the_other_learnt_to_count(compared: dict[str, Any]) -> None:
+    found = told(compared)
+    uniform, counting = found["uniform_data", "baseline"], found["counting_data", "target"]
+    assert "uniform over GPT-2's vocabulary padded to 50,688" in uniform["message"]
+    assert "ln 50,257 = 10.8249" in uniform["message"]
+    assert "no seed changes that" in uniform["message"]
+    assert "Megatron's counting mock data" in counting["message"]
+    assert "no seed changes it" in counting["message"]
+    assert [one["code"] for one in compared["diagnoses"]][:3] == ["uniform_data", "counting_data", "tokens_per_step"]
+
+
+def test_the_first_losses_tell_the_weights(compared: dict[str, Any]) -> None:
+    found = told(compared)
+    assert "128,256 with an init std of 0.008;" in found["untrained_loss", "target"]["message"]
+    assert "padded to 50,688 with an init std of 0.02;" in found["untrained_loss", "baseline"]["message"]
+    assert any(
+        "no untrained model of its declared vocabulary" in one
+        for one in found["untrained_loss", "baseline"]["evidence"]
+    )
+
+
+def test_neither_claim_stands(compared: dict[str, Any]) -> None:
+    message = told(compared)["tokens_per_step", "both"]["message"]
+    assert "2.73 times apart" in message
+    assert "the speedup by tokens is 4.03, by step time 1.47" in message
+    assert compared["throughput_speedup"] is None
+    assert (compared["convergence"]["status"], compared["convergence"]["first_failing_tier"]) == (
+        "not_comparable",
+        "contract",
+    )
+    for metric in ("throughput", "convergence"):
+        assert compared["comparable"][metric]["status"] == "not_comparable"
+        assert "1,254,773 tokens on the target and 459,103" in compared["comparable"][metric]["reasons"][0]
+
+
+def test_the_losses_stand_side_by_side_as_they_were_told(compared: dict[str, Any]) -> None:
+    assert [list(one.values()) for one in compared["convergence"]["losses"]] == [
+        [0, 11.897, 11.654],
+        [10, 3.412, 11.647],
+        [20, 0.231, 10.901],
+        [50, None, 10.862],
+        [100, 0.014, 10.833],
+    ]
+
+
+def test_a_forced_ratio_stands_under_a_banner_and_is_still_refused(cli: Any, compared: dict[str, Any]) -> None:
+    done = cli("compare", "amd", "nvidia", "--force", "--json")
+    assert done.status == 4
+    ratio = done.document["throughput_speedup"]
+    assert (round(ratio["value"], 2), ratio["forced"], ratio["decided"]) == (4.03, True, False)
+    assert done.document["banner"].startswith("FORCED")
+    kept = json.loads((Path(done.document["comparison"]) / "comparison.json").read_text())
+    assert kept["banner"] == done.document["banner"]
+    assert "FORCED" in cli("compare", "amd", "nvidia", "--force").out

@@ -5,7 +5,7 @@ import os
 import stat
 import subprocess
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,10 @@ def job(tmp_path: Path) -> Callable[..., HostJob]:
         return HostJob(ThisHost(), run, str(tmp_path / directory), None, str(tmp_path / "lock"))
 
     return make
+
+
+async def read(stream: AsyncIterator[bytes]) -> bytes:
+    return b"".join([data async for data in stream])
 
 
 def doing(work: Awaitable[None]) -> None:
@@ -52,13 +56,13 @@ def test_from_the_lock_to_nothing(job: Callable[..., HostJob], tmp_path: Path) -
         assert await one.secret("HF_TOKEN") == b"s3cret-s3cret"
         await one.start(SAYS, 0)
         said = b"".join([data async for data in one.follow(0)])
-        said += await one.rest(len(said))
+        said += await read(one.rest(len(said)))
         assert said == b"line 1\nline 2\nline 3\nline 4\n"
-        assert await one.rest(7) == said[7:]
+        assert await read(one.rest(7)) == said[7:]
         state = await one.state()
         assert (state.status, state.gone) == (3, False)
         assert await one.beat() > 0
-        assert await one.clean() == []
+        assert await one.clean(containers=True) == []
 
     doing(work())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["token"]
@@ -86,7 +90,7 @@ def test_a_lock_names_its_holder_and_a_stale_one_is_taken_over(job: Callable[...
         await second.clean_after(held)
         assert not Path(first.directory).exists()
         assert await second.take_lock("you@there") is None
-        await second.clean()
+        await second.clean(containers=True)
 
     doing(work())
     assert list(tmp_path.iterdir()) == []
@@ -101,7 +105,7 @@ def test_a_directory_that_is_there_is_not_taken(job: Callable[..., HostJob], tmp
         await one.take_lock("me")
         with pytest.raises(HostError, match="is there already"):
             await one.prepare({}, {})
-        await one.clean()
+        await one.clean(containers=True)
 
     doing(work())
     assert (tmp_path / "theirs" / "results").read_text() == "a week's work"
@@ -120,7 +124,7 @@ def test_what_does_not_heed_the_asking_is_made_to_end(job: Callable[..., HostJob
         while (await one.state()).status is None and time.monotonic() < deadline:
             await asyncio.sleep(0.1)
         assert (await one.state()).status == 137
-        await one.clean()
+        await one.clean(containers=True)
 
     doing(work())
     assert "sleep 77" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
@@ -156,8 +160,143 @@ def test_values_are_never_shell_text(job: Callable[..., HostJob], tmp_path: Path
         await one.prepare({}, {})
         await one.start(["printf", "%s", hostile], 0)
         said = b"".join([data async for data in one.follow(0)])
-        assert said + await one.rest(len(said)) == hostile.encode()
-        await one.clean()
+        assert said + await read(one.rest(len(said))) == hostile.encode()
+        await one.clean(containers=True)
 
     doing(work())
     assert not (tmp_path / "pwned").exists()
+
+
+def lay_lock(tmp_path: Path, **files: str) -> None:
+    """A lock as somebody else may have laid it, long ago."""
+    lock = tmp_path / "lock"
+    lock.mkdir()
+    for name, text in {"holder": "who", "since": "1", "beat": "0", **files}.items():
+        (lock / name).write_text(f"{text}\n")
+        os.utime(lock / name, (time.time() - 600,) * 2)
+
+
+def test_a_lock_without_a_run_is_believed_in_nothing(job: Callable[..., HostJob], tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "weights").write_text("a month's work")
+    lay_lock(tmp_path, directory=str(precious))
+    one = job()
+
+    async def work() -> None:
+        held = await one.take_lock("me")
+        assert held is not None
+        assert not held.is_stale
+        await one.clean_after(held)  # even if it were asked to
+        await one.clean(containers=True)
+
+    doing(work())
+    assert (precious / "weights").read_text() == "a month's work"
+    assert (tmp_path / "lock").exists()
+
+
+def test_a_process_that_is_not_the_run_s_is_not_ended_for_its_pid_file(
+    job: Callable[..., HostJob], tmp_path: Path
+) -> None:
+    theirs = subprocess.Popen(["sleep", "99"], start_new_session=True)
+    folder = tmp_path / "dead"
+    folder.mkdir()
+    (folder / "run").write_text("dead\n")
+    (folder / "made").write_text(f"{folder}\n")
+    (folder / "pid").write_text(f"{theirs.pid}\n")
+    lay_lock(tmp_path, run="dead", directory=str(folder), engine="")
+    one = job()
+
+    async def work() -> None:
+        held = await one.take_lock("me")
+        assert held is not None
+        assert held.is_stale
+        await one.clean_after(held)
+        assert await one.take_lock("me") is None
+        await one.clean(containers=True)
+
+    try:
+        doing(work())
+        assert theirs.poll() is None
+        assert not folder.exists()
+    finally:
+        theirs.kill()
+        theirs.wait()
+
+
+def test_another_login_s_lock_and_files_are_not_ours_to_take(job: Callable[..., HostJob], tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files to another login")
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "run").write_text("dead\n")
+    lay_lock(tmp_path, run="dead", directory=str(folder))
+    one = job()
+
+    async def held_stale() -> bool:
+        held = await one.take_lock("me")
+        assert held is not None
+        return held.is_stale
+
+    os.chown(tmp_path / "lock", 65534, 65534)
+    assert not asyncio.run(held_stale())
+    os.chown(tmp_path / "lock", 0, 0)
+    os.chown(folder, 65534, 65534)
+
+    async def work() -> None:
+        held = await one.take_lock("me")
+        assert held is not None
+        await one.clean_after(held)
+
+    doing(work())
+    assert folder.exists()
+
+
+def test_one_machine_under_two_names_is_refused(job: Callable[..., HostJob]) -> None:
+    first, second = job("one", "node0"), job("one", "node1")
+
+    async def work() -> None:
+        assert await first.take_lock("me") is None
+        with pytest.raises(HostError, match="stands twice among the hosts"):
+            await second.take_lock("me")
+        await first.clean(containers=True)
+
+    doing(work())
+
+
+def test_an_engine_that_does_not_answer_keeps_lock_and_files_until_it_does(tmp_path: Path) -> None:
+    engine = tmp_path / "engine"
+    engine.write_text("#!/bin/sh\necho 'cannot connect to the engine' >&2\nexit 1\n")
+    engine.chmod(0o755)
+    one = HostJob(ThisHost(), "one", str(tmp_path / "dir"), str(engine), str(tmp_path / "lock"))
+
+    async def work() -> None:
+        await one.take_lock("me")
+        await one.prepare({}, {})
+        (left,) = await one.clean(containers=True)
+        assert "cannot connect to the engine" in left
+        assert (tmp_path / "lock").exists()
+        assert (tmp_path / "dir").exists()
+        engine.write_text("#!/bin/sh\nexit 0\n")
+        assert await one.clean(containers=True) == []
+
+    doing(work())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["engine"]
+
+
+def test_what_is_printed_at_the_very_end_is_read_however_much_it_is(job: Callable[..., HostJob]) -> None:
+    one, size = job(), 30_000_000
+
+    async def work() -> None:
+        await one.take_lock("me")
+        await one.prepare({}, {})
+        await one.start(["head", "-c", str(size), "/dev/zero"], 0)
+        count = 0
+        async for data in one.follow(0):
+            count += len(data)
+        async for data in one.rest(count):
+            count += len(data)
+        assert count == size
+        await one.clean(containers=True)
+
+    doing(work())

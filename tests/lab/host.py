@@ -1,5 +1,6 @@
 """One host of a lab, and what can befall it."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -108,14 +109,16 @@ class Host:
     def fill_disk(self, path: str, leave_bytes: int = 0) -> None:
         """Fill the file system that holds a folder until so many bytes are left."""
         filler = self.path(path) / FILLER
-        space = os.statvfs(filler.parent)
-        size = space.f_bavail * space.f_frsize - leave_bytes
-        if size <= 0:
+        if _free(filler.parent) <= leave_bytes:
             raise LabError(f"{self.name}: {path} has fewer than {leave_bytes} bytes left already")
         self._fillers.append(filler)
         with filler.open("ab") as file:
-            start = file.tell()
-            os.posix_fallocate(file.fileno(), start, size // space.f_frsize * space.f_frsize)
+            while (size := _free(filler.parent) - leave_bytes) > 0:
+                try:
+                    os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), size)
+                except OSError as reason:  # a program of the host took some of it meanwhile
+                    if reason.errno != errno.ENOSPC:
+                        raise
 
     def free_disk(self) -> None:
         """Undo every fill_disk."""
@@ -179,3 +182,9 @@ class Host:
                 found |= {f"/{(here / name).relative_to(root)}" for name in (*folders, *names) if name != FILLER}
                 folders[:] = [each for each in folders if (here / each).lstat().st_dev == device]
         return found
+
+
+def _free(folder: Path) -> int:
+    """Bytes, in whole blocks."""
+    space = os.statvfs(folder)
+    return space.f_bavail * space.f_frsize

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
+from steelyard.cluster.engines import ENGINES
 from steelyard.cluster.host import COMMAND_S, Done, Host, HostRefusedError
 
 LOCK = "/tmp/steelyard.lock"
@@ -31,11 +32,15 @@ class Holder:
     alive: bool
     """Whether its job still runs on the host."""
     directory: str
+    engine: str
+    mine: bool
+    """Whether the lock is of the login we have there: what another wrote into one is not believed."""
 
     @property
     def is_stale(self) -> bool:
-        """Whether nobody works for it any more."""
-        return not self.alive and self.quiet_s >= STALE_S
+        """Whether nobody works for it any more, and it says enough to be cleaned up after."""
+        told = bool(self.run) and self.directory.startswith("/") and self.mine
+        return told and not self.alive and self.quiet_s >= STALE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +66,16 @@ class HostJob:
 
     async def take_lock(self, who: str) -> Holder | None:
         """Keep others off the host; None when it is ours, else who has it."""
-        said = (await self._ask("take", who)).text.split("\n")
+        said = (await self._ask("take", who, self.engine)).text.split("\n")
         if said[0] == "taken":
             return None
-        run, holder, since, quiet, alive, directory, *_ = [*said[1:], *[""] * 6]
-        return Holder(run, holder, _count(since), _count(quiet), alive == "alive", directory)
+        run, holder, since, quiet, alive, directory, engine, mine, *_ = [*said[1:], *[""] * 8]
+        return Holder(run, holder, _count(since), _count(quiet), alive == "alive", directory, engine, mine == "mine")
 
     async def clean_after(self, stale: Holder) -> None:
-        """Remove what a dead run of ours left: what carries its mark, and its lock."""
-        await HostJob(self.host, stale.run, stale.directory or "/nonexistent", self.engine, self.lock).clean()
+        """Remove what a dead run of ours left: what carries its mark, by the engine it had, and its lock."""
+        engine = stale.engine if stale.engine in ENGINES else None
+        await HostJob(self.host, stale.run, stale.directory, engine, self.lock).clean(containers=True)
 
     async def beat(self) -> int:
         """Say that somebody still asks after the job; how many KiB are free for it."""
@@ -94,9 +100,9 @@ class HostJob:
         """What it prints from byte `offset` on, as it comes."""
         return self.host.follow(self._argv("follow", str(offset)), script())
 
-    async def rest(self, offset: int) -> bytes:
-        """What it printed from byte `offset` to now."""
-        return (await self._ask("rest", str(offset))).out
+    def rest(self, offset: int) -> AsyncIterator[bytes]:
+        """What it printed from byte `offset` to now, however much that is."""
+        return self.host.follow(self._argv("rest", str(offset)), script())
 
     async def state(self) -> State:
         """How it stands."""
@@ -115,9 +121,10 @@ class HostJob:
         """End it: asked first, then after `grace_s` made to."""
         await self._ask("halt", self.engine, str(grace_s), timeout_s=grace_s * 2 + COMMAND_S)
 
-    async def clean(self) -> list[str]:
-        """Remove all that carries the run's mark; what could not be removed."""
-        return [line for line in (await self._ask("clean", self.engine)).text.splitlines() if line.startswith("left:")]
+    async def clean(self, containers: bool) -> list[str]:
+        """Remove all that carries the run's mark; what could not be removed. `containers`: whether there may be any."""
+        said = (await self._ask("clean", self.engine if containers else "")).text.splitlines()
+        return [line for line in said if line.startswith("left:")]
 
     def _argv(self, verb: str, *words: str) -> list[str]:
         return ["sh", "-s", "--", verb, self.lock, self.run, self.directory, *words]

@@ -34,40 +34,54 @@ nap() {
     sleep 0.2 2>/dev/null || sleep 1
 }
 
-is_ours() {
-    [ "$(word "$dir/run")" = "$run" ]
+owner() { # PATH: the number of the login it is of; nothing where it is a link to elsewhere
+    [ -L "$1" ] || stat -c %u -- "$1" 2>/dev/null
+}
+
+is_mine() { # PATH: whether this login made it; what another made says nothing of us
+    [ "$(owner "$1")" = "$(id -u)" ]
+}
+
+is_ours() { # whether the directory is this run's: it says so, and is no other login's
+    [ -n "$run" ] && [ -f "$dir/run" ] && is_mine "$dir" && [ "$(word "$dir/run")" = "$run" ]
 }
 
 owned() { # the processes of this run that are not in a container
+    [ -n "$run" ] || return 0
     grep -lzxsF "STEELYARD_RUN=$run" /proc/[0-9]*/environ | cut -d / -f 3
 }
 
 boxes() { # ENGINE [OPTION...]: the containers of this run
     made=$1
     shift
-    [ -n "$made" ] && "$made" ps -q --no-trunc --filter "label=steelyard.run=$run" "$@"
+    [ -n "$run" ] && [ -n "$made" ] || return 0
+    "$made" ps -q --no-trunc --filter "label=steelyard.run=$run" "$@"
 }
 
-is_alive() { # DIRECTORY: whether somebody on this host still works for the run whose directory it is
+is_alive() { # DIRECTORY: whether somebody on this host still works for the run whose directory it is; `pid` is who
     pid=$(word "$1/pid")
-    [ -n "$pid" ] && grep -qzxsF "$1/job.sh" "/proc/$pid/cmdline"
+    case $pid in '' | *[!0-9]* | 0 | 1) return 1 ;; esac
+    grep -qzxsF "$1/job.sh" "/proc/$pid/cmdline"
 }
 
-take() { # HOLDER: `taken`, or who has it
-    holder=$1
+take() { # HOLDER ENGINE: `taken`, or who has it
+    holder=$1 engine=$2
     if mkdir -- "$lock" 2>/dev/null; then
         chmod 755 -- "$lock"
         umask 022
         {
             echo "$run" > "$lock/run" && echo "$holder" > "$lock/holder" && echo "$dir" > "$lock/directory" &&
-                date +%s > "$lock/since" && echo 0 > "$lock/beat"
+                echo "$engine" > "$lock/engine" && date +%s > "$lock/since" && echo 0 > "$lock/beat"
         } 2> /dev/null || { rm -rf -- "$lock" && unwritable "$lock"; }
         echo taken
         return
     fi
     [ -d "$lock" ] || fail "$lock cannot be made"
-    [ "$(word "$lock/run")" = "$run" ] && echo taken && return
     theirs=$(word "$lock/directory")
+    if [ "$(word "$lock/run")" = "$run" ]; then
+        [ "$theirs" = "$dir" ] && echo taken && return
+        fail "it is a machine that stands twice among the hosts, under two names"
+    fi
     beaten=$(stat -c %Y -- "$lock/beat" 2>/dev/null || stat -c %Y -- "$lock" 2>/dev/null || date +%s)
     echo held
     word "$lock/run" || echo
@@ -76,6 +90,8 @@ take() { # HOLDER: `taken`, or who has it
     echo $(($(date +%s) - beaten))
     if [ -n "$theirs" ] && is_alive "$theirs"; then echo alive; else echo dead; fi
     echo "$theirs"
+    word "$lock/engine" || echo
+    if is_mine "$lock"; then echo mine; else echo theirs; fi
 }
 
 beat() { # COUNT
@@ -134,8 +150,8 @@ watch() { # LEASE ENGINE COMMAND...
             if [ "$now" = "$last" ]; then quiet=$((quiet + 1)); else last=$now quiet=0; fi
             if [ "$lease" -gt 0 ] && [ "$quiet" -ge "$lease" ]; then # nobody has asked after us for so long
                 halt "$engine" 5
-                clean "$engine"
-                exit
+                clean "$engine" # which ends us too, unless the engine does not answer: then it is tried again
+                sleep 10
             fi
         done
     ) &
@@ -180,16 +196,20 @@ halt() { # ENGINE GRACE: asked first, then made to
 }
 
 clean() { # ENGINE: remove all that carries this run's mark; what is left is said
-    found=$(boxes "$1" -a) && [ -n "$found" ] && "$1" rm -f -v $found > /dev/null
+    if ! found=$(boxes "$1" -a 2>/dev/null); then # lock, files and lease stay, so that it can still be ended
+        echo "left: its container, if it runs: $("$1" ps -q 2>&1 | tail -n 1)"
+        return 0
+    fi
+    [ -n "$found" ] && "$1" rm -f -v $found > /dev/null
     found=$(owned) && [ -n "$found" ] && kill -KILL $found 2>/dev/null
     watcher=''
     if is_ours; then
-        watcher=$(word "$dir/pid")
+        is_alive "$dir" && watcher=$pid
         top=$(word "$dir/made")
         rm -rf -- "$dir"
         gone "$top"
     fi
-    [ "$(word "$lock/run")" = "$run" ] && rm -rf -- "$lock"
+    [ -n "$run" ] && is_mine "$lock" && [ "$(word "$lock/run")" = "$run" ] && rm -rf -- "$lock"
     is_ours && echo "left: $dir"
     found=$(boxes "$1" -a) && [ -n "$found" ] && echo "left: containers $found"
     [ -n "$watcher" ] && kill -s KILL -- "-$watcher" 2>/dev/null # last: it may be us

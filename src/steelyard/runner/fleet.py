@@ -100,5 +100,8 @@ async def _run(job: FleetJob, case: Case, asked_to_stop: asyncio.Event) -> bool:
         assert writer.manifest.failure is not None, "the record says why, and the others go on"
     except OSError as reason:
         unrecordable(writer, reason)
+    except Exception as reason:  # a fault of our own costs one run, as its record says, and not the others
+        if writer.manifest.failure is None:
+            raise RuntimeError(f"{job.host.name}: {reason}") from reason
     job.ended(writer.manifest)
     return writer.manifest.status == "interrupted"

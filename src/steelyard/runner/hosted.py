@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from steelyard import records
 from steelyard.cluster.counters import VENDORS
@@ -32,6 +33,8 @@ from steelyard.runner.recording import Observer, Recording
 _BEAT_S = 5.0
 _SAMPLE_S = 10.0
 """Between two samples of a host's telemetry: AMD's tool alone takes a second of a core."""
+_REST_S, _REST_BYTES = 20.0, 16 << 20
+"""For what a job that we end has printed and was not read yet."""
 _ONE_MORE_TRY_S = 5.0
 """For cleaning a host that was given up."""
 
@@ -108,12 +111,15 @@ class HostedRun:
         self._on_gpus = case.placement.device == "gpu"
         self.stopped = False
         """Whether it was asked to stop while there was something to stop."""
+        self._internal: Failure | None = None
+        self._asked_to_stop = asyncio.Event()
         self._progress: deque[float] = deque(maxlen=200)
         self._step_at, self._step = 0.0, 0
 
     async def run(self, asked_to_stop: asyncio.Event) -> RunManifest:
         """To the end, whatever the end; InfrastructureError where that was not the training program's own."""
         failed: _FailedError | None = None
+        self._asked_to_stop = asked_to_stop
         work = asyncio.ensure_future(self._work())
         stopping = asyncio.ensure_future(asked_to_stop.wait())
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -127,9 +133,16 @@ class HostedRun:
             pass
         except _FailedError as reason:
             failed = reason
+        except OSError:
+            raise  # the record cannot be written
+        except Exception as reason:  # a fault of our own: the hosts are left clean and the record does not stay open
+            self._internal = _first_of(reason)
+            raise
         finally:
             stopping.cancel()
             await self._clean()
+            if self._internal is not None:
+                self.writer.finish("failed", None, self._internal)
         if self.stopped:
             self.recording.event("interrupted", f"stopped in {self.phase}, after step {self.recording.last_step}")
             self.writer.finish("interrupted", None, None)
@@ -312,7 +325,8 @@ class HostedRun:
                 if state.gone:
                     raise HostError(node.host.name, "the job's files are gone: it was ended from elsewhere")
                 if state.status is not None:
-                    self._feed(node, await node.job.rest(node.log.bytes))
+                    async for data in node.job.rest(node.log.bytes):
+                        self._feed(node, data)
                     node.log.end()
                     node.state, node.ended_at = state, time.monotonic()
                     return
@@ -404,10 +418,38 @@ class HostedRun:
         """Look at a host again, then clean it: what our own ending stirs up there is not the run's doing."""
         try:
             if node.started and not self.stopped:
-                await node.look_again(self.limits.look, self._vendors)
+                await self._unless_asked_to_stop(node.look_again(self.limits.look, self._vendors))
         finally:
             left = await self._clean_node(node)
         return left
+
+    async def _unless_asked_to_stop(self, work: Awaitable[None]) -> None:
+        doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._asked_to_stop.wait())
+        try:
+            await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            doing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await doing
+
+    async def _end(self, node: Node, limit: float) -> list[str]:
+        """End one node's job and keep what it printed last; what could not be had. Either way it is cleaned up."""
+        said = []
+        for work, within in (
+            (partial(node.job.stop, self.limits.grace), limit),
+            (partial(_fetch_the_rest, node), _REST_S),
+        ):
+            try:
+                async with asyncio.timeout(within):
+                    await work()
+            except TimeoutError:
+                said.append(f"no answer within {within:g} s")
+            except LinkLostError:
+                raise
+            except HostError as reason:
+                said.append(str(reason))
+        return said
 
     async def _clean_node(self, node: Node) -> list[str]:
         """End and remove one node's part; what is left of it."""
@@ -418,11 +460,9 @@ class HostedRun:
         lease = f"it ends itself within {self.limits.lease} s" if self.limits.lease else "look there"
         while True:
             try:
+                said = await self._end(node, limit) if node.started else []
                 async with asyncio.timeout(limit):
-                    if node.started:
-                        await node.job.stop(self.limits.grace)
-                        await _fetch_the_rest(node)
-                    return await node.job.clean()
+                    return [*said, *await node.job.clean(containers=node.started)]
             except TimeoutError:
                 return [f"no answer within {limit:g} s; {lease}"]
             except LinkLostError as reason:
@@ -434,9 +474,20 @@ class HostedRun:
 
 
 async def _fetch_the_rest(node: Node) -> None:
-    """What a job we ended printed last is kept too, if it is still there."""
-    if node.log is not None and node.state is None and not (await node.job.state()).gone:
-        node.rest = await node.job.rest(node.log.bytes)
+    """What a job we ended printed last is kept too, if it is still there, as far as there is time and room."""
+    if node.log is None or node.state is not None or (await node.job.state()).gone:
+        return
+    node.rest = b""
+    async for data in node.job.rest(node.log.bytes):
+        node.rest += data[: _REST_BYTES - len(node.rest)]
+        if len(node.rest) >= _REST_BYTES:
+            raise HostError(node.host.name, f"more than {_REST_BYTES >> 20} MiB that it printed were not read")
+
+
+def _first_of(reason: Exception) -> Failure:
+    while isinstance(reason, ExceptionGroup):
+        reason = reason.exceptions[0]
+    return Failure(kind="internal", message=f"{type(reason).__name__}: {reason}"[:500])
 
 
 def _vendors(case: Case) -> frozenset[str]:

@@ -100,6 +100,32 @@ def test_a_secret_is_hidden_wherever_it_stands(made: Any, tmp_path: Path) -> Non
     )
 
 
+def test_what_a_host_says_is_recorded_without_secrets(made: Any, tmp_path: Path) -> None:
+    recording, plan, writer = recorded(made, tmp_path)
+    recording.of_node(plan.nodes[0], [b"kanarienvogel", b"abc"])
+    recording.of_node(plan.nodes[1], [b"kanarienvogelbauer"])
+    token = "hf_" + "abcdefgh" * 4
+    details = {"kernel": ({"lines": (f"Xid, token {token}", "kanarienvogelbauer")},), "count": 3, "share": None}
+    recording.event("host_counters", f"kanarienvogel abc \ud800 {token}", "gpu02", **details)
+    writer.finish("failed", 1, None)
+    (event,) = [one for one in records.events(writer.directory) if one.kind == "host_counters"]
+    assert event.message == "[redacted] abc ? [redacted]"
+    assert event.details["kernel"] == [{"lines": ["Xid, token [redacted]", "[redacted]"]}]
+    assert (event.details["count"], event.details["share"]) == (3, None)
+    held = [path for path in writer.directory.rglob("*") if path.is_file() and b"bauer" in path.read_bytes()]
+    assert held == []
+
+
+def test_a_job_that_ended_well_is_not_failed_by_an_agent_that_left_first(tmp_path: Path) -> None:
+    """torchrun's agents wait for one another; one that finds the store gone says so in a traceback and ends with 0."""
+    steps = b"".join(line(step, 1.0) for step in (1, 2, 3))
+    found, run = judged(tmp_path, CONFIG, steps, steps + real("torchrun_exit_barrier"))
+    assert (found["completed"].status, found["errors"].status) == ("pass", "pass")
+    (barrier,) = events(run, "exit_barrier")
+    assert (barrier.node, barrier.source.file if barrier.source else None) == ("gpu02", "logs/node1.log")
+    assert barrier.message.startswith("Error waiting on exit barrier.")
+
+
 # What the log says of its settings, against the plan.
 
 REAL = Path(__file__).parents[1] / "frameworks" / "logs" / "real"

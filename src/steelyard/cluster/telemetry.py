@@ -5,7 +5,7 @@ import re
 from steelyard.cluster.host import Host
 from steelyard.cluster.preflight.probing import probe
 from steelyard.cluster.preflight.sections import Section, Sections
-from steelyard.cluster.preflight.smi import Sample, amd_smi, nvidia_smi, rocm_smi
+from steelyard.cluster.preflight.smi import Sample, amd_smi, count, number, nvidia_smi, rocm_smi
 
 _TOOL_S, _ANSWER_S = 8, 20.0
 _CPU = "cpu"
@@ -16,7 +16,10 @@ _READERS = {"nvidia": (nvidia_smi.read_telemetry,), "amd": (amd_smi.read_telemet
 async def sample(host: Host, vendor: str | None) -> list[Sample]:
     """The present figures of each GPU of a vendor, or of the host itself; ValueError where its tool tells none."""
     sections = await probe(host, ["telemetry", vendor or _CPU], _TOOL_S, _ANSWER_S)
-    found = read_sample(sections, vendor)
+    try:
+        found = read_sample(sections, vendor)
+    except Exception as reason:  # a host may answer anything, and telemetry is beside the run
+        raise ValueError(f"what was answered cannot be read ({type(reason).__name__})") from reason
     if not found:
         raise ValueError(_why(sections))
     return found
@@ -38,16 +41,17 @@ def _of_host(section: Section) -> list[Sample]:
     """Load as a share of the cores, and memory."""
     if not section.answered or len(section.lines) < 4:
         return []
-    kib = {found["name"]: int(found["kib"]) for line in section.lines if (found := _MEMORY.match(line))}
-    load, cores = float(section.lines[0].split()[0]), int(section.lines[-1])
-    if len(kib) < 2 or cores < 1:
+    kib = {found["name"]: count(found["kib"]) for line in section.lines if (found := _MEMORY.match(line))}
+    load, cores = number(section.lines[0]), count(section.lines[-1])
+    total_kib, free_kib = kib.get("MemTotal"), kib.get("MemAvailable")
+    if load is None or not cores or total_kib is None or free_kib is None:
         return []
-    total = kib["MemTotal"] / 2**20
+    total = total_kib / 2**20
     return [
         {
             "device": _CPU,
             "utilization_percent": min(100.0, 100 * load / cores),
-            "memory_used_gib": total - kib["MemAvailable"] / 2**20,
+            "memory_used_gib": total - free_kib / 2**20,
             "memory_total_gib": total,
         }
     ]

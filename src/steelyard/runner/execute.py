@@ -16,7 +16,7 @@ from steelyard.hardware.machine import Machine
 from steelyard.hardware.placement import Placement
 from steelyard.hardware.telemetry import Telemetry
 from steelyard.lint import Case
-from steelyard.records import Event, Failure, RunManifest, RunWriter
+from steelyard.records import Failure, RunManifest, RunWriter
 from steelyard.runner.interrupts import on_signals
 from steelyard.runner.plan import NodePlan, Plan, platform_label
 from steelyard.runner.recording import Observer, Recording
@@ -163,11 +163,7 @@ class _Supervision:
                         self.writer.append_telemetry({"time": records.now(), "node": host, **sample})
                     await asyncio.sleep(TELEMETRY_EVERY_S)
         except Exception as reason:  # noqa: BLE001 - a driver may raise anything
-            self.writer.append_event(
-                Event(
-                    kind="telemetry_lost", message=f"{type(reason).__name__}: {reason}", node=host, time=records.now()
-                )
-            )
+            self.recording.event("telemetry_lost", f"{type(reason).__name__}: {reason}", host)
 
     def _end(self, interrupted: bool, exit_status: int) -> RunManifest:
         recording, failure = self.recording, None

@@ -80,6 +80,11 @@ class _FailedError(Exception):
         super().__init__(failure.message)
         self.failure, self.expected, self.next = failure, expected, next
 
+    def without(self, hidden: Callable[[str], str]) -> "_FailedError":
+        """The same, with no secret in what a host said."""
+        failure = self.failure.model_copy(update={"message": hidden(self.failure.message)})
+        return _FailedError(failure, self.expected, self.next and hidden(self.next))
+
     def error(self) -> InfrastructureError:
         """The same, for a person."""
         failure = self.failure
@@ -132,11 +137,12 @@ class HostedRun:
         except asyncio.CancelledError:
             pass
         except _FailedError as reason:
-            failed = reason
+            failed = reason.without(self.recording.hidden)
         except OSError:
             raise  # the record cannot be written
         except Exception as reason:  # a fault of our own: the hosts are left clean and the record does not stay open
-            self._internal = _first_of(reason)
+            found = _first_of(reason)
+            self._internal = found.model_copy(update={"message": self.recording.hidden(found.message)})
             raise
         finally:
             stopping.cancel()

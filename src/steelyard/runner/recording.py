@@ -11,7 +11,7 @@ from steelyard.frameworks.logs.dialect import text_of
 from steelyard.frameworks.logs.lines import LineCutter
 from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.said import LOG_INTERVAL, VERSION
-from steelyard.frameworks.logs.secrets import HIDDEN
+from steelyard.frameworks.logs.secrets import HIDDEN, redacted
 from steelyard.frameworks.logs.series import Gathered, Job
 from steelyard.lint import Case
 from steelyard.records import Event, Failure, RunWriter, Step
@@ -28,6 +28,11 @@ _SHORTEST_SECRET = 6
 """A shorter word would be hidden wherever it stands by chance."""
 
 
+def _longest_first(secrets: Sequence[bytes]) -> list[bytes]:
+    """Those that are hidden: one that holds another before it, or its rest would be left."""
+    return sorted({one for one in secrets if len(one) >= _SHORTEST_SECRET}, key=lambda one: (-len(one), one))
+
+
 class Recording:
     """The record of one run while its nodes print."""
 
@@ -40,6 +45,8 @@ class Recording:
         self._cards = {node.host: node.env["NCCL_IB_HCA"] for node in plan.nodes if "NCCL_IB_HCA" in node.env}
         """The network cards the plan asks for, until the log says which network is used."""
         self.last_step = 0
+        self._hide: list[bytes] = []
+        """The secrets of all its nodes."""
         self.ending = False
         """Whether we are ending it ourselves: what the nodes complain of then is the echo of that."""
         self.failures: list[Event] = []
@@ -55,16 +62,38 @@ class Recording:
     def of_node(self, node: NodePlan, hide: Sequence[bytes] = ()) -> "NodeRecording":
         """What one node prints; none of the secrets to `hide` gets any further."""
         self._open += 1
+        kept = _longest_first(hide)
+        self._hide = _longest_first([*self._hide, *kept])
         job = Job(world_size=self._world, flops_per_token=self._flops, device_gib=self._card_gib)
-        return NodeRecording(self, node, hide, Hearing(self._stated, job))
+        return NodeRecording(self, node, kept, Hearing(self._stated, job))
 
     def event(self, kind: str, message: str, node: str | None = None, **details: object) -> None:
-        """Something we found out ourselves."""
+        """Something we found out ourselves; what a host said of it may hold a secret as well as a log."""
         self._keep(
             Event(
-                kind=kind, message=message, step=self.last_step or None, node=node, time=records.now(), details=details
+                kind=kind,
+                message=self.hidden(message),
+                step=self.last_step or None,
+                node=node,
+                time=records.now(),
+                details={name: self._hidden_within(value) for name, value in details.items()},
             )
         )
+
+    def hidden(self, text: str) -> str:
+        """A text without secrets: those of the nodes, and what looks like one."""
+        raw = text.encode("utf-8", "replace")
+        for secret in self._hide:
+            raw = raw.replace(secret, HIDDEN)
+        return redacted(raw.decode("utf-8", "replace"))
+
+    def _hidden_within(self, value: object) -> object:
+        """The same of every text in a detail."""
+        if isinstance(value, str):
+            return self.hidden(value)
+        if isinstance(value, Mapping):
+            return {name: self._hidden_within(one) for name, one in value.items()}
+        return [self._hidden_within(one) for one in value] if isinstance(value, list | tuple) else value
 
     def take(self, found: Step | Event, host: str) -> None:
         """What a node's log says."""
@@ -176,8 +205,7 @@ class NodeRecording:
     """What one node prints, cut into lines, read and kept, each byte once."""
 
     def __init__(self, run: Recording, node: NodePlan, hide: Sequence[bytes], hearing: Hearing) -> None:
-        self._run, self._host, self._hearing = run, node.host, hearing
-        self._hide = [secret for secret in hide if len(secret) >= _SHORTEST_SECRET]
+        self._run, self._host, self._hearing, self._hide = run, node.host, hearing, hide
         self._log = f"node{node.rank}.log"
         self._said = Gathered(hearing.take)
         self._reader = LogReader(f"logs/{self._log}", self._said, run.framework, hearing.job)

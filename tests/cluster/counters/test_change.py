@@ -147,6 +147,22 @@ def test_a_kernel_that_was_started_again_is_told() -> None:
     assert "started again" in change.unread[0].reason
 
 
+def test_a_log_told_by_another_program_is_unknown_and_holds_no_new_line() -> None:
+    """The same line, as dmesg and as journalctl writes it."""
+    as_journal = "Jan 20 10:00:00 gpu01 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+    dmesg = Reading(kernel_log=KernelLog((XID,), "[    1.0] a", XID, "dmesg"))
+    journal = Reading(kernel_log=KernelLog((as_journal,), as_journal, as_journal, "journalctl"))
+    for before, after, reason in (
+        (dmesg, journal, "it was told by dmesg before and by journalctl after, each in its own words"),
+        (journal, dmesg, "it was told by journalctl before and by dmesg after, each in its own words"),
+    ):
+        change = changed(before, after)
+        assert change.kernel == ()
+        assert KERNEL_LOG not in change.compared
+        assert [(one.group, one.reason) for one in change.unread] == [(KERNEL_LOG, reason)]
+    assert changed(journal, journal).unread == ()
+
+
 def test_few_of_many_lines_are_kept_and_all_are_counted() -> None:
     many = [f"[  {at}.0] NVRM: Xid (PCI:0000:3b:00): 13, pid={at}" for at in range(200, 300)]
     (one,) = changed(log(), log(*many)).kernel

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.cluster.counters import GROUPS, HostCounter, Reading, look, read_counters
+from steelyard.cluster.counters import GROUPS, HostCounter, Reading, changed, look, read_counters
 from steelyard.cluster.host import COMMAND_S, Done, LinkLostError
 from steelyard.cluster.preflight.sections import Section, Sections, read_sections
 from steelyard.cluster.this_host import ThisHost
@@ -233,6 +233,7 @@ def test_one_round_trip_asks_for_everything(tmp_path: Path) -> None:
     assert read.kernel_log.lines == ("[ 12.5] NVRM: Xid (PCI:0000:3b:00): 63, row remap",)
     assert read.kernel_log.oldest.startswith("[    0.000000]")
     assert read.kernel_log.newest == read.kernel_log.lines[0]
+    assert read.kernel_log.source == "dmesg"
     assert read.counts[HostCounter(ECC, "gpu2 at 00000000:52:00.0", "uncorrected")] == 3
     assert len(of(read, THROTTLE)) == 12
 
@@ -244,6 +245,32 @@ def test_a_kernel_log_that_is_closed_to_us_is_unknown_with_what_opens_it(tmp_pat
     assert read.kernel_log is None
     assert "Operation not permitted" in read.unread[KERNEL_LOG].reason
     assert "dmesg_restrict" in read.unread[KERNEL_LOG].fix
+
+
+def test_who_told_the_kernel_log_is_known_and_two_of_them_are_not_compared(tmp_path: Path) -> None:
+    """dmesg answers at the first look only; what the journal then tells in other words is old."""
+    xid = "NVRM: Xid (PCI:0000:3b:00): 63, row remap"
+    once = f"[ ! -e '{tmp_path}/asked' ] || exit 1; : > '{tmp_path}/asked'; echo '[ 12.5] {xid}'"
+    tools = made(tmp_path / "tools", dmesg=once, journalctl=f"echo 'Jan 20 10:00:00 gpu01 kernel: {xid}'")
+    host = AlteredHost("a", tools)
+    before, after = (asyncio.run(look(host, 20.0, (KERNEL_LOG,))) for _ in range(2))
+    assert [one.kernel_log.source for one in (before, after) if one.kernel_log] == ["dmesg", "journalctl"]
+    change = changed(before, after)
+    assert change.kernel == ()
+    assert [one.group for one in change.unread] == [KERNEL_LOG]
+
+
+def test_a_secret_that_a_host_says_is_not_kept(tmp_path: Path) -> None:
+    token = "hf_" + "abcdefgh" * 4
+    tools = made(
+        tmp_path / "tools",
+        dmesg=f"echo '[ 12.5] NVRM: Xid (PCI:0000:3b:00): 63, pid=1, name=trainer --token {token}'",
+        nvidia_smi=f"echo 'no licence for {token}' >&2; exit 9",
+    )
+    read = asyncio.run(look(AlteredHost("a", tools), 20.0))
+    assert read.kernel_log is not None
+    assert read.kernel_log.lines[0].endswith("--token [redacted]")
+    assert token not in repr(read)
 
 
 def test_a_tool_that_hangs_costs_its_own_answer_and_a_bounded_time(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.cluster.host import Host
+from steelyard.cluster.host import Host, LinkLostError
 from steelyard.cluster.preflight import Needs, preflight, verdict_of
 from steelyard.cluster.preflight.finding import HostFinding
 from steelyard.cluster.preflight.needs import Secret, Space
@@ -141,6 +141,20 @@ def test_a_lost_host_is_a_finding_and_asked_nothing_more(tools: Any) -> None:
     assert lost.fix
     assert {one.status.value for one in made if one.host == "a"} == {"pass"}
     assert verdict_of(made) == "fail"
+
+
+def test_no_finding_holds_a_secret_that_a_host_says(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = "hf_" + "abcdefgh" * 4
+
+    async def refused(*_: Any, **__: Any) -> Any:
+        raise LinkLostError("b", f"the banner says {token}")
+
+    lost = ThisHost("b")
+    monkeypatch.setattr(lost, "run", refused)
+    made = asked(CPU, AlteredHost("a", tools(dmesg=f"[ 12.5] NVRM: Xid 63, name=trainer --token {token}\n")), lost)
+    assert only(made, "kernel_log").message.endswith("name=trainer --token [redacted]")
+    assert [one.message for one in made if one.host == "b"] == ["the banner says [redacted]"]
+    assert token not in repr(made)
 
 
 def test_a_port_that_is_taken_is_told() -> None:

@@ -1,15 +1,26 @@
 """What recorded outputs of the vendors' tools are read as."""
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import time
+from collections.abc import Callable, Sequence
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
+from steelyard.cluster.host import COMMAND_S, Done
 from steelyard.cluster.preflight.collectives import bus_bandwidth
 from steelyard.cluster.preflight.facts import read_facts
 from steelyard.cluster.preflight.kernel_log import complaints
+from steelyard.cluster.preflight.probing import probe
 from steelyard.cluster.preflight.sections import Section, Sections, read_sections
 from steelyard.cluster.preflight.smi import amd_smi, nvidia_smi, rocm_smi
+from steelyard.cluster.this_host import ThisHost
 
 Recorded = Callable[..., Sections]
 OUTPUTS = Path(__file__).parent / "outputs"
@@ -181,3 +192,95 @@ def test_a_section_cannot_be_forged_or_left_by_what_a_tool_prints() -> None:
     assert sections["a"].lines == ("MARK end a 0", "MARK begin b", "\\x1b[31mred")
     assert sections["a"].reason == "MARK end a 0"
     assert sections["c"].status is None
+
+
+def test_a_secret_in_what_a_tool_prints_is_not_read() -> None:
+    token = b"hf_" + b"abcdefgh" * 4
+    out = b"MARK begin a\n trainer --token %b\n!denied: password=kanarienvogel1\nMARK end a 3\n" % token
+    section = read_sections(out, "MARK")["a"]
+    assert section.lines == ("trainer --token [redacted]",)
+    assert section.reason == "denied: password=[redacted]"
+
+
+def test_a_kernel_log_line_of_any_length_is_looked_at_in_time() -> None:
+    began = time.process_time()
+    lines = ["uncorrected " * 10_000, "amdgpu " * 10_000, "NVRM: Xid 79 " + "uncorrected " * 10_000]
+    assert [(one.what, len(found)) for one, found in complaints(lines)] == [("Xid", 1)]
+    assert time.process_time() - began < 5
+
+
+HELD = """#!/bin/sh
+setsid sh -c 'sleep 300; : {name}' &
+echo said
+echo 'a complaint' >&2
+exit 3
+"""
+
+
+def running(words: str) -> list[int]:
+    """Processes whose command holds these words."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if words.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("shell", ["sh", "busybox"])
+def test_a_tool_that_leaves_a_child_behind_keeps_nothing_of_ours_there(
+    tools: Callable[..., Path], tmp_path: Path, shell: str
+) -> None:
+    """The child has the tool's output open for as long as it lives; what we read it with must not wait for that."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell} here")
+    mark, name = secrets.token_hex(16), tmp_path.name
+    folder = tools(all_reduce_perf=HELD.format(name=name))
+    script = resources.files("steelyard.cluster.preflight").joinpath("probe.sh").read_bytes()
+    argv = [*(("busybox", "sh") if shell == "busybox" else ("sh",)), "-s", "--", mark, "5", "collectives", "8"]
+    try:
+        began = time.monotonic()
+        done = asyncio.run(ThisHost().run(["env", f"PATH={folder}:/usr/bin:/bin", *argv], script, timeout_s=20.0))
+        assert time.monotonic() - began < 4
+        assert running(f": {name}"), "the child lives on"
+        assert running(mark) == []
+    finally:
+        for pid in running(f": {name}"):
+            os.killpg(pid, signal.SIGKILL)
+    section = read_sections(done.out, mark)["collectives"]
+    assert (section.status, section.lines, section.complaint) == (3, ("said",), "a complaint")
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "lines", "complaint"),
+    [
+        ("", 0, (), ""),
+        ("printf 'a\\nb'", 0, ("a", "b"), ""),
+        ("printf '\\n\\na\\n\\n'", 0, ("", "", "a", ""), ""),
+        ("echo a; echo why >&2; exit 9", 9, ("a",), "why"),
+        ("printf why >&2; exit 9", 9, (), "why"),
+        ("echo a; sleep 60", 124, ("a",), ""),
+        ("echo 3 >&2; echo '!4'", 0, ("!4",), "3"),
+    ],
+)
+def test_what_a_tool_prints_is_told_to_the_byte(
+    tools: Callable[..., Path], script: str, status: int, lines: tuple[str, ...], complaint: str
+) -> None:
+    section = asyncio.run(printed_by(tools(all_reduce_perf=f"#!/bin/sh\n{script}\n")))
+    assert (section.status, section.lines, section.complaint) == (status, lines, complaint)
+
+
+@pytest.mark.parametrize("to", ["", ">&2"])
+def test_a_tool_that_prints_without_end_is_cut_short(tools: Callable[..., Path], to: str) -> None:
+    section = asyncio.run(printed_by(tools(all_reduce_perf=f"#!/bin/sh\nyes 123456789 {to}\n")))
+    assert section.status == 141
+    assert len("\n".join(section.lines)) <= 1 << 22
+    assert (len(section.lines) > 400_000) == (not to)
+
+
+async def printed_by(folder: Path) -> Section:
+    class Here(ThisHost):
+        async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = COMMAND_S) -> Done:
+            return await super().run(["env", f"PATH={folder}:/usr/bin:/bin", *argv], stdin, timeout_s)
+
+    return (await probe(Here(), ["collectives", "8"], 1, 20.0))["collectives"]

@@ -10,6 +10,7 @@ from steelyard.frameworks.logs.reader import DIALECTS, LogReader
 from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Gathered
 from steelyard.records import Event, Step
+from steelyard.records.step import FAILURES
 
 REAL = Path(__file__).parent / "real"
 SHARED = Path(__file__).parents[4] / "shared" / "logs"
@@ -191,3 +192,69 @@ def test_the_table_of_dialects_is_the_folder() -> None:
     folder = Path(__file__).parents[3] / "src" / "steelyard" / "frameworks" / "logs"
     modules = {path.stem.replace("_", "-") for path in folder.glob("*.py") if "\nDIALECT = " in path.read_text()}
     assert modules == {one.name for one in DIALECTS}
+
+
+BARRIER = gzip.decompress((REAL / "torchrun_exit_barrier.log.gz").read_bytes())
+FRAMEWORKS = sorted({one.framework for one in DIALECTS})
+
+
+def failures_in(read: Read) -> list[tuple[str, str]]:
+    return [(event.kind, event.message) for event in read.events if event.kind in FAILURES]
+
+
+@pytest.mark.parametrize("only", [None, *FRAMEWORKS])
+@pytest.mark.parametrize("prefix", [b"", b"[default3]:", b"gpu02: ", b"2026-01-20T10:00:00.5Z "])
+def test_an_exit_barrier_that_was_cut_short_is_an_event_and_no_failure(only: str | None, prefix: bytes) -> None:
+    lines = [prefix + line for line in BARRIER.rstrip(b"\n").split(b"\n")]
+    read = Read(b"\n".join(lines), only)
+    assert failures_in(read) == []
+    (event,) = [event for event in read.events if event.kind == "exit_barrier"]
+    assert event.message.startswith("Error waiting on exit barrier. Elapsed: ")
+    assert event.source is not None
+    assert b"Error waiting" in lines[event.source.line - 1]
+    apart = Everything()
+    reader = LogReader("train.log", apart, only)
+    for line in lines:
+        reader.feed([line])
+    reader.end()
+    assert apart.take() == read.events
+
+
+CHAIN = b"""
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "a.py", line 1, in <module>
+RuntimeError: the store cannot be reached
+"""
+OTHER = b"""
+Traceback (most recent call last):
+  File "train.py", line 1, in <module>
+ValueError: no such dataset
+"""
+OPEN = BARRIER[: BARRIER.rindex(b"\n", 0, -1)]
+"""Without its last line."""
+
+
+def test_all_of_an_exit_barrier_s_exceptions_are_of_it() -> None:
+    assert failures_in(Read(BARRIER + CHAIN)) == []
+    assert failures_in(Read(BARRIER + CHAIN + CHAIN)) == []
+    assert failures_in(Read(OPEN)) == []
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        BARRIER + OTHER,
+        OTHER + BARRIER,
+        BARRIER + CHAIN + OTHER,
+        OPEN + OTHER,
+        b"Error waiting on exit barrier. Elapsed: 1.0 seconds\nError: something else" + OTHER,
+    ],
+)
+def test_another_traceback_beside_an_exit_barrier_s_is_a_failure(log: bytes) -> None:
+    assert failures_in(Read(log)) == [("error", "ValueError: no such dataset")]
+
+
+def test_a_cause_amid_an_exit_barrier_s_traceback_is_told() -> None:
+    assert [kind for kind, _ in failures_in(Read(OPEN + b"\nNVRM: Xid (PCI:0000:3b:00): 79, pid=1\n"))] == ["xid"]

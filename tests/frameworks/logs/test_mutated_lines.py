@@ -25,7 +25,8 @@ _WORDS = (
     *(b"nan", b"inf", b"-1", b"1e999", b"9" * 400, b"\x1b[31m", b"\r", b"|", b":", b" | ", b"/", b"(", b")", b"["),
     *(b"iteration 1/2 |", b"completed step: 3, ", b"Training epoch 0, iteration 1/2 | ", b"step:  1  loss: "),
     *(b"hf_" + b"a" * 30, b"\xff\xfe", b"\x00", b"[default7]:", b"lm loss: ", b"NCCL", b"  a ... "),
-    b"Traceback (most recent call last):",
+    *(b"Traceback (most recent call last):", b"Error waiting on exit barrier. Elapsed: 1 seconds", b"RuntimeError: x"),
+    b"During handling of the above exception, another exception occurred:",
 )
 _NASTY = (b" | ", b"a: ", b"iteration ", b"iteration 1/2 | ", b"\x1b[", b"[rank0]: ", b"1,", b".", b" ", b"step: ")
 

@@ -8,11 +8,13 @@ from steelyard.cluster.counters.reading import GROUPS, Reading, nothing_read, re
 from steelyard.cluster.host import Host, HostError
 from steelyard.cluster.preflight.kernel_log import PATTERN
 from steelyard.cluster.preflight.probing import probe
+from steelyard.frameworks.logs.secrets import redacted
 from steelyard.records.host_change import ECC, KERNEL_LOG, NETWORK, THROTTLE
 
 TOOL_S = 8
 """How long one tool may take: nvidia-smi wakes eight GPUs in some seconds where nothing else keeps them awake."""
 UNANSWERED_FIX = "see whether the host is up, and run `dmesg` there"
+UNREADABLE_FIX = "see what its tools print there (`dmesg`, `nvidia-smi -q`, `amd-smi metric`)"
 
 _WORDS = {KERNEL_LOG: ("kernel_log_and_ends", PATTERN), NETWORK: ("nic_counters", "/sys")}
 _GPU_WORDS = ("gpu_counters", "")
@@ -27,8 +29,12 @@ async def look(
         words += _GPU_WORDS  # last: these are the tools that hang
     try:
         async with asyncio.timeout(timeout_s):
-            return read_counters(await probe(host, words, TOOL_S, timeout_s), groups, vendors)
+            answers = await probe(host, words, TOOL_S, timeout_s)
     except HostError as reason:
-        return nothing_read(groups, reason.message.removeprefix(f"{host.name}: "), UNANSWERED_FIX)
+        return nothing_read(groups, redacted(reason.message.removeprefix(f"{host.name}: ")), UNANSWERED_FIX)
     except TimeoutError:
         return nothing_read(groups, f"no answer within {timeout_s:g} s", UNANSWERED_FIX)
+    try:
+        return read_counters(answers, groups, vendors)
+    except Exception as reason:  # noqa: BLE001 - a host may answer anything, and a look is beside the run
+        return nothing_read(groups, f"what it answered cannot be read ({type(reason).__name__})", UNREADABLE_FIX)

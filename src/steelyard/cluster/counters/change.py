@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from steelyard.cluster.counters.reading import KernelLog, Reading
-from steelyard.cluster.preflight.kernel_log import complaints
+from steelyard.cluster.preflight.kernel_log import UNREADABLE_FIX, complaints
 from steelyard.records.host_change import KERNEL_LOG, CounterChange, HostChange, KernelComplaint, Unread
 
 CEILINGS = {
@@ -24,6 +24,7 @@ CEILINGS = {
 }
 """Where InfiniBand's PortCounters stop counting (IB specification, volume 1, 16.1.3.5); they do not wrap."""
 
+_GAP_FIX = "see the journal, where there is one (`journalctl -k`), or boot with a larger log_buf_len"
 _STAMP = re.compile(r"\[\s*(?P<seconds>\d+\.\d+)\]")
 _KEPT = 20
 """Lines of one complaint that are kept."""
@@ -35,10 +36,14 @@ def changed(before: Reading, after: Reading) -> HostChange:
     compared = Counter(one.group for one in before.counts.keys() & after.counts.keys())
     kernel = tuple[KernelComplaint, ...]()
     if before.kernel_log is not None and after.kernel_log is not None:
-        compared[KERNEL_LOG] = len(after.kernel_log.lines)
-        kernel = tuple(_new_complaints(before.kernel_log, after.kernel_log))
-        if reason := _gap(before.kernel_log, after.kernel_log):
-            fix = "see the journal, where there is one (`journalctl -k`), or boot with a larger log_buf_len"
+        reason, fix = _gap(before.kernel_log, after.kernel_log), _GAP_FIX
+        if before.kernel_log.source == after.kernel_log.source:
+            compared[KERNEL_LOG] = len(after.kernel_log.lines)
+            kernel = tuple(_new_complaints(before.kernel_log, after.kernel_log))
+        else:  # no line is as it was, so which of them are new cannot be told
+            was, is_now = before.kernel_log.source, after.kernel_log.source
+            reason, fix = f"it was told by {was} before and by {is_now} after, each in its own words", UNREADABLE_FIX
+        if reason:
             unread[KERNEL_LOG] = Unread(group=KERNEL_LOG, reason=reason, fix=fix)
     return HostChange(
         compared=dict(compared),

@@ -19,6 +19,8 @@ class KernelLog:
     lines: tuple[str, ...]
     oldest: str = ""
     newest: str = ""
+    source: str = "dmesg"
+    """The program that told it: each writes the same line in its own way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,10 @@ def read_counters(
 
 
 def _kernel_log(sections: Sections) -> tuple[KernelLog | None, list[Unread]]:
-    log, ends = sections["kernel_log"], sections["kernel_log_ends"]
-    if not log.answered:
-        return None, [Unread(group=KERNEL_LOG, reason=log.reason, fix=UNREADABLE_FIX)]
-    oldest, newest = ends.lines if ends.answered and len(ends.lines) == 2 else ("", "")
-    return KernelLog(log.lines, oldest, newest), []
+    """The program that told it, the log's first line and its last, then what may be a complaint."""
+    section = sections["kernel_log_and_ends"]
+    if not section.answered or len(section.lines) < 3:
+        reason = "what was answered is no log" if section.answered else section.reason
+        return None, [Unread(group=KERNEL_LOG, reason=reason, fix=UNREADABLE_FIX)]
+    source, oldest, newest, *lines = section.lines
+    return KernelLog(tuple(lines), oldest, newest, source), []

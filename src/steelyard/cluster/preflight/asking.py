@@ -89,7 +89,7 @@ async def _clock_once(host: Host, timeout_s: float) -> ClockReading | None:
     sent = time.time()
     done = await host.run(["date", "+%s.%N"], timeout_s=timeout_s)
     received = time.time()
-    found = re.fullmatch(r"(?P<seconds>\d+)\.(?P<fraction>\d*)\D*", done.text)
+    found = re.fullmatch(r"(?P<seconds>\d{1,15})\.(?P<fraction>\d*)\D*", done.text)
     if done.status or found is None:
         return None
     is_whole = not found["fraction"]  # a small `date` knows no %N
@@ -100,7 +100,11 @@ async def _clock_once(host: Host, timeout_s: float) -> ClockReading | None:
 
 async def _facts(host: Host, needs: Needs, timeout_s: float) -> Facts:
     answers = await probe(host, _words(needs), TOOL_S, timeout_s)
-    return read_facts(answers, len(spaces(needs)), len(needs.secrets), len(needs.volumes))
+    asked = len(spaces(needs)), len(needs.secrets), len(needs.volumes)
+    try:
+        return read_facts(answers, *asked)
+    except Exception as reason:  # noqa: BLE001 - one host may answer anything, and the others are judged all the same
+        return read_facts(answers.unreadable(type(reason).__name__), *asked)
 
 
 def _words(needs: Needs) -> list[str]:

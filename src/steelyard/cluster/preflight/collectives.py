@@ -8,6 +8,7 @@ from steelyard.cluster.preflight.facts import Facts
 from steelyard.cluster.preflight.finding import Check, HostFinding
 from steelyard.cluster.preflight.needs import Needs
 from steelyard.cluster.preflight.sections import Section
+from steelyard.cluster.preflight.smi import count, number
 
 COLLECTIVES = Check("collectives")
 CHECKS = (COLLECTIVES,)
@@ -25,10 +26,9 @@ def bus_bandwidth(section: Section) -> tuple[float | None, bool]:
     """GB/s of the largest message, the better of both ways, and whether every sum was right."""
     rows = [match for line in section.lines if (match := _ROW.fullmatch(line))]
     right = all(row[key] in _RIGHT for row in rows for key in ("wrong", "wrong_in_place"))
-    if not rows:
-        return None, right
-    largest = max(rows, key=lambda row: int(row["size"]))
-    return max(float(largest["busbw"]), float(largest["in_place"])), right
+    largest = max(rows, key=lambda row: count(row["size"]) or 0, default=None)
+    rates = [number(largest[key]) for key in ("busbw", "in_place")] if largest else []
+    return max((rate for rate in rates if rate is not None), default=None), right
 
 
 def check(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:

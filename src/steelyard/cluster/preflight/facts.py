@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from steelyard.cluster.preflight.sections import Section, Sections
-from steelyard.cluster.preflight.smi import SeenGpus, readers
+from steelyard.cluster.preflight.smi import SeenGpus, count, readers
 
 _KIB_PER_GIB = 2**20
 
@@ -183,9 +183,11 @@ def _room(section: Section) -> Room | None:
     """`writable` or `closed`, then `df -Pk`: blocks, used, available."""
     words = section.lines[-1].split() if section.lines else []
     numbers = [at for at, word in enumerate(words) if word.endswith("%") and word[:-1].isdecimal()]
-    if not section.answered or not numbers or not re.fullmatch(r"-?\d+", words[numbers[-1] - 1]):
+    said = words[numbers[-1] - 1] if numbers else ""
+    kib = count(said.removeprefix("-"))
+    if not section.answered or kib is None:
         return None
-    return Room(int(words[numbers[-1] - 1]) / _KIB_PER_GIB, section.lines[0] == "writable")
+    return Room((-kib if said.startswith("-") else kib) / _KIB_PER_GIB, section.lines[0] == "writable")
 
 
 def _listening(section: Section) -> frozenset[int] | None:
@@ -209,9 +211,9 @@ def _rdma(section: Section) -> tuple[RdmaPort, ...] | None:
         if kind == "port" and len(words) == 4:
             device = words[0].partition("/")[0]
             ports[words[0]] = RdmaPort(device, words[1].rpartition(": ")[2], words[2], words[3])
-        elif kind == "gid" and len(words) == 4 and words[1].isdecimal():
+        elif kind == "gid" and len(words) == 4 and (index := count(words[1])) is not None:
             mapped = words[3].lower().startswith("0000:0000:0000:0000:0000:ffff:")
-            gids.setdefault(words[0], []).append(Gid(int(words[1]), words[2], mapped))
+            gids.setdefault(words[0], []).append(Gid(index, words[2], mapped))
     return tuple(
         RdmaPort(port.device, port.state, port.link_layer, port.rate, tuple(gids.get(path, ())))
         for path, port in ports.items()
@@ -227,7 +229,7 @@ def _links(section: Section) -> dict[str, str] | None:
 def _limit(text: str | None) -> float | None:
     if text == "unlimited":
         return float("inf")
-    return int(text) if text and text.isdecimal() else None
+    return count(text)
 
 
 def _secret(section: Section) -> SeenSecret | None:
@@ -250,18 +252,18 @@ def _data(section: Section) -> SeenData | None:
         return None
     if section.lines[0] == "missing":
         return SeenData(0, ())
-    total = section.lines[0].removeprefix("files ")
-    if not total.isdecimal():
+    total = count(section.lines[0].removeprefix("files "))
+    if total is None:
         return None
     files, unreadable = list[SeenFile](), list[str]()
     for line in section.lines[1:]:
-        if match := _FILE.fullmatch(line):
-            files.append(SeenFile(match["name"], int(match["size"]), match["first"], match["last"]))
+        if (match := _FILE.fullmatch(line)) and (size := count(match["size"])) is not None:
+            files.append(SeenFile(match["name"], size, match["first"], match["last"]))
         elif line.startswith("unreadable "):
             unreadable.append(line.removeprefix("unreadable "))
         else:
             return None
-    return SeenData(int(total), tuple(files), tuple(unreadable))
+    return SeenData(total, tuple(files), tuple(unreadable))
 
 
 def _image(sections: Sections) -> SeenImage:
@@ -271,7 +273,7 @@ def _image(sections: Sections) -> SeenImage:
     identity, _, digests = (asked.lines[-1] if asked.lines else "").partition(" ")
     try:
         listed = json.loads(digests)
-    except ValueError:
+    except (ValueError, RecursionError):
         listed = []
-    named = tuple(str(one) for one in listed) if isinstance(listed, list) else ()
+    named = tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
     return SeenImage(engine, identity or None, named)

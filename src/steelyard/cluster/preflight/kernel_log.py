@@ -48,6 +48,8 @@ _HARMLESS = re.compile(r"\b(0|no) uncorrect|memory cgroup out of memory|constrai
 """A count of none, and a container that outgrew its own bound, which says nothing of its host."""
 _LINK = re.compile(r"(?P<device>[\w.@-]+)(\s\([^)]*\))?:? (?:NIC )?Link (is )?(?P<way>up|down)\b", re.IGNORECASE)
 _LONGEST = 200
+_LOOKED_AT = 1024
+"""Of a line: the kernel writes no longer ones, and the patterns take their time over what is no line of its."""
 UNREADABLE_FIX = "let this user read it: `sysctl kernel.dmesg_restrict=0`, or the group adm"
 
 
@@ -56,12 +58,13 @@ def complaints(lines: Sequence[str]) -> list[tuple[Complaint, list[str]]]:
     found: dict[str, tuple[Complaint, list[str]]] = {}
     up: set[str] = set()
     for line in lines:
+        text = line[:_LOOKED_AT]
         for one, pattern in _COMPILED:
-            if pattern.search(line) and not _HARMLESS.search(line):
+            if pattern.search(text) and not _HARMLESS.search(text):
                 found.setdefault(one.what, (one, []))[1].append(line)
                 break
         else:
-            link = _LINK.search(line)
+            link = _LINK.search(text)
             if link and link["way"].lower() == "up":
                 up.add(link["device"])
             elif link and link["device"] in up:  # one that never was up has no cable

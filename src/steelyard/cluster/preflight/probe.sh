@@ -11,9 +11,15 @@ mark=$1
 limit=$2
 shift 2
 most=4194304
-newline='
-'
+over="$mark over"
 exec 4>&1
+
+# Ends the line of a tool that has ended, and then what reads it: with more than it reads. So it waits for no end of
+# file, which a child that the tool left behind may hold back.
+finish() {
+    printf '%s\n' "$over"
+    head -c "$most" /dev/zero 2>/dev/null
+}
 
 # ask NAME COMMAND...: one section; `status` is left as the command's, or `absent`.
 ask() {
@@ -23,12 +29,20 @@ ask() {
     if ! command -v timeout >/dev/null 2>&1 || ! command -v "$1" >/dev/null 2>&1; then
         status=absent
     else
-        said=$({ { timeout -k 2 "$limit" "$@" </dev/null 2>&3 3>&- 4>&-; printf '\n%s' "$?" >&3; } |
-            head -c "$most" | sed 's/^/ /' >&4; } 3>&1 | tail -c 2000)
-        status=${said##*"$newline"}
-        said=${said%"$newline"*}
+        said=$(
+            exec 5>&1
+            {
+                {
+                    timeout -k 2 "$limit" "$@" </dev/null 2>&3 3>&- 4>&- 5>&-
+                    printf '\n%s\n' "$?" >&5
+                    (finish >&3) # each in a shell of its own: one whose reader has gone is ended
+                    (finish)
+                } | head -c "$most" | sed -n "/$over\$/{s/$over\$//;/./s/^/ /p;q;};s/^/ /p" >&4
+            } 3>&1 | head -c "$most" | sed -n "/$over\$/{s/$over\$//;/./p;q;};p" | tail -c 2000 | sed 's/^/!/'
+        )
+        status=$(printf '%s\n' "$said" | sed -n '/^[0-9]/p')
         printf '\n' # what it printed may lack its last newline
-        [ -z "$said" ] || printf '%s\n' "$said" | sed 's/^/!/'
+        printf '%s\n' "$said" | sed -n '/^!/p'
     fi
     printf '%s end %s %s\n' "$mark" "$name" "$status"
 }
@@ -77,7 +91,9 @@ exit 0'
 
 limits='printf "memlock %s\nnofile %s\n" "$(ulimit -l)" "$(ulimit -n)"'
 
-whole_log='log=$(dmesg 2>&1) || {
+whole_log='source=dmesg
+log=$(dmesg 2>&1) || {
+    source=journalctl
     reason=$log
     log=$(journalctl -k -b -q --no-pager 2>/dev/null) && [ -n "$log" ] || { printf "%s\n" "$reason" >&2; exit 1; }
 }
@@ -87,9 +103,14 @@ kernel_log="$whole_log"'
 printf "%s\n" "$log" | grep -aiE -e "$1" | tail -n 2000
 exit 0'
 
-# The first and the last line: whether a later look still sees where an earlier one ended.
-kernel_log_ends="$whole_log"'
-printf "%s\n" "$log" | sed -n "1p;\$p"'
+# The same, after who told it, which line was its first and which its last: whether a later look reads the same log, and
+# still sees where an earlier one ended.
+kernel_log_and_ends="$whole_log"'
+printf "%s\n" "$source"
+printf "%s\n" "$log" | sed -n "1p"
+printf "%s\n" "$log" | sed -n "\$p"
+printf "%s\n" "$log" | grep -aiE -e "$1" | tail -n 2000
+exit 0'
 
 room='at=$1
 while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname -- "$at"); done
@@ -203,10 +224,7 @@ while [ $# -ge 2 ]; do
         network) within rdma "$rdma" && within links "$links" ;;
         limits) within limits "$limits" ;;
         kernel_log) within kernel_log "$kernel_log" "$2" ;;
-        kernel_log_and_ends)
-            within kernel_log "$kernel_log" "$2"
-            [ "$status" != 0 ] || within kernel_log_ends "$kernel_log_ends"
-            ;;
+        kernel_log_and_ends) within kernel_log_and_ends "$kernel_log_and_ends" "$2" ;;
         gpu_counters) gpu_counters ;;
         nic_counters) within nic_counters "$nic_counters" "$2" ;;
         volume) within "volume_$2" "$volume" "$3" && shift ;;

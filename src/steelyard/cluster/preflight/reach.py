@@ -6,6 +6,7 @@ from steelyard.cluster.host import HostError
 from steelyard.cluster.preflight.facts import Facts
 from steelyard.cluster.preflight.finding import Check, HostFinding
 from steelyard.cluster.preflight.needs import Needs
+from steelyard.frameworks.logs.secrets import redacted
 
 REACH = Check("reach", required=True)
 CHECKS = (REACH,)
@@ -19,6 +20,6 @@ def check(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
 
 def unreached(host: str, error: HostError) -> HostFinding:
     """A host that gave none."""
-    message = error.message.removeprefix(f"{host}: ")
+    message = redacted(error.message.removeprefix(f"{host}: "))
     fix = error.next or "see that the host is on and that ssh gets there, or leave it out of the cluster file"
     return REACH.failed(host, message, fix, "not reached", "reached")

@@ -1,12 +1,15 @@
 """What the probe printed, cut into sections: one a tool, with how the tool ended."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
+from steelyard.frameworks.logs.secrets import redact
 from steelyard.inert import inert
 
 _LONGEST = 300
+_STATUS = re.compile(rb"(?<= )\d{1,9}$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +62,34 @@ class Sections:
     def __contains__(self, name: str) -> bool:
         return name in self.by_name
 
+    def unreadable(self, reason: str) -> "Sections":
+        """The same tools, none of which answered what can be read."""
+        said = f"what it answered cannot be read ({reason})"
+        silent = {name: one for name, one in self.by_name.items() if not one.answered}
+        return Sections({name: Section(1, (), said) for name in self.by_name} | silent)
+
 
 def read_sections(out: bytes, mark: str) -> Sections:
     """Cut the probe's output; a section that did not end is none."""
     found: dict[str, Section] = {}
     name, lines, complaints = "", list[str](), list[str]()
-    for line in out.decode("utf-8", "replace").split("\n"):
-        if line.startswith(" "):
+    begins, ends = f"{mark} begin ".encode(), f"{mark} end ".encode()
+    for line in out.split(b"\n"):
+        if line.startswith(b" "):
             lines.append(_plain(line))
-        elif line.startswith("!"):
+        elif line.startswith(b"!"):
             complaints.append(_plain(line))
-        elif line.startswith(f"{mark} begin "):
-            name, lines, complaints = line.split(" ", 2)[2], [], []
-        elif line.startswith(f"{mark} end ") and name:
-            status = line.rpartition(" ")[2]
+        elif line.startswith(begins):
+            name, lines, complaints = line.removeprefix(begins).decode("utf-8", "replace"), [], []
+        elif line.startswith(ends) and name:
+            status = _STATUS.search(line)
             last = next((one.strip() for one in reversed(complaints) if one.strip()), "")
-            found[name] = Section(int(status) if status.isdecimal() else None, tuple(lines), last[:_LONGEST])
+            found[name] = Section(int(status[0]) if status else None, tuple(lines), last[:_LONGEST])
             name = ""
     return Sections(found)
 
 
-def _plain(line: str) -> str:
-    """A tool's own line, with nothing in it that a terminal would act on."""
-    return inert(line[1:].rstrip("\r").replace("\t", " "))
+def _plain(line: bytes) -> str:
+    """A tool's own line, without secrets, and with nothing in it that a terminal would act on."""
+    text = redact(line[1:])[0].decode("utf-8", "replace")
+    return inert(text.rstrip("\r").replace("\t", " "))

@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 
 from steelyard.accounting.stragglers import LEAST_STEPS
 from steelyard.frameworks.logs import fabric, failures, maxtext, megatron_family
-from steelyard.frameworks.logs.dialect import Dialect, Place, Said
+from steelyard.frameworks.logs.dialect import Dialect, Place, Said, text_of
 from steelyard.frameworks.logs.line import Origin
 from steelyard.frameworks.logs.said import LOG_INTERVAL, Setting
 from steelyard.frameworks.logs.series import Progress, Sink
 from steelyard.records.step import Event, Evidence
 
 _MOST_NOTED = 10_000
+_AWAITED, _OPEN, _ENDED = range(3)
 
 
 class Beside:
@@ -28,6 +29,8 @@ class Beside:
         self._noted: set[tuple[str, ...]] = set()
         self.tracebacks: set[Origin] = set()
         """Whose traceback has begun and not ended: every line may be its end."""
+        self._barriers: dict[Origin, int] = {}
+        """How far the traceback is that is of a wait for the others to exit, and of no failure."""
         self.hinted: dict[str, None] = {}
         """Dialects that these lines gave away."""
 
@@ -62,6 +65,8 @@ class Beside:
                 self._once(event, ("fabric", event.node or "", *map(str, event.details.items())))
 
     def _failure(self, body: bytes, place: Place) -> None:
+        if self._of_exit_barrier(body, place):
+            return
         if failures.TRACEBACK.search(body):
             self.tracebacks.add(place.origin)
             return
@@ -69,6 +74,36 @@ class Beside:
         for event in [raised] if raised is not None else failures.named(body, place):
             self.tracebacks.discard(place.origin)
             self._once(event, (event.kind, event.node or "", str(place.origin.rank), event.message[:80]))
+
+    def _of_exit_barrier(self, body: bytes, place: Place) -> bool:
+        """Take a line of what torchrun says of its exit barrier, up to the last exception; False where it is none."""
+        origin = place.origin
+        if failures.EXIT_BARRIER.search(body):
+            self._barriers[origin] = _AWAITED
+            at, message = place.evidence, text_of(body)
+            event = Event(kind="exit_barrier", message=message, step=place.step or None, node=origin.node, source=at)
+            self._once(event, (event.kind, event.node or "", str(origin.rank)))
+            return True
+        state = self._barriers.get(origin)
+        if state is None:
+            return False
+        if failures.TRACEBACK.search(body):
+            if state != _AWAITED:  # another failure's
+                del self._barriers[origin]
+                return False
+            self._barriers[origin] = _OPEN
+            self.tracebacks.add(origin)
+            return True
+        if state == _OPEN and failures.raised(body, place) is not None:
+            self._barriers[origin] = _ENDED
+            self.tracebacks.discard(origin)
+            return True
+        if state == _ENDED and failures.CHAINED.search(body):
+            self._barriers[origin] = _AWAITED
+            return True
+        if state == _AWAITED and body.strip():  # no traceback followed
+            del self._barriers[origin]
+        return False
 
     def _once(self, event: Event, key: tuple[str, ...]) -> None:
         """What is said again and again is recorded once."""
@@ -104,6 +139,8 @@ class Beside:
         if self._configuring:
             self._say(self._configuration.end())
         for origin in self.tracebacks:
+            if self._barriers.get(origin) == _OPEN:
+                continue
             place = Place(at, origin, self._progress.step)
             self._sink.event(failures.failed("error", b"a traceback whose end is not in the log", place, failures.ECHO))
         self.tracebacks.clear()

@@ -112,15 +112,17 @@ def event(kind: str, after: int = 0) -> Handler:
 
 
 def at_step(kind: str, after: int = 0) -> Handler:
-    """A handler that makes an event of the step the line names in its group `step`."""
+    """A handler that makes an event of the step the line names in its group `step`, with its `loss` if it has one."""
 
     def say(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+        loss = found.groupdict().get("loss")
         yield Event(
             kind=kind,
             message=text_of(found.string),
             step=int(found["step"]) + after,
             node=place.origin.node,
             source=place.evidence,
+            details={"loss": float(loss)} if loss else {},
         )
 
     return say

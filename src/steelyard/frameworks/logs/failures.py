@@ -168,6 +168,14 @@ _RAISED = re.compile(
 )
 """An exception as the last line of a traceback shows it: at the start, or after a prefix that is set off by one blank
 at most; lines of code are set in by more."""
+EXIT_BARRIER = re.compile(rb"Error waiting on exit barrier\b")
+"""torchrun's word before the traceback of an agent whose wait for the others, after all its workers have ended, was cut
+short: most often the agent that keeps the store left first. It ends with the status of its workers all the same."""
+CHAINED = re.compile(
+    rb"The above exception was the direct cause of the following exception:"
+    rb"|During handling of the above exception, another exception occurred:"
+)
+"""What stands between two tracebacks of one failure."""
 _ECHOES = (b"ChildFailedError", b"KeyboardInterrupt", b"SystemExit")
 
 

@@ -279,7 +279,13 @@ OTHERS = (
     ),
     Known(re.compile(rb"\[after training is done\]"), event("finished")),
     Known(re.compile(rb"\[exiting program (?:at iteration \d+|after)"), event("exited_early")),
-    Known(re.compile(rb"validation loss at iteration (?P<step>\d+)\b[^|]*\|"), at_step("eval", after=1)),
+    Known(
+        re.compile(
+            rb"validation loss at iteration (?P<step>\d+)\b[^|]*\|"
+            rb"(?: lm loss value: (?P<loss>\d{1,12}(?:\.\d{1,18})?(?:E[+-]\d{2})?)\b)?"
+        ),
+        at_step("eval", after=1),
+    ),
     Known(re.compile(rb"\bsaving checkpoint at iteration\s+(?P<step>\d+)"), at_step("checkpoint", after=1)),
     Known(re.compile(rb"successfully loaded checkpoint from .{1,400} at iteration (?P<step>\d+)"), at_step("resumed")),
     Known(

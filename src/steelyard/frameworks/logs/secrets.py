@@ -37,6 +37,11 @@ def redact(line: bytes) -> tuple[bytes, bool]:
     return hidden, hidden != line
 
 
+def redacted(text: str) -> str:
+    """The same of a text that stands in no log: what a host says, or its tools."""
+    return redact(text.encode("utf-8", "replace"))[0].decode("utf-8", "replace")
+
+
 def _name_kept(found: re.Match[bytes]) -> bytes:
     before = found.string[max(0, found.start() - 12) : found.start()]
     name, value = found[1].lower(), found[2]

@@ -80,7 +80,10 @@ DIALECT = Dialect(
         Known(re.compile(rb"Training completed\s*$"), event("finished")),
         Known(re.compile(rb"Ran out of data; last step was canceled"), event("exited_early")),
         Known(re.compile(rb"(?<!\d)(?P<count>\d{1,9}) CUDA OOM errors thrown"), _allocation),
-        Known(re.compile(rb"validate step:\s*(?P<step>\d+)"), at_step("eval", after=1)),
+        Known(
+            re.compile(rb"validate step:\s*(?P<step>\d+)(?:\s+loss:\s*(?P<loss>\d{1,6}(?:\.\d{1,18})?)\b)?"),
+            at_step("eval", after=1),
+        ),
         Known(re.compile(rb"Saving the checkpoint|Finished saving the checkpoint"), event("checkpoint", after=1)),
     ),
     companions=(re.compile(rb"\[titan\] "), re.compile(rb"\btorchtitan\b")),

@@ -1,5 +1,6 @@
 """What the vendors' tools say of their GPUs: one module a tool, all in the same words."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ class SeenGpu:
     name: str | None
     memory_used_gib: float | None
     utilisation_percent: float | None
+
+
+NAMELESS = "a program without a name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +72,23 @@ def known(text: object) -> str | None:
 
 
 def number(text: object) -> float | None:
-    """A figure of a tool, with or without its unit; None where it is none."""
+    """A figure of a tool, with or without its unit; None where it is none, or not finite."""
     said = known(text)
     try:
-        return float(said.split()[0].rstrip("%")) if said else None
+        value = float(said.split()[0].rstrip("%")) if said else None
     except ValueError:
         return None
+    return value if value is not None and math.isfinite(value) else None
 
 
-_LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1
 """Beyond it stands what a driver gives for a count it has not."""
 
 
 def count(text: object) -> int | None:
     """A count of a tool; None where it is none."""
     said = known(text)
-    return int(said) if said and said.isdecimal() and len(said) < 20 and int(said) <= _LARGEST else None
+    return int(said) if said and said.isdecimal() and len(said) < 20 and int(said) <= LARGEST else None
 
 
 def counted(gpu: str, named: Mapping[str, object]) -> list[GpuCount]:

@@ -5,11 +5,13 @@ from typing import Any
 
 from steelyard.cluster.preflight.sections import Section, Sections
 from steelyard.cluster.preflight.smi import (
+    NAMELESS,
     GpuCount,
     GpuProcess,
     Sample,
     SeenGpu,
     SeenGpus,
+    count,
     counted,
     known,
     number,
@@ -108,7 +110,7 @@ def _rows(section: Section) -> list[Mapping[str, Any]] | None:
 
 
 def _index(row: Mapping[str, Any]) -> str:
-    return str(row.get("gpu"))
+    return str(known(row.get("gpu")))
 
 
 def _inner(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -139,8 +141,8 @@ def _processes(section: Section) -> tuple[GpuProcess, ...] | None:
             info = one.get("process_info", one) if isinstance(one, dict) else one
             if isinstance(info, str) and (info == "N/A" or _NO_PROCESS in info.lower()):
                 continue
-            pid = number(info.get("pid")) if isinstance(info, dict) else None
+            pid = count(info.get("pid")) if isinstance(info, dict) else None
             if pid is None:
                 return None  # something is said that we cannot read: it may be a process
-            found[int(pid)] = GpuProcess(int(pid), known(info.get("name")) or "a program without a name")
+            found[pid] = GpuProcess(pid, known(info.get("name")) or NAMELESS)
     return tuple(found.values())

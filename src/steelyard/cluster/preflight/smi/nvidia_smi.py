@@ -10,6 +10,7 @@ from steelyard.cluster.preflight.smi import (
     Sample,
     SeenGpu,
     SeenGpus,
+    count,
     counted,
     known,
     number,
@@ -79,8 +80,18 @@ def _counts(section: Section, names: tuple[str, ...]) -> list[GpuCount] | None:
 
 
 def _rows(section: Section, columns: int) -> list[list[str]] | None:
-    rows = [[cell.strip() for cell in row] for row in csv.reader(section.lines) if any(row)]
-    return rows if section.answered and all(len(row) == columns for row in rows) else None
+    rows = _cells(section)
+    return rows if rows is not None and all(len(row) == columns for row in rows) else None
+
+
+def _cells(section: Section) -> list[list[str]] | None:
+    """None where it did not answer, or what it answered is no CSV: a cell may be too long to be one."""
+    if not section.answered:
+        return None
+    try:
+        return [[cell.strip() for cell in row] for row in csv.reader(section.lines) if any(row)]
+    except csv.Error:
+        return None
 
 
 def _gib(mib: float | None) -> float | None:
@@ -88,11 +99,14 @@ def _gib(mib: float | None) -> float | None:
 
 
 def _processes(sections: Sections) -> tuple[GpuProcess, ...] | None:
-    asked = sections["nvidia_processes"]
-    rows = [[cell.strip() for cell in row] for row in csv.reader(asked.lines) if any(row)]
-    if not asked.answered or any(len(row) < 3 or not row[1].isdecimal() for row in rows):
-        return None
-    return tuple({int(row[1]): GpuProcess(int(row[1]), ", ".join(row[2:])) for row in rows}.values())
+    found: dict[int, GpuProcess] = {}
+    rows = _cells(sections["nvidia_processes"])
+    for row in rows or ():
+        pid = count(row[1]) if len(row) >= 3 else None
+        if pid is None:
+            return None
+        found[pid] = GpuProcess(pid, ", ".join(row[2:]))
+    return None if rows is None else tuple(found.values())
 
 
 def _cuda(sections: Sections) -> str | None:

@@ -6,11 +6,14 @@ from typing import Any
 
 from steelyard.cluster.preflight.sections import Section, Sections
 from steelyard.cluster.preflight.smi import (
+    LARGEST,
+    NAMELESS,
     GpuCount,
     GpuProcess,
     Sample,
     SeenGpu,
     SeenGpus,
+    count,
     counted,
     known,
     number,
@@ -54,7 +57,7 @@ def read_errors(sections: Sections) -> list[GpuCount] | None:
         elif gpu and len(words := line.split()) >= 4:  # one that is off has no counts
             for one in counted(gpu, dict(zip(("corrected", "uncorrected"), words[-2:], strict=True))):
                 sums[one.gpu, one.name] = sums.get((one.gpu, one.name), 0) + one.value
-    return [GpuCount(gpu, name, value) for (gpu, name), value in sums.items()] if gpu else None
+    return [GpuCount(gpu, name, min(value, LARGEST)) for (gpu, name), value in sums.items()] if gpu else None
 
 
 def read_telemetry(sections: Sections) -> list[Sample] | None:
@@ -94,7 +97,10 @@ def _processes(section: Section) -> tuple[GpuProcess, ...] | None:
     system = content.get("system", {})
     found = []
     for key, said in system.items() if isinstance(system, dict) else ():
-        words = [word.strip() for word in str(said).split(",")]
+        words = [word.strip() for word in (known(said) or "").split(",")]
         if (match := _PID.fullmatch(key)) and words[1:3] != ["0", "0"]:  # a monitor holds no GPU and no memory
-            found.append(GpuProcess(int(match["pid"]), words[0]))
+            pid = count(match["pid"])
+            if pid is None:
+                return None
+            found.append(GpuProcess(pid, words[0] or NAMELESS))
     return tuple(found)

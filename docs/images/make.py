@@ -36,7 +36,7 @@ def main() -> None:
             context = browser.new_context(viewport=size, color_scheme=scheme)
             opened = context.new_page()
             opened.goto(page.as_uri())
-            if size is DESK:
+            if page is run and size is DESK:
                 opened.locator(".plot").first.hover(position={"x": 330, "y": 90})
             opened.screenshot(path=HERE / f"{name}.png")
             context.close()

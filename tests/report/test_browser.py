@@ -147,7 +147,8 @@ CONTRAST = """() => {
     return [255, 255, 255];
   };
   const found = {};
-  for (const one of document.querySelectorAll("h1, h2, h3, p, li, td, th, dt, dd, .word, summary, code, footer")) {
+  const texts = "h1, h2, h3, p, li, td, th, dt, dd, .word, .banner, .track span, summary, code, footer";
+  for (const one of document.querySelectorAll(texts)) {
     if (!one.textContent.trim() || !one.offsetParent) continue;
     const [a, b] = [light(numbers(getComputedStyle(one).color)), light(ground(one))].sort((x, y) => y - x);
     const name = `${one.tagName}.${one.className}`;
@@ -182,6 +183,53 @@ def test_text_of_logs_and_configs_is_inert(open_page: Any, cli: Any, recorded: A
     markdown = re.sub(r"(?ms)^(`{3,})sh\n.*?\n\1$", "", Path(made[1]).read_text())
     assert not re.search(r"(?<!\\)<", markdown.removeprefix(MARK))
     assert "\\<img" in markdown
+
+
+def test_text_of_runs_that_are_compared_is_inert(open_page: Any, cli: Any, recorded: Any) -> None:
+    """Names of runs, hosts, data and settings come from others, and stand in sentences, dots, labels and legends."""
+    for side in ("target", "baseline"):
+        for at in range(3):
+            run = recorded("baseline", f"{side}/{side}{at} <img src=x onerror=alert({at})> <b>bold [x](y)")
+            run.set("hosts", [f"{HOSTILE} {side}"]).set("framework", HOSTILE).set("platform/gpu_name", HOSTILE)
+            run.set("experiment/data/path", f"{HOSTILE} {side}").set("experiment/name", HOSTILE)
+            run.edit_steps(
+                lambda step: {**step, "memory_kind": HOSTILE, "source": {"file": HOSTILE, "line": 1}, "loss": 13.0}
+            )
+            run.add_event(kind="error", message=HOSTILE, source={"file": HOSTILE, "line": 3})
+    cli("compare", "target", "baseline", "--for", "throughput,memory,flops,convergence", "--force", "--name", "first")
+    made = cli("report", "first", "--json", "--to", "html,md").document["files"]
+    page = open_page(Path(made[0]))
+    assert page.locator("main img, main script, figure b b, h1 b, li b, td b, dd b").count() == 0
+    assert page.locator("circle.run").count() == 18
+    assert "<img src=x onerror=alert(0)>" in page.locator("h1").inner_text()
+    assert HOSTILE in page.locator("section.points").last.inner_text()
+    page.locator(".plot").first.focus()
+    page.keyboard.press("ArrowRight")
+    markdown = re.sub(r"(?ms)^(`{3,})sh\n.*?\n\1$", "", Path(made[1]).read_text())
+    assert not re.search(r"(?<!\\)<", markdown.removeprefix(MARK))
+    assert not re.search(r"(?<!\\)\[x\]", markdown)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_forced_ratio_cannot_be_missed(open_page: Any, cli: Any, recorded: Any, scheme: str, width: int) -> None:
+    for at in range(3):
+        recorded("half-batch", f"a/{at}"), recorded("baseline", f"b/{at}")
+    cli("compare", "a", "b", "--for", "throughput,memory,convergence", "--force", "--name", "first")
+    page = open_page(Path(cli("report", "first", "--json").document["files"][0]), color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_timeout(100)
+    box = page.locator(".banner").bounding_box()
+    assert (box["x"], box["y"], box["width"]) == (0, 0, width)
+    assert box["height"] >= 40
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert {name: ratio for name, ratio in page.evaluate(CONTRAST).items() if ratio < 4.5} == {}
+    for plot in page.locator(".track:not(.ticks) svg").all():
+        around = plot.bounding_box()
+        for mark in plot.locator("circle").all():
+            place = mark.bounding_box()
+            assert around["x"] <= place["x"] + 1
+            assert place["x"] + place["width"] <= around["x"] + around["width"] + 1
 
 
 def test_nan_is_shown_where_it_stands(open_page: Any, cli: Any, recorded: Any) -> None:

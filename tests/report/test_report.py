@@ -104,13 +104,6 @@ def test_a_failing_run_stands_at_the_top_of_its_comparison(cli: Any, recorded: A
     assert "the verdict of the target (again) is fail: first\\_loss" in head
 
 
-def test_curves_that_are_not_judged_are_not_called_an_observation(cli: Any, recorded: Any) -> None:
-    recorded("again"), recorded("baseline")
-    cli("compare", "again", "baseline", "--for", "convergence", "--name", "first")
-    cli("report", "first", "--to", "md")
-    assert "COMPARABLE, THE CURVES ARE NOT JUDGED YET" in Path("runs/comparisons/first/report.md").read_text()
-
-
 def test_many_runs_stay_under_five_megabytes(cli: Any, recorded: Any) -> None:
     for side in ("a", "b"):
         for number in range(8):

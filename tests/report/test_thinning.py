@@ -3,7 +3,7 @@
 import numpy as np
 
 from steelyard.records import Column
-from steelyard.report.thinning import STRETCHES, keep, stretches, thinned
+from steelyard.report.thinning import STRETCHES, keep, reach, stretches, thinned
 
 
 def column(values: np.ndarray, given: np.ndarray | None = None) -> Column:
@@ -80,3 +80,36 @@ def test_many_curves_share_the_room_of_a_plot() -> None:
     assert stretches(1) == stretches(2) == STRETCHES
     assert stretches(16) * 16 * 4 <= 50_000
     assert stretches(1000) == 100
+
+
+def test_the_reach_of_several_curves_is_at_steps_that_all_have() -> None:
+    first = np.arange(1, 11), column(np.arange(10.0))
+    second = np.arange(3, 13), column(np.full(10, 4.0))
+    found = reach("a", [first, second])
+    assert found is not None
+    assert found.x == list(range(3, 11))
+    assert found.low == [2.0, 3.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0]
+    assert found.high == [4.0, 4.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
+
+
+def test_the_reach_of_a_million_steps_is_short_and_keeps_a_spike() -> None:
+    values = np.ones(1_000_000)
+    values[777_777] = 50.0
+    steps = np.arange(1, 1_000_001)
+    found = reach("a", [(steps, column(values)), (steps, column(np.zeros(1_000_000)))])
+    assert found is not None
+    assert len(found.x) <= 500
+    assert max(found.high) == 50.0
+    assert min(found.low) == 0.0
+    assert (found.x[0], found.x[-1]) == (1, 1_000_000)
+
+
+def test_curves_that_share_no_step_have_no_reach() -> None:
+    assert reach("a", [(np.array([1]), column(np.ones(1))), (np.array([2]), column(np.ones(1)))]) is None
+
+
+def test_values_that_are_not_finite_have_no_part_in_a_reach() -> None:
+    steps, values = np.arange(1, 5), np.array([1.0, np.nan, 3.0, np.inf])
+    found = reach("a", [(steps, column(values)), (steps, column(np.ones(4)))])
+    assert found is not None
+    assert found.x == [1, 3]

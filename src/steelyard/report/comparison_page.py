@@ -1,29 +1,28 @@
 """The report of a comparison."""
 
+import json
 import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from steelyard import __version__
 from steelyard.compare import NAME_OF, Agreement, Clause, Comparability, Comparison, Effect, Metric
 from steelyard.compare.contract import shown
 from steelyard.compare.ratios import FIGURE_OF, Ratio
-from steelyard.records import unstamped
+from steelyard.report.answers import answers, together
 from steelyard.report.curves import Curve, curves, number
+from steelyard.report.disclaimers import disclaimers
+from steelyard.report.labels import labelled, short_names
+from steelyard.report.learning_blocks import diagnosed_levels, learning_blocks
 from steelyard.report.page import Cell, Page, Table, Tile, Tone
+from steelyard.report.ratio_panel import TITLES, ratio_panel
 from steelyard.report.run_page import findings_table, provenance_table, reproduce
-from steelyard.verdict import Status, Subject, Verdict
+from steelyard.verdict import Status
 
 _TONES = {
     Comparability.COMPARABLE: Tone.GOOD,
     Comparability.QUALIFIED: Tone.GOOD,
     Comparability.NOT_COMPARABLE: Tone.BAD,
     Comparability.UNKNOWN: Tone.UNSURE,
-}
-_TITLES = {
-    Metric.THROUGHPUT: "Throughput speedup",
-    Metric.MEMORY: "Memory usage efficiency",
-    Metric.FLOPS: "FLOPs utilization",
 }
 _DEFINITIONS = {
     Metric.THROUGHPUT: "Tokens/s a GPU, target over baseline",
@@ -33,26 +32,27 @@ _DEFINITIONS = {
 
 
 def comparison_page(made: Comparison) -> Page:
-    asked = [made.comparable[metric] for metric in made.asked]
-    worst = max(asked, key=lambda ruling: list(Comparability).index(ruling.status))
+    found = answers(made)
+    whole = together(made, found)
     sides, names = (made.target, made.baseline), short_names(made)
     runs = [
         Curve(label, subject, 0 if subject in made.target.subjects else 1)
         for label, subject, _ in labelled(made)
         if len(subject.steps)
     ]
-    held = worst.status in (Comparability.COMPARABLE, Comparability.QUALIFIED)
     return Page(
         kind="comparison",
         title=" against ".join(", ".join(names[one.run.directory] for one in side.subjects) for side in sides),
-        verdict=worst.status.value.replace("_", " ") + (f", {_observation(made)}" if held else ""),
-        tone=Tone.NOTE if held else _TONES[worst.status],
-        sentence=_sentence(made, worst.status),
-        reasons=[*dict.fromkeys(reason for ruling in asked for reason in ruling.reasons), *_failed(made)],
+        verdict=whole.word,
+        tone=whole.tone,
+        sentence=whole.sentence,
+        reasons=[*_reasons(made), *_failed(made)],
         tiles=[_tile(made, metric) for metric in NAME_OF],
-        charts=curves(runs),
-        before=[_rulings(made)],
+        charts=curves(runs, list(diagnosed_levels(made))),
+        before=[*ratio_panel(made), *learning_blocks(made)],
         tables=[
+            *disclaimers(made),
+            _rulings(made),
             contract_table([one for one in made.contract if one.status != Agreement.EQUAL], "Where the sides differ"),
             contract_table(made.contract, "The whole contract", folded=True),
             *(
@@ -61,43 +61,38 @@ def comparison_page(made: Comparison) -> Page:
             ),
             *(provenance_table(subject, True, f"Provenance: {label}") for label, subject, _ in labelled(made)),
         ],
-        commands=[*(reproduce(subject) for _, subject, _ in labelled(made)), _command(made)],
+        commands=[*(reproduce(subject) for _, subject, _ in labelled(made)), *_commands(made)],
         made_by=f"steelyard {__version__}",
+        answers=found if len(found) > 1 else (),
+        banner=made.banner or "",
     )
 
 
-def _command(made: Comparison) -> str:
-    """The command that makes the comparison, with paths as this one was given them."""
+def _commands(made: Comparison) -> Iterator[str]:
+    """What makes the comparison, with paths as this one was given them; a price sheet is written out first."""
     sides = [",".join(str(subject.run.directory) for subject in side.subjects) for side in (made.target, made.baseline)]
     words = ["steelyard", "compare", *sides, "--for", ",".join(made.asked), "--mode", made.mode]
+    words += ["--margin", f"{made.margin:g}"]
     if made.warmup_steps:
         words += ["--warmup-steps", str(made.warmup_steps)]
-    return shlex.join(words)
+    if made.forced:
+        words.append("--force")
+    if made.prices:
+        yield f"echo {shlex.quote(json.dumps(dict(made.prices)))} > prices.json"
+        words += ["--prices", "prices.json"]
+    yield shlex.join(words)
 
 
-def labelled(made: Comparison) -> Iterator[tuple[str, Subject, Verdict]]:
-    """Every run with the label its curve carries."""
-    names = short_names(made)
-    for side in (made.target, made.baseline):
-        for subject, verdict in zip(side.subjects, side.verdicts, strict=True):
-            name = names[subject.run.directory]
-            yield side.name if name == side.name else f"{side.name} ({name})", subject, verdict
-
-
-def short_names(made: Comparison) -> dict[Path, str]:
-    """What each run is called: without its time, where that still tells the runs apart."""
-    places = {one.run.directory for side in (made.target, made.baseline) for one in side.subjects}
-    full = {place: place.resolve().name for place in places}
-    short = {place: unstamped(name) for place, name in full.items()}
-    for names in (short, full):
-        if len(set(names.values())) == len(places):
-            return names
-    return {place: str(place) for place in places}
-
-
-def _observation(made: Comparison) -> str:
-    words = [ratio.words for metric in made.asked if (ratio := made.ratios.get(metric))]
-    return words[0] if words else "the curves are not judged yet"
+def _reasons(made: Comparison) -> list[str]:
+    """What decides each ruling, but for the first reason, which its answer gives; the others are in the table."""
+    told: dict[str, None] = {}
+    firsts: set[str] = set()
+    for metric in made.asked:
+        ruling = made.comparable[metric]
+        if ruling.status != Comparability.QUALIFIED:
+            firsts.update(ruling.reasons[:1])
+        told |= dict.fromkeys(reason for status, reason in ruling.told if status == ruling.status)
+    return [reason for reason in told if reason not in firsts]
 
 
 def _failed(made: Comparison) -> Iterator[str]:
@@ -109,26 +104,16 @@ def _failed(made: Comparison) -> Iterator[str]:
             yield f"the verdict of the {label} is {verdict.status}: {checks}"
 
 
-def _sentence(made: Comparison, status: Comparability) -> str:
-    asked = " and ".join(metric.value for metric in made.asked)
-    match status:
-        case Comparability.NOT_COMPARABLE:
-            return f"The asked comparison ({asked}) is refused: it would compare different jobs."
-        case Comparability.UNKNOWN:
-            return f"Whether the asked comparison ({asked}) means anything is not known."
-    single = "It is an observation of the runs that were made: nothing here says that one platform is better."
-    if status == Comparability.QUALIFIED:
-        return f"The asked comparison ({asked}) holds, with the differences below said beside it. {single}"
-    return f"The asked comparison ({asked}) is fair. {single}"
-
-
 def _tile(made: Comparison, metric: Metric) -> Tile:
     ratio, ruling = made.ratios[metric], made.comparable[metric]
     if ratio is None:
         tone = _TONES[ruling.status]
         word = "refused" if ruling.status == Comparability.NOT_COMPARABLE else "unknown"
-        return Tile(_TITLES[metric], word, "", ruling.reasons[0] if ruling.reasons else "", tone)
-    return Tile(_TITLES[metric], f"{ratio.value:.4f}", "", f"{_DEFINITIONS[metric]}. {ratio_note(ratio)}")
+        return Tile(TITLES[metric], word, "", ruling.reasons[0] if ruling.reasons else "", tone)
+    note = f"{_DEFINITIONS[metric]}. {ratio_note(ratio)}"
+    if ratio.forced:
+        return Tile(TITLES[metric], f"{ratio.value:.4f}", "FORCED", f"Refused: {ruling.reasons[0]}. {note}", Tone.BAD)
+    return Tile(TITLES[metric], f"{ratio.value:.4f}", "", note)
 
 
 def ratio_note(ratio: Ratio) -> str:
@@ -152,14 +137,16 @@ def _rulings(made: Comparison) -> Table:
         said.append(metric)
         word = Cell(ruling.status.value.replace("_", " "), _TONES[ruling.status])
         refused = "refused" if ruling.status == Comparability.NOT_COMPARABLE else "unknown"
-        value = f"{ratio.value:.4f}" if ratio else ("" if metric == Metric.CONVERGENCE else refused)
+        value = f"{'FORCED ' if ratio.forced else ''}{ratio.value:.4f}" if ratio else refused
+        if metric == Metric.CONVERGENCE:
+            value = ""
         rows.append([word, metric.value, asked, value, figures, why])
     names = ", ".join(f"{metric.value}: {figure}" for metric, figure in FIGURE_OF.items())
     return Table(
         "What may be compared",
         ["status", "metric", "asked", "ratio", "target and baseline", "why"],
         rows,
-        f"Figures are {names}. Mode: {made.mode}. The curves of the loss are drawn below and not judged.",
+        f"Figures are {names}. Mode: {made.mode}.",
     )
 
 

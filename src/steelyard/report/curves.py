@@ -1,16 +1,17 @@
 """The four plots of training: loss, step time, throughput and memory, of one run or of several laid over each other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from steelyard.records.columns import Column, Whole
-from steelyard.report.page import Band, Chart, Level, Table
-from steelyard.report.thinning import stretches, thinned
+from steelyard.report.page import Band, Chart, Level, Spread, Table
+from steelyard.report.thinning import reach, stretches, thinned
 from steelyard.verdict import Subject
 
 _SAMPLES = 12
+_FEWEST_OF_A_SPREAD = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,12 @@ class _Drawn:
     column: Column
 
 
-def curves(runs: Sequence[Curve]) -> list[Chart]:
-    """Every plot whose figures at least one run gives."""
+def curves(runs: Sequence[Curve], found: Sequence[Level] = ()) -> list[Chart]:
+    """Every plot whose figures at least one run gives; `found` are levels of the loss that somebody worked out."""
+    levels = _loss_levels(runs)
+    levels += [one for one in found if not any(np.isclose(one.value, known.value) for known in levels)]
     charts = [
-        _chart("Loss", "nats a token", runs, lambda subject: subject.steps.loss, _loss_levels(runs)),
+        _chart("Loss", "nats a token", runs, lambda subject: subject.steps.loss, levels, spread=True),
         _chart("Step time", "s", runs, lambda subject: subject.steps.step_time_s, []),
         _chart("Throughput", "tokens/s/GPU", runs, _throughput, []),
         _chart("Memory", f"GiB{_kinds(runs)}", runs, lambda subject: subject.steps.memory_gib, _memory_levels(runs)),
@@ -43,7 +46,12 @@ def curves(runs: Sequence[Curve]) -> list[Chart]:
 
 
 def _chart(
-    title: str, unit: str, runs: Sequence[Curve], column_of: Callable[[Subject], Column], levels: list[Level]
+    title: str,
+    unit: str,
+    runs: Sequence[Curve],
+    column_of: Callable[[Subject], Column],
+    levels: list[Level],
+    spread: bool = False,
 ) -> Chart | None:
     drawn = [_by_step(curve, column_of(curve.subject)) for curve in runs]
     drawn = [one for one in drawn if one.column.given.any()]
@@ -58,7 +66,20 @@ def _chart(
         samples=_samples(title, unit, drawn),
         levels=levels,
         bands=_bands(runs),
+        spreads=list(_spreads(drawn)) if spread else (),
     )
+
+
+def _spreads(drawn: Sequence[_Drawn]) -> Iterator[Spread]:
+    """From the lowest to the highest run of a side, where it has enough of them."""
+    for side in sorted({one.curve.side for one in drawn}):
+        own = [one for one in drawn if one.curve.side == side]
+        if len(own) >= _FEWEST_OF_A_SPREAD:
+            name = own[0].curve.label.partition(" ")[0]
+            label = f"{name}: lowest to highest of {len(own)} runs"
+            found = reach(label, [(one.step, one.column) for one in own], side)
+            if found is not None:
+                yield found
 
 
 def _by_step(curve: Curve, column: Column) -> _Drawn:

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from steelyard.inert import inert_lines
+from steelyard.report.interval_marks import drawn
 from steelyard.report.page import Chart, Page
 
 SUFFIX = ".html"
@@ -29,6 +30,7 @@ def render(page: Page) -> str:
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'"
     return environment.get_template("page.html").render(
         page=page,
+        drawn=drawn,
         mark=Markup(MARK),
         policy=policy,
         style=Markup(style),
@@ -66,5 +68,9 @@ def _chart(chart: Chart) -> dict[str, Any]:
             for one in chart.lines
         ],
         "levels": [{"label": level.label, "value": level.value} for level in chart.levels],
+        "spreads": [
+            {"label": one.label, "x": one.x, "low": one.low, "high": one.high, "style": one.style}
+            for one in chart.spreads
+        ],
         "bands": [{"label": band.label, "first": band.first, "last": band.last} for band in chart.bands],
     }

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from steelyard.report.page import Cell, Chart, Page, Table, Tile
+from steelyard.report.page import Answer, Block, Cell, Chart, Page, Panel, Points, Table, Tile
 
 SUFFIX = ".md"
 MARK = "<!-- steelyard report -->"
@@ -21,13 +21,15 @@ def render(page: Page) -> str:
     """Headings, lists, tables and fenced commands; every word from outside is escaped."""
     parts = [
         MARK,
+        f"> **{text(page.banner)}**" if page.banner else "",
         f"# {text(page.title)}",
         f"**{text(page.verdict.upper())}**: {text(page.sentence)}",
+        *(_answer(one) for one in page.answers),
         _bullets(page.reasons),
         "\n".join(_tile(tile) for tile in page.tiles),
-        *(_table(table) for table in page.before),
+        *(_block(block) for block in page.before),
         *(_chart(chart) for chart in page.charts),
-        *(_table(table) for table in page.tables),
+        *(_block(block) for block in page.tables),
         "## To reproduce it\n\n" + "\n\n".join(_fenced(command) for command in page.commands),
         f"Made by {text(page.made_by)}.",
     ]
@@ -47,6 +49,33 @@ def _bullets(lines: Sequence[str]) -> str:
 def _tile(tile: Tile) -> str:
     value = f"{text(tile.value)} {text(tile.unit)}".rstrip()
     return f"- {text(tile.name)}: **{value}**{'; ' if tile.note else ''}{text(tile.note)}"
+
+
+def _answer(one: Answer) -> str:
+    return f"**{text(one.about)}: {text(one.word)}.** {text(one.sentence)}"
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Panel():
+            return _panel(block)
+        case Points():
+            return _points(block)
+        case Table():
+            return _table(block)
+
+
+def _panel(panel: Panel) -> str:
+    """The plots' summaries and numbers; the plots themselves are in the HTML."""
+    plots = (f"### {text(one.title)}\n\n{text(one.summary)}\n\n{_rows(one.samples)}" for one in panel.plots)
+    return "\n\n".join([f"## {text(panel.title)}", text(panel.note), *plots])
+
+
+def _points(points: Points) -> str:
+    lines = []
+    for point in points.points:
+        lines += [f"- {text(point.text)}", *(f"  - {text(line)}" for line in point.beneath)]
+    return "\n\n".join(part for part in (f"## {text(points.title)}", text(points.note), "\n".join(lines)) if part)
 
 
 def _chart(chart: Chart) -> str:

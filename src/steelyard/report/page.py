@@ -1,7 +1,7 @@
 """What a report shows, free of any format: every format renders the same page."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -80,6 +80,17 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """How far the curves of one side reach, from the lowest to the highest."""
+
+    label: str
+    x: Sequence[int]
+    low: Sequence[float]
+    high: Sequence[float]
+    style: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Chart:
     """A plot, with its summary in words and its values at a few places."""
 
@@ -90,7 +101,85 @@ class Chart:
     samples: Table
     levels: Sequence[Level] = ()
     bands: Sequence[Band] = ()
+    spreads: Sequence[Spread] = ()
     x_name: str = "step"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One run's figure, as a ratio."""
+
+    label: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One row of an interval plot: a ratio with its interval, or the runs of a side."""
+
+    label: str
+    figure: str
+    """In digits: the ratio with its interval, or how many runs."""
+    said: str
+    """What may be said of it, or how far it reaches."""
+    tone: Tone = Tone.PLAIN
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    between_runs: bool = False
+    """Whether the interval is between runs; one inside them is drawn broken."""
+    marks: Sequence[Mark] = ()
+    style: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalPlot:
+    """Ratios on one axis, against 1 and the margin around it."""
+
+    title: str
+    summary: str
+    tracks: Sequence[Track]
+    margin: float
+    samples: Table
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Interval plots under one heading."""
+
+    title: str
+    plots: Sequence[IntervalPlot]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A sentence, and what stands under it."""
+
+    text: str
+    beneath: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Sentences under one heading."""
+
+    title: str
+    points: Sequence[Point]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found of one of several things that were asked."""
+
+    about: str
+    word: str
+    tone: Tone
+    sentence: str
+
+
+Block = Table | Panel | Points
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +197,13 @@ class Page:
     reasons: Sequence[str]
     tiles: Sequence[Tile]
     charts: Sequence[Chart]
-    tables: Sequence[Table]
+    tables: Sequence[Block]
     commands: Sequence[str]
     """What reproduces it, to be typed in the directory it was typed in."""
     made_by: str
-    before: Sequence[Table] = field(default=())
-    """Tables that belong above the plots."""
+    before: Sequence[Block] = ()
+    """What belongs above the plots."""
+    answers: Sequence[Answer] = ()
+    """One by one, where several things were asked."""
+    banner: str = ""
+    """What a reader may not miss: it stands above everything."""

@@ -139,7 +139,7 @@
       this.inner.width = width - this.margin - MARGIN.right;
       this.svg.replaceChildren();
       this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-      this.drawBands(); this.drawGrid(); this.drawLevels();
+      this.drawBands(); this.drawGrid(); this.drawClip(); this.drawSpreads(); this.drawLevels();
       this.chart.lines.forEach((line, at) => this.drawLine(line, at));
       this.over = make("g", {}, this.svg);
       this.drawCursor();
@@ -172,6 +172,24 @@
       }
     }
 
+    drawClip() {
+      const name = `clip-${data.indexOf(this.chart)}`;
+      const box = make("clipPath", { id: name }, this.svg);
+      make("rect", { x: this.margin, y: 0, width: this.inner.width, height: MARGIN.top + this.inner.height }, box);
+      this.clip = `url(#${name})`;
+    }
+
+    // From the lowest to the highest run of a side.
+    drawSpreads() {
+      for (const spread of this.chart.spreads) {
+        const start = Math.max(0, indexOf(spread.x, view.first) - 1);
+        const end = Math.min(spread.x.length, indexOf(spread.x, view.last) + 1);
+        const edge = (values) => values.slice(start, end).map((y, at) => `${this.xOf(spread.x[start + at]).toFixed(1)} ${this.yOf(y).toFixed(1)}`);
+        const around = [...edge(spread.high), ...edge(spread.low).reverse()];
+        if (around.length) make("path", { d: `M${around.join("L")}Z`, class: `spread spread-${spread.style}`, "clip-path": this.clip }, this.svg);
+      }
+    }
+
     // A level out of sight is named at the edge it lies beyond.
     drawLevels() {
       const taken = [];
@@ -180,7 +198,8 @@
       const place = (y) => { for (let off = 0; off < 60; off += 12) for (const at of [y + off, y - off]) if (free(at)) { taken.push(at); return at; } return null; };
       const right = this.margin + this.inner.width;
       const room = Math.floor((this.inner.width - 12) / 5.8);
-      for (const { label, value } of this.chart.levels) {
+      let last = 0; // names follow each other as their levels do
+      for (const { label, value } of [...this.chart.levels].sort((a, b) => b.value - a.value)) {
         const above = value > this.y.high, below = value < this.y.low;
         let y = this.yOf(value);
         if (!above && !below) make("line", { x1: this.margin, x2: right, y1: y, y2: y, class: "level" }, this.svg);
@@ -188,7 +207,8 @@
         if (y < MARGIN.top + 9) y = this.yOf(value) + 12;
         const arrow = above ? "\u2191 " : below ? "\u2193 " : "";
         const side = below ? { x: this.margin + 6, "text-anchor": "start" } : { x: right - 4, "text-anchor": "end" };
-        const figure = ` ${number(value)}`, line = place(y);
+        const figure = ` ${number(value)}`, line = place(below ? y : Math.max(y, last + 12));
+        if (line !== null && !below) last = line;
         let name = `${arrow}${label}`;
         if (name.length + figure.length > room) name = `${name.slice(0, Math.max(room - figure.length - 1, 3))}…`;
         if (line !== null) make("text", { ...side, y: line, class: "level-name" }, this.svg, name + figure);
@@ -217,13 +237,8 @@
         low = Math.min(low, y); high = Math.max(high, y); last = y;
       }
       flush();
-      const clip = `clip-${data.indexOf(this.chart)}`;
-      if (at === 0) {
-        const box = make("clipPath", { id: clip }, this.svg);
-        make("rect", { x: this.margin, y: 0, width: this.inner.width, height: MARGIN.top + this.inner.height }, box);
-      }
       const style = `curve curve-${line.style}${line.style % 2 ? " dashed" : ""}${this.many ? " many" : ""}`;
-      make("path", { d: path.join(""), class: style, "clip-path": `url(#${clip})` }, this.svg);
+      make("path", { d: path.join(""), class: style, "clip-path": this.clip }, this.svg);
       if ((end - start <= 60 && !this.many) || lonely > 1)
         for (let i = start; i < end && end - start <= 400; i++)
           if (line.y[i] !== null && line.x[i] >= view.first && line.x[i] <= view.last)
@@ -286,10 +301,19 @@
           words.push([line.style, line.label, text]);
         });
       } else {
-        this.chart.lines.forEach((line) => words.push([line.style, line.label]));
+        words.push(...this.legend());
+        for (const spread of this.chart.spreads) words.push([`spread-${spread.style}`, spread.label]);
         for (const band of this.chart.bands) words.push(["band", `${band.label} ${band.first.toLocaleString("en")} to ${band.last.toLocaleString("en")}`]);
       }
       this.say(words);
+    }
+
+    // The runs of a side that has many are one entry: their curves share colour and dashes.
+    legend() {
+      const sides = new Map();
+      for (const { style, label } of this.chart.lines) sides.set(style, [...(sides.get(style) ?? []), label]);
+      return [...sides].flatMap(([style, labels]) =>
+        labels.length < 3 ? labels.map((label) => [style, label]) : [[style, `${labels[0].split(" ")[0]}, ${labels.length} runs`]]);
     }
 
     say(words) {
@@ -297,7 +321,7 @@
         const span = document.createElement("span");
         if (style !== null) {
           const key = document.createElement("span");
-          key.className = style === "band" ? "key-band" : `key key-${style}${style % 2 ? " dashed" : ""}`;
+          key.className = style === "band" ? "key-band" : String(style).startsWith("spread") ? `key-spread ${style}` : `key key-${style}${style % 2 ? " dashed" : ""}`;
           span.append(key);
         }
         span.append(label);

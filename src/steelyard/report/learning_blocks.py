@@ -1,0 +1,117 @@
+"""Whether the sides learn alike, how long they take to a loss, and what explains where they do not."""
+
+from collections.abc import Iterator
+
+from steelyard.compare import Comparison, Metric
+from steelyard.compare.diagnoses import counting_data, uniform_data, untrained_loss
+from steelyard.compare.diagnoses.diagnosis import endings
+from steelyard.compare.tiers import Answer, Pair
+from steelyard.compare.time_to_loss import SideToLoss, TimeToLoss
+from steelyard.compare.within_run import LEVEL
+from steelyard.report.curves import number
+from steelyard.report.page import Block, Cell, Level, Point, Points, Table, Tone
+
+_TONES = {Answer.PASS: Tone.GOOD, Answer.FAIL: Tone.BAD, Answer.UNKNOWN: Tone.UNSURE, Answer.NOT_APPLICABLE: Tone.PLAIN}
+
+
+def learning_blocks(made: Comparison) -> list[Block]:
+    """The tiers, the losses side by side, the time to a loss, and the diagnoses."""
+    return [_tiers(made), *_losses(made), *_time_to_loss(made), *_diagnoses(made)]
+
+
+def _tiers(made: Comparison) -> Table:
+    found = made.convergence
+    asked = Metric.CONVERGENCE in made.asked
+    rows: list[list[str | Cell]] = []
+    for tier in found.tiers:
+        first = " (the first that fails)" if tier.tier == found.first_failing_tier else ""
+        margin = "" if tier.margin is None else f"{tier.margin:.3g}"
+        word = Cell(tier.status.value.replace("_", " "), _TONES[tier.status])
+        rows.append([word, f"{tier.tier}{first}", tier.message, margin])
+    failing = found.first_failing_tier
+    told = f"{failing} is the first tier that fails; what comes after it is not asked." if failing else "No tier fails."
+    scope = "".join(f" {_sentence(one)}" for one in found.scope)
+    return Table(
+        f"Convergence{'' if asked else ', which was not asked'}: {found.status.replace('_', ' ')}",
+        ["answer", "tier", "what was found", "margin"],
+        rows,
+        f"{told}{scope} Learning is judged apart from rates; neither vouches for the other.",
+        folded=not asked,
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _losses(made: Comparison) -> list[Table]:
+    found = made.convergence.losses
+    if not found or Metric.CONVERGENCE not in made.asked:
+        return []
+    rows = [
+        [name, *("-" if value is None else f"{value:.4f}" for value in values)]
+        for name, values in (
+            ("target", [one.target for one in found]),
+            ("baseline", [one.baseline for one in found]),
+        )
+    ]
+    note = "Nats a token, the mean of each side's runs; steps counted from 0, as logs of the field do."
+    columns = ["side", *(f"step {one.step}" for one in found)]
+    return [Table("Losses side by side", columns, rows, note)]
+
+
+def _time_to_loss(made: Comparison) -> Iterator[Table]:
+    found, title = made.time_to_loss, "Time to a loss"
+    if not isinstance(found, TimeToLoss):
+        if Metric.CONVERGENCE in made.asked:
+            yield Table(title, [], [], f"Not known: {found}.")
+        return
+    basis = "between runs" if found.interval == "runs" else "inside these runs, which says nothing of another run"
+    rows: list[list[str | Cell]] = [
+        [side.name, number(own.seconds), *_energy_and_cost(own, bool(made.prices))]
+        for side, own in ((made.target, found.target), (made.baseline, found.baseline))
+    ]
+    yield Table(
+        f"{title} of {found.loss:.4g}",
+        ["side", "seconds", "energy, kWh", "cost, by the price sheet"],
+        rows,
+        f"Target over baseline {found.ratio:.4f}, {LEVEL:.0%} interval {found.low:.4f} to {found.high:.4f} {basis}: "
+        "below 1 the target is there first. The loss is the lowest of those that all runs reach.",
+    )
+
+
+def _energy_and_cost(own: SideToLoss, priced: bool) -> Iterator[str]:
+    yield "unknown: telemetry does not give its power" if own.energy_kwh is None else f"{own.energy_kwh:.3g}"
+    unpriced = "its GPU is not in the price sheet" if priced else "no price sheet was given (--prices)"
+    yield f"unknown: {unpriced}" if own.cost is None else f"{own.cost:.3g}"
+
+
+def _diagnoses(made: Comparison) -> list[Points]:
+    if not made.diagnoses:
+        return []
+    points = [
+        Point(
+            _sentence(one.message),
+            [f"Rests on: {'; '.join(one.evidence)}.", f"To confirm: {one.confirm}. ({one.code}, {one.side})"],
+        )
+        for one in made.diagnoses
+    ]
+    note = "Every cause there is evidence for, the most telling first."
+    return [Points("What explains the difference", points, note)]
+
+
+def diagnosed_levels(made: Comparison) -> Iterator[Level]:
+    """Floors of made data and first losses that a diagnosis recognised, to be drawn beside the curves."""
+    told = {(one.code, one.side) for one in made.diagnoses}
+    for side in (made.target, made.baseline):
+        if side.subjects[0].expected("first_loss") is not None:
+            told.discard((untrained_loss.CODE, side.name))  # what is predicted is drawn already
+    if not any(code in (counting_data.CODE, uniform_data.CODE, untrained_loss.CODE) for code, _ in told):
+        return
+    for name, found in endings(Pair(made.target, made.baseline, made.contract)):
+        if (counting_data.CODE, name) in told:
+            yield Level("floor of counting data", counting_data.FLOOR)
+        if (uniform_data.CODE, name) in told and (vocabulary := uniform_data.vocabulary_of(found[0])):
+            yield Level(f"floor of uniform tokens, ln {vocabulary.size:,}", vocabulary.floor)
+        if (untrained_loss.CODE, name) in told and len(solutions := untrained_loss.solve(found[0])) == 1:
+            yield Level(f"untrained {name}, by its first loss", solutions[0].loss)

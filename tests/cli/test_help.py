@@ -72,6 +72,13 @@ def test_every_verb_has_help_with_an_example(cli: Any, verb: str) -> None:
     assert "steelyard " + verb in shown.out.split("Examples:", 1)[1]
 
 
+@pytest.mark.parametrize("verb", ["list", "show", "trend", "learn", "scaling"])
+def test_every_verb_of_runs_has_help_with_an_example(cli: Any, verb: str) -> None:
+    shown = cli("runs", verb, "--help")
+    assert shown.status == 0
+    assert f"steelyard runs {verb}" in shown.out.split("Examples:", 1)[1]
+
+
 def test_verbs_that_are_not_built_are_absent(cli: Any) -> None:
     listed = cli("--help").out.split("Commands:")[1].split("\n\n")[0]
     assert [line.split()[0] for line in listed.splitlines() if line] == [

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from steelyard.runner import Planned
 
 
-def planned(file: Path, asked: Asked) -> tuple["Planned", Machine]:
-    """Read, resolve and plan; whatever is wrong is one sentence."""
+def planned(file: Path, asked: Asked, aloud: bool = True) -> tuple["Planned", Machine]:
+    """Read, resolve and plan; whatever is wrong is one sentence. Not aloud: what it would note was noted before."""
     from steelyard.runner import make_plan  # here, since lint needs none of it
 
     content = read_mapping(file)
@@ -36,6 +36,8 @@ def planned(file: Path, asked: Asked) -> tuple["Planned", Machine]:
     resolved = resolve(reading, asked.settings, asked.gpu, asked.gpus)
     machine = discover()
     made = make_plan(resolved, machine, asked)
+    if not aloud:
+        return made, machine
     if len(made.plan.nodes) > 1 and not asked.hosts:
         user = "" if reading.family == "steelyard" else f", and {{user-id}} is {asked.names()['user']}"
         printing.note(

@@ -1,14 +1,13 @@
 """steelyard run FILE: runs it, records it, then checks it."""
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from steelyard.cli import check
-from steelyard.cli.hosts import NewKeysOption, hosts_of
+from steelyard.cli.hosts import NewKeysOption
 from steelyard.cli.options import (
     DEFAULT_OUT,
     ClusterOption,
@@ -20,25 +19,23 @@ from steelyard.cli.options import (
     ModelOption,
     NodesOption,
     OutOption,
-    PlatformOption,
     SetOption,
 )
 from steelyard.errors import Exit, InfrastructureError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
-    from steelyard.cluster.host import Host
-    from steelyard.cluster.preflight import HostFinding
+    from steelyard.cli.launch import Launch
     from steelyard.records import RunManifest
-    from steelyard.runner import ImageSource, Planned
+    from steelyard.runner import Planned
     from steelyard.verdict import Verdict
-
-    Look = Callable[[Sequence[Host]], Awaitable[list[HostFinding]]]
 
 EXAMPLES = (
     "Examples: steelyard run tiny-llama.yaml | "
     "steelyard run tiny-llama.yaml --no-check --set training.steps=50 --gpus 2 | "
+    "steelyard run both.yaml --platform nvidia,amd --repeats 5 --name nightly && "
+    "steelyard compare nightly/amd nightly/nvidia | "
     "steelyard run mi3xx_megatron_llama_distributed.json --model llama3_1_8b --gpu mi300x --cluster cluster.yaml"
 )
 REQUIRED_HELP = "What blocks the run if preflight finds it wanting: all, none, or names of checks."
@@ -46,7 +43,10 @@ REQUIRED_HELP = "What blocks the run if preflight finds it wanting: all, none, o
 
 def run(
     file: FileArgument,
-    platform: PlatformOption = None,
+    platform: Annotated[
+        str | None,
+        typer.Option("--platform", metavar="NAME", help="Which of the file's platforms; several, by commas, in turn."),
+    ] = None,
     model: ModelOption = None,
     settings: SetOption = None,
     gpu: GpuOption = None,
@@ -95,76 +95,86 @@ def run(
         str | None,
         typer.Option("--rerun-failed", metavar="FLEET", help="Run again the hosts of a fleet that did not pass."),
     ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            "--repeats", metavar="N", min=1, max=1000, help="Make N runs, one after the other, with the same seed."
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option("--seeds", metavar="SEEDS", help="Make a run of each training.seed, such as 1,2,3."),
+    ] = None,
     out: OutOption = DEFAULT_OUT,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The run directory's name.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="The run directory's name, or that of all repeats.")
+    ] = None,
     no_check: Annotated[bool, typer.Option("--no-check", help="Record only; do not judge.")] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> int:
-    """Run an experiment here or on a cluster, with progress, record it, then judge it."""
-    from steelyard import records, runner, verdict
-    from steelyard.cli import printing
+    """Run an experiment here or on a cluster, with progress, record it, then judge it.
+
+    Several repeats lie in one directory, which `steelyard compare` takes for a side.
+    """
+    from steelyard import runner
     from steelyard.cli.inputs import asked_of, planned
-    from steelyard.cli.progress import view
+    from steelyard.cli.launch import Launch
     from steelyard.runner.limits import Limits
 
-    made, machine = planned(file, asked_of(platform, settings, gpu, gpus, model, nodes, cluster))
-    hosted = made.plan.nodes[0].directory is not None
-    if 0 < abandon_after < lost_after + _LEASE_MARGIN_S:
-        raise InputError(
-            f"--abandon-after {abandon_after} ends a job before --lost-after {lost_after:g} has passed",
-            key="--abandon-after",
-            value=abandon_after,
-            expected=f"0, or {lost_after + _LEASE_MARGIN_S:g} at least",
-        )
-    if hosted:
-        _check_cluster(file, made, cluster)
-    else:
-        _check_here(made, cluster)
-        runner.check_machine(made.plan, made.case.placement, machine)
+    _check_lease(abandon_after, lost_after)
     limits = Limits(
         train=time_limit, first_step=first_step, stall_at_least=stall_after, lost=lost_after, lease=abandon_after
     )
+    launch = Launch(
+        cluster, accept_new_host_keys, limits, runner.ImageSource(image_file, pull), required, not no_preflight
+    )
 
-    source = runner.ImageSource(image_file, pull)
-    look = None if no_preflight or not hosted else _look(made, required, source)
+    def plan(name: str | None, own: "Sequence[str]" = (), aloud: bool = True) -> "Planned":
+        asked = asked_of(name, [*(settings or []), *own], gpu, gpus, model, nodes, cluster)
+        made, machine = planned(file, asked, aloud)
+        launch.check(made, machine)
+        return made
 
-    def reach(names: "Sequence[str]") -> "list[Host]":
-        return hosts_of(names, cluster, accept_new_host_keys)
+    if repeats is not None or seeds is not None:
+        from steelyard.cli.repeats import Series, run_repeats
 
+        series = Series.of(platform, repeats, seeds, settings or [], rerun_failed)
+        return run_repeats(series, plan, launch, out=out, name=name, no_check=no_check, as_json=as_json)
+    _check_one(platform)
+    made = plan(platform)
     if made.plan.fleet or rerun_failed is not None:
         from steelyard.cli.fleet import run_fleet
 
         return run_fleet(
             made,
-            reach,
-            runner.Options(limits, source),
-            look,
+            launch.reach,
+            runner.Options(launch.limits, launch.image),
+            launch.look(made),
             out=out,
             name=name,
             rerun=rerun_failed,
             no_check=no_check,
             as_json=as_json,
         )
-    options = runner.Options(limits, source, _refusing(look) if look else None) if hosted else None
-    job = runner.new_job_id(made.plan) if hosted else None
-    writer = runner.new_run(made.plan, made.case, out, name, ["steelyard", *sys.argv[1:]], job)
+    return _run_one(made, launch, out, name, no_check, as_json)
+
+
+def _run_one(made: "Planned", launch: "Launch", out: Path, name: str | None, no_check: bool, as_json: bool) -> int:
+    from steelyard import verdict
+    from steelyard.cli import printing
+
+    writer = launch.begin(made, out, name)
     printing.note(f"recording {writer.directory}")
     try:
-        with view(made.case.resolved.experiment.training.steps, made.plan.expected.peak_tflops_per_gpu) as observe:
-            if options is not None:
-                hosts = reach([node.host for node in made.plan.nodes])
-                manifest = runner.execute_on_hosts(made.plan, made.case, writer, observe, hosts, options)
-            else:
-                manifest = runner.execute(made.plan, made.case, writer, observe)
+        manifest = launch.execute(made, writer)
     except InfrastructureError as error:
         printing.show_error(error, as_json, beside=document(writer.directory, writer.manifest, writer.steps, None))
         return error.exit
     if manifest.status == "interrupted" or no_check:
         judged, status = None, RECORDED[manifest.status]
     else:
-        judged = verdict.judge(verdict.read_subject(records.load(writer.directory)))
-        check.save(judged)
+        judged = judge(writer.directory)
         status = verdict.EXIT_OF[judged.status]
     if as_json:
         word = judged.status.value if judged else None
@@ -174,57 +184,35 @@ def run(
     return status
 
 
-def _check_cluster(file: Path, made: "Planned", cluster: Path | None) -> None:
-    if cluster is None and len(made.plan.nodes) > 1:
+def judge(directory: Path) -> "Verdict":
+    """Judge a run that has ended, and keep the verdict beside it."""
+    from steelyard import records, verdict
+
+    judged = verdict.judge(verdict.read_subject(records.load(directory)))
+    check.save(judged)
+    return judged
+
+
+def _check_lease(abandon_after: int, lost_after: float) -> None:
+    if 0 < abandon_after < lost_after + _LEASE_MARGIN_S:
         raise InputError(
-            f"{file} is planned for {len(made.plan.nodes)} machines and no cluster is named",
-            key="--cluster",
-            expected="the cluster's hosts",
-            next=f"steelyard run {shlex.quote(str(file))} --cluster cluster.yaml",
+            f"--abandon-after {abandon_after} ends a job before --lost-after {lost_after:g} has passed",
+            key="--abandon-after",
+            value=abandon_after,
+            expected=f"0, or {lost_after + _LEASE_MARGIN_S:g} at least",
         )
 
 
-def _check_here(made: "Planned", cluster: Path | None) -> None:
-    if cluster is not None:
+def _check_one(platform: str | None) -> None:
+    """Several platforms make sense for repeats alone."""
+    if platform is not None and "," in platform:
         raise InputError(
-            f"{made.plan.framework} without a container runs where Steelyard does",
-            key="--cluster",
-            value=str(cluster),
-            expected="a platform with a container",
-            next="give the platform `container: {image: …}` with steelyard[train] in it",
+            f"--platform {platform} names several platforms",
+            key="--platform",
+            value=platform,
+            expected="one, or repeats of each in turn",
+            next=f"--platform {platform} --repeats 3",
         )
-
-
-def _look(made: "Planned", required: str | None, source: "ImageSource") -> "Look":
-    """Ask hosts whether they are fit for a plan, weighed as it was asked."""
-    from dataclasses import replace
-
-    from steelyard.cluster.preflight import needs_of, parse_required, preflight, weighed
-
-    needs, weights = needs_of(made), parse_required(required)
-    if source.file is not None or source.pull:
-        needs = replace(needs, image=None)  # it is brought where it is missing, and held to be one everywhere then
-
-    async def look(hosts: "Sequence[Host]") -> "list[HostFinding]":
-        return weighed(await preflight(hosts, needs), weights)
-
-    return look
-
-
-def _refusing(look: "Look") -> "Callable[[Sequence[Host]], Awaitable[None]]":
-    """Look at the hosts once they are ours; whatever blocks is said, and the first of it ends the run."""
-    from steelyard.cli import printing
-    from steelyard.cluster.host import HostError
-
-    async def refuse(hosts: "Sequence[Host]") -> None:
-        found = [one for one in await look(hosts) if one.blocks]
-        for one in found[1:]:
-            printing.note(f"preflight: {one.host or 'the hosts'}: {one.message}")
-        if found:
-            first = found[0]
-            raise HostError(first.host or "the hosts", first.message, key=first.check, next=first.fix)
-
-    return refuse
 
 
 _LEASE_MARGIN_S = 10.0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from steelyard.cli import runs_learn, runs_scaling
 from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption, help_unless_asked
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from steelyard.records.fleet import Fleet
 
 app = typer.Typer(
-    help="List the runs, show one, or follow a metric over many.",
+    help="List the runs, show one, follow a metric over many, learn a threshold from repeats, see how a job scales.",
     rich_markup_mode=None,
     epilog="Examples: steelyard runs list | steelyard runs show first | steelyard runs trend mfu --html trend.html",
 )
@@ -29,12 +30,14 @@ def _root(context: typer.Context) -> None:
 
 @app.command("list", epilog="Examples: steelyard runs list | steelyard runs list --out elsewhere --json")
 def list_runs(out: OutOption = DEFAULT_OUT, as_json: JsonOption = False, debug: DebugOption = False) -> None:
-    """List the runs and fleets under --out, oldest first."""
+    """List the runs and fleets under --out, repeats among them, oldest first."""
     from steelyard import records
     from steelyard.cli import printing, runs_fleet
     from steelyard.records.fleet import fleets_under
+    from steelyard.records.repeats import repeats_under
 
-    rows = sorted((_row(path) for path in records.runs_under(out)), key=_age)
+    found = [*records.runs_under(out), *repeats_under(out)]
+    rows = sorted((_row(path, out) for path in found), key=_age)
     fleets = sorted((runs_fleet.row(path) for path in fleets_under(out)), key=_age)
     if as_json:
         printing.show_json({"runs": rows, "fleets": fleets})
@@ -58,13 +61,13 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     printing.table([columns, *(["-" if row[key] is None else str(row[key])[:100] for key in columns] for row in shown)])
 
 
-def _row(path: Path) -> dict[str, Any]:
-    """One line of the list; a run that cannot be read is shown as such, not left out."""
+def _row(path: Path, out: Path) -> dict[str, Any]:
+    """One line of the list, by its name under --out; a run that cannot be read is shown as such, not left out."""
     from steelyard import records
     from steelyard.cli.runs_fleet import NOTHING, summary
     from steelyard.errors import InputError
 
-    place = {"run": str(path.resolve()), "name": path.name}
+    place = {"run": str(path.resolve()), "name": path.relative_to(out).as_posix()}
     try:
         return {**place, **summary(records.load(path)), "error": None}
     except (InputError, OSError) as reason:
@@ -225,3 +228,7 @@ def _print_trend(found: "Trend") -> None:
         if point.spread is not None:
             told = f"{told}  {point.spread.words}"
         printing.say(f"{point.run.name:<{width}}  {point.verdict or '-':<7}  {value:>10}  {told}")
+
+
+app.command("learn", epilog=runs_learn.EXAMPLES)(runs_learn.learn_threshold)
+app.command("scaling", epilog=runs_scaling.EXAMPLES)(runs_scaling.show_scaling)

@@ -104,6 +104,8 @@ def _clause_document(clause: Clause) -> dict[str, Any]:
         "key": clause.key,
         "target": clause.target,
         "baseline": clause.baseline,
+        "target_source": clause.target_source,
+        "baseline_source": clause.baseline_source,
         "status": clause.status.value,
         "governs": governs,
     }
@@ -141,7 +143,7 @@ def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) ->
             for metric, found in rulings.items()
         }
     for metric in NAME_OF:
-        rulings[metric] = _with_figures(metric, rulings[metric], sides)
+        rulings[metric] = with_figures(metric, rulings[metric], sides)
     both = {one.run.directory.resolve() for one in target} & {one.run.directory.resolve() for one in baseline}
     if both:
         names = ", ".join(sorted(place.name for place in both))
@@ -221,13 +223,13 @@ def weigh(
     return compare(ours, theirs, How(tuple(asked), mode, asked_steps, margin, force, prices or {}))
 
 
-def _with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Ruling:
+def with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Ruling:
     """A comparison also needs both figures, and rates enough steady steps to stand on."""
     for one in sides:
         if metric != Metric.MEMORY:
             for subject in one.subjects:
                 window = subject.figures.window
-                run, records = f"the {one.name} ({subject.run.directory.name})", int(window.mask.sum())
+                run, records = f"{one.called} ({subject.run.directory.name})", int(window.mask.sum())
                 if window.steps < MIN_STEADY_STEPS:
                     few = f"{run} has {window.steps} steady steps, expected {MIN_STEADY_STEPS} or more"
                     found = found.worsened(Comparability.NOT_COMPARABLE, few)

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, get_args
 
 from steelyard.compare.policy import OWN_FIGURES, POLICY, UNKNOWN_QUALIFIES, Effect, Effects, Metric
 from steelyard.compare.side import Side
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
+from steelyard.experiment.platform import FrameworkName
 from steelyard.verdict import Status, Subject
 
 
@@ -41,6 +42,9 @@ class Clause:
     """What it does to each metric where the sides differ."""
     unknown_of: str = "either side"
     """Which side's value is not known, where the status says so."""
+    target_source: str | None = None
+    """Where the value comes from: log, config, set, a preset, or the default of its framework."""
+    baseline_source: str | None = None
 
     @property
     def dotted(self) -> str:
@@ -82,7 +86,7 @@ def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
         case "platform.gpu":
             found = manifest.platform.gpu or manifest.platform.gpu_name
         case "platform.framework":
-            found = manifest.framework
+            found = manifest.framework if manifest.framework in get_args(FrameworkName) else None
         case "measurement.memory_kind":
             found = subject.figures.memory_kind
         case _:
@@ -97,13 +101,19 @@ def contract(target: Side, baseline: Side) -> tuple[Clause, ...]:
 
 def _clause(dotted: str, effects: Effects, target: Side, baseline: Side) -> Clause:
     (known_target, ours), (known_baseline, theirs) = (_of_side(side, dotted) for side in (target, baseline))
-    unknown_of = "either side" if known_target == known_baseline else "the baseline" if known_target else "the target"
+    unknown_of = "either side" if known_target == known_baseline else (baseline if known_target else target).called
     if not (known_target and known_baseline):
         status = Agreement.UNKNOWN
     else:
         status = Agreement.EQUAL if ours == theirs else Agreement.DIFFERENT
     group, _, key = dotted.partition(".")
-    return Clause(group, key, ours, theirs, status, effects, unknown_of)
+    sources = (_source(side, dotted) for side in (target, baseline))
+    return Clause(group, key, ours, theirs, status, effects, unknown_of, *sources)
+
+
+def _source(side: Side, dotted: str) -> str | None:
+    """Where the first run has it from; what is recorded or of the platform needs no source."""
+    return side.subjects[0].run.manifest.sources.get(dotted)
 
 
 def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
@@ -118,24 +128,46 @@ def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
 
 def check_side(side: Side) -> None:
     """Refuse a side whose own runs differ in what blocks a comparison."""
-    for dotted, effects in POLICY.items():
-        if Effect.BLOCKS not in effects.values():
-            continue
-        known = [(one.run.directory.name, value) for one in side.subjects if (value := known_value(one, dotted))[0]]
+    blocking = [dotted for dotted, effects in POLICY.items() if Effect.BLOCKS in effects.values()]
+    found = difference(side.subjects, blocking)
+    if found is not None:
+        raise InputError(
+            f"{side.name}: {found.words}",
+            key=side.name.upper(),
+            value=found.key,
+            expected="runs of one experiment on each side",
+            next="compare them one by one",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two runs that should have been alike."""
+
+    key: str
+    words: str
+
+
+def difference(subjects: Sequence[Subject], keys: Sequence[str]) -> Difference | None:
+    """The first of these parameters in which two runs are known to differ."""
+    places = [one.run.directory for one in subjects]
+    names = [place.name for place in places]
+    if len(set(names)) < len(names):
+        names = list(map(str, places))
+    for dotted in keys:
+        known = [
+            (name, value) for name, one in zip(names, subjects, strict=True) if (value := known_value(one, dotted))[0]
+        ]
         for name, value in known[1:]:
             if value != known[0][1]:
-                raise InputError(
-                    f"{side.name}: {known[0][0]} and {name} differ in {dotted} ({known[0][1][1]} and {value[1]})",
-                    key=side.name.upper(),
-                    value=dotted,
-                    expected="runs of one experiment on each side",
-                    next="compare them one by one",
-                )
+                values = f"{known[0][1][1]} and {value[1]}"
+                return Difference(dotted, f"{known[0][0]} and {name} differ in {dotted} ({values})")
+    return None
 
 
 def ruling(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode) -> Ruling:
     """Blocked beats unknown beats qualified."""
-    return Ruling((*_by_contract(metric, clauses, mode), *_by_own_figures(metric, sides, mode)))
+    return Ruling((*_by_contract(metric, clauses, sides, mode), *_by_own_figures(metric, sides, mode)))
 
 
 def _status(effect: Effect, mode: Mode) -> Comparability:
@@ -143,7 +175,10 @@ def _status(effect: Effect, mode: Mode) -> Comparability:
     return Comparability.NOT_COMPARABLE if blocks else Comparability.QUALIFIED
 
 
-def _by_contract(metric: Metric, clauses: Sequence[Clause], mode: Mode) -> Iterator[tuple[Comparability, str]]:
+def _by_contract(
+    metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode
+) -> Iterator[tuple[Comparability, str]]:
+    target, baseline = (side.called for side in sides)
     unknown: dict[tuple[bool, str], list[str]] = {}
     for clause in clauses:
         effect = clause.governs.get(metric)
@@ -152,7 +187,7 @@ def _by_contract(metric: Metric, clauses: Sequence[Clause], mode: Mode) -> Itera
         if clause.status == Agreement.DIFFERENT:
             status = _status(effect, mode)
             prefix = "qualified: " if status == Comparability.QUALIFIED else ""
-            values = f"{shown(clause.target)} on the target, {shown(clause.baseline)} on the baseline"
+            values = f"{shown(clause.target)} on {target}, {shown(clause.baseline)} on {baseline}"
             yield status, f"{prefix}{clause.dotted} differs: {values}"
         else:
             blocks = effect == Effect.BLOCKS or mode == "matched"
@@ -179,7 +214,7 @@ def _by_own_figures(metric: Metric, sides: Sequence[Side], mode: Mode) -> Iterat
         for verdict in side.verdicts:
             for finding in verdict.findings:
                 effect = OWN_FIGURES.get(finding.check, {}).get(metric)
-                run = f"the {side.name} ({verdict.run.resolve().name})"
+                run = f"{side.called} ({verdict.run.resolve().name})"
                 if effect is None or finding.status == Status.PASS:
                     continue
                 if finding.status == Status.UNKNOWN:

@@ -3,10 +3,12 @@
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from steelyard import records
+from steelyard.compare.between_runs import MARGIN
 from steelyard.compare.comparison import Comparison
 from steelyard.compare.policy import Metric
 from steelyard.errors import InputError
@@ -33,13 +35,7 @@ def load_runs(name: str, text: str, out: Path) -> list[Run]:
             return [records.load(path) for path in found]
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 1 and all(parts):
-        runs = [run for part in parts for run in load_runs(name, part, out)]
-        seen = {run.directory.resolve() for run in runs}
-        if len(seen) < len(runs):
-            raise InputError(
-                f"{name} {text!r} names a run twice", key=name, value=text, expected="each run once", next=parts[0]
-            )
-        return runs
+        return load_each(name, parts, out)
     raise InputError(
         f"{name} {text!r} is no run, neither as a path nor under {out}",
         key=name,
@@ -47,6 +43,17 @@ def load_runs(name: str, text: str, out: Path) -> list[Run]:
         expected="a run, a comma-separated list of runs, or a directory of runs",
         next=f"steelyard runs list --out {out}",
     )
+
+
+def load_each(name: str, texts: Sequence[str], out: Path) -> list[Run]:
+    """The runs of several such words, each run once."""
+    runs = [run for text in texts for run in load_runs(name, text, out)]
+    if len({run.directory.resolve() for run in runs}) < len(runs):
+        text = ",".join(texts)
+        raise InputError(
+            f"{name} {text!r} names a run twice", key=name, value=text, expected="each run once", next=texts[0]
+        )
+    return runs
 
 
 def _is_run(text: str, out: Path) -> bool:
@@ -112,6 +119,11 @@ def _check(content: dict[str, Any]) -> None:
         raise ValueError(f"mode is {content['mode']!r}, expected one of {', '.join(get_args(Mode))}")
     if type(content["warmup_steps"]) is not int or content["warmup_steps"] < 0:
         raise ValueError(f"warmup_steps is {content['warmup_steps']!r}, expected a number of steps")
+    margin, prices = content.get("margin", MARGIN), content.get("prices", {})
+    if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 < margin < 1:
+        raise ValueError(f"margin is {margin!r}, expected a share")
+    if not isinstance(prices, dict) or not all(isinstance(one, int | float) and one > 0 for one in prices.values()):
+        raise ValueError(f"prices are {prices!r}, expected a price a GPU")
 
 
 def runs_of(directory: Path, content: dict[str, Any], name: str) -> list[Run]:

@@ -72,17 +72,17 @@ def missing(metric: Metric, side: Side) -> str | None:
     for subject in side.subjects:
         figure = subject.figures.metric(FIGURE_OF[metric])
         if figure.value is None:
-            return f"the {side.name} ({subject.run.directory.name}) has no {FIGURE_OF[metric]}: {figure.reason}"
+            return f"{side.called} ({subject.run.directory.name}) has no {FIGURE_OF[metric]}: {figure.reason}"
     return None
 
 
-def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN) -> Ratio:
+def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, said: Words | None = None) -> Ratio:
     """A ratio whose figures are known on both sides; geometric means where a side has several runs."""
     figures = [_figures(metric, side.subjects) for side in (target, baseline)]
     over = [1 / value for value in figures[0]], [1 / value for value in figures[1]]
     made = over if metric == Metric.MEMORY else figures  # less memory is better
-    ours, theirs = (_mean(side) for side in figures)
-    value, counts = _mean(made[0]) / _mean(made[1]), (len(figures[0]), len(figures[1]))
+    ours, theirs = (geometric_mean(side) for side in figures)
+    value, counts = geometric_mean(made[0]) / geometric_mean(made[1]), (len(figures[0]), len(figures[1]))
     found = between(made[0], made[1])
     around, method = (found.interval(), between_runs.METHOD) if found else (None, None)
     if counts == (1, 1) and metric != Metric.MEMORY:  # a peak is one figure: it has no spread inside a run
@@ -96,7 +96,7 @@ def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN) 
         level=LEVEL,
         target_runs=counts[0],
         baseline_runs=counts[1],
-        words=_words(metric, counts, found, margin),
+        words=_words(said or SAID[metric], counts, found, margin),
         method=method,
         target_figure=ours,
         baseline_figure=theirs,
@@ -107,13 +107,13 @@ def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN) 
     )
 
 
-def _words(metric: Metric, counts: tuple[int, int], found: Between | None, margin: float) -> str:
+def _words(spelt: Words, counts: tuple[int, int], found: Between | None, margin: float) -> str:
     if min(counts) == 1:
         return SINGLE_RUN
     if found is None:
         fewest = f"{FEWEST} runs a side give an interval"
         return f"observation of {counts[0]} and {counts[1]} runs: {fewest}"
-    said = words(found, SAID[metric], margin)
+    said = words(found, spelt, margin)
     if said != INCONCLUSIVE:
         return said
     more = more_runs(found, min(counts), margin)
@@ -133,7 +133,7 @@ def _scope(target: Side, baseline: Side, counts: tuple[int, int]) -> Iterator[st
     for side in (target, baseline):
         hosts = {host for subject in side.subjects for host in subject.run.manifest.hosts}
         if len(hosts) == 1:
-            yield f"all runs of the {side.name} were made on {hosts.pop()}: they speak for that node"
+            yield f"all runs of {side.called} were made on {hosts.pop()}: they speak for that node"
 
 
 def _unsettled(*sides: Side) -> Iterator[str]:
@@ -141,7 +141,7 @@ def _unsettled(*sides: Side) -> Iterator[str]:
         for subject in side.subjects:
             if not subject.figures.window.settled:
                 name = subject.run.directory.resolve().name
-                yield f"step times of the {side.name} ({name}) had not settled by the middle of the run"
+                yield f"step times of {side.called} ({name}) had not settled by the middle of the run"
 
 
 def _figures(metric: Metric, subjects: Sequence[Subject]) -> list[float]:
@@ -149,7 +149,7 @@ def _figures(metric: Metric, subjects: Sequence[Subject]) -> list[float]:
     return [value for value in found if value is not None]
 
 
-def _mean(values: Sequence[float]) -> float:
+def geometric_mean(values: Sequence[float]) -> float:
     """Geometric, since what is compared is a ratio."""
     return float(np.exp(np.mean(np.log(np.asarray(values, dtype=np.float64)))))
 

@@ -13,8 +13,10 @@ class Side:
     name: Literal["target", "baseline"]
     subjects: tuple[Subject, ...]
     verdicts: tuple[Verdict, ...]
+    called: str
+    """What sentences call it: `the target`, or what it is."""
 
 
-def side(name: Literal["target", "baseline"], subjects: tuple[Subject, ...]) -> Side:
+def side(name: Literal["target", "baseline"], subjects: tuple[Subject, ...], called: str | None = None) -> Side:
     """Judge the runs of a side."""
-    return Side(name, subjects, tuple(judge(subject) for subject in subjects))
+    return Side(name, subjects, tuple(judge(subject) for subject in subjects), called or f"the {name}")

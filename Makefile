@@ -59,6 +59,7 @@ benchmarks: install
 	$(BIN)/python benchmarks/weights.py
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/within_run.py
+	$(BIN)/python benchmarks/statistics.py
 
 clean:
 	rm -rf $(VENV) $(MAXTEXT) .mypy_cache .ruff_cache .pytest_cache

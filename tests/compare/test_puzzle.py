@@ -82,3 +82,32 @@ def test_a_forced_ratio_stands_under_a_banner_and_is_still_refused(cli: Any, com
     kept = json.loads((Path(done.document["comparison"]) / "comparison.json").read_text())
     assert kept["banner"] == done.document["banner"]
     assert "FORCED" in cli("compare", "amd", "nvidia", "--force").out
+
+
+REPRODUCED = """
+schema_version: 1
+name: puzzle
+model: {preset: tiny-llama, num_layers: 1, hidden_size: 64, ffn_hidden_size: 128, num_attention_heads: 4,
+        num_key_value_heads: 4, head_dim: 16, vocab_size: 64}
+training: {micro_batch_size: 16, global_batch_size: 16, sequence_length: 64, steps: 120, learning_rate: 1e-2,
+           min_learning_rate: 1e-3, warmup_steps: 5}
+precision: {dtype: fp32}
+data: {source: counting}
+"""
+
+
+def test_the_built_in_trainer_reproduces_it_whatever_the_seed(shell: Any, tmp_path: Path) -> None:
+    (tmp_path / "puzzle.yaml").write_text(REPRODUCED)
+    for source in ("uniform", "counting"):
+        for seed in (1, 2, 3):
+            settings = ("--set", f"data.source={source}", "--set", f"training.seed={seed}")
+            place = ("--out", f"runs/{source}", "--name", f"seed{seed}", "--gpu", "cpu", "--gpus", "1", "--no-check")
+            made = shell("run", "puzzle.yaml", *settings, *place)
+            assert made.status == 0, made.err
+    done = shell("compare", "runs/uniform", "runs/counting", "--for", "convergence", "--json")
+    assert done.status == 4, done.out
+    found = {one["code"]: one for one in json.loads(done.out)["diagnoses"]}
+    assert (found["uniform_data"]["side"], found["counting_data"]["side"]) == ("target", "baseline")
+    assert len(found["uniform_data"]["evidence"]) > 3  # the ends of all three seeds
+    assert "no seed changes that" in found["uniform_data"]["message"]
+    assert "the model uniform over its own vocabulary of 64" in found["uniform_data"]["message"]

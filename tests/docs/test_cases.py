@@ -1,6 +1,8 @@
 """The cases are records: judged again they say what their pages say."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,3 +21,11 @@ def test_maxtext_on_two_hosts(cli: Any, tmp_path: Path) -> None:
     for check in ("completed", "world_identity", "stragglers", "hosts"):
         assert f"`{check}`" in page
         assert next(one["status"] for one in done.document["findings"] if one["check"] == check) == "pass"
+
+
+def test_the_puzzle_s_figure_is_drawn_from_its_numbers(tmp_path: Path) -> None:
+    folder = tmp_path / "puzzle"
+    shutil.copytree(CASES / "convergence-puzzle", folder)
+    (folder / "figure.svg").unlink()
+    subprocess.run([sys.executable, folder / "figure.py"], check=True)
+    assert (folder / "figure.svg").read_text() == (CASES / "convergence-puzzle" / "figure.svg").read_text()

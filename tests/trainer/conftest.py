@@ -25,6 +25,7 @@ def make_spec(preset: str = "tiny-llama", **overrides: Any) -> Spec:
         "min_learning_rate": 0.0,
         "schedule": "cosine",
         "warmup_steps": 2,
+        "decay_steps": None,
         "weight_decay": 0.1,
         "adam_beta1": 0.9,
         "adam_beta2": 0.95,

@@ -34,3 +34,10 @@ def test_linear_and_constant(spec: Any) -> None:
 def test_without_warmup_the_first_step_is_already_on_the_way_down(spec: Any) -> None:
     assert rates(spec, warmup_steps=0)[0] == pytest.approx(1.0, abs=1e-3)
     assert rates(spec, warmup_steps=200)[-1] == pytest.approx(0.5)
+
+
+def test_the_decay_may_end_before_the_last_step_or_after_it(spec: Any) -> None:
+    early, late = rates(spec, decay_steps=55), rates(spec, decay_steps=190)
+    assert early[54:] == pytest.approx([0.1] * 46)
+    assert early[53] > 0.1
+    assert late[-1] == pytest.approx(0.55)  # half-way down

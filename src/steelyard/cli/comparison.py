@@ -56,9 +56,15 @@ def _show_learning(made: Comparison) -> None:
         for tier in made.convergence.tiers:
             word = "n/a" if tier.status == Answer.NOT_APPLICABLE else tier.status.value
             printing.say(printing.hang(f"{_UNDER}{word:<8} {tier.tier:<15}", printing.inert(tier.message), 39))
+        for limit in made.convergence.scope:
+            printing.say(printing.hang(_UNDER, limit))
         rows = [["step", "target", "baseline"], *_losses(made)]
         if len(rows) > 1:
             printing.table(rows, _UNDER)
+        if told := [
+            [str(one.step), f"{one.target:.4f}", f"{one.baseline:.4f}"] for one in made.convergence.evaluations
+        ]:
+            printing.table([["eval at", "target", "baseline"], *told], _UNDER)
     found = made.time_to_loss
     if isinstance(found, TimeToLoss):
         sides = " and ".join(

@@ -1,15 +1,17 @@
 """Whether two sides learn alike: tiers from the contract on, of which the first that fails is named."""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from steelyard.compare import tiers
+from steelyard.compare.between_runs import FEWEST
 from steelyard.compare.contract import Clause, Comparability, Ruling
 from steelyard.compare.curve import LossCurve
+from steelyard.compare.side import Side
 from steelyard.compare.tiers import TIERS, Answer, Pair, Tier
 
 CONTRACT = "contract"
@@ -34,8 +36,12 @@ class Convergence:
     first_failing_tier: str | None
     tiers: tuple[Tier, ...]
     losses: tuple[LossesAt, ...]
+    evaluations: tuple[LossesAt, ...]
+    """Losses on data that is not trained on, at the steps where both sides tell one."""
     qualified: tuple[str, ...]
     """What is said beside the answer."""
+    scope: tuple[str, ...]
+    """What the curves cannot tell."""
 
 
 def convergence(found: Ruling, pair: Pair) -> Convergence:
@@ -43,7 +49,7 @@ def convergence(found: Ruling, pair: Pair) -> Convergence:
     first = _of_contract(found, pair.clauses)
     asked, failed = [first], None
     if first.status == Answer.FAIL:
-        return Convergence("not_comparable", CONTRACT, (first,), _losses(pair), ())
+        return Convergence("not_comparable", CONTRACT, (first,), _losses(pair), _evaluations(pair), (), ())
     for name in TIERS:
         asked.append(importlib.import_module(f"{tiers.__name__}.{name}").ask(pair))
         if asked[-1].status == Answer.FAIL:
@@ -53,7 +59,8 @@ def convergence(found: Ruling, pair: Pair) -> Convergence:
     if not failed and any(one.status == Answer.UNKNOWN for one in asked):
         status = "unknown"
     beside = found.reasons if found.status == Comparability.QUALIFIED else ()
-    return Convergence(status, failed, tuple(asked), _losses(pair), beside)
+    scope = () if failed else tuple(_scope(pair, first))
+    return Convergence(status, failed, tuple(asked), _losses(pair), _evaluations(pair), beside, scope)
 
 
 def _of_contract(found: Ruling, clauses: Sequence[Clause]) -> Tier:
@@ -65,9 +72,37 @@ def _of_contract(found: Ruling, clauses: Sequence[Clause]) -> Tier:
     return Tier(CONTRACT, Answer.PASS, f"{len(clauses)} parameters agree in all that shapes a curve")
 
 
+def _scope(pair: Pair, contract: Tier) -> Iterator[str]:
+    counts = [len(side) for side in pair.curves]
+    if min(counts) < FEWEST:
+        yield f"{counts[0]} and {counts[1]} runs: what another seed would do is not known; {FEWEST} a side tell"
+    if contract.status != Answer.PASS:
+        steps = max((int(curve.step[-1]) for side in pair.curves for curve in side if len(curve)), default=0)
+        yield (
+            f"what acts slowly, such as weight decay, may not show in {steps:,} steps: where settings are not known, "
+            "curves that agree do not show that they are equal"
+        )
+
+
 def _losses(pair: Pair) -> tuple[LossesAt, ...]:
     found = (LossesAt(step, *(_mean_at(side, step) for side in pair.curves)) for step in TOLD_STEPS)
     return tuple(one for one in found if one.target is not None or one.baseline is not None)
+
+
+def _evaluations(pair: Pair) -> tuple[LossesAt, ...]:
+    sides = [_evaluated(side) for side in (pair.target, pair.baseline)]
+    return tuple(LossesAt(step, sides[0][step], sides[1][step]) for step in sorted(sides[0].keys() & sides[1].keys()))
+
+
+def _evaluated(side: Side) -> dict[int, float]:
+    """By step, the mean over the runs that tell it."""
+    found: dict[int, list[float]] = {}
+    for subject in side.subjects:
+        for event in subject.events_of("eval"):
+            loss = event.details.get("loss")
+            if event.step is not None and isinstance(loss, int | float):
+                found.setdefault(event.step - 1, []).append(float(loss))
+    return {step: float(np.mean(losses)) for step, losses in found.items()}
 
 
 def _mean_at(side: Sequence[LossCurve], step: int) -> float | None:

@@ -61,7 +61,6 @@ class Native:
             "precision.dtype": (experiment.precision.dtype, ("fp32", "bf16")),
             "precision.fp8": (experiment.precision.fp8, (None,)),
             "precision.fp32_residual_connection": (experiment.precision.fp32_residual_connection, (False,)),
-            "training.decay_steps": (experiment.training.decay_steps, (None, experiment.training.steps)),
             "training.recompute": (experiment.training.recompute, ("none", "full")),
             "training.checkpointing": (experiment.training.checkpointing, (False,)),
             "training.tracking": (experiment.training.tracking, (False,)),

@@ -37,6 +37,7 @@ class TrainingSpec:
     min_learning_rate: float
     schedule: Literal["cosine", "linear", "constant"]
     warmup_steps: int
+    decay_steps: int | None
     weight_decay: float
     adam_beta1: float
     adam_beta2: float

@@ -18,7 +18,7 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     for side, found in endings(pair):
         if not all(_collapsed(one) for one in found):
             continue
-        end = min(one.loss for one in found)
+        end = min(one.mean for one in found)
         where = tuple(one.where for one in found)
         floor = f"ln 4,095 / 2,048 = {FLOOR:.5f}"
         if end < _BELOW * FLOOR:
@@ -48,4 +48,4 @@ def _collapsed(one: Ending) -> bool:
         source in ("tokens", "uniform", "markov", "fixed_batch"),
         one.subject.run.manifest.framework in _FIXED,
     )
-    return 0 < one.loss < _NO_TEXT and one.first > 1 and not is_text and not is_fixed
+    return 0 < one.mean < _NO_TEXT and one.first > 1 and not is_text and not is_fixed

@@ -33,6 +33,8 @@ class Ending:
     curve: LossCurve
     loss: float
     """The median of the last ten losses, or the last of a curve that is told at a few steps only."""
+    mean: float
+    """Over the last quarter: where little is left to learn, most batches have less of it than the mean."""
     first: float
     still_falls: bool
 
@@ -58,4 +60,5 @@ def _ending(subject: Subject, curve: LossCurve) -> Ending:
     tail = 1 if len(curve) < _FEW else _TAIL
     end = float(np.median(curve.loss[-tail:]))
     before = float(np.median(curve.loss[-2 * tail : -tail]))
-    return Ending(subject, curve, end, float(curve.loss[0]), before - end > 0.01 * before)
+    quarter = curve.loss[-max(1, len(curve) // 4) :] if len(curve) >= _FEW else curve.loss[-1:]
+    return Ending(subject, curve, end, float(quarter.mean()), float(curve.loss[0]), before - end > 0.01 * before)

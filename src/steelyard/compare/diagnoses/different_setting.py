@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from steelyard.compare.contract import Agreement, shown
 from steelyard.compare.diagnoses.diagnosis import Diagnosis
+from steelyard.compare.diagnoses.silent_default import differs_by_default
 from steelyard.compare.policy import Effect, Metric
 from steelyard.compare.tiers import Pair
 
@@ -14,7 +15,9 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     found = [
         clause
         for clause in pair.clauses
-        if clause.status == Agreement.DIFFERENT and clause.governs.get(Metric.CONVERGENCE) == Effect.BLOCKS
+        if clause.status == Agreement.DIFFERENT
+        and clause.governs.get(Metric.CONVERGENCE) == Effect.BLOCKS
+        and not differs_by_default(clause, pair)
     ]
     if found:
         told = "; ".join(f"{one.dotted} is {shown(one.target)} and {shown(one.baseline)}" for one in found)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from steelyard.accounting.vocabularies import Vocabulary, candidates
+from steelyard.accounting.vocabularies import PADDED_TO, Vocabulary, candidates
 from steelyard.compare.diagnoses.diagnosis import Diagnosis, Ending, endings
 from steelyard.compare.tiers import Pair
 
@@ -16,7 +16,7 @@ _FEWEST_STEPS = 50
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     for side, found in endings(pair):
-        named = [_vocabulary(one) for one in found]
+        named = [vocabulary_of(one) for one in found]
         vocabulary = named[0]
         if vocabulary is None or any(one is None for one in named):
             continue
@@ -29,14 +29,14 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
             f"{max(left, 0.0):.4f} nats are left; no seed changes that",
             (
                 *(one.where for one in found),
-                f"ln {vocabulary.padded:,} = {vocabulary.uniform:.4f}, ln {vocabulary.size:,} = {vocabulary.floor:.4f}",
+                f"ln {vocabulary.size:,} = {vocabulary.floor:.4f}",
                 *_padding(vocabulary),
             ),
             "train it on text, or on `data.source: markov`, whose floor is known and lower",
         )
 
 
-def _vocabulary(one: Ending) -> Vocabulary | None:
+def vocabulary_of(one: Ending) -> Vocabulary | None:
     """The vocabulary whose uniform model has this loss; the declared tensor-parallel size decides between near ones."""
     if one.curve.step[-1] < _FEWEST_STEPS or one.loss < (1 - _LEARNT) * one.first:
         return None
@@ -53,4 +53,7 @@ def _vocabulary(one: Ending) -> Vocabulary | None:
 
 def _padding(vocabulary: Vocabulary) -> Iterator[str]:
     if vocabulary.padded != vocabulary.size and vocabulary.tensor is not None:
-        yield f"tensor-parallel size {vocabulary.tensor} pads it to a multiple of {128 * vocabulary.tensor}"
+        yield (
+            f"ln {vocabulary.padded:,} = {vocabulary.uniform:.4f}: tensor-parallel size {vocabulary.tensor} pads it "
+            f"to a multiple of {PADDED_TO * vocabulary.tensor}"
+        )

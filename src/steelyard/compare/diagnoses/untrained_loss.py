@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from steelyard.accounting.vocabularies import Vocabulary, candidates
 from steelyard.compare.diagnoses.diagnosis import Diagnosis, Ending, endings
 from steelyard.compare.tiers import Pair
+from steelyard.verdict import Status
 
 CODE = "untrained_loss"
 STDS = (0.02, 0.01, 0.008, 0.008944, 0.006)
@@ -43,11 +44,18 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
         return
     for side, runs in found:
         one = runs[0]
-        if one.curve.step[0] != 1 or one.subject.events_of("resumed"):
+        if one.curve.step[0] != 1 or one.subject.events_of("resumed") or _as_declared(pair, side):
             continue
         solutions = solve(one)
         if solutions:
             yield _diagnosis(side, one, solutions)
+
+
+def _as_declared(pair: Pair, name: str) -> bool:
+    """Whether the first loss is the declared model's own: then there is nothing to explain."""
+    side = pair.target if name == "target" else pair.baseline
+    found = [one.status for one in side.verdicts[0].findings if one.check == "first_loss"]
+    return found == [Status.PASS]
 
 
 def _diagnosis(side: str, one: Ending, solutions: list[Solution]) -> Diagnosis:

@@ -13,6 +13,8 @@ NAME = "stability"
 LEVEL = 0.01
 """Rates that differ by chance less often than that differ."""
 _WINDOW, _MADS = 21, 6.0
+_LEAST_NATS = 0.1
+"""A loss near its floor jumps by many times itself where a document ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +66,19 @@ def _of_run(subject: Subject) -> list[_Count]:
     norms = grad.values[grad.finite]
     return [
         _Count("losses that are no number", int(loss.nonfinite.sum()), int(loss.given.sum())),
-        _Count("spikes of the loss", spikes(finite), len(finite)),
+        _Count("spikes of the loss", spikes(finite, _LEAST_NATS), len(finite)),
         _Count("spikes of the gradient norm", spikes(norms), len(norms)),
         _Count("skipped steps", int((skipped.values[skipped.given] > 0).sum()), int(skipped.given.sum())),
     ]
 
 
-def spikes(values: Floats) -> int:
-    """Values above the median of those before by six of their median deviations."""
+def spikes(values: Floats, least: float = 0.0) -> int:
+    """Values above all before them, and above their median by six median deviations and by no less than `least`."""
     if len(values) <= _WINDOW:
         return 0
     before = np.lib.stride_tricks.sliding_window_view(values, _WINDOW)[:-1]
-    usual = np.median(before, axis=1)
-    spread = np.median(np.abs(before - usual[:, None]), axis=1) * 1.4826
-    return int((values[_WINDOW:] > usual + _MADS * np.maximum(spread, 1e-3 * np.abs(usual))).sum())
+    at = np.flatnonzero(values[_WINDOW:] > before.max(axis=1))  # of the others no median is needed
+    usual = np.median(before[at], axis=1)
+    spread = 1.4826 * np.median(np.abs(before[at] - usual[:, None]), axis=1)
+    jump = np.maximum(_MADS * np.maximum(spread, 1e-3 * np.abs(usual)), least)
+    return int((values[_WINDOW:][at] > usual + jump).sum())

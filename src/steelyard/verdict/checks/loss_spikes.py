@@ -12,6 +12,8 @@ _FEWEST = 20
 _BEFORE = 9
 _SIGMAS = 8.0
 _SHARE = 0.1
+_LEAST = 0.1
+"""Nats: where hardly anything is left to learn, the end of one document in a batch is many times the usual loss."""
 _MOST = 0.05
 
 
@@ -25,7 +27,7 @@ def check(subject: Subject) -> Iterator[Found]:
     usual = np.median(around, axis=1)
     noise = 1.4826 * np.median(np.abs(around - usual[:, None]), axis=1)
     jumps = values[_BEFORE:] - usual
-    spikes = np.flatnonzero(jumps > np.maximum(_SIGMAS * noise, _SHARE * np.abs(usual))) + _BEFORE
+    spikes = np.flatnonzero(jumps > np.maximum(np.maximum(_SIGMAS * noise, _SHARE * np.abs(usual)), _LEAST)) + _BEFORE
     if not len(spikes):
         yield CHECK.passed("no loss jumps above those before it", 0, 0)
         return

@@ -1,0 +1,106 @@
+"""What several runs a side may say, and how the command ends."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LOGS = Path(__file__).parents[3] / "shared" / "logs"
+
+
+def side(recorded: Any, name: str, *times: float) -> str:
+    """Runs whose every step takes so many times what it took, under one directory."""
+    for at, factor in enumerate(times, 1):
+
+        def slower(step: dict[str, Any], factor: float = factor) -> dict[str, Any]:
+            rate = step["tokens_per_s_per_gpu"] / factor
+            return {
+                **step,
+                "step_time_s": step["step_time_s"] * factor,
+                "tokens_per_s_per_gpu": rate,
+                "reported_tokens_per_s_per_gpu": rate,
+                "tflops_per_gpu": step["tflops_per_gpu"] / factor,
+            }
+
+        recorded("baseline", f"{name}/run{at}").edit_steps(slower)
+    return name
+
+
+SPREAD = (0.99, 1.0, 1.01)
+
+
+@pytest.mark.parametrize(
+    ("factors", "said"),
+    [
+        ((0.8, 0.81, 0.79), "faster"),
+        ((1.25, 1.26, 1.24), "slower"),
+        ((1.0, 1.005, 0.995), "equivalent within 0.05"),
+        ((0.93, 0.95, 0.94), "faster, maybe by less than 0.05"),
+    ],
+)
+def test_three_runs_a_side_decide_and_end_with_0(
+    cli: Any, recorded: Any, factors: tuple[float, ...], said: str
+) -> None:
+    done = cli("compare", side(recorded, "target", *factors), side(recorded, "other", *SPREAD), "--json")
+    ratio = done.document["throughput_speedup"]
+    assert (done.status, ratio["words"], ratio["interval"]) == (0, said, "runs"), ratio
+    assert ratio["low"] < ratio["value"] < ratio["high"]
+    assert (ratio["target_runs"], ratio["baseline_runs"]) == (3, 3)
+
+
+def test_what_three_runs_do_not_decide_says_how_many_more_and_ends_with_5(cli: Any, recorded: Any) -> None:
+    done = cli("compare", side(recorded, "target", 0.9, 1.0, 1.1), side(recorded, "other", *SPREAD), "--json")
+    ratio = done.document["throughput_speedup"]
+    assert (done.status, ratio["decided"]) == (5, False)
+    assert ratio["words"].startswith("inconclusive, ")
+    assert ratio["more_runs"] is None or str(ratio["more_runs"]) in ratio["words"]
+
+
+def test_two_runs_a_side_give_no_interval(cli: Any, recorded: Any) -> None:
+    done = cli("compare", side(recorded, "target", 0.5, 0.51), side(recorded, "other", 1.0, 1.01), "--json")
+    ratio = done.document["throughput_speedup"]
+    assert (done.status, ratio["low"], ratio["decided"]) == (5, None, False)
+    assert "faster" not in ratio["words"]
+
+
+def test_a_margin_may_be_asked(cli: Any, recorded: Any) -> None:
+    target, other = side(recorded, "target", 0.8, 0.81, 0.79), side(recorded, "other", *SPREAD)
+    ratio = cli("compare", target, other, "--margin", "0.3", "--json").document["throughput_speedup"]
+    assert ratio["words"] == "equivalent within 0.3"
+
+
+def test_repeats_of_one_node_speak_for_that_node(cli: Any, recorded: Any) -> None:
+    target, other = side(recorded, "target", *SPREAD), side(recorded, "other", *SPREAD)
+    for name in ("target/run1", "target/run2", "target/run3"):
+        path = Path(f"runs/{name}/run.json")
+        path.write_text(path.read_text().replace('"name":', '"hosts": ["gpu7"],\n  "name":', 1))
+    notes = cli("compare", target, other, "--json").document["throughput_speedup"]["notes"]
+    assert "all runs of the target were made on gpu7: they speak for that node" in notes
+
+
+def test_prices_and_power_make_the_time_to_a_loss_a_cost(cli: Any, recorded: Any, tmp_path: Path) -> None:
+    target, other = side(recorded, "target", 0.8, 0.81, 0.79), side(recorded, "other", *SPREAD)
+    (tmp_path / "prices.yaml").write_text("h200: 3.6\n")
+    done = cli("compare", target, other, "--prices", tmp_path / "prices.yaml", "--json")
+    found = done.document["time_to_loss"]
+    assert found["ratio"] == pytest.approx(0.8, rel=0.02)
+    assert found["interval"] == "runs"
+    sides = found["target"], found["baseline"]
+    assert all(one["cost"] == pytest.approx(one["seconds"] / 1000) for one in sides)  # one GPU at 3.6 an hour
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("h2000: 3\n")
+    refused = cli("compare", target, other, "--prices", bad, "--json")
+    assert (refused.status, refused.document["error"]["key"]) == (2, "h2000")
+
+
+@pytest.mark.skipif(not LOGS.exists(), reason="the samples lie beside the checkout")
+def test_the_samples_of_the_comparison_suite_are_named_for_their_data(cli: Any) -> None:
+    for name, file in (("amd", "train_amd_prim_llama"), ("nvidia", "train_nvd_nemo_llama")):
+        given = ("--set", "model.preset=llama3.1-8b", "--set", "precision.dtype=bf16", "--set", "precision.fp8=null")
+        assert cli("ingest", LOGS / f"tprimat_2026-02-02_{file}.json", "--name", name, *given).status == 0
+    done = cli("compare", "amd", "nvidia", "--for", "throughput,convergence", "--json")
+    found = {one["code"]: one["side"] for one in done.document["diagnoses"]}
+    assert (found["counting_data"], found["degenerate_data"]) == ("target", "baseline")
+    assert done.document["throughput_speedup"] is None
+    assert done.document["convergence"]["status"] in ("not_equivalent", "unknown")
+    assert done.status in (1, 5)

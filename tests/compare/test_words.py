@@ -104,3 +104,23 @@ def test_the_samples_of_the_comparison_suite_are_named_for_their_data(cli: Any) 
     assert done.document["throughput_speedup"] is None
     assert done.document["convergence"]["status"] in ("not_equivalent", "unknown")
     assert done.status in (1, 5)
+
+
+def test_losses_of_evaluations_stand_side_by_side_where_both_tell_them(cli: Any, recorded: Any) -> None:
+    for name, loss in (("again", 2.5), ("baseline", 2.25)):
+        run = recorded(name)
+        for step in (51, 101):
+            run.add_event(kind="eval", message="validation loss", step=step, details={"loss": loss})
+    recorded("again", "silent")
+    found = cli("compare", "again", "baseline", "--for", "convergence", "--json").document["convergence"]["evaluations"]
+    assert found == [{"step": step, "target": 2.5, "baseline": 2.25} for step in (50, 100)]
+    assert "eval at  target  baseline" in cli("compare", "again", "baseline", "--for", "convergence").out
+    assert cli("compare", "silent", "baseline", "--json").document["convergence"]["evaluations"] == []
+
+
+def test_every_value_of_the_contract_has_its_source(cli: Any, recorded: Any) -> None:
+    recorded("again"), recorded("baseline").set("sources/training.adam_beta2", "default of megatron")
+    rows = cli("compare", "again", "baseline", "--json").document["contract"]
+    row = next(one for one in rows if (one["group"], one["key"]) == ("training", "adam_beta2"))
+    assert row["baseline_source"] == "default of megatron"
+    assert row["target_source"]

@@ -157,7 +157,11 @@ def contract_table(clauses: Sequence[Clause], title: str, folded: bool = False) 
         tone = tones[clause.status] if clause.governs else Tone.PLAIN
         known = clause.status != Agreement.UNKNOWN
         values = [
-            shown(value) if known or value is not None else "unknown" for value in (clause.target, clause.baseline)
+            (shown(value) if known or value is not None else "unknown") + (f" ({source})" if source else "")
+            for value, source in (
+                (clause.target, clause.target_source),
+                (clause.baseline, clause.baseline_source),
+            )
         ]
         rows.append([Cell(clause.status.value, tone), clause.dotted, *values, _governs(clause)])
     note = "" if rows else "In nothing: every parameter of the contract is equal."

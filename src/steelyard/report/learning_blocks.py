@@ -1,8 +1,9 @@
 """Whether the sides learn alike, how long they take to a loss, and what explains where they do not."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from steelyard.compare import Comparison, Metric
+from steelyard.compare.convergence import LossesAt
 from steelyard.compare.diagnoses import counting_data, uniform_data, untrained_loss
 from steelyard.compare.diagnoses.diagnosis import endings
 from steelyard.compare.tiers import Answer, Pair
@@ -12,6 +13,9 @@ from steelyard.report.curves import number
 from steelyard.report.page import Block, Cell, Level, Point, Points, Table, Tone
 
 _TONES = {Answer.PASS: Tone.GOOD, Answer.FAIL: Tone.BAD, Answer.UNKNOWN: Tone.UNSURE, Answer.NOT_APPLICABLE: Tone.PLAIN}
+
+_EVALUATIONS = 8
+"""The last of them that a table has room for."""
 
 
 def learning_blocks(made: Comparison) -> list[Block]:
@@ -44,20 +48,26 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _losses(made: Comparison) -> list[Table]:
-    found = made.convergence.losses
-    if not found or Metric.CONVERGENCE not in made.asked:
-        return []
-    rows = [
+def _losses(made: Comparison) -> Iterator[Table]:
+    if Metric.CONVERGENCE not in made.asked:
+        return
+    note = "Nats a token, the mean of each side's runs; steps counted from 0, as logs of the field do."
+    for title, found in (
+        ("Losses side by side", made.convergence.losses),
+        ("Losses of evaluations", made.convergence.evaluations[-_EVALUATIONS:]),
+    ):
+        if found:
+            yield Table(title, ["side", *(f"step {one.step:,}" for one in found)], _rows(found), note)
+
+
+def _rows(found: Sequence[LossesAt]) -> list[list[str | Cell]]:
+    return [
         [name, *("-" if value is None else f"{value:.4f}" for value in values)]
         for name, values in (
             ("target", [one.target for one in found]),
             ("baseline", [one.baseline for one in found]),
         )
     ]
-    note = "Nats a token, the mean of each side's runs; steps counted from 0, as logs of the field do."
-    columns = ["side", *(f"step {one.step}" for one in found)]
-    return [Table("Losses side by side", columns, rows, note)]
 
 
 def _time_to_loss(made: Comparison) -> Iterator[Table]:

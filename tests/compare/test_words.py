@@ -124,3 +124,23 @@ def test_every_value_of_the_contract_has_its_source(cli: Any, recorded: Any) -> 
     row = next(one for one in rows if (one["group"], one["key"]) == ("training", "adam_beta2"))
     assert row["baseline_source"] == "default of megatron"
     assert row["target_source"]
+
+
+def test_losses_that_cannot_be_and_lines_cut_short_do_not_end_a_comparison(cli: Any, recorded: Any) -> None:
+    target, baseline = recorded("again"), recorded("baseline")
+    target.edit_steps(lambda step: {**step, "loss": -step["loss"] if step["step"] % 3 else 0.0})
+    with (target.directory / "telemetry.jsonl").open("ab") as file:
+        file.write(b'{"node":"a","device":"gpu0","power_w":3e2}\n[]\n{"node":"a","device":"gpu0","pow')
+    done = cli("compare", target, baseline, "--for", "convergence", "--json")
+    assert done.status in (1, 5), done.out
+    assert done.document["convergence"]["status"] != "equivalent"
+
+
+def test_power_of_every_device_makes_the_energy(cli: Any, recorded: Any, tmp_path: Path) -> None:
+    target, other = side(recorded, "target", *SPREAD), side(recorded, "other", *SPREAD)
+    for run in (tmp_path / "runs" / "target").iterdir():
+        lines = [f'{{"node":"a","device":"gpu{gpu}","power_w":{watt}}}' for gpu in (0, 1) for watt in (400, 600)]
+        (run / "telemetry.jsonl").write_text("\n".join(lines) + "\n")
+    found = cli("compare", target, other, "--json").document["time_to_loss"]
+    assert found["target"]["energy_kwh"] == pytest.approx(1000 * found["target"]["seconds"] / 3.6e6)
+    assert found["target"]["cost"] is None

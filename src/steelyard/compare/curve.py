@@ -17,7 +17,7 @@ _POINTS = 2000
 
 @dataclass(frozen=True, slots=True)
 class LossCurve:
-    """Finite losses in order; of a step that was done again, the last."""
+    """Losses in order, as far as they can be one: finite and above 0; of a step that was done again, the last."""
 
     step: Whole
     covered: Whole
@@ -60,9 +60,18 @@ def common_end(curves: Sequence[Sequence[LossCurve]]) -> float:
     return min((float(curve.seen[-1]) for side in curves for curve in side if len(curve)), default=0.0)
 
 
+def differences(ours: LossCurve, theirs: LossCurve) -> tuple[Whole, Floats]:
+    """Relative differences of two curves, at the steps that both record by themselves."""
+    alone = [np.flatnonzero(curve.covered == 1) for curve in (ours, theirs)]
+    step, at, there = np.intersect1d(
+        ours.step[alone[0]], theirs.step[alone[1]], assume_unique=True, return_indices=True
+    )
+    return step, ours.loss[alone[0]][at] / theirs.loss[alone[1]][there] - 1
+
+
 def _curve(subject: Subject, axis: Axis) -> LossCurve:
     steps = subject.steps
-    rows = np.flatnonzero(steps.loss.finite & ~steps.flag("skipped"))
+    rows = np.flatnonzero(steps.loss.finite & (steps.loss.values > 0) & ~steps.flag("skipped"))
     _, last = np.unique(steps.step[rows][::-1], return_index=True)
     rows = rows[len(rows) - 1 - last]
     unit = subject.figures.tokens_per_step if axis == "tokens" else 1

@@ -34,7 +34,8 @@ def _of_run(subject: Subject) -> OwnStep | None:
     rates, times = subject.steps.reported_tokens_per_s_per_gpu, subject.steps.step_time_s
     rows = rates.finite & times.finite
     world = subject.world_size
-    if world is None or not rows.any():
-        rate, time = subject.figures.tokens_per_s_per_gpu.value, subject.figures.step_time_s.value
-        return OwnStep(rate, time, world) if world and rate and time else None
-    return OwnStep(float(np.median(rates.values[rows])), float(np.median(times.values[rows])), world)
+    if rows.any():
+        rate, seconds = (float(np.median(column.values[rows])) for column in (rates, times))
+    else:
+        rate, seconds = subject.figures.tokens_per_s_per_gpu.value or 0.0, subject.figures.step_time_s.value or 0.0
+    return OwnStep(rate, seconds, world) if world and rate > 0 and seconds > 0 else None

@@ -1,11 +1,11 @@
 """Time to a loss: tokens to it over tokens a second. Speed and convergence in one figure, with energy and cost."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from steelyard.compare.between_runs import FEWEST, Between, between
@@ -105,8 +105,17 @@ def _watts(run: Path) -> float | None:
     """The mean power of all GPUs together; None where telemetry does not give it."""
     path = run / TELEMETRY
     sums: dict[tuple[str, str], list[float]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        sample = json.loads(line)
-        if isinstance(power := sample.get("power_w"), int | float):
-            sums.setdefault((str(sample.get("node")), str(sample.get("device"))), []).append(float(power))
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        try:
+            sample = msgspec.json.decode(line, type=_Sample)
+        except msgspec.DecodeError:
+            continue  # a crash may cut a line short
+        if sample.power_w is not None:
+            sums.setdefault((sample.node, sample.device), []).append(sample.power_w)
     return sum(float(np.mean(values)) for values in sums.values()) if sums else None
+
+
+class _Sample(msgspec.Struct):
+    node: str
+    device: str
+    power_w: float | None = None

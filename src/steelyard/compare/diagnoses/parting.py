@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from steelyard.compare.curve import LossCurve
+from steelyard.compare.curve import differences
 from steelyard.compare.diagnoses.diagnosis import Diagnosis
 from steelyard.compare.tiers import Pair
-from steelyard.records.columns import Floats
+from steelyard.records.columns import Floats, Whole
 
 CODE = "parting"
 SAME, PARTED = 1e-3, 1e-2
@@ -21,13 +21,13 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     if False in (pair.same("data.source"), pair.same("platform.framework")):
         return  # other data, or other weights, from the start
     for ours, theirs in pair.matched[:1]:
-        step, apart = _apart(ours, theirs)
+        step, apart = differences(ours, theirs)
         if len(step) < _FEWEST or step[0] != 1 or not (np.abs(apart) > SAME).any():
             continue
         yield _diagnosis(step, apart, pair.rounding())
 
 
-def _diagnosis(step: np.ndarray, apart: Floats, rounding: float) -> Diagnosis:
+def _diagnosis(step: Whole, apart: Floats, rounding: float) -> Diagnosis:
     first = int(step[np.abs(apart) > SAME][0])
     wide = step[np.abs(apart) > PARTED]
     varies = np.ptp(apart[1:]) > 0 and np.ptp(apart[:-1]) > 0
@@ -53,8 +53,3 @@ def _diagnosis(step: np.ndarray, apart: Floats, rounding: float) -> Diagnosis:
         ),
         confirm,
     )
-
-
-def _apart(ours: LossCurve, theirs: LossCurve) -> tuple[np.ndarray, Floats]:
-    step, at, there = np.intersect1d(ours.step, theirs.step, assume_unique=True, return_indices=True)
-    return step, ours.loss[at] / theirs.loss[there] - 1

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from steelyard.compare.curve import LossCurve
+from steelyard.compare.curve import differences
 from steelyard.compare.tiers.tier import Answer, Pair, Tier
 from steelyard.records.columns import Floats, Whole
 
@@ -18,7 +18,7 @@ def ask(pair: Pair) -> Tier:
         return Tier(NAME, Answer.NOT_APPLICABLE, "no run of one side has the seed of one of the other")
     if pair.same("platform.framework") is False:
         return Tier(NAME, Answer.NOT_APPLICABLE, "each framework has weights and an order of data of its own")
-    apart = [_apart(*both) for both in pair.matched]
+    apart = [(step, np.abs(found)) for step, found in (differences(*both) for both in pair.matched)]
     if any(len(step[step <= STEPS]) < STEPS for step, _ in apart):
         return Tier(NAME, Answer.UNKNOWN, f"not every one of the first {STEPS} steps is in the record by itself")
     margin = max(MARGIN, pair.rounding())
@@ -29,14 +29,6 @@ def ask(pair: Pair) -> Tier:
         f"{'within' if close else 'not within'} {margin:.1e}{_passed(apart)}"
     )
     return Tier(NAME, Answer.PASS if close else Answer.FAIL, message, worst, margin)
-
-
-def _apart(ours: LossCurve, theirs: LossCurve) -> tuple[Whole, Floats]:
-    """Relative differences at the steps that both record by themselves."""
-    step, at, there = np.intersect1d(
-        ours.step[ours.covered == 1], theirs.step[theirs.covered == 1], assume_unique=True, return_indices=True
-    )
-    return step, np.abs(ours.loss[ours.covered == 1][at] / theirs.loss[theirs.covered == 1][there] - 1)
 
 
 def _passed(apart: list[tuple[Whole, Floats]]) -> str:

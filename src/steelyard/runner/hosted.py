@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from steelyard import records
 from steelyard.cluster.counters import VENDORS
@@ -25,6 +24,7 @@ from steelyard.records.host_change import HOST_COUNTERS
 from steelyard.runner import causes
 from steelyard.runner.execute import unrecordable
 from steelyard.runner.interrupts import on_signals
+from steelyard.runner.leaving import leave
 from steelyard.runner.limits import Limits
 from steelyard.runner.node import RECONNECT_S, Link, Node, job_of
 from steelyard.runner.plan import Plan
@@ -33,11 +33,6 @@ from steelyard.runner.recording import Observer, Recording
 _BEAT_S = 5.0
 _SAMPLE_S = 10.0
 """Between two samples of a host's telemetry: AMD's tool alone takes a second of a core."""
-_REST_S, _REST_BYTES = 20.0, 16 << 20
-"""For what a job that we end has printed and was not read yet."""
-_ONE_MORE_TRY_S = 5.0
-"""For cleaning a host that was given up."""
-
 TRAINING = ("exit", "oom", "nan_abort", "error", "crash", "xla", "fatal", "signal")
 """Kinds of failures that are the training program's own; all others are the infrastructure's."""
 
@@ -426,7 +421,7 @@ class HostedRun:
             if node.started and not self.stopped:
                 await self._unless_asked_to_stop(node.look_again(self.limits.look, self._vendors))
         finally:
-            left = await self._clean_node(node)
+            left = await leave(node, self.limits)
         return left
 
     async def _unless_asked_to_stop(self, work: Awaitable[None]) -> None:
@@ -438,56 +433,6 @@ class HostedRun:
             doing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await doing
-
-    async def _end(self, node: Node, limit: float) -> list[str]:
-        """End one node's job and keep what it printed last; what could not be had. Either way it is cleaned up."""
-        said = []
-        for work, within in (
-            (partial(node.job.stop, self.limits.grace), limit),
-            (partial(_fetch_the_rest, node), _REST_S),
-        ):
-            try:
-                async with asyncio.timeout(within):
-                    await work()
-            except TimeoutError:
-                said.append(f"no answer within {within:g} s")
-            except LinkLostError:
-                raise
-            except HostError as reason:
-                said.append(str(reason))
-        return said
-
-    async def _clean_node(self, node: Node) -> list[str]:
-        """End and remove one node's part; what is left of it."""
-        if not node.touched:
-            return []
-        limit = _ONE_MORE_TRY_S if node.is_lost else self.limits.clean
-        deadline = time.monotonic() + limit
-        lease = f"it ends itself within {self.limits.lease} s" if self.limits.lease else "look there"
-        while True:
-            try:
-                said = await self._end(node, limit) if node.started else []
-                async with asyncio.timeout(limit):
-                    return [*said, *await node.job.clean(containers=node.started)]
-            except TimeoutError:
-                return [f"no answer within {limit:g} s; {lease}"]
-            except LinkLostError as reason:
-                if time.monotonic() >= deadline:
-                    return [f"{reason}; {lease}"]
-                await asyncio.sleep(RECONNECT_S[1])
-            except HostError as reason:
-                return [str(reason)]
-
-
-async def _fetch_the_rest(node: Node) -> None:
-    """What a job we ended printed last is kept too, if it is still there, as far as there is time and room."""
-    if node.log is None or node.state is not None or (await node.job.state()).gone:
-        return
-    node.rest = b""
-    async for data in node.job.rest(node.log.bytes):
-        node.rest += data[: _REST_BYTES - len(node.rest)]
-        if len(node.rest) >= _REST_BYTES:
-            raise HostError(node.host.name, f"more than {_REST_BYTES >> 20} MiB that it printed were not read")
 
 
 def _first_of(reason: Exception) -> Failure:

@@ -185,7 +185,7 @@ def test_several_runs_a_side_are_named_and_have_no_interval_between_runs_yet(cli
     assert done.status == 5
     speedup = done.document["throughput_speedup"]
     assert (speedup["target_runs"], speedup["baseline_runs"], speedup["low"]) == (2, 1, None)
-    assert speedup["words"] == "single-run observation"
+    assert speedup["words"] == "single-run observation, 2 and 1 runs: 3 a side give an interval"
     both = cli("compare", "a1,a2", "a2,a1", "--json").document["throughput_speedup"]
     assert both["value"] == pytest.approx(1)
     assert "runs" in both["words"]

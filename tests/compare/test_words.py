@@ -144,3 +144,29 @@ def test_power_of_every_device_makes_the_energy(cli: Any, recorded: Any, tmp_pat
     found = cli("compare", target, other, "--json").document["time_to_loss"]
     assert found["target"]["energy_kwh"] == pytest.approx(1000 * found["target"]["seconds"] / 3.6e6)
     assert found["target"]["cost"] is None
+
+
+def test_a_job_of_uneven_steps_has_the_tokens_it_recorded(cli: Any, recorded: Any) -> None:
+    """Medians of rate and of time do not multiply back to the tokens of a step; records do."""
+
+    def uneven(step: dict[str, Any]) -> dict[str, Any]:
+        factor = 3.0 if step["step"] % 5 < 2 else 1.0
+        rate = step["tokens_per_s_per_gpu"] / factor
+        times = {"step_time_s": step["step_time_s"] * factor, "tokens_per_s_per_gpu": rate}
+        return {
+            **step,
+            **times,
+            "reported_tokens_per_s_per_gpu": rate,
+            "tflops_per_gpu": step["tflops_per_gpu"] / factor,
+        }
+
+    recorded("again").edit_steps(uneven), recorded("baseline")
+    document = cli("compare", "again", "baseline", "--json").document
+    assert document["comparable"]["throughput"]["status"] in ("comparable", "qualified"), document["comparable"]
+    assert not any(one["code"] == "tokens_per_step" for one in document["diagnoses"])
+
+
+def test_a_comparison_of_repeats_is_called_by_their_directories(cli: Any, recorded: Any) -> None:
+    done = cli("compare", side(recorded, "amd", *SPREAD), side(recorded, "nvidia", *SPREAD))
+    assert "target amd (3 runs: run1, run2, run3) against baseline nvidia (3 runs" in done.out
+    assert cli("report", "amd-vs-nvidia").status == 0

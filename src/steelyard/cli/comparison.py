@@ -1,19 +1,22 @@
 """A comparison on the terminal: the answer first, then why."""
 
+import re
 from collections.abc import Iterator
 
 from steelyard.cli import printing
-from steelyard.compare import NAME_OF, Agreement, Comparison, Metric, Ratio
+from steelyard.compare import NAME_OF, Agreement, Comparison, Metric, Ratio, Ruling
+from steelyard.compare.side import Side
 from steelyard.compare.tiers import Answer
 from steelyard.compare.time_to_loss import SideToLoss, TimeToLoss
 
 _UNDER = " " * 15
+_NOT_KNOWN = re.compile(r"(?P<before>qualified: )?(?P<keys>.+) are not known of (?P<whose>.+)")
+_FEW_KEYS = 4
 
 
 def show(made: Comparison) -> None:
     """What may be said of each metric, whether the sides learn alike, and what explains where they do not."""
-    names = [", ".join(verdict.run.name for verdict in side.verdicts) for side in (made.target, made.baseline)]
-    printing.say(f"target {names[0]} against baseline {names[1]}")
+    printing.say(printing.inert(f"target {_named(made.target)} against baseline {_named(made.baseline)}"))
     if made.banner:
         printing.say(printing.hang("  ", made.banner))
     said: list[Metric] = []
@@ -30,7 +33,7 @@ def show(made: Comparison) -> None:
             printing.say(f"{_UNDER}as {same.value}")
             continue
         said.append(metric)
-        for reason in ruling.reasons:
+        for reason in _decisive(ruling):
             printing.say(printing.hang(_UNDER, printing.inert(reason)))
     _show_learning(made)
     free = [clause.dotted for clause in made.contract if clause.status == Agreement.DIFFERENT and not clause.governs]
@@ -40,6 +43,26 @@ def show(made: Comparison) -> None:
         printing.say(printing.hang(f"  {found.code}: ", printing.inert(found.message), 4))
         printing.say(printing.hang("    rests on ", printing.inert("; ".join(found.evidence)), 4))
         printing.say(printing.hang("    to confirm: ", printing.inert(found.confirm), 4))
+
+
+def _named(side: Side) -> str:
+    runs = [verdict.run.name for verdict in side.verdicts]
+    return runs[0] if len(runs) == 1 else f"{side.label} ({len(runs)} runs: {', '.join(runs)})"
+
+
+def _decisive(ruling: Ruling) -> Iterator[str]:
+    """The reasons that decide, keys that are not known by their number; the others are counted, and in the report."""
+    shown = [reason for status, reason in ruling.told if status == ruling.status]
+    for reason in shown:
+        found = _NOT_KNOWN.fullmatch(reason)
+        keys = found["keys"].count(",") + 1 if found else 0
+        if found and keys > _FEW_KEYS:
+            first = found["keys"].split(",")[0].replace("{", "")
+            yield f"{found['before'] or ''}{keys} keys are not known of {found['whose']}, {first} among them"
+        else:
+            yield reason
+    if others := len(ruling.told) - len(shown):
+        yield f"and {others} more to be said beside it: in the report, and with --json"
 
 
 def _figure(made: Comparison, metric: Metric) -> str:
@@ -55,7 +78,7 @@ def _show_learning(made: Comparison) -> None:
     if Metric.CONVERGENCE in made.asked:
         for tier in made.convergence.tiers:
             word = "n/a" if tier.status == Answer.NOT_APPLICABLE else tier.status.value
-            printing.say(printing.hang(f"{_UNDER}{word:<8} {tier.tier:<15}", printing.inert(tier.message), 39))
+            printing.say(printing.hang(f"{_UNDER}{word:<8} {tier.tier:<15}", _short(printing.inert(tier.message)), 39))
         for limit in made.convergence.scope:
             printing.say(printing.hang(_UNDER, limit))
         rows = [["step", "target", "baseline"], *_losses(made)]
@@ -73,6 +96,11 @@ def _show_learning(made: Comparison) -> None:
         around = f"{found.ratio:.4f} [{found.low:.4f}, {found.high:.4f}]"
         basis = "between runs" if found.interval == "runs" else "within these runs"
         printing.say(printing.hang("  ", f"time to loss {found.loss:.4g}: {sides}, {around} times, {basis}"))
+
+
+def _short(message: str) -> str:
+    found = _NOT_KNOWN.fullmatch(message)
+    return f"{found['keys'].count(',') + 1} keys are not known of {found['whose']}" if found else message
 
 
 def _losses(made: Comparison) -> Iterator[list[str]]:

@@ -1,5 +1,6 @@
 """From the command line's words to a plan, alike for every verb that needs one."""
 
+import difflib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,7 +85,7 @@ def check_gpu(gpu: str | None) -> None:
             key="--gpu",
             value=plain(gpu),
             expected=f"one of {', '.join((CPU, *known_names()))}",
-            next="--gpu h100",
+            next=f"--gpu {next(iter(difflib.get_close_matches(gpu.lower(), known_names(), n=1)), 'h100')}",
         )
 
 

@@ -115,7 +115,8 @@ def run(
 ) -> int:
     """Run an experiment here or on a cluster, with progress, record it, then judge it.
 
-    Several repeats lie in one directory, which `steelyard compare` takes for a side.
+    Several repeats lie in one directory, which `steelyard compare` takes for a side. Ends with 0 pass, 1 fail, 2 wrong
+    input, 3 infrastructure, 5 not known, 130 interrupted: Ctrl-C stops it, cleans every host and keeps the record.
     """
     from steelyard import runner
     from steelyard.cli.inputs import asked_of, planned

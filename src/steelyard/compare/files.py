@@ -62,7 +62,7 @@ def _is_run(text: str, out: Path) -> bool:
 
 def save(comparison: Comparison, out: Path, name: str | None) -> Path:
     """Write OUT/comparisons/ID/comparison.json; runs are kept as paths from there, so that a tree may be moved."""
-    names = [side.subjects[0].run.directory.resolve().name for side in (comparison.target, comparison.baseline)]
+    names = [side.label for side in (comparison.target, comparison.baseline)]
     words = [os.fsencode(records.unstamped(one))[:60].decode(errors="ignore") for one in names]
     directory = records.new_directory(out / FOLDER, name, records.stamped(f"{words[0]}-vs-{words[1]}"))
     try:

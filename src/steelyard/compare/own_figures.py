@@ -13,29 +13,26 @@ APART = 0.02
 
 @dataclass(frozen=True, slots=True)
 class OwnStep:
-    """One step, by the figures of the runs."""
+    """One step, by the figures that a log reports."""
 
     rate: float
-    """Tokens a second and GPU."""
+    """Tokens a second and GPU, in the median."""
     seconds: float
     gpus: int
-
-    @property
-    def tokens(self) -> float:
-        return self.rate * self.gpus * self.seconds
+    tokens: float
+    """Rate x time of the same record x GPUs: medians of each do not multiply back where steps vary."""
 
 
 def own_step(side: Side) -> OwnStep | None:
-    """Of the first run that gives both figures; the runs of a side are of one job."""
+    """Of the first run that reports both figures; the runs of a side are of one job."""
     return next((found for subject in side.subjects if (found := _of_run(subject)) is not None), None)
 
 
 def _of_run(subject: Subject) -> OwnStep | None:
     rates, times = subject.steps.reported_tokens_per_s_per_gpu, subject.steps.step_time_s
-    rows = rates.finite & times.finite
-    world = subject.world_size
-    if rows.any():
-        rate, seconds = (float(np.median(column.values[rows])) for column in (rates, times))
-    else:
-        rate, seconds = subject.figures.tokens_per_s_per_gpu.value or 0.0, subject.figures.step_time_s.value or 0.0
-    return OwnStep(rate, seconds, world) if world and rate > 0 and seconds > 0 else None
+    rows, world = rates.finite & times.finite & (rates.values > 0) & (times.values > 0), subject.world_size
+    if world is None or not rows.any():
+        return None
+    rate, seconds = rates.values[rows], times.values[rows]
+    each = float(np.median(rate * seconds))
+    return OwnStep(float(np.median(rate)), float(np.median(seconds)), world, each * world)

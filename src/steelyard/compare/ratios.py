@@ -108,11 +108,11 @@ def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, 
 
 
 def _words(spelt: Words, counts: tuple[int, int], found: Between | None, margin: float) -> str:
-    if min(counts) == 1:
+    if counts == (1, 1):
         return SINGLE_RUN
     if found is None:
-        fewest = f"{FEWEST} runs a side give an interval"
-        return f"observation of {counts[0]} and {counts[1]} runs: {fewest}"
+        word = SINGLE_RUN if min(counts) == 1 else "observation"
+        return f"{word}, {counts[0]} and {counts[1]} runs: {FEWEST} a side give an interval"
     said = words(found, spelt, margin)
     if said != INCONCLUSIVE:
         return said

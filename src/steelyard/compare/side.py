@@ -16,6 +16,13 @@ class Side:
     called: str
     """What sentences call it: `the target`, or what it is."""
 
+    @property
+    def label(self) -> str:
+        """A short name: of its one run, or of the directory that holds all of them."""
+        places = [subject.run.directory.resolve() for subject in self.subjects]
+        together = {place.parent for place in places}
+        return places[0].name if len(places) == 1 or len(together) > 1 else together.pop().name
+
 
 def side(name: Literal["target", "baseline"], subjects: tuple[Subject, ...], called: str | None = None) -> Side:
     """Judge the runs of a side."""

@@ -192,6 +192,7 @@ def spec_of(framework: Megatron | MaxText) -> Spec:
             min_learning_rate=1e-3,
             schedule="cosine",
             warmup_steps=2,
+            decay_steps=None,
             weight_decay=0.1,
             adam_beta1=0.9,
             adam_beta2=0.95,

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from steelyard.compare.between_runs import FEWEST, Between, between
+from steelyard.compare.ratios import geometric_mean
 from steelyard.compare.side import Side
 from steelyard.compare.tiers import Pair
 from steelyard.compare.tiers.learning_speed import Reached, reached
@@ -86,12 +87,12 @@ def _within(pair: Pair, found: Reached, seconds: Sequence[Sequence[float]]) -> B
         for subject in side.subjects:
             own = spread(subject.steps.step_time_s.values[subject.figures.window.mask])
             parts.append((own.standard_error if own else 0.0) ** 2 / len(side.subjects) ** 2)
-    means = [float(np.exp(np.mean(np.log(side)))) for side in seconds]
+    means = [geometric_mean(side) for side in seconds]
     return Between(means[0] / means[1], math.sqrt(sum(parts)), math.inf)
 
 
 def _side(side: Side, seconds: Sequence[float], prices: Prices) -> SideToLoss:
-    mean = float(np.exp(np.mean(np.log(seconds))))
+    mean = geometric_mean(seconds)
     watts = [_watts(subject.run.directory) for subject in side.subjects]
     known = [one for one in watts if one is not None]
     energy = float(np.mean(known)) * mean / 3.6e6 if len(known) == len(watts) else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard.accounting.loss import MOCK_FLOORS
+from steelyard.accounting.vocabularies import VOCABULARIES
 from steelyard.records.columns import Floats
 from steelyard.verdict.subject import Subject
 
@@ -17,7 +18,6 @@ _NO_TEXT = 0.05
 """Nats a token below which no corpus of text has been seen: what gets there is made, masked or learnt by heart."""
 _NEAR = 0.02
 _LONG = 100
-_VOCABULARIES = {50257: "GPT-2's", 128256: "Llama 3's", 32000: "Llama 2's", 151936: "Qwen 2's", 102400: "DeepSeek 2's"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _uniform(subject: Subject, end: float, values: Floats, source: object) -> Na
     settled = len(values) >= 2 * _TAIL and abs(float(np.median(values[-2 * _TAIL : -_TAIL])) - end) < _NEAR
     if not settled or steps < _LONG or subject.value("data.source") == "tokens":
         return None
-    for size, whose in {**_VOCABULARIES, **own}.items():
+    for size, whose in {**VOCABULARIES, **own}.items():
         if abs(end - math.log(size)) < _NEAR:
             words = (
                 f"at ln {size:,} = {math.log(size):.4f}, {whose} vocabulary: uniform random tokens, nothing to learn"

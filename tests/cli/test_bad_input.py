@@ -40,7 +40,12 @@ WRONG = {
     "unknown platform": (None, ("--platform", "x"), "--platform", "names no platforms"),
     "setting without a group": (None, ("--set", "steps=3"), "--set", "expected group.key=value"),
     "setting of an unknown key": (None, ("--set", "training.stepz=3"), "training.stepz", "nearest known key"),
-    "setting of a wrong type": (None, ("--set", "training.steps=x"), "training.steps", "(it comes from set)"),
+    "setting of a wrong type": (
+        None,
+        ("--set", "training.steps=x"),
+        "training.steps",
+        "change training.steps after --set",
+    ),
     "unknown option": (None, ("--stepz", "3"), "--stepz", "--stepz"),
     "fp16": (("dtype: fp32", "dtype: fp16"), (), "precision", "loss_scale: dynamic"),
     "framework that cannot be launched": (

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +34,17 @@ def test_help_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert "Usage: steelyard" in done.stdout
     assert not HEAVY & set(done.stderr.split())
+
+
+def test_every_verb_says_what_it_ends_with() -> None:
+    from steelyard.cli.main import app, runs
+
+    page = (Path(__file__).parents[2] / "docs/exit-statuses.md").read_text()
+    verbs = [str(one.name) for one in app.registered_commands] + [
+        f"runs {one.name}" for one in runs.app.registered_commands
+    ]
+    assert len(verbs) > 12
+    assert [verb for verb in verbs if f"`{verb}`" not in page] == []
 
 
 def test_the_trainer_s_tokens_import_without_torch() -> None:

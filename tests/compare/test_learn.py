@@ -99,6 +99,40 @@ def test_every_run_it_was_learnt_from_keeps_it(cli: Any, repeats: Make) -> None:
             assert cli("check", f"nightly/repeat-{at}", "--threshold", threshold).status == 0
 
 
+def test_a_learnt_file_judges_a_run(cli: Any, repeats: Make, recorded: Any) -> None:
+    repeats()
+    assert cli("runs", "learn", "nightly", "-o", "learnt.yaml").status == 0
+    bound = cli("runs", "learn", "nightly", "--json").document["threshold"]
+    judged = cli("check", "nightly/repeat-1", "--thresholds", "learnt.yaml", "--json")
+    assert (judged.status, judged.document["thresholds"]) == (0, [bound])
+    recorded(to="tonight").edit_steps(lambda step: slower(step, 2.0))
+    assert cli("check", "tonight", "--thresholds", "learnt.yaml").status == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("name: x\n", "thresholds is null, expected a list of bounds"),
+        ('thresholds: ["step_timex_s<=2"]\n', "did you mean step_time_s?"),
+        ("- 1\n", "not a file with thresholds: holds list at its top"),
+    ],
+)
+def test_a_file_without_bounds_is_refused(cli: Any, repeats: Make, tmp_path: Path, text: str, says: str) -> None:
+    repeats(FACTORS[:1])
+    (tmp_path / "bounds.yaml").write_text(text)
+    done = cli("check", "nightly/repeat-1", "--thresholds", tmp_path / "bounds.yaml")
+    assert (done.status, done.out) == (2, "")
+    assert says in done.err
+
+
+def test_a_directory_of_runs_is_not_checked_and_names_one_of_them(cli: Any, repeats: Make) -> None:
+    repeats()
+    done = cli("check", "nightly", "--json")
+    assert done.status == 2
+    assert done.document["error"]["message"].startswith("'nightly' is a directory of 5 runs, expected one run")
+    assert cli("check", done.document["error"]["next"]).status == 0
+
+
 def test_too_few_runs_are_not_known_and_say_how_many_are_missing(cli: Any, repeats: Make, tmp_path: Path) -> None:
     repeats(FACTORS[:3])
     done = cli("runs", "learn", "nightly", "-o", "learnt.yaml", "--json")
@@ -171,7 +205,7 @@ def test_the_file_is_appended_to_an_experiment_and_binds_its_plan(
 ) -> None:
     repeats()
     done = cli("runs", "learn", "nightly", "-o", "learnt.yaml")
-    assert "wrote learnt.yaml; next: cat learnt.yaml >> EXPERIMENT.yaml" in done.out
+    assert "wrote learnt.yaml; next: steelyard check RUN --thresholds learnt.yaml" in done.out
     text = (tmp_path / "learnt.yaml").read_text()
     for word in ("n 5, mean", "k = 4.203", "sha256", "they speak for that node", "nightly/repeat-5"):
         assert word in text

@@ -67,6 +67,19 @@ def test_a_margin_may_be_asked(cli: Any, recorded: Any) -> None:
     target, other = side(recorded, "target", 0.8, 0.81, 0.79), side(recorded, "other", *SPREAD)
     ratio = cli("compare", target, other, "--margin", "0.3", "--json").document["throughput_speedup"]
     assert ratio["words"] == "equivalent within 0.3"
+    assert cli("compare", target, other, "--margin", "30%", "--json").document["throughput_speedup"] == ratio
+
+
+@pytest.mark.parametrize("margin", ["0", "5", "-1%", "nan", "inf", "five", "100%", ""])
+def test_a_margin_that_is_no_share_is_refused(cli: Any, recorded: Any, margin: str) -> None:
+    target, other = side(recorded, "target", 1.0), side(recorded, "other", 1.0)
+    done = cli("compare", target, other, f"--margin={margin}", "--json")
+    assert (done.status, done.document["error"]["key"], done.document["error"]["next"]) == (
+        2,
+        "--margin",
+        "--margin 0.05",
+    )
+    assert not Path("runs/comparisons").exists()
 
 
 def test_repeats_of_one_node_speak_for_that_node(cli: Any, recorded: Any) -> None:
@@ -91,6 +104,9 @@ def test_prices_and_power_make_the_time_to_a_loss_a_cost(cli: Any, recorded: Any
     bad.write_text("h2000: 3\n")
     refused = cli("compare", target, other, "--prices", bad, "--json")
     assert (refused.status, refused.document["error"]["key"]) == (2, "h2000")
+    missing = cli("compare", target, other, "--prices", tmp_path / "none.yaml")
+    assert missing.status == 2
+    assert missing.err.endswith("no such file, expected a price sheet; next: {h100: 2.5, mi300x: 2.0}\n")
 
 
 @pytest.mark.skipif(not LOGS.exists(), reason="the samples lie beside the checkout")

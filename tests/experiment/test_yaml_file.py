@@ -45,5 +45,5 @@ def test_a_missing_file_says_where_to_get_one(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_not_a_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a directory, expected a config file; next: its files"):
+    with pytest.raises(InputError, match="is a directory, expected a config file; next: one of its files"):
         read_config(tmp_path)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     'Examples: steelyard check first | steelyard check first --threshold "tokens_per_s_per_gpu>=6500" --junit check.xml'
+    " | steelyard check nightly/repeat-6 --thresholds learnt.yaml"
 )
 
 
@@ -25,6 +26,10 @@ def check(
         list[str] | None,
         typer.Option("--threshold", metavar="BOUND", help='Beside the config\'s, such as "step_time_s<=12".'),
     ] = None,
+    thresholds_file: Annotated[
+        Path | None,
+        typer.Option("--thresholds", metavar="FILE", help="The bounds of a file, such as `runs learn -o` writes."),
+    ] = None,
     warmup_steps: WarmupOption = 0,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")] = None,
     out: OutOption = DEFAULT_OUT,
@@ -34,19 +39,22 @@ def check(
     """Judge a run: physics, loss health, thresholds. Ends with 0 if it passes, 1 if it fails, 5 if it is not known."""
     from steelyard import records, verdict
     from steelyard.cli import printing
-    from steelyard.cli.inputs import check_thresholds
+    from steelyard.cli.inputs import check_thresholds, thresholds_of
     from steelyard.records.fleet import find_fleet
     from steelyard.report import junit as junit_format
     from steelyard.report.files import check_place, write_report
 
-    check_thresholds(thresholds or [])
+    bounds = list(thresholds or [])
+    check_thresholds(bounds)
+    if thresholds_file is not None:
+        bounds += thresholds_of(thresholds_file)
     if junit is not None:
         check_place(junit, junit_format.MARK, "--junit")
     if (fleet := find_fleet(run, out)) is not None:
         from steelyard.cli.fleet import check_fleet
 
-        return check_fleet(fleet, thresholds or [], warmup_steps, junit, as_json)
-    judged = verdict.judge(verdict.read_subject(records.find(run, out), thresholds or [], warmup_steps))
+        return check_fleet(fleet, bounds, warmup_steps, junit, as_json)
+    judged = verdict.judge(verdict.read_subject(records.find(run, out), bounds, warmup_steps))
     save(judged)
     if junit is not None:
         write_report(junit, junit_format.render(judged), junit_format.MARK, "--junit")

@@ -1,5 +1,6 @@
 """steelyard compare TARGET BASELINE: what is comparable, by how much, with what certainty."""
 
+import math
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "Examples: steelyard compare mi300x h100 | steelyard compare a1,a2 b1,b2 --for throughput,memory --mode matched"
 )
+LEAST_MARGIN, MOST_MARGIN = 0.0001, 0.9999
 _SIDE = "A run, a comma-separated list of runs, or a directory of runs."
 
 
@@ -30,9 +32,9 @@ def compare(
         typer.Option("--mode", metavar="best|matched", help="matched: what would qualify a ratio refuses it."),
     ] = None,
     margin: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            "--margin", metavar="SHARE", min=0.0001, max=0.9999, help="What is too little to matter; 0.05 unless said."
+            "--margin", metavar="SHARE", help="What is too little to matter, such as 0.03 or 3%; 5% if not said."
         ),
     ] = None,
     force: Annotated[
@@ -60,7 +62,7 @@ def compare(
     metrics = _metrics(asked)
     sheet = read_prices(prices) if prices else {}
     sides = [comparing.load_runs(side, text, out) for side, text in (("TARGET", target), ("BASELINE", baseline))]
-    made = comparing.weigh(sides[0], sides[1], metrics, _mode(mode), warmup_steps, margin, force, sheet)
+    made = comparing.weigh(sides[0], sides[1], metrics, _mode(mode), warmup_steps, _margin(margin), force, sheet)
     directory = comparing.save(made, out, name)
     if as_json:
         printing.show_json(made.document(directory))
@@ -86,6 +88,26 @@ def _metrics(asked: str) -> "list[Metric]":
             next="--for throughput",
         )
     return [Metric(word) for word in dict.fromkeys(words)]
+
+
+def _margin(text: str | None) -> float | None:
+    from steelyard.errors import InputError
+
+    if text is None:
+        return None
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not LEAST_MARGIN <= share <= MOST_MARGIN:
+        raise InputError(
+            f"--margin {text} is no share",
+            key="--margin",
+            value=text,
+            expected=f"a share from {LEAST_MARGIN} to {MOST_MARGIN}, or as much in percent",
+            next="--margin 0.05",
+        )
+    return share
 
 
 def _mode(text: str | None) -> "Mode | None":

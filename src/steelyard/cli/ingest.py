@@ -129,7 +129,7 @@ def _show(directory: Path, manifest: "RunManifest", notices: "list[Event]") -> N
     made = manifest.ingested
     assert made is not None
     era = f", {made.era}" if made.era else ""
-    _, last = records.first_and_last(directory)
+    first, last = records.first_and_last(directory)
     up_to = f" up to step {last.step:,}" if last is not None and last.step != manifest.steps else ""
     records_of = "step records" if up_to else f"step{'s' * (manifest.steps != 1)}"
     printing.say(f"{manifest.status}: {manifest.steps:,} {records_of}{up_to} in {directory}")
@@ -137,7 +137,10 @@ def _show(directory: Path, manifest: "RunManifest", notices: "list[Event]") -> N
     printing.say(f"read as {made.dialect}{era}{also}")
     for file in made.files:
         unread = f", {file.unread} step lines not readable" if file.unread else ""
-        printing.say(f"  {printing.inert(file.path)}: {file.lines:,} lines, {file.steps:,} steps{unread}")
+        lines = f"{file.lines:,} lines, " if file.lines else ""
+        printing.say(f"  {printing.inert(file.path)}: {lines}{file.steps:,} steps{unread}")
+    if first is not None and first.reported_step == first.step - 1:
+        printing.say(f"its steps count from {first.reported_step}: they are {first.step} and on here, as updates made")
     printing.say(f"platform: {printing.inert(manifest.platform.words)}")
     said = [key for key, source in manifest.sources.items() if source == "log"]
     if said:

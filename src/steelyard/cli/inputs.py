@@ -91,13 +91,30 @@ def check_gpu(gpu: str | None) -> None:
 
 def check_thresholds(texts: list[str]) -> None:
     """Refuse a typed bound that is none."""
+    _check_bounds(texts, "--threshold", '--threshold "step_time_s<=12", quoted, since the shell takes > for itself')
+
+
+def thresholds_of(file: Path) -> list[str]:
+    """The bounds of a file with `thresholds`: what `runs learn -o` wrote, or an experiment."""
+    example = 'thresholds: ["step_time_s<=12"]'
+    found = read_mapping(file, "a file with thresholds", example).content.get("thresholds")
+    if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
+        raise InputError(
+            f"{file}: thresholds is {shown(found)}",
+            key="thresholds",
+            value=plain(found),
+            expected="a list of bounds",
+            next=example,
+        )
+    _check_bounds(found, f"{file}: thresholds", example)
+    return found
+
+
+def _check_bounds(texts: list[str], place: str, example: str) -> None:
     for text in texts:
         try:
             parse_threshold(text)
         except ValueError as reason:
             raise InputError(
-                f"--threshold: {reason}",
-                key="--threshold",
-                value=plain(text),
-                next='--threshold "step_time_s<=12", quoted, since the shell takes > for itself',
+                f"{place}: {reason}", key=place.rpartition(" ")[2], value=plain(text), next=example
             ) from None

@@ -10,6 +10,7 @@ from steelyard import records, verdict
 from steelyard.cli import printing
 from steelyard.cli.launch import Launch
 from steelyard.cli.run import RECORDED, document, judge
+from steelyard.compare.learn import FEWEST
 from steelyard.errors import Exit, InfrastructureError, InputError
 from steelyard.records import Run, RunWriter
 from steelyard.records.fleet import directory_names
@@ -289,7 +290,12 @@ def _lost(repeats: Repeats) -> InfrastructureError:
 
 def _next(repeats: Repeats) -> str:
     places = [shlex.quote(str(place)) for place in repeats.places.values()]
-    return f"steelyard compare {' '.join(places[:2]) if len(places) > 1 else f'{places[0]} BASELINE'}"
+    if repeats.stopped:
+        return "the same command with another --name, for a whole series"
+    if len(places) > 1:
+        return f"steelyard compare {' '.join(places[:2])}"
+    learn = f"steelyard runs learn {places[0]}, or " if len(repeats.made) >= FEWEST else ""
+    return f"{learn}steelyard compare {places[0]} BASELINE"
 
 
 def _show(repeats: Repeats) -> None:

@@ -12,7 +12,7 @@ from steelyard.errors import Exit, InputError
 
 EXAMPLES = (
     "Examples: steelyard runs learn nightly | steelyard runs learn nightly --metric step_time_s -o learnt.yaml && "
-    "cat learnt.yaml >> experiment.yaml"
+    "steelyard check tonight --thresholds learnt.yaml"
 )
 
 RunsArgument = Annotated[
@@ -56,7 +56,7 @@ def learn_threshold(
         for line in lines(found):
             printing.say(printing.hang("  ", printing.inert(line)))
         if written is not None:
-            printing.say(f"wrote {written}; next: cat {shlex.quote(str(written))} >> EXPERIMENT.yaml")
+            printing.say(f"wrote {written}; next: steelyard check RUN --thresholds {shlex.quote(str(written))}")
     return Exit.GOOD if found.threshold else Exit.UNKNOWN
 
 

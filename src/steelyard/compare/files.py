@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,12 +37,14 @@ def load_runs(name: str, text: str, out: Path) -> list[Run]:
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 1 and all(parts):
         return load_each(name, parts, out)
+    file = Path(text).suffix if os.path.isfile(text) else None  # noqa: PTH113 - Path.is_file raises on a name too long
+    verb = "run" if file in (".yaml", ".yml") else "ingest"
     raise InputError(
-        f"{name} {text!r} is no run, neither as a path nor under {out}",
+        f"{name} {text!r} is no run, neither as a path nor under {out}{'' if file is None else '; it is a file'}",
         key=name,
         value=text,
         expected="a run, a comma-separated list of runs, or a directory of runs",
-        next=f"steelyard runs list --out {out}",
+        next=f"steelyard runs list --out {out}" if file is None else f"steelyard {verb} {shlex.quote(text)}",
     )
 
 

@@ -157,7 +157,10 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
         tolerance, margin = mean + away * factor * sd, mean * (1 + away * MARGIN)
         bound = max(tolerance, margin) if direction == Direction.AT_MOST else min(tolerance, margin)
         if bound <= 0:
-            reason = f"the runs vary by {sd / mean:.1%} (sd over mean), so that {n} of them leave no bound above 0"
+            reason = (
+                f"the runs vary by {sd / mean:.1%} (sd over mean), so that {n} of them leave no bound above 0:"
+                " see which run stands apart, and repeat them on hosts that do nothing else"
+            )
             bound = None
         else:
             bound = _lenient(bound, direction)

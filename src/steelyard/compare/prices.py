@@ -6,11 +6,13 @@ from steelyard.errors import InputError
 from steelyard.experiment.files import read_mapping
 from steelyard.hardware.catalog import known_names, lookup
 
+EXAMPLE = "{h100: 2.5, mi300x: 2.0}"
+
 
 def read_prices(path: Path) -> dict[str, float]:
-    """A YAML or JSON file such as `{h100: 2.5, mi300x: 2.0}`, in any one currency."""
+    """A YAML or JSON file such as EXAMPLE, in any one currency."""
     found: dict[str, float] = {}
-    for name, price in read_mapping(path).content.items():
+    for name, price in read_mapping(path, "a price sheet", EXAMPLE).content.items():
         gpu = lookup(str(name))
         if gpu is None:
             raise InputError(

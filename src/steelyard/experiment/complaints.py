@@ -33,6 +33,8 @@ def problem_of(
         )
     if root is Platform:
         return replace(problem, path=(*_platform_path(prefix), *loc))
+    if source == "set":
+        return replace(problem, message=f"--set {problem.message}")
     if source.startswith("platform "):
         return replace(problem, path=("platforms", source.removeprefix("platform "), "overrides", *loc))
     return problem
@@ -87,6 +89,8 @@ def _is_branch_label(part: Any) -> bool:
 
 
 def _where(source: str | None) -> str:
+    if source == "set":
+        return " after --set"
     return f" (it comes from {source})" if source and source != "config" else ""
 
 

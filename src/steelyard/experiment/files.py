@@ -63,9 +63,9 @@ def _has_text_keys(value: Any) -> bool:
     return not isinstance(value, list) or all(map(_has_text_keys, value))
 
 
-def read_mapping(path: Path) -> ConfigFile:
-    """A file that holds a mapping, whatever it is for."""
-    data = _bytes(path)
+def read_mapping(path: Path, wanted: str = "a config file", example: str = "steelyard init") -> ConfigFile:
+    """A file that holds a mapping, whatever it is for: `wanted` and `example` say so to whoever gave another."""
+    data = _bytes(path, wanted, example)
     problems: list[Problem] = []
     try:
         text = data.decode("utf-8-sig")
@@ -77,9 +77,9 @@ def read_mapping(path: Path) -> ConfigFile:
         if _is_json(path, text):
             problems = [_duplicate(path, place) for place in places(text) if place.again]
     except UnicodeDecodeError as reason:
-        raise unreadable(path, f"byte {reason.start} is not UTF-8 text") from None
+        raise unreadable(path, f"byte {reason.start} is not UTF-8 text", wanted, example) from None
     except ValueError as reason:
-        raise unreadable(path, str(reason)) from None
+        raise unreadable(path, str(reason), wanted, example) from None
     return ConfigFile(path, hashlib.sha256(data).hexdigest(), text, content, "steelyard", tuple(problems))
 
 
@@ -88,22 +88,24 @@ def _is_json(path: Path, text: str) -> bool:
     return suffix == ".json" or (suffix not in (".yaml", ".yml") and text.lstrip()[:1] == "{")
 
 
-def _bytes(path: Path) -> bytes:
+def _bytes(path: Path, wanted: str, example: str) -> bytes:
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise unreadable(path, f"has {path.stat().st_size:,} bytes, expected at most {MAX_BYTES:,}")
+            raise unreadable(
+                path, f"has {path.stat().st_size:,} bytes, expected at most {MAX_BYTES:,}", wanted, example
+            )
         return path.read_bytes()
     except FileNotFoundError:
         raise UnreadableFileError(
-            f"{path}: no such file", key=None, value=str(path), expected="a config file", next="steelyard init"
+            f"{path}: no such file", key=None, value=str(path), expected=wanted, next=example
         ) from None
     except IsADirectoryError:
         raise UnreadableFileError(
-            f"{path}: is a directory", value=str(path), expected="a config file", next=f"its files: {path}/*.json"
+            f"{path}: is a directory", value=str(path), expected=wanted, next=f"one of its files: {path}/*"
         ) from None
     except OSError as reason:
         raise UnreadableFileError(
-            f"{path}: cannot be read ({reason.strerror})", value=str(path), expected="a readable config file"
+            f"{path}: cannot be read ({reason.strerror})", value=str(path), expected=f"{wanted} that can be read"
         ) from None
 
 
@@ -173,7 +175,9 @@ def foreign(file: ConfigFile, what: str) -> InvalidExperimentError:
     )
 
 
-def unreadable(path: Path, reason: str) -> InvalidExperimentError:
+def unreadable(
+    path: Path, reason: str, wanted: str = "a config file", example: str = "steelyard init"
+) -> InvalidExperimentError:
     place = re.match(r"line (\d+)", reason)
     return InvalidExperimentError(
         [
@@ -182,8 +186,8 @@ def unreadable(path: Path, reason: str) -> InvalidExperimentError:
                 "error",
                 str(path),
                 key="",
-                message=f"not a config file: {reason}",
-                fix="correct the file, or start from one of `steelyard init`",
+                message=f"not {wanted}: {reason}",
+                fix=f"correct the file, or start from {'one of ' * example.startswith('steelyard')}`{example}`",
                 line=int(place[1]) if place else None,
             )
         ]

@@ -50,6 +50,15 @@ def find(name: str, out: Path) -> Run:
     for directory in (Path(name), out / name):
         if os.path.exists(directory / FILE):  # noqa: PTH110 - Path.exists raises on a name too long
             return load(directory)
+    for directory in (Path(name), out / name):
+        if held := list(runs_under(directory)):
+            raise InputError(
+                f"{name!r} is a directory of {len(held)} run{'s' * (len(held) != 1)}",
+                key="RUN",
+                value=name,
+                expected="one run",
+                next=str(held[0]),
+            )
     is_file = os.path.isfile(name)  # noqa: PTH113 - as above
     raise InputError(
         f"{name!r} is no run, neither as a path nor under {out}{'; it is a file' if is_file else ''}",

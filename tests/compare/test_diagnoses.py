@@ -103,8 +103,8 @@ def test_a_seed_that_nemo_overwrites_is_said(told: Told) -> None:
 def test_what_nobody_set_is_told_with_both_defaults(told: Told) -> None:
     curve = losses(12.0, 3.0)
     message = told(curve, curve, of("megatron"), of("nemo"))["silent_default", "both"]["message"]
-    assert "training.adam_beta2, unless it was set, is 0.999 in megatron and 0.95 in nemo" in message
-    assert "dropout, unless it was set, is 0.1 in megatron and 0.0 in nemo" in message
+    assert "training.adam_beta2 is 0.999 in megatron and 0.95 in nemo" in message
+    assert "dropout is 0.1 in megatron and 0.0 in nemo" in message
 
 
 def rated(warmup: int, shift: int, factor: float = 1.0) -> Callable[[dict[str, Any]], dict[str, Any]]:

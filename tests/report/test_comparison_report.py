@@ -242,6 +242,6 @@ def test_what_is_not_known_is_a_disclaimer_by_its_key(cli: Any, recorded: Any) -
 def test_what_was_not_asked_is_folded_and_says_so(cli: Any, recorded: Any) -> None:
     recorded("again"), recorded("baseline")
     markdown, html = reports(cli, "again", "baseline")
-    assert "## Convergence, which was not asked: unknown" in markdown
+    assert "<details><summary>Convergence, which was not asked: unknown</summary>" in markdown
     assert "<summary><h2>Convergence, which was not asked: unknown</h2></summary>" in html
     assert "not judged" not in markdown

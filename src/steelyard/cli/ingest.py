@@ -136,9 +136,7 @@ def _show(directory: Path, manifest: "RunManifest", notices: "list[Event]") -> N
     also = f"; also lines of {', '.join(made.others)}" if made.others else ""
     printing.say(f"read as {made.dialect}{era}{also}")
     for file in made.files:
-        unread = f", {file.unread} step lines not readable" if file.unread else ""
-        lines = f"{file.lines:,} lines, " if file.lines else ""
-        printing.say(f"  {printing.inert(file.path)}: {lines}{file.steps:,} steps{unread}")
+        printing.say(f"  {printing.inert(file.path)}: {file.words}")
     if first is not None and first.reported_step == first.step - 1:
         printing.say(f"its steps count from {first.reported_step}: they are {first.step} and on here, as updates made")
     printing.say(f"platform: {printing.inert(manifest.platform.words)}")

@@ -26,6 +26,9 @@ class Comparability(StrEnum):
     NOT_COMPARABLE = "not_comparable"
 
 
+EITHER = "either side"
+"""Of whom a value is not known, where nobody knows it."""
+
 _WORST = (Comparability.NOT_COMPARABLE, Comparability.UNKNOWN, Comparability.QUALIFIED, Comparability.COMPARABLE)
 
 
@@ -40,7 +43,7 @@ class Clause:
     status: Agreement
     governs: Effects
     """What it does to each metric where the sides differ."""
-    unknown_of: str = "either side"
+    unknown_of: str = EITHER
     """Which side's value is not known, where the status says so."""
     target_source: str | None = None
     """Where the value comes from: log, config, set, a preset, or the default of its framework."""
@@ -101,7 +104,7 @@ def contract(target: Side, baseline: Side) -> tuple[Clause, ...]:
 
 def _clause(dotted: str, effects: Effects, target: Side, baseline: Side) -> Clause:
     (known_target, ours), (known_baseline, theirs) = (_of_side(side, dotted) for side in (target, baseline))
-    unknown_of = "either side" if known_target == known_baseline else (baseline if known_target else target).called
+    unknown_of = EITHER if known_target == known_baseline else (baseline if known_target else target).called
     if not (known_target and known_baseline):
         status = Agreement.UNKNOWN
     else:

@@ -92,6 +92,12 @@ class LogFile(_Record):
     unread: int
     """Lines that look like a step and could not be read."""
 
+    @property
+    def words(self) -> str:
+        lines = f"{self.lines:,} lines, " if self.lines else ""  # a table is read by rows
+        unread = f", {self.unread:,} step lines not readable" if self.unread else ""
+        return f"{lines}{self.steps:,} steps{unread}"
+
 
 class Said(_Record):
     """Where in a log a value was read."""

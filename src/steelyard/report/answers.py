@@ -57,7 +57,11 @@ def together(made: Comparison, found: list[Answer]) -> Answer:
         if made.exit != Exit.GOOD and len({one.word for one in found}) > 1
         else ""
     )
-    return Answer("", word, tone, f"{worst}Each is answered by itself, and none vouches for another.")
+    *names, last = [metric.value for metric in made.asked]
+    other = "neither vouches for the other" if len(found) == 2 else "none vouches for another"
+    return Answer(
+        "", word, tone, f"{worst}{', '.join(names).capitalize()} and {last} are answered one by one, and {other}."
+    )
 
 
 def tone_of(metric: Metric, ratio: Ratio) -> Tone:

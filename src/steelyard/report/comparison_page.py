@@ -3,10 +3,11 @@
 import json
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from steelyard import __version__
 from steelyard.compare import NAME_OF, Agreement, Clause, Comparability, Comparison, Effect, Metric
-from steelyard.compare.contract import shown
+from steelyard.compare.contract import EITHER, shown
 from steelyard.compare.ratios import FIGURE_OF, Ratio
 from steelyard.report.answers import answers, together
 from steelyard.report.curves import Curve, curves, number
@@ -53,7 +54,7 @@ def comparison_page(made: Comparison) -> Page:
         tables=[
             *disclaimers(made),
             _rulings(made),
-            contract_table([one for one in made.contract if one.status != Agreement.EQUAL], "Where the sides differ"),
+            _differences(made),
             contract_table(made.contract, "The whole contract", folded=True),
             *(
                 findings_table(verdict, f"Findings: {label}, {verdict.status}", verdict.status == Status.PASS)
@@ -148,6 +149,19 @@ def _rulings(made: Comparison) -> Table:
         rows,
         f"Figures are {names}. Mode: {made.mode}.",
     )
+
+
+def _differences(made: Comparison) -> Table:
+    """What differs or is known of one side alone; what nobody knows is a count."""
+    open_ = [one for one in made.contract if one.status == Agreement.UNKNOWN and one.unknown_of == EITHER]
+    found = contract_table(
+        [one for one in made.contract if one.status != Agreement.EQUAL and one not in open_], "Where the sides differ"
+    )
+    if not open_:
+        return found
+    rest = "every other parameter is equal" if not found.rows else ""
+    count = f"{len(open_)} parameters are not known of either side; they are in the whole contract below"
+    return replace(found, note=f"{count}{f', and {rest}' if rest else ''}.")
 
 
 def contract_table(clauses: Sequence[Clause], title: str, folded: bool = False) -> Table:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from steelyard.inert import inert_lines
 from steelyard.report.interval_marks import drawn
-from steelyard.report.page import Chart, Page
+from steelyard.report.page import CODE, Chart, Page
 
 SUFFIX = ".html"
 MARK = '<meta name="generator" content="steelyard">'
@@ -27,6 +27,7 @@ def render(page: Page) -> str:
         trim_blocks=True,
         finalize=_inert,
     )
+    environment.filters["prose"] = _prose
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'"
     return environment.get_template("page.html").render(
         page=page,
@@ -42,6 +43,12 @@ def render(page: Page) -> str:
 def _inert(value: Any) -> Any:
     """Whatever a template shows that is not of our own making."""
     return inert_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _prose(text: str) -> Markup:
+    """A sentence whose keys and commands are set as such."""
+    parts = CODE.split(inert_lines(text))  # what stands between backticks is every other part
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def _asset(name: str) -> str:

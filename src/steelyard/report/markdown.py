@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
-from steelyard.report.page import Answer, Block, Cell, Chart, Page, Panel, Points, Table, Tile
+from steelyard.inert import inert
+from steelyard.report.page import CODE, Answer, Block, Cell, Chart, Page, Panel, Points, Table, Tile
 
 SUFFIX = ".md"
 MARK = "<!-- steelyard report -->"
@@ -39,7 +41,8 @@ def render(page: Page) -> str:
 def text(value: Any) -> str:
     """Text that Markdown shows as it is: one line, its own marks escaped, nothing a renderer would link or run."""
     line = " ".join("".join(one if one.isprintable() else " " for one in str(value)).split())
-    return _SPECIAL.sub(r"\\\g<0>", line)
+    parts = CODE.split(line)  # what stands between backticks is every other part
+    return "".join(f"`{part}`" if at % 2 else _SPECIAL.sub(r"\\\g<0>", part) for at, part in enumerate(parts))
 
 
 def _bullets(lines: Sequence[str]) -> str:
@@ -93,7 +96,10 @@ def _levels(chart: Chart) -> str:
 
 def _table(table: Table) -> str:
     note = f"{text(table.note)}\n\n" if table.note else ""
-    return f"## {text(table.title)}\n\n{note}{_rows(table)}".rstrip()
+    content = f"{note}{_rows(table)}".rstrip()
+    if table.folded and content:
+        return f"<details><summary>{escape(inert(table.title))}</summary>\n\n{content}\n\n</details>"
+    return f"## {text(table.title)}\n\n{content}".rstrip()
 
 
 def _rows(table: Table) -> str:

@@ -1,8 +1,12 @@
 """What a report shows, free of any format: every format renders the same page."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+CODE = re.compile(r"(?<!`)`([\w.:= -]{1,80})`(?!`)")
+"""A key or a command in a sentence; so little may stand between the marks that no text of a log can hide there."""
 
 
 class Tone(StrEnum):

@@ -164,11 +164,7 @@ def _read_from(subject: Subject) -> dict[str, str]:
     if made is None:
         return {}
     others = f"; also lines of {', '.join(made.others)}" if made.others else ""
-    files = {
-        f"read from: {file.path}": f"{file.lines:,} lines, {file.steps:,} steps"
-        + (f", {file.unread:,} step lines not readable" if file.unread else "")
-        for file in made.files
-    }
+    files = {f"read from: {file.path}": file.words for file in made.files}
     return {"read as": f"{made.dialect}{f', {made.era}' if made.era else ''}{others}", **files}
 
 

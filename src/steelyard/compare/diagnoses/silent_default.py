@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from steelyard.compare.contract import Agreement, Clause, shown
+from steelyard.compare.contract import EITHER, Agreement, Clause, shown
 from steelyard.compare.diagnoses.diagnosis import Diagnosis
 from steelyard.compare.policy import Effect, Metric
 from steelyard.compare.side import Side
@@ -45,7 +45,7 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
         yield Diagnosis(
             CODE,
             "both",
-            f"what nobody set differs: {'; '.join(told)}",
+            f"what nobody set differs, where it was left to the framework: {'; '.join(told)}",
             ("each framework's own defaults, where neither log nor config says more",),
             "set them in both configurations, or give the logs' own arguments to `ingest`",
         )
@@ -69,14 +69,14 @@ def differs_by_default(clause: Clause, pair: Pair) -> str | None:
 
 def _unstated(clause: Clause, pair: Pair) -> str | None:
     """A key that is not known of either side, where the frameworks' defaults are, and differ."""
-    if clause.status != Agreement.UNKNOWN or clause.unknown_of != "either side":
+    if clause.status != Agreement.UNKNOWN or clause.unknown_of != EITHER:
         return None
     names = [side.subjects[0].run.manifest.framework for side in (pair.target, pair.baseline)]
     defaults = [_default(name, clause.dotted) for name in names]
     if None in defaults or defaults[0] == defaults[1]:
         return None
     told = " and ".join(f"{shown(value)} in {name}" for value, name in zip(defaults, names, strict=True))
-    return f"{clause.dotted}, unless it was set, is {told}"
+    return f"{clause.dotted} is {told}"
 
 
 def _without_a_key(pair: Pair) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _without_a_key(pair: Pair) -> Iterator[str]:
         found = [by_framework.get(manifest.framework) for manifest in runs]
         if None not in found and found[0] != found[1]:
             told = " and ".join(f"{value} in {one.framework}" for value, one in zip(found, runs, strict=True))
-            yield f"{what}, unless it was set, is {told}"
+            yield f"{what} is {told}"
 
 
 def _source(side: Side, dotted: str) -> str:

@@ -13,6 +13,7 @@ from steelyard import __version__
 from steelyard.accounting.steady import MIN_STEADY_STEPS
 from steelyard.compare.contract import difference
 from steelyard.compare.policy import POLICY
+from steelyard.compare.side import one_place
 from steelyard.errors import InputError
 from steelyard.experiment.thresholds import METRICS, Direction
 from steelyard.inert import inert
@@ -235,10 +236,8 @@ def _notes(subjects: Sequence[Subject], metric: str, sd: float | None) -> Iterat
     places = {tuple(sorted(subject.run.manifest.hosts)) for subject in subjects}
     if () in places:
         yield "which hosts they ran on is not known of every run"
-    elif len(places) == 1:
-        hosts = places.pop()
-        scope = "that node" if len(hosts) == 1 else "those nodes"
-        yield f"all runs were made on {', '.join(hosts)}: they speak for {scope}"
+    elif (scope := one_place(subjects)) is not None:
+        yield f"all runs {scope}"
     elif len(places) < len(subjects):
         yield f"{len(subjects)} runs on {len(places)} hosts or sets of hosts, which are fewer: they speak for those"
     if sd == 0:

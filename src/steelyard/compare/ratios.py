@@ -18,7 +18,7 @@ from steelyard.compare.between_runs import (
     words,
 )
 from steelyard.compare.policy import Metric
-from steelyard.compare.side import Side
+from steelyard.compare.side import Side, one_place
 from steelyard.compare.within_run import LEVEL, METHOD, Spread, interval, spread
 from steelyard.verdict import Subject
 
@@ -127,13 +127,11 @@ def _is_open(found: Between, margin: float) -> bool:
 
 
 def _scope(target: Side, baseline: Side, counts: tuple[int, int]) -> Iterator[str]:
-    """Repeats on one node speak for that node."""
     if min(counts) == 1:
         return
     for side in (target, baseline):
-        hosts = {host for subject in side.subjects for host in subject.run.manifest.hosts}
-        if len(hosts) == 1:
-            yield f"all runs of {side.called} were made on {hosts.pop()}: they speak for that node"
+        if (scope := one_place(side.subjects)) is not None:
+            yield f"all runs of {side.called} {scope}"
 
 
 def _unsettled(*sides: Side) -> Iterator[str]:

@@ -97,6 +97,17 @@ class Recorded:
         path.write_text("".join(json.dumps(step) + "\n" for step in edited if step is not None))
         return self
 
+    def slower(self, factor: float) -> "Recorded":
+        """Each step takes so many times as long, so that it is another run than what it was copied from."""
+        rates = ("tokens_per_s_per_gpu", "tflops_per_gpu", "reported_tokens_per_s_per_gpu")
+        return self.edit_steps(
+            lambda step: {
+                **step,
+                "step_time_s": step["step_time_s"] * factor,
+                **{name: step[name] / factor for name in rates if name in step},
+            }
+        )
+
     def set(self, dotted: str, value: Any) -> "Recorded":
         """Set a key of run.json; `...` removes it."""
         path = self.directory / "run.json"

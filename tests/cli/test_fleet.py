@@ -207,12 +207,13 @@ def test_a_fleet_that_cannot_be_read_is_left_out_of_a_trend_by_name(cli: Any, fl
 
 def test_a_fleet_is_a_side_of_a_comparison_by_the_latest_run_of_each_host(cli: Any, fleet: Make, recorded: Any) -> None:
     directory = fleet()
-    recorded(to="nightly/g1-2")
+    recorded(to="nightly/g1-2").slower(1.007)
     made = load_fleet(directory)
     runs = [FleetRun(host="g1", directory="g1-2"), *made.manifest.runs[1:]]
     (directory / "fleet.json").write_text(made.manifest.model_copy(update={"runs": runs}).model_dump_json())
     target = cli("compare", "nightly", "nightly/g2", "--json").document["target"]
     assert [Path(one).name for one in target] == ["g1-2", "g2", "g3", "g4", "g5"]
+    assert cli("compare", "nightly", "nightly/g2").out.startswith("target nightly (5 runs: g1-2, g2")
 
 
 CONTAINED = """

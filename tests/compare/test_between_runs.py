@@ -77,8 +77,8 @@ def test_where_runs_differ_so_much_no_number_of_them_is_named() -> None:
     assert more_runs(found, 3) is None
 
 
-def test_runs_that_do_not_differ_have_an_interval_of_one_point() -> None:
-    found = between([2.0] * 3, [1.0] * 3)
-    assert found is not None
-    assert found.interval() == pytest.approx((2.0, 2.0))
-    assert words(found, SAID) == "faster"
+@pytest.mark.parametrize("still", [[2.0] * 3, [2.0, 2.0 + 1e-10, 2.0]])
+def test_runs_that_vary_in_nothing_have_no_interval(still: list[float]) -> None:
+    assert between(still, about(1.0, 3, 0.01)) is None
+    assert between(about(1.0, 3, 0.01), still) is None
+    assert between([2.0, 2.0 + 1e-8, 2.0], about(1.0, 3, 0.01)) is not None

@@ -33,7 +33,7 @@ def test_matched_runs_are_comparable_and_one_a_side_is_an_observation(cli: Any, 
     assert "AR(1) effective sample size" in speedup["method"]
     assert document["memory_usage_efficiency"]["value"] == 1.0
     assert document["memory_usage_efficiency"]["low"] is None  # a peak has no spread inside a run
-    assert document["convergence"]["status"] == "unknown"
+    assert document["convergence"]["status"] == "equivalent"  # of one seed, bit for bit
     assert document["diagnoses"] == []
     kept = json.loads((Path(document["comparison"]) / "comparison.json").read_text())
     assert Path(document["comparison"]).parent == tmp_path / "runs" / "comparisons"
@@ -178,8 +178,7 @@ def test_a_missing_figure_is_unknown(cli: Any, recorded: Any) -> None:
 
 
 def test_several_runs_a_side_are_named_and_have_no_interval_between_runs_yet(cli: Any, recorded: Any) -> None:
-    for name in ("a1", "a2"):
-        recorded("again", name)
+    recorded("again", "a1"), recorded("again", "a2").slower(1.001)
     recorded("baseline")
     done = cli("compare", "a1,a2", "baseline", "--json")
     assert done.status == 5
@@ -193,7 +192,7 @@ def test_several_runs_a_side_are_named_and_have_no_interval_between_runs_yet(cli
 
 def test_a_directory_of_runs_is_a_side(cli: Any, recorded: Any, tmp_path: Path) -> None:
     recorded("again", "side/one")
-    recorded("again", "side/two")
+    recorded("again", "side/two").slower(1.001)
     recorded("baseline")
     document = cli("compare", tmp_path / "runs" / "side", "baseline", "--json").document
     assert [Path(run).name for run in document["target"]] == ["one", "two"]

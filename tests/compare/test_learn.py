@@ -1,6 +1,8 @@
 """A threshold learnt from runs: what it is, when there is none, and that an experiment takes it."""
 
+import json
 import math
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -82,13 +84,59 @@ def test_runs_that_vary_widen_it(cli: Any, repeats: Make) -> None:
 @pytest.mark.parametrize("metric", ["step_time_s", "memory_peak_gib"])
 def test_of_what_is_better_low_the_bound_is_above(cli: Any, repeats: Make, metric: str) -> None:
     repeats()
+    for at, run in enumerate(sorted(Path("runs/nightly").iterdir())):  # a peak that varies a little
+        text = (run / "steps.jsonl").read_text()
+        (run / "steps.jsonl").write_text(text.replace('"memory_gib": 131.8', f'"memory_gib": 131.{at}'))
     found = cli("runs", "learn", "nightly", "--metric", metric, "--json").document
     assert found["direction"] == "<="
     assert found["threshold"].startswith(f"{metric}<=")
     assert found["value"] >= max(found["tolerance_bound"], found["margin_bound"])
     assert found["margin_bound"] == pytest.approx(1.05 * found["mean"])
-    same = metric == "memory_peak_gib"
-    assert any("equal to the last digit" in note for note in found["notes"]) == same
+
+
+@pytest.mark.parametrize("apart", [0, 1e-13])
+def test_runs_that_vary_in_nothing_have_no_bound(cli: Any, repeats: Make, apart: float) -> None:
+    """Rates that a program rounds: other losses at other times, and one rate."""
+    repeats((1.0,) * 5)
+    for at, run in enumerate(sorted(Path("runs/nightly").iterdir())):
+        steps = [json.loads(line) for line in (run / "steps.jsonl").read_text().splitlines()]
+        for step in steps:
+            step["loss"] += at / 1e4
+            step["step_time_s"] *= 1 + at * apart
+        (run / "steps.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
+    done = cli("runs", "learn", "nightly", "-o", "learnt.yaml", "--json")
+    assert (done.status, done.document["threshold"], done.document["factor"]) == (5, None, None)
+    assert done.document["reason"].startswith("the runs vary in nothing (figures rounded, or copies): how far the next")
+    assert not Path("learnt.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "named"),
+    [
+        ("experiment/training/recompute", "training.recompute"),
+        ("experiment/parallelism/tensor_parallel_size", "parallelism.tensor_parallel_size"),
+    ],
+)
+def test_what_is_known_of_some_runs_alone_leaves_no_bound(
+    cli: Any, repeats: Make, recorded: Any, key: str, named: str
+) -> None:
+    repeats()
+    recorded(to="nightly/z").slower(1.001).set(key, ...)
+    done = cli("runs", "learn", "nightly", "--json")
+    assert (done.status, done.document["threshold"]) == (5, None), done.out
+    assert done.document["reason"] == f"{named} is known of repeat-5 and not of z, so that the runs may be of two jobs"
+
+
+def test_a_copy_is_no_further_run(cli: Any, repeats: Make) -> None:
+    repeats()
+    shutil.copytree("runs/nightly/repeat-1", "runs/nightly/repeat-6")
+    error = cli("runs", "learn", "nightly", "--json").document["error"]
+    assert (error["key"], error["expected"], error["next"]) == (
+        "RUNS",
+        "each run once",
+        "leave out runs/nightly/repeat-6",
+    )
+    assert "runs/nightly/repeat-1 and runs/nightly/repeat-6 have the same record" in error["message"]
 
 
 def test_every_run_it_was_learnt_from_keeps_it(cli: Any, repeats: Make) -> None:
@@ -170,7 +218,7 @@ def test_runs_of_another_job_are_refused(
     cli: Any, repeats: Make, recorded: Any, key: str, value: Any, named: str
 ) -> None:
     repeats()
-    recorded(to="nightly/z").set(key, value)
+    recorded(to="nightly/z").slower(1.001).set(key, value)
     done = cli("runs", "learn", "nightly", "--json")
     assert (done.status, done.document["error"]["value"]) == (2, named)
     assert "repeat-1 and z differ in" in done.document["error"]["message"]
@@ -178,7 +226,7 @@ def test_runs_of_another_job_are_refused(
 
 def test_other_seeds_are_no_other_job(cli: Any, repeats: Make, recorded: Any) -> None:
     repeats()
-    recorded(to="seeded").set("experiment/training/seed", 7)
+    recorded(to="seeded").slower(1.001).set("experiment/training/seed", 7)
     assert cli("runs", "learn", "nightly", "seeded", "--json").document["n"] == 6
 
 

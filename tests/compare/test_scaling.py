@@ -153,7 +153,35 @@ def test_runs_on_one_count_are_no_scaling_and_must_be_one_job(cli: Any, counts: 
 
 def test_a_run_of_unknown_size_is_named(cli: Any, counts: Make, recorded: Any) -> None:
     counts(1)
-    recorded(to="lost").set("platform/nodes", None)
+    recorded(to="lost").slower(1.001).set("platform/nodes", None)
     done = cli("runs", "scaling", "n1", "lost", "--json")
     assert done.status == 2
     assert "how many nodes runs/lost ran on is not known" in done.document["error"]["message"]
+
+
+def halved(step: dict[str, Any]) -> dict[str, Any]:
+    """Every other step with half the tokens in half the time."""
+    share = 1 + step["step"] % 2
+    return {**step, "tokens": step["tokens"] // share, "step_time_s": step["step_time_s"] / share}
+
+
+def test_tokens_of_a_step_that_one_run_does_not_tell_are_not_known_of_the_count(
+    cli: Any, counts: Make, recorded: Any
+) -> None:
+    counts(1)
+    counts(2)
+    run = recorded(to="n2/z")
+    on(run, 2, 1.003, weak=True)
+    run.edit_steps(halved)
+    done = cli("runs", "scaling", "n1", "n2", "--json")
+    (found,) = done.document["counts"]
+    assert (done.status, found["tokens_per_step"], found["scaling"], found["efficiency"]) == (5, None, None, None)
+    assert "the tokens of a step are not known of every run, or not the same at every step" in found["reasons"]
+
+
+def test_one_run_on_two_counts_is_refused(cli: Any, counts: Make, recorded: Any) -> None:
+    counts(1)
+    recorded(to="two").set("platform/nodes", 2).set("platform/world_size", 2)
+    done = cli("runs", "scaling", "n1", "two", "--json")
+    assert done.status == 2
+    assert "runs/n1/repeat-1 and runs/two have the same record" in done.document["error"]["message"]

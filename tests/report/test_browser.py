@@ -198,7 +198,7 @@ def test_text_of_runs_that_are_compared_is_inert(open_page: Any, cli: Any, recor
             run = recorded("baseline", f"{side}/{side}{at} <img src=x onerror=alert({at})> <b>bold [x](y)")
             run.set("hosts", [f"{HOSTILE} {side}"]).set("framework", HOSTILE).set("platform/gpu_name", HOSTILE)
             run.set("experiment/data/path", f"{HOSTILE} {side}").set("experiment/name", HOSTILE)
-            run.edit_steps(
+            run.slower(1 + at / 1000).edit_steps(
                 lambda step: {**step, "memory_kind": HOSTILE, "source": {"file": HOSTILE, "line": 1}, "loss": 13.0}
             )
             run.add_event(kind="error", message=HOSTILE, source={"file": HOSTILE, "line": 3})
@@ -220,7 +220,7 @@ def test_text_of_runs_that_are_compared_is_inert(open_page: Any, cli: Any, recor
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_forced_ratio_cannot_be_missed(open_page: Any, cli: Any, recorded: Any, scheme: str, width: int) -> None:
     for at in range(3):
-        recorded("half-batch", f"a/{at}"), recorded("baseline", f"b/{at}")
+        recorded("half-batch", f"a/{at}").slower(1 + at / 1000), recorded("baseline", f"b/{at}").slower(1 + at / 1000)
     cli("compare", "a", "b", "--for", "throughput,memory,convergence", "--force", "--name", "first")
     page = open_page(Path(cli("report", "first", "--json").document["files"][0]), color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 900})

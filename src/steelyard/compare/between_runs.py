@@ -7,11 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard.compare.within_run import LEVEL
+from steelyard.records.columns import Floats
 
 MARGIN = 0.05
 """What is too little to matter in practice, unless the comparison says otherwise."""
 FEWEST = 3
 """Runs a side, below which an interval between runs is not made."""
+SAME = 1e-9
+"""Figures that differ by less than this share of themselves are one: sums of the same steps end in other digits."""
 METHOD = "between runs: Welch's t on the logarithms of the runs' figures"
 
 _TOST_LEVEL = 0.90
@@ -28,7 +31,7 @@ class Between:
     standard_error: float
     """Of the ratio's logarithm."""
     freedom: float
-    """Welch's degrees of freedom; infinite where no run differs from another of its side."""
+    """Welch's degrees of freedom; infinite where the error is taken as known."""
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Around the ratio."""
@@ -41,9 +44,12 @@ class Between:
         return 1 - margin <= low and high <= 1 + margin
 
 
-def between(target: Sequence[float], baseline: Sequence[float]) -> Between | None:
-    """Target over baseline; None where a side has too few runs."""
-    if min(len(target), len(baseline)) < FEWEST:
+def between(target: Sequence[float], baseline: Sequence[float], counted: bool = False) -> Between | None:
+    """Target over baseline; None where a side has too few runs, or runs that vary in nothing.
+
+    What is counted and not timed, as bytes are, may be the same in every run.
+    """
+    if min(len(target), len(baseline)) < FEWEST or not (counted or (vary(target) and vary(baseline))):
         return None
     logs = [np.log(np.asarray(side, dtype=np.float64)) for side in (target, baseline)]
     parts = [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in logs]
@@ -51,6 +57,11 @@ def between(target: Sequence[float], baseline: Sequence[float]) -> Between | Non
     shares = sum(part**2 / degrees for part, degrees in parts)
     freedom = variance**2 / shares if shares else math.inf
     return Between(math.exp(logs[0].mean() - logs[1].mean()), math.sqrt(variance), freedom)
+
+
+def vary(figures: Sequence[float] | Floats) -> bool:
+    """Whether runs have any spread to judge another by; rounded figures and copies have none."""
+    return bool(np.ptp(figures) > SAME * np.max(np.abs(figures)))
 
 
 def quantile(freedom: float, share: float) -> float:

@@ -9,8 +9,9 @@ from steelyard.accounting.steady import MIN_STEADY_RECORDS, MIN_STEADY_STEPS
 from steelyard.compare.between_runs import MARGIN
 from steelyard.compare.contract import Clause, Comparability, Ruling, check_side, contract, ruling
 from steelyard.compare.convergence import Convergence, convergence
+from steelyard.compare.copies import on_both_sides
 from steelyard.compare.diagnoses import Diagnosis, diagnose
-from steelyard.compare.own_figures import APART, own_step
+from steelyard.compare.own_figures import APART, batches_apart, own_step
 from steelyard.compare.policy import Metric
 from steelyard.compare.ratios import NAME_OF, Ratio, missing, ratio
 from steelyard.compare.side import Side, side
@@ -92,6 +93,7 @@ class Comparison:
             **{name: asdict(found) if (found := self.ratios[metric]) else None for metric, name in NAME_OF.items()},
             "convergence": asdict(self.convergence),
             "time_to_loss": asdict(self.time_to_loss) if isinstance(self.time_to_loss, TimeToLoss) else None,
+            "time_to_loss_reason": self.time_to_loss if isinstance(self.time_to_loss, str) else None,
             "diagnoses": [asdict(one) for one in self.diagnoses],
             "runs": {side.name: _runs_document(side) for side in (self.target, self.baseline)},
         }
@@ -142,13 +144,18 @@ def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) ->
             metric: found if metric == Metric.MEMORY else found.worsened(Comparability.NOT_COMPARABLE, apart)
             for metric, found in rulings.items()
         }
+    if (schedule := batches_apart(*sides)) is not None:
+        found = rulings[Metric.CONVERGENCE].worsened(Comparability.NOT_COMPARABLE, schedule)
+        rulings[Metric.CONVERGENCE] = found
     for metric in NAME_OF:
         rulings[metric] = with_figures(metric, rulings[metric], sides)
-    both = {one.run.directory.resolve() for one in target} & {one.run.directory.resolve() for one in baseline}
-    if both:
-        names = ", ".join(sorted(place.name for place in both))
-        reason = f"qualified: {names} stands on both sides, and equals itself"
-        rulings = {metric: found.worsened(Comparability.QUALIFIED, reason) for metric, found in rulings.items()}
+    if (both := on_both_sides(target, baseline)) is not None:
+        told = (
+            (Comparability.NOT_COMPARABLE, both)
+            if how.mode == "matched"
+            else (Comparability.QUALIFIED, f"qualified: {both}")
+        )
+        rulings = {metric: found.worsened(*told) for metric, found in rulings.items()}
     pair = Pair(sides[0], sides[1], clauses)
     learnt = convergence(rulings[Metric.CONVERGENCE], pair)
     return Comparison(

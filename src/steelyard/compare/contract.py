@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, get_args
 
+from steelyard.compare.copies import check_once
 from steelyard.compare.policy import OWN_FIGURES, POLICY, UNKNOWN_QUALIFIES, Effect, Effects, Metric
 from steelyard.compare.side import Side
 from steelyard.errors import InputError
@@ -25,6 +26,9 @@ class Comparability(StrEnum):
     UNKNOWN = "unknown"
     NOT_COMPARABLE = "not_comparable"
 
+
+ONE_PLATFORM = ("platform.gpu", "platform.framework")
+"""What two sides may differ in, and the runs of one side not."""
 
 EITHER = "either side"
 """Of whom a value is not known, where nobody knows it."""
@@ -130,9 +134,10 @@ def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
 
 
 def check_side(side: Side) -> None:
-    """Refuse a side whose own runs differ in what blocks a comparison."""
+    """Refuse a side whose own runs differ in what blocks a comparison or makes another platform, or are one run."""
+    check_once(side.name.upper(), side.subjects)
     blocking = [dotted for dotted, effects in POLICY.items() if Effect.BLOCKS in effects.values()]
-    found = difference(side.subjects, blocking)
+    found = difference(side.subjects, [*blocking, *ONE_PLATFORM])
     if found is not None:
         raise InputError(
             f"{side.name}: {found.words}",
@@ -153,19 +158,30 @@ class Difference:
 
 def difference(subjects: Sequence[Subject], keys: Sequence[str]) -> Difference | None:
     """The first of these parameters in which two runs are known to differ."""
+    for dotted in keys:
+        known = [(name, value) for name, (is_known, value) in _by_run(subjects, dotted) if is_known]
+        for name, value in known[1:]:
+            if value != known[0][1]:
+                values = f"{known[0][1]} and {value}"
+                return Difference(dotted, f"{known[0][0]} and {name} differ in {dotted} ({values})")
+    return None
+
+
+def partly_known(subjects: Sequence[Subject], keys: Sequence[str]) -> Difference | None:
+    """The first of these parameters that is known of one run and not of another."""
+    for dotted in keys:
+        names = {is_known: name for name, (is_known, _) in _by_run(subjects, dotted)}
+        if len(names) == 2:
+            return Difference(dotted, f"{dotted} is known of {names[True]} and not of {names[False]}")
+    return None
+
+
+def _by_run(subjects: Sequence[Subject], dotted: str) -> list[tuple[str, tuple[bool, Any]]]:
     places = [one.run.directory for one in subjects]
     names = [place.name for place in places]
     if len(set(names)) < len(names):
         names = list(map(str, places))
-    for dotted in keys:
-        known = [
-            (name, value) for name, one in zip(names, subjects, strict=True) if (value := known_value(one, dotted))[0]
-        ]
-        for name, value in known[1:]:
-            if value != known[0][1]:
-                values = f"{known[0][1][1]} and {value[1]}"
-                return Difference(dotted, f"{known[0][0]} and {name} differ in {dotted} ({values})")
-    return None
+    return [(name, known_value(one, dotted)) for name, one in zip(names, subjects, strict=True)]
 
 
 def ruling(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode) -> Ruling:

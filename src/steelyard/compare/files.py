@@ -11,6 +11,8 @@ from typing import Any, get_args
 from steelyard import records
 from steelyard.compare.between_runs import MARGIN
 from steelyard.compare.comparison import Comparison
+from steelyard.compare.copies import twice
+from steelyard.compare.fingerprint import fingerprint
 from steelyard.compare.policy import Metric
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
@@ -24,6 +26,10 @@ SCHEMA_VERSION = 1
 
 def load_runs(name: str, text: str, out: Path) -> list[Run]:
     """A run, a comma-separated list of runs, a fleet, or a directory of runs; each a path or a name under --out."""
+    return _each_once(name, _named(name, text, out))
+
+
+def _named(name: str, text: str, out: Path) -> list[Run]:
     if not text.strip():
         raise InputError(f"{name} is empty", key=name, value=text, expected="a run", next="steelyard runs list")
     if _is_run(text, out):
@@ -50,12 +56,15 @@ def load_runs(name: str, text: str, out: Path) -> list[Run]:
 
 def load_each(name: str, texts: Sequence[str], out: Path) -> list[Run]:
     """The runs of several such words, each run once."""
-    runs = [run for text in texts for run in load_runs(name, text, out)]
-    if len({run.directory.resolve() for run in runs}) < len(runs):
-        text = ",".join(texts)
-        raise InputError(
-            f"{name} {text!r} names a run twice", key=name, value=text, expected="each run once", next=texts[0]
-        )
+    return _each_once(name, [run for text in texts for run in load_runs(name, text, out)])
+
+
+def _each_once(name: str, runs: list[Run]) -> list[Run]:
+    seen: dict[Path, Path] = {}
+    for run in runs:
+        first = seen.setdefault(run.directory.resolve(), run.directory)
+        if first is not run.directory:
+            raise twice(name, first, run.directory)
     return runs
 
 
@@ -65,7 +74,8 @@ def _is_run(text: str, out: Path) -> bool:
 
 def save(comparison: Comparison, out: Path, name: str | None) -> Path:
     """Write OUT/comparisons/ID/comparison.json; runs are kept as paths from there, so that a tree may be moved."""
-    names = [side.label for side in (comparison.target, comparison.baseline)]
+    sides = (comparison.target, comparison.baseline)
+    names = [side.label if len(side.subjects) == 1 else side.label.replace(" ", "-") for side in sides]
     words = [os.fsencode(records.unstamped(one))[:60].decode(errors="ignore") for one in names]
     directory = records.new_directory(out / FOLDER, name, records.stamped(f"{words[0]}-vs-{words[1]}"))
     try:
@@ -78,10 +88,12 @@ def save(comparison: Comparison, out: Path, name: str | None) -> Path:
 
 def _write(comparison: Comparison, directory: Path) -> None:
     content = {"schema_version": SCHEMA_VERSION, **comparison.document(directory)}
-    for side in (comparison.target, comparison.baseline):
+    sides = (comparison.target, comparison.baseline)
+    for side in sides:
         content[side.name] = [
             os.path.relpath(subject.run.directory.resolve(), directory.resolve()) for subject in side.subjects
         ]
+    content["digests"] = {side.name: [fingerprint(subject) for subject in side.subjects] for side in sides}
     content["comparison"] = directory.name
     records.write_atomically(directory / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
@@ -127,6 +139,12 @@ def _check(content: dict[str, Any]) -> None:
         raise ValueError(f"margin is {margin!r}, expected a share")
     if not isinstance(prices, dict) or not all(isinstance(one, int | float) and one > 0 for one in prices.values()):
         raise ValueError(f"prices are {prices!r}, expected a price a GPU")
+    digests = content.get("digests")  # older files have none
+    if digests is not None and any(
+        not isinstance(digests[name], list) or len(digests[name]) != len(content[name])
+        for name in ("target", "baseline")
+    ):
+        raise ValueError("digests are not one a run")
 
 
 def runs_of(directory: Path, content: dict[str, Any], name: str) -> list[Run]:

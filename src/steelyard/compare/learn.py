@@ -11,7 +11,9 @@ import numpy as np
 
 from steelyard import __version__
 from steelyard.accounting.steady import MIN_STEADY_STEPS
-from steelyard.compare.contract import difference
+from steelyard.compare.between_runs import vary
+from steelyard.compare.contract import difference, partly_known
+from steelyard.compare.copies import check_once
 from steelyard.compare.policy import POLICY
 from steelyard.compare.side import one_place
 from steelyard.errors import InputError
@@ -27,6 +29,8 @@ MARGIN = 0.05
 """A bound is never closer to the mean than this: runs that happen to be alike promise nothing of the next month."""
 AT_MOST = ("step_time_s", "memory_peak_gib")
 """Metrics of which less is better."""
+COUNTED = ("memory_peak_gib",)
+"""Counted and not timed: the same in every run is no sign of copies."""
 DIGITS = 5
 
 ALIKE = tuple(key for key in POLICY if key != "training.seed")
@@ -137,7 +141,7 @@ def tolerance_factor(n: int, share: float = SHARE, confidence: float = CONFIDENC
 
 
 def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
-    """A bound from runs of one job that passed; the reason where they are too few or vary too much."""
+    """A bound from runs of one job that passed; the reason where they are too few, or vary too much or not at all."""
     _check(subjects, metric)
     runs = tuple(_run(subject, metric) for subject in subjects)
     values = np.asarray([one.value for one in runs if one.value is not None], dtype=np.float64)
@@ -147,10 +151,17 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
     direction = Direction.AT_MOST if metric in AT_MOST else Direction.AT_LEAST
     factor = tolerance = margin = bound = None
     reason = next((f"{one.directory.name} {one.reason}" for one in runs if one.reason), None)
+    if reason is None and (unsure := partly_known(subjects, ALIKE)) is not None:
+        reason = f"{unsure.words}, so that the runs may be of two jobs"
     if reason is None and n < FEWEST:
         more = FEWEST - n
         reason = (
             f"{n} run{'s' * (n != 1)}, and {FEWEST} are the fewest: {more} more {'is' if more == 1 else 'are'} needed"
+        )
+    if reason is None and metric not in COUNTED and not vary(values):
+        reason = (
+            f"the runs vary in nothing (figures rounded, or copies): how far the next will be from {mean:.7g} is not"
+            " known"
         )
     if reason is None and mean is not None and sd is not None:
         away = 1 if direction == Direction.AT_MOST else -1
@@ -165,7 +176,7 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
             bound = None
         else:
             bound = _lenient(bound, direction)
-    notes = tuple(_notes(subjects, metric, sd))
+    notes = tuple(_notes(subjects, metric))
     return Learnt(
         metric,
         direction,
@@ -192,6 +203,7 @@ def _check(subjects: Sequence[Subject], metric: str) -> None:
             expected=f"one of {', '.join(METRICS)}",
             next=f"--metric {METRICS[0]}",
         )
+    check_once("RUNS", subjects)
     found = difference(subjects, ALIKE)
     if found is not None:
         raise InputError(
@@ -232,7 +244,7 @@ def _plain(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _notes(subjects: Sequence[Subject], metric: str, sd: float | None) -> Iterator[str]:
+def _notes(subjects: Sequence[Subject], metric: str) -> Iterator[str]:
     places = {tuple(sorted(subject.run.manifest.hosts)) for subject in subjects}
     if () in places:
         yield "which hosts they ran on is not known of every run"
@@ -240,8 +252,6 @@ def _notes(subjects: Sequence[Subject], metric: str, sd: float | None) -> Iterat
         yield f"all runs {scope}"
     elif len(places) < len(subjects):
         yield f"{len(subjects)} runs on {len(places)} hosts or sets of hosts, which are fewer: they speak for those"
-    if sd == 0:
-        yield "the figures are equal to the last digit: the runs vary in nothing, or are copies"
     if any(subject.figures.metric(metric).reported for subject in subjects):
         yield f"{metric} is as the log reports it"
 

@@ -1,6 +1,6 @@
 """The three ratios: throughput speedup, memory usage efficiency, FLOPs utilization."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +15,12 @@ from steelyard.compare.between_runs import (
     Words,
     between,
     more_runs,
+    vary,
     words,
 )
 from steelyard.compare.policy import Metric
 from steelyard.compare.side import Side, one_place
-from steelyard.compare.within_run import LEVEL, METHOD, Spread, interval, spread
+from steelyard.compare.within_run import LEVEL, METHOD, interval, spread_of
 from steelyard.verdict import Subject
 
 SINGLE_RUN = "single-run observation"
@@ -83,10 +84,10 @@ def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, 
     made = over if metric == Metric.MEMORY else figures  # less memory is better
     ours, theirs = (geometric_mean(side) for side in figures)
     value, counts = geometric_mean(made[0]) / geometric_mean(made[1]), (len(figures[0]), len(figures[1]))
-    found = between(made[0], made[1])
+    found = between(made[0], made[1], counted=metric == Metric.MEMORY)
     around, method = (found.interval(), between_runs.METHOD) if found else (None, None)
     if counts == (1, 1) and metric != Metric.MEMORY:  # a peak is one figure: it has no spread inside a run
-        around = interval(value, _spread(target.subjects[0]), _spread(baseline.subjects[0]))
+        around = interval(value, spread_of(target.subjects[0]), spread_of(baseline.subjects[0]))
         method = METHOD if around else None
     return Ratio(
         value=value,
@@ -100,7 +101,11 @@ def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, 
         method=method,
         target_figure=ours,
         baseline_figure=theirs,
-        notes=(*_scope(target, baseline, counts), *(() if metric == Metric.MEMORY else _unsettled(target, baseline))),
+        notes=(
+            *_still(zip((target, baseline), figures, strict=True)),
+            *_scope(target, baseline, counts),
+            *(() if metric == Metric.MEMORY else _unsettled(target, baseline)),
+        ),
         margin=margin,
         more_runs=more_runs(found, min(counts), margin) if found and _is_open(found, margin) else None,
         decided=found is not None and not _is_open(found, margin),
@@ -111,6 +116,8 @@ def _words(spelt: Words, counts: tuple[int, int], found: Between | None, margin:
     if counts == (1, 1):
         return SINGLE_RUN
     if found is None:
+        if min(counts) >= FEWEST:
+            return f"observation, {counts[0]} and {counts[1]} runs: no interval between runs that vary in nothing"
         word = SINGLE_RUN if min(counts) == 1 else "observation"
         return f"{word}, {counts[0]} and {counts[1]} runs: {FEWEST} a side give an interval"
     said = words(found, spelt, margin)
@@ -124,6 +131,12 @@ def _words(spelt: Words, counts: tuple[int, int], found: Between | None, margin:
 
 def _is_open(found: Between, margin: float) -> bool:
     return words(found, SAID[Metric.THROUGHPUT], margin) == INCONCLUSIVE
+
+
+def _still(sides: Iterable[tuple[Side, Sequence[float]]]) -> Iterator[str]:
+    for side, figures in sides:
+        if len(figures) > 1 and not vary(figures):
+            yield f"the runs of {side.called} vary in nothing: their figures are rounded, or they are copies"
 
 
 def _scope(target: Side, baseline: Side, counts: tuple[int, int]) -> Iterator[str]:
@@ -150,7 +163,3 @@ def _figures(metric: Metric, subjects: Sequence[Subject]) -> list[float]:
 def geometric_mean(values: Sequence[float]) -> float:
     """Geometric, since what is compared is a ratio."""
     return float(np.exp(np.mean(np.log(np.asarray(values, dtype=np.float64)))))
-
-
-def _spread(subject: Subject) -> Spread | None:
-    return spread(subject.steps.step_time_s.values[subject.figures.window.mask])

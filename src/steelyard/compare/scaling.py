@@ -6,7 +6,17 @@ from typing import Any, Literal
 
 from steelyard.compare.between_runs import Words
 from steelyard.compare.comparison import with_figures
-from steelyard.compare.contract import Agreement, Clause, Comparability, Ruling, contract, difference, ruling
+from steelyard.compare.contract import (
+    ONE_PLATFORM,
+    Agreement,
+    Clause,
+    Comparability,
+    Ruling,
+    contract,
+    difference,
+    ruling,
+)
+from steelyard.compare.copies import check_once
 from steelyard.compare.policy import POLICY, Effect, Metric
 from steelyard.compare.ratios import Ratio, ratio
 from steelyard.compare.side import Side, side
@@ -23,8 +33,6 @@ SCALED = (
     "parallelism.fsdp_size",
 )
 """What scaling changes, and so may differ between node counts."""
-SAME = ("platform.gpu", "platform.framework")
-"""What a comparison of platforms leaves free and scaling does not."""
 SAID = Words("above linear", "below linear")
 
 Kind = Literal["weak", "strong"]
@@ -113,6 +121,7 @@ def _count_document(count: Count) -> dict[str, Any]:
 
 def scaling(subjects: Sequence[Subject]) -> Scaling:
     """Group runs by node count and hold each count against the smallest."""
+    check_once("RUNS", subjects)
     groups: dict[int, list[Subject]] = {}
     for subject in subjects:
         groups.setdefault(_nodes(subject), []).append(subject)
@@ -148,7 +157,7 @@ def _nodes(subject: Subject) -> int:
 
 def _count(nodes: int, subjects: Sequence[Subject], is_smallest: bool) -> Count:
     blocking = [key for key, effects in POLICY.items() if effects.get(Metric.THROUGHPUT) == Effect.BLOCKS]
-    found = difference(subjects, [*blocking, *SAME])
+    found = difference(subjects, [*blocking, *ONE_PLATFORM])
     if found is not None:
         raise InputError(
             f"RUNS: on {_called(nodes)}, {found.words}",
@@ -158,8 +167,9 @@ def _count(nodes: int, subjects: Sequence[Subject], is_smallest: bool) -> Count:
         )
     world = subjects[0].run.manifest.platform.world_size
     assert world is not None, "asked before"
-    known = next((one.figures.tokens_per_step for one in subjects if one.figures.tokens_per_step), None)
-    return Count(nodes, world, side("baseline" if is_smallest else "target", tuple(subjects), _called(nodes)), known)
+    tokens = {one.figures.tokens_per_step or None for one in subjects}
+    made = side("baseline" if is_smallest else "target", tuple(subjects), _called(nodes))
+    return Count(nodes, world, made, tokens.pop() if len(tokens) == 1 else None)
 
 
 def _held(count: Count, smallest: Count, margin: float) -> Larger:
@@ -179,7 +189,7 @@ def _held(count: Count, smallest: Count, margin: float) -> Larger:
 def _apart(count: Count, smallest: Count, clauses: Sequence[Clause]) -> Iterator[str]:
     """What makes them two platforms."""
     for clause in clauses:
-        if clause.dotted in SAME and clause.status == Agreement.DIFFERENT:
+        if clause.dotted in ONE_PLATFORM and clause.status == Agreement.DIFFERENT:
             where = f"on {count.side.called}, {clause.baseline} on {smallest.side.called}"
             yield f"{clause.dotted} differs: {clause.target} {where}"
     if count.gpus * smallest.nodes != smallest.gpus * count.nodes:
@@ -198,7 +208,7 @@ def _kind(count: Count, smallest: Count) -> Kind | None:
 
 def _kindless(count: Count, smallest: Count) -> tuple[Comparability, str]:
     if count.tokens_per_step is None or smallest.tokens_per_step is None:
-        return Comparability.UNKNOWN, "the tokens of a step are not known, or not the same at every step"
+        return Comparability.UNKNOWN, "the tokens of a step are not known of every run, or not the same at every step"
     steps = " and ".join(f"{one.tokens_per_step:,} on {one.side.called}" for one in (count, smallest))
     reason = f"tokens a step are {steps}: neither as many a GPU (weak scaling) nor as many in all (strong scaling)"
     return Comparability.NOT_COMPARABLE, reason

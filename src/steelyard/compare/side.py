@@ -1,9 +1,14 @@
 """One side of a comparison: its runs, each judged."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+from steelyard import records
+from steelyard.errors import InputError
+from steelyard.records.fleet import load_fleet
 from steelyard.verdict import Subject, Verdict, judge
 
 MOST_NAMED = 3
@@ -22,10 +27,20 @@ class Side:
 
     @property
     def label(self) -> str:
-        """A short name: of its one run, or of the directory that holds all of them."""
+        """A short name: of its one run, or of the directory that holds these runs and no others."""
         places = [subject.run.directory.resolve() for subject in self.subjects]
-        together = {place.parent for place in places}
-        return places[0].name if len(places) == 1 or len(together) > 1 else together.pop().name
+        if len(places) == 1:
+            return places[0].name
+        together = places[0].parent
+        return together.name if _held(together) == set(places) else f"{places[0].name} and {len(places) - 1} more"
+
+
+def _held(directory: Path) -> set[Path]:
+    """The runs that a directory stands for: of a fleet the latest of each host, else all that are in it."""
+    if (directory / records.FLEET).exists():
+        with suppress(InputError):  # one that cannot be read is a directory like any other
+            return {run.directory.resolve() for run in load_fleet(directory).runs() if run is not None}
+    return {place.resolve() for place in records.runs_under(directory)}
 
 
 def side(name: Literal["target", "baseline"], subjects: tuple[Subject, ...], called: str | None = None) -> Side:

@@ -71,7 +71,7 @@ def find(name: str, out: Path) -> Run:
 
 def runs_under(out: Path) -> Iterator[Path]:
     """Run directories directly under `out`, by name."""
-    if out.is_dir():
+    if os.path.isdir(out):  # noqa: PTH112 - Path.is_dir raises on a name too long
         yield from sorted(path.parent for path in out.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
 
 

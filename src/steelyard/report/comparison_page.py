@@ -62,14 +62,14 @@ def comparison_page(made: Comparison) -> Page:
             ),
             *(provenance_table(subject, True, f"Provenance: {label}") for label, subject, _ in labelled(made)),
         ],
-        commands=[*(reproduce(subject) for _, subject, _ in labelled(made)), *_commands(made)],
+        commands=[*(reproduce(subject) for _, subject, _ in labelled(made)), *commands(made)],
         made_by=f"steelyard {__version__}",
         answers=found if len(found) > 1 else (),
         banner=made.banner or "",
     )
 
 
-def _commands(made: Comparison) -> Iterator[str]:
+def commands(made: Comparison) -> Iterator[str]:
     """What makes the comparison, with paths as this one was given them; a price sheet is written out first."""
     sides = [",".join(str(subject.run.directory) for subject in side.subjects) for side in (made.target, made.baseline)]
     words = ["steelyard", "compare", *sides, "--for", ",".join(made.asked), "--mode", made.mode]

@@ -1,15 +1,16 @@
 """From a name on the command line to the page of what it names."""
 
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from steelyard import compare, records, verdict
-from steelyard.compare import Metric
+from steelyard.compare import Comparison, Metric
+from steelyard.compare.fingerprint import fingerprint
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
 from steelyard.records import Run
 from steelyard.records.fleet import Fleet, find_fleet
-from steelyard.report.comparison_page import comparison_page
+from steelyard.report.comparison_page import commands, comparison_page
 from steelyard.report.fleet_page import fleet_page
 from steelyard.report.page import Page
 from steelyard.report.run_page import run_page
@@ -58,7 +59,7 @@ def _as_last_judged(run: Run) -> verdict.Subject:
 
 
 def page_of_comparison(directory: Path) -> Page:
-    """A saved comparison, made anew from its runs as they are now."""
+    """A saved comparison, made anew from its runs, which must be what they were."""
     content = compare.saved(directory)
     sides = [compare.runs_of(directory, content, name) for name in ("target", "baseline")]
     asked = [Metric(name) for name in content["asked"]]
@@ -73,4 +74,19 @@ def page_of_comparison(directory: Path) -> Page:
         bool(content.get("forced")),
         content.get("prices"),
     )
+    _check_unchanged(directory, content, made)
     return comparison_page(made)
+
+
+def _check_unchanged(directory: Path, content: dict[str, Any], made: Comparison) -> None:
+    """Refuse a comparison of which a run has changed: its page would have other figures than were saved."""
+    for side in (made.target, made.baseline):
+        kept = (content.get("digests") or {}).get(side.name, ())  # older comparisons have none
+        for subject, was in zip(side.subjects, kept, strict=False):
+            if was != fingerprint(subject):
+                raise InputError(
+                    f"{subject.run.directory} has changed since the comparison {directory.resolve().name} was made",
+                    key="COMPARISON",
+                    value=str(directory),
+                    next=" && ".join(commands(made)),
+                )

@@ -1,0 +1,39 @@
+"""What a run held when it was compared: a digest that changes with whatever a comparison's figures are made from."""
+
+from dataclasses import fields
+from hashlib import blake2b
+
+import numpy as np
+
+from steelyard.compare.copies import digest
+from steelyard.records import MANIFEST, Column
+from steelyard.records.writer import EVENTS, TELEMETRY
+from steelyard.verdict import Subject
+
+
+def fingerprint(subject: Subject) -> str:
+    """Of its files as bytes, but for the steps, which are taken as they were read: a long run has 200 MB of them.
+
+    More than whether it is the same run: what is said of it counts too, and what is beside the record.
+    """
+    found = blake2b(digest_size=16)
+    for name in (MANIFEST, EVENTS, TELEMETRY):
+        path = subject.run.directory / name
+        data = path.read_bytes() if path.exists() else b""
+        found.update(f"{name} {len(data)}\n".encode())
+        found.update(data)
+    steps = subject.steps
+    found.update(digest(steps))
+    for column in (steps.learning_rate, steps.memory_gib, steps.skipped):
+        found.update(column.values.tobytes())
+    for name in (field.name for field in fields(steps)):
+        column = getattr(steps, name)
+        if isinstance(column, Column) and column.given.any():  # a NaN that was given is not one that was not
+            found.update(name.encode())
+            found.update(column.given.tobytes())
+    found.update(steps.steps_covered.tobytes())
+    found.update(" ".join(steps.memory_kinds).encode())
+    for flag, rows in sorted(steps.flagged.items()):
+        found.update(flag.encode())
+        found.update(np.array(rows, dtype=np.int64).tobytes())
+    return found.hexdigest()

@@ -1,0 +1,132 @@
+"""One run under several names is one observation."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from steelyard import records
+from steelyard.compare.copies import digest
+
+SPREAD = (0.99, 1.0, 1.01)
+
+
+@pytest.fixture
+def sides(recorded: Any) -> tuple[Any, ...]:
+    """runs/a and runs/b, of three runs that differ."""
+    return tuple(
+        recorded("baseline", f"{name}/{at}").slower(pace * factor)
+        for name, pace in (("a", 0.8), ("b", 1.0))
+        for at, factor in enumerate(SPREAD)
+    )
+
+
+def refused(done: Any, *runs: str) -> str:
+    """The sentence of a side that holds one run twice."""
+    error = done.document["error"]
+    assert (done.status, error["key"], error["expected"]) == (2, "TARGET", "each run once"), done.out
+    assert error["next"] == f"leave out {runs[1]}"
+    assert all(run in error["message"] for run in runs)
+    assert not Path("runs/comparisons").exists()
+    return str(error["message"])
+
+
+def test_copies_of_a_run_are_refused(cli: Any, sides: Any) -> None:
+    for name in ("1", "2"):
+        shutil.rmtree(f"runs/a/{name}")
+        shutil.copytree("runs/a/0", f"runs/a/{name}")
+    said = refused(cli("compare", "a", "b", "--json"), "runs/a/0", "runs/a/1")
+    assert "have the same record, step for step" in said
+
+
+def test_links_to_a_run_are_refused(cli: Any, sides: Any) -> None:
+    Path("runs/c").mkdir()
+    for name in ("x", "y", "z"):
+        Path("runs/c", name).symlink_to(Path("runs/a/0").resolve())
+    assert "are one directory" in refused(cli("compare", "c", "b", "--json"), "runs/c/x", "runs/c/y")
+    assert "names runs/a/0 twice" in refused(cli("compare", "a/0,a/0", "b", "--json"), "runs/a/0", "runs/a/0")
+
+
+def test_a_log_read_thrice_is_one_run(cli: Any, tmp_path: Path) -> None:
+    rows = "".join(f"{step},{10 - step / 10:.3f},{2 + step % 3 / 100},100\n" for step in range(1, 61))
+    (tmp_path / "log.csv").write_text(f"step,loss,step_time_s,tokens\n{rows}")
+    for name in ("i1", "i2"):
+        cli("ingest", "log.csv", "--gpu", "h200", "--gpus", "1", "--nodes", "1", "--name", name)
+    refused(cli("compare", "i1,i2", "i1", "--json"), "runs/i1", "runs/i2")
+    cli("ingest", "log.csv", "--gpu", "mi300x", "--gpus", "1", "--nodes", "1", "--name", "amd")
+    found = cli("compare", "amd", "i1", "--json").document["comparable"]["throughput"]["reasons"]
+    assert "qualified: amd (the record of i1 too) stands on both sides, and equals itself" in found
+
+
+def test_equal_losses_at_other_times_are_two_runs(cli: Any, recorded: Any) -> None:
+    recorded("baseline", "a/1"), recorded("baseline", "a/2").slower(1.001), recorded("again")
+    assert cli("compare", "a", "again").status == 5
+
+
+def test_runs_without_steps_are_not_held_against_each_other(cli: Any, recorded: Any) -> None:
+    for name in ("a/1", "a/2"):
+        recorded("baseline", name).edit_steps(lambda step: None)
+    recorded("again")
+    assert cli("compare", "a", "again").status == 4
+
+
+@pytest.mark.parametrize(("mode", "status", "said"), [("best", 5, "qualified"), ("matched", 4, "not_comparable")])
+def test_a_copy_on_the_other_side_equals_itself(cli: Any, recorded: Any, mode: str, status: int, said: str) -> None:
+    recorded("baseline", "a"), recorded("baseline", "b")
+    for names, word in ((("a", "a"), "a"), (("a", "b"), "a (the record of b too)")):
+        done = cli("compare", *names, "--mode", mode, "--json")
+        found = done.document["comparable"]["throughput"]
+        assert (done.status, found["status"]) == (status, said)
+        prefix = "qualified: " if mode == "best" else ""
+        assert f"{prefix}{word} stands on both sides, and equals itself" in found["reasons"]
+
+
+def test_several_on_both_sides_are_all_named(cli: Any, sides: Any) -> None:
+    found = cli("compare", "a", "a", "--json").document["comparable"]["throughput"]["reasons"]
+    assert "qualified: 0, 1, 2 stand on both sides, and equal themselves" in found
+
+
+@pytest.mark.parametrize("still", ["a", "b"])
+def test_a_side_whose_figures_are_all_equal_decides_nothing(cli: Any, sides: Any, still: str) -> None:
+    """Rates that a program rounds: other losses, and one rate."""
+    for at, run in enumerate(sides[:3] if still == "a" else sides[3:]):
+        if at:
+            shutil.copy(f"runs/{still}/0/steps.jsonl", run)
+        run.edit_steps(lambda step, at=at: {**step, "loss": step["loss"] + at / 1e4})
+    done = cli("compare", "a", "b", "--json")
+    ratio = done.document["throughput_speedup"]
+    assert (done.status, ratio["low"], ratio["high"], ratio["decided"]) == (5, None, None, False)
+    assert (ratio["method"], ratio["more_runs"]) == (None, None)
+    assert ratio["words"] == "observation, 3 and 3 runs: no interval between runs that vary in nothing"
+    called = {"a": "the target", "b": "the baseline"}[still]
+    assert f"the runs of {called} vary in nothing: their figures are rounded, or they are copies" in ratio["notes"]
+    assert "but the runs of" in cli("compare", "a", "b").out
+
+
+def test_a_not_a_number_is_one_however_it_is_spelt(recorded: Any) -> None:
+    steps = records.table(recorded().edit_steps(lambda step: {**step, "grad_norm": None}).directory)
+    before = digest(steps)
+    steps.grad_norm.values.view(np.uint64)[:] = 0xFFF8000000000001
+    assert np.isnan(steps.grad_norm.values).all()
+    assert digest(steps) == before
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("platform/gpu", "h100"), ("framework", "megatron"), ("experiment/precision/dtype", "fp16")]
+)
+def test_a_side_is_of_one_platform(cli: Any, sides: Any, key: str, value: str) -> None:
+    sides[1].set(key, value)
+    done = cli("compare", "a", "b", "--json")
+    named = key.removeprefix("experiment/").replace("/", ".") if "/" in key else f"platform.{key}"
+    assert (done.status, done.document["error"]["value"]) == (2, named)
+    assert "target: 0 and 1 differ in" in done.document["error"]["message"]
+
+
+def test_a_directory_names_a_side_only_where_it_holds_no_other_run(cli: Any, recorded: Any) -> None:
+    for at in range(5):
+        recorded("baseline", f"ing/r{at}").slower(1 + at / 1000)
+    done = cli("compare", "ing/r0,ing/r1,ing/r2", "ing/r3,ing/r4")
+    assert done.out.startswith("target r0 and 2 more (3 runs: r0, r1, r2) against baseline r3 and 1 more (2 runs")
+    assert cli("report", "r0-and-2-more-vs-r3-and-1-more").status == 0

@@ -152,16 +152,6 @@ def test_losses_that_cannot_be_and_lines_cut_short_do_not_end_a_comparison(cli: 
     assert done.document["convergence"]["status"] != "equivalent"
 
 
-def test_power_of_every_device_makes_the_energy(cli: Any, recorded: Any, tmp_path: Path) -> None:
-    target, other = side(recorded, "target", *SPREAD), side(recorded, "other", *SPREAD)
-    for run in (tmp_path / "runs" / "target").iterdir():
-        lines = [f'{{"node":"a","device":"gpu{gpu}","power_w":{watt}}}' for gpu in (0, 1) for watt in (400, 600)]
-        (run / "telemetry.jsonl").write_text("\n".join(lines) + "\n")
-    found = cli("compare", target, other, "--json").document["time_to_loss"]
-    assert found["target"]["energy_kwh"] == pytest.approx(1000 * found["target"]["seconds"] / 3.6e6)
-    assert found["target"]["cost"] is None
-
-
 def test_a_job_of_uneven_steps_has_the_tokens_it_recorded(cli: Any, recorded: Any) -> None:
     """Medians of rate and of time do not multiply back to the tokens of a step; records do."""
 

@@ -93,9 +93,28 @@ def _show_learning(made: Comparison) -> None:
         sides = " and ".join(
             f"{_side(side)} on the {name}" for name, side in (("target", found.target), ("baseline", found.baseline))
         )
-        around = f"{found.ratio:.4f} [{found.low:.4f}, {found.high:.4f}]"
-        basis = "between runs" if found.interval == "runs" else "within these runs"
-        printing.say(printing.hang("  ", f"time to loss {found.loss:.4g}: {sides}, {around} times, {basis}"))
+        around, basis = "", "without an interval: the step times do not tell how far they spread"
+        if found.low is not None and found.high is not None:
+            around = f" [{found.low:.4f}, {found.high:.4f}]"
+            basis = "between runs" if found.interval == "runs" else "within these runs"
+        ratio = f"{found.ratio:.4f}{around} times, {basis}"
+        printing.say(printing.hang("  ", f"time to loss {found.loss:.4g}: {sides}, {ratio}"))
+        for what, why in _not_known(made, found):
+            printing.say(printing.hang(_UNDER, printing.inert(f"{what} is not known: {why}")))
+    elif made.prices:
+        printing.say(printing.hang("  ", printing.inert(f"no time to loss, and so no cost: {found}")))
+
+
+def _not_known(made: Comparison, found: TimeToLoss) -> Iterator[tuple[str, str]]:
+    """Energy and cost that are missing, and why; of a cost nobody asked for nothing is said."""
+    sides = (("target", found.target), ("baseline", found.baseline))
+    energy = {name: side.energy_reason for name, side in sides if side.energy_reason}
+    cost = {name: side.cost_reason for name, side in sides if side.cost_reason and made.prices}
+    for what, reasons in (("energy", energy), ("cost", cost)):
+        if len(reasons) == 2 and len(set(reasons.values())) == 1:
+            yield f"{what} of both sides", reasons["target"]
+        else:
+            yield from ((f"{what} of the {name}", why) for name, why in reasons.items())
 
 
 def _short(message: str) -> str:

@@ -12,7 +12,14 @@ EXAMPLE = "{h100: 2.5, mi300x: 2.0}"
 def read_prices(path: Path) -> dict[str, float]:
     """A YAML or JSON file such as EXAMPLE, in any one currency."""
     found: dict[str, float] = {}
-    for name, price in read_mapping(path, "a price sheet", EXAMPLE).content.items():
+    file = read_mapping(path, "a price sheet", EXAMPLE)
+    for twice in file.problems:
+        raise InputError(
+            f"{path}: {twice.key!r} stands twice", key=twice.key, expected="one price a GPU", next="remove one of them"
+        )
+    if not file.content:
+        raise InputError(f"{path}: is empty", value=str(path), expected="a price sheet", next=EXAMPLE)
+    for name, price in file.content.items():
         gpu = lookup(str(name))
         if gpu is None:
             raise InputError(
@@ -29,6 +36,14 @@ def read_prices(path: Path) -> dict[str, float]:
                 value=str(price),
                 expected="a price an hour of one GPU",
                 next=f"{name}: 2.5",
+            )
+        if gpu.name in found:
+            raise InputError(
+                f"{path}: {name!r} is the {gpu.name}, which has a price already",
+                key=str(name),
+                value=str(price),
+                expected="one price a GPU",
+                next=f"{gpu.name}: {found[gpu.name]:g}",
             )
         found[gpu.name] = float(price)
     return found

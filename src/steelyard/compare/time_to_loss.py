@@ -3,18 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import msgspec
-import numpy as np
-
-from steelyard.compare.between_runs import FEWEST, Between, between
+from steelyard.compare.between_runs import Between, between, quantile
+from steelyard.compare.power import watts
 from steelyard.compare.ratios import geometric_mean
 from steelyard.compare.side import Side
 from steelyard.compare.tiers import Pair
-from steelyard.compare.tiers.learning_speed import Reached, reached
-from steelyard.compare.within_run import spread
-from steelyard.records.writer import TELEMETRY
+from steelyard.compare.tiers.learning_speed import reached
+from steelyard.compare.within_run import LEVEL, half_width, spread_of
 from steelyard.verdict import Subject
 
 Prices = Mapping[str, float]
@@ -23,13 +19,16 @@ Prices = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class SideToLoss:
-    """What one side needs to reach the loss; None where it is not known."""
+    """What one side needs to reach the loss, as the geometric mean of its runs; None where it is not known."""
 
     seconds: float
     energy_kwh: float | None
     """Of all GPUs, by telemetry."""
+    energy_reason: str | None
+    """Why it is not known."""
     cost: float | None
     """In the price sheet's own currency."""
+    cost_reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,9 @@ class TimeToLoss:
     target: SideToLoss
     baseline: SideToLoss
     ratio: float
-    low: float
-    high: float
+    low: float | None
+    """None where a run's step times do not tell how far they spread."""
+    high: float | None
     interval: str
     """within_run, or runs."""
 
@@ -60,17 +60,18 @@ def time_to_loss(pair: Pair, prices: Prices) -> TimeToLoss | str:
         [float(tokens[-1]) / (rate or math.nan) for tokens, rate in zip(side, own, strict=True)]
         for side, own in zip(found.places, rates, strict=True)
     ]
-    ratio = between(seconds[0], seconds[1]) or _within(pair, found, seconds)
-    low, high = ratio.interval()
+    value = geometric_mean(seconds[0]) / geometric_mean(seconds[1])
+    runs = between(seconds[0], seconds[1])
+    around = runs.interval() if runs else _within(pair, value, found.at_the_last())
     sides = [_side(side, times, prices) for side, times in zip((pair.target, pair.baseline), seconds, strict=True)]
     return TimeToLoss(
         loss=float(found.losses[-1]),
         target=sides[0],
         baseline=sides[1],
-        ratio=ratio.value,
-        low=low,
-        high=high,
-        interval="runs" if min(map(len, seconds)) >= FEWEST else "within_run",
+        ratio=value,
+        low=around[0] if around else None,
+        high=around[1] if around else None,
+        interval="runs" if runs else "within_run",
     )
 
 
@@ -80,43 +81,51 @@ def _rate(subject: Subject) -> float | None:
     return each * world if each and world else None
 
 
-def _within(pair: Pair, found: Reached, seconds: Sequence[Sequence[float]]) -> Between:
-    """Without repeats: how sure each run is of its own rate, and its own curve of where it comes down."""
-    parts = [found.by_chance().standard_error ** 2]
+def _within(pair: Pair, value: float, curves: Between) -> tuple[float, float] | None:
+    """Without repeats: how sure each run is of its own rate, and its own curve of where it comes down.
+
+    The two half-widths are added as squares (Howe, JASA 69, 1974), so that it is never narrower than the speedup's.
+    """
+    parts = []
     for side in (pair.target, pair.baseline):
         for subject in side.subjects:
-            own = spread(subject.steps.step_time_s.values[subject.figures.window.mask])
-            parts.append((own.standard_error if own else 0.0) ** 2 / len(side.subjects) ** 2)
-    means = [geometric_mean(side) for side in seconds]
-    return Between(means[0] / means[1], math.sqrt(sum(parts)), math.inf)
+            own = spread_of(subject)
+            if own is None:
+                return None
+            parts.append(((own.standard_error / len(side.subjects)) ** 2, own.effective_steps - 1))
+    of_curves = quantile(curves.freedom, 0.5 + LEVEL / 2) * curves.standard_error
+    half = math.hypot(half_width(parts), of_curves)
+    return value * math.exp(-half), value * math.exp(half)
 
 
 def _side(side: Side, seconds: Sequence[float], prices: Prices) -> SideToLoss:
-    mean = geometric_mean(seconds)
-    watts = [_watts(subject.run.directory) for subject in side.subjects]
-    known = [one for one in watts if one is not None]
-    energy = float(np.mean(known)) * mean / 3.6e6 if len(known) == len(watts) else None
-    subject = side.subjects[0]
-    price = prices.get(subject.gpu.name) if subject.gpu else None
-    cost = mean / 3600 * price * subject.world_size if price is not None and subject.world_size else None
-    return SideToLoss(mean, energy, cost)
+    runs = list(zip(side.subjects, seconds, strict=True))
+    energy = _together(side, [_energy_kwh(subject, time) for subject, time in runs])
+    cost: tuple[float | None, str | None] = (None, "no price sheet was given (--prices)")
+    if prices:
+        cost = _together(side, [_cost(subject, time, prices) for subject, time in runs])
+    return SideToLoss(geometric_mean(seconds), *energy, *cost)
 
 
-def _watts(run: Path) -> float | None:
-    """The mean power of all GPUs together; None where telemetry does not give it."""
-    path = run / TELEMETRY
-    sums: dict[tuple[str, str], list[float]] = {}
-    for line in path.read_bytes().splitlines() if path.exists() else ():
-        try:
-            sample = msgspec.json.decode(line, type=_Sample)
-        except msgspec.DecodeError:
-            continue  # a crash may cut a line short
-        if sample.power_w is not None:
-            sums.setdefault((sample.node, sample.device), []).append(sample.power_w)
-    return sum(float(np.mean(values)) for values in sums.values()) if sums else None
+def _together(side: Side, found: Sequence[float | str]) -> tuple[float | None, str | None]:
+    """The runs' mean, or why the first of those that have no figure has none."""
+    for subject, one in zip(side.subjects, found, strict=True):
+        if isinstance(one, str):
+            return None, one if len(found) == 1 else f"{one} ({subject.run.directory.resolve().name})"
+    return geometric_mean([one for one in found if not isinstance(one, str)]), None
 
 
-class _Sample(msgspec.Struct):
-    node: str
-    device: str
-    power_w: float | None = None
+def _energy_kwh(subject: Subject, seconds: float) -> float | str:
+    power = watts(subject)
+    return power if isinstance(power, str) else power * seconds / 3.6e6
+
+
+def _cost(subject: Subject, seconds: float, prices: Prices) -> float | str:
+    if subject.gpu is None:
+        name = "the CPU" if subject.on_cpu else subject.run.manifest.platform.gpu_name
+        return f"{name} is not in the catalog of GPUs, which prices go by" if name else "its GPU is not known"
+    if subject.gpu.name not in prices:
+        return f"the price sheet has no {subject.gpu.name}"
+    if subject.world_size is None:
+        return "how many GPUs it ran on is not known"
+    return seconds / 3600 * prices[subject.gpu.name] * subject.world_size

@@ -1,0 +1,82 @@
+"""The power of a run's GPUs while it trained, by its telemetry."""
+
+import math
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from steelyard.records.columns import Floats
+from steelyard.records.writer import TELEMETRY
+from steelyard.verdict import Subject
+
+_LONGEST_GAP = 0.1
+"""Of the steady stretch, its two ends included: so at least 80 % of it lies between samples, in ten pieces or more."""
+_MOST_W = 1e5
+"""No GPU draws as much."""
+
+Samples = dict[tuple[str, str], list[tuple[float, float]]]
+"""Moments and watts of each device, by its node and name."""
+
+
+def watts(subject: Subject) -> float | str:
+    """The mean power of all its GPUs together from the first to the last steady step, or why it is not known.
+
+    Start-up is not training: a GPU that loads weights draws a tenth of what it will.
+    """
+    found = _samples(subject.run.directory / TELEMETRY)
+    if not found:
+        return "it has no telemetry of power"
+    moments = subject.steps.time[subject.figures.window.mask]
+    if not len(moments) or np.isnat(moments[[0, -1]]).any() or not moments[0] < moments[-1]:
+        return "its steps do not say when they were, so its telemetry cannot be held against them"
+    if len(found) != subject.world_size:
+        devices = f"{len(found)} GPU{'s' * (len(found) != 1)}"
+        return f"its telemetry has the power of {devices}, and it ran on {subject.world_size}"
+    first, last = (float(moment.astype("datetime64[us]").astype(np.int64)) / 1e6 for moment in moments[[0, -1]])
+    total = 0.0
+    for (node, device), samples in sorted(found.items()):
+        mean = _mean(np.array(samples), first, last)
+        if isinstance(mean, str):
+            return f"{mean} of {device} on {node}"
+        total += mean
+    return total
+
+
+def _mean(samples: Floats, first: float, last: float) -> float | str:
+    """Over the stretch, each sample counting for the time around it; or what is wrong, to be followed by the device."""
+    moments, power = samples[np.argsort(samples[:, 0], kind="stable")].T
+    inside = (moments >= first) & (moments <= last)
+    moments, power = moments[inside], power[inside]
+    gap = float(np.diff(moments, prepend=first, append=last).max())
+    if gap > _LONGEST_GAP * (last - first):
+        return f"{gap:.3g} s of the {last - first:.3g} s of steady training have no sample of the power"
+    if not ((power > 0) & (power < _MOST_W)).all():
+        wrong = power[~((power > 0) & (power < _MOST_W))][0]
+        return f"telemetry has {wrong:.3g} W for the power"
+    seconds = np.diff(moments)
+    return float(((power[1:] + power[:-1]) / 2 * seconds).sum() / seconds.sum())
+
+
+def _samples(path: Path) -> Samples:
+    found: Samples = {}
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        try:
+            sample = _DECODER.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue  # a crash may cut a line short
+        if sample.power_w is not None and math.isfinite(sample.power_w):
+            found.setdefault((sample.node, sample.device), []).append((sample.time.timestamp(), sample.power_w))
+    return found
+
+
+class _Sample(msgspec.Struct):
+    time: Annotated[datetime, msgspec.Meta(tz=True)]
+    node: str
+    device: str
+    power_w: float | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Sample)

@@ -80,10 +80,11 @@ def test_one_run_a_side_is_an_observation_and_claims_nothing(cli: Any, recorded:
     recorded("again"), recorded("baseline")
     markdown, html = reports(cli, "again", "baseline", "--for", "throughput,convergence")
     assert "**Throughput: single-run observation.**" in markdown
-    assert "**Convergence: unknown.** Whether the two sides learn alike is not known: learning\\_speed" in markdown
+    assert "**Convergence: equivalent.** The two sides learn alike" in markdown  # of one seed, bit for bit
+    assert "That is said of these runs; what another seed would do is not known." in markdown
     refused = section(markdown, "What is not claimed")
     assert "single-run observation, and one run says nothing of the next" in refused
-    assert "no claim of equal convergence in general: 1 and 1 runs" in refused
+    assert "no claim of equal convergence in general: 1 and 1 known seeds" in refused
     assert "run by run" not in markdown
     assert html.count('class="run ') == 0
 
@@ -242,6 +243,6 @@ def test_what_is_not_known_is_a_disclaimer_by_its_key(cli: Any, recorded: Any) -
 def test_what_was_not_asked_is_folded_and_says_so(cli: Any, recorded: Any) -> None:
     recorded("again"), recorded("baseline")
     markdown, html = reports(cli, "again", "baseline")
-    assert "<details><summary>Convergence, which was not asked: unknown</summary>" in markdown
-    assert "<summary><h2>Convergence, which was not asked: unknown</h2></summary>" in html
+    assert "<details><summary>Convergence, which was not asked: equivalent</summary>" in markdown
+    assert "<summary><h2>Convergence, which was not asked: equivalent</h2></summary>" in html
     assert "not judged" not in markdown

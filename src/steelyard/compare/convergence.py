@@ -9,14 +9,16 @@ import numpy as np
 
 from steelyard.compare import tiers
 from steelyard.compare.between_runs import FEWEST
-from steelyard.compare.contract import Clause, Comparability, Ruling
+from steelyard.compare.contract import Agreement, Comparability, Ruling
 from steelyard.compare.curve import LossCurve
+from steelyard.compare.diagnoses.silent_default import unstated_differences
+from steelyard.compare.policy import Effect, Metric
 from steelyard.compare.side import Side
 from steelyard.compare.tiers import TIERS, Answer, Pair, Tier
 
 CONTRACT = "contract"
 TOLD_STEPS = (0, 10, 20, 50, 100)
-"""Steps of which the losses are told side by side, counted from 0 as logs of the field do."""
+"""Steps of which the losses are told side by side, counted from 0 as logs of the field do; the last of all too."""
 
 Outcome = Literal["equivalent", "not_equivalent", "not_comparable", "unknown"]
 
@@ -46,7 +48,7 @@ class Convergence:
 
 def convergence(found: Ruling, pair: Pair) -> Convergence:
     """Contract first: where it fails the others compare different jobs; where it is unknown they can only fail."""
-    first = _of_contract(found, pair.clauses)
+    first = _of_contract(found, pair)
     asked, failed = [first], None
     if first.status == Answer.FAIL:
         return Convergence("not_comparable", CONTRACT, (first,), _losses(pair), _evaluations(pair), (), ())
@@ -63,19 +65,24 @@ def convergence(found: Ruling, pair: Pair) -> Convergence:
     return Convergence(status, failed, tuple(asked), _losses(pair), _evaluations(pair), beside, scope)
 
 
-def _of_contract(found: Ruling, clauses: Sequence[Clause]) -> Tier:
+def _of_contract(found: Ruling, pair: Pair) -> Tier:
     match found.status:
         case Comparability.NOT_COMPARABLE:
             return Tier(CONTRACT, Answer.FAIL, found.reasons[0])
         case Comparability.UNKNOWN:
             return Tier(CONTRACT, Answer.UNKNOWN, found.reasons[0])
-    return Tier(CONTRACT, Answer.PASS, f"{len(clauses)} parameters agree in all that shapes a curve")
+    if unstated := unstated_differences(pair):
+        left = f"what no key states differs, where it was left to the framework: {'; '.join(unstated)}"
+        return Tier(CONTRACT, Answer.UNKNOWN, left)
+    shapes = [one for one in pair.clauses if one.governs.get(Metric.CONVERGENCE) == Effect.BLOCKS]
+    agree = sum(one.status == Agreement.EQUAL for one in shapes)
+    return Tier(CONTRACT, Answer.PASS, f"{agree} of {len(shapes)} parameters that shape a curve are known and agree")
 
 
 def _scope(pair: Pair, contract: Tier) -> Iterator[str]:
-    counts = [len(side) for side in pair.curves]
-    if min(counts) < FEWEST:
-        yield f"{counts[0]} and {counts[1]} runs: what another seed would do is not known; {FEWEST} a side tell"
+    ours, theirs = pair.seeds
+    if min(ours, theirs) < FEWEST:
+        yield f"{ours} and {theirs} known seeds: what another seed would do is not known; {FEWEST} a side tell"
     if contract.status != Answer.PASS:
         steps = max((int(curve.step[-1]) for side in pair.curves for curve in side if len(curve)), default=0)
         yield (
@@ -85,7 +92,9 @@ def _scope(pair: Pair, contract: Tier) -> Iterator[str]:
 
 
 def _losses(pair: Pair) -> tuple[LossesAt, ...]:
-    found = (LossesAt(step, *(_mean_at(side, step) for side in pair.curves)) for step in TOLD_STEPS)
+    last = min((int(curve.step[-1]) for side in pair.curves for curve in side if len(curve)), default=1) - 1
+    steps = sorted({*TOLD_STEPS, last})
+    found = (LossesAt(step, *(_mean_at(side, step) for side in pair.curves)) for step in steps)
     return tuple(one for one in found if one.target is not None or one.baseline is not None)
 
 

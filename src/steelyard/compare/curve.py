@@ -8,6 +8,7 @@ import numpy as np
 
 from steelyard.records.columns import Floats, Whole
 from steelyard.verdict import Subject
+from steelyard.verdict.figures import tokens_of
 
 Axis = Literal["tokens", "steps"]
 
@@ -23,9 +24,11 @@ class LossCurve:
     covered: Whole
     """Over how many steps each loss is a mean."""
     seen: Floats
-    """Tokens, or steps, up to the end of each record."""
+    """Tokens, or steps, up to the middle of what each record is a mean over, by what each of them says."""
     loss: Floats
     axis: Axis
+    begin: float = 0.0
+    """What was seen before the first record, where a run goes on with an earlier one."""
 
     def __len__(self) -> int:
         return len(self.loss)
@@ -33,7 +36,9 @@ class LossCurve:
     def between(self, first: float, last: float) -> "LossCurve":
         """The stretch after `first` and up to `last`."""
         inside = (self.seen > first) & (self.seen <= last)
-        return LossCurve(self.step[inside], self.covered[inside], self.seen[inside], self.loss[inside], self.axis)
+        return LossCurve(
+            self.step[inside], self.covered[inside], self.seen[inside], self.loss[inside], self.axis, self.begin
+        )
 
     def at(self, places: Floats) -> Floats:
         """The loss at some places, drawn straight between records."""
@@ -49,10 +54,11 @@ class LossCurve:
 
 
 def loss_curves(sides: Sequence[Sequence[Subject]]) -> list[list[LossCurve]]:
-    """The curves of every side on one axis: tokens where every run's are known, else steps."""
-    known = all(subject.figures.tokens_per_step for subjects in sides for subject in subjects)
-    axis: Axis = "tokens" if known else "steps"
-    return [[_curve(subject, axis) for subject in subjects] for subjects in sides]
+    """The curves of every side on one axis: tokens where every record's are known, else steps."""
+    found = [[_curve(subject, "tokens") for subject in subjects] for subjects in sides]
+    if all(np.isfinite(curve.seen).all() for side in found for curve in side):
+        return found
+    return [[_curve(subject, "steps") for subject in subjects] for subjects in sides]
 
 
 def common_end(curves: Sequence[Sequence[LossCurve]]) -> float:
@@ -60,13 +66,17 @@ def common_end(curves: Sequence[Sequence[LossCurve]]) -> float:
     return min((float(curve.seen[-1]) for side in curves for curve in side if len(curve)), default=0.0)
 
 
+def common_begin(curves: Sequence[Sequence[LossCurve]]) -> float:
+    """From where on every run of every side has a record."""
+    return max((curve.begin for side in curves for curve in side if len(curve)), default=0.0)
+
+
 def differences(ours: LossCurve, theirs: LossCurve) -> tuple[Whole, Floats]:
-    """Relative differences of two curves, at the steps that both record by themselves."""
-    alone = [np.flatnonzero(curve.covered == 1) for curve in (ours, theirs)]
-    step, at, there = np.intersect1d(
-        ours.step[alone[0]], theirs.step[alone[1]], assume_unique=True, return_indices=True
-    )
-    return step, ours.loss[alone[0]][at] / theirs.loss[alone[1]][there] - 1
+    """Relative differences of two curves, where both have a record of the same steps; by the last of them."""
+    step, at, there = np.intersect1d(ours.step, theirs.step, assume_unique=True, return_indices=True)
+    alike = ours.covered[at] == theirs.covered[there]
+    with np.errstate(over="ignore"):
+        return step[alike], ours.loss[at[alike]] / theirs.loss[there[alike]] - 1
 
 
 def _curve(subject: Subject, axis: Axis) -> LossCurve:
@@ -74,11 +84,9 @@ def _curve(subject: Subject, axis: Axis) -> LossCurve:
     rows = np.flatnonzero(steps.loss.finite & (steps.loss.values > 0) & ~steps.flag("skipped"))
     _, last = np.unique(steps.step[rows][::-1], return_index=True)
     rows = rows[len(rows) - 1 - last]
-    unit = subject.figures.tokens_per_step if axis == "tokens" else 1
-    return LossCurve(
-        steps.step[rows],
-        steps.steps_covered[rows],
-        steps.step[rows].astype(np.float64) * float(unit or 1),
-        steps.loss.values[rows],
-        axis,
-    )
+    step, covered = steps.step[rows], steps.steps_covered[rows]
+    unit = tokens_of(steps, subject.planned_tokens_per_step)[rows] if axis == "tokens" else np.ones(len(rows))
+    before = (step[:1] - covered[:1]) * unit[:1]  # steps of an earlier run, taken to be as large as its first here
+    ends = np.cumsum(np.concatenate([before + covered[:1] * unit[:1], np.diff(step) * unit[1:]]))
+    seen = ends - (covered - 1) / 2 * unit
+    return LossCurve(step, covered, seen, steps.loss.values[rows], axis, float(before[0]) if len(rows) else 0.0)

@@ -6,6 +6,7 @@ import numpy as np
 
 from steelyard.compare.side import Side
 from steelyard.verdict import Subject
+from steelyard.verdict.figures import tokens_of
 
 APART = 0.02
 """Figures are printed with three or four digits."""
@@ -36,3 +37,19 @@ def _of_run(subject: Subject) -> OwnStep | None:
     rate, seconds = rates.values[rows], times.values[rows]
     each = float(np.median(rate * seconds))
     return OwnStep(float(np.median(rate)), float(np.median(seconds)), world, each * world)
+
+
+def batches_apart(target: Side, baseline: Side) -> str | None:
+    """Where a step that both sides recorded has not as many tokens: a batch that grows is a schedule of its own."""
+    ours, theirs = (side.subjects[0] for side in (target, baseline))
+    if not ours.steps.tokens.given.any() and not theirs.steps.tokens.given.any():
+        return None  # what is declared is for the contract
+    steps, at, there = np.intersect1d(ours.steps.step, theirs.steps.step, return_indices=True)
+    tokens = [tokens_of(one.steps, one.planned_tokens_per_step)[rows] for one, rows in ((ours, at), (theirs, there))]
+    with np.errstate(invalid="ignore"):
+        apart = np.flatnonzero(np.abs(tokens[0] / tokens[1] - 1) > APART)
+    if not len(apart):
+        return None
+    first = apart[0]
+    counts = f"{tokens[0][first]:,.0f} tokens on the target and {tokens[1][first]:,.0f} on the baseline"
+    return f"step {steps[first]:,} is {counts}"

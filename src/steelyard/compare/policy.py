@@ -131,6 +131,9 @@ OWN_FIGURES: Mapping[str, Effects] = MappingProxyType(
         "steps_present": _effects(_Q, _Q),
         "completed": _effects(_Q, _Q),
         "loss_finite": _effects(_Q, _Q),
+        "loss_falling": _effects(_Q, _Q),
+        "loss_floor": _effects(_Q, _Q),
+        "skipped_steps": _effects(_Q, _Q),
         "errors": _effects(_Q, _Q),
     }
 )

@@ -6,7 +6,7 @@ from steelyard.compare import Comparison, Metric
 from steelyard.compare.convergence import LossesAt
 from steelyard.compare.diagnoses import counting_data, uniform_data, untrained_loss
 from steelyard.compare.diagnoses.diagnosis import endings
-from steelyard.compare.tiers import Answer, Pair
+from steelyard.compare.tiers import TIERS, Answer, Pair
 from steelyard.compare.time_to_loss import SideToLoss, TimeToLoss
 from steelyard.compare.within_run import LEVEL
 from steelyard.report.curves import number
@@ -33,7 +33,10 @@ def _tiers(made: Comparison) -> Table:
         word = Cell(tier.status.value.replace("_", " "), _TONES[tier.status])
         rows.append([word, f"{tier.tier}{first}", tier.message, margin])
     failing = found.first_failing_tier
-    told = f"{failing} is the first tier that fails; what comes after it is not asked." if failing else "No tier fails."
+    told = "No tier fails."
+    if failing:
+        rest = "" if failing == TIERS[-1] else "; what comes after it is not asked"
+        told = f"{failing} is the first tier that fails{rest}."
     scope = "".join(f" {_sentence(one)}" for one in found.scope)
     return Table(
         f"Convergence{'' if asked else ', which was not asked'}: {found.status.replace('_', ' ')}",
@@ -78,22 +81,24 @@ def _time_to_loss(made: Comparison) -> Iterator[Table]:
         return
     basis = "between runs" if found.interval == "runs" else "inside these runs, which says nothing of another run"
     rows: list[list[str | Cell]] = [
-        [side.name, number(own.seconds), *_energy_and_cost(own, bool(made.prices))]
+        [side.name, number(own.seconds), *_energy_and_cost(own)]
         for side, own in ((made.target, found.target), (made.baseline, found.baseline))
     ]
+    around = "without an interval, since the step times do not tell how far they spread"
+    if found.low is not None and found.high is not None:
+        around = f"{LEVEL:.0%} interval {found.low:.4f} to {found.high:.4f} {basis}"
     yield Table(
         f"{title} of {found.loss:.4g}",
         ["side", "seconds", "energy, kWh", "cost, by the price sheet"],
         rows,
-        f"Target over baseline {found.ratio:.4f}, {LEVEL:.0%} interval {found.low:.4f} to {found.high:.4f} {basis}: "
-        "below 1 the target is there first. The loss is the lowest of those that all runs reach.",
+        f"Target over baseline {found.ratio:.4f}, {around}: below 1 the target is there first. The loss is the lowest "
+        "of those that all runs reach.",
     )
 
 
-def _energy_and_cost(own: SideToLoss, priced: bool) -> Iterator[str]:
-    yield "unknown: telemetry does not give its power" if own.energy_kwh is None else f"{own.energy_kwh:.3g}"
-    unpriced = "its GPU is not in the price sheet" if priced else "no price sheet was given (--prices)"
-    yield f"unknown: {unpriced}" if own.cost is None else f"{own.cost:.3g}"
+def _energy_and_cost(own: SideToLoss) -> Iterator[str]:
+    yield f"unknown: {own.energy_reason}" if own.energy_kwh is None else f"{own.energy_kwh:.3g}"
+    yield f"unknown: {own.cost_reason}" if own.cost is None else f"{own.cost:.3g}"
 
 
 def _diagnoses(made: Comparison) -> list[Points]:
@@ -107,7 +112,8 @@ def _diagnoses(made: Comparison) -> list[Points]:
         for one in made.diagnoses
     ]
     note = "Every cause there is evidence for, the most telling first."
-    return [Points("What explains the difference", points, note)]
+    alike = made.convergence.status == "equivalent"
+    return [Points("What else the records tell" if alike else "What explains the difference", points, note)]
 
 
 def diagnosed_levels(made: Comparison) -> Iterator[Level]:

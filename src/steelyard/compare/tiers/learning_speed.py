@@ -5,13 +5,15 @@ The level alone misses a run that learns 30 % slower: its loss ends 1.2 % higher
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from steelyard.compare.between_runs import Between, between
+from steelyard.compare.curve import LossCurve
 from steelyard.compare.tiers.level import judged
 from steelyard.compare.tiers.tier import Answer, Pair, Tier
-from steelyard.records.columns import Floats
+from steelyard.records.columns import Floats, Whole
 
 NAME = "learning_speed"
 MARGIN = 0.02
@@ -20,11 +22,18 @@ _FROM = 0.1
 """Losses of the first tenth are the warm-up's."""
 _DRAWS = 200
 _FEWEST_POINTS = 30
-_LEARNT = 6.0
-"""Times its own noise a loss must fall, or there is nothing whose speed could be told."""
+_LEARNT, _FALL = 6.0, 1e-3
+"""Times its own noise a loss must fall, and by such a share, or there is nothing whose speed could be told."""
+_AROUND = 25
+"""Neighbours whose mean noise is told from."""
+_MOST_ALIKE = 0.97
+_GAP = 0.05
+"""Of the way, a stretch without a record across which no straight line is drawn."""
+_BESIDE, _APART = 5, 6.0
+"""Neighbours on each side, and median deviations from them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reached:
     """Where every run of both sides comes down to the same losses."""
 
@@ -36,35 +45,74 @@ class Reached:
     smooth: list[list[Floats]]
 
     def by_chance(self) -> Between:
-        """Target over baseline, with the spread it has where blocks of each curve's own noise are drawn anew."""
-        chance = np.random.default_rng(0)
-        means = [float(np.mean([np.log(one) for one in side])) for side in self.places]
-        drawn = np.array([self._drawn(chance, 0) - self._drawn(chance, 1) for _ in range(_DRAWS)])
-        return Between(math.exp(means[0] - means[1]), float(drawn.std(ddof=1)), math.inf)
+        """Target over baseline at all losses together: how sure the curves are of it by themselves."""
+        drawn, scatter = float(self._draws.mean(axis=1).std(ddof=1)), self._scatter / math.sqrt(LEVELS)
+        return self._as_sure_as(float(self._apart.mean()), drawn, scatter)
 
-    def _drawn(self, chance: np.random.Generator, side: int) -> float:
+    def at_the_last(self) -> Between:
+        """The same at the lowest of the losses alone."""
+        return self._as_sure_as(float(self._apart[-1]), float(self._draws[:, -1].std(ddof=1)), self._scatter)
+
+    def _as_sure_as(self, apart: float, drawn: float, scatter: float) -> Between:
+        """Noise that is drawn anew knows nothing of what is slower than it, and the losses' own disagreement does."""
+        return Between(math.exp(apart), max(drawn, scatter), LEVELS - 1 if scatter > drawn else math.inf)
+
+    @cached_property
+    def _apart(self) -> Floats:
+        """At each loss, the logarithm of target over baseline."""
+        ours, theirs = (np.mean([np.log(one) for one in side], axis=0) for side in self.places)
+        found: Floats = ours - theirs
+        return found
+
+    @property
+    def _scatter(self) -> float:
+        return float(self._apart.std(ddof=1))
+
+    @cached_property
+    def _draws(self) -> Floats:
+        """The same where blocks of each curve's own noise are drawn anew, a row a draw.
+
+        Curves of one length are drawn at the same places: where both saw the same batches, their noise is one.
+        """
+        chance = np.random.default_rng(0)
+        noise = [[loss - running_mean(loss) for _, loss in side] for side in self.points]
+        width = max(_width(one) for side in noise for one in side)
+        drawn = []
+        for _ in range(_DRAWS):
+            rows: dict[int, Whole] = {}
+            for one in (one for side in noise for one in side if len(one) not in rows):
+                rows[len(one)] = _blocks(chance, len(one), min(width, len(one) // 4))
+            ours, theirs = (self._drawn(side, noise[side], rows) for side in (0, 1))
+            drawn.append(ours - theirs)
+        return np.array(drawn)
+
+    def _drawn(self, side: int, noise: list[Floats], rows: dict[int, Whole]) -> Floats:
         again = [
-            np.log(reach(seen, smoothed(line + _blocks(chance, loss - line)), self.losses))
-            for (seen, loss), line in zip(self.points[side], self.smooth[side], strict=True)
+            np.log(reach(seen, smoothed(line + own[rows[len(own)]]), self.losses))
+            for (seen, _), line, own in zip(self.points[side], self.smooth[side], noise, strict=True)
         ]
-        return float(np.mean(again))
+        found: Floats = np.mean(again, axis=0)
+        return found
 
 
 def reached(pair: Pair) -> Reached | str:
     """Where both sides come down to the same losses, or why there are none."""
-    curves = [[curve.between(0, pair.end) for curve in side] for side in pair.curves]
+    curves = [[curve.between(pair.begin, pair.end) for curve in side] for side in pair.curves]
     if min(len(curve) for side in curves for curve in side) < _FEWEST_POINTS:
         return f"fewer than {_FEWEST_POINTS} losses where both sides are"
-    points = [[curve.thinned() for curve in side] for side in curves]
+    gap = max(float(np.diff(curve.seen).max()) for side in curves for curve in side)
+    if gap > _GAP * (pair.end - pair.begin):
+        return f"{gap:,.0f} {curves[0][0].axis} are without a record"
+    points = [[(seen - pair.begin, calmed(loss)) for seen, loss in map(LossCurve.thinned, side)] for side in curves]
     smooth = [[smoothed(loss) for _, loss in side] for side in points]
     flat = [
         (seen, loss, line)
         for side, lines in zip(points, smooth, strict=True)
         for (seen, loss), line in zip(side, lines, strict=True)
     ]
-    losses = common_losses([(seen, line) for seen, _, line in flat], pair.end)
+    losses = common_losses([(seen, line) for seen, _, line in flat], pair.end - pair.begin)
     noise = max(_noise(loss, line) for _, loss, line in flat)
-    if losses is None or losses[0] - losses[-1] < _LEARNT * noise:
+    if losses is None or losses[0] - losses[-1] < max(_LEARNT * noise, _FALL * losses[0]):
         return "the losses hardly fall where both sides are"
     places = [
         [reach(seen, line, losses) for (seen, _), line in zip(side, lines, strict=True)]
@@ -76,17 +124,27 @@ def reached(pair: Pair) -> Reached | str:
 def ask(pair: Pair) -> Tier:
     found = reached(pair)
     if isinstance(found, str):
-        few = found.startswith("fewer")
-        status = Answer.UNKNOWN if few else Answer.NOT_APPLICABLE
-        return Tier(NAME, status, f"{found}: no speed of learning can be told", margin=MARGIN)
-    counts = [len(side) for side in found.places]
-    means = [[math.exp(float(np.log(one).mean())) for one in side] for side in found.places]
-    ratio, basis = between(means[0], means[1]), f"between {counts[0]} and {counts[1]} runs"
+        return Tier(NAME, Answer.UNKNOWN, f"{found}: no speed of learning can be told", margin=MARGIN)
+    means = pair.of_seeds([[math.exp(float(np.log(one).mean())) for one in side] for side in found.places])
+    ratio, basis = between(means[0], means[1]), f"between {len(means[0])} and {len(means[1])} seeds"
     if ratio is None:
         ratio, basis = found.by_chance(), "within these runs"
     first, last, unit = found.losses[0], found.losses[-1], pair.curves[0][0].axis
     told = f"to {LEVELS} losses from {first:.4g} to {last:.4g} the target takes {{}} times the {unit}, {basis}"
-    return judged(NAME, ratio, MARGIN, told)
+    return judged(NAME, ratio, MARGIN, told, basis.endswith("seeds") or pair.one_start)
+
+
+def calmed(loss: Floats) -> Floats:
+    """Without what stands apart from its neighbours (Hampel's filter): one spike bends the whole of a falling curve.
+
+    That it is there is for the tier of stability to say.
+    """
+    width = 2 * _BESIDE + 1
+    around = np.lib.stride_tricks.sliding_window_view(np.pad(loss, _BESIDE, mode="reflect"), width)
+    usual = np.median(around, axis=1)
+    spread = 1.4826 * np.median(np.abs(around - usual[:, None]), axis=1)
+    found: Floats = np.where(np.abs(loss - usual) > _APART * spread, usual, loss)
+    return found
 
 
 def smoothed(loss: Floats) -> Floats:
@@ -98,7 +156,7 @@ def smoothed(loss: Floats) -> Floats:
 
 
 def common_losses(curves: list[tuple[Floats, Floats]], end: float) -> Floats | None:
-    """Losses that every curve passes after its first tenth, evenly apart, the highest first."""
+    """Losses that every curve passes after the first tenth of their way, evenly apart, the highest first."""
     highest = min(float(np.interp(_FROM * end, seen, loss)) for seen, loss in curves)
     lowest = max(float(loss[-1]) for _, loss in curves)
     if not highest > lowest:
@@ -116,15 +174,29 @@ def reach(seen: Floats, smooth: Floats, losses: Floats) -> Floats:
 
 
 def _noise(loss: Floats, smooth: Floats) -> float:
-    """Of a smoothed loss: that of a few neighbours together."""
-    return float(np.std(loss - smooth)) / math.sqrt(10)
+    """Of a smoothed loss: that of a few neighbours together, by the median deviation, which few outliers move."""
+    apart = loss - smooth
+    return float(1.4826 * np.median(np.abs(apart - np.median(apart)))) / math.sqrt(10)
 
 
-def _blocks(chance: np.random.Generator, noise: Floats) -> Floats:
-    """A noise of the same kind: stretches of it, so that neighbours stay as alike as they were."""
-    n = len(noise)
-    width = max(1, round(n ** (1 / 3)))
+def running_mean(loss: Floats) -> Floats:
+    """What noise is told from: a falling curve would have taken its slow part for learning."""
+    width = 2 * (min(_AROUND, len(loss)) // 2) + 1
+    found: Floats = np.convolve(np.pad(loss, width // 2, mode="reflect"), np.full(width, 1 / width), mode="valid")
+    return found
+
+
+def _width(noise: Floats) -> int:
+    """Of blocks that keep neighbours as alike as they are (Carlstein, Annals of Statistics 14, 1986)."""
+    x = noise - noise.mean()
+    power = float(x @ x)
+    likeness = min(max(float(x[1:] @ x[:-1]) / power, 0.0), _MOST_ALIKE) if power else 0.0
+    growth = max(1.0, math.pow(2 * likeness / (1 - likeness**2), 2 / 3))
+    return max(1, round(growth * math.cbrt(len(noise))))
+
+
+def _blocks(chance: np.random.Generator, n: int, width: int) -> Whole:
+    """So many places, in stretches of neighbours."""
     starts = chance.integers(0, n - width + 1, size=-(-n // width))
-    rows = (starts[:, None] + np.arange(width)).ravel()[:n]
-    found: Floats = noise[rows]
+    found: Whole = (starts[:, None] + np.arange(width)).ravel()[:n]
     return found

@@ -11,24 +11,24 @@ from steelyard.records.columns import Floats
 NAME = "level"
 SAME_FRAMEWORK, ACROSS = 0.005, 0.01
 _FEWEST_POINTS = 10
+_MOST = 100.0
+"""A ratio's logarithm is no larger, so that it stays a number."""
 
 
 def ask(pair: Pair) -> Tier:
-    margin = max(SAME_FRAMEWORK if pair.same("platform.framework") else ACROSS, pair.rounding())
-    first = 2 / 3 * pair.end
-    tails = [[curve.between(first, pair.end) for curve in side] for side in pair.curves]
+    margin = SAME_FRAMEWORK if pair.same("platform.framework") else ACROSS
+    tails = [[curve.between(pair.after(2 / 3), pair.end) for curve in side] for side in pair.curves]
     if min(len(tail) for side in tails for tail in side) < _FEWEST_POINTS:
-        return Tier(NAME, Answer.UNKNOWN, f"fewer than {_FEWEST_POINTS} losses in the last third", margin=margin)
-    counts = [len(side) for side in tails]
-    if min(counts) >= FEWEST:
-        figures = [[math.exp(float(np.log(tail.loss).mean())) for tail in side] for side in tails]
-        found, basis = between(*figures), f"between {counts[0]} and {counts[1]} runs"
-        assert found is not None
-    else:
+        few = f"fewer than {_FEWEST_POINTS} losses in the last third of {pair.up_to}"
+        return Tier(NAME, Answer.UNKNOWN, few, margin=margin)
+    figures = pair.of_seeds([[math.exp(float(np.log(tail.loss).mean())) for tail in side] for side in tails])
+    found, basis = between(figures[0], figures[1]), f"between {len(figures[0])} and {len(figures[1])} seeds"
+    if found is None:
         places = np.unique(np.concatenate([tail.seen for side in tails for tail in side]))
         means = [np.mean([np.log(tail.at(places)) for tail in side], axis=0) for side in tails]
         found, basis = hac(means[0] - means[1]), "within these runs, which says nothing of another seed"
-    return judged(NAME, found, margin, f"in the last third the target's loss is {{}} times the baseline's, {basis}")
+    told = f"in the last third of {pair.up_to} the target's loss is {{}} times the baseline's, {basis}"
+    return judged(NAME, found, margin, told, basis.endswith("seeds") or pair.one_start)
 
 
 def hac(differences: Floats) -> Between:
@@ -42,15 +42,24 @@ def hac(differences: Floats) -> Between:
     variance = float(x @ x) / n + 2 * sum(
         (1 - lag / (lags + 1)) * float(x[lag:] @ x[:-lag]) / n for lag in range(1, min(lags, n - 1) + 1)
     )
-    return Between(math.exp(float(differences.mean())), math.sqrt(max(variance, 0.0) / n), n / (2 * lags + 1))
+    mean = min(max(float(differences.mean()), -_MOST), _MOST)
+    return Between(math.exp(mean), math.sqrt(max(variance, 0.0) / n), n / (2 * lags + 1))
 
 
-def judged(name: str, found: Between, margin: float, sentence: str) -> Tier:
-    """Equivalent by TOST passes; beyond the margin, and with 95 % not 1, fails; else it is not known."""
+def judged(name: str, found: Between, margin: float, sentence: str, decides: bool) -> Tier:
+    """Equivalent by TOST passes; beyond the margin, and with 95 % not 1, fails; else it is not known.
+
+    One seed a side, and another on each, decides little: what it shows may be the seed's. It never passes, and fails
+    only where all of the interval is beyond the margin.
+    """
     low, high = found.interval()
     figure = f"{found.value:.4f} [{low:.4f}, {high:.4f}]"
     beyond = abs(found.value - 1) > margin and not low <= 1 <= high
-    status = Answer.PASS if found.equivalent(margin) else Answer.FAIL if beyond else Answer.UNKNOWN
-    words = {Answer.PASS: "equivalent within", Answer.FAIL: "not within", Answer.UNKNOWN: "not shown to be within"}
-    message = f"{sentence.format(figure)}: {words[status]} {margin:.2%}"
+    if not decides:
+        beyond = low > 1 + margin or high < 1 - margin
+    alike = found.equivalent(margin)
+    status = Answer.FAIL if beyond else Answer.PASS if alike and decides else Answer.UNKNOWN
+    words = "not within" if beyond else "equivalent within" if alike else "not shown to be within"
+    seeds = f", which is an observation: {FEWEST} seeds a side decide" if status == Answer.UNKNOWN and alike else ""
+    message = f"{sentence.format(figure)}: {words} {margin:.2%}{seeds}"
     return Tier(name, status, message, found.value, margin, low, high)

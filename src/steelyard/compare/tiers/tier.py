@@ -1,18 +1,22 @@
 """What is asked about, and what an answer is."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import cycle, islice
 from typing import Any
 
+import numpy as np
+
 from steelyard.compare.contract import Agreement, Clause
-from steelyard.compare.curve import LossCurve, common_end, loss_curves
+from steelyard.compare.curve import LossCurve, common_begin, common_end, loss_curves
 from steelyard.compare.side import Side
 from steelyard.verdict import Subject
 
-ROUNDOFF = {"fp8": 2.0**-4, "bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
-"""How far a number may be from the next that the format has, as a share of it."""
+ROUNDOFF = {"fp8": 0.01, "bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
+"""How far a number may be from the next that the format has, as a share of it; a loss of fp8 is a mean of many such."""
 
 
 class Answer(StrEnum):
@@ -53,6 +57,20 @@ class Pair:
         """How far all runs went."""
         return common_end(self.curves)
 
+    @cached_property
+    def begin(self) -> float:
+        """From where on all of them have a record."""
+        return common_begin(self.curves)
+
+    @property
+    def up_to(self) -> str:
+        """How far that is, in words: what a tier says holds up to there."""
+        return f"{self.end:,.0f} {self.curves[0][0].axis}"
+
+    def after(self, share: float) -> float:
+        """The place by which they went so much of their common way."""
+        return self.begin + share * (self.end - self.begin)
+
     def same(self, dotted: str) -> bool | None:
         """Whether the sides agree in a parameter; None where that is not known."""
         clause = next(one for one in self.clauses if one.dotted == dotted)
@@ -60,19 +78,59 @@ class Pair:
 
     @cached_property
     def matched(self) -> list[tuple[LossCurve, LossCurve]]:
-        """Runs that should start from the same weights: of one seed, or one a side of which no seed is known."""
-        ours, theirs = (
-            dict(zip(map(_seed, side.subjects), curves, strict=True))
-            for side, curves in zip((self.target, self.baseline), self.curves, strict=True)
-        )
-        if len(ours) < len(self.target.subjects) or len(theirs) < len(self.baseline.subjects):
-            return []  # a seed that stands for two runs tells neither
-        return [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
+        """Runs that should start from the same weights: of one seed, each with one of the other side.
+
+        Of seeds that are not known only one run a side may be held against the other.
+        """
+        ours, theirs = (by_seed(side, curves) for side, curves in self._sides())
+        found: list[tuple[LossCurve, LossCurve]] = []
+        for seed in ours.keys() & theirs.keys():
+            one, other = ours[seed], theirs[seed]
+            if seed is None and len(one) + len(other) > 2:
+                continue
+            count = max(len(one), len(other))
+            found += zip(islice(cycle(one), count), islice(cycle(other), count), strict=True)
+        return found
+
+    @cached_property
+    def seeds(self) -> tuple[int, int]:
+        """How many different seeds are known of each side."""
+        ours, theirs = (len(by_seed(side, curves).keys() - {None}) for side, curves in self._sides())
+        return ours, theirs
+
+    def of_seeds(self, figures: Sequence[Sequence[float]]) -> list[list[float]]:
+        """A figure a seed: of runs that repeat one their geometric mean; a run of unknown seed stands for itself."""
+        made = []
+        for (side, _), values in zip(self._sides(), figures, strict=True):
+            groups: dict[Any, list[float]] = {}
+            for at, (subject, value) in enumerate(zip(side.subjects, values, strict=True)):
+                seed = _seed(subject)
+                groups.setdefault(("run", at) if seed is None else seed, []).append(value)
+            made.append([math.exp(float(np.log(group).mean())) for group in groups.values()])
+        return made
+
+    def _sides(self) -> list[tuple[Side, list[LossCurve]]]:
+        return list(zip((self.target, self.baseline), self.curves, strict=True))
+
+    @property
+    def one_start(self) -> bool:
+        """Whether runs of the two sides may start from the same weights, so that chance is no excuse."""
+        return bool(self.matched)
 
     def rounding(self) -> float:
-        """What a difference of number formats may do to a loss; 0 where there is none."""
+        """What a difference of number formats may do to a single loss; 0 where there is none.
+
+        A mean over many steps has no such excuse: the format's rounding is to both sides.
+        """
         formats = {subject.precision for side in (self.target, self.baseline) for subject in side.subjects}
         return max(ROUNDOFF.get(one or "", 0.0) for one in formats) if len(formats) > 1 else 0.0
+
+
+def by_seed(side: Side, curves: Sequence[LossCurve]) -> dict[Any, list[LossCurve]]:
+    found: dict[Any, list[LossCurve]] = {}
+    for subject, curve in zip(side.subjects, curves, strict=True):
+        found.setdefault(_seed(subject), []).append(curve)
+    return found
 
 
 def _seed(subject: Subject) -> Any:

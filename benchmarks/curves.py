@@ -1,0 +1,76 @@
+"""What the tiers of learning are worth: pairs of loss curves of which the truth is known, one run a side.
+
+Curves fall by a power law or exponentially, with noise that remembers part of itself, and go through the code that
+`compare` uses. Limits are printed beside what was found; a miss ends with 1.
+"""
+
+import argparse
+import math
+import sys
+from types import SimpleNamespace
+
+sys.path.pop(0)  # this folder: one of its files has a name of the standard library
+
+import numpy as np
+
+from steelyard.compare.curve import LossCurve
+from steelyard.compare.tiers.learning_speed import MARGIN, reached
+from steelyard.compare.tiers.level import judged
+
+PAIRS, TOKENS = 400, 512
+NOISES = (("power law", 300, 0.5, 0.02), ("power law", 1000, 0.3, 0.01), ("exponential", 300, 0.5, 0.02))
+"""Shape, steps, what the noise remembers, and how large it is, as a share of the loss."""
+SLOW = 1.3
+
+
+def curve(chance: np.random.Generator, shape: str, steps: int, memory: float, size: float, slow: float) -> LossCurve:
+    step = np.arange(1, steps + 1)
+    at = step / slow
+    loss = 3 + 7.8 * np.exp(-at / (steps / 6)) if shape == "exponential" else 2 + 9 * (5 / (at + 5)) ** 0.3
+    fresh = chance.standard_normal(steps) * math.sqrt(1 - memory**2)
+    noise = np.empty(steps)
+    noise[0] = chance.standard_normal()
+    for row in range(1, steps):
+        noise[row] = memory * noise[row - 1] + fresh[row]
+    ones = np.ones(steps, dtype=np.int64)
+    return LossCurve(step, ones, step * float(TOKENS), loss * np.exp(size * noise), "tokens")
+
+
+def speed(chance: np.random.Generator, kind: tuple[str, int, float, float], slow: float) -> tuple[bool, str]:
+    """Whether the 95 % interval holds the truth, and what the tier says."""
+    curves = [[curve(chance, *kind, slow)], [curve(chance, *kind, 1.0)]]
+    found = reached(SimpleNamespace(curves=curves, begin=0.0, end=float(kind[1] * TOKENS)))
+    assert not isinstance(found, str), found
+    ratio = found.by_chance()
+    low, high = ratio.interval()
+    return low <= slow <= high, judged("learning_speed", ratio, MARGIN, "{}", True).status.value
+
+
+def main() -> int:
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--pairs", type=int, default=PAIRS)
+    count, missed = asked.parse_args().pairs, 0
+
+    def tell(what: str, found: float, limit: str, kept: bool) -> None:
+        nonlocal missed
+        missed += not kept
+        print(f"| {what} | {found:.3f} | {limit} | {'kept' if kept else 'MISSED'} |", flush=True)
+
+    print(f"{count:,} pairs each\n\n| what | found | limit | |\n| --- | --- | --- | --- |")
+    for kind in NOISES:
+        shape, steps, memory, size = kind
+        words = f"{shape}, {steps} steps, {size:.0%} noise that remembers {memory:g}"
+        chance = np.random.default_rng(7)
+        alike = [speed(chance, kind, 1.0) for _ in range(count)]
+        covered, failed = (
+            float(np.mean(one)) for one in zip(*((held, said == "fail") for held, said in alike), strict=True)
+        )
+        tell(f"{words}: the 95 % interval of equal curves covers", covered, ">= 0.93", covered >= 0.93)
+        tell(f"{words}: equal curves said to differ", failed, "<= 0.07", failed <= 0.07)
+        slower = float(np.mean([speed(chance, kind, SLOW)[1] == "fail" for _ in range(count)]))
+        tell(f"{words}: {SLOW - 1:.0%} slower said to differ", slower, ">= 0.95", slower >= 0.95)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

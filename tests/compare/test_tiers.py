@@ -1,0 +1,248 @@
+"""Curves that only look alike, and curves that only look different: what each tier may say of them."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+STEPS = 300
+EXPERIMENT = """
+schema_version: 1
+name: tiny
+model: {preset: tiny-llama, num_layers: 2, hidden_size: 32, ffn_hidden_size: 64, num_attention_heads: 4,
+        num_key_value_heads: 2, head_dim: 8, vocab_size: 50304}
+training: {seed: %d, micro_batch_size: 16, global_batch_size: 16, sequence_length: 32, steps: 300, learning_rate: 3e-3,
+           min_learning_rate: 3e-4, warmup_steps: 10}
+precision: {dtype: bf16}
+data: {source: tokens, seed: 7, path: /data/c4}
+"""
+Losses = Sequence[float]
+Ingest = Callable[..., str]
+
+
+def falling(seed: int = 1, slow: float = 1.0, noise: float = 0.003, steps: int = STEPS) -> list[float]:
+    """A loss that falls from 10.8 towards 3 with noise that has a little memory."""
+    chance, memory, found = np.random.default_rng(seed), 0.0, []
+    for step in range(steps):
+        memory = 0.3 * memory + chance.standard_normal() * noise
+        found.append((3 + 7.8 * math.exp(-step / (50 * slow))) * (1 if step == 0 else math.exp(memory)))
+    return found
+
+
+@pytest.fixture
+def ingest(cli: Any, tmp_path: Path) -> Ingest:
+    """A curve with its config, so that the contract holds."""
+
+    def make(
+        name: str,
+        losses: Losses,
+        seed: int = 1,
+        first: int = 1,
+        covered: int = 1,
+        tokens: Sequence[int] | None = None,
+        bare: bool = False,
+        **settings: str,
+    ) -> str:
+        config = tmp_path / f"seed{seed}.yaml"
+        config.write_text(EXPERIMENT % seed)
+        columns = ["step", "loss", "steps_covered", *(["tokens"] if tokens else [])]
+        rows = [
+            [first - 1 + covered * (at + 1), loss, covered, *([tokens[at]] if tokens else [])]
+            for at, loss in enumerate(losses)
+        ]
+        lines = [",".join(columns), *(",".join(str(one) for one in row) for row in rows)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+        words = [] if bare else ["--config", config, "--gpu", "h100", "--gpus", "1"]
+        words += [word for key, value in settings.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
+        done = cli("ingest", tmp_path / f"{name}.csv", "--name", name, *words)
+        assert done.status == 0, done.err
+        return name
+
+    return make
+
+
+@pytest.fixture
+def ask(cli: Any) -> Callable[[str, str], tuple[int, dict[str, Any]]]:
+    def make(target: str, baseline: str) -> tuple[int, dict[str, Any]]:
+        done = cli("compare", target, baseline, "--for", "convergence", "--json")
+        return done.status, json.loads(done.out)["convergence"]
+
+    return make
+
+
+def tier(found: dict[str, Any], name: str) -> tuple[str, str]:
+    one = next(one for one in found["tiers"] if one["tier"] == name)
+    return one["status"], one["message"]
+
+
+def test_two_curves_of_one_process_and_one_start_are_alike(ingest: Ingest, ask: Any) -> None:
+    base = falling()
+    status, found = ask(ingest("a", [loss * 1.0001 for loss in base]), ingest("b", base))
+    assert (status, found["status"]) == (0, "equivalent"), found
+    assert any("1 and 1 known seeds" in one for one in found["scope"])
+
+
+@pytest.mark.parametrize("lost", [math.nan, math.inf, 0.0, -1.0])
+@pytest.mark.parametrize("count", [3, 150])
+def test_a_run_that_ends_without_a_loss_fails_however_few_they_are(
+    ingest: Ingest, ask: Any, lost: float, count: int
+) -> None:
+    base = falling()
+    status, found = ask(ingest("a", [*base[:-count], *[lost] * count]), ingest("b", base))
+    assert (status, found["first_failing_tier"]) == (1, "stability"), found
+    assert f"no loss that is one from step {STEPS - count + 1} to its end" in tier(found, "stability")[1]
+
+
+def test_two_runs_that_end_so_are_not_alike(ingest: Ingest, ask: Any) -> None:
+    base = [*falling()[:200], *[math.nan] * 100]
+    status, found = ask(ingest("a", [loss * 1.0001 for loss in base]), ingest("b", base))
+    assert (status, found["status"], tier(found, "stability")[0]) == (5, "unknown", "unknown")
+
+
+def test_one_loss_that_is_no_number_is_no_matter_of_rates(ingest: Ingest, ask: Any) -> None:
+    base = falling()
+    status, found = ask(ingest("a", [*base[:100], math.nan, *base[101:]]), ingest("b", base))
+    assert (status, tier(found, "stability")[0]) == (5, "unknown")
+
+
+def test_a_loss_that_jumps_up_and_stays_there_for_a_while_fails(ingest: Ingest, ask: Any) -> None:
+    base = falling()
+    status, found = ask(ingest("a", [*base[:120], *[10.9] * 60, *base[180:]]), ingest("b", base))
+    assert (status, found["status"]) == (1, "not_equivalent")
+    assert found["first_failing_tier"] in ("learning_speed", "stability"), found
+
+
+@pytest.mark.parametrize("outlier", [25.0, 600.0, 0.5])
+def test_one_outlier_does_not_hide_a_run_that_learns_slower(ingest: Ingest, ask: Any, outlier: float) -> None:
+    base, slow = falling(), falling(slow=1.3)
+    slow[:10] = base[:10]  # the same start
+    slow[150] = outlier
+    status, found = ask(ingest("a", slow), ingest("b", base))
+    assert status == 1, found
+    assert found["first_failing_tier"] in ("level", "learning_speed")
+
+
+def test_a_run_that_was_cut_short_leaves_open_what_would_have_come(ingest: Ingest, ask: Any) -> None:
+    base = falling()
+    ingest("b", base), ingest("cut", base[:90])
+    status, found = ask("cut", "b")
+    assert (status, found["status"]) == (5, "unknown")
+    assert "losses for 46,080 of 153,600 tokens, and no tier sees what comes after" in tier(found, "stability")[1]
+    assert "of 46,080 tokens" in tier(found, "level")[1]
+
+
+def test_a_number_format_widens_no_level(ingest: Ingest, ask: Any) -> None:
+    base = falling()
+    worse = [loss * (1 if step < 200 else 1.04) for step, loss in enumerate(base)]
+    status, found = ask(ingest("a", worse, precision__fp8="hybrid"), ingest("b", base))
+    assert (status, found["first_failing_tier"]) == (1, "level"), found
+
+
+def test_repeats_of_one_seed_are_held_to_one_start_and_count_as_one_seed(ingest: Ingest, ask: Any) -> None:
+    base = falling()
+    off = [loss * (1.0035 if step < 10 else 1) for step, loss in enumerate(base)]
+    for at in range(3):
+        ingest(f"a{at}", [loss * (1 + at * 1e-7) for loss in off])
+        ingest(f"b{at}", [loss * (1 + at * 1e-7) for loss in base])
+        ingest(f"c{at}", [loss * (1 + (at + 3) * 1e-7) for loss in base])
+    status, found = ask("a0,a1,a2", "b0,b1,b2")
+    assert (status, found["first_failing_tier"]) == (1, "first_steps"), found
+    status, found = ask("c0,c1,c2", "b0,b1,b2")
+    assert status == 0
+    assert "within these runs" in tier(found, "level")[1]
+    assert any("1 and 1 known seeds" in one for one in found["scope"])
+
+
+def test_three_seeds_a_side_are_an_interval_between_seeds(ingest: Ingest, ask: Any) -> None:
+    for at in range(3):
+        ingest(f"a{at}", falling(at + 1), at + 1)
+        ingest(f"b{at}", falling(at + 11), at + 11)
+    _, found = ask("a0,a1,a2", "b0,b1,b2")
+    assert "between 3 and 3 seeds" in tier(found, "level")[1]
+    assert tier(found, "first_steps")[0] == "not_applicable"
+    assert found["scope"] == []
+
+
+def test_one_seed_a_side_and_another_on_each_is_an_observation(ingest: Ingest, ask: Any) -> None:
+    status, found = ask(ingest("a", falling(1), 1), ingest("b", falling(2), 2))
+    assert (status, found["status"]) == (5, "unknown"), found
+    assert "which is an observation: 3 seeds a side decide" in tier(found, "level")[1]
+    status, found = ask(ingest("slow", falling(3, slow=1.3), 3), "b")
+    assert (status, found["status"]) == (1, "not_equivalent")
+
+
+def test_bare_curves_that_start_apart_say_that_seeds_are_taken_for_one(ingest: Ingest, ask: Any) -> None:
+    status, found = ask(ingest("a", falling(1), bare=True), ingest("b", falling(2), bare=True))
+    assert (status, found["first_failing_tier"]) == (1, "first_steps")
+    assert "ingest them with --set training.seed=N where they differ" in tier(found, "first_steps")[1]
+
+
+def test_a_run_logged_as_means_of_ten_steps_is_like_itself(ingest: Ingest, ask: Any) -> None:
+    base = falling()
+    means = [float(np.mean(base[at : at + 10])) for at in range(0, STEPS, 10)]
+    status, found = ask(ingest("a", means, covered=10), ingest("b", base))
+    assert status == 5  # its first loss is not told alone
+    speed = next(one for one in found["tiers"] if one["tier"] == "learning_speed")
+    assert speed["status"] != "fail"
+    assert speed["observed"] == pytest.approx(1, abs=0.005)
+
+
+def test_the_axis_is_of_the_tokens_that_each_record_says(ingest: Ingest, ask: Any) -> None:
+    """A batch that grows: the same curve over tokens, and another over steps."""
+    ramp = [128 if step < 100 else 512 for step in range(STEPS)]
+    seen = np.cumsum(ramp)
+    losses = np.interp(seen, 512 * np.arange(1, STEPS + 1), falling(noise=0))
+    ingest("a", [float(loss) for loss in losses], tokens=ramp), ingest("b", falling(noise=0), tokens=[512] * STEPS)
+    status, found = ask("a", "b")
+    assert (status, found["first_failing_tier"]) == (4, "contract")
+    assert "128 tokens on the target and 512 on the baseline" in tier(found, "contract")[1]
+
+
+def test_a_run_that_goes_on_with_another_is_measured_from_where_both_begin(ingest: Ingest, ask: Any) -> None:
+    base, slow = falling(steps=STEPS), falling(slow=1.3)
+    slow[:10] = base[:10]
+    ingest("a", slow, first=2001), ingest("b", base, first=2001)
+    status, found = ask("a", "b")
+    assert status == 1
+    assert found["first_failing_tier"] in ("level", "learning_speed"), found
+
+
+def test_a_gap_in_the_record_is_no_slow_learning(ingest: Ingest, ask: Any, tmp_path: Path, cli: Any) -> None:
+    base = falling()
+    ingest("b", base)
+    rows = [f"{step},{loss}" for step, loss in enumerate(base, 1) if not 60 < step < 220]
+    (tmp_path / "gap.csv").write_text("\n".join(["step,loss", *rows]) + "\n")
+    words = ("--config", tmp_path / "seed1.yaml", "--gpu", "h100", "--gpus", "1")
+    assert cli("ingest", tmp_path / "gap.csv", "--name", "gap", *words).status == 0
+    status, found = ask("gap", "b")
+    assert status == 5
+    assert tier(found, "learning_speed")[0] == "unknown"
+    assert "tokens are without a record" in tier(found, "learning_speed")[1]
+
+
+@pytest.mark.parametrize("losses", [[11.0] * STEPS, [5 + step / 100 for step in range(STEPS)]])
+def test_two_runs_that_do_not_learn_are_not_alike_in_learning(ingest: Ingest, ask: Any, losses: Losses) -> None:
+    status, found = ask(ingest("a", losses), ingest("b", [loss * 1.00001 for loss in losses]))
+    assert (status, found["status"]) == (5, "unknown"), found
+
+
+def test_losses_beyond_all_measure_are_still_answered(ingest: Ingest, ask: Any) -> None:
+    status, _ = ask(ingest("a", [1e306] * STEPS), ingest("b", [1e-306] * STEPS))
+    assert status == 1
+
+
+def test_skipped_steps_of_one_side_alone_leave_it_open(cli: Any, recorded: Any) -> None:
+    recorded("baseline")
+    recorded("again").edit_steps(
+        lambda step: {**step, "skipped": int(step["step"] % 3 == 1), "flags": ["skipped"] * (step["step"] % 3 == 1)}
+    )
+    done = cli("compare", "again", "baseline", "--for", "convergence", "--json")
+    found = done.document["convergence"]
+    assert done.status != 0
+    assert found["status"] != "equivalent"
+    stability = [one for one in found["tiers"] if one["tier"] == "stability"]
+    assert all("no skipped steps" not in one["message"] for one in stability)

@@ -1,7 +1,7 @@
 """Vocabularies of the field, and what frameworks pad them to: a loss tells which one a model has."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 VOCABULARIES = {
@@ -16,6 +16,11 @@ VOCABULARIES = {
 }
 PADDED_TO = 128
 """Times the tensor-parallel size; Megatron and all that stand on it."""
+PADS = {
+    **dict.fromkeys(("megatron", "megatron-bridge", "megatron-deepspeed", "nemo", "primus"), True),
+    **dict.fromkeys(("maxtext", "torchtitan", "native"), False),
+}
+"""Whether a framework pads; one that is not here may."""
 TENSOR_SIZES = (1, 2, 4, 8)
 
 
@@ -51,12 +56,22 @@ def padded(size: int, tensor: int) -> int:
     return -(-size // unit) * unit
 
 
-def candidates(own: int | None = None) -> Iterator[Vocabulary]:
-    """Every vocabulary of the field, and the model's own, unpadded and as it is padded; each size once."""
-    seen = set()
-    for size, whose in {**({own: "its own"} if own else {}), **VOCABULARIES}.items():
-        for tensor in (None, *TENSOR_SIZES):
-            found = Vocabulary(size, VOCABULARIES.get(size, whose), padded(size, tensor) if tensor else size, tensor)
+def candidates(sizes: Iterable[int], framework: str = "", tensor: int | None = None) -> Iterator[Vocabulary]:
+    """These vocabularies as a framework pads them, each size once; every usual padding where that is not known."""
+    pads, seen = PADS.get(framework), set()
+    tensors: Sequence[int | None] = () if pads is False else TENSOR_SIZES if tensor is None else (tensor,)
+    for size in sizes:
+        for one in tensors if pads else (None, *tensors):
+            found = Vocabulary(size, VOCABULARIES.get(size, "its own"), padded(size, one) if one else size, one)
             if (found.size, found.padded) not in seen:
                 seen.add((found.size, found.padded))
                 yield found
+
+
+def share_within(places: Iterable[tuple[float, float]], low: float, high: float) -> float:
+    """How much of a stretch some intervals cover together: how often a loss would be in one by chance."""
+    covered, end = 0.0, low
+    for first, last in sorted(places):
+        covered += max(0.0, min(last, high) - max(first, end))
+        end = max(end, min(last, high))
+    return covered / (high - low)

@@ -2,22 +2,60 @@
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
 from steelyard.accounting.loss import MOCK_FLOORS
-from steelyard.accounting.vocabularies import VOCABULARIES
-from steelyard.records.columns import Floats
+from steelyard.accounting.untrained import NEAR, Declared, fitting, starts_of
+from steelyard.accounting.vocabularies import VOCABULARIES, Vocabulary, candidates, share_within
+from steelyard.records.columns import Floats, Whole
 from steelyard.verdict.subject import Subject
 
 COUNTING = MOCK_FLOORS["counting"]
-
-_TAIL = 10
-_FEWEST = 3
-_NO_TEXT = 0.05
+NO_TEXT = 0.05
 """Nats a token below which no corpus of text has been seen: what gets there is made, masked or learnt by heart."""
-_NEAR = 0.02
-_LONG = 100
+
+_FEWEST = 3
+_TAIL = 10
+_MANY = 2 * _TAIL
+_BELOW, _ON = 0.93, 1.5
+"""Of the counting floor: its batches scatter so far."""
+_COUNTS = ("megatron", "megatron-bridge", "primus", "unknown")
+"""Frameworks whose mock data counts, and what may be one of them; NeMo's is uniform, MaxText's is one batch, and
+Megatron-DeepSpeed has none."""
+_LONG = 50
+_FALL = 0.05
+"""Nats: a model that fell less may be an untrained one, which is nearly uniform too."""
+_LEARNT = 0.25
+"""Of the first loss: a model that fell further has learnt something."""
+_FLAT = 0.05
+"""Of the whole fall: what a plateau may still move from the third quarter of a run to the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a loss goes from its first record to its last."""
+
+    first: float
+    end: float
+    """The median of the last ten records, or the last of a few."""
+    mean: float
+    """Over the last quarter: where little is left to learn, most batches have less of it than the mean."""
+    still_falls: bool
+    level: float
+    """The median over the last quarter of the steps."""
+    settled: bool
+    """Whether that is a plateau."""
+
+
+class Collapse(StrEnum):
+    """What a loss that no text is learnt to comes of."""
+
+    COUNTING = "counting"
+    BELOW_COUNTING = "below_counting"
+    FIXED_BATCH = "fixed_batch"
+    BY_HEART = "by_heart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,42 +70,134 @@ class Named:
 
 def named_floor(subject: Subject) -> Named | None:
     """The floor of made data at which the loss ends, if it does."""
-    loss = subject.steps.loss
-    values = loss.values[loss.finite]
-    if len(values) < _FEWEST:
+    course = course_of(subject)
+    if course is None:
         return None
-    end = float(np.median(values[-_TAIL:]))
-    source = subject.value("data.source")
-    if 0 < end < _NO_TEXT:
-        return _collapsed(end, source)
-    return _uniform(subject, end, values, source)
-
-
-def _collapsed(end: float, source: object) -> Named | None:
-    if source == "tokens":
-        return None
-    if source == "fixed_batch":
-        return Named(end, None, "MaxText's synthetic data is one batch, every step the same: it is learnt by heart")
+    vocabulary = uniform_vocabulary(subject)
+    if vocabulary is not None:
+        words = (
+            f"at ln {vocabulary.size:,} = {vocabulary.floor:.4f}, {vocabulary.whose} vocabulary: uniform random "
+            "tokens, nothing to learn"
+        )
+        return Named(course.end, vocabulary.floor, words)
     counting = f"Megatron's counting mock data (ln 4095 / 2048 = {COUNTING:.5f})"
-    if end < 0.93 * COUNTING:
-        words = f"below the floor of {counting}: its document ends are masked, or the data repeats or is degenerate"
-        return Named(end, None, words)
-    near = "on the floor of" if end < 1.5 * COUNTING else "close to the floor of"
-    return Named(end, COUNTING, f"{near} {counting}")
-
-
-def _uniform(subject: Subject, end: float, values: Floats, source: object) -> Named | None:
-    if source in ("tokens", "counting", "markov", "fixed_batch") or end < 1:
-        return None
-    own = {size: "its own" for key in ("model.vocab_size",) if (size := subject.whole(key))}
-    steps = int(subject.steps.steps_covered.sum())
-    settled = len(values) >= 2 * _TAIL and abs(float(np.median(values[-2 * _TAIL : -_TAIL])) - end) < _NEAR
-    if not settled or steps < _LONG or subject.value("data.source") == "tokens":
-        return None
-    for size, whose in {**VOCABULARIES, **own}.items():
-        if abs(end - math.log(size)) < _NEAR:
-            words = (
-                f"at ln {size:,} = {math.log(size):.4f}, {whose} vocabulary: uniform random tokens, nothing to learn"
-            )
-            return Named(end, math.log(size), words)
+    match collapse(subject):
+        case Collapse.COUNTING:
+            near = "on the floor of" if course.mean < _ON * COUNTING else "close to the floor of"
+            return Named(course.end, COUNTING, f"{near} {counting}")
+        case Collapse.BELOW_COUNTING:
+            masked = "its document ends are masked, or the data repeats or is degenerate"
+            return Named(course.end, None, f"below the floor of {counting}: {masked}")
+        case Collapse.FIXED_BATCH:
+            words = "a fixed batch, such as MaxText's synthetic one, every step the same: it is learnt by heart"
+            return Named(course.end, None, words)
+        case Collapse.BY_HEART:
+            return Named(course.end, None, "where no text ends: degenerate data, or learnt by heart")
     return None
+
+
+def course_of(subject: Subject) -> Course | None:
+    """How the loss of a run goes; None where it is told too seldom."""
+    steps = subject.steps
+    rows = np.flatnonzero(steps.loss.finite & (steps.loss.values > 0) & ~steps.flag("skipped"))
+    return course(steps.step[rows], steps.loss.values[rows]) if len(rows) >= _FEWEST else None
+
+
+def course(step: Whole, loss: Floats) -> Course:
+    """How some losses go, told at some steps."""
+    tail = 1 if len(loss) < _MANY else _TAIL
+    end, before = float(np.median(loss[-tail:])), float(np.median(loss[-2 * tail : -tail]))
+    mean = float(loss[-max(1, len(loss) // 4) :].mean()) if len(loss) >= _MANY else float(loss[-1])
+    third, last = (loss[(step >= _at(step, share)) & (step < _at(step, share + 0.25))] for share in (0.5, 0.75))
+    last = np.append(last, loss[-1:])
+    level = float(np.median(last))
+    settled = False
+    if len(third):
+        scatter = 1.4826 * max(float(np.median(np.abs(part - np.median(part)))) for part in (third, last))
+        chance = 3 * 1.25 * scatter * math.sqrt(1 / len(third) + 1 / len(last))  # a median's error is 1.25 of a mean's
+        moved = abs(float(np.median(third)) - level)
+        settled = moved <= max(_FLAT * (float(loss[0]) - level), chance if len(loss) >= _MANY else 0.0, NEAR)
+    return Course(float(loss[0]), end, mean, before - end > 0.01 * before, level, settled)
+
+
+def _at(step: Whole, share: float) -> float:
+    return float(step[0] + share * (step[-1] - step[0]))
+
+
+def uniform_vocabulary(subject: Subject) -> Vocabulary | None:
+    """The vocabulary whose uniform model the loss has come to rest at.
+
+    Where something is declared of the data or the vocabulary, another vocabulary must give the first loss too.
+    """
+    found, source = course_of(subject), subject.value("data.source")
+    if found is None or source not in (None, "uniform") or not found.settled or found.level < 1:
+        return None
+    step = subject.steps.step
+    if step[-1] - step[0] < _LONG - 1 or found.level < (1 - _LEARNT) * found.first:
+        return None
+    if source is None and _from_the_start(subject) and found.first - found.level < _FALL:
+        return None
+    near = [each for each in _possible(subject, found.first) if each.floor - NEAR < found.level < each.uniform + NEAR]
+    own = subject.whole("model.vocab_size")
+    return min(near, key=lambda each: (each.size != own, abs(found.level - each.uniform)), default=None)
+
+
+def share_of_uniform(subject: Subject, first: float, low: float, high: float) -> float:
+    """How many of the plateaus in a stretch would be named for some vocabulary, after such a first loss."""
+    places = ((each.floor - NEAR, each.uniform + NEAR) for each in _possible(subject, first))
+    return share_within(places, low, high)
+
+
+def _possible(subject: Subject, first: float) -> list[Vocabulary]:
+    """Vocabularies it may have: every one, or where something is declared its own and those of its first loss."""
+    declared = declared_of(subject)
+    own = (declared.vocab_size,) if declared.vocab_size else ()
+    every = candidates(dict.fromkeys((*own, *VOCABULARIES)), declared.framework, declared.tensor)
+    if not own and not declares_data(subject):
+        return list(every)
+    return [each for each in every if each.size in own or fitting(starts_of(declared, each), first)]
+
+
+def collapse(subject: Subject) -> Collapse | None:
+    """What a loss below that of any text comes of; None where it is not so low, or is a corpus's own matter."""
+    found, source, framework = course_of(subject), subject.value("data.source"), subject.run.manifest.framework
+    if found is None or not 0 < found.mean < NO_TEXT or source == "tokens":
+        return None
+    synthetic = framework == "maxtext" and source is None and not declares_data(subject)
+    if source == "fixed_batch" or synthetic or repeats_a_batch(subject):
+        return Collapse.FIXED_BATCH
+    may_count = source is None and framework in _COUNTS and not declares_data(subject)
+    if source != "counting" and not may_count:
+        return Collapse.BY_HEART
+    if found.mean < _BELOW * COUNTING:
+        return Collapse.BELOW_COUNTING
+    untrained = found.first > math.log(subject.whole("model.vocab_size") or min(VOCABULARIES)) - NEAR
+    rests = found.mean < _ON * COUNTING and (untrained or not _from_the_start(subject))
+    counts = source == "counting" or rests or (found.still_falls and untrained)
+    return Collapse.COUNTING if counts else Collapse.BY_HEART
+
+
+def repeats_a_batch(subject: Subject) -> bool:
+    """Whether it is declared to have no more sequences than a step takes."""
+    samples, batch = subject.whole("data.samples"), subject.whole("training.global_batch_size")
+    return samples is not None and batch is not None and samples <= batch
+
+
+def _from_the_start(subject: Subject) -> bool:
+    return bool(subject.steps.step[0] == 1 and subject.steps.steps_covered[0] == 1)
+
+
+def declares_data(subject: Subject) -> bool:
+    """Whether somebody said what it is trained on."""
+    return any(subject.value(f"data.{key}") is not None for key in ("path", "dataset", "tokenizer"))
+
+
+def declared_of(subject: Subject) -> Declared:
+    std = subject.value("training.init_method_std")
+    return Declared(
+        subject.run.manifest.framework,
+        subject.whole("model.vocab_size"),
+        subject.whole("model.hidden_size"),
+        subject.whole("parallelism.tensor_parallel_size"),
+        float(std) if isinstance(std, int | float) and not isinstance(std, bool) and 0 < std <= 10 else None,
+    )

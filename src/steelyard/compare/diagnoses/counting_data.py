@@ -1,51 +1,59 @@
 """Megatron's mock data counts 1, 2, 3 …: a model that has learnt to count is left with the ends of documents."""
 
 from collections.abc import Iterator
+from typing import Literal
 
-from steelyard.accounting.loss import MOCK_FLOORS
 from steelyard.compare.diagnoses.diagnosis import Diagnosis, Ending, endings
 from steelyard.compare.tiers import Pair
+from steelyard.verdict.floors import COUNTING, NO_TEXT, Collapse, collapse
 
 CODE, DEGENERATE = "counting_data", "degenerate_data"
-FLOOR = MOCK_FLOORS["counting"]
-_NO_TEXT = 0.05
-"""Nats a token that no text has been learnt to."""
-_BELOW = 0.93
-_FIXED = ("maxtext",)
+FLOOR = COUNTING
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     for side, found in endings(pair):
-        if not all(_collapsed(one) for one in found):
-            continue
-        end = min(one.mean for one in found)
-        where = tuple(one.where for one in found)
-        floor = f"ln 4,095 / 2,048 = {FLOOR:.5f}"
-        if end < _BELOW * FLOOR:
-            yield Diagnosis(
-                DEGENERATE,
-                side,
-                f"the {side}'s data is degenerate: its loss ends at {end:.5f}, below the floor {floor} of Megatron's "
-                "counting data, so its document ends are masked, or it repeats, or is one token",
-                where,
-                "look at the tokens of one batch, and whether `eod_mask_loss` or a pad token masks document ends",
-            )
-            continue
-        still = " and still falls towards it" if any(one.still_falls for one in found) else ""
-        yield Diagnosis(
-            CODE,
-            side,
-            f"the {side} learnt Megatron's counting mock data (1, 2, 3 … to the end of a document), whose floor is "
-            f"{floor}: it ends at {end:.3g}{still}; that says nothing of learning text, and no seed changes it",
-            (*where, f"its first loss is {found[0].first:.5g}: no text is learnt to {_NO_TEXT} nats a token"),
-            "look for `mock_data: true` or a missing data path in its configuration",
-        )
+        kinds = {collapse(one.subject) for one in found}
+        if kinds == {Collapse.COUNTING}:
+            yield _counting(side, found)
+        elif kinds and kinds <= {Collapse.COUNTING, Collapse.BELOW_COUNTING, Collapse.BY_HEART}:
+            yield _degenerate(side, found, all_below=kinds == {Collapse.BELOW_COUNTING})
 
 
-def _collapsed(one: Ending) -> bool:
-    source = one.subject.value("data.source")
-    is_text, is_fixed = (
-        source in ("tokens", "uniform", "markov", "fixed_batch"),
-        one.subject.run.manifest.framework in _FIXED,
+def _counting(side: Literal["target", "baseline"], found: list[Ending]) -> Diagnosis:
+    end = min(one.course.mean for one in found)
+    still = " and still falls towards it" if any(one.course.still_falls for one in found) else ""
+    return Diagnosis(
+        CODE,
+        side,
+        f"the {side} learnt Megatron's counting mock data (1, 2, 3 … to the end of a document), whose floor is "
+        f"ln 4,095 / 2,048 = {FLOOR:.5f}: it ends at {end:.3g}{still}; that says nothing of learning text, and no "
+        "seed changes it",
+        (
+            *(one.where for one in found),
+            f"its first loss is {found[0].first:.5g}: no text is learnt to {NO_TEXT} nats a token",
+        ),
+        "look for `mock_data: true` or a missing data path in its configuration",
     )
-    return 0 < one.mean < _NO_TEXT and one.first > 1 and not is_text and not is_fixed
+
+
+def _degenerate(side: Literal["target", "baseline"], found: list[Ending], *, all_below: bool) -> Diagnosis:
+    end = min(one.course.mean for one in found)
+    where = tuple(one.where for one in found)
+    if all_below:
+        return Diagnosis(
+            DEGENERATE,
+            side,
+            f"the {side}'s data is degenerate: its loss ends at {end:.5f}, below the floor ln 4,095 / 2,048 = "
+            f"{FLOOR:.5f} of Megatron's counting data, so its document ends are masked, or it repeats, or is one token",
+            where,
+            "look at the tokens of one batch, and whether `eod_mask_loss` or a pad token masks document ends",
+        )
+    return Diagnosis(
+        DEGENERATE,
+        side,
+        f"the {side}'s loss ends at {end:.3g}, where no text ends that is read once: degenerate data, or learnt by "
+        "heart",
+        (*where, f"its first loss is {found[0].first:.5g}: text is not learnt to {NO_TEXT} nats a token"),
+        "look at the tokens of one batch, and how often each is read",
+    )

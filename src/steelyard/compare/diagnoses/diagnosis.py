@@ -4,14 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from steelyard.compare.curve import LossCurve
 from steelyard.compare.tiers import Pair
 from steelyard.verdict import Subject
-
-_FEW = 20
-_TAIL = 10
+from steelyard.verdict.floors import Course, course
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +27,15 @@ class Ending:
 
     subject: Subject
     curve: LossCurve
-    loss: float
-    """The median of the last ten losses, or the last of a curve that is told at a few steps only."""
-    mean: float
-    """Over the last quarter: where little is left to learn, most batches have less of it than the mean."""
-    first: float
-    still_falls: bool
+    course: Course
+
+    @property
+    def loss(self) -> float:
+        return self.course.end
+
+    @property
+    def first(self) -> float:
+        return self.course.first
 
     @property
     def where(self) -> str:
@@ -50,15 +49,9 @@ def endings(pair: Pair) -> Iterator[tuple[Literal["target", "baseline"], list[En
     """How the runs of each side end; sides without a loss are left out."""
     for side, curves in zip((pair.target, pair.baseline), pair.curves, strict=True):
         found = [
-            _ending(subject, curve) for subject, curve in zip(side.subjects, curves, strict=True) if len(curve) > 2
+            Ending(subject, curve, course(curve.step, curve.loss))
+            for subject, curve in zip(side.subjects, curves, strict=True)
+            if len(curve) > 2
         ]
         if found:
             yield side.name, found
-
-
-def _ending(subject: Subject, curve: LossCurve) -> Ending:
-    tail = 1 if len(curve) < _FEW else _TAIL
-    end = float(np.median(curve.loss[-tail:]))
-    before = float(np.median(curve.loss[-2 * tail : -tail]))
-    quarter = curve.loss[-max(1, len(curve) // 4) :] if len(curve) >= _FEW else curve.loss[-1:]
-    return Ending(subject, curve, end, float(quarter.mean()), float(curve.loss[0]), before - end > 0.01 * before)

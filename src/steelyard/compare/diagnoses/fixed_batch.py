@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from steelyard.compare.diagnoses.diagnosis import Diagnosis, Ending, endings
 from steelyard.compare.tiers import Pair
+from steelyard.verdict.floors import Collapse, collapse, repeats_a_batch
 
 CODE = "fixed_batch"
 _FALLEN = 0.5
@@ -23,9 +24,8 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
 
 
 def _by_heart(one: Ending) -> bool:
-    if one.loss > _FALLEN * one.first:
-        return False
-    samples, batch = one.subject.whole("data.samples"), one.subject.whole("training.global_batch_size")
-    repeats = samples is not None and batch is not None and samples <= batch
-    synthetic = one.subject.run.manifest.framework == "maxtext" and one.subject.value("data.source") != "tokens"
-    return repeats or synthetic or one.subject.value("data.source") == "fixed_batch"
+    """Where a batch is declared to repeat, half of the loss gone tells; else only a loss that no data would end at."""
+    declared = one.subject.value("data.source") == "fixed_batch" or repeats_a_batch(one.subject)
+    if declared:
+        return one.loss <= _FALLEN * one.first
+    return collapse(one.subject) == Collapse.FIXED_BATCH

@@ -1,17 +1,20 @@
 """What nobody set, and each framework decides for itself: unset on both sides is not equal."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from steelyard.compare.contract import EITHER, Agreement, Clause, shown
+from steelyard.compare.diagnoses.defaults import TENTHS, default_of
 from steelyard.compare.diagnoses.diagnosis import Diagnosis
 from steelyard.compare.policy import Effect, Metric
 from steelyard.compare.side import Side
 from steelyard.compare.tiers import Pair
-from steelyard.frameworks import MODULES, framework
 
 CODE = "silent_default"
 _DEFAULT = "default"
+_ALWAYS_SET = ("training.steps",)
+"""What no run is left to a default of, though its log may not say it."""
 WITHOUT_A_KEY: Mapping[str, Mapping[str, Any]] = {
     "dropout": {
         "megatron": 0.1,
@@ -30,22 +33,38 @@ WITHOUT_A_KEY: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """What shapes a curve and an experiment has no key for; a plan of ours sets it, a foreign run may not."""
+_BY_ARCHITECTURE: Mapping[str, Mapping[str, Any]] = {
+    "the position encoding": {
+        "megatron": "learned",
+        "primus": "rotary",
+        "nemo": "rotary",
+        "maxtext": "rotary",
+        "torchtitan": "rotary",
+    },
+}
+"""The same, where the architecture that would say it is not known."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
-    told = []
+    unset, one_sided = [], []
     for clause in pair.clauses:
         if clause.governs.get(Metric.CONVERGENCE) != Effect.BLOCKS:
             continue
-        words = differs_by_default(clause, pair) or _unstated(clause, pair)
-        if words:
-            told.append(words)
-    told += _without_a_key(pair)
+        if words := differs_by_default(clause, pair) or _unset(clause, pair):
+            unset.append(words)
+        elif words := _set_by_one(clause, pair):
+            one_sided.append(words)
+    unset += unstated_differences(pair)
+    told = []
+    if unset:
+        told.append(f"what nobody set differs, where it was left to the framework: {'; '.join(unset)}")
+    if one_sided:
+        told.append(f"what one side set differs from what the other's framework does: {'; '.join(one_sided)}")
     if told:
         yield Diagnosis(
             CODE,
             "both",
-            f"what nobody set differs, where it was left to the framework: {'; '.join(told)}",
+            "; ".join(told),
             ("each framework's own defaults, where neither log nor config says more",),
             "set them in both configurations, or give the logs' own arguments to `ingest`",
         )
@@ -58,41 +77,75 @@ def differs_by_default(clause: Clause, pair: Pair) -> str | None:
     sources = [_source(side, clause.dotted) for side in (pair.target, pair.baseline)]
     if not any(source.startswith(_DEFAULT) for source in sources) or pair.same("platform.framework"):
         return None  # one framework has one default: who differs from it said so
-    values = (
-        f"{shown(value)} on the {side.name} ({source})"
-        for value, side, source in zip(
-            (clause.target, clause.baseline), (pair.target, pair.baseline), sources, strict=True
-        )
-    )
-    return f"{clause.dotted} is {' and '.join(values)}"
+    return _of_both(clause, pair, (clause.target, clause.baseline), sources)
 
 
-def _unstated(clause: Clause, pair: Pair) -> str | None:
+def unstated_differences(pair: Pair) -> list[str]:
+    """What differs by default and has no key of an experiment, where both runs are foreign: nobody can say it is equal.
+
+    A plan of ours states it, so that runs of a plan have none.
+    """
+    runs = [side.subjects[0].run.manifest for side in (pair.target, pair.baseline)]
+    if any(manifest.ingested is None for manifest in runs):
+        return []
+    known = pair.same("model.architecture") is not None
+    told = []
+    for what, by_framework in {**WITHOUT_A_KEY, **({} if known else _BY_ARCHITECTURE)}.items():
+        found = [by_framework.get(manifest.framework) for manifest in runs]
+        if None not in found and found[0] != found[1]:
+            values = " and ".join(f"{value} in {one.framework}" for value, one in zip(found, runs, strict=True))
+            told.append(f"{what} is {values}")
+    return told
+
+
+def _unset(clause: Clause, pair: Pair) -> str | None:
     """A key that is not known of either side, where the frameworks' defaults are, and differ."""
     if clause.status != Agreement.UNKNOWN or clause.unknown_of != EITHER:
         return None
-    names = [side.subjects[0].run.manifest.framework for side in (pair.target, pair.baseline)]
-    defaults = [_default(name, clause.dotted) for name in names]
-    if None in defaults or defaults[0] == defaults[1]:
+    names = [_framework(side) for side in (pair.target, pair.baseline)]
+    (know_ours, ours), (know_theirs, theirs) = (default_of(name, clause.dotted) for name in names)
+    if not (know_ours and know_theirs) or ours == theirs:
         return None
-    told = " and ".join(f"{shown(value)} in {name}" for value, name in zip(defaults, names, strict=True))
-    return f"{clause.dotted} is {told}"
+    return f"{clause.dotted} is {shown(ours)} in {names[0]} and {shown(theirs)} in {names[1]}"
 
 
-def _without_a_key(pair: Pair) -> Iterator[str]:
-    runs = [side.subjects[0].run.manifest for side in (pair.target, pair.baseline)]
-    if any(manifest.ingested is None for manifest in runs):
-        return
-    for what, by_framework in WITHOUT_A_KEY.items():
-        found = [by_framework.get(manifest.framework) for manifest in runs]
-        if None not in found and found[0] != found[1]:
-            told = " and ".join(f"{value} in {one.framework}" for value, one in zip(found, runs, strict=True))
-            yield f"{what} is {told}"
+def _set_by_one(clause: Clause, pair: Pair) -> str | None:
+    """A key that is known of one side only, and is not what the other's framework does by itself."""
+    if clause.status != Agreement.UNKNOWN or clause.unknown_of == EITHER or clause.dotted in _ALWAYS_SET:
+        return None
+    silent = pair.target if clause.unknown_of == pair.target.called else pair.baseline
+    says = pair.baseline if silent is pair.target else pair.target
+    value = clause.baseline if silent is pair.target else clause.target
+    known, default = default_of(_framework(silent), clause.dotted)
+    if not known or value == default or _is_a_tenth(value, default, (silent, says)):
+        return None
+    sources = {silent.name: f"default of {_framework(silent)}", says.name: _source(says, clause.dotted)}
+    values = {silent.name: default, says.name: value}
+    names = (pair.target.name, pair.baseline.name)
+    return _of_both(clause, pair, [values[name] for name in names], [sources[name] for name in names])
+
+
+def _of_both(clause: Clause, pair: Pair, values: Any, sources: list[str]) -> str:
+    sides = (pair.target, pair.baseline)
+    told = (
+        f"{shown(value)} on the {side.name} ({source or 'as it says'})"
+        for value, side, source in zip(values, sides, sources, strict=True)
+    )
+    return f"{clause.dotted} is {' and '.join(told)}"
+
+
+def _is_a_tenth(value: Any, default: Any, sides: tuple[Side, Side]) -> bool:
+    """Whether a value is what a default that follows from another key comes to."""
+    of = TENTHS.get(default) if isinstance(default, str) else None
+    if of is None or not isinstance(value, int | float):
+        return False
+    whole = next((found for side in sides if isinstance(found := side.subjects[0].value(of), int | float)), None)
+    return whole is not None and math.isclose(value, whole / 10)
+
+
+def _framework(side: Side) -> str:
+    return side.subjects[0].run.manifest.framework
 
 
 def _source(side: Side, dotted: str) -> str:
     return side.subjects[0].run.manifest.sources.get(dotted, "")
-
-
-def _default(name: str, dotted: str) -> Any:
-    return framework(name).silent_defaults.get(dotted) if name in MODULES else None

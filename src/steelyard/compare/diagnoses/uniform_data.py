@@ -2,16 +2,14 @@
 
 from collections.abc import Iterator
 
-from steelyard.accounting.vocabularies import PADDED_TO, Vocabulary, candidates
+from steelyard.accounting.vocabularies import PADDED_TO, Vocabulary
 from steelyard.compare.diagnoses.diagnosis import Diagnosis, Ending, endings
 from steelyard.compare.tiers import Pair
+from steelyard.verdict.floors import share_of_uniform, uniform_vocabulary
 
 CODE = "uniform_data"
-_NEAR = 0.006
-"""Nats; two paddings of GPT-2's vocabulary lie 0.0025 and more apart."""
-_LEARNT = 0.25
-"""Of the first loss: a model that fell further has learnt something."""
-_FEWEST_STEPS = 50
+_LOW, _HIGH = 10.3, 12.0
+"""Where the logarithms of most vocabularies lie."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
@@ -21,6 +19,7 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
         if vocabulary is None or any(one is None for one in named):
             continue
         left = found[0].loss - vocabulary.floor
+        share = share_of_uniform(found[0].subject, found[0].first, _LOW, _HIGH)
         yield Diagnosis(
             CODE,
             side,
@@ -31,24 +30,15 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
                 *(one.where for one in found),
                 f"ln {vocabulary.size:,} = {vocabulary.floor:.4f}",
                 *_padding(vocabulary),
+                f"it has come to rest; of all losses between {_LOW:g} and {_HIGH:g}, {share:.1%} would be named so",
             ),
             "train it on text, or on `data.source: markov`, whose floor is known and lower",
         )
 
 
 def vocabulary_of(one: Ending) -> Vocabulary | None:
-    """The vocabulary whose uniform model has this loss; the declared tensor-parallel size decides between near ones."""
-    if one.curve.step[-1] < _FEWEST_STEPS or one.loss < (1 - _LEARNT) * one.first:
-        return None
-    if one.subject.value("data.source") not in (None, "uniform"):
-        return None
-    near = [each for each in candidates(one.subject.whole("model.vocab_size")) if abs(one.loss - each.uniform) < _NEAR]
-    tensor = one.subject.whole("parallelism.tensor_parallel_size")
-    return min(
-        near,
-        key=lambda each: (each.tensor is not None and each.tensor != tensor, abs(one.loss - each.uniform)),
-        default=None,
-    )
+    """The vocabulary whose uniform model has this loss."""
+    return uniform_vocabulary(one.subject)
 
 
 def _padding(vocabulary: Vocabulary) -> Iterator[str]:

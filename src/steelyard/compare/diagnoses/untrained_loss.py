@@ -3,103 +3,101 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
-from steelyard.accounting.vocabularies import Vocabulary, candidates
+from steelyard.accounting.untrained import (
+    NEAR,
+    Start,
+    fitting,
+    mock_starts,
+    own_starts,
+    share_that_fits,
+)
 from steelyard.compare.diagnoses.diagnosis import Diagnosis, Ending, endings
 from steelyard.compare.tiers import Pair
 from steelyard.verdict import Status
+from steelyard.verdict.floors import declared_of
 
 CODE = "untrained_loss"
-STDS = (0.02, 0.01, 0.008, 0.008944, 0.006)
-"""Those that frameworks and recipes of the field start weights with."""
-_NEAR = 0.006
-_HIDDEN = (4096, 5120, 8192, 2048, 1024)
-"""Sizes tried where none is declared."""
+_TELLING = 0.05
+_VAGUE = 0.2
+"""Of all first losses: where more would fit some model, that this one does tells nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
-    """What gives a first loss."""
+class Solved:
+    """The documented models that start at a loss."""
 
-    vocabulary: Vocabulary
-    hidden: int
-    std: float | None
-    """None where weights start by fan-in, whose logits have unit spread."""
-
-    @property
-    def loss(self) -> float:
-        return self.vocabulary.uniform + (0.5 if self.std is None else self.hidden * self.std**2 / 2)
-
-    @property
-    def words(self) -> str:
-        spread = "weights started by fan-in" if self.std is None else f"init std {self.std:g}"
-        return f"{self.vocabulary.words} and {spread} (hidden {self.hidden:,}): {self.loss:.4f}"
+    starts: list[Start]
+    as_declared: bool
+    """Whether they are what was declared; else no such model starts there, and these are of another vocabulary."""
+    share: float
+    """Of all first losses: so many would have fitted one of those tried."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     """Of sides whose first losses differ: there each is explained."""
     found = list(endings(pair))
     firsts = [one[0].first for _, one in found]
-    if len(found) < 2 or abs(firsts[0] - firsts[1]) < _NEAR:
+    if len(found) < 2 or abs(firsts[0] - firsts[1]) < NEAR:
         return
     for side, runs in found:
         one = runs[0]
-        if one.curve.step[0] != 1 or one.subject.events_of("resumed") or _as_declared(pair, side):
+        alone = one.curve.step[0] == 1 and one.curve.covered[0] == 1
+        if not alone or one.subject.events_of("resumed") or _passes(pair, side):
             continue
-        solutions = solve(one)
-        if solutions:
-            yield _diagnosis(side, one, solutions)
+        solved = _solved(one)
+        if solved.starts and solved.share <= _VAGUE:
+            yield _diagnosis(side, one, solved)
 
 
-def _as_declared(pair: Pair, name: str) -> bool:
-    """Whether the first loss is the declared model's own: then there is nothing to explain."""
+def _passes(pair: Pair, name: str) -> bool:
+    """Whether the first loss is the planned model's own: then there is nothing to explain."""
     side = pair.target if name == "target" else pair.baseline
     found = [one.status for one in side.verdicts[0].findings if one.check == "first_loss"]
     return found == [Status.PASS]
 
 
-def _diagnosis(side: str, one: Ending, solutions: list[Solution]) -> Diagnosis:
+def _diagnosis(side: Literal["target", "baseline"], one: Ending, solved: Solved) -> Diagnosis:
     declared = one.subject.whole("model.vocab_size")
-    evidence = [f"the first loss is {one.first:.5g}", *(solution.words for solution in solutions[:4])]
+    best = solved.starts[0]
+    named = f"{best.vocabulary.words} with {best.spread}"
+    loss = f"the {side}'s first loss, {one.first:.5g},"
+    if len(solved.starts) > 1:
+        named = f"{len(solved.starts)} documented models: {named}, or others"
+    if not solved.as_declared and declared:
+        none = f"is that of no documented model over its declared {declared:,} tokens"
+        message = f"{loss} {none}; it is consistent with {named}"
+    elif len(solved.starts) == 1 and solved.share <= _TELLING:
+        message = f"{loss} is that of {named}"
+    else:
+        message = f"{loss} is consistent with {named}"
+    evidence = [f"the first loss is {one.first:.5g}", *(start.words for start in solved.starts[:4])]
     if declared and one.first < math.log(declared):
         evidence.append(
             f"it is below ln {declared:,} = {math.log(declared):.4f}: no untrained model of its declared vocabulary"
         )
-    best = solutions[0]
-    if len(solutions) == 1:
-        spread = "weights started by fan-in" if best.std is None else f"an init std of {best.std:g}"
-        message = f"the {side}'s first loss, {one.first:.5g}, is that of {best.vocabulary.words} with {spread}"
-    else:
-        message = (
-            f"the {side}'s first loss, {one.first:.5g}, is that of {len(solutions)} models: {best.words}, or others"
-        )
+    evidence.append(f"of all first losses between ln 32,000 and 13, {solved.share:.1%} would fit one of those tried")
     return Diagnosis(
         CODE,
-        "target" if side == "target" else "baseline",
+        side,
         f"{message}; it tells of vocabulary and weights, not of data or seed",
         tuple(evidence),
         "state `model.vocab_size`, the tensor-parallel size and `training.init_method_std` of both sides",
     )
 
 
-def solve(one: Ending) -> list[Solution]:
-    """Every pair of the field that gives this first loss, the nearest first; what is declared decides between them."""
-    subject = one.subject
-    hidden, tensor = subject.whole("model.hidden_size"), subject.whole("parallelism.tensor_parallel_size")
-    std = subject.value("training.init_method_std")
-    stds = (std,) if isinstance(std, float) else (*STDS, None)
-    found = [
-        Solution(vocabulary, size, spread)
-        for vocabulary in candidates(subject.whole("model.vocab_size"))
-        for size in ((hidden,) if hidden else _HIDDEN)
-        for spread in stds
-    ]
-    near = sorted(
-        (each for each in found if abs(each.loss - one.first) < _NEAR), key=lambda each: abs(each.loss - one.first)
-    )
-    if tensor is not None:
-        near = [each for each in near if each.vocabulary.tensor in (None, tensor)] or near
-        padded = {each.vocabulary.size for each in near if each.vocabulary.tensor == tensor}
-        near = [each for each in near if each.vocabulary.tensor == tensor or each.vocabulary.size not in padded]
-    own = [each for each in near if each.vocabulary.size == subject.whole("model.vocab_size")]
-    return own or near
+def solve(one: Ending) -> list[Start]:
+    """Every documented model that gives this first loss, the nearest first."""
+    return _solved(one).starts
+
+
+def _solved(one: Ending) -> Solved:
+    """What is declared binds; only where no such model starts so is the vocabulary doubted."""
+    declared = declared_of(one.subject)
+    own = own_starts(declared)
+    near = fitting(own, one.first)
+    if near or declared.vocab_size is None:
+        return Solved(near, True, share_that_fits(own))
+    mock = mock_starts(declared)
+    return Solved(fitting(mock, one.first), False, share_that_fits([*own, *mock]))

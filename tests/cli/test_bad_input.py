@@ -162,3 +162,31 @@ def test_text_that_no_terminal_can_show_is_still_one_document(shell: Any, tiny: 
     assert asked.status == 2
     assert asked.document["error"]["key"] == "name"
     assert shell("plan", tiny, PYTHONIOENCODING="ascii").status == 2
+
+
+@pytest.mark.parametrize("typed", [("--repeats", "0"), ("--repeats=0",), ("--repeats=3", "--repeats=0")])
+def test_a_value_that_will_not_do_is_said_however_it_is_typed(cli: Any, tiny: Path, typed: tuple[str, ...]) -> None:
+    done = cli("run", tiny, *typed, "--json")
+    error = done.document["error"]
+    assert (done.status, error["key"], error["value"]) == (2, "--repeats", "0")
+    assert "(--repeats 0)" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("margin", 5, "compare.margin is 5, expected less than 1"),
+        ("margin", "five", "compare.margin is 'five', expected a valid number"),
+        ("mode", "worst", "compare.mode is 'worst', expected 'best' or 'matched'"),
+        ("margni", 0.1, "compare.margni is 0.1, expected one of mode, warmup_steps, margin"),
+    ],
+)
+def test_a_policy_of_a_run_that_will_not_do_is_one_sentence(
+    cli: Any, recorded: Any, key: str, value: Any, said: str
+) -> None:
+    run = recorded().set("experiment/compare", {key: value})
+    for verb in ("check", "compare"):
+        done = cli(verb, *[run] * (1 + (verb == "compare")))
+        assert (done.status, done.out) == (2, "")
+        assert done.err.startswith(f"steelyard: {run}/run.json: {said}")
+        assert done.err.count("\n") == 1

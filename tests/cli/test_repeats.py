@@ -144,6 +144,9 @@ def test_seeds_give_a_run_each_and_repeats_keep_the_experiment_s(cli: Any, tiny:
         (("--repeats", "0"), "--repeats"),
         (("--seeds", "1,x"), "--seeds"),
         (("--seeds", "1,1"), "--seeds"),
+        (("--seeds", "1,01"), "--seeds"),
+        (("--seeds", f"1,{2**63}"), "--seeds"),
+        (("--seeds", f"1,{'7' * 5000}"), "--seeds"),
         (("--seeds", "1,"), "--seeds"),
         (("--seeds", "1,2", "--repeats", "3"), "--repeats"),
         (("--seeds", "1,2", "--set", "training.seed=3"), "--set"),
@@ -160,6 +163,22 @@ def test_wrong_input_is_named_before_anything_is_made(cli: Any, both: Path, word
     done = cli("run", both, *words, "--json")
     assert (done.status, done.document["error"]["key"]) == (2, key)
     assert [path.name for path in Path("runs").iterdir()] == ["taken"]
+
+
+def test_a_seed_too_long_is_one_short_sentence(cli: Any, both: Path) -> None:
+    done = cli("run", both, "--platform", "one", "--seeds", f"1,{'7' * 5000}")
+    assert done.err.startswith("steelyard: --seeds: '77777")
+    assert "' is no seed, expected whole numbers from 0 to 9223372036854775807 with commas between them" in done.err
+    assert len(done.err) < 250
+
+
+def test_seeds_are_numbers_however_they_are_written(cli: Any, both: Path, trains: Any) -> None:
+    error = cli("run", both, "--seeds", "1,01,2", "--json").document["error"]
+    assert error["message"].startswith("--seeds '1,01,2' names one twice, expected different values")
+    assert error["next"] == "--seeds 1,2"
+    trains()
+    made = cli("run", both, "--platform", "one", "--seeds", f"007,{2**63 - 1}", "--no-check", "--json").document["runs"]
+    assert [run["seed"] for run in made] == [7, 2**63 - 1]
 
 
 def test_a_fleet_is_not_repeated(cli: Any, tmp_path: Path) -> None:

@@ -36,6 +36,21 @@ def test_columns_of_a_csv_are_named_by_the_user(cli: Cli, tmp_path: Path) -> Non
     assert cli("check", made["run"]).status == 0
 
 
+def test_columns_that_are_called_as_ours_need_not_be_named(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "curve.csv").write_text("step,loss,seconds,tokens_per_s_per_gpu,rate\n1,9.5,2.5,7,8\n2,9.0,2.5,7,8\n")
+
+    def first(columns: str) -> records.Step:
+        done = cli("ingest", "curve.csv", "--columns", columns, "--json")
+        assert done.status == 0, done.out
+        return next(records.steps(done.document["run"]))
+
+    step = first("step_time_s=seconds")
+    assert (step.step, step.loss, step.step_time_s, step.reported_tokens_per_s_per_gpu) == (1, 9.5, 2.5, 7.0)
+    assert first("reported_tokens_per_s_per_gpu=rate").reported_tokens_per_s_per_gpu == 8.0  # what is named counts
+    step = first("step_time_s=loss")
+    assert (step.loss, step.step_time_s) == (None, 9.5)  # a column is one thing
+
+
 def test_a_row_that_cannot_be_read_is_said_with_its_line(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "curve.csv").write_text("step,loss\n1,2.5\n2,two\n3,nan\n4,\n")
     made = cli("ingest", "curve.csv", "--json").document

@@ -90,9 +90,9 @@ def _usage_error(wrong: typer.TyperException, arguments: list[str]) -> InputErro
     context = getattr(wrong, "ctx", None)
     parameter = getattr(wrong, "param", None)
     options = [getattr(wrong, "option_name", None), *(parameter.opts if parameter is not None else [])]
-    option = next((option for option in options if option in arguments), None)
-    at = arguments.index(option) + 1 if option else len(arguments)
-    value = arguments[at] if parameter is not None and at < len(arguments) else None
+    option, value = _typed([option for option in options if option], arguments)
+    if parameter is None:
+        value = None
     message = wrong.format_message().rstrip(".")
     return InputError(
         message if value is None else f"{message} ({option} {value})",
@@ -100,6 +100,15 @@ def _usage_error(wrong: typer.TyperException, arguments: list[str]) -> InputErro
         value=value,
         next=f"{context.command_path if context else 'steelyard'} --help",
     )
+
+
+def _typed(options: list[str], arguments: list[str]) -> tuple[str | None, str | None]:
+    """An option as it was typed, `--option value` or `--option=value`; of several the last, which counts."""
+    for at in reversed(range(len(arguments))):
+        option, given, value = arguments[at].partition("=")
+        if option in options:
+            return option, value if given else next(iter(arguments[at + 1 :]), None)
+    return None, None
 
 
 def _fail(error: SteelyardError, as_json: bool, debug: bool) -> NoReturn:

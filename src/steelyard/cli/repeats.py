@@ -12,6 +12,7 @@ from steelyard.cli.launch import Launch
 from steelyard.cli.run import RECORDED, document, judge
 from steelyard.compare.learn import FEWEST
 from steelyard.errors import Exit, InfrastructureError, InputError
+from steelyard.experiment.problems import shown
 from steelyard.records import Run, RunWriter
 from steelyard.records.fleet import directory_names
 from steelyard.report.curves import number
@@ -22,6 +23,9 @@ from steelyard.runner.repeats import Turn, in_turns
 from steelyard.verdict import Status, Verdict
 from steelyard.verdict.fleet import Member, worst
 from steelyard.verdict.outliers import METRICS
+
+MOST_SEED = 2**63 - 1
+"""What `training.seed` may be."""
 
 Plan = Callable[[str | None, Sequence[str], bool], Planned]
 """Makes the plan of a platform with settings of its own; whether its warnings are said."""
@@ -52,7 +56,9 @@ class Series:
         names = _words("--platform", platform) if platform is not None else [None]
         if seeds is None:
             return cls(tuple(names), (None,) * (repeats or 1))
-        found = [_seed(word, seeds) for word in _words("--seeds", seeds)]
+        found = [_seed(word) for word in _words("--seeds", seeds)]
+        if len(set(found)) < len(found):  # 1 and 01 are two words
+            raise _not_different(f"--seeds {shown(seeds)} names one twice", "--seeds", seeds, [*map(str, found)])
         if repeats is not None and repeats != len(found):
             raise InputError(
                 f"--repeats {repeats} beside {len(found)} seeds",
@@ -71,27 +77,34 @@ class Series:
 def _words(option: str, text: str) -> list[str]:
     """Several values by commas, each once."""
     words = [word.strip() for word in text.split(",")]
-    if not all(words) or len(set(words)) < len(words):
-        raise InputError(
-            f"{option} {text!r} {'names one twice' if all(words) else 'leaves one empty'}",
-            key=option,
-            value=text,
-            expected="different values with commas between them",
-            next=f"{option} {','.join(dict.fromkeys(filter(None, words))) or '…'}",
-        )
+    if not all(words):
+        raise _not_different(f"{option} {shown(text)} leaves one empty", option, text, words)
+    if len(set(words)) < len(words):
+        raise _not_different(f"{option} {shown(text)} names one twice", option, text, words)
     return words
 
 
-def _seed(word: str, text: str) -> int:
-    if not word.isascii() or not word.isdigit():
+def _not_different(message: str, option: str, text: str, words: Sequence[str]) -> InputError:
+    return InputError(
+        message,
+        key=option,
+        value=text,
+        expected="different values with commas between them",
+        next=f"{option} {','.join(dict.fromkeys(filter(None, words))) or '…'}",
+    )
+
+
+def _seed(word: str) -> int:
+    digits = word.lstrip("0") or "0"
+    if not word.isascii() or not word.isdigit() or len(digits) > len(str(MOST_SEED)) or int(digits) > MOST_SEED:
         raise InputError(
-            f"--seeds {text!r}: {word!r} is no seed",
+            f"--seeds: {shown(word)} is no seed",
             key="--seeds",
-            value=text,
-            expected="whole numbers with commas between them",
+            value=shown(word),
+            expected=f"whole numbers from 0 to {MOST_SEED} with commas between them",
             next="--seeds 1,2,3",
         )
-    return int(word)
+    return int(digits)
 
 
 @dataclass(slots=True)

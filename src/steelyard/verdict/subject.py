@@ -14,6 +14,7 @@ from steelyard.accounting.steady import MARKS, Floats, Mask, Whole, steady_windo
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment
 from steelyard.experiment.model import Model
+from steelyard.experiment.problems import shown
 from steelyard.experiment.thresholds import parse_threshold
 from steelyard.frameworks import LAUNCHED, log_interval
 from steelyard.hardware.catalog import CPU, Gpu, lookup
@@ -289,9 +290,15 @@ def _subject(run: Run, steps: StepTable, thresholds: Sequence[str], warmup_steps
 
 def policy_of(run: Run) -> ComparePolicy:
     """How a run's own experiment wants it weighed."""
+    asked = run.manifest.experiment.get("compare")
     try:
-        return ComparePolicy.model_validate(run.manifest.experiment.get("compare") or {})
+        return ComparePolicy.model_validate({} if asked is None else asked)
     except ValidationError as wrong:
         first = wrong.errors()[0]
-        key = ".".join(map(str, ("compare", *first["loc"])))
-        raise InputError(f"{run.directory / records.MANIFEST}: {key}: {first['msg']}", key=key) from None
+        key, value = ".".join(map(str, ("compare", *first["loc"]))), shown(first["input"])
+        expected = first["msg"].removeprefix("Input should be ")
+        if first["type"] == "extra_forbidden":
+            expected = f"one of {', '.join(ComparePolicy.model_fields)}"
+        raise InputError(
+            f"{run.directory / records.MANIFEST}: {key} is {value}", key=key, value=value, expected=expected
+        ) from None

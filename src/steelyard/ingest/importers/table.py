@@ -13,7 +13,7 @@ from typing import Any
 from steelyard.errors import InputError
 from steelyard.frameworks.logs.secrets import redact
 from steelyard.ingest.importers import Columns, Imported
-from steelyard.ingest.importers.fields import KNOWN, step_of
+from steelyard.ingest.importers.fields import KNOWN, REPORTED, step_of
 from steelyard.ingest.sources import STDIN, open_source
 from steelyard.records.step import Event, Evidence, Step
 
@@ -32,7 +32,7 @@ class Table:
         if first is None:
             raise InputError(f"{path} has no row", key="PATH", value=path, expected="a row a step")
         names = list(first[1]) if first[1] is not None else []
-        chosen = dict(columns) if columns is not None else {name: name for name in names if name in KNOWN}
+        chosen = _chosen(names, columns or {})
         _check(path, chosen, names, columns)
         return Imported("jsonl" if lines else "csv", None, steps_of(chain([first], rows), chosen, kept))
 
@@ -102,6 +102,13 @@ def json_rows(source: io.TextIOWrapper) -> Iterator[Row]:
         except (ValueError, RecursionError):
             row = None
         yield number, row if isinstance(row, dict) else None
+
+
+def _chosen(names: list[str], columns: Columns) -> Columns:
+    """What --columns says, and the columns that are called as ours and that it says nothing of."""
+    said = {REPORTED.get(ours, ours) for ours in columns}
+    own = [name for name in names if name in KNOWN and REPORTED.get(name, name) not in said]
+    return {**columns, **{name: name for name in own if name not in columns.values()}}
 
 
 def _check(path: str, chosen: Columns, names: list[str], columns: Columns | None) -> None:

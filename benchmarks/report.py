@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import os
 import random
 import shutil
 import subprocess
@@ -62,6 +63,7 @@ def main() -> None:
         place = Path(temporary)
         for seed, name in enumerate(("target", "baseline")):
             write_run(place / "runs" / name, seed)
+        os.sync()  # what is written late would be measured as reading
         size = (place / "runs" / "target" / "steps.jsonl").stat().st_size
         print(f"two runs of {STEPS:,} steps, {size / 1e6:,.0f} MB each")
         seconds, gib, status = measured("compare", "target", "baseline", "--name", "both", cwd=place)

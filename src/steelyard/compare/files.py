@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,7 +13,7 @@ from steelyard import records
 from steelyard.compare.between_runs import MARGIN
 from steelyard.compare.comparison import Comparison
 from steelyard.compare.copies import twice
-from steelyard.compare.fingerprint import fingerprint
+from steelyard.compare.fingerprint import fingerprints
 from steelyard.compare.policy import Metric
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
@@ -93,7 +94,8 @@ def _write(comparison: Comparison, directory: Path) -> None:
         content[side.name] = [
             os.path.relpath(subject.run.directory.resolve(), directory.resolve()) for subject in side.subjects
         ]
-    content["digests"] = {side.name: [fingerprint(subject) for subject in side.subjects] for side in sides}
+    digests = iter(fingerprints([subject for side in sides for subject in side.subjects]))
+    content["digests"] = {side.name: list(islice(digests, len(side.subjects))) for side in sides}
     content["comparison"] = directory.name
     records.write_atomically(directory / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
 

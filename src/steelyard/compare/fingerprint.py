@@ -1,5 +1,7 @@
 """What a run held when it was compared: a digest that changes with whatever a comparison's figures are made from."""
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from hashlib import blake2b
 
@@ -9,6 +11,12 @@ from steelyard.compare.copies import digest
 from steelyard.records import MANIFEST, Column
 from steelyard.records.writer import EVENTS, TELEMETRY
 from steelyard.verdict import Subject
+
+
+def fingerprints(subjects: Sequence[Subject]) -> list[str]:
+    """Of several, at once: a digest of much leaves other threads their turn."""
+    with ThreadPoolExecutor() as threads:
+        return list(threads.map(fingerprint, subjects))
 
 
 def fingerprint(subject: Subject) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.compare.curve import common_steps
 from steelyard.compare.side import Side
 from steelyard.verdict import Subject
 from steelyard.verdict.figures import tokens_of
@@ -44,7 +45,7 @@ def batches_apart(target: Side, baseline: Side) -> str | None:
     ours, theirs = (side.subjects[0] for side in (target, baseline))
     if not ours.steps.tokens.given.any() and not theirs.steps.tokens.given.any():
         return None  # what is declared is for the contract
-    steps, at, there = np.intersect1d(ours.steps.step, theirs.steps.step, return_indices=True)
+    steps, at, there = common_steps(ours.steps.step, theirs.steps.step)
     tokens = [tokens_of(one.steps, one.planned_tokens_per_step)[rows] for one, rows in ((ours, at), (theirs, there))]
     with np.errstate(invalid="ignore"):
         apart = np.flatnonzero(np.abs(tokens[0] / tokens[1] - 1) > APART)

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from steelyard import compare, records, verdict
 from steelyard.compare import Comparison, Metric
-from steelyard.compare.fingerprint import fingerprint
+from steelyard.compare.fingerprint import fingerprints
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
 from steelyard.records import Run
@@ -80,13 +80,15 @@ def page_of_comparison(directory: Path) -> Page:
 
 def _check_unchanged(directory: Path, content: dict[str, Any], made: Comparison) -> None:
     """Refuse a comparison of which a run has changed: its page would have other figures than were saved."""
-    for side in (made.target, made.baseline):
-        kept = (content.get("digests") or {}).get(side.name, ())  # older comparisons have none
-        for subject, was in zip(side.subjects, kept, strict=False):
-            if was != fingerprint(subject):
-                raise InputError(
-                    f"{subject.run.directory} has changed since the comparison {directory.resolve().name} was made",
-                    key="COMPARISON",
-                    value=str(directory),
-                    next=" && ".join(commands(made)),
-                )
+    kept = content.get("digests")
+    if kept is None:  # an older comparison
+        return
+    subjects = [*made.target.subjects, *made.baseline.subjects]
+    for subject, was, now in zip(subjects, [*kept["target"], *kept["baseline"]], fingerprints(subjects), strict=True):
+        if was != now:
+            raise InputError(
+                f"{subject.run.directory} has changed since the comparison {directory.resolve().name} was made",
+                key="COMPARISON",
+                value=str(directory),
+                next=" && ".join(commands(made)),
+            )

@@ -4,21 +4,15 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-
 from steelyard.accounting.loss import MOCK_FLOORS
 from steelyard.accounting.untrained import NEAR, Declared, fitting, starts_of
 from steelyard.accounting.vocabularies import VOCABULARIES, Vocabulary, candidates, share_within
-from steelyard.records.columns import Floats, Whole
 from steelyard.verdict.subject import Subject
 
 COUNTING = MOCK_FLOORS["counting"]
 NO_TEXT = 0.05
 """Nats a token below which no corpus of text has been seen: what gets there is made, masked or learnt by heart."""
 
-_FEWEST = 3
-_TAIL = 10
-_MANY = 2 * _TAIL
 _BELOW, _ON = 0.93, 1.5
 """Of the counting floor: its batches scatter so far."""
 _COUNTS = ("megatron", "megatron-bridge", "primus", "unknown")
@@ -29,24 +23,6 @@ _FALL = 0.05
 """Nats: a model that fell less may be an untrained one, which is nearly uniform too."""
 _LEARNT = 0.25
 """Of the first loss: a model that fell further has learnt something."""
-_FLAT = 0.05
-"""Of the whole fall: what a plateau may still move from the third quarter of a run to the last."""
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """How a loss goes from its first record to its last."""
-
-    first: float
-    end: float
-    """The median of the last ten records, or the last of a few."""
-    mean: float
-    """Over the last quarter: where little is left to learn, most batches have less of it than the mean."""
-    still_falls: bool
-    level: float
-    """The median over the last quarter of the steps."""
-    settled: bool
-    """Whether that is a plateau."""
 
 
 class Collapse(StrEnum):
@@ -70,7 +46,7 @@ class Named:
 
 def named_floor(subject: Subject) -> Named | None:
     """The floor of made data at which the loss ends, if it does."""
-    course = course_of(subject)
+    course = subject.course
     if course is None:
         return None
     vocabulary = uniform_vocabulary(subject)
@@ -96,40 +72,12 @@ def named_floor(subject: Subject) -> Named | None:
     return None
 
 
-def course_of(subject: Subject) -> Course | None:
-    """How the loss of a run goes; None where it is told too seldom."""
-    steps = subject.steps
-    rows = np.flatnonzero(steps.loss.finite & (steps.loss.values > 0) & ~steps.flag("skipped"))
-    return course(steps.step[rows], steps.loss.values[rows]) if len(rows) >= _FEWEST else None
-
-
-def course(step: Whole, loss: Floats) -> Course:
-    """How some losses go, told at some steps."""
-    tail = 1 if len(loss) < _MANY else _TAIL
-    end, before = float(np.median(loss[-tail:])), float(np.median(loss[-2 * tail : -tail]))
-    mean = float(loss[-max(1, len(loss) // 4) :].mean()) if len(loss) >= _MANY else float(loss[-1])
-    third, last = (loss[(step >= _at(step, share)) & (step < _at(step, share + 0.25))] for share in (0.5, 0.75))
-    last = np.append(last, loss[-1:])
-    level = float(np.median(last))
-    settled = False
-    if len(third):
-        scatter = 1.4826 * max(float(np.median(np.abs(part - np.median(part)))) for part in (third, last))
-        chance = 3 * 1.25 * scatter * math.sqrt(1 / len(third) + 1 / len(last))  # a median's error is 1.25 of a mean's
-        moved = abs(float(np.median(third)) - level)
-        settled = moved <= max(_FLAT * (float(loss[0]) - level), chance if len(loss) >= _MANY else 0.0, NEAR)
-    return Course(float(loss[0]), end, mean, before - end > 0.01 * before, level, settled)
-
-
-def _at(step: Whole, share: float) -> float:
-    return float(step[0] + share * (step[-1] - step[0]))
-
-
 def uniform_vocabulary(subject: Subject) -> Vocabulary | None:
     """The vocabulary whose uniform model the loss has come to rest at.
 
     Where something is declared of the data or the vocabulary, another vocabulary must give the first loss too.
     """
-    found, source = course_of(subject), subject.value("data.source")
+    found, source = subject.course, subject.value("data.source")
     if found is None or source not in (None, "uniform") or not found.settled or found.level < 1:
         return None
     step = subject.steps.step
@@ -160,7 +108,7 @@ def _possible(subject: Subject, first: float) -> list[Vocabulary]:
 
 def collapse(subject: Subject) -> Collapse | None:
     """What a loss below that of any text comes of; None where it is not so low, or is a corpus's own matter."""
-    found, source, framework = course_of(subject), subject.value("data.source"), subject.run.manifest.framework
+    found, source, framework = subject.course, subject.value("data.source"), subject.run.manifest.framework
     if found is None or not 0 < found.mean < NO_TEXT or source == "tokens":
         return None
     synthetic = framework == "maxtext" and source is None and not declares_data(subject)

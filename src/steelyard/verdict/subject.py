@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from steelyard import accounting, records
+from steelyard.accounting.course import FEWEST, Course, course
 from steelyard.accounting.flops import countable
 from steelyard.accounting.steady import MARKS, Floats, Mask, Whole, steady_window
 from steelyard.errors import InputError
@@ -149,6 +150,13 @@ class Subject:
     @cached_property
     def figures(self) -> Figures:
         return self._figures_of(self.steps, self._marks, tuple(self.events_of("memory")))
+
+    @cached_property
+    def course(self) -> Course | None:
+        """How its loss goes; None where it is told too seldom."""
+        loss = self.steps.loss
+        rows = np.flatnonzero(loss.finite & (loss.values > 0) & ~self.steps.flag("skipped"))
+        return course(self.steps.step[rows], loss.values[rows]) if len(rows) >= FEWEST else None
 
     @cached_property
     def node_tables(self) -> dict[str, StepTable]:

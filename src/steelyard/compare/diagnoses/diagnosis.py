@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from steelyard.accounting.course import Course
 from steelyard.compare.curve import LossCurve
 from steelyard.compare.tiers import Pair
 from steelyard.verdict import Subject
-from steelyard.verdict.floors import Course, course
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ def endings(pair: Pair) -> Iterator[tuple[Literal["target", "baseline"], list[En
     """How the runs of each side end; sides without a loss are left out."""
     for side, curves in zip((pair.target, pair.baseline), pair.curves, strict=True):
         found = [
-            Ending(subject, curve, course(curve.step, curve.loss))
+            Ending(subject, curve, subject.course)
             for subject, curve in zip(side.subjects, curves, strict=True)
-            if len(curve) > 2
+            if subject.course is not None
         ]
         if found:
             yield side.name, found

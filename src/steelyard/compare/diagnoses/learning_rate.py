@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.compare.curve import common_steps
 from steelyard.compare.diagnoses.diagnosis import Diagnosis
 from steelyard.compare.tiers import Pair
 from steelyard.records.columns import Floats, Mask, Whole
@@ -109,7 +110,7 @@ def _common(ours: Subject, theirs: Subject) -> Rates:
         rows = np.flatnonzero(subject.steps.learning_rate.finite)
         step, last = np.unique(subject.steps.step[rows][::-1], return_index=True)
         tables.append((step, subject.steps.learning_rate.values[rows[::-1][last]]))
-    step, here, there = np.intersect1d(tables[0][0], tables[1][0], return_indices=True)
+    step, here, there = common_steps(tables[0][0], tables[1][0])
     return Rates(step, tables[0][1][here], tables[1][1][there])
 
 

@@ -23,6 +23,9 @@ _UNSOUND = ("completed", "loss_finite", "loss_falling", "loss_floor")
 """Findings that say a run did not get to its end, or did not learn: two such are not alike in learning."""
 
 
+BAD = "losses that are no number, or not above 0"
+
+
 @dataclass(frozen=True, slots=True)
 class _Count:
     what: str
@@ -30,32 +33,38 @@ class _Count:
     of: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What happened to the steps of a run, or of all runs of a side."""
+
+    counts: list[_Count]
+    up: int
+    """Records in a row that the loss stays above what it jumped from, at most."""
+
+
 def ask(pair: Pair) -> Tier:
-    endings = [_lost_at(subject, curve) for side in _sides(pair) for subject, curve in side]
-    ours, theirs = endings[: len(pair.target.subjects)], endings[len(pair.target.subjects) :]
-    if any(ours) != any(theirs):
-        name, where = ("target", ours) if any(ours) else ("baseline", theirs)
+    lost = [[_lost_at(*one) for one in _runs(pair, at)] for at in (0, 1)]
+    if any(lost[0]) != any(lost[1]):
+        name, where = ("target", lost[0]) if any(lost[0]) else ("baseline", lost[1])
         first = next(filter(None, where))
         return Tier(NAME, Answer.FAIL, f"the {name} has no loss that is one from step {first:,} to its end")
-    up = [max(_stays_up(subject) for subject in side.subjects) for side in (pair.target, pair.baseline)]
-    if max(up) > _WINDOW and min(up) <= _WINDOW:
-        name = "target" if up[0] > up[1] else "baseline"
-        return Tier(NAME, Answer.FAIL, f"the loss of the {name} jumps up and stays there for {max(up):,} records")
-    rates = list(_rates(pair))
-    apart = next((tier for tier in rates if tier.status == Answer.FAIL), None)
-    if apart is not None:
-        return apart
+    ours, theirs = (_of_side(side) for side in (pair.target, pair.baseline))
+    if max(ours.up, theirs.up) > _WINDOW >= min(ours.up, theirs.up):
+        name, longest = ("target", ours.up) if ours.up > theirs.up else ("baseline", theirs.up)
+        return Tier(NAME, Answer.FAIL, f"the loss of the {name} jumps up and stays there for {longest:,} records")
+    both = list(zip(ours.counts, theirs.counts, strict=True))
+    rates = [_rate(*one) for one in both if one[0].happened or one[1].happened]
+    for tier in rates:
+        if tier.status == Answer.FAIL:
+            return tier
     if open_ := [*_open(pair), *(tier.message for tier in rates if tier.status == Answer.UNKNOWN)]:
         return Tier(NAME, Answer.UNKNOWN, "; ".join(open_))
-    told = [tier.message for tier in rates if tier.message]
-    return Tier(NAME, Answer.PASS, "; ".join(told) or f"no {', no '.join(_counted(pair))}")
+    counted = [one.what for one, other in both if one.of and other.of]
+    return Tier(NAME, Answer.PASS, "; ".join(tier.message for tier in rates) or f"no {', no '.join(counted)}")
 
 
-def _sides(pair: Pair) -> list[list[tuple[Subject, LossCurve]]]:
-    return [
-        list(zip(side.subjects, curves, strict=True))
-        for side, curves in zip((pair.target, pair.baseline), pair.curves, strict=True)
-    ]
+def _runs(pair: Pair, at: int) -> list[tuple[Subject, LossCurve]]:
+    return list(zip((pair.target, pair.baseline)[at].subjects, pair.curves[at], strict=True))
 
 
 def _lost_at(subject: Subject, curve: LossCurve) -> int | None:
@@ -66,21 +75,31 @@ def _lost_at(subject: Subject, curve: LossCurve) -> int | None:
     return int(steps.step[after].min()) if len(after) else None
 
 
-def _stays_up(subject: Subject) -> int:
-    return longest_above(subject.steps.loss.values[subject.steps.loss.finite], _LEAST_NATS)
+def _rate(ours: _Count, theirs: _Count) -> Tier:
+    told = [f"{one.happened:,} of {one.of:,}" if one.of else "steps that do not say so" for one in (ours, theirs)]
+    words = f"{ours.what} at {told[0]} steps, and {told[1]}"
+    if not ours.of or not theirs.of:
+        return Tier(NAME, Answer.UNKNOWN, words)
+    chance = _by_chance(ours, theirs)
+    if chance < DIFFER:
+        return Tier(NAME, Answer.FAIL, f"the sides differ in {words}", chance, DIFFER)
+    if chance < ALIKE:
+        return Tier(
+            NAME, Answer.UNKNOWN, f"{words}: by chance alone so uneven in {chance:.0%} of cases", chance, DIFFER
+        )
+    one_sided = ours.what == BAD and not (ours.happened and theirs.happened)  # one such is no matter of rates
+    return Tier(NAME, Answer.UNKNOWN if one_sided else Answer.PASS, words, chance, DIFFER)
 
 
 def _open(pair: Pair) -> Iterator[str]:
     """Why runs that differ in nothing here may differ all the same."""
-    for side in (pair.target, pair.baseline):
-        for subject, verdict in zip(side.subjects, side.verdicts, strict=True):
+    longest = max((float(curve.seen[-1]) for side in pair.curves for curve in side if len(curve)), default=0.0)
+    for at, side in enumerate((pair.target, pair.baseline)):
+        for (subject, curve), verdict in zip(_runs(pair, at), side.verdicts, strict=True):
+            name = f"the {side.name} ({subject.run.directory.name})"
             for one in verdict.findings:
                 if one.check in _UNSOUND and one.status == Status.FAIL:
-                    yield f"the {side.name} ({subject.run.directory.name}) fails {one.check}: {one.message}"
-    longest = max((float(curve.seen[-1]) for side in pair.curves for curve in side if len(curve)), default=0.0)
-    for side, curves in zip((pair.target, pair.baseline), pair.curves, strict=True):
-        for subject, curve in zip(side.subjects, curves, strict=True):
-            name = f"the {side.name} ({subject.run.directory.name})"
+                    yield f"{name} fails {one.check}: {one.message}"
             if not len(curve):
                 yield f"{name} has no loss"
             elif curve.seen[-1] < WHOLE * longest:
@@ -88,93 +107,60 @@ def _open(pair: Pair) -> Iterator[str]:
                 yield f"{name} has losses for {went}, and no tier sees what comes after"
 
 
-def _rates(pair: Pair) -> Iterator[Tier]:
-    """One for each thing that may happen to a step; its message is empty where it happened to neither side."""
-    for ours, theirs in zip(_counts(pair.target), _counts(pair.baseline), strict=True):
-        if not (ours.happened or theirs.happened):
-            continue
-        told = [f"{one.happened:,} of {one.of:,}" if one.of else "steps that do not say so" for one in (ours, theirs)]
-        words = f"{ours.what} at {told[0]} steps, and {told[1]}"
-        if not ours.of or not theirs.of:
-            yield Tier(NAME, Answer.UNKNOWN, words)
-            continue
-        chance = _by_chance(ours, theirs)
-        status = Answer.FAIL if chance < DIFFER else Answer.PASS
-        if chance < ALIKE and status == Answer.PASS:
-            status, words = Answer.UNKNOWN, f"{words}: by chance alone so uneven in {chance:.0%} of cases"
-        if ours.what == BAD and status == Answer.PASS and not (ours.happened and theirs.happened):
-            status = Answer.UNKNOWN  # one such is no matter of rates
-        yield Tier(NAME, status, f"the sides differ in {words}" if status == Answer.FAIL else words, chance, DIFFER)
-
-
-def _counted(pair: Pair) -> list[str]:
-    """What both sides tell of."""
-    both = zip(_counts(pair.target), _counts(pair.baseline), strict=True)
-    return [ours.what for ours, theirs in both if ours.of and theirs.of]
-
-
 def _by_chance(ours: _Count, theirs: _Count) -> float:
     """How often chance alone deals what happened to the two sides at least so unevenly: a binomial test, two-sided."""
     from scipy.special import bdtr, bdtrc
 
     total, share = ours.happened + theirs.happened, ours.of / (ours.of + theirs.of)
-    if not total:
-        return 1.0
     fewer, more = bdtr(ours.happened, total, share), bdtrc(ours.happened - 1, total, share) if ours.happened else 1.0
     return float(min(1.0, 2 * min(fewer, more)))
 
 
-def _counts(side: Side) -> list[_Count]:
-    """All runs of a side together."""
+def _of_side(side: Side) -> _Record:
     each = [_of_run(subject) for subject in side.subjects]
-    return [
-        _Count(same[0].what, sum(one.happened for one in same), sum(one.of for one in same))
-        for same in zip(*each, strict=True)
-    ]
+    together = zip(*(one.counts for one in each), strict=True)
+    counts = [_Count(same[0].what, sum(one.happened for one in same), sum(one.of for one in same)) for same in together]
+    return _Record(counts, max(one.up for one in each))
 
 
-BAD = "losses that are no number, or not above 0"
-
-
-def _of_run(subject: Subject) -> list[_Count]:
+def _of_run(subject: Subject) -> _Record:
     loss, grad, skipped = subject.steps.loss, subject.steps.grad_norm, subject.steps.skipped
     given = loss.given & ~subject.steps.flag("skipped")  # a step that was not taken may well have overflowed
-    finite = loss.values[loss.finite]
-    norms = grad.values[grad.finite]
-    return [
+    finite, norms = loss.values[loss.finite], grad.values[grad.finite]
+    jumps = _jumps(finite, _LEAST_NATS)
+    counts = [
         _Count(BAD, int((given & ~(loss.finite & (loss.values > 0))).sum()), int(given.sum())),
-        _Count("spikes of the loss", spikes(finite, _LEAST_NATS), len(finite)),
-        _Count("spikes of the gradient norm", spikes(norms), len(norms)),
+        _Count("spikes of the loss", len(jumps[0]), len(finite)),
+        _Count("spikes of the gradient norm", len(_jumps(norms)[0]), len(norms)),
         _Count("skipped steps", int((skipped.values[skipped.given] > 0).sum()), int(skipped.given.sum())),
     ]
+    return _Record(counts, _longest_above(finite, *jumps))
 
 
-def spikes(values: Floats, least: float = 0.0) -> int:
-    """Values above all of the 21 before them, and above their median by six median deviations and by `least`."""
-    return len(_jumps(values, least)[0])
-
-
-def longest_above(values: Floats, least: float = 0.0) -> int:
-    """For how many steps in a row the values stay above what a jump passed, at most."""
+def _longest_above(values: Floats, rows: Whole, bounds: Floats) -> int:
     longest, end = 0, 0
-    for row, level in zip(*_jumps(values, least), strict=True):
+    for row, bound in zip(rows.tolist(), bounds.tolist(), strict=True):
         if row < end:
             continue
-        end = int(row)
-        while end < len(values) and values[end] > level:
+        end = row
+        while end < len(values) and values[end] > bound:
             end += 1
-        longest = max(longest, end - int(row))
+        longest = max(longest, end - row)
     return longest
 
 
-def _jumps(values: Floats, least: float) -> tuple[Whole, Floats]:
-    """Where values jump, and above what."""
+def _jumps(values: Floats, least: float = 0.0) -> tuple[Whole, Floats]:
+    """Where values are above all of the 21 before them, and above what: their median and six median deviations."""
     if len(values) <= _WINDOW:
         return np.empty(0, dtype=np.int64), np.empty(0)
-    before = np.lib.stride_tricks.sliding_window_view(values, _WINDOW)[:-1]
-    at = np.flatnonzero(values[_WINDOW:] > before.max(axis=1))  # of the others no median is needed
-    usual = np.median(before[at], axis=1)
-    spread = 1.4826 * np.median(np.abs(before[at] - usual[:, None]), axis=1)
+    count = len(values) - _WINDOW
+    highest = values[:count].copy()
+    for after in range(1, _WINDOW):
+        np.maximum(highest, values[after : after + count], out=highest)
+    at = np.flatnonzero(values[_WINDOW:] > highest)  # of the others no median is needed
+    before = np.lib.stride_tricks.sliding_window_view(values, _WINDOW)[at]
+    usual = np.median(before, axis=1)
+    spread = 1.4826 * np.median(np.abs(before - usual[:, None]), axis=1)
     bound = usual + np.maximum(_MADS * np.maximum(spread, 1e-3 * np.abs(usual)), least)
     jumped = values[_WINDOW:][at] > bound
     return at[jumped] + _WINDOW, bound[jumped]

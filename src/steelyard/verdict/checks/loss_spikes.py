@@ -23,11 +23,16 @@ def check(subject: Subject) -> Iterator[Found]:
     if len(values) < _FEWEST:
         yield CHECK.unknown(f"too few finite losses to tell a spike: {len(values)}, expected {_FEWEST} or more")
         return
-    around = np.lib.stride_tricks.sliding_window_view(values, _BEFORE)[:-1]
+    count = len(values) - _BEFORE
+    lowest = values[:count].copy()
+    for after in range(1, _BEFORE):
+        np.minimum(lowest, values[after : after + count], out=lowest)
+    rises = np.flatnonzero(values[_BEFORE:] - lowest > _LEAST)  # of the others no median is needed
+    around = np.lib.stride_tricks.sliding_window_view(values, _BEFORE)[rises]
     usual = np.median(around, axis=1)
     noise = 1.4826 * np.median(np.abs(around - usual[:, None]), axis=1)
-    jumps = values[_BEFORE:] - usual
-    spikes = np.flatnonzero(jumps > np.maximum(np.maximum(_SIGMAS * noise, _SHARE * np.abs(usual)), _LEAST)) + _BEFORE
+    bound = np.maximum(np.maximum(_SIGMAS * noise, _SHARE * np.abs(usual)), _LEAST)
+    spikes = rises[values[rises + _BEFORE] - usual > bound] + _BEFORE
     if not len(spikes):
         yield CHECK.passed("no loss jumps above those before it", 0, 0)
         return

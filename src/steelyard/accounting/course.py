@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.accounting.robust import around_median
+from steelyard.accounting.steady import Floats, Whole
 from steelyard.accounting.untrained import NEAR
-from steelyard.records.columns import Floats, Whole
 
 FEWEST = 3
 _TAIL = 10
@@ -41,7 +42,7 @@ def course(step: Whole, loss: Floats) -> Course:
     level = float(np.median(last))
     settled = False
     if len(third):
-        scatter = 1.4826 * max(float(np.median(np.abs(part - np.median(part)))) for part in (third, last))
+        scatter = max(float(around_median(part)[1]) for part in (third, last))
         chance = 3 * 1.25 * scatter * math.sqrt(1 / len(third) + 1 / len(last))  # a median's error is 1.25 of a mean's
         moved = abs(float(np.median(third)) - level)
         settled = moved <= max(_FLAT * (float(loss[0]) - level), chance if len(loss) >= _MANY else 0.0, NEAR)

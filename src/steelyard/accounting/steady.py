@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from steelyard.accounting.robust import SIGMAS
+
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -111,7 +113,7 @@ def warmup_records(times: Floats) -> tuple[int, bool]:
     means = _without_spikes(times, size)[: batches * size].reshape(batches, size).mean(axis=1)
     half = batches // 2
     tail = float(np.median(means[half:]))
-    sigma = float(np.median(np.abs(np.diff(means[half:])))) / (0.6745 * np.sqrt(2))
+    sigma = float(np.median(np.abs(np.diff(means[half:])))) * SIGMAS / np.sqrt(2)
     alike = np.abs(means - tail) <= max(_ALIKE * tail, _SIGMAS * sigma)
     settled = np.flatnonzero(alike[:half] & alike[1 : half + 1])
     return (int(settled[0]) * size, True) if len(settled) else (half * size, False)

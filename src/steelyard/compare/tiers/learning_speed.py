@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from steelyard.accounting.robust import around_median
 from steelyard.compare.between_runs import Between, between
 from steelyard.compare.curve import LossCurve
 from steelyard.compare.tiers.level import judged
@@ -140,9 +141,9 @@ def calmed(loss: Floats) -> Floats:
     That it is there is for the tier of stability to say.
     """
     width = 2 * _BESIDE + 1
-    around = np.lib.stride_tricks.sliding_window_view(np.pad(loss, _BESIDE, mode="reflect"), width)
-    usual = np.median(around, axis=1)
-    spread = 1.4826 * np.median(np.abs(around - usual[:, None]), axis=1)
+    usual, spread = around_median(
+        np.lib.stride_tricks.sliding_window_view(np.pad(loss, _BESIDE, mode="reflect"), width)
+    )
     found: Floats = np.where(np.abs(loss - usual) > _APART * spread, usual, loss)
     return found
 
@@ -175,8 +176,7 @@ def reach(seen: Floats, smooth: Floats, losses: Floats) -> Floats:
 
 def _noise(loss: Floats, smooth: Floats) -> float:
     """Of a smoothed loss: that of a few neighbours together, by the median deviation, which few outliers move."""
-    apart = loss - smooth
-    return float(1.4826 * np.median(np.abs(apart - np.median(apart)))) / math.sqrt(10)
+    return float(around_median(loss - smooth)[1]) / math.sqrt(10)
 
 
 def running_mean(loss: Floats) -> Floats:

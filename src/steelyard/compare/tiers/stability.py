@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.accounting.robust import around_median
 from steelyard.compare.curve import LossCurve
 from steelyard.compare.side import Side
 from steelyard.compare.tiers.tier import Answer, Pair, Tier
@@ -158,9 +159,7 @@ def _jumps(values: Floats, least: float = 0.0) -> tuple[Whole, Floats]:
     for after in range(1, _WINDOW):
         np.maximum(highest, values[after : after + count], out=highest)
     at = np.flatnonzero(values[_WINDOW:] > highest)  # of the others no median is needed
-    before = np.lib.stride_tricks.sliding_window_view(values, _WINDOW)[at]
-    usual = np.median(before, axis=1)
-    spread = 1.4826 * np.median(np.abs(before - usual[:, None]), axis=1)
+    usual, spread = around_median(np.lib.stride_tricks.sliding_window_view(values, _WINDOW)[at])
     bound = usual + np.maximum(_MADS * np.maximum(spread, 1e-3 * np.abs(usual)), least)
     jumped = values[_WINDOW:][at] > bound
     return at[jumped] + _WINDOW, bound[jumped]

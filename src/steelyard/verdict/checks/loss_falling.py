@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from steelyard.accounting.robust import SIGMAS
 from steelyard.records.columns import Floats
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.floors import named_floor
@@ -90,7 +91,7 @@ def _error_of_a_level(parts: Floats) -> float:
     x = np.arange(size) - (size - 1) / 2
     centred = parts - parts.mean(axis=1, keepdims=True)
     left = centred - (centred @ x / (x @ x))[:, None] * x
-    sigma = float(np.median(1.4826 * np.median(np.abs(left), axis=1)))
+    sigma = float(np.median(SIGMAS * np.median(np.abs(left), axis=1)))
     power = (left**2).sum(axis=1)
     products = (left[:, 1:] * left[:, :-1]).sum(axis=1)
     r = float(np.median(products[power > 0] / power[power > 0])) if (power > 0).any() else 0.0

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from steelyard.accounting.robust import around_median
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
 
@@ -28,9 +29,7 @@ def check(subject: Subject) -> Iterator[Found]:
     for after in range(1, _BEFORE):
         np.minimum(lowest, values[after : after + count], out=lowest)
     rises = np.flatnonzero(values[_BEFORE:] - lowest > _LEAST)  # of the others no median is needed
-    around = np.lib.stride_tricks.sliding_window_view(values, _BEFORE)[rises]
-    usual = np.median(around, axis=1)
-    noise = 1.4826 * np.median(np.abs(around - usual[:, None]), axis=1)
+    usual, noise = around_median(np.lib.stride_tricks.sliding_window_view(values, _BEFORE)[rises])
     bound = np.maximum(np.maximum(_SIGMAS * noise, _SHARE * np.abs(usual)), _LEAST)
     spikes = rises[values[rises + _BEFORE] - usual > bound] + _BEFORE
     if not len(spikes):

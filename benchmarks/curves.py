@@ -16,6 +16,7 @@ import numpy as np
 from steelyard.compare.curve import LossCurve
 from steelyard.compare.tiers.learning_speed import MARGIN, reached
 from steelyard.compare.tiers.level import judged
+from steelyard.compare.tiers.reference import Within, ratio
 
 PAIRS, TOKENS = 400, 512
 NOISES = (("power law", 300, 0.5, 0.02), ("power law", 1000, 0.3, 0.01), ("exponential", 300, 0.5, 0.02))
@@ -46,6 +47,15 @@ def speed(chance: np.random.Generator, kind: tuple[str, int, float, float], slow
     return low <= slow <= high, judged("learning_speed", ratio, MARGIN, "{}", True).status.value
 
 
+def tokens(chance: np.random.Generator, seeds: int, slow: float, end: float) -> list[Within]:
+    """Between which records seeds that differ by 3 % come down to a loss; some do not before the end."""
+    found = []
+    for at in slow * np.exp(0.03 * chance.standard_normal(seeds)):
+        record = math.floor(at / 0.02) * 0.02
+        found.append(Within(record * 1e6, (record + 0.02) * 1e6) if at < end else Within(end * 1e6, math.inf))
+    return found
+
+
 def main() -> int:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--pairs", type=int, default=PAIRS)
@@ -69,6 +79,21 @@ def main() -> int:
         tell(f"{words}: equal curves said to differ", failed, "<= 0.07", failed <= 0.07)
         slower = float(np.mean([speed(chance, kind, SLOW)[1] == "fail" for _ in range(count)]))
         tell(f"{words}: {SLOW - 1:.0%} slower said to differ", slower, ">= 0.95", slower >= 0.95)
+    for seeds, end in ((3, math.inf), (5, math.inf), (8, 1.05)):
+        chance, held, made = np.random.default_rng(7), 0, 0
+        while made < count:
+            sides = tokens(chance, seeds, 1.0, end), tokens(chance, seeds, 1.0, end)
+            if all(any(math.isfinite(one.by) for one in side) for side in sides):
+                low, high = ratio(*sides).interval()
+                held, made = held + (low <= 1 <= high), made + 1
+        until = "" if math.isinf(end) else ", cut short where one of twenty is not there yet"
+        covered = held / count
+        tell(
+            f"{seeds} seeds a side, tokens to a loss{until}: the 95 % interval covers",
+            covered,
+            ">= 0.92",
+            covered >= 0.92,
+        )
     return 1 if missed else 0
 
 

@@ -1,6 +1,7 @@
 """What can go wrong, with the exit status each kind ends in."""
 
 from enum import IntEnum
+from math import isfinite
 from typing import Any
 
 
@@ -57,7 +58,7 @@ class SteelyardError(Exception):
         return {
             "message": str(self),
             "key": self.key,
-            "value": self.value if self.value == self.value else "NaN",
+            "value": str(self.value) if isinstance(self.value, float) and not isfinite(self.value) else self.value,
             "expected": self.expected,
             "next": self.next,
         }

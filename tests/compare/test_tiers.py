@@ -66,9 +66,9 @@ def ingest(cli: Any, tmp_path: Path) -> Ingest:
 
 
 @pytest.fixture
-def ask(cli: Any) -> Callable[[str, str], tuple[int, dict[str, Any]]]:
-    def make(target: str, baseline: str) -> tuple[int, dict[str, Any]]:
-        done = cli("compare", target, baseline, "--for", "convergence", "--json")
+def ask(cli: Any) -> Callable[..., tuple[int, dict[str, Any]]]:
+    def make(target: str, baseline: str, *more: str) -> tuple[int, dict[str, Any]]:
+        done = cli("compare", target, baseline, "--for", "convergence", *more, "--json")
         return done.status, json.loads(done.out)["convergence"]
 
     return make
@@ -246,3 +246,53 @@ def test_skipped_steps_of_one_side_alone_leave_it_open(cli: Any, recorded: Any) 
     assert found["status"] != "equivalent"
     stability = [one for one in found["tiers"] if one["tier"] == "stability"]
     assert all("no skipped steps" not in one["message"] for one in stability)
+
+
+@pytest.fixture
+def seeds(ingest: Ingest) -> Callable[..., str]:
+    def make(name: str, first: int, slow: float = 1.0, steps: int = STEPS) -> str:
+        runs = [ingest(f"{name}{at}", falling(at, slow)[:steps], at) for at in range(first, first + 4)]
+        return ",".join(runs)
+
+    return make
+
+
+def test_tokens_to_a_loss_that_was_asked_for_are_told_over_seeds(seeds: Any, ask: Any) -> None:
+    sides = seeds("a", 1), seeds("b", 11)
+    _, found = ask(*sides, "--target-loss", "4")
+    status, message = tier(found, "reference")
+    assert status == "pass", message
+    assert message.startswith("a loss of 4 is reached by 4 of 4 and 4 of 4 runs; the target takes 1.0")
+    assert "and with 95% at most 1.0" in message
+    _, found = ask(*sides)
+    assert "reference" not in [one["tier"] for one in found["tiers"]]
+
+
+def test_a_loss_that_only_one_side_reaches_fails_and_one_that_none_does_is_not_known(seeds: Any, ask: Any) -> None:
+    from steelyard.compare.tiers.reference import Within, ratio
+
+    sides = seeds("a", 1), seeds("b", 11)
+    _, found = ask(*sides, "--target-loss", "1.5")
+    assert tier(found, "reference") == ("unknown", "a loss of 1.5 is reached by 0 of 4 and 0 of 4 runs")
+    slower = [Within(100.0 * at, 100.0 * at + 1) for at in (12, 13, 14)]
+    faster = [Within(100.0 * at, 100.0 * at + 1) for at in (10, 11, 12)]
+    exact = ratio(slower, faster)
+    assert exact.value == pytest.approx((12 * 13 * 14 / (10 * 11 * 12)) ** (1 / 3), rel=1e-3)
+    cut = ratio([*slower[:2], Within(1350.0, math.inf)], faster)  # it was stopped before it got there
+    assert cut.value > exact.value * 0.99
+    assert cut.interval()[1] > exact.interval()[1]
+
+
+@pytest.mark.parametrize("loss", ["0", "-1", "nan", "inf"])
+def test_a_target_that_is_no_loss_is_refused(cli: Any, recorded: Any, loss: str) -> None:
+    recorded("again"), recorded("baseline")
+    done = cli("compare", "again", "baseline", f"--target-loss={loss}", "--json")
+    assert (done.status, done.document["error"]["key"]) == (2, "--target-loss")
+
+
+def test_a_report_asks_the_loss_again_that_was_asked_for(cli: Any, seeds: Any) -> None:
+    sides = seeds("a", 1), seeds("b", 11)
+    cli("compare", *sides, "--for", "convergence", "--target-loss", "4", "--name", "asked")
+    made = cli("report", "asked", "--to", "md", "--json").document["files"][0]
+    assert "--target-loss 4" in Path(made).read_text()
+    assert "| reference |" in Path(made).read_text()

@@ -43,6 +43,12 @@ def compare(
     prices: Annotated[
         Path | None, typer.Option("--prices", metavar="FILE", help="Prices of GPUs an hour: {h100: 2.5, mi300x: 2.0}.")
     ] = None,
+    target_loss: Annotated[
+        float | None,
+        typer.Option(
+            "--target-loss", metavar="LOSS", help="Also ask how many tokens the seeds of each side take to it."
+        ),
+    ] = None,
     warmup_steps: WarmupOption = 0,
     out: OutOption = DEFAULT_OUT,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The comparison's name.")] = None,
@@ -62,7 +68,9 @@ def compare(
     metrics = _metrics(asked)
     sheet = read_prices(prices) if prices else {}
     sides = [comparing.load_runs(side, text, out) for side, text in (("TARGET", target), ("BASELINE", baseline))]
-    made = comparing.weigh(sides[0], sides[1], metrics, _mode(mode), warmup_steps, _margin(margin), force, sheet)
+    made = comparing.weigh(
+        sides[0], sides[1], metrics, _mode(mode), warmup_steps, _margin(margin), force, sheet, _loss(target_loss)
+    )
     directory = comparing.save(made, out, name)
     if as_json:
         printing.show_json(made.document(directory))
@@ -108,6 +116,20 @@ def _margin(text: str | None) -> float | None:
             next="--margin 0.05",
         )
     return share
+
+
+def _loss(given: float | None) -> float | None:
+    from steelyard.errors import InputError
+
+    if given is not None and not 0 < given < math.inf:
+        raise InputError(
+            f"--target-loss {given:g} is no loss",
+            key="--target-loss",
+            value=given,
+            expected="nats a token, above 0",
+            next="--target-loss 2.8",
+        )
+    return given
 
 
 def _mode(text: str | None) -> "Mode | None":

@@ -49,6 +49,7 @@ class Comparison:
     margin: float
     forced: bool
     prices: Prices
+    target_loss: float | None
 
     @property
     def banner(self) -> str | None:
@@ -85,6 +86,7 @@ class Comparison:
             "forced": self.forced,
             "banner": self.banner,
             "prices": dict(self.prices),
+            "target_loss": self.target_loss,
             "comparable": {
                 metric.value: {"status": found.status.value, "reasons": list(found.reasons)}
                 for metric, found in self.comparable.items()
@@ -130,6 +132,7 @@ class How:
     margin: float = MARGIN
     force: bool = False
     prices: Prices = field(default_factory=dict)
+    target_loss: float | None = None
 
 
 def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) -> Comparison:
@@ -156,7 +159,7 @@ def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) ->
             else (Comparability.QUALIFIED, f"qualified: {both}")
         )
         rulings = {metric: found.worsened(*told) for metric, found in rulings.items()}
-    pair = Pair(sides[0], sides[1], clauses)
+    pair = Pair(sides[0], sides[1], clauses, how.target_loss)
     learnt = convergence(rulings[Metric.CONVERGENCE], pair)
     return Comparison(
         target=sides[0],
@@ -173,6 +176,7 @@ def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) ->
         margin=how.margin,
         forced=how.force,
         prices=how.prices,
+        target_loss=how.target_loss,
     )
 
 
@@ -215,6 +219,7 @@ def weigh(
     margin: float | None = None,
     force: bool = False,
     prices: Prices | None = None,
+    target_loss: float | None = None,
 ) -> Comparison:
     """Read the runs of both sides and compare them; the runs' own policies stand where nothing else is asked."""
     runs = (*target, *baseline)
@@ -227,7 +232,8 @@ def weigh(
     ours, theirs = ([read[run.directory.resolve()] for run in side] for side in (target, baseline))
     if margin is None:
         margin = min(policy.margin for policy in policies)
-    return compare(ours, theirs, How(tuple(asked), mode, asked_steps, margin, force, prices or {}))
+    how = How(tuple(asked), mode, asked_steps, margin, force, prices or {}, target_loss)
+    return compare(ours, theirs, how)
 
 
 def with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Ruling:

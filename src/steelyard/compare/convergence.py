@@ -53,8 +53,11 @@ def convergence(found: Ruling, pair: Pair) -> Convergence:
     if first.status == Answer.FAIL:
         return Convergence("not_comparable", CONTRACT, (first,), _losses(pair), _evaluations(pair), (), ())
     for name in TIERS:
-        asked.append(importlib.import_module(f"{tiers.__name__}.{name}").ask(pair))
-        if asked[-1].status == Answer.FAIL:
+        answer = importlib.import_module(f"{tiers.__name__}.{name}").ask(pair)
+        if answer is None:  # it was not asked
+            continue
+        asked.append(answer)
+        if answer.status == Answer.FAIL:
             failed = name
             break
     status: Outcome = "not_equivalent" if failed else "equivalent"

@@ -1,6 +1,7 @@
 """Comparisons on disk, and the runs the command line means by TARGET and BASELINE."""
 
 import json
+import math
 import os
 import shlex
 import shutil
@@ -136,6 +137,9 @@ def _check(content: dict[str, Any]) -> None:
         raise ValueError(f"mode is {content['mode']!r}, expected one of {', '.join(get_args(Mode))}")
     if type(content["warmup_steps"]) is not int or content["warmup_steps"] < 0:
         raise ValueError(f"warmup_steps is {content['warmup_steps']!r}, expected a number of steps")
+    loss = content.get("target_loss")
+    if loss is not None and (isinstance(loss, bool) or not isinstance(loss, int | float) or not 0 < loss < math.inf):
+        raise ValueError(f"target_loss is {loss!r}, expected a loss")
     margin, prices = content.get("margin", MARGIN), content.get("prices", {})
     if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 < margin < 1:
         raise ValueError(f"margin is {margin!r}, expected a share")

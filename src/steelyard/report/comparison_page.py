@@ -78,6 +78,8 @@ def commands(made: Comparison) -> Iterator[str]:
         words += ["--warmup-steps", str(made.warmup_steps)]
     if made.forced:
         words.append("--force")
+    if made.target_loss is not None:
+        words += ["--target-loss", f"{made.target_loss:g}"]
     if made.prices:
         yield f"echo {shlex.quote(json.dumps(dict(made.prices)))} > prices.json"
         words += ["--prices", "prices.json"]

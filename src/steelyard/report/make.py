@@ -73,6 +73,7 @@ def page_of_comparison(directory: Path) -> Page:
         content.get("margin"),
         bool(content.get("forced")),
         content.get("prices"),
+        content.get("target_loss"),
     )
     _check_unchanged(directory, content, made)
     return comparison_page(made)

@@ -2,7 +2,7 @@
 
 from steelyard.compare.tiers.tier import Answer, Pair, Tier
 
-TIERS = ("first_loss", "first_steps", "level", "learning_speed", "stability")
-"""After the contract, which decides whether the others mean anything."""
+TIERS = ("first_loss", "first_steps", "level", "learning_speed", "reference", "stability")
+"""After the contract, which decides whether the others mean anything; `reference` only where a loss is asked for."""
 
 __all__ = ["TIERS", "Answer", "Pair", "Tier"]

@@ -46,6 +46,8 @@ class Pair:
     target: Side
     baseline: Side
     clauses: Sequence[Clause]
+    target_loss: float | None = None
+    """A loss that was asked for, which both sides are to reach."""
 
     @cached_property
     def curves(self) -> list[list[LossCurve]]:

@@ -60,6 +60,22 @@ def test_a_log_read_thrice_is_one_run(cli: Any, tmp_path: Path) -> None:
     assert "qualified: amd (the record of i1 too) stands on both sides, and equals itself" in found
 
 
+def test_a_log_read_before_it_ended_is_the_same_run(cli: Any, tmp_path: Path) -> None:
+    rows = [f"{step},{10 - step / 10:.3f},{2 + step % 3 / 100},100\n" for step in range(1, 61)]
+    for name, count in (("early", 50), ("late", 60)):
+        (tmp_path / f"{name}.csv").write_text("step,loss,step_time_s,tokens\n" + "".join(rows[:count]))
+        cli("ingest", f"{name}.csv", "--gpu", "h200", "--gpus", "1", "--nodes", "1", "--name", name)
+    refused(cli("compare", "early,late", "late", "--json"), "runs/late", "runs/early")
+
+
+def test_losses_alone_cannot_be_told_from_a_copy(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("step,loss\n" + "".join(f"{step},{10 - step / 10}\n" for step in range(1, 41)))
+    for name in ("a", "b"):
+        cli("ingest", "log.csv", "--name", name)
+    error = cli("compare", "a,b", "a", "--json").document["error"]
+    assert "have the same losses and no times, so that they cannot be told from one run" in error["message"]
+
+
 def test_equal_losses_at_other_times_are_two_runs(cli: Any, recorded: Any) -> None:
     recorded("baseline", "a/1"), recorded("baseline", "a/2").slower(1.001), recorded("again")
     assert cli("compare", "a", "again").status == 5

@@ -188,7 +188,7 @@ def test_a_run_logged_as_means_of_ten_steps_is_like_itself(ingest: Ingest, ask: 
     assert status == 5  # its first loss is not told alone
     speed = next(one for one in found["tiers"] if one["tier"] == "learning_speed")
     assert speed["status"] != "fail"
-    assert speed["observed"] == pytest.approx(1, abs=0.005)
+    assert speed["observed"] == pytest.approx(1, abs=0.01)
 
 
 def test_the_axis_is_of_the_tokens_that_each_record_says(ingest: Ingest, ask: Any) -> None:
@@ -262,7 +262,7 @@ def test_tokens_to_a_loss_that_was_asked_for_are_told_over_seeds(seeds: Any, ask
     _, found = ask(*sides, "--target-loss", "4")
     status, message = tier(found, "reference")
     assert status == "pass", message
-    assert message.startswith("a loss of 4 is reached by 4 of 4 and 4 of 4 runs; the target takes 1.0")
+    assert message.startswith("a loss of 4 is reached by 4 of 4 and 4 of 4 seeds; the target takes 1.0")
     assert "and with 95% at most 1.0" in message
     _, found = ask(*sides)
     assert "reference" not in [one["tier"] for one in found["tiers"]]
@@ -273,7 +273,7 @@ def test_a_loss_that_only_one_side_reaches_fails_and_one_that_none_does_is_not_k
 
     sides = seeds("a", 1), seeds("b", 11)
     _, found = ask(*sides, "--target-loss", "1.5")
-    assert tier(found, "reference") == ("unknown", "a loss of 1.5 is reached by 0 of 4 and 0 of 4 runs")
+    assert tier(found, "reference") == ("unknown", "a loss of 1.5 is reached by 0 of 4 and 0 of 4 seeds")
     slower = [Within(100.0 * at, 100.0 * at + 1) for at in (12, 13, 14)]
     faster = [Within(100.0 * at, 100.0 * at + 1) for at in (10, 11, 12)]
     exact = ratio(slower, faster)
@@ -296,3 +296,71 @@ def test_a_report_asks_the_loss_again_that_was_asked_for(cli: Any, seeds: Any) -
     made = cli("report", "asked", "--to", "md", "--json").document["files"][0]
     assert "--target-loss 4" in Path(made).read_text()
     assert "| reference |" in Path(made).read_text()
+
+
+def test_the_same_seeds_on_both_sides_are_held_each_against_itself(ingest: Ingest, ask: Any) -> None:
+    """What a seed does to a curve it does to both sides: three such pairs say no less than one of them."""
+    for at, level in enumerate((1.0, 1.006, 0.994), start=1):
+        base = [loss * (level if step > 10 else 1) for step, loss in enumerate(falling(at))]
+        ingest(f"a{at}", base, at), ingest(f"b{at}", [loss * 1.00001 for loss in base], at)
+    status, found = ask("a1,a2,a3", "b1,b2,b3")
+    assert (status, found["status"]) == (0, "equivalent"), found
+    assert "over the same 3 seeds" in tier(found, "level")[1]
+
+
+def test_what_happens_to_every_repeat_of_a_seed_happened_once(ingest: Ingest, ask: Any) -> None:
+    base = falling()
+    spiked = [loss + 3 * (step in (60, 120, 240)) for step, loss in enumerate(base)]
+    for at in range(3):
+        ingest(f"a{at}", [loss * (1 + at * 1e-7) for loss in spiked])
+        ingest(f"b{at}", [loss * (1 + at * 1e-7) for loss in base])
+    _, alone = ask("a0", "b0")
+    _, repeated = ask("a0,a1,a2", "b0,b1,b2")
+    assert tier(alone, "stability") == tier(repeated, "stability")
+
+
+def test_a_burst_is_measured_in_steps_however_seldom_they_are_told(ingest: Ingest, ask: Any) -> None:
+    base = falling(steps=1000)
+    burst = [loss + (2.0 if 400 <= step < 460 else 0.0) for step, loss in enumerate(base)]
+    told = [[float(np.mean(losses[at : at + 10])) for at in range(0, 1000, 10)] for losses in (burst, base)]
+    status, found = ask(ingest("a", told[0], covered=10), ingest("b", told[1], covered=10))
+    assert status == 1
+    assert found["first_failing_tier"] in ("learning_speed", "stability"), found
+
+
+def test_a_log_of_means_may_be_alike_where_its_first_steps_or_seeds_are(ingest: Ingest, ask: Any) -> None:
+    base = falling()
+    means = [float(np.mean(base[at : at + 10])) for at in range(0, STEPS, 10)]
+    status, found = ask(ingest("a", [loss * 1.00001 for loss in means], covered=10), ingest("b", means, covered=10))
+    assert tier(found, "first_loss") == (
+        "not_applicable",
+        "the loss of step 1 alone is not in every record: it stands in those of first_steps",
+    )
+    assert (status, found["status"]) == (0, "equivalent"), found
+
+
+def test_runs_whose_seeds_are_not_known_never_pass_as_seeds(ingest: Ingest, ask: Any) -> None:
+    for at in range(3):
+        ingest(f"a{at}", falling(at + 1), bare=True), ingest(f"b{at}", falling(at + 11), bare=True)
+    _, found = ask("a0,a1,a2", "b0,b1,b2")
+    status, message = tier(found, "level")
+    assert status != "pass"
+    assert "between 3 and 3 runs whose seeds are not known" in message
+
+
+def test_a_side_that_tells_its_gradient_norms_is_not_held_to_it(ingest: Ingest, ask: Any, cli: Any) -> None:
+    base = falling()
+    ingest("a", [loss * 1.00001 for loss in base]), ingest("b", base)
+    path = Path("runs/a/steps.jsonl")
+    steps = [json.loads(line) for line in path.read_text().splitlines()]
+    for step in steps:
+        step["grad_norm"] = 40.0 if step["step"] in (100, 200) else 1.0 + 0.01 * (step["step"] % 7)
+    path.write_text("".join(json.dumps(step) + "\n" for step in steps))
+    status, found = ask("a", "b")
+    assert (status, tier(found, "stability")[0]) == (0, "pass"), found
+
+
+def test_losses_stand_side_by_side_only_where_every_run_has_them(ingest: Ingest, ask: Any) -> None:
+    ingest("a", falling(1), 1), ingest("a2", falling(2)[:40], 2), ingest("b", falling(1, noise=0.004), 1)
+    _, found = ask("a,a2", "b")
+    assert {one["step"]: one["target"] is None for one in found["losses"]}[50]

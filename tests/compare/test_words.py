@@ -97,7 +97,7 @@ def test_prices_and_power_make_the_time_to_a_loss_a_cost(cli: Any, recorded: Any
     done = cli("compare", target, other, "--prices", tmp_path / "prices.yaml", "--json")
     found = done.document["time_to_loss"]
     assert found["ratio"] == pytest.approx(0.8, rel=0.02)
-    assert found["interval"] == "runs"
+    assert found["interval"] == "within_run"  # three runs a side, and one seed
     sides = found["target"], found["baseline"]
     assert all(one["cost"] == pytest.approx(one["seconds"] / 1000) for one in sides)  # one GPU at 3.6 an hour
     bad = tmp_path / "bad.yaml"

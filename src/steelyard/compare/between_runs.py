@@ -59,6 +59,13 @@ def between(target: Sequence[float], baseline: Sequence[float], counted: bool = 
     return Between(math.exp(logs[0].mean() - logs[1].mean()), math.sqrt(variance), freedom)
 
 
+def paired(both: Sequence[tuple[float, float]]) -> Between:
+    """Target over baseline where each figure has its own counterpart: Student's t on the differences of logarithms."""
+    apart = np.array([math.log(one) - math.log(other) for one, other in both])
+    error = float(apart.std(ddof=1)) / math.sqrt(len(apart))
+    return Between(math.exp(float(apart.mean())), error, len(apart) - 1)
+
+
 def vary(figures: Sequence[float] | Floats) -> bool:
     """Whether runs have any spread to judge another by; rounded figures and copies have none."""
     return bool(np.ptp(figures) > SAME * np.max(np.abs(figures)))

@@ -118,6 +118,9 @@ def _evaluated(side: Side) -> dict[int, float]:
 
 
 def _mean_at(side: Sequence[LossCurve], step: int) -> float | None:
-    """A log that counts from 0 calls its first step 0, and ours 1; the 101st step is its step 100."""
+    """A log that counts from 0 calls its first step 0, and ours 1; the 101st step is its step 100.
+
+    None where a run has no record of it: means of other runs are not to be held against each other.
+    """
     values = [float(curve.loss[row[0]]) for curve in side if len(row := np.flatnonzero(curve.step == step + 1))]
-    return float(np.mean(values)) if values else None
+    return float(np.mean(values)) if values and len(values) == len(side) else None

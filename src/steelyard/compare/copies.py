@@ -19,15 +19,15 @@ _FIGURES = (
     "reported_tflops_per_gpu",
 )
 """What was recorded. What we derive is left out: it changes with the GPUs that somebody says a log is of."""
-_GLANCE = 64
+_GLANCE = 20
 """Rows, of which two runs that are not one differ in some."""
 
 
-def digest(steps: StepTable, every: int = 1) -> bytes:
-    """Of the record, or of every so many of its rows."""
+def digest(steps: StepTable, rows: int | None = None) -> bytes:
+    """Of the record, or of so many of its first rows."""
     found = blake2b(digest_size=16)
     for column in (steps.step, *(getattr(steps, name).values for name in _FIGURES), steps.time.view(np.int64)):
-        values = np.ascontiguousarray(column[::every])
+        values = np.ascontiguousarray(column[:rows])
         if (missing := np.isnan(values)).any():  # a NaN may be spelt in many bits
             values = np.where(missing, np.nan, values)
         found.update(values.data)
@@ -35,21 +35,30 @@ def digest(steps: StepTable, every: int = 1) -> bytes:
 
 
 def of_one_record(subjects: Sequence[Subject]) -> list[list[Subject]]:
-    """Those that hold the same record, together; runs without steps are one only where they are one directory.
+    """Those that hold the same record, together, as far as the shorter goes: a log may be read before it ends.
 
-    All of a record is read only where a glance does not tell two apart.
+    Runs without steps are one only where they are one directory. All of a record is read only where its beginning does
+    not tell two apart.
     """
-    alike = _grouped(subjects, _glance)
-    return [same for some in alike for same in _grouped(some, _whole)]
+    return [same for some in _grouped(subjects, _beginning) for same in _alike(some)]
 
 
-def _glance(subject: Subject) -> Hashable:
+def _beginning(subject: Subject) -> Hashable:
     rows = len(subject.steps)
-    return (rows, digest(subject.steps, -(-rows // _GLANCE))) if rows else subject.run.directory.resolve()
+    return digest(subject.steps, min(rows, _GLANCE)) if rows else subject.run.directory.resolve()
 
 
-def _whole(subject: Subject) -> Hashable:
-    return digest(subject.steps)
+def _alike(subjects: list[Subject]) -> list[list[Subject]]:
+    groups: list[list[Subject]] = []
+    for subject in sorted(subjects, key=lambda one: -len(one.steps)):
+        rows = len(subject.steps)
+        mine = digest(subject.steps)
+        group = next((group for group in groups if digest(group[0].steps, rows) == mine), None)
+        if group is None:
+            groups.append([subject])
+        else:
+            group.append(subject)
+    return [group for group in groups if len(group) > 1]
 
 
 def _grouped(subjects: Sequence[Subject], key: Callable[[Subject], Hashable]) -> list[list[Subject]]:
@@ -62,12 +71,27 @@ def _grouped(subjects: Sequence[Subject], key: Callable[[Subject], Hashable]) ->
 def check_once(name: str, subjects: Sequence[Subject]) -> None:
     """Refuse runs of which two are one."""
     if found := of_one_record(subjects):
-        first, second, *_ = (one.run.directory for one in found[0])
-        raise twice(name, first, second)
+        first, second, *_ = found[0]
+        raise twice(name, first.run.directory, second.run.directory, _timed(first))
 
 
-def twice(name: str, first: Path, second: Path) -> InputError:
-    """One run that stands in for two."""
+def _timed(subject: Subject) -> bool:
+    """Whether a record says how long anything took, which no second run repeats."""
+    steps = subject.steps
+    given = (steps.step_time_s, steps.reported_tokens_per_s_per_gpu, steps.reported_tflops_per_gpu)
+    return any(column.given.any() for column in given) or not np.isnat(steps.time).all()
+
+
+def twice(name: str, first: Path, second: Path, timed: bool = True) -> InputError:
+    """One run that stands in for two, or what cannot be told from one."""
+    if not timed and first.resolve() != second.resolve():
+        return InputError(
+            f"{name}: {first} and {second} have the same losses and no times, so that they cannot be told from one run",
+            key=name,
+            value=str(second),
+            expected="each run once, with step times where losses repeat",
+            next=f"leave out {second}",
+        )
     if first == second:
         said = f"names {first} twice"
     else:

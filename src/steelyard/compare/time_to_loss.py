@@ -53,16 +53,17 @@ def time_to_loss(pair: Pair, prices: Prices) -> TimeToLoss | str:
         return found
     if pair.curves[0][0].axis != "tokens":
         return "the tokens of a step are not known"
-    rates = [[_rate(subject) for subject in side.subjects] for side in (pair.target, pair.baseline)]
-    if any(rate is None for side in rates for rate in side):
+    known = [[_rate(subject) for subject in side.subjects] for side in (pair.target, pair.baseline)]
+    rates = [[rate for rate in side if rate is not None] for side in known]
+    if [len(side) for side in rates] != [len(side) for side in known]:
         return "not every run has a rate"
     seconds = [
-        [float(tokens[-1]) / (rate or math.nan) for tokens, rate in zip(side, own, strict=True)]
+        [float(tokens[-1]) / rate for tokens, rate in zip(side, own, strict=True)]
         for side, own in zip(found.places, rates, strict=True)
     ]
     value = geometric_mean(seconds[0]) / geometric_mean(seconds[1])
-    runs = between(seconds[0], seconds[1])
-    around = runs.interval() if runs else _within(pair, value, found.at_the_last())
+    seeds = pair.over_seeds(seconds)
+    around = seeds.ratio.interval() if seeds else _within(pair, value, found.at_the_last(), rates)
     sides = [_side(side, times, prices) for side, times in zip((pair.target, pair.baseline), seconds, strict=True)]
     return TimeToLoss(
         loss=float(found.losses[-1]),
@@ -71,7 +72,7 @@ def time_to_loss(pair: Pair, prices: Prices) -> TimeToLoss | str:
         ratio=value,
         low=around[0] if around else None,
         high=around[1] if around else None,
-        interval="runs" if runs else "within_run",
+        interval="runs" if seeds else "within_run",
     )
 
 
@@ -81,11 +82,24 @@ def _rate(subject: Subject) -> float | None:
     return each * world if each and world else None
 
 
-def _within(pair: Pair, value: float, curves: Between) -> tuple[float, float] | None:
-    """Without repeats: how sure each run is of its own rate, and its own curve of where it comes down.
+def _within(pair: Pair, value: float, curves: Between, rates: Sequence[Sequence[float]]) -> tuple[float, float] | None:
+    """Without three seeds: how sure the rates are, by whole runs where there are enough, and the curves by themselves.
 
     The two half-widths are added as squares (Howe, JASA 69, 1974), so that it is never narrower than the speedup's.
     """
+    repeated = between(rates[0], rates[1])
+    of_rates = _half(repeated) if repeated else _within_runs(pair)
+    if of_rates is None:
+        return None
+    half = math.hypot(of_rates, _half(curves))
+    return value * math.exp(-half), value * math.exp(half)
+
+
+def _half(found: Between) -> float:
+    return quantile(found.freedom, 0.5 + LEVEL / 2) * found.standard_error
+
+
+def _within_runs(pair: Pair) -> float | None:
     parts = []
     for side in (pair.target, pair.baseline):
         for subject in side.subjects:
@@ -93,9 +107,7 @@ def _within(pair: Pair, value: float, curves: Between) -> tuple[float, float] | 
             if own is None:
                 return None
             parts.append(((own.standard_error / len(side.subjects)) ** 2, own.effective_steps - 1))
-    of_curves = quantile(curves.freedom, 0.5 + LEVEL / 2) * curves.standard_error
-    half = math.hypot(half_width(parts), of_curves)
-    return value * math.exp(-half), value * math.exp(half)
+    return half_width(parts)
 
 
 def _side(side: Side, seconds: Sequence[float], prices: Prices) -> SideToLoss:

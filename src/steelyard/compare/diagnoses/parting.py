@@ -41,6 +41,9 @@ def _diagnosis(step: Whole, apart: Floats, beyond: Floats, rounding: float) -> D
     if beyond[0] > max(SAME / 10, rounding):
         looks = "it looks like another order of data, or other weights: they differ from the first step on"
         confirm = "give both sides one seed of data and of weights"
+    elif len(wide) and float(np.median(beyond[-max(_SOON, len(step) // 10) :])) <= SAME:
+        looks = "why is not told: they come together again, as after a spike or a stretch of other data"
+        confirm = "look at what was trained on there, and whether a run of each side does it again"
     elif smooth > _SMOOTH:
         looks = "it looks like another setting (rate, schedule, optimizer): the difference drifts smoothly"
         confirm = "compare the learning rates and the optimizer's settings of both logs"

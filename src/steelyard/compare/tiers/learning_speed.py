@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from steelyard.accounting.robust import around_median
-from steelyard.compare.between_runs import Between, between
+from steelyard.compare.between_runs import Between
 from steelyard.compare.curve import LossCurve
 from steelyard.compare.tiers.level import judged
 from steelyard.compare.tiers.tier import Answer, Pair, Tier
@@ -19,8 +19,8 @@ from steelyard.records.columns import Floats, Whole
 NAME = "learning_speed"
 MARGIN = 0.02
 LEVELS = 7
-_FROM = 0.1
-"""Losses of the first tenth are the warm-up's."""
+_LEAST_WARM_UP, _MOST_WARM_UP = 0.02, 0.1
+"""Of the way: losses of the warm-up tell nothing of speed, and where it is not known those of the first tenth."""
 _DRAWS = 200
 _FEWEST_POINTS = 30
 _LEARNT, _FALL = 6.0, 1e-3
@@ -111,7 +111,9 @@ def reached(pair: Pair) -> Reached | str:
         for side, lines in zip(points, smooth, strict=True)
         for (seen, loss), line in zip(side, lines, strict=True)
     ]
-    losses = common_losses([(seen, line) for seen, _, line in flat], pair.end - pair.begin)
+    warm_up = pair.warm_up if pair.warm_up is not None else _MOST_WARM_UP
+    begin = min(max(warm_up, _LEAST_WARM_UP), _MOST_WARM_UP) * (pair.end - pair.begin)
+    losses = common_losses([(seen, line) for seen, _, line in flat], begin)
     noise = max(_noise(loss, line) for _, loss, line in flat)
     if losses is None or losses[0] - losses[-1] < max(_LEARNT * noise, _FALL * losses[0]):
         return "the losses hardly fall where both sides are"
@@ -126,13 +128,14 @@ def ask(pair: Pair) -> Tier:
     found = reached(pair)
     if isinstance(found, str):
         return Tier(NAME, Answer.UNKNOWN, f"{found}: no speed of learning can be told", margin=MARGIN)
-    means = pair.of_seeds([[math.exp(float(np.log(one).mean())) for one in side] for side in found.places])
-    ratio, basis = between(means[0], means[1]), f"between {len(means[0])} and {len(means[1])} seeds"
-    if ratio is None:
-        ratio, basis = found.by_chance(), "within these runs"
+    seeds = pair.over_seeds([[math.exp(float(np.log(one).mean())) for one in side] for side in found.places])
+    if seeds is not None:
+        ratio, basis, decides = seeds.ratio, seeds.basis, seeds.decides
+    else:
+        ratio, basis, decides = found.by_chance(), "within these runs", pair.one_start
     first, last, unit = found.losses[0], found.losses[-1], pair.curves[0][0].axis
     told = f"to {LEVELS} losses from {first:.4g} to {last:.4g} the target takes {{}} times the {unit}, {basis}"
-    return judged(NAME, ratio, MARGIN, told, basis.endswith("seeds") or pair.one_start)
+    return judged(NAME, ratio, MARGIN, told, decides)
 
 
 def calmed(loss: Floats) -> Floats:
@@ -156,9 +159,9 @@ def smoothed(loss: Floats) -> Floats:
     return found
 
 
-def common_losses(curves: list[tuple[Floats, Floats]], end: float) -> Floats | None:
-    """Losses that every curve passes after the first tenth of their way, evenly apart, the highest first."""
-    highest = min(float(np.interp(_FROM * end, seen, loss)) for seen, loss in curves)
+def common_losses(curves: list[tuple[Floats, Floats]], begin: float) -> Floats | None:
+    """Losses that every curve passes after it warmed up, evenly apart, the highest first."""
+    highest = min(float(np.interp(begin, seen, loss)) for seen, loss in curves)
     lowest = max(float(loss[-1]) for _, loss in curves)
     if not highest > lowest:
         return None

@@ -14,7 +14,7 @@ from steelyard.compare.between_runs import FEWEST, Between, quantile
 from steelyard.compare.curve import LossCurve
 from steelyard.compare.tiers.learning_speed import calmed, smoothed
 from steelyard.compare.tiers.level import judged
-from steelyard.compare.tiers.tier import Answer, Pair, Tier
+from steelyard.compare.tiers.tier import Answer, Pair, Tier, by_seed
 from steelyard.records.columns import Floats
 from steelyard.verdict import Subject
 
@@ -41,12 +41,12 @@ def ask(pair: Pair) -> Tier | None:
         few = f"{pair.seeds[0]} and {pair.seeds[1]} known seeds: {FEWEST} a side tell how many tokens a loss takes"
         return Tier(NAME, Answer.UNKNOWN, few, margin=MARGIN)
     sides = [
-        [_came_down(subject, curve, pair.target_loss) for subject, curve in zip(side.subjects, curves, strict=True)]
+        [_came_down(side.subjects[rows[0]], curves[rows[0]], pair.target_loss) for rows in by_seed(side).values()]
         for side, curves in zip((pair.target, pair.baseline), pair.curves, strict=True)
     ]
     reached = [sum(math.isfinite(one.by) for one in side) for side in sides]
     counts = " and ".join(f"{done} of {len(side)}" for done, side in zip(reached, sides, strict=True))
-    told = f"a loss of {pair.target_loss:g} is reached by {counts} runs"
+    told = f"a loss of {pair.target_loss:g} is reached by {counts} seeds"
     if 0 in reached:
         status = Answer.UNKNOWN if reached[0] == reached[1] else Answer.FAIL
         return Tier(NAME, status, told, margin=MARGIN)

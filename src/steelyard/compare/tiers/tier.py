@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from steelyard.compare.between_runs import FEWEST, Between, between, paired
 from steelyard.compare.contract import Agreement, Clause
 from steelyard.compare.curve import LossCurve, common_begin, common_end, loss_curves
 from steelyard.compare.side import Side
-from steelyard.verdict import Subject
 
 ROUNDOFF = {"fp8": 0.01, "bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
 """How far a number may be from the next that the format has, as a share of it; a loss of fp8 is a mean of many such."""
@@ -73,6 +73,20 @@ class Pair:
         """The place by which they went so much of their common way."""
         return self.begin + share * (self.end - self.begin)
 
+    @property
+    def warm_up(self) -> float | None:
+        """The share of the way that the learning rate rises, where both sides say the same; None where it is not known.
+
+        A run that goes on with an earlier one has it behind it.
+        """
+        found = {
+            (subject.whole("training.warmup_steps"), subject.whole("training.steps"))
+            for side in (self.target, self.baseline)
+            for subject in side.subjects
+        }
+        warm, steps = found.pop()
+        return None if found or warm is None or not steps else min(warm / steps, 1.0)
+
     def same(self, dotted: str) -> bool | None:
         """Whether the sides agree in a parameter; None where that is not known."""
         clause = next(one for one in self.clauses if one.dotted == dotted)
@@ -84,11 +98,14 @@ class Pair:
 
         Of seeds that are not known only one run a side may be held against the other.
         """
-        ours, theirs = (by_seed(side, curves) for side, curves in self._sides())
+        ours, theirs = (
+            {seed: [curves[at] for at in rows] for seed, rows in by_seed(side).items()}
+            for side, curves in zip((self.target, self.baseline), self.curves, strict=True)
+        )
         found: list[tuple[LossCurve, LossCurve]] = []
-        for seed in ours.keys() & theirs.keys():
+        for seed in (one for one in ours if one in theirs):
             one, other = ours[seed], theirs[seed]
-            if seed is None and len(one) + len(other) > 2:
+            if isinstance(seed, Unknown) and (len(ours), len(theirs)) != (1, 1):
                 continue
             count = max(len(one), len(other))
             found += zip(islice(cycle(one), count), islice(cycle(other), count), strict=True)
@@ -97,22 +114,28 @@ class Pair:
     @cached_property
     def seeds(self) -> tuple[int, int]:
         """How many different seeds are known of each side."""
-        ours, theirs = (len(by_seed(side, curves).keys() - {None}) for side, curves in self._sides())
+        ours, theirs = (
+            sum(not isinstance(seed, Unknown) for seed in by_seed(side)) for side in (self.target, self.baseline)
+        )
         return ours, theirs
 
-    def of_seeds(self, figures: Sequence[Sequence[float]]) -> list[list[float]]:
-        """A figure a seed: of runs that repeat one their geometric mean; a run of unknown seed stands for itself."""
-        made = []
-        for (side, _), values in zip(self._sides(), figures, strict=True):
-            groups: dict[Any, list[float]] = {}
-            for at, (subject, value) in enumerate(zip(side.subjects, values, strict=True)):
-                seed = _seed(subject)
-                groups.setdefault(("run", at) if seed is None else seed, []).append(value)
-            made.append([math.exp(float(np.log(group).mean())) for group in groups.values()])
-        return made
+    def over_seeds(self, figures: Sequence[Sequence[float]]) -> "OverSeeds | None":
+        """Target over baseline by whole seeds; None where a side has too few.
 
-    def _sides(self) -> list[tuple[Side, list[LossCurve]]]:
-        return list(zip((self.target, self.baseline), self.curves, strict=True))
+        Runs that repeat a seed are one, by their geometric mean. Where one framework trained the same seeds on both
+        sides, each is held against itself: what a seed does to a curve it does to both.
+        """
+        ours, theirs = (
+            {seed: math.exp(float(np.log([values[at] for at in rows]).mean())) for seed, rows in by_seed(side).items()}
+            for side, values in zip((self.target, self.baseline), figures, strict=True)
+        )
+        if ours.keys() == theirs.keys() and self.same("platform.framework") is not False and min(self.seeds) >= FEWEST:
+            return OverSeeds(paired([(ours[seed], theirs[seed]) for seed in ours]), f"over the same {len(ours)} seeds")
+        found = between(list(ours.values()), list(theirs.values()))
+        counts = f"between {len(ours)} and {len(theirs)}"
+        known = min(self.seeds) >= FEWEST
+        basis = f"{counts} seeds" if known else f"{counts} runs whose seeds are not known"
+        return OverSeeds(found, basis, known) if found else None
 
     @property
     def one_start(self) -> bool:
@@ -128,12 +151,27 @@ class Pair:
         return max(ROUNDOFF.get(one or "", 0.0) for one in formats) if len(formats) > 1 else 0.0
 
 
-def by_seed(side: Side, curves: Sequence[LossCurve]) -> dict[Any, list[LossCurve]]:
-    found: dict[Any, list[LossCurve]] = {}
-    for subject, curve in zip(side.subjects, curves, strict=True):
-        found.setdefault(_seed(subject), []).append(curve)
+@dataclass(frozen=True, slots=True)
+class OverSeeds:
+    """A ratio by whole seeds, and of which."""
+
+    ratio: Between
+    basis: str
+    decides: bool = True
+    """Not where the seeds are not known, and may be one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The seed of a run that does not tell it; by its place in the side."""
+
+    at: int
+
+
+def by_seed(side: Side) -> dict[Any, list[int]]:
+    """Which runs of a side are of one seed; a run of unknown seed stands for itself."""
+    found: dict[Any, list[int]] = {}
+    for at, subject in enumerate(side.subjects):
+        seed = subject.value("training.seed")
+        found.setdefault(Unknown(at) if seed is None else seed, []).append(at)
     return found
-
-
-def _seed(subject: Subject) -> Any:
-    return subject.value("training.seed")

@@ -162,3 +162,18 @@ def test_a_run_outlives_the_reader_of_its_progress(tiny: Path) -> None:
     os.close(write)
     assert done.returncode == 0
     assert records.load("runs/alone").status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("option", "kind", "says"),
+    [
+        ("--time-limit", "time_limit", "training took longer than 1 s"),
+        ("--first-step-within", "stall", "no step within 1 s"),
+    ],
+)
+def test_a_run_here_keeps_its_limits_too(shell: Any, tiny: Path, option: str, kind: str, says: str) -> None:
+    done = shell("run", tiny, "--set", "training.steps=100000", "--name", "late", option, "1", "--json")
+    assert done.status == 3, done.out + done.err
+    assert (done.document["error"]["key"], done.document["failure"]["kind"]) == (kind, kind)
+    assert says in done.document["error"]["message"]
+    assert records.load("runs/late").status == "failed"

@@ -193,7 +193,7 @@ def test_every_run_costs_what_its_own_gpu_does() -> None:
     [
         ("{h200: 3, H200: 5}", "sheet.yaml", "'H200' is the h200, which has a price already, expected one price a GPU"),
         ('{"h200": 3, "nvidia h200": 5}', "sheet.json", "is the h200, which has a price already"),
-        ('{"h200": 3, "h200": 5}', "sheet.json", "'h200' stands twice"),
+        ('{"h200": 3, "h200": 5}', "sheet.json", "duplicate key"),
         ("h200: 3\nh200: 5\n", "sheet.yaml", "h200"),
         ("{}", "sheet.yaml", "is empty, expected a price sheet"),
         ("{}", "sheet.json", "is empty, expected a price sheet"),

@@ -1,5 +1,6 @@
 """What several runs a side may say, and how the command ends."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,42 @@ def test_a_margin_may_be_asked(cli: Any, recorded: Any) -> None:
     assert cli("compare", target, other, "--margin", "30%", "--json").document["throughput_speedup"] == ratio
 
 
+def test_sides_that_did_not_take_turns_on_one_host_are_told(cli: Any, recorded: Any) -> None:
+    note = "both sides ran on the same hosts one after the other, not in turns: what changed there meanwhile is in it"
+    target, other = side(recorded, "target", *SPREAD), side(recorded, "other", 0.98, 0.99, 1.02)
+    places = [Path(f"runs/{name}/run{at}/run.json") for name in ("target", "other") for at in (1, 2, 3)]
+    for order, said in (((0, 1, 2, 3, 4, 5), True), ((0, 2, 4, 1, 3, 5), False)):
+        for hour, path in zip(order, places, strict=True):
+            manifest = json.loads(path.read_text())
+            manifest["hosts"] = ["g1"]
+            manifest["provenance"] |= {
+                "started": f"2026-11-15T0{hour}:00:00+00:00",
+                "ended": f"2026-11-15T0{hour}:30:00+00:00",
+            }
+            path.write_text(json.dumps(manifest))
+        ratio = cli("compare", target, other, "--json").document["throughput_speedup"]
+        assert (note in ratio["notes"]) is said
+
+
+def test_losses_without_times_are_not_known_for_speed(cli: Any, tmp_path: Path) -> None:
+    for name, factor in (("a", 1.0), ("b", 1.01)):
+        rows = "".join(f"{step},{factor * (10 - step / 20)}\n" for step in range(1, 61))
+        (tmp_path / f"{name}.csv").write_text(f"step,loss\n{rows}")
+        assert cli("ingest", f"{name}.csv", "--name", name).status == 0
+    done = cli("compare", "a", "b")
+    assert done.status == 5
+    assert "the target (a) tells no step times and no rates" in done.out
+    assert "what a log does not say is told to ingest: --config FILE" in done.out
+    curves = cli("compare", "a", "b", "--for", "convergence")
+    assert curves.status == 1
+    assert "  convergence  not equivalent (asked)\n" in curves.out
+
+
+def test_a_misspelt_metric_keeps_the_others(cli: Any, recorded: Any) -> None:
+    done = cli("compare", "a", "b", "--for", "throughput,convergance", "--json")
+    assert (done.status, done.document["error"]["next"]) == (2, "--for throughput,convergence")
+
+
 @pytest.mark.parametrize("margin", ["0", "5", "-1%", "nan", "inf", "five", "100%", ""])
 def test_a_margin_that_is_no_share_is_refused(cli: Any, recorded: Any, margin: str) -> None:
     target, other = side(recorded, "target", 1.0), side(recorded, "other", 1.0)
@@ -100,6 +137,9 @@ def test_prices_and_power_make_the_time_to_a_loss_a_cost(cli: Any, recorded: Any
     assert found["interval"] == "within_run"  # three runs a side, and one seed
     sides = found["target"], found["baseline"]
     assert all(one["cost"] == pytest.approx(one["seconds"] / 1000) for one in sides)  # one GPU at 3.6 an hour
+    (tmp_path / "prices.json").write_text("{h200: 3.6}")  # as the help has it
+    again = cli("compare", target, other, "--prices", tmp_path / "prices.json", "--json")
+    assert again.document["time_to_loss"] == found
     bad = tmp_path / "bad.yaml"
     bad.write_text("h2000: 3\n")
     refused = cli("compare", target, other, "--prices", bad, "--json")

@@ -18,6 +18,10 @@ EXAMPLES = (
 )
 
 
+_UNEVEN = 1.5
+"""Times the median, above which the slowest steps are told too: a rate is of all steps, a median of the usual one."""
+
+
 def check(
     run: Annotated[
         str, typer.Argument(metavar="RUN|FLEET", help="A run or a fleet: its directory, or its name under --out.")
@@ -107,7 +111,9 @@ def _rates(figures: "Figures") -> str:
     if rate.value is not None:
         words.append(f"{rate.value:,.1f} tokens/s a GPU{' as reported' if rate.reported else ''}")
     if time is not None:
-        words.append(f"{time:.4g} s a step")
+        slow = figures.step_time_p95_s
+        tail = f", p95 {slow:.4g}" if slow is not None and slow > _UNEVEN * time else ""
+        words.append(f"{time:.4g} s a step in the median{tail}")
     if mfu.value is not None:
         words.append(f"MFU {100 * mfu.value:.1f} %{' as reported' if mfu.reported else ''}")
     return ", ".join(words) or "no rate is known"

@@ -93,9 +93,15 @@ def _metrics(asked: str) -> "list[Metric]":
             key="--for",
             value=asked,
             expected=f"one or more of {', '.join(known)}",
-            next="--for throughput",
+            next=f"--for {','.join(_nearest(word, known) for word in words)}",
         )
     return [Metric(word) for word in dict.fromkeys(words)]
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.0)), known[0])
 
 
 def _margin(text: str | None) -> float | None:

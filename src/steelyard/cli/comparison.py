@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from steelyard.cli import printing
-from steelyard.compare import NAME_OF, Agreement, Comparison, Metric, Ratio, Ruling
+from steelyard.compare import NAME_OF, Agreement, Comparability, Comparison, Metric, Ratio, Ruling
 from steelyard.compare.side import Side
 from steelyard.compare.tiers import Answer
 from steelyard.compare.time_to_loss import SideToLoss, TimeToLoss
@@ -22,7 +22,7 @@ def show(made: Comparison) -> None:
     said: list[Metric] = []
     for metric, ruling in made.comparable.items():
         asked = " (asked)" if metric in made.asked else ""
-        printing.say(f"  {metric.value:<11}  {ruling.status.value.replace('_', ' ')}{asked}{_figure(made, metric)}")
+        printing.say(f"  {metric.value:<11}  {_status(made, metric)}{asked}{_figure(made, metric)}")
         ratio = made.ratios.get(metric)
         for note in ratio.notes if ratio and metric in made.asked else ():
             printing.say(printing.hang(_UNDER, printing.inert(f"but {note}")))
@@ -35,6 +35,9 @@ def show(made: Comparison) -> None:
         said.append(metric)
         for reason in _decisive(ruling):
             printing.say(printing.hang(_UNDER, printing.inert(reason)))
+    if _says_too_little(made):
+        hint = "what a log does not say is told to ingest: --config FILE, or --set training.global_batch_size=N"
+        printing.say(printing.hang("  ", hint))
     _show_learning(made)
     free = [clause.dotted for clause in made.contract if clause.status == Agreement.DIFFERENT and not clause.governs]
     if free:
@@ -43,6 +46,13 @@ def show(made: Comparison) -> None:
         printing.say(printing.hang(f"  {found.code}: ", printing.inert(found.message), 4))
         printing.say(printing.hang("    rests on ", printing.inert("; ".join(found.evidence)), 4))
         printing.say(printing.hang("    to confirm: ", printing.inert(found.confirm), 4))
+
+
+def _says_too_little(made: Comparison) -> bool:
+    """Whether a foreign log leaves open what was asked."""
+    open_ = any(made.comparable[metric].status == Comparability.UNKNOWN for metric in made.asked)
+    runs = (subject.run.manifest for side in (made.target, made.baseline) for subject in side.subjects)
+    return open_ and any(manifest.ingested is not None for manifest in runs)
 
 
 def _named(side: Side) -> str:
@@ -65,10 +75,18 @@ def _decisive(ruling: Ruling) -> Iterator[str]:
         yield f"and {others} more to be said beside it: in the report, and with --json"
 
 
+def _status(made: Comparison, metric: Metric) -> str:
+    """Of curves that fail a tier it is no matter what else is not known of them."""
+    found = made.comparable[metric].status.value
+    if metric == Metric.CONVERGENCE and found == "unknown":
+        found = made.convergence.status
+    return found.replace("_", " ")
+
+
 def _figure(made: Comparison, metric: Metric) -> str:
     if metric == Metric.CONVERGENCE:
-        status = made.convergence.status
-        return "" if status == made.comparable[metric].status.value else f"  {status.replace('_', ' ')}"
+        status = made.convergence.status.replace("_", " ")
+        return "" if status == _status(made, metric) else f"  {status}"
     ratio = made.ratios[metric]
     return f"  {NAME_OF[metric]} {ratio_words(ratio)}" if ratio else ""
 
@@ -81,7 +99,7 @@ def _show_learning(made: Comparison) -> None:
             printing.say(printing.hang(f"{_UNDER}{word:<8} {tier.tier:<15}", _short(printing.inert(tier.message)), 39))
         for limit in made.convergence.scope:
             printing.say(printing.hang(_UNDER, limit))
-        rows = [["step", "target", "baseline"], *_losses(made)]
+        rows = [["step from 0", "target", "baseline"], *_losses(made)]
         if len(rows) > 1:
             printing.table(rows, _UNDER)
         if told := [

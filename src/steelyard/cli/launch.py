@@ -67,7 +67,7 @@ class Launch:
         plan, case, look = made.plan, made.case, self.look(made)
         with view(case.resolved.experiment.training.steps, plan.expected.peak_tflops_per_gpu) as observe:
             if not is_hosted(made):
-                return runner.execute(plan, case, writer, observe)
+                return runner.execute(plan, case, writer, observe, self.limits)
             hosts = self.reach([node.host for node in plan.nodes])
             options = runner.Options(self.limits, self.image, _refusing(look) if look else None)
             return runner.execute_on_hosts(plan, case, writer, observe, hosts, options)

@@ -236,6 +236,11 @@ def weigh(
     return compare(ours, theirs, how)
 
 
+def _timed(subject: Subject) -> bool:
+    steps = subject.steps
+    return bool(steps.step_time_s.given.any() or steps.reported_tokens_per_s_per_gpu.given.any())
+
+
 def with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Ruling:
     """A comparison also needs both figures, and rates enough steady steps to stand on."""
     for one in sides:
@@ -243,7 +248,9 @@ def with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Rul
             for subject in one.subjects:
                 window = subject.figures.window
                 run, records = f"{one.called} ({subject.run.directory.name})", int(window.mask.sum())
-                if window.steps < MIN_STEADY_STEPS:
+                if not window.steps and not _timed(subject):
+                    found = found.worsened(Comparability.UNKNOWN, f"{run} tells no step times and no rates")
+                elif window.steps < MIN_STEADY_STEPS:
                     few = f"{run} has {window.steps} steady steps, expected {MIN_STEADY_STEPS} or more"
                     found = found.worsened(Comparability.NOT_COMPARABLE, few)
                 elif records < MIN_STEADY_RECORDS:

@@ -171,7 +171,8 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
         if bound <= 0:
             reason = (
                 f"the runs vary by {sd / mean:.1%} (sd over mean), so that {n} of them leave no bound above 0:"
-                " see which run stands apart, and repeat them on hosts that do nothing else"
+                " see which run stands apart, and repeat them on hosts that do nothing else,"
+                " or learn a bound on step_time_s, which is a median"
             )
             bound = None
         else:

@@ -1,5 +1,6 @@
 """A price sheet: what a GPU costs an hour, by its name."""
 
+import difflib
 from pathlib import Path
 
 from steelyard.errors import InputError
@@ -12,14 +13,10 @@ EXAMPLE = "{h100: 2.5, mi300x: 2.0}"
 def read_prices(path: Path) -> dict[str, float]:
     """A YAML or JSON file such as EXAMPLE, in any one currency."""
     found: dict[str, float] = {}
-    file = read_mapping(path, "a price sheet", EXAMPLE)
-    for twice in file.problems:
-        raise InputError(
-            f"{path}: {twice.key!r} stands twice", key=twice.key, expected="one price a GPU", next="remove one of them"
-        )
-    if not file.content:
+    content = read_mapping(path, "a price sheet", EXAMPLE, as_yaml=True).content
+    if not content:
         raise InputError(f"{path}: is empty", value=str(path), expected="a price sheet", next=EXAMPLE)
-    for name, price in file.content.items():
+    for name, price in content.items():
         gpu = lookup(str(name))
         if gpu is None:
             raise InputError(
@@ -27,7 +24,7 @@ def read_prices(path: Path) -> dict[str, float]:
                 key=str(name),
                 value=str(name),
                 expected=f"one of {', '.join(known_names())}",
-                next="h100: 2.5",
+                next=f"{next(iter(difflib.get_close_matches(str(name), known_names(), n=1, cutoff=0.0)))}: 2.5",
             )
         if isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price < 1e6:
             raise InputError(

@@ -140,11 +140,25 @@ def _still(sides: Iterable[tuple[Side, Sequence[float]]]) -> Iterator[str]:
 
 
 def _scope(target: Side, baseline: Side, counts: tuple[int, int]) -> Iterator[str]:
+    if (when := _one_after_the_other(target, baseline)) is not None:
+        yield when
     if min(counts) == 1:
         return
     for side in (target, baseline):
         if (scope := one_place(side.subjects)) is not None:
             yield f"all runs of {side.called} {scope}"
+
+
+def _one_after_the_other(target: Side, baseline: Side) -> str | None:
+    """On the same hosts, whatever changed there between the two sides is in the ratio, unless they took turns."""
+    ours, theirs = ([subject.run.manifest for subject in side.subjects] for side in (target, baseline))
+    places = {tuple(sorted(manifest.hosts)) for manifest in (*ours, *theirs)}
+    if len(places) > 1 or places == {()}:
+        return None
+    first, second = sorted((ours, theirs), key=lambda side: min(one.began for one in side))
+    if max(one.ended or one.began for one in first) > min(one.began for one in second):
+        return None
+    return "both sides ran on the same hosts one after the other, not in turns: what changed there meanwhile is in it"
 
 
 def _unsettled(*sides: Side) -> Iterator[str]:

@@ -63,18 +63,24 @@ def _has_text_keys(value: Any) -> bool:
     return not isinstance(value, list) or all(map(_has_text_keys, value))
 
 
-def read_mapping(path: Path, wanted: str = "a config file", example: str = "steelyard init") -> ConfigFile:
-    """A file that holds a mapping, whatever it is for: `wanted` and `example` say so to whoever gave another."""
+def read_mapping(
+    path: Path, wanted: str = "a config file", example: str = "steelyard init", as_yaml: bool = False
+) -> ConfigFile:
+    """A file that holds a mapping, whatever it is for: `wanted` and `example` say so to whoever gave another.
+
+    As YAML where JSON's quotes are not to be asked for, whatever the file is called.
+    """
     data = _bytes(path, wanted, example)
     problems: list[Problem] = []
     try:
         text = data.decode("utf-8-sig")
-        content = parse_json(text) if _is_json(path, text) else yaml_file.parsed(text)
+        is_json = _is_json(path, text) and not as_yaml
+        content = parse_json(text) if is_json else yaml_file.parsed(text)
         check_size(content)
         if not isinstance(content, dict):
             found = "is empty" if content is None else f"holds {type(content).__name__} at its top"
             raise ValueError(f"{found}, expected a mapping of keys")
-        if _is_json(path, text):
+        if is_json:
             problems = [_duplicate(path, place) for place in places(text) if place.again]
     except UnicodeDecodeError as reason:
         raise unreadable(path, f"byte {reason.start} is not UTF-8 text", wanted, example) from None

@@ -62,7 +62,7 @@ def comparison_page(made: Comparison) -> Page:
             ),
             *(provenance_table(subject, True, f"Provenance: {label}") for label, subject, _ in labelled(made)),
         ],
-        commands=[*(reproduce(subject) for _, subject, _ in labelled(made)), *commands(made)],
+        commands=list(dict.fromkeys([*(reproduce(subject) for _, subject, _ in labelled(made)), *commands(made)])),
         made_by=f"steelyard {__version__}",
         answers=found if len(found) > 1 else (),
         banner=made.banner or "",

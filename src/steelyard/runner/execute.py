@@ -18,8 +18,10 @@ from steelyard.hardware.telemetry import Telemetry
 from steelyard.lint import Case
 from steelyard.records import Failure, RunManifest, RunWriter
 from steelyard.runner.interrupts import on_signals
+from steelyard.runner.limits import Limits
 from steelyard.runner.plan import NodePlan, Plan, platform_label
 from steelyard.runner.recording import Observer, Recording
+from steelyard.runner.watch import EVERY_S, Watch
 
 STOP_GRACE_S = 10.0
 TELEMETRY_EVERY_S = 1.0
@@ -93,10 +95,10 @@ def new_run(
     return records.create_run(out, manifest, plan.model_dump(mode="json"), name)
 
 
-def execute(plan: Plan, case: Case, writer: RunWriter, observe: Observer) -> RunManifest:
+def execute(plan: Plan, case: Case, writer: RunWriter, observe: Observer, limits: Limits | None = None) -> RunManifest:
     """Run the plan to its end, whatever the end; the manifest says which it was."""
     try:
-        return asyncio.run(_Supervision(plan, case, writer, observe).run())
+        return asyncio.run(_Supervision(plan, case, writer, observe, limits or Limits()).run())
     except OSError as reason:
         raise unrecordable(writer, reason) from None
 
@@ -116,9 +118,10 @@ def unrecordable(writer: RunWriter, reason: OSError) -> InfrastructureError:
 class _Supervision:
     """One run from start to end."""
 
-    def __init__(self, plan: Plan, case: Case, writer: RunWriter, observe: Observer) -> None:
+    def __init__(self, plan: Plan, case: Case, writer: RunWriter, observe: Observer, limits: Limits) -> None:
         self.plan, self.case, self.writer = plan, case, writer
         self.recording = Recording(plan, case, writer, observe)
+        self.watch = Watch(limits, self.recording)
         self.asked_to_stop = asyncio.Event()
 
     async def run(self) -> RunManifest:
@@ -133,23 +136,44 @@ class _Supervision:
             sampling = asyncio.ensure_future(self._sample())
             ending = asyncio.ensure_future(self._follow(node, process))
             stopping = asyncio.ensure_future(self.asked_to_stop.wait())
+            overdue = asyncio.ensure_future(self._overdue())
             try:
-                await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                interrupted = not ending.done()
-                if interrupted:
+                await asyncio.wait({ending, stopping, overdue}, return_when=asyncio.FIRST_COMPLETED)
+                ended = ending.done()
+                if not ended:
                     self.recording.ending = True
                     await process.stop(STOP_GRACE_S)
                 exit_status = await ending
             finally:
-                for task in (sampling, stopping, ending):
+                for task in (sampling, stopping, overdue, ending):
                     task.cancel()
                 await process.stop(0.0)
-            return self._end(interrupted, exit_status)
+            if not ended and not self.asked_to_stop.is_set():
+                raise self._late(overdue.result(), exit_status)
+            return self._end(not ended, exit_status)
+
+    async def _overdue(self) -> Failure:
+        """Ends where the steps stop coming, or there is no time left for more."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            if (late := self.watch.too_long()) is not None:
+                return late
+            if (words := self.watch.stalled()) is not None:
+                return Failure(kind="stall", message=words, phase="train")
+
+    def _late(self, failure: Failure, exit_status: int) -> InfrastructureError:
+        self.writer.finish("failed", exit_status, failure)
+        return InfrastructureError(
+            f"{failure.message} (in {failure.phase})",
+            key=failure.kind,
+            next="--time-limit, --first-step-within and --stall-after say how long it may take",
+        )
 
     async def _follow(self, node: NodePlan, process: cluster.Process) -> int:
         log = self.recording.of_node(node)
         async for data in process.output():
             log.feed(data)
+            self.watch.heard()
         log.end()
         return await process.wait()
 

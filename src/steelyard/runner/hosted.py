@@ -5,9 +5,7 @@ import contextlib
 import getpass
 import platform as system
 import secrets
-import statistics
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +27,7 @@ from steelyard.runner.limits import Limits
 from steelyard.runner.node import RECONNECT_S, Link, Node, job_of
 from steelyard.runner.plan import Plan
 from steelyard.runner.recording import Observer, Recording
+from steelyard.runner.watch import EVERY_S, Watch
 
 _BEAT_S = 5.0
 _SAMPLE_S = 10.0
@@ -113,8 +112,7 @@ class HostedRun:
         """Whether it was asked to stop while there was something to stop."""
         self._internal: Failure | None = None
         self._asked_to_stop = asyncio.Event()
-        self._progress: deque[float] = deque(maxlen=200)
-        self._step_at, self._step = 0.0, 0
+        self.watch = Watch(self.limits, self.recording)
 
     async def run(self, asked_to_stop: asyncio.Event) -> RunManifest:
         """To the end, whatever the end; InfrastructureError where that was not the training program's own."""
@@ -256,7 +254,7 @@ class HostedRun:
     # Training.
 
     async def _train(self) -> None:
-        self._step_at = time.monotonic()
+        self.watch.started()
         beats = [asyncio.ensure_future(self._beat(node)) for node in self.nodes]
         watch = asyncio.ensure_future(self._watch())
         samples = [asyncio.ensure_future(self._sample(node)) for node in self.nodes]
@@ -319,7 +317,7 @@ class HostedRun:
                     async with asyncio.timeout(link.left_s()):
                         await node.job.state()
                     link.works()
-                    self._step_at = time.monotonic()  # it could not be seen whether steps were done
+                    self.watch.not_looking()
                 async for data in node.job.follow(node.log.bytes):
                     self._feed(node, data)
                 state = await node.job.state()
@@ -338,30 +336,17 @@ class HostedRun:
     def _feed(self, node: Node, data: bytes) -> None:
         assert node.log is not None
         node.log.feed(data)
-        if self.recording.last_step != self._step:
-            now = time.monotonic()
-            if self._step:
-                self._progress.append(now - self._step_at)
-            self._step, self._step_at = self.recording.last_step, now
+        self.watch.heard()
 
     async def _watch(self) -> None:
         """Until the steps stop coming, or there is no time left for more."""
-        began = time.monotonic()
         while True:
-            await asyncio.sleep(0.5)
-            now = time.monotonic()
-            limits, quiet = self.limits, now - self._step_at
-            if limits.train is not None and now - began > limits.train:
-                message = f"training took longer than {limits.train:g} s"
-                raise _FailedError(Failure(kind="time_limit", message=message, phase="train"))
-            if not self._step:
-                if quiet > limits.first_step:
-                    raise _FailedError(self._stalled(f"no step within {limits.first_step:g} s"))
-            elif self._step < self.recording.planned_steps and not any(node.is_lost for node in self.nodes):
-                usual = statistics.median(self._progress) if self._progress else 0.0
-                if quiet > max(limits.stall_at_least, limits.stall_medians * usual):
-                    words = f"no step for {quiet:.0f} s after step {self._step}, where one takes {usual:.2g} s"
-                    raise _FailedError(self._stalled(words))
+            await asyncio.sleep(EVERY_S)
+            if (late := self.watch.too_long()) is not None:
+                raise _FailedError(late)
+            lost = self.recording.last_step and any(node.is_lost for node in self.nodes)
+            if not lost and (words := self.watch.stalled()) is not None:
+                raise _FailedError(self._stalled(words))
 
     def _stalled(self, words: str) -> Failure:
         running = [node.host.name for node in self.nodes if node.state is None]

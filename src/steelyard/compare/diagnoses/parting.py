@@ -38,7 +38,12 @@ def _diagnosis(step: Whole, apart: Floats, beyond: Floats, rounding: float) -> D
     smooth = _smoothness(apart)
     side = float(np.mean(np.sign(apart) == np.sign(np.median(apart))))
     small = float(np.quantile(beyond, 0.95)) <= PARTED and float(beyond[step <= _SOON].max()) <= max(SAME, rounding)
-    if beyond[0] > max(SAME / 10, rounding):
+    if beyond[0] > max(SAME / 10, rounding) and float(apart.std()) < 0.1 * abs(float(apart.mean())):
+        looks = (
+            f"one is {1 + float(apart.mean()):.4g} times the other at every step: the loss is counted in another way"
+        )
+        confirm = "see over what each side averages: masked tokens, ranks, or an auxiliary loss that is added"
+    elif beyond[0] > max(SAME / 10, rounding):
         looks = "it looks like another order of data, or other weights: they differ from the first step on"
         confirm = "give both sides one seed of data and of weights"
     elif len(wide) and float(np.median(beyond[-max(_SOON, len(step) // 10) :])) <= SAME:

@@ -31,7 +31,7 @@ class Trains:
     def __init__(self, *endings: str) -> None:
         self.endings, self.names = list(endings), []
 
-    def __call__(self, plan: Any, case: Any, writer: RunWriter, observe: Any) -> RunManifest:
+    def __call__(self, plan: Any, case: Any, writer: RunWriter, observe: Any, limits: Any) -> RunManifest:
         from steelyard.errors import InfrastructureError
 
         self.names.append(f"{writer.directory.parent.name}/{writer.directory.name}")

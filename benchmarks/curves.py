@@ -40,7 +40,7 @@ def curve(chance: np.random.Generator, shape: str, steps: int, memory: float, si
 def speed(chance: np.random.Generator, kind: tuple[str, int, float, float], slow: float) -> tuple[bool, str]:
     """Whether the 95 % interval holds the truth, and what the tier says."""
     curves = [[curve(chance, *kind, slow)], [curve(chance, *kind, 1.0)]]
-    found = reached(SimpleNamespace(curves=curves, begin=0.0, end=float(kind[1] * TOKENS)))
+    found = reached(SimpleNamespace(curves=curves, begin=0.0, end=float(kind[1] * TOKENS), warm_up=None))
     assert not isinstance(found, str), found
     ratio = found.by_chance()
     low, high = ratio.interval()

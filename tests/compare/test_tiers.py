@@ -45,6 +45,7 @@ def ingest(cli: Any, tmp_path: Path) -> Ingest:
         covered: int = 1,
         tokens: Sequence[int] | None = None,
         bare: bool = False,
+        framework: str | None = None,
         **settings: str,
     ) -> str:
         config = tmp_path / f"seed{seed}.yaml"
@@ -57,6 +58,7 @@ def ingest(cli: Any, tmp_path: Path) -> Ingest:
         lines = [",".join(columns), *(",".join(str(one) for one in row) for row in rows)]
         (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
         words = [] if bare else ["--config", config, "--gpu", "h100", "--gpus", "1"]
+        words += ["--framework", framework] if framework else []
         words += [word for key, value in settings.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
         done = cli("ingest", tmp_path / f"{name}.csv", "--name", name, *words)
         assert done.status == 0, done.err
@@ -364,3 +366,14 @@ def test_losses_stand_side_by_side_only_where_every_run_has_them(ingest: Ingest,
     ingest("a", falling(1), 1), ingest("a2", falling(2)[:40], 2), ingest("b", falling(1, noise=0.004), 1)
     _, found = ask("a,a2", "b")
     assert {one["step"]: one["target"] is None for one in found["losses"]}[50]
+
+
+def test_one_seed_in_two_frameworks_is_not_one_start(ingest: Ingest, ask: Any) -> None:
+    """Each makes its own weights of a seed: one run a side is an observation, as with two seeds."""
+    base = falling()
+    ingest("a", [loss * 1.0001 for loss in base], framework="primus"), ingest("b", base, framework="nemo")
+    status, found = ask("a", "b")
+    assert [one["tier"] for one in found["tiers"]][:3] == ["contract", "first_loss", "first_steps"], found
+    assert tier(found, "first_steps")[0] == "not_applicable"
+    assert (status, tier(found, "level")[0]) == (5, "unknown"), found
+    assert "which is an observation: 3 seeds a side decide" in tier(found, "level")[1]

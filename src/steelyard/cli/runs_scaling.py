@@ -55,7 +55,7 @@ def _show(found: "Scaling") -> None:
 
 
 def _cells(count: "Count") -> "Sequence[str]":
-    from steelyard.compare.ratios import geometric_mean
+    from steelyard.compare.between_runs import geometric_mean
     from steelyard.report.curves import number
 
     figures = [subject.figures.tokens_per_s_per_gpu.value for subject in count.side.subjects]

@@ -59,6 +59,11 @@ def between(target: Sequence[float], baseline: Sequence[float], counted: bool = 
     return Between(math.exp(logs[0].mean() - logs[1].mean()), math.sqrt(variance), freedom)
 
 
+def geometric_mean(values: Sequence[float] | Floats) -> float:
+    """Geometric, since what is compared is a ratio."""
+    return float(np.exp(np.mean(np.log(np.asarray(values, dtype=np.float64)))))
+
+
 def paired(both: Sequence[tuple[float, float]]) -> Between:
     """Target over baseline where each figure has its own counterpart: Student's t on the differences of logarithms."""
     apart = np.array([math.log(one) - math.log(other) for one, other in both])

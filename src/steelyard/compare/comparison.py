@@ -236,11 +236,6 @@ def weigh(
     return compare(ours, theirs, how)
 
 
-def _timed(subject: Subject) -> bool:
-    steps = subject.steps
-    return bool(steps.step_time_s.given.any() or steps.reported_tokens_per_s_per_gpu.given.any())
-
-
 def with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Ruling:
     """A comparison also needs both figures, and rates enough steady steps to stand on."""
     for one in sides:
@@ -248,7 +243,7 @@ def with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Rul
             for subject in one.subjects:
                 window = subject.figures.window
                 run, records = f"{one.called} ({subject.run.directory.name})", int(window.mask.sum())
-                if not window.steps and not _timed(subject):
+                if not window.steps and not subject.tells_times:
                     found = found.worsened(Comparability.UNKNOWN, f"{run} tells no step times and no rates")
                 elif window.steps < MIN_STEADY_STEPS:
                     few = f"{run} has {window.steps} steady steps, expected {MIN_STEADY_STEPS} or more"

@@ -10,7 +10,7 @@ import numpy as np
 from steelyard.compare import tiers
 from steelyard.compare.between_runs import FEWEST
 from steelyard.compare.contract import Agreement, Comparability, Ruling
-from steelyard.compare.curve import LossCurve
+from steelyard.compare.curve import LossCurve, evaluations
 from steelyard.compare.diagnoses.silent_default import unstated_differences
 from steelyard.compare.policy import Effect, Metric
 from steelyard.compare.side import Side
@@ -110,10 +110,8 @@ def _evaluated(side: Side) -> dict[int, float]:
     """By step, the mean over the runs that tell it."""
     found: dict[int, list[float]] = {}
     for subject in side.subjects:
-        for event in subject.events_of("eval"):
-            loss = event.details.get("loss")
-            if event.step is not None and isinstance(loss, int | float):
-                found.setdefault(event.step - 1, []).append(float(loss))
+        for step, loss in evaluations(subject).items():
+            found.setdefault(step - 1, []).append(loss)
     return {step: float(np.mean(losses)) for step, losses in found.items()}
 
 

@@ -1,6 +1,6 @@
 """Which runs are one: a copy of a run, or its log read twice, is no second observation."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -40,7 +40,10 @@ def of_one_record(subjects: Sequence[Subject]) -> list[list[Subject]]:
     Runs without steps are one only where they are one directory. All of a record is read only where its beginning does
     not tell two apart.
     """
-    return [same for some in _grouped(subjects, _beginning) for same in _alike(some)]
+    beginnings: dict[Hashable, list[Subject]] = {}
+    for subject in subjects:
+        beginnings.setdefault(_beginning(subject), []).append(subject)
+    return [same for some in beginnings.values() if len(some) > 1 for same in _alike(some)]
 
 
 def _beginning(subject: Subject) -> Hashable:
@@ -61,25 +64,12 @@ def _alike(subjects: list[Subject]) -> list[list[Subject]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _grouped(subjects: Sequence[Subject], key: Callable[[Subject], Hashable]) -> list[list[Subject]]:
-    groups: dict[Hashable, list[Subject]] = {}
-    for subject in subjects:
-        groups.setdefault(key(subject), []).append(subject)
-    return [group for group in groups.values() if len(group) > 1]
-
-
 def check_once(name: str, subjects: Sequence[Subject]) -> None:
     """Refuse runs of which two are one."""
     if found := of_one_record(subjects):
         first, second, *_ = found[0]
-        raise twice(name, first.run.directory, second.run.directory, _timed(first))
-
-
-def _timed(subject: Subject) -> bool:
-    """Whether a record says how long anything took, which no second run repeats."""
-    steps = subject.steps
-    given = (steps.step_time_s, steps.reported_tokens_per_s_per_gpu, steps.reported_tflops_per_gpu)
-    return any(column.given.any() for column in given) or not np.isnat(steps.time).all()
+        timed = first.tells_times or not np.isnat(first.steps.time).all()  # what no second run repeats
+        raise twice(name, first.run.directory, second.run.directory, timed)
 
 
 def twice(name: str, first: Path, second: Path, timed: bool = True) -> InputError:

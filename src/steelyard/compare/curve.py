@@ -61,6 +61,15 @@ def loss_curves(sides: Sequence[Sequence[Subject]]) -> list[list[LossCurve]]:
     return [[_curve(subject, "steps") for subject in subjects] for subjects in sides]
 
 
+def evaluations(subject: Subject) -> dict[int, float]:
+    """Losses on data that is not trained on, by step."""
+    return {
+        event.step: float(loss)
+        for event in subject.events_of("eval")
+        if event.step is not None and isinstance(loss := event.details.get("loss"), int | float)
+    }
+
+
 def common_end(curves: Sequence[Sequence[LossCurve]]) -> float:
     """How far every run of every side went."""
     return min((float(curve.seen[-1]) for side in curves for curve in side if len(curve)), default=0.0)

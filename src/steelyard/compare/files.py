@@ -20,6 +20,7 @@ from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
 from steelyard.records import Run
 from steelyard.records.fleet import find_fleet
+from steelyard.records.reader import verb_for
 
 FILE = "comparison.json"
 FOLDER = "comparisons"
@@ -45,14 +46,14 @@ def _named(name: str, text: str, out: Path) -> list[Run]:
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 1 and all(parts):
         return load_each(name, parts, out)
-    file = Path(text).suffix if os.path.isfile(text) else None  # noqa: PTH113 - Path.is_file raises on a name too long
-    verb = "run" if file in (".yaml", ".yml") else "ingest"
+    is_file = os.path.isfile(text)  # noqa: PTH113 - Path.is_file raises on a name too long
+    make = f"steelyard {verb_for(text)} {shlex.quote(text)}"
     raise InputError(
-        f"{name} {text!r} is no run, neither as a path nor under {out}{'' if file is None else '; it is a file'}",
+        f"{name} {text!r} is no run, neither as a path nor under {out}{'; it is a file' if is_file else ''}",
         key=name,
         value=text,
         expected="a run, a comma-separated list of runs, or a directory of runs",
-        next=f"steelyard runs list --out {out}" if file is None else f"steelyard {verb} {shlex.quote(text)}",
+        next=make if is_file else f"steelyard runs list --out {out}",
     )
 
 

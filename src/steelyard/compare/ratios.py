@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from steelyard.compare import between_runs
 from steelyard.compare.between_runs import (
     FEWEST,
@@ -14,6 +12,7 @@ from steelyard.compare.between_runs import (
     Between,
     Words,
     between,
+    geometric_mean,
     more_runs,
     vary,
     words,
@@ -172,8 +171,3 @@ def _unsettled(*sides: Side) -> Iterator[str]:
 def _figures(metric: Metric, subjects: Sequence[Subject]) -> list[float]:
     found = [subject.figures.metric(FIGURE_OF[metric]).value for subject in subjects]
     return [value for value in found if value is not None]
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Geometric, since what is compared is a ratio."""
-    return float(np.exp(np.mean(np.log(np.asarray(values, dtype=np.float64)))))

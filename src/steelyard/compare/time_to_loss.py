@@ -4,9 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from steelyard.compare.between_runs import Between, between, quantile
+from steelyard.compare.between_runs import Between, between, geometric_mean, quantile
 from steelyard.compare.power import watts
-from steelyard.compare.ratios import geometric_mean
 from steelyard.compare.side import Side
 from steelyard.compare.tiers import Pair
 from steelyard.compare.tiers.learning_speed import reached

@@ -65,11 +65,11 @@ def find(name: str, out: Path) -> Run:
         key="RUN",
         value=name,
         expected="a run directory",
-        next=f"steelyard {_verb_for(name)} {name}" if is_file else f"steelyard runs list --out {out}",
+        next=f"steelyard {verb_for(name)} {name}" if is_file else f"steelyard runs list --out {out}",
     )
 
 
-def _verb_for(file: str) -> str:
+def verb_for(file: str) -> str:
     """What makes a run of a file: a config is run, a log is read."""
     return "run" if file.endswith((".yaml", ".yml")) else "ingest"
 

@@ -151,6 +151,13 @@ class Subject:
     def figures(self) -> Figures:
         return self._figures_of(self.steps, self._marks, tuple(self.events_of("memory")))
 
+    @property
+    def tells_times(self) -> bool:
+        """Whether its record says how long its steps took, or how fast they were."""
+        steps = self.steps
+        given = (steps.step_time_s, steps.reported_tokens_per_s_per_gpu, steps.reported_tflops_per_gpu)
+        return any(column.given.any() for column in given)
+
     @cached_property
     def course(self) -> Course | None:
         """How its loss goes; None where it is told too seldom."""

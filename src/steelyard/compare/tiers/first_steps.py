@@ -17,11 +17,11 @@ _UNSTATED = (
 
 
 def ask(pair: Pair) -> Tier:
+    if pair.same("platform.framework") is False:
+        return Tier(NAME, Answer.NOT_APPLICABLE, "each framework has weights and an order of data of its own")
     if not pair.matched:
         why = "no run of one side is known to have the seed of one of the other"
         return Tier(NAME, Answer.NOT_APPLICABLE, why)
-    if pair.same("platform.framework") is False:
-        return Tier(NAME, Answer.NOT_APPLICABLE, "each framework has weights and an order of data of its own")
     apart = [(step, np.abs(found)) for step, found in (differences(*both) for both in pair.matched)]
     if any(_recorded(ours, step) < STEPS for (ours, _), (step, _) in zip(pair.matched, apart, strict=True)):
         why = f"not every one of the first {STEPS} steps is in a record that both sides have"

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from steelyard.accounting.robust import around_median
-from steelyard.compare.between_runs import Between
+from steelyard.compare.between_runs import Between, geometric_mean
 from steelyard.compare.curve import LossCurve
 from steelyard.compare.tiers.level import judged
 from steelyard.compare.tiers.tier import Answer, Pair, Tier
@@ -128,11 +128,11 @@ def ask(pair: Pair) -> Tier:
     found = reached(pair)
     if isinstance(found, str):
         return Tier(NAME, Answer.UNKNOWN, f"{found}: no speed of learning can be told", margin=MARGIN)
-    seeds = pair.over_seeds([[math.exp(float(np.log(one).mean())) for one in side] for side in found.places])
+    seeds = pair.over_seeds([[geometric_mean(one) for one in side] for side in found.places])
     if seeds is not None:
         ratio, basis, decides = seeds.ratio, seeds.basis, seeds.decides
     else:
-        ratio, basis, decides = found.by_chance(), "within these runs", pair.one_start
+        ratio, basis, decides = found.by_chance(), "within these runs", bool(pair.matched)
     first, last, unit = found.losses[0], found.losses[-1], pair.curves[0][0].axis
     told = f"to {LEVELS} losses from {first:.4g} to {last:.4g} the target takes {{}} times the {unit}, {basis}"
     return judged(NAME, ratio, MARGIN, told, decides)

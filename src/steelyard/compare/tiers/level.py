@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from steelyard.compare.between_runs import FEWEST, Between
+from steelyard.compare.between_runs import FEWEST, Between, geometric_mean
 from steelyard.compare.tiers.tier import Answer, Pair, Tier
 from steelyard.records.columns import Floats
 
@@ -21,14 +21,14 @@ def ask(pair: Pair) -> Tier:
     if min(len(tail) for side in tails for tail in side) < _FEWEST_POINTS:
         few = f"fewer than {_FEWEST_POINTS} losses in the last third of {pair.up_to}"
         return Tier(NAME, Answer.UNKNOWN, few, margin=margin)
-    seeds = pair.over_seeds([[math.exp(float(np.log(tail.loss).mean())) for tail in side] for side in tails])
+    seeds = pair.over_seeds([[geometric_mean(tail.loss) for tail in side] for side in tails])
     if seeds is not None:
         found, basis, decides = seeds.ratio, seeds.basis, seeds.decides
     else:
         places = np.unique(np.concatenate([tail.seen for side in tails for tail in side]))
         means = [np.mean([np.log(tail.at(places)) for tail in side], axis=0) for side in tails]
         found, basis = hac(means[0] - means[1]), "within these runs, which says nothing of another seed"
-        decides = pair.one_start
+        decides = bool(pair.matched)  # of one start, chance is no excuse
     told = f"in the last third of {pair.up_to} the target's loss is {{}} times the baseline's, {basis}"
     return judged(NAME, found, margin, told, decides)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard.compare.between_runs import FEWEST, Between, quantile
-from steelyard.compare.curve import LossCurve
+from steelyard.compare.curve import LossCurve, evaluations
 from steelyard.compare.tiers.learning_speed import calmed, smoothed
 from steelyard.compare.tiers.level import judged
 from steelyard.compare.tiers.tier import Answer, Pair, Tier, by_seed
@@ -61,12 +61,7 @@ def _came_down(subject: Subject, curve: LossCurve, loss: float) -> Within:
     """By its evaluations where it has some, else by its training loss, without outliers and smoothed."""
     if not len(curve):
         return Within(0.0, math.inf)
-    evaluated = {
-        event.step: float(event.details["loss"])
-        for event in subject.events_of("eval")
-        if event.step is not None and isinstance(event.details.get("loss"), int | float)
-    }
-    if evaluated:
+    if evaluated := evaluations(subject):
         steps = np.array(sorted(evaluated))
         seen, losses = np.interp(steps, curve.step, curve.seen), np.array([evaluated[int(step)] for step in steps])
     else:

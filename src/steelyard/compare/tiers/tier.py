@@ -1,6 +1,5 @@
 """What is asked about, and what an answer is."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,9 +7,7 @@ from functools import cached_property
 from itertools import cycle, islice
 from typing import Any
 
-import numpy as np
-
-from steelyard.compare.between_runs import FEWEST, Between, between, paired
+from steelyard.compare.between_runs import FEWEST, Between, between, geometric_mean, paired
 from steelyard.compare.contract import Agreement, Clause
 from steelyard.compare.curve import LossCurve, common_begin, common_end, loss_curves
 from steelyard.compare.side import Side
@@ -96,8 +93,11 @@ class Pair:
     def matched(self) -> list[tuple[LossCurve, LossCurve]]:
         """Runs that should start from the same weights: of one seed, each with one of the other side.
 
-        Of seeds that are not known only one run a side may be held against the other.
+        Each framework makes its own weights of a seed. Of seeds that are not known only one run a side may be held
+        against the other.
         """
+        if self.same("platform.framework") is False:
+            return []
         ours, theirs = (
             {seed: [curves[at] for at in rows] for seed, rows in by_seed(side).items()}
             for side, curves in zip((self.target, self.baseline), self.curves, strict=True)
@@ -126,7 +126,7 @@ class Pair:
         sides, each is held against itself: what a seed does to a curve it does to both.
         """
         ours, theirs = (
-            {seed: math.exp(float(np.log([values[at] for at in rows]).mean())) for seed, rows in by_seed(side).items()}
+            {seed: geometric_mean([values[at] for at in rows]) for seed, rows in by_seed(side).items()}
             for side, values in zip((self.target, self.baseline), figures, strict=True)
         )
         if ours.keys() == theirs.keys() and self.same("platform.framework") is not False and min(self.seeds) >= FEWEST:
@@ -136,11 +136,6 @@ class Pair:
         known = min(self.seeds) >= FEWEST
         basis = f"{counts} seeds" if known else f"{counts} runs whose seeds are not known"
         return OverSeeds(found, basis, known) if found else None
-
-    @property
-    def one_start(self) -> bool:
-        """Whether runs of the two sides may start from the same weights, so that chance is no excuse."""
-        return bool(self.matched)
 
     def rounding(self) -> float:
         """What a difference of number formats may do to a single loss; 0 where there is none.

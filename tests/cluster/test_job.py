@@ -5,12 +5,12 @@ import os
 import stat
 import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from steelyard.cluster.host import HostError
+from steelyard.cluster.host import Done, HostError
 from steelyard.cluster.job import HostJob
 from steelyard.cluster.this_host import ThisHost
 
@@ -67,6 +67,56 @@ def test_from_the_lock_to_nothing(job: Callable[..., HostJob], tmp_path: Path) -
     doing(work())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["token"]
     assert processes_of(one) == ""
+
+
+def test_what_is_asked_too_late_makes_nothing(job: Callable[..., HostJob], tmp_path: Path) -> None:
+    one = job()
+
+    async def work() -> None:
+        await one.take_lock("me@here")
+        assert await one.clean(containers=True) == []
+        with pytest.raises(HostError, match="the lock is no longer ours"):
+            await one.prepare({}, {})
+
+    doing(work())
+    assert list(tmp_path.iterdir()) == []
+
+
+class SlowHost(ThisHost):
+    """A host that comes to one thing it was asked only after a while, as one under load does."""
+
+    def __init__(self, slow: str) -> None:
+        super().__init__()
+        self.slow, self.asked = slow, asyncio.Event()
+
+    async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = 60.0) -> Done:
+        async def later() -> Done:
+            if self.slow in argv:
+                self.asked.set()
+                await asyncio.sleep(1)
+            return await ThisHost.run(self, argv, stdin, timeout_s)
+
+        return await asyncio.shield(asyncio.ensure_future(later()))  # ending a command over ssh ends nothing there
+
+
+@pytest.mark.parametrize("asked", ["take", "prepare"])
+def test_nothing_is_made_after_a_host_was_left(tmp_path: Path, asked: str) -> None:
+    host = SlowHost(asked)
+    one = HostJob(host, "one", str(tmp_path / "made/exp-node0"), None, str(tmp_path / "lock"))
+
+    async def work() -> None:
+        async def phases() -> None:
+            await one.take_lock("me@here")
+            await one.prepare({"a.txt": b"text"}, {})
+
+        stopped = asyncio.ensure_future(phases())
+        await host.asked.wait()
+        stopped.cancel()
+        assert await one.clean(containers=False) == []
+        await asyncio.sleep(1.5)
+
+    doing(work())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_lock_names_its_holder_and_a_stale_one_is_taken_over(job: Callable[..., HostJob], tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ The work on the host is done by `job.sh`, which outlives the link: the job goes 
 printed meanwhile is read from where we were.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any, TypeVar
 
 from steelyard.cluster.engines import ENGINES
 from steelyard.cluster.host import COMMAND_S, Done, Host, HostRefusedError
@@ -17,6 +19,7 @@ STALE_S = 60
 """A lock whose run is dead is another's to take after so long without a beat."""
 
 _SCRIPT = "job.sh"
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class HostJob:
     def __init__(self, host: Host, run: str, directory: str, engine: str | None, lock: str = LOCK) -> None:
         self.host, self.run, self.directory, self.engine, self.lock = host, run, directory, engine or "", lock
         self._beats = 0
+        self._under_way: set[asyncio.Task[Any]] = set()
+        """What the host was asked to do and has not answered yet, whoever still waits for the answer."""
 
     async def take_lock(self, who: str) -> Holder | None:
         """Keep others off the host; None when it is ours, else who has it."""
@@ -86,7 +91,7 @@ class HostJob:
         """Make its directory with the planned files, and a copy of each secret, by name, from a file of the host."""
         await self._ask("prepare", *(word for pair in secrets.items() for word in pair))
         for name, content in {_SCRIPT: script(), **files}.items():
-            await self.host.write(f"{self.directory}/{name}", content)
+            await self._to_its_end(self.host.write(f"{self.directory}/{name}", content))
 
     async def secret(self, name: str) -> bytes:
         """What a copied secret holds, to be hidden wherever it is printed."""
@@ -122,7 +127,12 @@ class HostJob:
         await self._ask("halt", self.engine, str(grace_s), timeout_s=grace_s * 2 + COMMAND_S)
 
     async def clean(self, containers: bool) -> list[str]:
-        """Remove all that carries the run's mark; what could not be removed. `containers`: whether there may be any."""
+        """Remove all that carries the run's mark; what could not be removed. `containers`: whether there may be any.
+
+        What is still under way comes first: a host goes on with what it was asked, and would make it after we left.
+        """
+        if self._under_way:
+            await asyncio.wait(self._under_way)
         said = (await self._ask("clean", self.engine if containers else "")).text.splitlines()
         return [line for line in said if line.startswith("left:")]
 
@@ -130,10 +140,17 @@ class HostJob:
         return ["sh", "-s", "--", verb, self.lock, self.run, self.directory, *words]
 
     async def _ask(self, verb: str, *words: str, timeout_s: float = COMMAND_S) -> Done:
-        done = await self.host.run(self._argv(verb, *words), script(), timeout_s)
+        done = await self._to_its_end(self.host.run(self._argv(verb, *words), script(), timeout_s))
         if done.status:
             raise HostRefusedError(self.host.name, done.reason)
         return done
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+        """Its answer; where we stop waiting for it, it still goes on, and `clean` waits for it."""
+        task = asyncio.ensure_future(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
 
 
 def script() -> bytes:

@@ -46,6 +46,10 @@ is_ours() { # whether the directory is this run's: it says so, and is no other l
     [ -n "$run" ] && [ -f "$dir/run" ] && is_mine "$dir" && [ "$(word "$dir/run")" = "$run" ]
 }
 
+is_held() { # whether the host is this run's: nobody else's, and not being left
+    [ -n "$run" ] && [ "$(word "$lock/run")" = "$run" ] && [ ! -e "$lock/leaving" ]
+}
+
 owned() { # the processes of this run that are not in a container
     [ -n "$run" ] || return 0
     grep -lzxsF "STEELYARD_RUN=$run" /proc/[0-9]*/environ | cut -d / -f 3
@@ -106,6 +110,7 @@ gone() { # TOP: the directories above ours that were made with it, as far as nob
 }
 
 prepare() { # SECRET FILE ...: the directory, with a copy of each secret
+    is_held || fail "the lock is no longer ours"
     top=$dir
     while [ ! -e "$(dirname -- "$top")" ]; do top=$(dirname -- "$top"); done
     if [ "$top" != "$dir" ]; then
@@ -117,6 +122,11 @@ prepare() { # SECRET FILE ...: the directory, with a copy of each secret
         rm -rf -- "$dir"
         gone "$top"
         unwritable "$dir"
+    }
+    is_held || { # asked over a link that broke, and come to it after the run had left
+        rm -rf -- "$dir"
+        gone "$top"
+        fail "the lock is no longer ours"
     }
     while [ $# -gt 1 ]; do
         cat -- "$2" > "$dir/secrets/$1" || fail "$2 cannot be read"
@@ -200,6 +210,7 @@ clean() { # ENGINE: remove all that carries this run's mark; what is left is sai
         echo "left: its container, if it runs: $("$1" ps -q 2>&1 | tail -n 1)"
         return 0
     fi
+    is_mine "$lock" && is_held && : 2> /dev/null > "$lock/leaving"
     [ -n "$found" ] && "$1" rm -f -v $found > /dev/null
     found=$(owned) && [ -n "$found" ] && kill -KILL $found 2>/dev/null
     watcher=''

@@ -381,7 +381,8 @@ def test_an_interrupt_ends_it_cleanly(tools: Tools, tmp_path: Path) -> None:
     import signal
     import subprocess
 
-    slow = tools(date="#!/bin/sh\nexec sleep 60\n")
+    asked = tmp_path / "asked"
+    slow = tools(date=f"#!/bin/sh\n: > '{asked}'\nexec sleep 60\n")
     process = subprocess.Popen(
         [sys.executable, "-m", "steelyard", "preflight"],
         env={**os.environ, "PATH": f"{slow}:{os.environ['PATH']}"},
@@ -389,7 +390,8 @@ def test_an_interrupt_ends_it_cleanly(tools: Tools, tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(3)
+    while not asked.exists() and process.poll() is None:
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130

@@ -13,9 +13,12 @@ sys.path.pop(0)  # this folder: its name for this file is the standard library's
 import numpy as np
 
 from steelyard.compare.between_runs import MARGIN, Between, Words, between, words
+from steelyard.compare.family import adjusted_words, mean
 
 CAMPAIGNS, STEPS, NOISE, CORRELATION, RUN_CV = 20_000, 50, 0.01, 0.5, 0.01
 SAID = Words("faster", "slower")
+JOBS = 10
+"""Of a family."""
 
 
 def figures(chance: np.random.Generator, campaigns: int, runs: int, rate: float) -> np.ndarray:
@@ -64,6 +67,16 @@ def main() -> int:
     tell("5 runs a side, equal platforms: equivalent within 3 %", power, ">= 0.95", power >= 0.95)
     alone = sum(between([one], [1.0]) is not None for one in figures(chance, count, 1, 2.0)[:, 0])
     tell("1 run a side, twice as fast: an interval, so that words could be said", alone / count, "0", not alone)
+    made = campaign(chance, count, 5, 1 + MARGIN)
+    families = [made[at : at + JOBS] for at in range(0, len(made) - JOBS + 1, JOBS)]
+    what = f"a family of {JOBS} jobs, 5 runs a side, a true speedup of {1 + MARGIN:g} in each"
+    alone = np.mean([any(words(one, SAID) == "faster" for one in family) for family in families])
+    print(f"| {what}: some job by itself said to be faster | {alone:.4f} | | |")
+    some = np.mean([any(word == "faster" for word in adjusted_words(family, MARGIN)) for family in families])
+    tell(f"{what}: some job in the family said to be faster", some, "<= 0.05", some <= 0.05)
+    over_all = [mean(family).interval() for family in families]
+    covered = np.mean([low <= 1 + MARGIN <= high for low, high in over_all])
+    tell(f"{what}: the 95 % interval over all covers", covered, ">= 0.935", covered >= 0.935)
     return 1 if missed else 0
 
 

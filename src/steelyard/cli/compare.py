@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption, WarmupOption
+from steelyard.cli.options import (
+    DEFAULT_OUT,
+    DebugOption,
+    JsonOption,
+    MarginOption,
+    OutOption,
+    WarmupOption,
+    margin_share,
+)
 
 if TYPE_CHECKING:
     from steelyard.compare import Metric
@@ -16,7 +24,6 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "Examples: steelyard compare mi300x h100 | steelyard compare a1,a2 b1,b2 --for throughput,memory --mode matched"
 )
-LEAST_MARGIN, MOST_MARGIN = 0.0001, 0.9999
 _SIDE = "A run, a comma-separated list of runs, or a directory of runs."
 
 
@@ -31,12 +38,7 @@ def compare(
         str | None,
         typer.Option("--mode", metavar="best|matched", help="matched: what would qualify a ratio refuses it."),
     ] = None,
-    margin: Annotated[
-        str | None,
-        typer.Option(
-            "--margin", metavar="SHARE", help="What is too little to matter, such as 0.03 or 3%; 5% if not said."
-        ),
-    ] = None,
+    margin: MarginOption = None,
     force: Annotated[
         bool, typer.Option("--force", help="Print refused ratios too, under a banner; the status stays 4.")
     ] = False,
@@ -69,7 +71,7 @@ def compare(
     sheet = read_prices(prices) if prices else {}
     sides = [comparing.load_runs(side, text, out) for side, text in (("TARGET", target), ("BASELINE", baseline))]
     made = comparing.weigh(
-        sides[0], sides[1], metrics, _mode(mode), warmup_steps, _margin(margin), force, sheet, _loss(target_loss)
+        sides[0], sides[1], metrics, _mode(mode), warmup_steps, margin_share(margin), force, sheet, _loss(target_loss)
     )
     directory = comparing.save(made, out, name)
     if as_json:
@@ -102,26 +104,6 @@ def _nearest(word: str, known: list[str]) -> str:
     import difflib
 
     return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.0)), known[0])
-
-
-def _margin(text: str | None) -> float | None:
-    from steelyard.errors import InputError
-
-    if text is None:
-        return None
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = math.nan
-    if not LEAST_MARGIN <= share <= MOST_MARGIN:
-        raise InputError(
-            f"--margin {text} is no share",
-            key="--margin",
-            value=text,
-            expected=f"a share from {LEAST_MARGIN} to {MOST_MARGIN}, or as much in percent",
-            next="--margin 0.05",
-        )
-    return share
 
 
 def _loss(given: float | None) -> float | None:

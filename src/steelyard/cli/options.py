@@ -1,12 +1,13 @@
 """The options that several verbs share, so that they are spelt and explained alike."""
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from steelyard.errors import Exit
+from steelyard.errors import Exit, InputError
 
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="A training config, YAML or JSON; `steelyard init` writes one.")
@@ -49,6 +50,11 @@ WarmupOption = Annotated[
     int,
     typer.Option("--warmup-steps", metavar="N", min=0, help="Leave out at least N steps; more if more are detected."),
 ]
+MarginOption = Annotated[
+    str | None,
+    typer.Option("--margin", metavar="SHARE", help="What is too little to matter, such as 0.03 or 3%; 5% if not said."),
+]
+LEAST_MARGIN, MOST_MARGIN = 0.0001, 0.9999
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 DEFAULT_OUT = Path("runs")
@@ -59,3 +65,22 @@ def help_unless_asked(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
         raise typer.Exit(Exit.INPUT)
+
+
+def margin_share(text: str | None) -> float | None:
+    """What `--margin` says."""
+    if text is None:
+        return None
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not LEAST_MARGIN <= share <= MOST_MARGIN:
+        raise InputError(
+            f"--margin {text} is no share",
+            key="--margin",
+            value=text,
+            expected=f"a share from {LEAST_MARGIN} to {MOST_MARGIN}, or as much in percent",
+            next="--margin 0.05",
+        )
+    return share

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli import runs_learn, runs_scaling
+from steelyard.cli import runs_family, runs_learn, runs_scaling
 from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption, help_unless_asked
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from steelyard.records.fleet import Fleet
 
 app = typer.Typer(
-    help="List the runs, show one, follow a metric over many, learn a threshold from repeats, see how a job scales.",
+    help="List the runs, show one, follow a metric over many, learn a threshold from repeats, see how a job scales, "
+    "weigh several jobs together.",
     rich_markup_mode=None,
     epilog="Examples: steelyard runs list | steelyard runs show first | steelyard runs trend mfu --html trend.html",
 )
@@ -232,3 +233,4 @@ def _print_trend(found: "Trend") -> None:
 
 app.command("learn", epilog=runs_learn.EXAMPLES)(runs_learn.learn_threshold)
 app.command("scaling", epilog=runs_scaling.EXAMPLES)(runs_scaling.show_scaling)
+app.command("family", epilog=runs_family.EXAMPLES)(runs_family.show_family)

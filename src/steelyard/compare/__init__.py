@@ -2,7 +2,7 @@
 
 from steelyard.compare.comparison import Comparison, How, compare, weigh
 from steelyard.compare.contract import Agreement, Clause, Comparability, Ruling
-from steelyard.compare.files import find, load_runs, runs_of, save, saved
+from steelyard.compare.files import find, load_runs, save
 from steelyard.compare.policy import Effect, Metric
 from steelyard.compare.ratios import NAME_OF, Ratio
 
@@ -20,8 +20,6 @@ __all__ = [
     "compare",
     "find",
     "load_runs",
-    "runs_of",
     "save",
-    "saved",
     "weigh",
 ]

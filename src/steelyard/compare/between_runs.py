@@ -38,6 +38,14 @@ class Between:
         half = quantile(self.freedom, 0.5 + level / 2) * self.standard_error
         return self.value * math.exp(-half), self.value * math.exp(half)
 
+    def above(self, bound: float) -> float:
+        """How likely so high a ratio is, should it be no higher than the bound: the p-value of one side."""
+        return tail(self.freedom, (math.log(self.value) - math.log(bound)) / self.standard_error)
+
+    def below(self, bound: float) -> float:
+        """The same of so low a ratio, should it be no lower."""
+        return tail(self.freedom, (math.log(bound) - math.log(self.value)) / self.standard_error)
+
     def equivalent(self, margin: float = MARGIN) -> bool:
         """By two one-sided tests at 5 %: the 90 % interval lies inside the margins."""
         low, high = self.interval(_TOST_LEVEL)
@@ -83,6 +91,13 @@ def quantile(freedom: float, share: float) -> float:
     return float(ndtri(share) if math.isinf(freedom) else stdtrit(freedom, share))
 
 
+def tail(freedom: float, at: float) -> float:
+    """The share of Student's t beyond `at`."""
+    from scipy.special import ndtr, stdtr
+
+    return float(ndtr(-at) if math.isinf(freedom) else stdtr(freedom, -at))
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     """How a ratio above 1 and one below it are said."""
@@ -99,12 +114,20 @@ def words(found: Between, said: Words, margin: float = MARGIN) -> str:
     if high < 1 - margin:
         return said.below
     if found.equivalent(margin):
-        return f"equivalent within {margin:.3g}"
+        return equivalent_words(margin)
     if low > 1:
-        return f"{said.above}, maybe by less than {margin:.3g}"
+        return less_words(said.above, margin)
     if high < 1:
-        return f"{said.below}, maybe by less than {margin:.3g}"
+        return less_words(said.below, margin)
     return INCONCLUSIVE
+
+
+def equivalent_words(margin: float) -> str:
+    return f"equivalent within {margin:.3g}"
+
+
+def less_words(word: str, margin: float) -> str:
+    return f"{word}, maybe by less than {margin:.3g}"
 
 
 def more_runs(found: Between, runs: int, margin: float = MARGIN) -> int | None:

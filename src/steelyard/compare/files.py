@@ -113,6 +113,24 @@ def find(name: str, out: Path, without_time: bool = False) -> Path | None:
     return max(alike, default=None)
 
 
+def find_each(names: Sequence[str], out: Path) -> list[Path]:
+    """Several of them."""
+    return [_found(name, out) for name in names]
+
+
+def _found(name: str, out: Path) -> Path:
+    directory = find(name, out, without_time=True)
+    if directory is None:
+        raise InputError(
+            f"{name!r} is no comparison, neither as a path nor under {out / FOLDER}",
+            key="COMPARISONS",
+            value=name,
+            expected="a directory with comparison.json",
+            next="steelyard compare TARGET BASELINE",
+        )
+    return directory
+
+
 def saved(directory: Path) -> dict[str, Any]:
     """A comparison as it was written."""
     path = directory / FILE

@@ -78,7 +78,7 @@ def missing(metric: Metric, side: Side) -> str | None:
 
 def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, said: Words | None = None) -> Ratio:
     """A ratio whose figures are known on both sides; geometric means where a side has several runs."""
-    figures = [_figures(metric, side.subjects) for side in (target, baseline)]
+    figures = [figures_of(metric, side.subjects) for side in (target, baseline)]
     over = [1 / value for value in figures[0]], [1 / value for value in figures[1]]
     made = over if metric == Metric.MEMORY else figures  # less memory is better
     ours, theirs = (geometric_mean(side) for side in figures)
@@ -168,6 +168,7 @@ def _unsettled(*sides: Side) -> Iterator[str]:
                 yield f"step times of {side.called} ({name}) had not settled by the middle of the run"
 
 
-def _figures(metric: Metric, subjects: Sequence[Subject]) -> list[float]:
+def figures_of(metric: Metric, subjects: Sequence[Subject]) -> list[float]:
+    """Those that are known, a run each."""
     found = [subject.figures.metric(FIGURE_OF[metric]).value for subject in subjects]
     return [value for value in found if value is not None]

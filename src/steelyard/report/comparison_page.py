@@ -1,12 +1,11 @@
 """The report of a comparison."""
 
-import json
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from steelyard import __version__
 from steelyard.compare import NAME_OF, Agreement, Clause, Comparability, Comparison, Effect, Metric
+from steelyard.compare.again import commands
 from steelyard.compare.contract import EITHER, shown
 from steelyard.compare.ratios import FIGURE_OF, Ratio
 from steelyard.report.answers import answers, together
@@ -67,23 +66,6 @@ def comparison_page(made: Comparison) -> Page:
         answers=found if len(found) > 1 else (),
         banner=made.banner or "",
     )
-
-
-def commands(made: Comparison) -> Iterator[str]:
-    """What makes the comparison, with paths as this one was given them; a price sheet is written out first."""
-    sides = [",".join(str(subject.run.directory) for subject in side.subjects) for side in (made.target, made.baseline)]
-    words = ["steelyard", "compare", *sides, "--for", ",".join(made.asked), "--mode", made.mode]
-    words += ["--margin", f"{made.margin:g}"]
-    if made.warmup_steps:
-        words += ["--warmup-steps", str(made.warmup_steps)]
-    if made.forced:
-        words.append("--force")
-    if made.target_loss is not None:
-        words += ["--target-loss", f"{made.target_loss:g}"]
-    if made.prices:
-        yield f"echo {shlex.quote(json.dumps(dict(made.prices)))} > prices.json"
-        words += ["--prices", "prices.json"]
-    yield shlex.join(words)
 
 
 def _reasons(made: Comparison) -> list[str]:

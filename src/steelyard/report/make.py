@@ -1,16 +1,13 @@
 """From a name on the command line to the page of what it names."""
 
 from pathlib import Path
-from typing import Any, cast
 
 from steelyard import compare, records, verdict
-from steelyard.compare import Comparison, Metric
-from steelyard.compare.fingerprint import fingerprints
+from steelyard.compare.again import weigh_again
 from steelyard.errors import InputError
-from steelyard.experiment.experiment import Mode
 from steelyard.records import Run
 from steelyard.records.fleet import Fleet, find_fleet
-from steelyard.report.comparison_page import commands, comparison_page
+from steelyard.report.comparison_page import comparison_page
 from steelyard.report.fleet_page import fleet_page
 from steelyard.report.page import Page
 from steelyard.report.run_page import run_page
@@ -21,7 +18,7 @@ def page_of(name: str, out: Path, linked: bool = False) -> tuple[Path, Page]:
     """The directory of a run, a fleet or a comparison, and its page; `linked` where it will lie in that directory."""
     directory = compare.find(name, out)
     if directory is not None:
-        return directory, page_of_comparison(directory)
+        return directory, comparison_page(weigh_again(directory))
     if (fleet := find_fleet(name, out)) is not None:
         return fleet.directory, page_of_fleet(fleet, linked)
     try:
@@ -31,7 +28,7 @@ def page_of(name: str, out: Path, linked: bool = False) -> tuple[Path, Page]:
             raise
         directory = compare.find(name, out, without_time=True)
         if directory is not None:
-            return directory, page_of_comparison(directory)
+            return directory, comparison_page(weigh_again(directory))
         raise InputError(
             f"{name!r} is neither a run, a fleet nor a comparison, as a path or under {out}",
             key="RUN|FLEET|COMPARISON",
@@ -56,40 +53,3 @@ def page_of_fleet(fleet: Fleet, linked: bool) -> Page:
 def _as_last_judged(run: Run) -> verdict.Subject:
     saved = verdict.saved(run.directory) or {"thresholds": (), "warmup_steps": 0}
     return verdict.read_subject(run, saved["thresholds"], saved["warmup_steps"])
-
-
-def page_of_comparison(directory: Path) -> Page:
-    """A saved comparison, made anew from its runs, which must be what they were."""
-    content = compare.saved(directory)
-    sides = [compare.runs_of(directory, content, name) for name in ("target", "baseline")]
-    asked = [Metric(name) for name in content["asked"]]
-    mode = cast("Mode", content["mode"])
-    made = compare.weigh(
-        sides[0],
-        sides[1],
-        asked,
-        mode,
-        content["warmup_steps"],
-        content.get("margin"),
-        bool(content.get("forced")),
-        content.get("prices"),
-        content.get("target_loss"),
-    )
-    _check_unchanged(directory, content, made)
-    return comparison_page(made)
-
-
-def _check_unchanged(directory: Path, content: dict[str, Any], made: Comparison) -> None:
-    """Refuse a comparison of which a run has changed: its page would have other figures than were saved."""
-    kept = content.get("digests")
-    if kept is None:  # an older comparison
-        return
-    subjects = [*made.target.subjects, *made.baseline.subjects]
-    for subject, was, now in zip(subjects, [*kept["target"], *kept["baseline"]], fingerprints(subjects), strict=True):
-        if was != now:
-            raise InputError(
-                f"{subject.run.directory} has changed since the comparison {directory.resolve().name} was made",
-                key="COMPARISON",
-                value=str(directory),
-                next=" && ".join(commands(made)),
-            )

@@ -46,6 +46,8 @@ def test_the_ending_says_the_format_and_may_not_contradict_it(cli: Any, recorded
     assert (tmp_path / "page.md").read_text().startswith("<!-- steelyard report -->")
     assert cli("report", "again", "-o", "page2.md", "--to", "html").status == 2
     assert cli("report", "again", "-o", "-").status == 2
+    refused = cli("report", "again", "-o", "page.pdf")
+    assert (refused.status, "no report is written as PDF" in refused.err) == (2, True)
     assert cli("report", "again", "-o", "nowhere/page.html").status == 2
     assert not (tmp_path / "nowhere").exists()
 

@@ -13,6 +13,9 @@ FORMATS = {"html": f"{__name__}.html", "md": f"{__name__}.markdown"}
 SUFFIXES = {f".{name}": name for name in FORMATS}
 """What a file's ending says of its format."""
 
+OTHERS = {".pdf": "PDF", ".tex": "LaTeX"}
+"""Endings that ask for what is not written; any other is part of a name."""
+
 
 class Format(Protocol):
     SUFFIX: str
@@ -38,6 +41,14 @@ def format_of(name: str) -> Format:
 def formats_of(asked: str | None, output: str | None) -> list[Format]:
     """The formats of `--to`; where none is asked for, what the file's ending says, or HTML."""
     ending = SUFFIXES.get(Path(output).suffix) if output else None
+    if output and Path(output).suffix in OTHERS:
+        raise InputError(
+            f"-o {output}: no report is written as {OTHERS[Path(output).suffix]}",
+            key="-o",
+            value=output,
+            expected=f"a file ending in {' or '.join(SUFFIXES)}, or a directory",
+            next=f"-o {Path(output).with_suffix('.html')}, which a browser prints",
+        )
     names = list(dict.fromkeys(name.strip() for name in asked.split(","))) if asked is not None else [ending or "html"]
     formats = [format_of(name) for name in names]
     if output == "-" or (ending and ending not in names):

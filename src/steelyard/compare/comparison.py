@@ -11,7 +11,7 @@ from steelyard.compare.contract import Clause, Comparability, Ruling, check_side
 from steelyard.compare.convergence import Convergence, convergence
 from steelyard.compare.copies import on_both_sides
 from steelyard.compare.diagnoses import Diagnosis, diagnose
-from steelyard.compare.own_figures import APART, batches_apart, own_step
+from steelyard.compare.own_figures import APART, batches_apart, own_step, rates_apart
 from steelyard.compare.policy import Metric
 from steelyard.compare.ratios import NAME_OF, Ratio, missing, ratio
 from steelyard.compare.side import Side, side
@@ -147,9 +147,10 @@ def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) ->
             metric: found if metric == Metric.MEMORY else found.worsened(Comparability.NOT_COMPARABLE, apart)
             for metric, found in rulings.items()
         }
-    if (schedule := batches_apart(*sides)) is not None:
-        found = rulings[Metric.CONVERGENCE].worsened(Comparability.NOT_COMPARABLE, schedule)
-        rulings[Metric.CONVERGENCE] = found
+    for schedule in (batches_apart(*sides), rates_apart(*sides)):
+        if schedule is not None:
+            found = rulings[Metric.CONVERGENCE].worsened(Comparability.NOT_COMPARABLE, schedule)
+            rulings[Metric.CONVERGENCE] = found
     for metric in NAME_OF:
         rulings[metric] = with_figures(metric, rulings[metric], sides)
     if (both := on_both_sides(target, baseline)) is not None:

@@ -6,7 +6,17 @@ from enum import StrEnum
 from typing import Any, get_args
 
 from steelyard.compare.copies import check_once
-from steelyard.compare.policy import OWN_FIGURES, POLICY, UNKNOWN_QUALIFIES, Effect, Effects, Metric
+from steelyard.compare.policy import (
+    OWN_FIGURES,
+    PLANNED,
+    POLICY,
+    STATED,
+    UNKNOWN_QUALIFIES,
+    Effect,
+    Effects,
+    Metric,
+    blocking,
+)
 from steelyard.compare.side import Side
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
@@ -29,6 +39,25 @@ class Comparability(StrEnum):
 
 ONE_PLATFORM = ("platform.gpu", "platform.framework")
 """What two sides may differ in, and the runs of one side not."""
+
+ONE_SEED = ("megatron", "megatron-bridge", "megatron-deepspeed", "primus")
+"""Whose one seed is for the weights and for the order of the data."""
+
+
+class WeightsSeed(int):
+    """A seed of the data that cannot be another than the weights': it is as free as that is."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WeightsSeed) or int(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = int.__hash__
+
+    def __str__(self) -> str:
+        return f"{int(self)}, as training.seed"
+
 
 EITHER = "either side"
 """Of whom a value is not known, where nobody knows it."""
@@ -96,14 +125,41 @@ def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
             found = manifest.framework if manifest.framework in get_args(FrameworkName) else None
         case "measurement.memory_kind":
             found = subject.figures.memory_kind
+        case "training.decay_steps":
+            known, found = subject.known(dotted)
+            return (known, found) if found is not None else subject.known("training.steps") if known else (False, None)
+        case "data.seed" if manifest.framework in ONE_SEED:
+            known, found = subject.known(dotted)
+            return known, WeightsSeed(found) if known and found == subject.value("training.seed") else found
+        case _ if dotted in STATED:
+            return stated(subject, dotted)
         case _:
             return subject.known(dotted)
     return found is not None, found
 
 
+def stated(subject: Subject, dotted: str) -> tuple[bool, Any]:
+    """What no experiment has a key for: by the log's own word, or as every plan of ours has it."""
+    ingested = subject.run.manifest.ingested
+    if ingested is None:
+        return dotted in PLANNED, PLANNED.get(dotted)
+    said = ingested.said.get(dotted.partition(".")[2])
+    return said is not None and said.value is not None, said.value if said else None
+
+
 def contract(target: Side, baseline: Side) -> tuple[Clause, ...]:
-    """Every parameter of the policy on both sides."""
-    return tuple(_clause(dotted, effects, target, baseline) for dotted, effects in POLICY.items())
+    """Every parameter of the policy on both sides, and what a log states beside them."""
+    governed = [_clause(dotted, effects, target, baseline) for dotted, effects in POLICY.items()]
+    beside = (_clause(dotted, effects, target, baseline) for dotted, effects in STATED.items())
+    return (*governed, *(clause for clause in beside if _is_said(clause)))
+
+
+def _is_said(clause: Clause) -> bool:
+    """Known of both sides; or of one, and not what it mostly is."""
+    if clause.status != Agreement.UNKNOWN:
+        return True
+    usual = PLANNED.get(clause.dotted)
+    return usual is not None and any(value is not None and value != usual for value in (clause.target, clause.baseline))
 
 
 def _clause(dotted: str, effects: Effects, target: Side, baseline: Side) -> Clause:
@@ -136,8 +192,7 @@ def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
 def check_side(side: Side) -> None:
     """Refuse a side whose own runs differ in what blocks a comparison or makes another platform, or are one run."""
     check_once(side.name.upper(), side.subjects)
-    blocking = [dotted for dotted, effects in POLICY.items() if Effect.BLOCKS in effects.values()]
-    found = difference(side.subjects, [*blocking, *ONE_PLATFORM])
+    found = difference(side.subjects, [*blocking(*Metric), *ONE_PLATFORM])
     if found is not None:
         raise InputError(
             f"{side.name}: {found.words}",
@@ -260,4 +315,4 @@ def shown(value: Any) -> str:
         return ", ".join(f"{key} {shown(one)}" for key, one in value.items())
     if isinstance(value, list):
         return ", ".join(map(shown, value))
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if type(value) is int else str(value)

@@ -22,7 +22,7 @@ from steelyard.compare.between_runs import (
 from steelyard.compare.comparison import Comparison
 from steelyard.compare.contract import ONE_PLATFORM, Comparability, difference, partly_known
 from steelyard.compare.copies import check_once
-from steelyard.compare.policy import POLICY, Effect, Metric
+from steelyard.compare.policy import Metric, blocking
 from steelyard.compare.ratios import SAID, Ratio, figures_of
 from steelyard.compare.within_run import LEVEL
 from steelyard.errors import Exit, InputError
@@ -143,9 +143,8 @@ def _check(members: Sequence[Member]) -> None:
         if (found := difference(subjects, ONE_PLATFORM)) is not None:
             raise _refused(f"as {name}, {found.words}", "one pair of platforms, the same way round")
         check_once("COMPARISONS", subjects)
-    blocking = [key for key, effects in POLICY.items() if effects.get(Metric.THROUGHPUT) == Effect.BLOCKS]
     for one, other in combinations(members, 2):
-        if difference([_first(one), _first(other)], blocking) is None:
+        if difference([_first(one), _first(other)], blocking(Metric.THROUGHPUT)) is None:
             names = f"{one.directory.resolve().name} and {other.directory.resolve().name}"
             raise _refused(f"{names} weigh the same job", "each job once", "compare all its runs together")
 

@@ -7,6 +7,7 @@ kernels free; `matched` turns every qualification into a refusal.
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 
 
 class Metric(StrEnum):
@@ -119,6 +120,45 @@ POLICY: Mapping[str, Effects] = MappingProxyType(
     }
 )
 """By dotted key; a test holds it to the experiment's own keys, so that none goes ungoverned by oversight."""
+
+STATED: Mapping[str, Effects] = MappingProxyType(
+    {
+        "model.num_experts": _BOTH,
+        "model.moe_router_topk": _BOTH,
+        "model.moe_ffn_hidden_size": _BOTH,
+        "model.mtp_num_layers": _BOTH,
+        "model.qk_layernorm": _BOTH,
+        "model.padded_vocab_size": _CONVERGENCE,
+        "training.optimizer": _effects(_Q, _B),
+        "training.hidden_dropout": _effects(_Q, _B),
+        "training.attention_dropout": _effects(_Q, _B),
+        "data.eod_mask_loss": _CONVERGENCE,
+    }
+)
+"""What no experiment has a key for, and a log may state of itself."""
+
+PLANNED: Mapping[str, Any] = MappingProxyType(
+    {
+        "model.num_experts": 0,
+        "model.mtp_num_layers": 0,
+        "model.qk_layernorm": False,
+        "training.optimizer": "adam",
+        "training.hidden_dropout": 0.0,
+        "training.attention_dropout": 0.0,
+        "data.eod_mask_loss": False,
+    }
+)
+"""The same in every run of a plan of ours."""
+
+
+def blocking(*metrics: Metric) -> list[str]:
+    """What blocks one of these where runs differ in it."""
+    return [
+        dotted
+        for dotted, effects in {**POLICY, **STATED}.items()
+        if any(effects.get(metric) == Effect.BLOCKS for metric in metrics)
+    ]
+
 
 OWN_FIGURES: Mapping[str, Effects] = MappingProxyType(
     {

@@ -17,7 +17,7 @@ from steelyard.compare.contract import (
     ruling,
 )
 from steelyard.compare.copies import check_once
-from steelyard.compare.policy import POLICY, Effect, Metric
+from steelyard.compare.policy import Metric, blocking
 from steelyard.compare.ratios import Ratio, ratio
 from steelyard.compare.side import Side, side
 from steelyard.errors import Exit, InputError
@@ -156,8 +156,7 @@ def _nodes(subject: Subject) -> int:
 
 
 def _count(nodes: int, subjects: Sequence[Subject], is_smallest: bool) -> Count:
-    blocking = [key for key, effects in POLICY.items() if effects.get(Metric.THROUGHPUT) == Effect.BLOCKS]
-    found = difference(subjects, [*blocking, *ONE_PLATFORM])
+    found = difference(subjects, [*blocking(Metric.THROUGHPUT), *ONE_PLATFORM])
     if found is not None:
         raise InputError(
             f"RUNS: on {_called(nodes)}, {found.words}",

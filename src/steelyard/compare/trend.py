@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.compare.contract import known_value
-from steelyard.compare.policy import POLICY, Effect, Metric
+from steelyard.compare.policy import Metric, blocking
 from steelyard.errors import InputError
 from steelyard.experiment.thresholds import METRICS
 from steelyard.records import Run
@@ -153,8 +153,8 @@ def trend(found: Iterable[Run | Fleet], metric: str, experiment: str | None) -> 
 
 def _points(entries: Sequence[_Entry], metric: str) -> Iterator[Point]:
     governing = GOVERNS.get(metric, Metric.THROUGHPUT)
-    blocking = [key for key, effects in POLICY.items() if effects.get(governing) == Effect.BLOCKS]
-    read = [(entry, [_read(run, metric, blocking) for run in entry.runs]) for entry in entries]
+    keys = blocking(governing)
+    read = [(entry, [_read(run, metric, keys) for run in entry.runs]) for entry in entries]
     shared = [next((values for _, values in of_runs if values), {}) for _, of_runs in read]
     latest: dict[str, tuple[bool, Any]] = next((values for values in reversed(shared) if values), {})
     for (entry, of_runs), values in zip(read, shared, strict=True):

@@ -21,6 +21,7 @@ from steelyard.frameworks.logs.said import (
     LOG_INTERVAL,
     MASKED_EOD,
     PADDED_VOCABULARY,
+    SHAPING,
     VERSION,
     WORLD_SIZE,
     Setting,
@@ -127,7 +128,10 @@ class Knowledge:
         return content, sources
 
     def said_at(self) -> dict[str, Said]:
-        return {key: Said(file=one.source.file, line=one.source.line) for key, one in self.said.items()}
+        return {
+            key: Said(file=one.source.file, line=one.source.line, value=one.value if key in SHAPING else None)
+            for key, one in self.said.items()
+        }
 
     # The platform.
 

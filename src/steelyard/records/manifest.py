@@ -104,6 +104,8 @@ class Said(_Record):
 
     file: str
     line: int
+    value: Any = None
+    """Of what no experiment has a key for; of all else the experiment has it."""
 
 
 class Ingested(_Record):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from steelyard.compare.contract import EITHER, Agreement, Clause, shown
+from steelyard.compare.contract import EITHER, Agreement, Clause, shown, stated
 from steelyard.compare.diagnoses.defaults import TENTHS, default_of
 from steelyard.compare.diagnoses.diagnosis import Diagnosis
 from steelyard.compare.policy import Effect, Metric
@@ -16,7 +16,7 @@ _DEFAULT = "default"
 _ALWAYS_SET = ("training.steps",)
 """What no run is left to a default of, though its log may not say it."""
 WITHOUT_A_KEY: Mapping[str, Mapping[str, Any]] = {
-    "dropout": {
+    "training.hidden_dropout": {
         "megatron": 0.1,
         "megatron-deepspeed": 0.1,
         "primus": 0.0,
@@ -24,7 +24,7 @@ WITHOUT_A_KEY: Mapping[str, Mapping[str, Any]] = {
         "maxtext": 0.0,
         "torchtitan": 0.0,
     },
-    "the loss of document ends": {
+    "data.eod_mask_loss": {
         "megatron": "counted",
         "megatron-deepspeed": "counted",
         "nemo": "counted",
@@ -33,6 +33,7 @@ WITHOUT_A_KEY: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """What shapes a curve and an experiment has no key for; a plan of ours sets it, a foreign run may not."""
+_CALLED = {"training.hidden_dropout": "dropout", "data.eod_mask_loss": "the loss of document ends"}
 _BY_ARCHITECTURE: Mapping[str, Mapping[str, Any]] = {
     "the position encoding": {
         "megatron": "learned",
@@ -83,19 +84,30 @@ def differs_by_default(clause: Clause, pair: Pair) -> str | None:
 def unstated_differences(pair: Pair) -> list[str]:
     """What differs by default and has no key of an experiment, where both runs are foreign: nobody can say it is equal.
 
-    A plan of ours states it, so that runs of a plan have none.
+    A plan of ours states it, so that runs of a plan have none; what both logs state is for the contract.
     """
-    runs = [side.subjects[0].run.manifest for side in (pair.target, pair.baseline)]
-    if any(manifest.ingested is None for manifest in runs):
+    subjects = [side.subjects[0] for side in (pair.target, pair.baseline)]
+    if any(subject.run.manifest.ingested is None for subject in subjects):
         return []
     known = pair.same("model.architecture") is not None
     told = []
-    for what, by_framework in {**WITHOUT_A_KEY, **({} if known else _BY_ARCHITECTURE)}.items():
-        found = [by_framework.get(manifest.framework) for manifest in runs]
+    for key, by_framework in {**WITHOUT_A_KEY, **({} if known else _BY_ARCHITECTURE)}.items():
+        said = [stated(subject, key) for subject in subjects]
+        if all(is_stated for is_stated, _ in said):
+            continue
+        names = [subject.run.manifest.framework for subject in subjects]
+        found = [
+            _worded(value) if is_stated else by_framework.get(name)
+            for name, (is_stated, value) in zip(names, said, strict=True)
+        ]
         if None not in found and found[0] != found[1]:
-            values = " and ".join(f"{value} in {one.framework}" for value, one in zip(found, runs, strict=True))
-            told.append(f"{what} is {values}")
+            values = " and ".join(f"{value} in {name}" for value, name in zip(found, names, strict=True))
+            told.append(f"{_CALLED.get(key, key)} is {values}")
     return told
+
+
+def _worded(stated: Any) -> Any:
+    return ("masked" if stated else "counted") if isinstance(stated, bool) else stated
 
 
 def _unset(clause: Clause, pair: Pair) -> str | None:

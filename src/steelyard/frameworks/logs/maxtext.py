@@ -7,7 +7,20 @@ from typing import Any
 
 from steelyard.frameworks.logs.dialect import Dialect, Handler, Known, Place, Said, at_step, event, memory
 from steelyard.frameworks.logs.fields import Field, Shape, Values
-from steelyard.frameworks.logs.said import GPU_NAME, VERSION, WORLD_SIZE, Setting, flag, several
+from steelyard.frameworks.logs.said import (
+    EXPERTS,
+    EXPERTS_PER_TOKEN,
+    GPU_NAME,
+    HIDDEN_DROPOUT,
+    OPTIMIZER,
+    QK_NORM,
+    TOKENS_AHEAD,
+    VERSION,
+    WORLD_SIZE,
+    Setting,
+    flag,
+    several,
+)
 
 FIELDS: Mapping[bytes, Field] = MappingProxyType(
     {
@@ -64,6 +77,11 @@ def _source(text: str) -> str:
     return "fixed_batch" if text.rpartition(".")[2].lower() == "synthetic" else "tokens"
 
 
+def _optimizer(text: str) -> str:
+    """Megatron's adam is what MaxText calls adamw."""
+    return text.rpartition(".")[2].lower().removesuffix("w")
+
+
 PARAMETERS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
     {
         "num_decoder_layers": ("model.num_layers", int),
@@ -95,13 +113,25 @@ PARAMETERS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "dataset_type": ("data.source", _source),
         "data_shuffle_seed": ("data.seed", int),
         "tokenizer_path": ("data.tokenizer", str),
+        "dropout_rate": (HIDDEN_DROPOUT, float),
+        "opt_type": (OPTIMIZER, _optimizer),
+        "use_qk_norm": (QK_NORM, flag),
+        "mtp_num_layers": (TOKENS_AHEAD, int),
     }
 )
 """A key of MaxText's configuration that says one thing of ours by itself, and how its text is read."""
 
 _AXES = {"tensor": "tensor_parallel_size", "pipeline": "pipeline_parallel_size", "context": "context_parallel_size"}
 _SIZE = re.compile(r"(?P<fabric>ici|dcn)_(?P<axis>tensor|pipeline|context|fsdp|data)_parallelism")
-_TOGETHER = {"decoder_block", "learning_rate_final_fraction", "learning_rate", "steps", "max_target_length"}
+_TOGETHER = {
+    "num_experts",
+    "num_experts_per_tok",
+    "decoder_block",
+    "learning_rate_final_fraction",
+    "learning_rate",
+    "steps",
+    "max_target_length",
+}
 
 
 class Configuration:
@@ -126,6 +156,7 @@ class Configuration:
         block = said.get("decoder_block")
         if block and "llama" in block[0].lower():
             yield Setting("model.architecture", "llama", block[1].evidence)
+        yield from _experts(said)
         longest = said.get("max_target_length")
         if longest and longest[0].isdigit():
             yield Setting("model.max_position_embeddings", int(longest[0]), longest[1].evidence)
@@ -139,6 +170,18 @@ class Configuration:
             parts = [said[name] for name in (f"ici_{axis}_parallelism", f"dcn_{axis}_parallelism") if name in said]
             if len(parts) == 2 and all(text.isdigit() for text, _ in parts):
                 yield Setting(f"parallelism.{key}", int(parts[0][0]) * int(parts[1][0]), parts[0][1].evidence)
+
+
+def _experts(said: Mapping[str, tuple[str, Place]]) -> Iterator[Said]:
+    """A model of one expert is a dense one."""
+    found = said.get("num_experts")
+    if found is None or not found[0].isdigit():
+        return
+    experts = int(found[0])
+    yield Setting(EXPERTS, experts if experts > 1 else 0, found[1].evidence)
+    each = said.get("num_experts_per_tok")
+    if experts > 1 and each is not None and each[0].isdigit():
+        yield Setting(EXPERTS_PER_TOKEN, int(each[0]), each[1].evidence)
 
 
 PARAMETER = re.compile(rb"Config param (?P<name>\w+): (?P<value>.*)$", re.S)

@@ -6,15 +6,25 @@ from types import MappingProxyType
 from typing import Any
 
 from steelyard.accounting.stragglers import LEAST_FACTOR
+from steelyard.experiment.presets import PRESETS
 from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, at_step, event, memory
 from steelyard.frameworks.logs.fields import Field
 from steelyard.frameworks.logs.said import (
+    ATTENTION_DROPOUT,
+    EXPERT_WIDTH,
+    EXPERTS,
+    EXPERTS_PER_TOKEN,
+    HIDDEN_DROPOUT,
     LOG_INTERVAL,
     MASKED_EOD,
+    OPTIMIZER,
     PADDED_VOCABULARY,
+    QK_NORM,
+    TOKENS_AHEAD,
     WORLD_SIZE,
     Setting,
     flag,
+    how_many,
     several,
 )
 from steelyard.records.step import Event
@@ -68,6 +78,7 @@ def _dtype(arguments: Mapping[str, str]) -> str:
 
 
 _WHOLE = re.compile(r"\d+")
+_NUMBER = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
 
 Convert = Callable[[str], Any]
 
@@ -94,8 +105,9 @@ def _recompute(text: str) -> str:
     return {"None": "none", "selective": "selective", "full": "full"}[text]
 
 
-def _schedule(text: str) -> str:
-    return {"cosine": "cosine", "linear": "linear", "constant": "constant"}[text]
+def _rope_scaling(factor: str) -> dict[str, float]:
+    """Megatron's scaling is that of Llama 3.1; only its factor can be set."""
+    return {**PRESETS["llama3.1-8b"]["rope_scaling"], "factor": float(factor)}
 
 
 ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
@@ -119,7 +131,7 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "train_iters": ("training.steps", _whole),
         "lr": ("training.learning_rate", float),
         "min_lr": ("training.min_learning_rate", float),
-        "lr_decay_style": ("training.schedule", _schedule),
+        "lr_decay_style": ("training.schedule", str),
         "lr_decay_iters": ("training.decay_steps", _or_null(_whole)),
         "lr_warmup_iters": ("training.warmup_steps", _whole),
         "weight_decay": ("training.weight_decay", float),
@@ -149,6 +161,11 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "log_interval": (LOG_INTERVAL, _whole),
         "padded_vocab_size": (PADDED_VOCABULARY, _whole),
         "eod_mask_loss": (MASKED_EOD, flag),
+        "mtp_num_layers": (TOKENS_AHEAD, how_many),
+        "qk_layernorm": (QK_NORM, flag),
+        "optimizer": (OPTIMIZER, str),
+        "hidden_dropout": (HIDDEN_DROPOUT, float),
+        "attention_dropout": (ATTENTION_DROPOUT, float),
     }
 )
 """A Megatron argument that says one thing of ours by itself, and how its text is read."""
@@ -162,6 +179,9 @@ _TOGETHER = {
     "rotary_base",
     "use_rope_scaling",
     "rope_scaling_factor",
+    "num_experts",
+    "moe_router_topk",
+    "moe_ffn_hidden_size",
     "num_query_groups",
     "group_query_attention",
     "num_attention_heads",
@@ -207,6 +227,7 @@ def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     if "bf16" in said and "fp16" in said:
         yield "precision.dtype", _dtype(said), "bf16" if said["bf16"] == "True" else "fp16"
         yield "precision.loss_scale", "dynamic" if _dtype(said) == "fp16" else None, "fp16"
+    yield from _experts(said)
     heads = said.get("num_attention_heads", "")
     if said.get("group_query_attention") == "True" and _WHOLE.fullmatch(said.get("num_query_groups", "")):
         yield "model.num_key_value_heads", int(said["num_query_groups"]), "num_query_groups"
@@ -223,6 +244,8 @@ def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
             return
         if said.get("use_rope_scaling", "False") == "False":
             yield "model.rope_scaling", None, "rotary_base"
+        elif _NUMBER.fullmatch(said.get("rope_scaling_factor", "")):
+            yield "model.rope_scaling", _rope_scaling(said["rope_scaling_factor"]), "use_rope_scaling"
     elif said.get("position_embedding_type") == "learned_absolute":
         yield "model.rope_theta", None, "position_embedding_type"
         yield "model.rope_scaling", None, "position_embedding_type"
@@ -235,6 +258,18 @@ def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
         yield "data.source", "counting", "mock_data"
     elif paths:
         yield "data.source", "tokens", paths[0]
+
+
+def _experts(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+    """Of a dense model the router's arguments say nothing."""
+    found = said.get("num_experts", "")
+    if found == "None":
+        yield EXPERTS, 0, "num_experts"
+    elif _WHOLE.fullmatch(found):
+        yield EXPERTS, int(found) if int(found) > 1 else 0, "num_experts"
+        for name, key in (("moe_router_topk", EXPERTS_PER_TOKEN), ("moe_ffn_hidden_size", EXPERT_WIDTH)):
+            if _WHOLE.fullmatch(said.get(name, "")):
+                yield key, int(said[name]), name
 
 
 # The other lines.

@@ -26,6 +26,14 @@ GPU_NAME = "platform.gpu_name"
 LOG_INTERVAL = "log_interval"
 PADDED_VOCABULARY = "padded_vocab_size"
 MASKED_EOD = "eod_mask_loss"
+EXPERTS = "num_experts"
+EXPERTS_PER_TOKEN = "moe_router_topk"
+EXPERT_WIDTH = "moe_ffn_hidden_size"
+TOKENS_AHEAD = "mtp_num_layers"
+QK_NORM = "qk_layernorm"
+OPTIMIZER = "optimizer"
+HIDDEN_DROPOUT = "hidden_dropout"
+ATTENTION_DROPOUT = "attention_dropout"
 VERSION = "version"
 
 
@@ -41,5 +49,24 @@ def several(text: str) -> int:
     return number
 
 
-OTHER = (WORLD_SIZE, GPU_NAME, LOG_INTERVAL, PADDED_VOCABULARY, MASKED_EOD, VERSION)
+def how_many(text: str) -> int:
+    """Of what a model may lack: None says so."""
+    return 0 if text == "None" else int(text)
+
+
+SHAPING = (
+    PADDED_VOCABULARY,
+    MASKED_EOD,
+    EXPERTS,
+    EXPERTS_PER_TOKEN,
+    EXPERT_WIDTH,
+    TOKENS_AHEAD,
+    QK_NORM,
+    OPTIMIZER,
+    HIDDEN_DROPOUT,
+    ATTENTION_DROPOUT,
+)
+"""What shapes a run and no experiment has a key for."""
+
+OTHER = (WORLD_SIZE, GPU_NAME, LOG_INTERVAL, VERSION, *SHAPING)
 """What a log may say that is no key of an experiment."""

@@ -46,8 +46,8 @@ def make(cli: Any, tmp_path: Path) -> Make:
             arguments = {"seed": str(seed), "train_iters": str(STEPS), "mock_data": "False", "data_path": "['/d/c4']"}
             lines = told(dump(), {**arguments, "log_interval": "1", "global_batch_size": "16", **said})
             lines += [
-                f" iteration {at + 1:8d}/{STEPS:8d} | consumed samples: {(at + 1) * 16:12d} | elapsed time per iteration"
-                f" (ms): {seconds[at]:.1f} | learning rate: {rate:.6E} | global batch size:    16 | lm loss:"
+                f" iteration {at + 1:8d}/{STEPS:8d} | consumed samples: {(at + 1) * 16:12d} | elapsed time per"
+                f" iteration (ms): {seconds[at]:.1f} | learning rate: {rate:.6E} | global batch size:    16 | lm loss:"
                 f" {loss[at]:.6E} | loss scale: 1.0 | grad norm: 1.000 | number of skipped iterations:   0 |"
                 " number of nan iterations:   0 |"
                 for at in range(STEPS)

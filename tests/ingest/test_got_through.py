@@ -154,6 +154,19 @@ def test_a_ramp_up_of_the_batch_is_no_contradiction(cli: Cli, tmp_path: Path) ->
     )
 
 
+def test_a_batch_that_grows_between_two_records_is_counted_by_what_was_consumed(cli: Cli, tmp_path: Path) -> None:
+    """64 samples a step up to step 25, then 128, in records of ten steps."""
+    lines = []
+    for step in range(10, 101, 10):
+        consumed = 64 * min(step, 25) + 128 * max(step - 25, 0)
+        line = step_line(step, total=100).replace(f"{step * 64:12d}", f"{consumed:12d}")
+        lines.append(line.replace("size:    64", f"size: {64 if step <= 20 else 128:5d}"))
+    (tmp_path / "train.log").write_text("".join(lines))
+    made = cli("ingest", "train.log", "--set", "training.sequence_length=100", "--json").document
+    tokens = [(one.step, one.tokens) for one in records.steps(Path(made["run"]))]
+    assert tokens == [(10, 6400), (20, 6400), (30, 9600), *((step, 12800) for step in range(40, 101, 10))]
+
+
 def test_a_long_progress_bar_is_read_whole(cli: Cli, tmp_path: Path) -> None:
     bars = "\r".join(
         f"Epoch 0:  1%|# | {at + 1}/1000 [00:01<00:09, v_num=0, reduced_train_loss={9 - at / 200:.3f}, "

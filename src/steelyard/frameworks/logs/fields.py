@@ -41,6 +41,7 @@ TARGETS = (
     "global_batch_size",
     "sequence_length",
     "global_step",
+    "consumed_samples",
 )
 """What a step line may give, in the order `Values` has it."""
 

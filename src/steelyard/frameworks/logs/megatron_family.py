@@ -48,6 +48,7 @@ FIELDS: Mapping[bytes, Field] = MappingProxyType(
         b"tokens/GPU/s": _RATE,
         b"learning rate": Field("learning_rate"),
         b"global batch size": Field("global_batch_size"),
+        b"consumed samples": Field("consumed_samples"),
         b"lm loss": Field("loss"),
         b"grad norm": Field("grad_norm"),
         b"number of skipped iterations": Field("skipped"),

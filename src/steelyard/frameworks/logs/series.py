@@ -18,6 +18,7 @@ _WELL_UNDER_WAY = 1000
 _NEAR_A_START = 4
 _MOST = 1e15
 _SKIPPED = TARGETS.index("skipped")
+_BATCH, _CONSUMED = TARGETS.index("global_batch_size"), TARGETS.index("consumed_samples")
 _HELD = 12
 """Records held back until it is plain how far apart they are."""
 
@@ -157,7 +158,7 @@ class Series:
 
     def _emit(self, reading: Reading) -> None:
         dialect, number, reported, values, flags, words, moment, line, unreset = reading
-        last, interval = self._last, self.interval or 1
+        last, interval, before = self._last, self.interval or 1, self._last_values
         if last is not None and number > last:
             # Where the first line after a start stands alone (core 0.16), the next one still counts its step.
             covered = number - (self._start if unreset and self._since_start == 1 else last)
@@ -181,7 +182,9 @@ class Series:
         self._since_start += 1
         self._progress.step = number
         self._progress.steps_read += 1
-        loss, norm, lr, seconds, tflops, said, tokens, memory, fraction, skipped, batch, length, _ = values
+        loss, norm, lr, seconds, tflops, said, tokens, memory, fraction, skipped, batch, length, *_ = values
+        if before is not None and last is not None and number - last == covered:
+            batch = _mean_batch(before, values, covered)
         if self._since_start <= dialect.first_artefacts:
             flags = (*flags, "artefact")
         if dialect.absent_loss_is_nan:
@@ -258,6 +261,14 @@ class Series:
         self._sink.event(Event(kind="restart", message=message, step=number, node=self.origin.node, source=at))
         self._sink.restart(self.label, number)
         self._since_start, self._last_moment = 0, None
+
+
+def _mean_batch(before: Values, values: Values, covered: int) -> float | None:
+    """A batch that grew between two records was smaller for some of the steps: the samples consumed tell how many."""
+    batch, consumed, already = values[_BATCH], values[_CONSUMED], before[_CONSUMED]
+    if batch == before[_BATCH] or consumed is None or already is None or not consumed > already:
+        return batch
+    return (consumed - already) / covered
 
 
 def whole(value: float | None) -> int | None:

@@ -126,6 +126,13 @@ def test_repeats_of_one_node_speak_for_that_node(cli: Any, recorded: Any) -> Non
         path.write_text(path.read_text().replace('"name":', '"hosts": ["gpu7"],\n  "name":', 1))
     notes = cli("compare", target, other, "--json").document["throughput_speedup"]["notes"]
     assert "all runs of the target were made on gpu7: they speak for that node" in notes
+    for name in ("other/run1", "other/run2", "other/run3"):
+        path = Path(f"runs/{name}/run.json")
+        path.write_text(path.read_text().replace('"name":', '"hosts": ["gpu7"],\n  "name":', 1))
+    found = cli("compare", target, other, "--for", "memory", "--json").document["memory_usage_efficiency"]
+    assert [note for note in found["notes"] if "vary" in note or "speak" in note] == [
+        "all runs of both sides were made on gpu7: they speak for that node"
+    ]
 
 
 def test_prices_and_power_make_the_time_to_a_loss_a_cost(cli: Any, recorded: Any, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, 
         target_figure=ours,
         baseline_figure=theirs,
         notes=(
-            *_still(zip((target, baseline), figures, strict=True)),
+            *(() if metric == Metric.MEMORY else _still(zip((target, baseline), figures, strict=True))),
             *_scope(target, baseline, counts),
             *(() if metric == Metric.MEMORY else _unsettled(target, baseline)),
         ),
@@ -143,9 +143,11 @@ def _scope(target: Side, baseline: Side, counts: tuple[int, int]) -> Iterator[st
         yield when
     if min(counts) == 1:
         return
-    for side in (target, baseline):
-        if (scope := one_place(side.subjects)) is not None:
-            yield f"all runs of {side.called} {scope}"
+    scopes = {side.called: scope for side in (target, baseline) if (scope := one_place(side.subjects)) is not None}
+    if len(scopes) == 2 and len(set(scopes.values())) == 1:
+        scopes = {"both sides": scopes.popitem()[1]}
+    for whose, scope in scopes.items():
+        yield f"all runs of {whose} {scope}"
 
 
 def _one_after_the_other(target: Side, baseline: Side) -> str | None:

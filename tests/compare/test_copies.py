@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from steelyard import records
-from steelyard.compare.copies import digest
+from steelyard.compare.copies import digest, of_one_record
+from steelyard.verdict import read_subject
 
 SPREAD = (0.99, 1.0, 1.01)
 
@@ -66,6 +67,46 @@ def test_a_log_read_before_it_ended_is_the_same_run(cli: Any, tmp_path: Path) ->
         (tmp_path / f"{name}.csv").write_text("step,loss,step_time_s,tokens\n" + "".join(rows[:count]))
         cli("ingest", f"{name}.csv", "--gpu", "h200", "--gpus", "1", "--nodes", "1", "--name", name)
     refused(cli("compare", "early,late", "late", "--json"), "runs/late", "runs/early")
+
+
+@pytest.mark.parametrize("counts", [(19, 15), (3, 2), (1, 1)])
+def test_a_log_read_soon_after_it_began_is_the_same_run(cli: Any, tmp_path: Path, counts: tuple[int, int]) -> None:
+    rows = [f"{step},{10 - step / 10:.3f},{2 + step % 3 / 100},100\n" for step in range(1, 61)]
+    for name, count in zip(("late", "soon", "sooner"), (60, *counts), strict=True):
+        (tmp_path / f"{name}.csv").write_text("step,loss,step_time_s,tokens\n" + "".join(rows[:count]))
+        cli("ingest", f"{name}.csv", "--gpu", "h200", "--gpus", "1", "--nodes", "1", "--name", name)
+    refused(cli("compare", "sooner,late", "late", "--json"), "runs/late", "runs/sooner")
+    refused(cli("compare", "soon,sooner", "late", "--json"), "runs/soon", "runs/sooner")
+    found = cli("compare", "sooner", "late", "--json").document["comparable"]["throughput"]["reasons"]
+    assert any("sooner (the record of late too) stands on both sides" in reason for reason in found)
+
+
+def test_a_run_that_began_alike_and_went_on_otherwise_is_another(recorded: Any) -> None:
+    """Many of one seed, of many lengths: each begins as the others do, and two of them are one."""
+    made = [
+        recorded("baseline", f"a/{at}").edit_steps(
+            lambda step, at=at: (
+                {**step, "loss": step["loss"] + at * (step["step"] > 1)} if step["step"] <= 2 + at % 7 else None
+            )
+        )
+        for at in range(12)
+    ]
+    cut = recorded("baseline", "a/cut").edit_steps(
+        lambda step: {**step, "loss": step["loss"] + 6 * (step["step"] > 1)} if step["step"] <= 4 else None
+    )
+    subjects = [read_subject(records.load(run.directory)) for run in (*made, cut)]
+    assert [[one.run.directory.name for one in same] for same in of_one_record(subjects)] == [["6", "cut"]]
+
+
+def test_one_row_without_a_time_is_any_run_of_its_seed(cli: Any, tmp_path: Path) -> None:
+    for name, count in (("crashed", 1), ("whole", 40)):
+        rows = "".join(f"{step},{10 - step / 10}\n" for step in range(1, count + 1))
+        (tmp_path / f"{name}.csv").write_text(f"step,loss\n{rows}")
+        cli("ingest", f"{name}.csv", "--name", name)
+    error = cli("compare", "whole,crashed", "whole", "--json").document["error"]
+    assert "cannot be told from one run" in error["message"]
+    found = cli("compare", "crashed", "whole", "--json").document["comparable"]["convergence"]["reasons"]
+    assert not any("both sides" in reason for reason in found)
 
 
 def test_losses_alone_cannot_be_told_from_a_copy(cli: Any, tmp_path: Path) -> None:

@@ -86,6 +86,12 @@ def test_a_curve_that_learnt_much_is_not_uniform_wherever_it_ends(told: Told) ->
     assert not any(code == "uniform_data" for code, _ in found)
 
 
+def test_a_run_that_learnt_and_diverged_had_no_uniform_tokens(told: Told) -> None:
+    learnt, end = losses(11.65, 4.9), math.log(50304)
+    found = told([*learnt, *losses(end, end, 300)], losses(11.65, 3.0, 420))
+    assert not any(code == "uniform_data" for code, _ in found)
+
+
 LLAMA = {"model__preset": "llama3.1-8b"}
 CORPUS = {"data__path": "/data/c4", "data__tokenizer": "llama3"}
 
@@ -341,6 +347,50 @@ def test_a_longer_warm_up_is_not_called_off_by_one(told: Told) -> None:
     curve = losses(12.0, 3.0)
     message = told(curve, curve, rates=(ours, theirs))["learning_rate", "both"]["message"]
     assert message.endswith("another schedule than the baseline's: they part at step 1")
+
+
+def rates_told(told: Told, ours: list[float], theirs: list[float]) -> str:
+    curve = losses(12.0, 3.0, len(ours))
+    return str(told(curve, curve, rates=(ours, theirs))["learning_rate", "both"]["message"])
+
+
+def test_a_drop_one_step_later_is_no_warm_up(told: Told) -> None:
+    ours, theirs = ([3e-4] * drop + [3e-5] * (120 - drop) for drop in (60, 61))
+    said = "the baseline's learning rates are the target's one step later: the schedules are one step apart"
+    assert rates_told(told, ours, theirs) == said
+    low, lower = ([3e-5] * rise + [3e-4] * (120 - rise) for rise in (60, 61))
+    assert rates_told(told, low, lower) == said
+
+
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize(("row", "rate", "step"), [(-1, 0.0, 120), (0, 1.5e-4, 1)])
+def test_one_odd_rate_at_an_end_is_no_shift(told: Told, row: int, rate: float, step: int, swap: bool) -> None:
+    odd, even = [3e-4] * 120, [3e-4] * 120
+    odd[row] = rate
+    message = rates_told(told, *((even, odd) if swap else (odd, even)))
+    assert message.endswith(f"another schedule than the baseline's: they part at step {step}")
+
+
+def test_a_shift_hides_no_end_that_differs(told: Told) -> None:
+    early, late = ([3e-4 * min(1.0, max(0, at - shift) / 20) for at in range(120)] for shift in (0, 1))
+    assert rates_told(told, late, early).endswith("one step later: the warm-up is off by one")
+    early[-1] = 0.0
+    assert "one step" not in rates_told(told, late, early)
+    early[-1], late[0] = early[-2], 3e-4
+    assert "one step" not in rates_told(told, late, early)
+
+
+def test_a_warm_up_off_by_one_hides_no_other_decay(told: Told) -> None:
+    nemo = [3e-4 * min(1.0, (at + 1) / 51) for at in range(300)]
+    megatron = [3e-4 * min(1.0, at / 50) * min(1.0, math.exp((200 - at) / 40)) for at in range(300)]
+    message = rates_told(told, nemo, megatron)
+    assert "the warm-up is off by one, and the schedules part again at step 203" in message
+
+
+def test_decays_a_step_apart_are_no_second_difference(told: Told) -> None:
+    nemo = [3e-4 * min((at + 1) / 51, (301 - at) / 251, 1.0) for at in range(300)]
+    megatron = [3e-4 * min(at / 50, (300 - at) / 250, 1.0) for at in range(300)]
+    assert rates_told(told, nemo, megatron).endswith("the warm-up is off by one")
 
 
 def test_rates_of_every_tenth_step_are_compared_at_the_steps_both_tell(told: Told) -> None:

@@ -110,6 +110,19 @@ def test_runs_that_vary_in_nothing_have_no_bound(cli: Any, repeats: Make, apart:
     assert not Path("learnt.yaml").exists()
 
 
+def test_a_peak_of_memory_that_is_always_the_same_is_bounded_by_the_margin_alone(cli: Any, repeats: Make) -> None:
+    """Bytes are counted: repeats that agree to the last are no copies, but tell no spread either."""
+    repeats()
+    done = cli("runs", "learn", "nightly", "--metric", "memory_peak_gib", "--json")
+    found = done.document
+    assert (done.status, found["sd"], found["reason"]) == (0, 0, None)
+    assert len({run["value"] for run in found["runs"]}) == 1
+    assert found["value"] == pytest.approx(1.05 * found["mean"], rel=1e-4)
+    assert found["value"] >= found["margin_bound"]
+    said = "memory_peak_gib is the same in every run, which tells no spread: the bound is the 5% alone"
+    assert said in found["notes"]
+
+
 @pytest.mark.parametrize(
     ("key", "named"),
     [

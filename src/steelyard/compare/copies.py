@@ -1,7 +1,9 @@
 """Which runs are one: a copy of a run, or its log read twice, is no second observation."""
 
+from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,42 +27,67 @@ _GLANCE = 20
 
 def digest(steps: StepTable, rows: int | None = None) -> bytes:
     """Of the record, or of so many of its first rows."""
-    found = blake2b(digest_size=16)
+    return _digests(steps, (len(steps) if rows is None else rows,))[0]
+
+
+def _digests(steps: StepTable, lengths: Sequence[int]) -> list[bytes]:
+    """Of its first rows, as many as each of some rising lengths says; they are read once, however many ask."""
+    columns = []
     for column in (steps.step, *(getattr(steps, name).values for name in _FIGURES), steps.time.view(np.int64)):
-        values = np.ascontiguousarray(column[:rows])
+        values = np.ascontiguousarray(column[: lengths[-1]])
         if (missing := np.isnan(values)).any():  # a NaN may be spelt in many bits
             values = np.where(missing, np.nan, values)
-        found.update(values.data)
-    return found.digest()
+        columns.append(values)
+    found, made = blake2b(digest_size=16), []
+    for begin, end in pairwise((0, *lengths)):
+        for values in columns:
+            found.update(values[begin:end].data)
+        made.append(found.digest())
+    return made
 
 
 def of_one_record(subjects: Sequence[Subject]) -> list[list[Subject]]:
     """Those that hold the same record, together, as far as the shorter goes: a log may be read before it ends.
 
-    Runs without steps are one only where they are one directory. All of a record is read only where its beginning does
-    not tell two apart.
+    Runs without steps are one only where they are one directory, and rows without a figure begin no other record. All
+    of a record is read only where its beginning, as far as the shortest goes, does not tell two apart.
     """
+    glance = min((len(one.steps) for one in subjects if _tells(one.steps)), default=0)
     beginnings: dict[Hashable, list[Subject]] = {}
     for subject in subjects:
-        beginnings.setdefault(_beginning(subject), []).append(subject)
+        beginnings.setdefault(_beginning(subject, min(glance, _GLANCE)), []).append(subject)
     return [same for some in beginnings.values() if len(some) > 1 for same in _alike(some)]
 
 
-def _beginning(subject: Subject) -> Hashable:
-    rows = len(subject.steps)
-    return digest(subject.steps, min(rows, _GLANCE)) if rows else subject.run.directory.resolve()
+def _beginning(subject: Subject, glance: int) -> Hashable:
+    if not len(subject.steps):
+        return subject.run.directory.resolve()
+    return digest(subject.steps, glance if _tells(subject.steps) else None)
+
+
+def _tells(steps: StepTable) -> bool:
+    """Whether it holds a figure that may differ between runs: steps and tokens are counted alike in all."""
+    figures = (getattr(steps, name).given for name in _FIGURES if name != "tokens")
+    return any(given.any() for given in figures) or _dated(steps)
+
+
+def _dated(steps: StepTable) -> bool:
+    return not bool(np.isnat(steps.time).all())
 
 
 def _alike(subjects: list[Subject]) -> list[list[Subject]]:
+    lengths = sorted({len(one.steps) for one in subjects})
     groups: list[list[Subject]] = []
+    begun_by: dict[bytes, list[Subject]] = {}
     for subject in sorted(subjects, key=lambda one: -len(one.steps)):
-        rows = len(subject.steps)
-        mine = digest(subject.steps)
-        group = next((group for group in groups if digest(group[0].steps, rows) == mine), None)
+        digests = _digests(subject.steps, lengths[: bisect_right(lengths, len(subject.steps))])
+        group = begun_by.get(digests[-1])
         if group is None:
-            groups.append([subject])
-        else:
-            group.append(subject)
+            group = []
+            groups.append(group)
+            for each in digests:
+                begun_by.setdefault(each, group)
+        group.append(subject)
     return [group for group in groups if len(group) > 1]
 
 
@@ -68,8 +95,12 @@ def check_once(name: str, subjects: Sequence[Subject]) -> None:
     """Refuse runs of which two are one."""
     if found := of_one_record(subjects):
         first, second, *_ = found[0]
-        timed = first.tells_times or not np.isnat(first.steps.time).all()  # what no second run repeats
-        raise twice(name, first.run.directory, second.run.directory, timed)
+        raise twice(name, first.run.directory, second.run.directory, _timed(second))
+
+
+def _timed(subject: Subject) -> bool:
+    """Whether it says when, or how fast: what no second run repeats."""
+    return subject.tells_times or _dated(subject.steps)
 
 
 def twice(name: str, first: Path, second: Path, timed: bool = True) -> InputError:
@@ -100,12 +131,19 @@ def on_both_sides(target: Sequence[Subject], baseline: Sequence[Subject]) -> str
     ours, theirs = ({id(one) for one in side} for side in (target, baseline))
     names = []
     for same in of_one_record([*target, *baseline]):
-        here, there = (next((one.run.directory for one in same if id(one) in ids), None) for ids in (ours, theirs))
-        if here is not None and there is not None:
-            names.append(_name(here, there))
+        here, there = (next((one for one in same if id(one) in ids), None) for ids in (ours, theirs))
+        if here is not None and there is not None and not _first_loss_alone(here, there):
+            names.append(_name(here.run.directory, there.run.directory))
     if len(names) > 1:
         return f"{', '.join(sorted(names))} stand on both sides, and equal themselves"
     return f"{names[0]} stands on both sides, and equals itself" if names else None
+
+
+def _first_loss_alone(here: Subject, there: Subject) -> bool:
+    """Whether two directories share one row without a time, as any two runs of one seed do."""
+    shorter = min(here, there, key=lambda one: len(one.steps))
+    apart = here.run.directory.resolve() != there.run.directory.resolve()
+    return apart and len(shorter.steps) == 1 and not _timed(shorter)
 
 
 def _name(here: Path, there: Path) -> str:

@@ -14,7 +14,7 @@ from steelyard.accounting.steady import MIN_STEADY_STEPS
 from steelyard.compare.between_runs import vary
 from steelyard.compare.contract import difference, partly_known
 from steelyard.compare.copies import check_once
-from steelyard.compare.policy import POLICY
+from steelyard.compare.policy import POLICY, STATED
 from steelyard.compare.side import one_place
 from steelyard.errors import InputError
 from steelyard.experiment.thresholds import METRICS, Direction
@@ -33,7 +33,7 @@ COUNTED = ("memory_peak_gib",)
 """Counted and not timed: the same in every run is no sign of copies."""
 DIGITS = 5
 
-ALIKE = tuple(key for key in POLICY if key != "training.seed")
+ALIKE = tuple(key for key in (*POLICY, *STATED) if key != "training.seed")
 """What the runs must share: a threshold is of one job, whatever a comparison leaves free."""
 
 
@@ -141,7 +141,10 @@ def tolerance_factor(n: int, share: float = SHARE, confidence: float = CONFIDENC
 
 
 def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
-    """A bound from runs of one job that passed; the reason where they are too few, or vary too much or not at all."""
+    """A bound from runs of one job that passed; the reason where they are too few, or vary too much or not at all.
+
+    What is counted may be the same in every run: the margin then bounds it alone.
+    """
     _check(subjects, metric)
     runs = tuple(_run(subject, metric) for subject in subjects)
     values = np.asarray([one.value for one in runs if one.value is not None], dtype=np.float64)
@@ -177,7 +180,9 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
             bound = None
         else:
             bound = _lenient(bound, direction)
-    notes = tuple(_notes(subjects, metric))
+    notes = list(_notes(subjects, metric))
+    if bound is not None and not vary(values):
+        notes.append(f"{metric} is the same in every run, which tells no spread: the bound is the {MARGIN:.0%} alone")
     return Learnt(
         metric,
         direction,
@@ -190,7 +195,7 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
         margin,
         bound,
         reason,
-        notes,
+        tuple(notes),
         _provenance(subjects, moment),
     )
 

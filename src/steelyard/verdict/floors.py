@@ -4,9 +4,13 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 from steelyard.accounting.loss import MOCK_FLOORS
+from steelyard.accounting.robust import around_median
 from steelyard.accounting.untrained import NEAR, Declared, fitting, starts_of
 from steelyard.accounting.vocabularies import VOCABULARIES, Vocabulary, candidates, share_within
+from steelyard.records.columns import Whole
 from steelyard.verdict.subject import Subject
 
 COUNTING = MOCK_FLOORS["counting"]
@@ -15,6 +19,8 @@ NO_TEXT = 0.05
 
 _BELOW, _ON = 0.93, 1.5
 """Of the counting floor: its batches scatter so far."""
+_WELL_BELOW = 0.5
+"""Of the counting floor: no quarter of a run that counts has this mean."""
 _COUNTS = ("megatron", "megatron-bridge", "primus", "unknown")
 """Frameworks whose mock data counts, and what may be one of them; NeMo's is uniform, MaxText's is one batch, and
 Megatron-DeepSpeed has none."""
@@ -23,6 +29,10 @@ _FALL = 0.05
 """Nats: a model that fell less may be an untrained one, which is nearly uniform too."""
 _LEARNT = 0.25
 """Of the first loss: a model that fell further has learnt something."""
+_STRETCH = 5
+"""Steps that lie low together are no noise of one."""
+_SURE = 5.0
+"""Standard errors of such a stretch."""
 
 
 class Collapse(StrEnum):
@@ -73,9 +83,10 @@ def named_floor(subject: Subject) -> Named | None:
 
 
 def uniform_vocabulary(subject: Subject) -> Vocabulary | None:
-    """The vocabulary whose uniform model the loss has come to rest at.
+    """The vocabulary whose uniform model the loss has come to rest at, without ever having been below it.
 
-    Where something is declared of the data or the vocabulary, another vocabulary must give the first loss too.
+    Uniform tokens cannot be learnt: what was lower before had learnt something, and lost it. Where something is
+    declared of the data or the vocabulary, another vocabulary must give the first loss too.
     """
     found, source = subject.course, subject.value("data.source")
     if found is None or source not in (None, "uniform") or not found.settled or found.level < 1:
@@ -85,9 +96,28 @@ def uniform_vocabulary(subject: Subject) -> Vocabulary | None:
         return None
     if source is None and _from_the_start(subject) and found.first - found.level < _FALL:
         return None
+    if _was_below(subject, found.level):
+        return None
     near = [each for each in _possible(subject, found.first) if each.floor - NEAR < found.level < each.uniform + NEAR]
     own = subject.whole("model.vocab_size")
     return min(near, key=lambda each: (each.size != own, abs(found.level - each.uniform)), default=None)
+
+
+def _was_below(subject: Subject, level: float) -> bool:
+    """Whether some stretch of steps lies well below where the loss has come to rest."""
+    rows = _told(subject)
+    loss, covered = subject.steps.loss.values[rows], subject.steps.steps_covered[rows]
+    width = min(len(loss), math.ceil(_STRETCH / max(1.0, float(np.median(covered)))))
+    lowest = np.median(np.lib.stride_tricks.sliding_window_view(loss, width), axis=-1).min()
+    scatter = float(around_median(loss[-max(1, len(loss) // 4) :])[1])
+    error = 1.25 * scatter / math.sqrt(width)  # a median's is 1.25 of a mean's
+    return bool(lowest < level - max(_FALL, _SURE * error))
+
+
+def _told(subject: Subject) -> Whole:
+    """The rows its course is made of."""
+    loss = subject.steps.loss
+    return np.flatnonzero(loss.finite & (loss.values > 0) & ~subject.steps.flag("skipped"))
 
 
 def share_of_uniform(subject: Subject, first: float, low: float, high: float) -> float:
@@ -121,8 +151,15 @@ def collapse(subject: Subject) -> Collapse | None:
         return Collapse.BELOW_COUNTING
     untrained = found.first > math.log(subject.whole("model.vocab_size") or min(VOCABULARIES)) - NEAR
     rests = found.mean < _ON * COUNTING and (untrained or not _from_the_start(subject))
-    counts = source == "counting" or rests or (found.still_falls and untrained)
+    learnt_more = _lowest_quarter(subject) < _WELL_BELOW * COUNTING
+    counts = source == "counting" or (not learnt_more and (rests or (found.still_falls and untrained)))
     return Collapse.COUNTING if counts else Collapse.BY_HEART
+
+
+def _lowest_quarter(subject: Subject) -> float:
+    """The lowest mean of a quarter of its records: batches that count scatter too far for fewer."""
+    loss = subject.steps.loss.values[_told(subject)]
+    return min(float(part.mean()) for part in np.array_split(loss, 4) if len(part))
 
 
 def repeats_a_batch(subject: Subject) -> bool:

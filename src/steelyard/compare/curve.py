@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Literal
 
 import numpy as np
@@ -35,10 +36,10 @@ class LossCurve:
 
     def between(self, first: float, last: float) -> "LossCurve":
         """The stretch after `first` and up to `last`."""
-        inside = (self.seen > first) & (self.seen <= last)
-        return LossCurve(
-            self.step[inside], self.covered[inside], self.seen[inside], self.loss[inside], self.axis, self.begin
-        )
+        return self.at_rows(np.flatnonzero((self.seen > first) & (self.seen <= last)))
+
+    def at_rows(self, rows: Whole) -> "LossCurve":
+        return LossCurve(self.step[rows], self.covered[rows], self.seen[rows], self.loss[rows], self.axis, self.begin)
 
     def at(self, places: Floats) -> Floats:
         """The loss at some places, drawn straight between records."""
@@ -52,6 +53,17 @@ class LossCurve:
         seen, loss = (column[:whole].reshape(-1, width).mean(axis=1) for column in (self.seen, self.loss))
         return seen, loss
 
+    def over(self, first: Whole, last: Whole) -> "LossCurve":
+        """Means over stretches of steps, each after its `first` and up to its `last`, that its records fill."""
+        rows = np.searchsorted(self.step, np.stack([first, last], axis=1).ravel(), side="right")
+        seen, loss = (
+            np.add.reduceat(np.append(column * self.covered, 0.0), rows)[::2] / (last - first)
+            if len(rows)
+            else column[:0]
+            for column in (self.seen, self.loss)
+        )
+        return LossCurve(last, last - first, seen, loss, self.axis, self.begin)
+
 
 def loss_curves(sides: Sequence[Sequence[Subject]]) -> list[list[LossCurve]]:
     """The curves of every side on one axis: tokens where every record's are known, else steps."""
@@ -61,6 +73,34 @@ def loss_curves(sides: Sequence[Sequence[Subject]]) -> list[list[LossCurve]]:
     return [[_curve(subject, "steps") for subject in subjects] for subjects in sides]
 
 
+def on_common_records(curves: Sequence[Sequence[LossCurve]]) -> list[list[LossCurve]]:
+    """Every curve as means over the same steps, the shortest stretches that records of each of them fill.
+
+    A mean over ten steps of a falling curve lies above the curve in their middle, so that the same losses, told at two
+    intervals, are no longer the same curve. Intervals of 5 and 7 steps meet every 35.
+    """
+    every = [curve for side in curves for curve in side]
+    if all(np.array_equal(one.step, every[0].step) and np.array_equal(one.covered, every[0].covered) for one in every):
+        return [list(side) for side in curves]
+    last = reduce(np.intersect1d, (curve.step for curve in every))
+    begun = reduce(np.intersect1d, (curve.step - curve.covered for curve in every))
+    rows = np.searchsorted(begun, last) - 1
+    last, first = last[rows >= 0], begun[rows[rows >= 0]]
+    filled = np.append(True, first[1:] >= last[:-1])[: len(last)]
+    for curve in every:
+        covered = np.append(0, np.cumsum(curve.covered))
+        inside = (covered[np.searchsorted(curve.step, at, side="right")] for at in (last, first))
+        filled &= np.subtract(*inside) == last - first
+    return [[curve.over(first[filled], last[filled]) for curve in side] for side in curves]
+
+
+def common_stretch(curves: Sequence[Sequence[LossCurve]], first: float, last: float) -> list[list[LossCurve]]:
+    """Of curves on common records those records that every one of them has after `first` and up to `last`."""
+    inside = [(curve.seen > first) & (curve.seen <= last) for side in curves for curve in side]
+    rows = np.flatnonzero(np.logical_and.reduce(inside))
+    return [[curve.at_rows(rows) for curve in side] for side in curves]
+
+
 def evaluations(subject: Subject) -> dict[int, float]:
     """Losses on data that is not trained on, by step."""
     return {
@@ -68,6 +108,15 @@ def evaluations(subject: Subject) -> dict[int, float]:
         for event in subject.events_of("eval")
         if event.step is not None and isinstance(loss := event.details.get("loss"), int | float)
     }
+
+
+def seen_after(subject: Subject, axis: Axis, steps: Whole) -> Floats:
+    """What was seen by the end of some steps: an evaluation stands there, and not in the middle of a record."""
+    rows, unit, ends = _records(subject, axis)
+    step, covered = subject.steps.step[rows], subject.steps.steps_covered[rows]
+    known = np.append(step[0] - covered[0], step), np.append(ends[0] - covered[0] * unit[0], ends)
+    found: Floats = np.interp(steps, *known) + np.maximum(steps - step[-1], 0) * unit[-1]
+    return found
 
 
 def common_end(curves: Sequence[Sequence[LossCurve]]) -> float:
@@ -98,12 +147,18 @@ def differences(ours: LossCurve, theirs: LossCurve) -> tuple[Whole, Floats]:
 
 def _curve(subject: Subject, axis: Axis) -> LossCurve:
     steps = subject.steps
+    rows, unit, ends = _records(subject, axis)
+    step, covered = steps.step[rows], steps.steps_covered[rows]
+    begin = float(ends[0] - covered[0] * unit[0]) if len(rows) else 0.0
+    return LossCurve(step, covered, ends - (covered - 1) / 2 * unit, steps.loss.values[rows], axis, begin)
+
+
+def _records(subject: Subject, axis: Axis) -> tuple[Whole, Floats, Floats]:
+    """The rows of a curve in order, what each of their steps saw, and what was seen by the end of each row."""
+    steps = subject.steps
     rows = np.flatnonzero(steps.loss.finite & (steps.loss.values > 0) & ~steps.flag("skipped"))
     _, last = np.unique(steps.step[rows][::-1], return_index=True)
     rows = rows[len(rows) - 1 - last]
-    step, covered = steps.step[rows], steps.steps_covered[rows]
     unit = tokens_of(steps, subject.planned_tokens_per_step)[rows] if axis == "tokens" else np.ones(len(rows))
-    before = (step[:1] - covered[:1]) * unit[:1]  # steps of an earlier run, taken to be as large as its first here
-    ends = np.cumsum(np.concatenate([before + covered[:1] * unit[:1], np.diff(step) * unit[1:]]))
-    seen = ends - (covered - 1) / 2 * unit
-    return LossCurve(step, covered, seen, steps.loss.values[rows], axis, float(before[0]) if len(rows) else 0.0)
+    steps_since = np.diff(steps.step[rows], prepend=0)  # those of an earlier run are taken to be as large as its first
+    return rows, unit, np.cumsum(steps_since * unit)

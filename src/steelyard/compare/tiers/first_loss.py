@@ -3,7 +3,7 @@
 from steelyard.compare.between_runs import FEWEST
 from steelyard.compare.side import Side
 from steelyard.compare.tiers import first_steps
-from steelyard.compare.tiers.tier import Answer, Pair, Tier
+from steelyard.compare.tiers.tier import CUTS, Answer, Pair, Tier
 from steelyard.verdict import Status
 
 NAME = "first_loss"
@@ -45,7 +45,7 @@ def _not_alone(pair: Pair) -> Tier:
 
 def _same_weights(pair: Pair) -> bool:
     """One framework makes the same weights of one seed, as long as it cuts them alike."""
-    keys = ("platform.framework", "parallelism.tensor_parallel_size", "data.seed", "data.source")
+    keys = ("platform.framework", *CUTS, "data.seed", "data.source")
     return bool(pair.matched) and min(pair.seeds) > 0 and all(pair.same(key) for key in keys)
 
 

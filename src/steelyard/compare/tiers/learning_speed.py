@@ -11,8 +11,9 @@ import numpy as np
 
 from steelyard.accounting.robust import around_median
 from steelyard.compare.between_runs import Between, geometric_mean
-from steelyard.compare.curve import LossCurve
-from steelyard.compare.tiers.level import judged
+from steelyard.compare.curve import LossCurve, common_stretch, on_common_records
+from steelyard.compare.tiers.first_steps import one_start
+from steelyard.compare.tiers.level import OTHER_RECORDS, between_records, judged, unsure_by
 from steelyard.compare.tiers.tier import Answer, Pair, Tier
 from steelyard.records.columns import Floats, Whole
 
@@ -44,15 +45,23 @@ class Reached:
     """Of each side's runs."""
     points: list[list[tuple[Floats, Floats]]]
     smooth: list[list[Floats]]
+    off: float = 0.0
+    """By how much a place may be where the sides have too few records of the same steps."""
+
+    @property
+    def left_open(self) -> float:
+        """Of the logarithm of the ratio, at all losses together."""
+        return float(np.log1p(self.off / self._nearest).mean())
 
     def by_chance(self) -> Between:
         """Target over baseline at all losses together: how sure the curves are of it by themselves."""
         drawn, scatter = float(self._draws.mean(axis=1).std(ddof=1)), self._scatter / math.sqrt(LEVELS)
-        return self._as_sure_as(float(self._apart.mean()), drawn, scatter)
+        return unsure_by(self.left_open, self._as_sure_as(float(self._apart.mean()), drawn, scatter))
 
     def at_the_last(self) -> Between:
         """The same at the lowest of the losses alone."""
-        return self._as_sure_as(float(self._apart[-1]), float(self._draws[:, -1].std(ddof=1)), self._scatter)
+        found = self._as_sure_as(float(self._apart[-1]), float(self._draws[:, -1].std(ddof=1)), self._scatter)
+        return unsure_by(math.log1p(self.off / float(self._nearest[-1])), found)
 
     def _as_sure_as(self, apart: float, drawn: float, scatter: float) -> Between:
         """Noise that is drawn anew knows nothing of what is slower than it, and the losses' own disagreement does."""
@@ -63,6 +72,12 @@ class Reached:
         """At each loss, the logarithm of target over baseline."""
         ours, theirs = (np.mean([np.log(one) for one in side], axis=0) for side in self.places)
         found: Floats = ours - theirs
+        return found
+
+    @property
+    def _nearest(self) -> Floats:
+        """Where the first of all runs comes down to each loss."""
+        found: Floats = np.min([one for side in self.places for one in side], axis=0)
         return found
 
     @property
@@ -98,9 +113,12 @@ class Reached:
 
 def reached(pair: Pair) -> Reached | str:
     """Where both sides come down to the same losses, or why there are none."""
-    curves = [[curve.between(pair.begin, pair.end) for curve in side] for side in pair.curves]
-    if min(len(curve) for side in curves for curve in side) < _FEWEST_POINTS:
-        return f"fewer than {_FEWEST_POINTS} losses where both sides are"
+    curves, off = common_stretch(on_common_records(pair.curves), pair.begin, pair.end), 0.0
+    if len(curves[0][0]) < _FEWEST_POINTS:
+        curves = [[curve.between(pair.begin, pair.end) for curve in side] for side in pair.curves]
+        if min(len(curve) for side in curves for curve in side) < _FEWEST_POINTS:
+            return f"fewer than {_FEWEST_POINTS} losses where both sides are"
+        off = between_records(curves)
     gap = max(float(np.diff(curve.seen).max()) for side in curves for curve in side)
     if gap > _GAP * (pair.end - pair.begin):
         return f"{gap:,.0f} {curves[0][0].axis} are without a record"
@@ -121,7 +139,7 @@ def reached(pair: Pair) -> Reached | str:
         [reach(seen, line, losses) for (seen, _), line in zip(side, lines, strict=True)]
         for side, lines in zip(points, smooth, strict=True)
     ]
-    return Reached(losses, places, points, smooth)
+    return Reached(losses, places, points, smooth, off)
 
 
 def ask(pair: Pair) -> Tier:
@@ -130,11 +148,12 @@ def ask(pair: Pair) -> Tier:
         return Tier(NAME, Answer.UNKNOWN, f"{found}: no speed of learning can be told", margin=MARGIN)
     seeds = pair.over_seeds([[geometric_mean(one) for one in side] for side in found.places])
     if seeds is not None:
-        ratio, basis, decides = seeds.ratio, seeds.basis, seeds.decides
+        ratio, basis, decides = unsure_by(found.left_open, seeds.ratio), seeds.basis, seeds.decides
     else:
-        ratio, basis, decides = found.by_chance(), "within these runs", bool(pair.matched)
+        ratio, basis, decides = found.by_chance(), "within these runs", one_start(pair)
     first, last, unit = found.losses[0], found.losses[-1], pair.curves[0][0].axis
     told = f"to {LEVELS} losses from {first:.4g} to {last:.4g} the target takes {{}} times the {unit}, {basis}"
+    told += OTHER_RECORDS if found.off else ""
     return judged(NAME, ratio, MARGIN, told, decides)
 
 

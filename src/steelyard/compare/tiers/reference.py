@@ -11,16 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard.compare.between_runs import FEWEST, Between, quantile
-from steelyard.compare.curve import LossCurve, evaluations
+from steelyard.compare.curve import LossCurve, evaluations, seen_after
 from steelyard.compare.tiers.learning_speed import calmed, smoothed
 from steelyard.compare.tiers.level import judged
-from steelyard.compare.tiers.tier import Answer, Pair, Tier, by_seed
+from steelyard.compare.tiers.tier import Answer, Pair, Tier, by_seed, uneven_by_chance
 from steelyard.records.columns import Floats
 from steelyard.verdict import Subject
 
 NAME = "reference"
 MARGIN = 0.02
 ONE_SIDED = 0.95
+DIFFER = 0.05
+"""Where chance alone deals a loss more seldom to one side only, the sides differ."""
 _LEAST_SPREAD, _MOST = 1e-4, 10.0
 """Of logarithms: seeds that all come down between the same two records still differ by something."""
 
@@ -47,14 +49,23 @@ def ask(pair: Pair) -> Tier | None:
     reached = [sum(math.isfinite(one.by) for one in side) for side in sides]
     counts = " and ".join(f"{done} of {len(side)}" for done, side in zip(reached, sides, strict=True))
     told = f"a loss of {pair.target_loss:g} is reached by {counts} seeds"
+    if max(reached) == 0:
+        return Tier(NAME, Answer.UNKNOWN, told, margin=MARGIN)
     if 0 in reached:
-        status = Answer.UNKNOWN if reached[0] == reached[1] else Answer.FAIL
-        return Tier(NAME, status, told, margin=MARGIN)
+        return _by_one_side(sides, told)
     found = ratio(*sides)
     at_most = found.value * math.exp(quantile(found.freedom, ONE_SIDED) * found.standard_error)
     unit = pair.curves[0][0].axis
     words = f"{told}; the target takes {{}} times the {unit}, and with {ONE_SIDED:.0%} at most {at_most:.4f} times"
     return judged(NAME, found, MARGIN, words, True)
+
+
+def _by_one_side(sides: list[list[Within]], told: str) -> Tier:
+    """A loss that one side alone reaches, up to where the shortest run that did not was stopped."""
+    end = min(one.after for side in sides for one in side if math.isinf(one.by))
+    chance = uneven_by_chance([sum(one.by <= end for one in side) for side in sides], [len(side) for side in sides])
+    message = f"{told}, by chance alone so unevenly in {chance:.1%} of cases"
+    return Tier(NAME, Answer.FAIL if chance < DIFFER else Answer.UNKNOWN, message, chance, DIFFER)
 
 
 def _came_down(subject: Subject, curve: LossCurve, loss: float) -> Within:
@@ -63,7 +74,7 @@ def _came_down(subject: Subject, curve: LossCurve, loss: float) -> Within:
         return Within(0.0, math.inf)
     if evaluated := evaluations(subject):
         steps = np.array(sorted(evaluated))
-        seen, losses = np.interp(steps, curve.step, curve.seen), np.array([evaluated[int(step)] for step in steps])
+        seen, losses = seen_after(subject, curve.axis, steps), np.array([evaluated[int(step)] for step in steps])
     else:
         seen, noisy = curve.thinned()
         losses = smoothed(calmed(noisy))
@@ -77,21 +88,24 @@ def ratio(target: list[Within], baseline: list[Within]) -> Between:
     """Target over baseline, with the spread of seeds; in the limit of exact tokens, Student's t of two means.
 
     The error is that of the likelihood's curvature, with the degrees of freedom that two means cost given back, and no
-    less than what the records' own distance leaves open: seeds that scatter less than that tell no more.
+    less than what the records' own distance leaves open: seeds that scatter less than that tell no more. Seeds that
+    did not get there say little of the spread, and equivalence would be said too often: degrees are given for the
+    share of seeds alone that got there, on the side where it is smaller.
     """
     from scipy.optimize import minimize
 
-    ends = [np.log([[max(one.after, 1.0), one.by] for one in side]) for side in (target, baseline)]
+    ends = [np.log([[max(one.after, 1.0), max(one.by, 1.0)] for one in side]) for side in (target, baseline)]
     middle = [np.where(np.isfinite(side[:, 1]), side.mean(axis=1), side[:, 0]) for side in ends]
     apart = np.concatenate([side - side.mean() for side in middle])
     start = np.array([middle[0].mean() - middle[1].mean(), middle[1].mean(), math.log(max(float(apart.std()), 0.01))])
     best = minimize(_unlikely, start, args=(ends,), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}).x
-    count = len(apart)
+    there = min(float(np.isfinite(side[:, 1]).mean()) for side in ends)
+    freedom = max(there * len(apart) - 2, 1.0)
     widths = np.concatenate([side[:, 1] - side[:, 0] for side in ends])
     left_open = float(np.mean(widths[np.isfinite(widths)])) / math.sqrt(12)
-    seeds = _error(best, ends) * math.sqrt(count / (count - 2)) if math.exp(best[2]) > left_open / 2 else 0.0
+    seeds = _error(best, ends) * math.sqrt((freedom + 2) / freedom) if math.exp(best[2]) > left_open / 2 else 0.0
     error = max(min(seeds, _MOST), left_open)
-    return Between(math.exp(best[0]), error, count - 2)
+    return Between(math.exp(best[0]), error, freedom)
 
 
 def _unlikely(at: Floats, ends: list[Floats]) -> float:

@@ -1,5 +1,6 @@
 """What is asked about, and what an answer is."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,10 +9,15 @@ from itertools import cycle, islice
 from typing import Any
 
 from steelyard.compare.between_runs import FEWEST, Between, between, geometric_mean, paired
-from steelyard.compare.contract import Agreement, Clause
+from steelyard.compare.contract import Agreement, Clause, known_value
 from steelyard.compare.curve import LossCurve, common_begin, common_end, loss_curves
 from steelyard.compare.side import Side
+from steelyard.verdict import Subject
 
+CUTS = ("parallelism.tensor_parallel_size", "parallelism.pipeline_parallel_size")
+"""Each rank draws its own part of the weights, so that one seed cut in another way gives other weights."""
+CUT_FREE = "native"
+"""The framework whose weights are the same bits however they are cut."""
 ROUNDOFF = {"fp8": 0.01, "bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
 """How far a number may be from the next that the format has, as a share of it; a loss of fp8 is a mean of many such."""
 
@@ -93,16 +99,40 @@ class Pair:
     def matched(self) -> list[tuple[LossCurve, LossCurve]]:
         """Runs that should start from the same weights: of one seed, each with one of the other side.
 
-        Each framework makes its own weights of a seed. Of seeds that are not known only one run a side may be held
-        against the other.
+        Each framework makes its own weights of a seed, and others where it cuts them otherwise. Of seeds that are not
+        known only one run a side may be held against the other.
         """
+        ours, theirs = self.curves
+        return [(ours[at], theirs[there]) for at, there in self._matched if self._cut_alike(at, there) is not False]
+
+    @cached_property
+    def otherwise_cut(self) -> bool:
+        """Whether runs of one seed and framework start apart, being cut in other ways."""
+        return any(self._cut_alike(*both) is False for both in self._matched)
+
+    @cached_property
+    def maybe_otherwise_cut(self) -> bool:
+        """Whether that is not known of some. Curves of no known framework are taken for what they are said to be."""
+        known = self.same("platform.framework") is True
+        return known and any(self._cut_alike(*both) is None for both in self._matched)
+
+    def _cut_alike(self, at: int, there: int) -> bool | None:
+        """Of a run of the target and one of the baseline; None where it is not known."""
+        ours, theirs = self.target.subjects[at], self.baseline.subjects[there]
+        if ours.run.manifest.framework == theirs.run.manifest.framework == CUT_FREE:
+            return True
+        both = [(_known(ours, key), _known(theirs, key)) for key in CUTS]
+        if any(None not in one and one[0] != one[1] for one in both):
+            return False
+        return None if any(None in one for one in both) else True
+
+    @cached_property
+    def _matched(self) -> list[tuple[int, int]]:
+        """Runs of one framework and seed, by their places in the two sides."""
         if self.same("platform.framework") is False:
             return []
-        ours, theirs = (
-            {seed: [curves[at] for at in rows] for seed, rows in by_seed(side).items()}
-            for side, curves in zip((self.target, self.baseline), self.curves, strict=True)
-        )
-        found: list[tuple[LossCurve, LossCurve]] = []
+        ours, theirs = by_seed(self.target), by_seed(self.baseline)
+        found: list[tuple[int, int]] = []
         for seed in (one for one in ours if one in theirs):
             one, other = ours[seed], theirs[seed]
             if isinstance(seed, Unknown) and (len(ours), len(theirs)) != (1, 1):
@@ -161,6 +191,21 @@ class Unknown:
     """The seed of a run that does not tell it; by its place in the side."""
 
     at: int
+
+
+def uneven_by_chance(happened: Sequence[int], of: Sequence[int]) -> float:
+    """How often chance alone deals what happened to so many of two sides' seeds at least so unevenly.
+
+    Fisher's exact test, two-sided (Statistical Methods for Research Workers, 1934, 21.02).
+    """
+    total = sum(happened)
+    ways = [math.comb(of[0], one) * math.comb(of[1], total - one) for one in range(total + 1)]
+    return sum(way for way in ways if way <= ways[happened[0]]) / sum(ways)
+
+
+def _known(subject: Subject, dotted: str) -> Any:
+    """A parameter of a run; None where it is not known."""
+    return known_value(subject, dotted)[1]
 
 
 def by_seed(side: Side) -> dict[Any, list[int]]:

@@ -135,6 +135,16 @@ def test_what_is_no_family(cli: Any, weigh: Weigh, second: dict[str, Any], why: 
     assert why in done.document["error"]["message"]
 
 
+def test_sides_the_other_way_round(cli: Any, weigh: Weigh) -> None:
+    weigh("small", 8, 0.8, experiment__kernels__deterministic=False)
+    weigh("large", 16, 1.25, experiment__kernels__deterministic=False)
+    assert cli("runs", "family", "small", "large").status == 0
+    assert cli("compare", "large-baseline", "large-target", "--name", "turned").status == 0
+    done = cli("runs", "family", "small", "turned", "--json")
+    assert done.status == 2
+    assert "the other way round in kernels.deterministic" in done.document["error"]["message"]
+
+
 def test_one_comparison_twice_or_alone(cli: Any, weigh: Weigh) -> None:
     weigh("small", 8, 0.8)
     assert cli("runs", "family", "small", "small").status == 2

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,31 @@ def test_power_is_that_of_training_and_not_of_starting_up(cli: Any, recorded: An
     found = weighed(cli)
     assert watts(found["baseline"]) == pytest.approx(678.3, abs=0.5)
     assert found["baseline"]["energy_reason"] is None
+
+
+def test_a_pause_for_a_checkpoint_is_no_training(cli: Any, recorded: Any) -> None:
+    recorded("again")
+    run = recorded("baseline")
+    pause, at = timedelta(seconds=600), 30
+    moments = [datetime.fromisoformat(json.loads(line)["time"]) for line in (run.directory / "steps.jsonl").open()]
+
+    def later(one: dict[str, Any]) -> dict[str, Any]:
+        moment = datetime.fromisoformat(one["time"])
+        return {**one, "time": (moment + pause * (moment > moments[at - 1])).isoformat()}
+
+    def paused(step: dict[str, Any]) -> dict[str, Any]:
+        if step["step"] == at + 1:
+            step = {**step, "step_time_s": step["step_time_s"] + 600, "flags": ["checkpoint"]}
+        return later(step)
+
+    def idle(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        begun = moments[at - 1]
+        quiet = [{**found[0], "time": (begun + timedelta(seconds=s)).isoformat(), "power_w": 80} for s in range(1, 600)]
+        return [*map(later, found), *quiet]
+
+    run.edit_steps(paused)
+    edit_telemetry(run, idle)
+    assert watts(weighed(cli)["baseline"]) == pytest.approx(678.3, rel=0.01)
 
 
 def test_idle_samples_before_training_change_nothing(cli: Any, recorded: Any) -> None:

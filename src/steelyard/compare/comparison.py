@@ -181,6 +181,8 @@ def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) ->
     )
 
 
+NO_PEAKS = ("xla_in_use",)
+"""Kinds of memory that hold no activations yet: neither micro batch nor recomputation would change them."""
 _HELD = (Comparability.COMPARABLE, Comparability.QUALIFIED)
 
 
@@ -252,6 +254,9 @@ def with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Rul
                 elif records < MIN_STEADY_RECORDS:
                     few = f"{run} has {records} steady records, expected {MIN_STEADY_RECORDS} or more"
                     found = found.worsened(Comparability.NOT_COMPARABLE, few)
+        if metric == Metric.MEMORY and any(subject.figures.memory_kind in NO_PEAKS for subject in one.subjects):
+            told = f"what {one.called} says of its memory was read before the first step, and is no peak"
+            found = found.worsened(Comparability.UNKNOWN, told)
         reason = missing(metric, one)
         if reason:
             found = found.worsened(Comparability.UNKNOWN, reason)

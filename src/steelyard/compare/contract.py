@@ -1,5 +1,6 @@
 """The contract: where two sides differ, and what each comparison is therefore worth."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -44,16 +45,12 @@ ONE_SEED = ("megatron", "megatron-bridge", "megatron-deepspeed", "primus")
 """Whose one seed is for the weights and for the order of the data."""
 
 
+UNPADDED = ("native", "maxtext", "torchtitan")
+"""Who take a vocabulary as it is."""
+
+
 class WeightsSeed(int):
     """A seed of the data that cannot be another than the weights': it is as free as that is."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WeightsSeed) or int(self) == other
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = int.__hash__
 
     def __str__(self) -> str:
         return f"{int(self)}, as training.seed"
@@ -109,6 +106,14 @@ class Ruling:
         return Ruling((*self.told, (status, reason)))
 
 
+def alike(one: Any, other: Any) -> bool:
+    """Whether two values of a parameter are one: numbers but for their last digits, and what cannot be set apart."""
+    if isinstance(one, WeightsSeed) or isinstance(other, WeightsSeed):
+        return True
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other))
+    return math.isclose(one, other, rel_tol=1e-9) if numbers else bool(one == other)
+
+
 def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
     """A parameter of one run as the contract sees it: recorded figures before declared ones."""
     manifest = subject.run.manifest
@@ -125,6 +130,8 @@ def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
             found = manifest.framework if manifest.framework in get_args(FrameworkName) else None
         case "measurement.memory_kind":
             found = subject.figures.memory_kind
+        case "model.max_position_embeddings" if subject.value("model.rope_theta") is not None:
+            return True, None  # nothing is learnt of a position that is turned
         case "training.decay_steps":
             known, found = subject.known(dotted)
             return (known, found) if found is not None else subject.known("training.steps") if known else (False, None)
@@ -140,7 +147,10 @@ def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
 
 def stated(subject: Subject, dotted: str) -> tuple[bool, Any]:
     """What no experiment has a key for: by the log's own word, or as every plan of ours has it."""
-    ingested = subject.run.manifest.ingested
+    manifest = subject.run.manifest
+    ingested = manifest.ingested
+    if dotted == "model.padded_vocab_size" and manifest.framework in UNPADDED:
+        return subject.known("model.vocab_size")
     if ingested is None:
         return dotted in PLANNED, PLANNED.get(dotted)
     said = ingested.said.get(dotted.partition(".")[2])
@@ -151,15 +161,15 @@ def contract(target: Side, baseline: Side) -> tuple[Clause, ...]:
     """Every parameter of the policy on both sides, and what a log states beside them."""
     governed = [_clause(dotted, effects, target, baseline) for dotted, effects in POLICY.items()]
     beside = (_clause(dotted, effects, target, baseline) for dotted, effects in STATED.items())
-    return (*governed, *(clause for clause in beside if _is_said(clause)))
+    sizes = [side.subjects[0].value("model.vocab_size") for side in (target, baseline)]
+    usual = {**{key: [value] for key, value in PLANNED.items()}, "model.padded_vocab_size": sizes}
+    return (*governed, *(clause for clause in beside if _is_said(clause, usual.get(clause.dotted, []))))
 
 
-def _is_said(clause: Clause) -> bool:
+def _is_said(clause: Clause, usual: Sequence[Any]) -> bool:
     """Known of both sides; or of one, and not what it mostly is."""
-    if clause.status != Agreement.UNKNOWN:
-        return True
-    usual = PLANNED.get(clause.dotted)
-    return usual is not None and any(value is not None and value != usual for value in (clause.target, clause.baseline))
+    stated = [value for value in (clause.target, clause.baseline) if value is not None]
+    return clause.status != Agreement.UNKNOWN or any(value not in usual for value in stated)
 
 
 def _clause(dotted: str, effects: Effects, target: Side, baseline: Side) -> Clause:
@@ -168,7 +178,7 @@ def _clause(dotted: str, effects: Effects, target: Side, baseline: Side) -> Clau
     if not (known_target and known_baseline):
         status = Agreement.UNKNOWN
     else:
-        status = Agreement.EQUAL if ours == theirs else Agreement.DIFFERENT
+        status = Agreement.EQUAL if alike(ours, theirs) else Agreement.DIFFERENT
     group, _, key = dotted.partition(".")
     sources = (_source(side, dotted) for side in (target, baseline))
     return Clause(group, key, ours, theirs, status, effects, unknown_of, *sources)
@@ -183,7 +193,7 @@ def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
     """The value all runs of a side share; their values together where they differ in what does not block."""
     values = [known_value(subject, dotted) for subject in side.subjects]
     first = values[0]
-    if all(value == first for value in values):
+    if all(known == first[0] and alike(value, first[1]) for known, value in values):
         return first
     shown = [value for known, value in values if known]
     return len(shown) == len(values), sorted(map(str, shown))
@@ -216,7 +226,7 @@ def difference(subjects: Sequence[Subject], keys: Sequence[str]) -> Difference |
     for dotted in keys:
         known = [(name, value) for name, (is_known, value) in _by_run(subjects, dotted) if is_known]
         for name, value in known[1:]:
-            if value != known[0][1]:
+            if not alike(value, known[0][1]):
                 values = f"{known[0][1]} and {value}"
                 return Difference(dotted, f"{known[0][0]} and {name} differ in {dotted} ({values})")
     return None

@@ -20,7 +20,7 @@ from steelyard.compare.between_runs import (
     words,
 )
 from steelyard.compare.comparison import Comparison
-from steelyard.compare.contract import ONE_PLATFORM, Comparability, difference, partly_known
+from steelyard.compare.contract import ONE_PLATFORM, Agreement, Comparability, alike, difference, partly_known
 from steelyard.compare.copies import check_once
 from steelyard.compare.policy import Metric, blocking
 from steelyard.compare.ratios import SAID, Ratio, figures_of
@@ -30,7 +30,7 @@ from steelyard.verdict import Subject
 
 FEWEST = 2
 _ERROR = 0.05
-"""Of all words of a family together."""
+"""Of all words of one kind in a family together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,19 @@ def _check(members: Sequence[Member]) -> None:
         if difference([_first(one), _first(other)], blocking(Metric.THROUGHPUT)) is None:
             names = f"{one.directory.resolve().name} and {other.directory.resolve().name}"
             raise _refused(f"{names} weigh the same job", "each job once", "compare all its runs together")
+        if (turned := _turned(one.comparison, other.comparison)) is not None:
+            names = f"{one.directory.resolve().name} and {other.directory.resolve().name}"
+            raise _refused(f"{names} have their sides the other way round in {turned}", "the same platform as target")
+
+
+def _turned(one: Comparison, other: Comparison) -> str | None:
+    """A parameter that the target of one has where the baseline of the other has it, and the other way round."""
+    apart = {clause.dotted: clause for clause in one.contract if clause.status == Agreement.DIFFERENT}
+    for clause in other.contract:
+        found = apart.get(clause.dotted)
+        if found and alike(found.target, clause.baseline) and alike(found.baseline, clause.target):
+            return clause.dotted
+    return None
 
 
 def _first(member: Member) -> Subject:

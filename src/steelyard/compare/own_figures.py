@@ -1,11 +1,14 @@
 """What a side's own rate and step time say of its steps, whatever it declares."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from steelyard.compare.curve import common_steps
 from steelyard.compare.side import Side
+from steelyard.records import StepTable
+from steelyard.records.columns import Floats
 from steelyard.verdict import Subject
 from steelyard.verdict.figures import tokens_of
 
@@ -13,6 +16,9 @@ APART = 0.02
 """Figures are printed with three or four digits."""
 _ODD = 0.02
 """Of the steps: the first and the last of a schedule are printed in many ways."""
+_MOST_AROUND = 64
+"""Steps on each side, beyond which any schedule would do."""
+_FEWEST_PRINTED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +49,38 @@ def _of_run(subject: Subject) -> OwnStep | None:
 
 
 def rates_apart(target: Side, baseline: Side) -> str | None:
-    """Where the learning rates that both sides recorded are not of one schedule, whatever they declare.
+    """Where the learning rates that runs of the two sides recorded are not of one schedule, whatever they declare."""
+    return _first_apart(target, baseline, _rates_of_two)
 
-    A rate may be printed before its step or after: each is held to the other's of the step and of its neighbours.
+
+def batches_apart(target: Side, baseline: Side) -> str | None:
+    """Where a step that both sides recorded has not as many tokens: a batch that grows is a schedule of its own."""
+    return _first_apart(target, baseline, _batches_of_two)
+
+
+def _first_apart(target: Side, baseline: Side, of_two: Callable[[Subject, Subject], str | None]) -> str | None:
+    """Every run against the first of the other side: two schedules on one side are found with either."""
+    first, other = target.subjects[0], baseline.subjects[0]
+    pairs = [*((one, other) for one in target.subjects), *((first, one) for one in baseline.subjects[1:])]
+    return next((found for both in pairs if (found := of_two(*both)) is not None), None)
+
+
+def _rates_of_two(ours: Subject, theirs: Subject) -> str | None:
+    """A rate may be printed before its step or after, and stands still where a step is skipped.
+
+    Each is therefore held to the other's of the steps around.
     """
-    ours, theirs = (side.subjects[0].steps for side in (target, baseline))
-    steps, at, there = common_steps(ours.step, theirs.step)
-    rates, others = ours.learning_rate.values[at], theirs.learning_rate.values[there]
+    both = (ours.steps, theirs.steps)
+    steps, at, there = common_steps(*(one.step for one in both))
+    rates, others = both[0].learning_rate.values[at], both[1].learning_rate.values[there]
     known = np.isfinite(rates) & np.isfinite(others)
     steps, rates, others = steps[known], rates[known], others[known]
-    if not len(steps):
+    around = 1 + max(_skipped(one) for one in both)
+    if len(steps) < 2 * around + 1 or around > _MOST_AROUND:
         return None
-    around = np.stack([others, np.append(others[1:], others[-1:]), np.append(others[:1], others[:-1])])
-    slack = APART * np.abs(others).max()
-    apart = np.flatnonzero((rates < around.min(axis=0) - slack) | (rates > around.max(axis=0) + slack))
+    near = np.lib.stride_tricks.sliding_window_view(np.pad(others, around, mode="edge"), 2 * around + 1)
+    slack = APART * np.abs(others).max() + _printed_apart(rates) + _printed_apart(others)
+    apart = np.flatnonzero((rates < near.min(axis=1) - slack) | (rates > near.max(axis=1) + slack))
     if len(apart) <= _ODD * len(steps):
         return None
     first = apart[0]
@@ -65,9 +89,21 @@ def rates_apart(target: Side, baseline: Side) -> str | None:
     return f"the learning rate at step {steps[first]:,} is {rate} on the target and {other} on the baseline{more}"
 
 
-def batches_apart(target: Side, baseline: Side) -> str | None:
-    """Where a step that both sides recorded has not as many tokens: a batch that grows is a schedule of its own."""
-    ours, theirs = (side.subjects[0] for side in (target, baseline))
+def _skipped(steps: StepTable) -> int:
+    return int(np.nansum(np.where(steps.skipped.given, steps.skipped.values, 0.0)))
+
+
+def _printed_apart(rates: Floats) -> float:
+    """How far apart two rates are at least that were printed with few digits: all are multiples of that; 0 else."""
+    values = np.unique(rates)
+    if len(values) < _FEWEST_PRINTED:
+        return 0.0
+    least = float(np.diff(values).min())
+    steps = values / least
+    return least if np.allclose(steps, np.round(steps), atol=0.01) else 0.0
+
+
+def _batches_of_two(ours: Subject, theirs: Subject) -> str | None:
     if not ours.steps.tokens.given.any() and not theirs.steps.tokens.given.any():
         return None  # what is declared is for the contract
     steps, at, there = common_steps(ours.steps.step, theirs.steps.step)

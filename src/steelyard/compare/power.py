@@ -29,24 +29,35 @@ def watts(subject: Subject) -> float | str:
     found = _samples(subject.run.directory / TELEMETRY)
     if not found:
         return "it has no telemetry of power"
-    moments = subject.steps.time[subject.figures.window.mask]
-    if not len(moments) or np.isnat(moments[[0, -1]]).any() or not moments[0] < moments[-1]:
+    steady = _steady(subject)
+    if steady is None:
         return "its steps do not say when they were, so its telemetry cannot be held against them"
     if len(found) != subject.world_size:
         devices = f"{len(found)} GPU{'s' * (len(found) != 1)}"
         return f"its telemetry has the power of {devices}, and it ran on {subject.world_size}"
-    first, last = (float(moment.astype("datetime64[us]").astype(np.int64)) / 1e6 for moment in moments[[0, -1]])
     total = 0.0
     for (node, device), samples in sorted(found.items()):
-        mean = _mean(np.array(samples), first, last)
+        mean = _mean(np.array(samples), steady)
         if isinstance(mean, str):
             return f"{mean} of {device} on {node}"
         total += mean
     return total
 
 
-def _mean(samples: Floats, first: float, last: float) -> float | str:
-    """Over the stretch, each sample counting for the time around it; or what is wrong, to be followed by the device."""
+def _steady(subject: Subject) -> Floats | None:
+    """When each steady record but the first began and ended, in seconds: a pause for a checkpoint is none of them."""
+    rows = np.flatnonzero(subject.figures.window.mask)[1:]
+    moments, seconds = subject.steps.time[rows], (subject.steps.step_time_s.values * subject.steps.steps_covered)[rows]
+    if not len(rows) or np.isnat(moments).any() or not (seconds > 0).all() or not (np.diff(moments) > 0).all():
+        return None
+    ends = moments.astype("datetime64[us]").astype(np.int64) / 1e6
+    begins = np.maximum(ends - seconds, np.append(ends[0] - seconds[0], ends[:-1]))
+    return np.stack([begins, ends], axis=1)
+
+
+def _mean(samples: Floats, steady: Floats) -> float | str:
+    """Over the steady records, by straight lines between samples; or what is wrong, to be followed by the device."""
+    first, last = float(steady[0, 0]), float(steady[-1, 1])
     moments, power = samples[np.argsort(samples[:, 0], kind="stable")].T
     inside = (moments >= first) & (moments <= last)
     moments, power = moments[inside], power[inside]
@@ -56,8 +67,10 @@ def _mean(samples: Floats, first: float, last: float) -> float | str:
     if not ((power > 0) & (power < _MOST_W)).all():
         wrong = power[~((power > 0) & (power < _MOST_W))][0]
         return f"telemetry has {wrong:.3g} W for the power"
-    seconds = np.diff(moments)
-    return float(((power[1:] + power[:-1]) / 2 * seconds).sum() / seconds.sum())
+    joules = np.append(0.0, np.cumsum((power[1:] + power[:-1]) / 2 * np.diff(moments)))
+    covered = np.clip(steady, moments[0], moments[-1])
+    drawn = np.diff(np.interp(covered, moments, joules), axis=1).sum()
+    return float(drawn / np.diff(covered, axis=1).sum())
 
 
 def _samples(path: Path) -> Samples:

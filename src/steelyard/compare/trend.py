@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from steelyard.compare.contract import known_value
-from steelyard.compare.policy import Metric, blocking
+from steelyard.compare.contract import alike, known_value
+from steelyard.compare.policy import STATED, Metric, blocking
 from steelyard.errors import InputError
 from steelyard.experiment.thresholds import METRICS
 from steelyard.records import Run
@@ -188,8 +188,8 @@ def _read(run: Run, metric: str, blocking: list[str]) -> tuple[Figure, dict[str,
 
 def _difference(key: str, value: tuple[bool, Any], latest: tuple[bool, Any]) -> str:
     if not (value[0] and latest[0]):
-        return f"{key} (not known)"
-    return "" if value == latest else key
+        return "" if key in STATED else f"{key} (not known)"
+    return "" if alike(value[1], latest[1]) else key
 
 
 def _moment(started: str) -> str:

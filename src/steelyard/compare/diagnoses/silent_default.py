@@ -13,6 +13,9 @@ from steelyard.compare.tiers import Pair
 
 CODE = "silent_default"
 _DEFAULT = "default"
+_SCHEDULE = tuple(
+    f"training.{key}" for key in ("learning_rate", "min_learning_rate", "warmup_steps", "schedule", "decay_steps")
+)
 _ALWAYS_SET = ("training.steps",)
 """What no run is left to a default of, though its log may not say it."""
 WITHOUT_A_KEY: Mapping[str, Mapping[str, Any]] = {
@@ -51,6 +54,8 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     for clause in pair.clauses:
         if clause.governs.get(Metric.CONVERGENCE) != Effect.BLOCKS:
             continue
+        if clause.dotted in _SCHEDULE and pair.told_rates:
+            continue  # the rates that both recorded say more than any default
         if words := differs_by_default(clause, pair) or _unset(clause, pair):
             unset.append(words)
         elif words := _set_by_one(clause, pair):
@@ -82,13 +87,11 @@ def differs_by_default(clause: Clause, pair: Pair) -> str | None:
 
 
 def unstated_differences(pair: Pair) -> list[str]:
-    """What differs by default and has no key of an experiment, where both runs are foreign: nobody can say it is equal.
+    """What differs by default and has no key of an experiment, where a foreign log does not state it.
 
-    A plan of ours states it, so that runs of a plan have none; what both logs state is for the contract.
+    A plan of ours states it, and what both sides state is for the contract.
     """
     subjects = [side.subjects[0] for side in (pair.target, pair.baseline)]
-    if any(subject.run.manifest.ingested is None for subject in subjects):
-        return []
     known = pair.same("model.architecture") is not None
     told = []
     for key, by_framework in {**WITHOUT_A_KEY, **({} if known else _BY_ARCHITECTURE)}.items():

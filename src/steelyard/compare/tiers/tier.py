@@ -96,6 +96,12 @@ class Pair:
         return None if clause.status == Agreement.UNKNOWN else clause.status == Agreement.EQUAL
 
     @cached_property
+    def told_rates(self) -> bool:
+        """Whether every run recorded its learning rates."""
+        every = (*self.target.subjects, *self.baseline.subjects)
+        return all(subject.steps.learning_rate.finite.any() for subject in every)
+
+    @cached_property
     def matched(self) -> list[tuple[LossCurve, LossCurve]]:
         """Runs that should start from the same weights: of one seed, each with one of the other side.
 

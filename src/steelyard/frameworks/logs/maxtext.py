@@ -8,6 +8,7 @@ from typing import Any
 from steelyard.frameworks.logs.dialect import Dialect, Handler, Known, Place, Said, at_step, event, memory
 from steelyard.frameworks.logs.fields import Field, Shape, Values
 from steelyard.frameworks.logs.said import (
+    EXPERT_WIDTH,
     EXPERTS,
     EXPERTS_PER_TOKEN,
     GPU_NAME,
@@ -64,9 +65,10 @@ def _dtype(text: str) -> str:
 
 
 def _quantization(text: str) -> str | None:
-    if text in ("", "None"):
+    name = text.rpartition(".")[2].lower()
+    if name in ("", "none"):
         return None
-    return {"fp8": "e4m3", "fp8_gpu": "e4m3", "te_fp8_delayedscaling": "hybrid", "nanoo_fp8": "e4m3"}[text]
+    return {"fp8": "e4m3", "fp8_gpu": "e4m3", "te_fp8_delayedscaling": "hybrid", "nanoo_fp8": "e4m3"}[name]
 
 
 def _recompute(text: str) -> str:
@@ -113,7 +115,6 @@ PARAMETERS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "dataset_type": ("data.source", _source),
         "data_shuffle_seed": ("data.seed", int),
         "tokenizer_path": ("data.tokenizer", str),
-        "dropout_rate": (HIDDEN_DROPOUT, float),
         "opt_type": (OPTIMIZER, _optimizer),
         "use_qk_norm": (QK_NORM, flag),
         "mtp_num_layers": (TOKENS_AHEAD, int),
@@ -123,14 +124,17 @@ PARAMETERS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
 
 _AXES = {"tensor": "tensor_parallel_size", "pipeline": "pipeline_parallel_size", "context": "context_parallel_size"}
 _SIZE = re.compile(r"(?P<fabric>ici|dcn)_(?P<axis>tensor|pipeline|context|fsdp|data)_parallelism")
+_RATE = re.compile(r"\d(?:\.\d{1,9})?")
 _TOGETHER = {
     "num_experts",
     "num_experts_per_tok",
+    "moe_mlp_dim",
+    "dropout_rate",
+    "enable_dropout",
     "decoder_block",
     "learning_rate_final_fraction",
     "learning_rate",
     "steps",
-    "max_target_length",
 }
 
 
@@ -157,9 +161,11 @@ class Configuration:
         if block and "llama" in block[0].lower():
             yield Setting("model.architecture", "llama", block[1].evidence)
         yield from _experts(said)
-        longest = said.get("max_target_length")
-        if longest and longest[0].isdigit():
-            yield Setting("model.max_position_embeddings", int(longest[0]), longest[1].evidence)
+        rate = said.get("dropout_rate")
+        if rate is not None and "enable_dropout" in said and _RATE.fullmatch(rate[0]):
+            yield Setting(
+                HIDDEN_DROPOUT, float(rate[0]) if said["enable_dropout"][0] == "True" else 0.0, rate[1].evidence
+            )
         final, peak = said.get("learning_rate_final_fraction"), said.get("learning_rate")
         if final and peak:
             try:
@@ -179,9 +185,9 @@ def _experts(said: Mapping[str, tuple[str, Place]]) -> Iterator[Said]:
         return
     experts = int(found[0])
     yield Setting(EXPERTS, experts if experts > 1 else 0, found[1].evidence)
-    each = said.get("num_experts_per_tok")
-    if experts > 1 and each is not None and each[0].isdigit():
-        yield Setting(EXPERTS_PER_TOKEN, int(each[0]), each[1].evidence)
+    for name, key in (("num_experts_per_tok", EXPERTS_PER_TOKEN), ("moe_mlp_dim", EXPERT_WIDTH)):
+        if experts > 1 and name in said and said[name][0].isdigit():
+            yield Setting(key, int(said[name][0]), said[name][1].evidence)
 
 
 PARAMETER = re.compile(rb"Config param (?P<name>\w+): (?P<value>.*)$", re.S)

@@ -246,3 +246,12 @@ def test_what_was_not_asked_is_folded_and_says_so(cli: Any, recorded: Any) -> No
     assert "<details><summary>Convergence, which was not asked: equivalent</summary>" in markdown
     assert "<summary><h2>Convergence, which was not asked: equivalent</h2></summary>" in html
     assert "not judged" not in markdown
+
+
+def test_a_title_of_many_runs_names_what_holds_them(cli: Any, recorded: Any) -> None:
+    for side, first in (("fast", 0.8), ("slow", 1.0)):
+        for at in range(3):
+            recorded("baseline", f"{side}/repeat-{at}").slower(first * (1 + at / 100))
+    made = cli("compare", "fast", "slow", "--json").document["comparison"]
+    assert cli("report", made, "--to", "md", "-o", "page.md").status == 0
+    assert "fast (3 runs) against slow (3 runs)" in Path("page.md").read_text()

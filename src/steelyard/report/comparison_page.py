@@ -11,7 +11,7 @@ from steelyard.compare.ratios import FIGURE_OF, Ratio
 from steelyard.report.answers import answers, together
 from steelyard.report.curves import Curve, curves, number
 from steelyard.report.disclaimers import disclaimers
-from steelyard.report.labels import labelled, short_names
+from steelyard.report.labels import labelled, title
 from steelyard.report.learning_blocks import diagnosed_levels, learning_blocks
 from steelyard.report.page import Cell, Page, Table, Tile, Tone
 from steelyard.report.ratio_panel import TITLES, ratio_panel
@@ -34,7 +34,6 @@ _DEFINITIONS = {
 def comparison_page(made: Comparison) -> Page:
     found = answers(made)
     whole = together(made, found)
-    sides, names = (made.target, made.baseline), short_names(made)
     runs = [
         Curve(label, subject, 0 if subject in made.target.subjects else 1)
         for label, subject, _ in labelled(made)
@@ -42,7 +41,7 @@ def comparison_page(made: Comparison) -> Page:
     ]
     return Page(
         kind="comparison",
-        title=" against ".join(", ".join(names[one.run.directory] for one in side.subjects) for side in sides),
+        title=title(made),
         verdict=whole.word,
         tone=whole.tone,
         sentence=whole.sentence,

@@ -60,6 +60,7 @@ benchmarks: install
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/within_run.py
 	$(BIN)/python benchmarks/statistics.py
+	$(BIN)/python benchmarks/curves.py
 
 clean:
 	rm -rf $(VENV) $(MAXTEXT) .mypy_cache .ruff_cache .pytest_cache

@@ -51,6 +51,29 @@ def test_columns_that_are_called_as_ours_need_not_be_named(cli: Cli, tmp_path: P
     assert (step.loss, step.step_time_s) == (None, 9.5)  # a column is one thing
 
 
+def test_a_column_is_ours_in_any_case(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "curve.csv").write_text("Step,Loss,LOSS,Step_Time_S\n1,9.5,3.0,2.5\n2,9.0,3.0,2.5\n")
+    made = cli("ingest", "curve.csv", "--json").document
+    first = next(records.steps(made["run"]))
+    assert (first.step, first.loss, first.step_time_s) == (1, 9.5, 2.5)
+    assert [notice["kind"] for notice in made["notices"]] == ["unread_columns"]
+    assert made["notices"][0]["message"].startswith("LOSS;")  # a loss is taken once, and the other is not lost unseen
+
+
+def test_columns_that_are_not_read_are_named_with_what_they_may_be(cli: Cli, tmp_path: Path) -> None:
+    header = "step,loss,tokens_per_sec_per_gpu,step_time,host temperature"
+    (tmp_path / "curve.csv").write_text(f"{header}\n1,9.5,7,2.5,40\n2,9.0,7,2.5,40\n")
+    (tmp_path / "plain.csv").write_text("step,loss\n1,9.5\n2,9.0\n")
+    said = "--columns reported_tokens_per_s_per_gpu=tokens_per_sec_per_gpu,step_time_s=step_time would say"
+    printed = " ".join(cli("ingest", "curve.csv").out.split())
+    assert "unread columns: tokens_per_sec_per_gpu, step_time, host temperature;" in printed
+    assert said in printed
+    made = cli("ingest", "curve.csv", "--name", "two", "--json").document
+    assert [notice["kind"] for notice in made["notices"]] == ["unread_columns"]
+    assert next(records.steps(made["run"])).step_time_s is None  # offered, not taken
+    assert cli("ingest", "plain.csv", "--name", "three", "--json").document["notices"] == []
+
+
 def test_a_row_that_cannot_be_read_is_said_with_its_line(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "curve.csv").write_text("step,loss\n1,2.5\n2,two\n3,nan\n4,\n")
     made = cli("ingest", "curve.csv", "--json").document

@@ -98,13 +98,13 @@ def ingest(
     )
     writer, notices = ingesting.ingest(request)
     if as_json:
-        printing.show_json(_document(writer.directory, writer.manifest))
+        printing.show_json(_document(writer.directory, writer.manifest, notices))
     else:
         _show(writer.directory, writer.manifest, notices)
     return Exit.INTERRUPTED if follow and writer.manifest.status == "interrupted" else Exit.GOOD
 
 
-def _document(directory: Path, manifest: "RunManifest") -> dict[str, Any]:
+def _document(directory: Path, manifest: "RunManifest", notices: "list[Event]") -> dict[str, Any]:
     made = manifest.ingested
     assert made is not None
     return {
@@ -119,6 +119,7 @@ def _document(directory: Path, manifest: "RunManifest") -> dict[str, Any]:
         "other_dialects": made.others,
         "files": [file.model_dump() for file in made.files],
         "settings": {key: value for key, value in manifest.sources.items() if value == "log"},
+        "notices": [{"kind": event.kind, "message": event.message} for event in notices],
     }
 
 

@@ -42,6 +42,7 @@ NOTICES = (
     "plan_differs",
     "setting_changed",
     "left_out",
+    "unread_columns",
     "dialects",
     "nodes_differ",
 )

@@ -13,11 +13,13 @@ from typing import Any
 from steelyard.errors import InputError
 from steelyard.frameworks.logs.secrets import redact
 from steelyard.ingest.importers import Columns, Imported
-from steelyard.ingest.importers.fields import KNOWN, REPORTED, step_of
+from steelyard.ingest.importers.fields import KNOWN, REPORTED, TAGS, step_of
 from steelyard.ingest.sources import STDIN, open_source
 from steelyard.records.step import Event, Evidence, Step
 
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
+_MOST_SHOWN = 12
+"""Columns, in a message."""
 
 
 class Table:
@@ -34,7 +36,8 @@ class Table:
         names = list(first[1]) if first[1] is not None else []
         chosen = _chosen(names, columns or {})
         _check(path, chosen, names, columns)
-        return Imported("jsonl" if lines else "csv", None, steps_of(chain([first], rows), chosen, kept))
+        dialect = "jsonl" if lines else "csv"
+        return Imported(dialect, None, steps_of(chain([first], rows), chosen, kept), events=_unread(names, chosen))
 
     def keep(self, path: str, to: Path) -> None:
         keep_copy(path, to)
@@ -107,8 +110,31 @@ def json_rows(source: io.TextIOWrapper) -> Iterator[Row]:
 def _chosen(names: list[str], columns: Columns) -> Columns:
     """What --columns says, and the columns that are called as ours and that it says nothing of."""
     said = {REPORTED.get(ours, ours) for ours in columns}
-    own = [name for name in names if name in KNOWN and REPORTED.get(name, name) not in said]
-    return {**columns, **{name: name for name in own if name not in columns.values()}}
+    own: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: name not in KNOWN):  # `loss` before `Loss`
+        ours = name.lower()
+        if ours in KNOWN and REPORTED.get(ours, ours) not in said and name not in columns.values():
+            own[ours] = name
+            said.add(REPORTED.get(ours, ours))
+    return {**columns, **own}
+
+
+def _unread(names: list[str], chosen: Columns) -> list[Event]:
+    """The columns that nothing is read of, so that one with another name is not lost unseen."""
+    unread = [name for name in names if name not in chosen.values()]
+    if not unread:
+        return []
+    shown = ", ".join(unread[:_MOST_SHOWN]) + (f" and {len(unread) - _MOST_SHOWN} more" * (len(unread) > _MOST_SHOWN))
+    meant = [f"{ours}={name}" for name in unread if (ours := _meant(name)) and ours not in chosen]
+    example = shlex.quote(",".join(dict.fromkeys(meant[:3]))) if meant else "FIELD=COLUMN"
+    return [Event(kind="unread_columns", message=f"{shown}; --columns {example} would say what they are")]
+
+
+def _meant(name: str) -> str | None:
+    """The field that a column may be; it is offered, never taken."""
+    tags = {tag.lower(): ours for tag, ours in TAGS.items()}
+    near = difflib.get_close_matches(name.lower(), KNOWN, n=1, cutoff=0.75)
+    return tags.get(name.lower()) or (near[0] if near else None)
 
 
 def _check(path: str, chosen: Columns, names: list[str], columns: Columns | None) -> None:

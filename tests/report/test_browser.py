@@ -193,16 +193,17 @@ def test_text_of_logs_and_configs_is_inert(open_page: Any, cli: Any, recorded: A
 
 def test_text_of_runs_that_are_compared_is_inert(open_page: Any, cli: Any, recorded: Any) -> None:
     """Names of runs, hosts, data and settings come from others, and stand in sentences, dots, labels and legends."""
-    for side in ("target", "baseline"):
+    sides = [f"{side} <img src=x onerror=alert(0)>" for side in ("target", "baseline")]
+    for side in sides:
         for at in range(3):
-            run = recorded("baseline", f"{side}/{side}{at} <img src=x onerror=alert({at})> <b>bold [x](y)")
+            run = recorded("baseline", f"{side}/{at} <img src=x onerror=alert({at})> <b>bold [x](y)")
             run.set("hosts", [f"{HOSTILE} {side}"]).set("framework", HOSTILE).set("platform/gpu_name", HOSTILE)
             run.set("experiment/data/path", f"{HOSTILE} {side}").set("experiment/name", HOSTILE)
             run.slower(1 + at / 1000).edit_steps(
                 lambda step: {**step, "memory_kind": HOSTILE, "source": {"file": HOSTILE, "line": 1}, "loss": 13.0}
             )
             run.add_event(kind="error", message=HOSTILE, source={"file": HOSTILE, "line": 3})
-    cli("compare", "target", "baseline", "--for", "throughput,memory,flops,convergence", "--force", "--name", "first")
+    cli("compare", *sides, "--for", "throughput,memory,flops,convergence", "--force", "--name", "first")
     made = cli("report", "first", "--json", "--to", "html,md").document["files"]
     page = open_page(Path(made[0]))
     assert page.locator("main img, main script, figure b b, h1 b, li b, td b, dd b").count() == 0

@@ -81,7 +81,7 @@ def test_one_run_a_side_is_an_observation_and_claims_nothing(cli: Any, recorded:
     markdown, html = reports(cli, "again", "baseline", "--for", "throughput,convergence")
     assert "**Throughput: single-run observation.**" in markdown
     assert "**Convergence: equivalent.** The two sides learn alike" in markdown  # of one seed, bit for bit
-    assert "That is said of these runs; what another seed would do is not known." in markdown
+    assert "That is said of these seeds; what another would do is not known." in markdown
     refused = section(markdown, "What is not claimed")
     assert "single-run observation, and one run says nothing of the next" in refused
     assert "no claim of equal convergence in general: 1 and 1 known seeds" in refused
@@ -255,3 +255,12 @@ def test_a_title_of_many_runs_names_what_holds_them(cli: Any, recorded: Any) -> 
     made = cli("compare", "fast", "slow", "--json").document["comparison"]
     assert cli("report", made, "--to", "md", "-o", "page.md").status == 0
     assert "fast (3 runs) against slow (3 runs)" in Path("page.md").read_text()
+
+
+def test_repeats_of_one_seed_say_nothing_of_another(cli: Any, recorded: Any) -> None:
+    for side in ("a", "b"):
+        for at in range(3):
+            recorded("baseline", f"{side}/{at}").slower(1 + at / 1000)
+    markdown, _ = reports(cli, "a", "b", "--for", "convergence")
+    assert "The two sides learn alike" in markdown
+    assert "That is said of these seeds; what another would do is not known." in markdown

@@ -44,6 +44,8 @@ class Convergence:
     """What is said beside the answer."""
     scope: tuple[str, ...]
     """What the curves cannot tell."""
+    known_seeds: tuple[int, int]
+    """How many different ones of each side, target first."""
 
 
 def convergence(found: Ruling, pair: Pair) -> Convergence:
@@ -51,7 +53,7 @@ def convergence(found: Ruling, pair: Pair) -> Convergence:
     first = _of_contract(found, pair)
     asked, failed = [first], None
     if first.status == Answer.FAIL:
-        return Convergence("not_comparable", CONTRACT, (first,), _losses(pair), _evaluations(pair), (), ())
+        return Convergence("not_comparable", CONTRACT, (first,), _losses(pair), _evaluations(pair), (), (), pair.seeds)
     for name in TIERS:
         answer = importlib.import_module(f"{tiers.__name__}.{name}").ask(pair)
         if answer is None:  # it was not asked
@@ -65,7 +67,7 @@ def convergence(found: Ruling, pair: Pair) -> Convergence:
         status = "unknown"
     beside = found.reasons if found.status == Comparability.QUALIFIED else ()
     scope = () if failed else tuple(_scope(pair, first))
-    return Convergence(status, failed, tuple(asked), _losses(pair), _evaluations(pair), beside, scope)
+    return Convergence(status, failed, tuple(asked), _losses(pair), _evaluations(pair), beside, scope, pair.seeds)
 
 
 def _of_contract(found: Ruling, pair: Pair) -> Tier:

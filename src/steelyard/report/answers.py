@@ -128,8 +128,8 @@ def _learnt(made: Comparison) -> Iterator[str]:
             yield f"Whether the two sides learn alike is not known: {open_.tier}: {open_.message}."
         case _:
             yield f"The two sides learn alike: none of {len(found.tiers)} tiers fails, and none is open."
-            if min(len(made.target.subjects), len(made.baseline.subjects)) < FEWEST:
-                yield "That is said of these runs; what another seed would do is not known."
+            if min(found.known_seeds) < FEWEST:
+                yield "That is said of these seeds; what another would do is not known."
     if found.qualified:
         yield "The differences below are said beside it."
 

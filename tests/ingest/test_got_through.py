@@ -144,7 +144,10 @@ def test_the_log_s_own_interval_tells_a_gap(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_ramp_up_of_the_batch_is_no_contradiction(cli: Cli, tmp_path: Path) -> None:
     text = "".join(
-        step_line(at) if at <= 20 else step_line(at).replace("size:    64", "size:   128") for at in range(1, 51)
+        step_line(at)
+        if at <= 20
+        else step_line(at).replace("size:    64", "size:   128").replace(f"{at * 64:12d}", f"{at * 128 - 1280:12d}")
+        for at in range(1, 51)
     )
     assert (
         status_of(

@@ -94,6 +94,42 @@ def test_a_log_cut_short_is_interrupted_and_one_that_failed_is_failed(cli: Cli, 
     assert (failed["status"], failed["failure"]["kind"], failed["failure"]["line"]) == ("failed", "oom", 10)
 
 
+RESUMED = Path(__file__).parents[1] / "frameworks" / "logs" / "real" / "megatron_ckpt_resume.log.gz"
+WATCHDOG = (
+    b"[rank1]:[E810 03:04:11.061727749 ProcessGroupNCCL.cpp:683] [Rank 1] Watchdog caught collective operation timeout:"
+    b" WorkNCCL(SeqNum=78, OpType=BROADCAST, NumelIn=80, NumelOut=80, Timeout(ms)=600000) ran for 600096 milliseconds"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "status", "completed"),
+    [
+        ([b"- arguments -"], "completed", "pass"),
+        ([b"loading distributed checkpoint"], "completed", "pass"),
+        ([b"iteration       39/"], "failed", "fail"),
+        ([b"- arguments -", b"iteration       39/"], "failed", "fail"),
+        ([b"- arguments -", None], "failed", "fail"),
+        ([b"using world size"], "failed", "fail"),
+    ],
+)
+def test_a_failure_counts_unless_a_restart_and_the_end_come_after_it(
+    cli: Cli, tmp_path: Path, before: list[bytes | None], status: str, completed: str
+) -> None:
+    """A text before the last line that holds each of these, or after all; one is also before the first start."""
+    lines = gzip.decompress(RESUMED.read_bytes()).rstrip(b"\n").split(b"\n")
+    for mark in before:
+        found = [at for at, line in enumerate(lines) if mark is not None and mark in line]
+        at = len(lines) if mark is None else found[0] if mark == b"using world size" else found[-1]
+        lines.insert(at, WATCHDOG)
+    (tmp_path / "train.log").write_bytes(b"\n".join(lines) + b"\n")
+    made = cli("ingest", "train.log", "--json").document
+    assert made["status"] == status
+    found = {one["check"]: one for one in cli("check", made["run"], "--json").document["findings"]}
+    assert found["completed"]["status"] == completed
+    assert found["errors"]["status"] == "fail"
+    assert found["errors"]["message"].endswith("; it was started again, and completed") == (completed == "pass")
+
+
 def test_a_restart_keeps_the_last_of_each_step_and_says_so(cli: Cli, tmp_path: Path) -> None:
     lines = step_lines(CLEAN)
     again = [line.replace(b"lm loss: ", b"lm loss: 4") for line in lines[5:]]

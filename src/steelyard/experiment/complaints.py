@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from steelyard.experiment.experiment import Experiment
 from steelyard.experiment.platform import Platform
-from steelyard.experiment.problems import MISSING_KEY, UNKNOWN_KEY, WRONG_VALUE, Problem, shown
+from steelyard.experiment.problems import MISSING_KEY, SETTINGS, UNKNOWN_KEY, WRONG_VALUE, Problem, shown
 from steelyard.experiment.reading import Reading
 
 
@@ -33,8 +33,8 @@ def problem_of(
         )
     if root is Platform:
         return replace(problem, path=(*_platform_path(prefix), *loc))
-    if source == "set":
-        return replace(problem, message=f"--set {problem.message}")
+    if source == "set":  # without a file the options stand in its place, and are named as such
+        return problem if problem.file == SETTINGS else replace(problem, message=f"--set {problem.message}")
     if source.startswith("platform "):
         return replace(problem, path=("platforms", source.removeprefix("platform "), "overrides", *loc))
     return problem

@@ -49,6 +49,10 @@ class Problem:
         return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in self.place)
 
 
+SETTINGS = "--set"
+"""What stands in a file's place where there are only options."""
+
+
 class InvalidExperimentError(InputError):
     """A file with errors; says the first in a sentence and carries them all."""
 
@@ -65,8 +69,9 @@ class InvalidExperimentError(InputError):
 
     def __str__(self) -> str:
         others = len(self.problems) - 1
-        more = f" ({others} more: steelyard lint {self.problems[0].file}, with the same options)" if others else ""
-        return super().__str__() + more
+        file = self.problems[0].file
+        where = "" if file == SETTINGS else f": steelyard lint {file}, with the same options"
+        return super().__str__() + (f" ({others} more{where})" if others else "")
 
 
 def raise_errors(problems: Iterable[Problem]) -> None:

@@ -16,6 +16,7 @@ from steelyard.experiment.platform import Platform
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import (
     MISSING_KEY,
+    SETTINGS,
     UNKNOWN_NAME,
     InvalidExperimentError,
     Problem,
@@ -121,7 +122,7 @@ def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, str]
     sources: dict[str, str] = {}
     merged: dict[str, Any] = {}
     _merge(merged, nested, "set", sources)
-    file = Reading(Path("--set"), "", {}, None)
+    file = Reading(Path(SETTINGS), "", {}, None)
     problems = _apply_preset(merged, sources, file)
     try:
         Experiment.model_validate(merged)

@@ -1,7 +1,7 @@
 """What is known of a foreign run: what its log says, what a config asked, what the command line adds."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from steelyard.frameworks import MODULES, framework
 from steelyard.frameworks.logs.heard import Heard, same
 from steelyard.frameworks.logs.reader import DIALECTS
 from steelyard.frameworks.logs.said import (
+    GPU_GIB,
     GPU_NAME,
     LOG_INTERVAL,
     MASKED_EOD,
@@ -27,11 +28,16 @@ from steelyard.frameworks.logs.said import (
     Setting,
 )
 from steelyard.frameworks.logs.series import Job
-from steelyard.hardware.catalog import CPU, Gpu, lookup
+from steelyard.hardware.catalog import CPU, Gpu, known_names, lookup
 from steelyard.records.manifest import RunPlatform, Said
 from steelyard.records.step import Event
 
 LOG = "log"
+DERIVED = "derived"
+"""Source of a value that follows from others."""
+
+_MADE = {"counting": ("path", "dataset", "samples"), "uniform": ("path", "dataset"), "fixed_batch": ("path", "dataset")}
+"""What there is none of where the data are made, by their source."""
 
 
 @dataclass(slots=True)
@@ -67,12 +73,29 @@ class Knowledge:
                 expected=f"{spelt(value)}, or nothing",
                 next=f"without --set {key}",
             )
+        if key == "data.source":
+            self._check_data(setting)
         if key == GPU_NAME and self.gpu is not None:
             self._check_gpu(setting)
+        if key == GPU_GIB:
+            self._check_card(setting)
         asked = self._asked(key)
         if asked is not None and not same(key, asked, value):
             message = f"{key} is {spelt(asked)} in the config, and the log says {spelt(value)}: the log's is in force"
             self.differing.setdefault(key, Event(kind="config_differs", message=message, source=setting.source))
+
+    def _check_data(self, setting: Setting) -> None:
+        """Refuse a typed corpus of a run whose log says that its data were made."""
+        for key in (f"data.{name}" for name in _MADE.get(setting.value, ())):
+            if self.settings.get(key) is not None:
+                raise InputError(
+                    f"{key} is {spelt(self.settings[key])} by --set, and the log says its data are made:"
+                    f" {setting.value} ({setting.source.file}:{setting.source.line})",
+                    key=key,
+                    value=self.settings[key],
+                    expected="nothing",
+                    next=f"without --set {key}",
+                )
 
     def _check_gpu(self, setting: Setting) -> None:
         """Refuse a typed GPU that is another than the log's own."""
@@ -86,6 +109,24 @@ class Knowledge:
                 expected=f"{said.name if said else setting.value}, or nothing",
                 next="without --gpu",
             )
+
+    def _check_card(self, setting: Setting) -> None:
+        """Refuse a GPU, typed or of the config, that is not of the size of the card the log shows."""
+        whose = "--gpu" if self.gpu is not None else "the config's GPU"
+        name = self.gpu or (self.config.platform.gpu if self.config is not None else None)
+        gpu = lookup(name) if name else None
+        if gpu is None or gpu.usable_gib is None or same(GPU_GIB, gpu.usable_gib, setting.value):
+            return
+        sizes = {one: card.usable_gib for one in known_names() if (card := lookup(one)) and card.usable_gib}
+        fitting = [one for one, gib in sizes.items() if same(GPU_GIB, gib, setting.value)]
+        raise InputError(
+            f"{whose} is {name}, which has {gpu.usable_gib} GiB, and the log shows a card of {setting.value:.2f} GiB"
+            f" ({setting.source.file}:{setting.source.line})",
+            key="--gpu",
+            value=name,
+            expected=" or ".join([*fitting, "nothing"]),
+            next=f"--gpu {fitting[0]}" if len(fitting) == 1 else "without --gpu",
+        )
 
     def _asked(self, key: str) -> Any:
         if self.config is not None and key == GPU_NAME:
@@ -107,11 +148,19 @@ class Knowledge:
         for key, setting in self.said.items():
             if "." in key and key.partition(".")[0] in GROUPS:
                 values[key], sources[key] = setting.value, LOG
+        by_log = sources.get("data.source") == LOG
+        for key, value in list(_following(values, self.world()[2])):
+            if sources.get(key, DEFAULT) == DEFAULT or (by_log and key.startswith("data.")):
+                values[key], sources[key] = value, DERIVED
         return values, sources
 
-    def experiment(self, name: str) -> tuple[dict[str, Any], dict[str, str]]:
-        """The experiment as far as it is known, group by group; what is not known is absent."""
+    def experiment(self, name: str, trained_by: str = "") -> tuple[dict[str, Any], dict[str, str]]:
+        """The experiment as far as it is known, group by group, by one framework; what is not known is absent."""
         values, sources = self.values()
+        for dialect in DIALECTS:
+            for key in dialect.always if dialect.framework == trained_by else ():
+                if key not in values:
+                    values[key], sources[key] = dialect.always[key], f"default of {trained_by}"
         content: dict[str, Any] = {"schema_version": 1, "name": name}
         for key, value in values.items():
             *parents, last = key.split(".")
@@ -257,6 +306,20 @@ class Knowledge:
         if source == "counting" and not (masked and masked.value):
             return MOCK_FLOORS["counting"]
         return math.log(vocabulary) if source == "uniform" and type(vocabulary) is int else None
+
+
+def _following(values: Mapping[str, Any], world: int | None) -> Iterator[tuple[str, Any]]:
+    """What follows from the values that are known, where nobody says it."""
+    others = [values.get(f"parallelism.{name}_parallel_size") for name in ("tensor", "pipeline", "context")]
+    shared = math.prod(size for size in others if type(size) is int)
+    if world is not None and all(type(size) is int for size in others) and shared > 0 and world % shared == 0:
+        yield "parallelism.data_parallel_size", world // shared
+    if values.get("precision.dtype") in ("bf16", "fp32"):  # fp16 alone scales its loss
+        yield "precision.loss_scale", None
+    source, batch = values.get("data.source", ""), values.get("training.global_batch_size")
+    yield from ((f"data.{name}", None) for name in _MADE.get(source, ()))
+    if source == "fixed_batch" and type(batch) is int:
+        yield "data.samples", batch
 
 
 def _contradiction(nodes: int | None, each: int, total: int, said: Setting | None) -> InputError:

@@ -16,7 +16,7 @@ from steelyard.ingest.parts import Part
 from steelyard.ingest.sources import shown_path
 from steelyard.records import Event, Failure, RunManifest
 from steelyard.records.manifest import Ingested, LogFile, RunStatus
-from steelyard.records.step import FAILURES, NOTICES, first_cause
+from steelyard.records.step import FAILURES, NOTICES, first_cause, outlived
 
 
 class Recogniser(Protocol):
@@ -42,6 +42,7 @@ class Outcome:
     hinted: dict[str, None] = field(default_factory=dict)
     others: dict[str, None] = field(default_factory=dict)
     failures: list[Event] = field(default_factory=list)
+    restarts: list[Event] = field(default_factory=list)
     notices: list[Event] = field(default_factory=list)
     finished: Event | None = None
     exited_early: Event | None = None
@@ -52,6 +53,8 @@ class Outcome:
 
     def note(self, event: Event) -> None:
         """Keep an event that says how the run ended, or that a person should know of."""
+        if event.kind in ("resumed", "restart"):
+            self.restarts.append(event)
         if event.kind in FAILURES:
             self.failures.append(event)
         elif event.kind in NOTICES:
@@ -94,7 +97,7 @@ class Outcome:
         (dialect, others), framework = self.dialect(), self.framework()
         config = self.knowledge.config
         name = config.experiment.name if config is not None else _experiment_name(self.paths)
-        experiment, sources = self.knowledge.experiment(name)
+        experiment, sources = self.knowledge.experiment(name, framework)
         gpu = self.knowledge.known_gpu
         label = (
             gpu.name if gpu else re.sub(r"[^a-z0-9]+", "-", (self.knowledge.gpu_name or framework).lower()).strip("-")
@@ -130,8 +133,12 @@ class Outcome:
 
     def status(self) -> tuple[RunStatus, Failure | None]:
         """How the log says it ended: a failure text, its last planned step or word, or neither."""
+        values, _ = self.knowledge.values()
+        planned, last = values.get("training.steps"), max((part.last_step for part in self.parts), default=0)
+        reached = type(planned) is int and last >= planned
+        ended = [self.finished] if self.finished is not None else []
         cause = first_cause(self.failures)
-        if cause is not None:
+        if cause is not None and not (reached and outlived([*self.failures, *self.restarts, *ended])):
             at = cause.source
             node = f"{cause.node}: " if cause.node else ""
             return "failed", Failure(
@@ -141,9 +148,7 @@ class Outcome:
                 file=at.file if at else None,
                 line=at.line if at else None,
             )
-        values, _ = self.knowledge.values()
-        planned, last = values.get("training.steps"), max((part.last_step for part in self.parts), default=0)
-        if type(planned) is int and last >= planned:
+        if reached:
             return "completed", None
         if self.finished is not None and (self.finished.step or last) >= last:
             return "completed", None

@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from steelyard.frameworks.logs.heard import same
 from steelyard.frameworks.logs.lines import LONGEST, LineCutter
 from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.said import Setting
@@ -106,7 +107,8 @@ class _PieceSink:
             self._found.events.append(event)
 
     def setting(self, setting: Setting) -> None:
-        if setting.value is None or self._settings.get(setting.key) != setting.value:
+        key, value = setting.key, setting.value
+        if value is None or key not in self._settings or not same(key, self._settings[key], value):
             self._found.plain = False
 
 

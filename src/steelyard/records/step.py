@@ -1,7 +1,7 @@
 """A step and an event: what a log says, as every later stage reads it."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -126,6 +126,21 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def first_cause(failures: Iterable[Event]) -> Event | None:
     """The failure that came first, causes (order 0) ahead of what others echo of them."""
     return min(failures, key=lambda event: int(event.details.get("order", 0)), default=None)
+
+
+def outlived(events: Sequence[Event]) -> bool:
+    """Whether every failure a log names came amid its steps, and was followed there by a restart and by its end."""
+    failures = [event for event in events if event.kind in FAILURES]
+    finished = [event.source for event in events if event.kind == "finished" and event.source is not None]
+    if not failures or not finished:
+        return False
+    last, end = 0, finished[-1]
+    for event in failures:
+        if event.step is None or event.source is None or event.source.file != end.file:
+            return False
+        last = max(last, event.source.line)
+    again = [event.source for event in events if event.kind in ("resumed", "restart") and event.source is not None]
+    return any(at.file == end.file and last < at.line < end.line for at in again)
 
 
 _encode = msgspec.json.Encoder().encode

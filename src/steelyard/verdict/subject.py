@@ -20,7 +20,7 @@ from steelyard.experiment.thresholds import parse_threshold
 from steelyard.frameworks import LAUNCHED, log_interval
 from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records import Event, Evidence, Run, StepTable
-from steelyard.records.step import FAILURES, first_cause
+from steelyard.records.step import FAILURES, first_cause, outlived
 from steelyard.verdict.clock import Clock, read_clock
 from steelyard.verdict.figures import Basis, Figures, figures, tokens_of
 
@@ -222,6 +222,11 @@ class Subject:
     def cause(self) -> Event | None:
         """The first failure the log names, causes ahead of their echoes."""
         return first_cause(self.events_of(*FAILURES))
+
+    @property
+    def outlived(self) -> bool:
+        """Whether it failed, was started again, and completed."""
+        return self.run.status == "completed" and outlived(self.events)
 
     @cached_property
     def step_rates(self) -> Floats:

@@ -57,6 +57,21 @@ def test_a_launcher_s_prefix_says_who_printed_and_hides_nothing(
     assert not events
 
 
+@pytest.mark.parametrize(
+    ("prefix", "rank"),
+    [
+        (b"[default7]:", 7),
+        (b"[rank3]: ", 3),
+        (b"[1,4]<stdout>:", 4),
+        (b"[\x1b[32m20251202 09:12:08\x1b[0m][rank-5/8][INFO ] [--------trainer.py:2560] : ", 5),
+    ],
+)
+def test_a_stray_byte_before_a_prefix_makes_no_second_series(prefix: bytes, rank: int) -> None:
+    steps, events = read(prefix + line(1), b"0" + prefix + line(2), b"\xff>" + prefix + line(3))
+    assert [(step.step, step.node, step.rank) for step in steps] == [(at, None, rank) for at in (1, 2, 3)]
+    assert not events
+
+
 def test_prefixes_may_be_stacked() -> None:
     origin, rest = unprefixed(b"[default3]:[titan] 2025-10-30 20:34:24,804 - root - INFO - Training starts at step 1")
     assert (origin.rank, rest) == (3, b"Training starts at step 1")

@@ -131,6 +131,92 @@ def test_what_maxtext_printed_of_itself_is_in_force() -> None:
     assert settings["parallelism.tensor_parallel_size"] == 2
 
 
+TITAN = "[rank0]:[titan] 2025-11-25 19:44:58,595 - root - INFO - "
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["Float8 tensorwise scaled training active"], {"precision.fp8": "hybrid"}),
+        (["Float8 training active with recipe rowwise", "Swapped to Float8Linear layers"], {"precision.fp8": "e4m3"}),
+        (["Swapped to Float8Linear layers with enable_fsdp_float8_all_gather=True"], {"precision.fp8": "hybrid"}),
+        (["Applied full activation checkpointing to the model"], {"training.recompute": "full"}),
+        (["Applied selective activation checkpointing to the model"], {"training.recompute": "selective"}),
+        (["Applied FSDP to the model"], {}),
+    ],
+)
+def test_what_torchtitan_printed_of_itself_is_in_force(lines: list[str], said: dict[str, str]) -> None:
+    step = (
+        "step:  1  loss: 12.0388  grad_norm:  1.7301  memory: 37.96GiB(47.94%)  tps: 1,689  tflops: 30.58  mfu: 3.09%"
+    )
+    read = Read("\n".join(TITAN + line for line in [*lines, step]).encode())
+    found = {key: value for key, value in read.settings.items() if not key.startswith("platform.")}
+    assert (found, len(read.steps)) == (said, 1)
+
+
+def counted(*records: tuple[int, int, int]) -> Read:
+    """Of a Megatron whose records say their step, the samples consumed and the batch."""
+    return Read(
+        "\n".join(
+            f" [2026-01-20 10:00:{at % 60:02d}] iteration {step:8d}/     500 | consumed samples: {samples:12d} |"
+            f" elapsed time per iteration (ms): 412.5 | learning rate: 3.000000E-04 | global batch size: {batch:5d} |"
+            f" lm loss: {9 - at / 100:.6E} | loss scale: 1.0 | grad norm: 1.000 | number of skipped iterations:   0 |"
+            " number of nan iterations:   0 |"
+            for at, (step, samples, batch) in enumerate(records)
+        ).encode()
+    )
+
+
+def differing(read: Read) -> list[tuple[object, object, int]]:
+    found = [event for event in read.events if event.kind == "samples_differ"]
+    return [(one.details["consumed"], one.details["said"], one.source.line) for one in found if one.source]
+
+
+@pytest.mark.parametrize(
+    ("records", "found"),
+    [
+        ([(at, 16 * at, 32) for at in range(1, 41)], [(16, 32, 6)]),
+        ([(at, 16 * at, 32) for at in range(10, 401, 10)], [(16, 32, 6)]),
+        ([(at, 16 * at, 32) for at in range(1, 4)], [(16, 32, 3)]),
+        ([(at, 32 * at, 32) for at in range(10, 401, 10)], []),
+        ([(at, 9000 + 32 * at, 32) for at in range(201, 241)], []),
+        ([(at, 32 * at, 32) for at in range(1, 41) if at not in (3, 4, 20)], []),
+        ([(at, 32 * at + (7 if at > 3 else 0), 32) for at in range(1, 41)], []),
+        ([(at, 16 * at if at < 21 else 320 + 32 * (at - 20), 16 if at < 21 else 32) for at in range(1, 61)], []),
+        ([*((at, 32 * at, 32) for at in range(1, 31)), *((at, 32 * at, 32) for at in range(21, 41))], []),
+        (
+            [*((at, 32 * at, 32) for at in range(1, 31)), *((at, 640 + 8 * at, 32) for at in range(21, 41))],
+            [(8, 32, 36)],
+        ),
+        ([(at, 128, 128) for at in range(1, 41)], []),
+    ],
+    ids=[
+        "half",
+        "every tenth",
+        "three records",
+        "it holds",
+        "from a checkpoint",
+        "lines missing",
+        "the rest of an epoch",
+        "a ramp-up",
+        "a restart",
+        "a restart with fewer",
+        "a counter that stands still",
+    ],
+)
+def test_samples_that_are_counted_are_held_to_the_batch(
+    records: list[tuple[int, int, int]], found: list[tuple[int, int, int]]
+) -> None:
+    assert differing(counted(*records)) == found
+
+
+def test_nemo_counts_its_samples_too() -> None:
+    line = "Training epoch 0, iteration {at}/99 | lr: 5.455e-05 | global_batch_size: 128 | global_step: {at} |"
+    line += " reduced_train_loss: 11.65 | train_step_timing in s: 17.99"
+    lines = [line.format(at=0), *(f"{line.format(at=at)} | consumed_samples: {64 * (at + 1)}" for at in range(1, 20))]
+    assert differing(Read("\n".join(lines).encode())) == [(64, 128, 7)]
+
+
 def test_a_vanished_loss_is_nan() -> None:
     read = real("megatron_nan_nocheck")
     assert [step.step for step in read.steps if step.loss is not None and math.isnan(step.loss)][:2] == [3, 4]

@@ -27,6 +27,8 @@ class Beside:
         self._slowest: Counter[int] = Counter()
         """How often each rank was said to be much slower than the fastest."""
         self._noted: set[tuple[str, ...]] = set()
+        self._starts = 0
+        """How many dumps of arguments ended: what is said again by another start is another event."""
         self.tracebacks: set[Origin] = set()
         """Whose traceback has begun and not ended: every line may be its end."""
         self._barriers: dict[Origin, int] = {}
@@ -47,6 +49,7 @@ class Beside:
         elif found := megatron_family.ARGUMENT.search(body):
             self._say(self._arguments.one(found, place))
         elif found := megatron_family.END.search(body):
+            self._starts += 1
             self._say(self._arguments.end(found, place))
         return found is not None
 
@@ -73,7 +76,9 @@ class Beside:
         raised = failures.raised(body, place) if place.origin in self.tracebacks else None
         for event in [raised] if raised is not None else failures.named(body, place):
             self.tracebacks.discard(place.origin)
-            self._once(event, (event.kind, event.node or "", str(place.origin.rank), event.message[:80]))
+            self._once(
+                event, (event.kind, event.node or "", str(place.origin.rank), event.message[:80], str(self._starts))
+            )
 
     def _of_exit_barrier(self, body: bytes, place: Place) -> bool:
         """Take a line of what torchrun says of its exit barrier, up to the last exception; False where it is none."""
@@ -128,7 +133,7 @@ class Beside:
                     self._sink.event(one)
             elif one.kind == "resumed":
                 self._progress.resumed = one.step
-                self._once(one, (one.kind, str(one.step)))
+                self._once(one, (one.kind, str(one.step), str(self._starts)))
             elif one.kind in ("validating", "checkpoint", "eval"):
                 self._once(one, (one.kind, str(one.step)))
             else:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from steelyard.frameworks.logs.fields import Field, Shape, Values
 from steelyard.frameworks.logs.line import Origin
@@ -69,6 +70,8 @@ class Dialect:
     """Steps between lines, where that is fixed."""
     first_artefacts: int = 0
     """Records after a start whose times speak of compilation and asynchronous dispatch."""
+    card: re.Pattern[bytes] | None = None
+    """What its step line shows of the card's memory: group `gib`, or `used` and the `share` in per cent that it is."""
     memory_kind: str | None = None
     """What its step line's memory measures."""
     absent_loss_is_nan: bool = False
@@ -79,6 +82,8 @@ class Dialect:
     """Whether logits of an untrained model spread by 1 whatever its width, since the output is scaled by it."""
     pads_vocabulary: bool = True
     """Whether the vocabulary is padded to what divides among ranks."""
+    always: Mapping[str, Any] = field(default_factory=dict)
+    """Keys it has no setting for, and what it does."""
     timed_by_clock: bool = False
     """Whether its lines carry a moment and no step time."""
     others: Sequence[Known] = ()
@@ -89,6 +94,19 @@ class Dialect:
     def flop_conventions(self, era: str) -> tuple[str, ...]:
         """The formulas its TFLOP/s may follow; () where we do not know."""
         return self.formulas.get(era, self.formulas.get("", ()))
+
+    def card_gib(self, line: bytes) -> float | None:
+        """What the card holds by a step line; None where it does not show it, or not to 1 %."""
+        found = self.card.search(line) if self.card is not None else None
+        if found is None:
+            return None
+        named = found.groupdict()
+        if named.get("gib"):
+            return float(named["gib"]) or None
+        used, share = float(named["used"]), float(named["share"])
+        if min(used, share) < 1:  # both are printed with two digits after the point
+            return None
+        return used / share * 100
 
 
 def text_of(raw: bytes, longest: int = 500) -> str:

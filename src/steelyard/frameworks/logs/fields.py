@@ -42,6 +42,7 @@ TARGETS = (
     "sequence_length",
     "global_step",
     "consumed_samples",
+    "trained_tokens",
 )
 """What a step line may give, in the order `Values` has it."""
 

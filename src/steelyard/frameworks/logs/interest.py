@@ -5,7 +5,7 @@ import re
 INTERESTING = re.compile(
     rb"iteration\s*\d*\s*/|completed (?:profiler|step)|Training epoch|step: |Epoch .*train_step|Step Time :"
     rb"| \.{2,} |end of arguments|-- arguments|Config param |padded vocab|Padded vocab|Num_devices"
-    rb"|Jax (?:Backend|Version)|CUDA capacity|memory \([MG]B\)|MaxMemAllocated|Using \(GB\)|Memstats"
+    rb"|Jax (?:Backend|Version)|CUDA capacity|Float|memory \([MG]B\)|MaxMemAllocated|Using \(GB\)|Memstats"
     rb"|MnRtt/|after training is done|exiting program|Trainer.fit|Training (?:completed|starts)|training finished"
     rb"|steelyard trainer|shutdown result|Ran out of data|launcher exited|torchrun finished"
     rb"|checkpoint|Restor|restor|validat|Validation|eval"

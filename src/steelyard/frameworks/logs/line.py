@@ -31,6 +31,12 @@ _PREFIXES = (
     re.compile(rb"\s*\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z "),  # kubectl logs --timestamps
 )
 _MOST_PREFIXES = 4
+_STRAY = re.compile(
+    rb"[^\s\[]{1,16}(?=\[(?:default\d+\]:|rank[- ]?\d+\]:|rank-\d+/\d+\]|\d+,\d+\]<std|titan\] |"
+    + _TIME
+    + rb"\]\[rank-))"
+)
+"""What another process left on the line before a prefix that can be nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,8 @@ def unprefixed(text: bytes) -> tuple[Origin, bytes]:
     """Who printed a line, and what is left of it without what launchers and loggers put before it."""
     node: str | None = None
     rank: int | None = None
+    if stray := _STRAY.match(text):
+        text = text[stray.end() :]
     for _ in range(_MOST_PREFIXES):
         for pattern in _PREFIXES:
             if found := pattern.match(text):

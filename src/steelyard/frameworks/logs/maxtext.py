@@ -1,5 +1,6 @@
 """MaxText, 2023 to 2026: counted from 0, no line at the end, the first three steps artefacts of dispatch."""
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -8,19 +9,29 @@ from typing import Any
 from steelyard.frameworks.logs.dialect import Dialect, Handler, Known, Place, Said, at_step, event, memory
 from steelyard.frameworks.logs.fields import Field, Shape, Values
 from steelyard.frameworks.logs.said import (
+    ATTENTION_WINDOW,
+    EXPERT_CAPACITY,
     EXPERT_WIDTH,
     EXPERTS,
     EXPERTS_PER_TOKEN,
+    FIRST_MOMENT_DTYPE,
     GPU_NAME,
     HIDDEN_DROPOUT,
+    LATENT_ATTENTION,
+    MAIN_GRADIENTS_DTYPE,
+    MAIN_WEIGHTS_DTYPE,
     OPTIMIZER,
+    OPTIMIZER_OFFLOAD,
+    PACKING,
     QK_NORM,
+    SHARED_EXPERT_WIDTH,
     TOKENS_AHEAD,
     VERSION,
     WORLD_SIZE,
     Setting,
     flag,
-    several,
+    shaping,
+    stored,
 )
 
 FIELDS: Mapping[bytes, Field] = MappingProxyType(
@@ -29,6 +40,7 @@ FIELDS: Mapping[bytes, Field] = MappingProxyType(
         b"TFLOP/s/device": Field("tflops"),
         b"TFLOP/s": Field("tflops"),
         b"Tokens/s/device": Field("tokens_per_s"),
+        b"total_weights": Field("trained_tokens"),
         b"loss": Field("loss"),
         b"learning_rate": Field("learning_rate"),
         b"grad_norm": Field("grad_norm"),
@@ -93,7 +105,6 @@ PARAMETERS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "num_kv_heads": ("model.num_key_value_heads", int),
         "head_dim": ("model.head_dim", int),
         "vocab_size": ("model.vocab_size", int),
-        "num_experts": ("model.num_experts", several),
         "normalization_layer_epsilon": ("model.norm_epsilon", float),
         "rope_max_timescale": ("model.rope_theta", float),
         "logits_via_embedding": ("model.tied_embeddings", flag),
@@ -118,17 +129,36 @@ PARAMETERS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "opt_type": (OPTIMIZER, _optimizer),
         "use_qk_norm": (QK_NORM, flag),
         "mtp_num_layers": (TOKENS_AHEAD, int),
+        "weight_dtype": (MAIN_WEIGHTS_DTYPE, stored),
+        "mu_dtype": (FIRST_MOMENT_DTYPE, stored),
+        "grad_dtype": (MAIN_GRADIENTS_DTYPE, stored),
+        "optimizer_memory_host_offload": (OPTIMIZER_OFFLOAD, lambda text: float(flag(text))),
+        "packing": (PACKING, flag),
     }
 )
 """A key of MaxText's configuration that says one thing of ours by itself, and how its text is read."""
 
-_AXES = {"tensor": "tensor_parallel_size", "pipeline": "pipeline_parallel_size", "context": "context_parallel_size"}
-_SIZE = re.compile(r"(?P<fabric>ici|dcn)_(?P<axis>tensor|pipeline|context|fsdp|data)_parallelism")
+_AXES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "tensor_parallel_size": ("tensor", "tensor_transpose", "tensor_sequence"),
+        "pipeline_parallel_size": ("pipeline",),
+        "context_parallel_size": ("context", "context_usp_ulysses", "sequence"),
+        "data_parallel_size": ("data", "fsdp", "fsdp_transpose", "expert", "diloco"),
+    }
+)
+"""What the axes of its mesh are to us, the one that every version has first; the batch is split over experts too."""
+_SIZE = re.compile(rf"(?:ici|dcn)_(?:{'|'.join(axis for axes in _AXES.values() for axis in axes)})_parallelism")
 _RATE = re.compile(r"\d(?:\.\d{1,9})?")
+_CAPACITY = re.compile(r"-?\d{1,6}(?:\.\d{1,9})?")
 _TOGETHER = {
     "num_experts",
     "num_experts_per_tok",
     "moe_mlp_dim",
+    "shared_experts",
+    "capacity_factor",
+    "sparse_matmul",
+    "attention_type",
+    "sliding_window_size",
     "dropout_rate",
     "enable_dropout",
     "decoder_block",
@@ -161,6 +191,7 @@ class Configuration:
         if block and "llama" in block[0].lower():
             yield Setting("model.architecture", "llama", block[1].evidence)
         yield from _experts(said)
+        yield from _attention(said)
         rate = said.get("dropout_rate")
         if rate is not None and "enable_dropout" in said and _RATE.fullmatch(rate[0]):
             yield Setting(
@@ -172,10 +203,17 @@ class Configuration:
                 yield Setting("training.min_learning_rate", float(final[0]) * float(peak[0]), final[1].evidence)
             except ValueError:
                 return
-        for axis, key in _AXES.items():
-            parts = [said[name] for name in (f"ici_{axis}_parallelism", f"dcn_{axis}_parallelism") if name in said]
-            if len(parts) == 2 and all(text.isdigit() for text, _ in parts):
-                yield Setting(f"parallelism.{key}", int(parts[0][0]) * int(parts[1][0]), parts[0][1].evidence)
+        for key, axes in _AXES.items():
+            sizes = {name: said[name] for axis in axes for name in _sizes(axis) if name in said}
+            # An axis of -1 takes what the others leave: its size follows from the world's.
+            if all(name in sizes for name in _sizes(axes[0])) and all(text.isdigit() for text, _ in sizes.values()):
+                product = math.prod(int(text) for text, _ in sizes.values())
+                yield Setting(f"parallelism.{key}", product, sizes[_sizes(axes[0])[0]][1].evidence)
+
+
+def _sizes(axis: str) -> tuple[str, str]:
+    """Within a slice, and between them."""
+    return f"ici_{axis}_parallelism", f"dcn_{axis}_parallelism"
 
 
 def _experts(said: Mapping[str, tuple[str, Place]]) -> Iterator[Said]:
@@ -184,10 +222,34 @@ def _experts(said: Mapping[str, tuple[str, Place]]) -> Iterator[Said]:
     if found is None or not found[0].isdigit():
         return
     experts = int(found[0])
-    yield Setting(EXPERTS, experts if experts > 1 else 0, found[1].evidence)
+    yield from shaping(EXPERTS, experts if experts > 1 else 0, found[1].evidence)
+    if experts < 2:
+        return
     for name, key in (("num_experts_per_tok", EXPERTS_PER_TOKEN), ("moe_mlp_dim", EXPERT_WIDTH)):
-        if experts > 1 and name in said and said[name][0].isdigit():
+        if name in said and said[name][0].isdigit():
             yield Setting(key, int(said[name][0]), said[name][1].evidence)
+    shared, width = said.get("shared_experts"), said.get("moe_mlp_dim")
+    if shared and width and shared[0].isdigit() and width[0].isdigit():
+        yield Setting(SHARED_EXPERT_WIDTH, int(shared[0]) * int(width[0]), shared[1].evidence)
+    capacity, sparse = said.get("capacity_factor"), said.get("sparse_matmul")
+    if capacity and sparse and _CAPACITY.fullmatch(capacity[0]):
+        drops = sparse[0] == "False"  # sparse products take what comes
+        yield Setting(EXPERT_CAPACITY, max(0.0, float(capacity[0])) if drops else 0.0, capacity[1].evidence)
+
+
+def _attention(said: Mapping[str, tuple[str, Place]]) -> Iterator[Said]:
+    """A window is in force where the attention is said to slide."""
+    found, window = said.get("attention_type"), said.get("sliding_window_size")
+    if found is None:
+        return
+    kind = found[0].rpartition(".")[2].lower()
+    yield from shaping(LATENT_ATTENTION, kind == "mla", found[1].evidence)
+    if kind in ("global", "mla", "full"):
+        yield Setting(ATTENTION_WINDOW, 0, found[1].evidence)
+    elif kind == "local_sliding" and window is not None and window[0].isdigit():
+        yield from shaping(ATTENTION_WINDOW, int(window[0]), window[1].evidence)
+    else:
+        yield from shaping(ATTENTION_WINDOW, kind, found[1].evidence)
 
 
 PARAMETER = re.compile(rb"Config param (?P<name>\w+): (?P<value>.*)$", re.S)
@@ -264,4 +326,5 @@ DIALECT = Dialect(
     ),
     unit_logits=True,
     pads_vocabulary=False,
+    always={"precision.grad_reduce_in_fp32": False, "precision.fp32_residual_connection": False},
 )

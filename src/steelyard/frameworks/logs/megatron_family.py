@@ -1,5 +1,6 @@
 """What the logs of Megatron-LM and its descendants share: the step line, its arguments, checkpoints and endings."""
 
+import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -11,21 +12,43 @@ from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, at_st
 from steelyard.frameworks.logs.fields import Field
 from steelyard.frameworks.logs.said import (
     ATTENTION_DROPOUT,
+    ATTENTION_VARIANT,
+    ATTENTION_WINDOW,
+    EXPERT_CAPACITY,
+    EXPERT_LAYERS,
     EXPERT_WIDTH,
     EXPERTS,
     EXPERTS_PER_TOKEN,
+    FIRST_MOMENT_DTYPE,
+    FORCED_BALANCE,
     HIDDEN_DROPOUT,
+    LATENT_ATTENTION,
+    LAYER_PATTERN,
     LOG_INTERVAL,
+    MAIN_GRADIENTS_DTYPE,
+    MAIN_WEIGHTS_DTYPE,
     MASKED_EOD,
+    NONE,
     OPTIMIZER,
+    OPTIMIZER_OFFLOAD,
     PADDED_VOCABULARY,
+    PRECISION_AWARE_OPTIMIZER,
     QK_NORM,
+    RAMP_UP,
+    RECOMPUTE_EXTENT,
+    RESET_MASK,
+    RESET_POSITIONS,
+    SECOND_MOMENT_DTYPE,
+    SHARED_EXPERT_WIDTH,
     TOKENS_AHEAD,
+    WINDOWLESS_LAYERS,
     WORLD_SIZE,
     Setting,
     flag,
     how_many,
-    several,
+    or_none,
+    shaping,
+    stored,
 )
 from steelyard.records.step import Event
 
@@ -75,11 +98,15 @@ ALLOCATED_PEAK = "torch_allocated_peak"
 
 
 def _dtype(arguments: Mapping[str, str]) -> str:
+    if arguments.get("fp4", "None") != "None":
+        return "fp4"  # what the products are made in, and no GPU's peak of ours
     return "bf16" if arguments.get("bf16") == "True" else "fp16" if arguments.get("fp16") == "True" else "fp32"
 
 
 _WHOLE = re.compile(r"\d+")
 _NUMBER = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
+_PAIR = re.compile(r"[(\[](?P<left>\d{1,9}), ?(?P<right>-?\d{1,9})[)\]]")
+_MODULE = re.compile(r"\w+")
 
 Convert = Callable[[str], Any]
 
@@ -106,6 +133,19 @@ def _recompute(text: str) -> str:
     return {"None": "none", "selective": "selective", "full": "full"}[text]
 
 
+def _window(text: str) -> int | str:
+    """Positions a token sees, itself among them, of (to the left, to the right); 0 where it sees all before it."""
+    found = _PAIR.fullmatch(text)
+    if found is None or found["right"] != "0":
+        return 0 if text in ("None", "(-1, -1)", "(-1, 0)") else text
+    return int(found["left"]) + 1
+
+
+def _capacity(text: str) -> float:
+    """Of an expert; 0 where none drops a token."""
+    return 0.0 if text == "None" else max(0.0, float(text))
+
+
 def _rope_scaling(factor: str) -> dict[str, float]:
     """Megatron's scaling is that of Llama 3.1; only its factor can be set."""
     return {**PRESETS["llama3.1-8b"]["rope_scaling"], "factor": float(factor)}
@@ -119,7 +159,6 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "num_attention_heads": ("model.num_attention_heads", _whole),
         "kv_channels": ("model.head_dim", _whole),
         "vocab_size": ("model.vocab_size", _whole),
-        "num_experts": ("model.num_experts", several),
         "max_position_embeddings": ("model.max_position_embeddings", _whole),
         "norm_epsilon": ("model.norm_epsilon", float),
         "layernorm_epsilon": ("model.norm_epsilon", float),
@@ -167,13 +206,56 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "optimizer": (OPTIMIZER, str),
         "hidden_dropout": (HIDDEN_DROPOUT, float),
         "attention_dropout": (ATTENTION_DROPOUT, float),
+        "rampup_batch_size": (RAMP_UP, or_none),
+        "window_size": (ATTENTION_WINDOW, _window),
+        "window_attn_skip_freq": (WINDOWLESS_LAYERS, or_none),
+        "multi_latent_attention": (LATENT_ATTENTION, flag),
+        "reset_attention_mask": (RESET_MASK, flag),
+        "reset_position_ids": (RESET_POSITIONS, flag),
+        "use_precision_aware_optimizer": (PRECISION_AWARE_OPTIMIZER, flag),
+        "exp_avg_dtype": (FIRST_MOMENT_DTYPE, stored),
+        "exp_avg_sq_dtype": (SECOND_MOMENT_DTYPE, stored),
+        "main_params_dtype": (MAIN_WEIGHTS_DTYPE, stored),
+        "main_grads_dtype": (MAIN_GRADIENTS_DTYPE, stored),
     }
 )
 """A Megatron argument that says one thing of ours by itself, and how its text is read."""
 
+CORPORA = ("data_args_path", "data_path", "per_split_data_args_path", "train_data_path")
+"""Arguments that name the corpus, in the order Megatron asks them."""
+
+OF_EXPERTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
+    {
+        "moe_router_topk": (EXPERTS_PER_TOKEN, _whole),
+        "moe_ffn_hidden_size": (EXPERT_WIDTH, _whole),
+        "moe_shared_expert_intermediate_size": (SHARED_EXPERT_WIDTH, how_many),
+        "moe_expert_capacity_factor": (EXPERT_CAPACITY, _capacity),
+        "moe_layer_freq": (EXPERT_LAYERS, str),
+        "moe_router_force_load_balancing": (FORCED_BALANCE, flag),
+    }
+)
+"""Arguments that say something of a model of experts alone."""
+
+RENAMED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        ATTENTION_VARIANT: ("experimental_attention_variant", "linear_attention_type"),
+        LAYER_PATTERN: ("hybrid_layer_pattern", "hybrid_override_pattern"),
+    }
+)
+"""What versions call by one name or another, and some by both: the one that is used says it."""
+
 _TOGETHER = {
     "bf16",
     "fp16",
+    "fp4",
+    "recompute_granularity",
+    "recompute_method",
+    "recompute_num_layers",
+    "recompute_modules",
+    "optimizer_cpu_offload",
+    "optimizer_offload_fraction",
+    *OF_EXPERTS,
+    *(name for names in RENAMED.values() for name in names),
     "swiglu",
     "normalization",
     "position_embedding_type",
@@ -181,14 +263,11 @@ _TOGETHER = {
     "use_rope_scaling",
     "rope_scaling_factor",
     "num_experts",
-    "moe_router_topk",
-    "moe_ffn_hidden_size",
     "num_query_groups",
     "group_query_attention",
     "num_attention_heads",
     "mock_data",
-    "data_path",
-    "train_data_path",
+    *CORPORA,
     "seed",
     "use_torch_fsdp2",
     "use_megatron_fsdp",
@@ -212,23 +291,33 @@ class Arguments:
         if name in ARGUMENTS:
             key, convert = ARGUMENTS[name]
             try:
-                yield Setting(key, convert(text), place.evidence)
+                yield from shaping(key, convert(text), place.evidence)
             except (ValueError, KeyError):
                 return  # None, or a value we have no word for: not known
 
     def end(self, found: re.Match[bytes], place: Place) -> Iterator[Said]:
         said = {name: text for name, (text, _) in self._together.items()}
         for key, value, name in _meaning(said):
-            yield Setting(key, value, self._together[name][1].evidence)
+            yield from shaping(key, value, self._together[name][1].evidence)
         self._together = {}
 
 
 def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     """What arguments say together: key, value, and the argument to point at."""
     if "bf16" in said and "fp16" in said:
-        yield "precision.dtype", _dtype(said), "bf16" if said["bf16"] == "True" else "fp16"
-        yield "precision.loss_scale", "dynamic" if _dtype(said) == "fp16" else None, "fp16"
+        dtype = _dtype(said)
+        yield "precision.dtype", dtype, dtype if dtype in said else "fp16"
+        yield "precision.loss_scale", "dynamic" if dtype == "fp16" else None, "fp16"
     yield from _experts(said)
+    yield from _recomputed(said)
+    for key, names in RENAMED.items():
+        if given := [name for name in names if name in said]:
+            used = next((name for name in given if said[name] != "None"), given[0])
+            yield key, or_none(said[used]), used
+    if "optimizer_cpu_offload" in said:
+        share = said.get("optimizer_offload_fraction", "1.0")
+        offloads = said["optimizer_cpu_offload"] == "True" and _NUMBER.fullmatch(share)
+        yield OPTIMIZER_OFFLOAD, float(share) if offloads else 0.0, "optimizer_cpu_offload"
     heads = said.get("num_attention_heads", "")
     if said.get("group_query_attention") == "True" and _WHOLE.fullmatch(said.get("num_query_groups", "")):
         yield "model.num_key_value_heads", int(said["num_query_groups"]), "num_query_groups"
@@ -254,11 +343,25 @@ def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
         yield "data.seed", int(said["seed"]), "seed"  # it has one, for weights and order
     if said.get("use_torch_fsdp2") == "False" and said.get("use_megatron_fsdp", "False") == "False":
         yield "parallelism.fsdp_size", 1, "use_torch_fsdp2"
-    paths = [name for name in ("data_path", "train_data_path") if said.get(name, "None") not in ("None", "[]")]
+    named = next((name for name in CORPORA if said.get(name, "None") not in ("None", "[]")), None)
     if said.get("mock_data") == "True":
         yield "data.source", "counting", "mock_data"
-    elif paths:
-        yield "data.source", "tokens", paths[0]
+    elif named is not None:
+        yield "data.source", "tokens", named
+        if path := _corpus(said[named]):
+            yield "data.path", path, named
+
+
+def _corpus(text: str) -> str | None:
+    """A corpus, or a blend of several with their weights, as one text; None for a list that cannot be read."""
+    if not text.startswith("["):
+        return text if text.isprintable() else None
+    try:
+        words = ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    path = " ".join(map(str, words))
+    return path if path.isprintable() else None
 
 
 def _experts(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
@@ -268,9 +371,24 @@ def _experts(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
         yield EXPERTS, 0, "num_experts"
     elif _WHOLE.fullmatch(found):
         yield EXPERTS, int(found) if int(found) > 1 else 0, "num_experts"
-        for name, key in (("moe_router_topk", EXPERTS_PER_TOKEN), ("moe_ffn_hidden_size", EXPERT_WIDTH)):
-            if _WHOLE.fullmatch(said.get(name, "")):
-                yield key, int(said[name]), name
+        for name, (key, convert) in OF_EXPERTS.items():
+            try:
+                yield key, convert(said[name]), name
+            except (ValueError, KeyError):
+                continue  # not given, or None: not known
+
+
+def _recomputed(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+    """Of which layers or modules activations are recomputed; older versions know of one module alone."""
+    granularity, method = said.get("recompute_granularity"), said.get("recompute_method", "None")
+    if granularity == "None":
+        yield RECOMPUTE_EXTENT, NONE, "recompute_granularity"
+    elif granularity == "selective":
+        modules = _MODULE.findall(said.get("recompute_modules", "None"))
+        extent = "core_attn" if modules in ([], ["None"]) else ", ".join(sorted(modules))
+        yield RECOMPUTE_EXTENT, extent, "recompute_granularity"
+    elif granularity == "full" and method != "None" and _WHOLE.fullmatch(said.get("recompute_num_layers", "")):
+        yield RECOMPUTE_EXTENT, f"{method} {said['recompute_num_layers']}", "recompute_method"
 
 
 # The other lines.

@@ -15,6 +15,7 @@ FIELDS: Mapping[bytes, Field] = MappingProxyType(
         b"lr": Field("learning_rate"),
         b"global_batch_size": Field("global_batch_size"),
         b"global_step": Field("global_step"),
+        b"consumed_samples": Field("consumed_samples"),
         b"reduced_train_loss": Field("loss"),
         b"grad_norm": Field("grad_norm"),
         b"train_step_timing in s": Field("step_time_s"),

@@ -43,6 +43,9 @@ DIALECT = replace(
     framework="primus",
     claims=_claims,
     era=_era,
+    card=re.compile(
+        rb"mem usage/free/total/usage_ratio:\s*[\d.]{1,12}Gi?B/[\d.]{1,12}Gi?B/(?P<gib>\d{1,6}(?:\.\d{1,6})?)Gi?B/"
+    ),
     memory_kind=family.DEVICE_USED,
     formulas={
         "": ("causal", "noncausal"),

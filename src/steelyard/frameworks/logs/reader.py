@@ -22,7 +22,7 @@ from steelyard.frameworks.logs.dialect import Dialect, Place, text_of
 from steelyard.frameworks.logs.fields import DIGITS, TARGETS, Shape, UnreadError, Values, learn
 from steelyard.frameworks.logs.interest import INTERESTING, TELLTALE, looks_like_a_step
 from steelyard.frameworks.logs.line import ANSI, TIME, Origin, iso, pieces, unprefixed
-from steelyard.frameworks.logs.said import Setting
+from steelyard.frameworks.logs.said import GPU_GIB, Setting
 from steelyard.frameworks.logs.secrets import redact
 from steelyard.frameworks.logs.series import Job, Progress, Series, Sink, whole
 from steelyard.records.step import Event, Evidence
@@ -207,6 +207,7 @@ class LogReader:
                 return None
             if self._alien(learnt.dialect):
                 return None
+            self._note_card(learnt.dialect, line)
             self._step_line(learnt, mark, given, line)
             return learnt
         return None
@@ -293,6 +294,7 @@ class LogReader:
             return
         if repeated and self._progress.step == (whole(given[_GLOBAL_STEP]) or 0) + 1:
             return  # a bar is drawn again and again
+        self._note_card(learnt.dialect, text)
         self._step_line(learnt, mark, given, text)
 
     def _alien(self, dialect: Dialect) -> bool:
@@ -359,6 +361,11 @@ class LogReader:
                 self._sink.setting(Setting(key, count, Evidence(self._name, self.line)))
         self._said = said
 
+    def _note_card(self, dialect: Dialect, line: bytes) -> None:
+        """What the card holds, by the first step line of a shape."""
+        if (gib := dialect.card_gib(line)) is not None:
+            self._sink.setting(Setting(GPU_GIB, gib, Evidence(self._name, self.line)))
+
     def _beyond(self) -> None:
         """A step beyond the total: that was an epoch's or another attempt's, and what was planned is not known."""
         if self._said[0] is not None:
@@ -374,8 +381,8 @@ class LogReader:
             values[_TFLOPS] = said[1]
 
     def expect(self, interval: int) -> None:
-        """Steps between records, where it is known from elsewhere."""
-        self._progress.interval = interval
+        """Steps between records, where it is known from elsewhere; a share of tokens that are trained on is so too."""
+        self._progress.interval, self._progress.share_told = interval, True
 
     def stand_at(self, line: int) -> None:
         """Go on as from this line of a log whose start was read elsewhere."""

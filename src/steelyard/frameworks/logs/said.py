@@ -1,5 +1,6 @@
 """What a log says beside steps and events: a setting that was in force, with the line that says so."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,18 +24,44 @@ class Setting:
 
 WORLD_SIZE = "platform.world_size"
 GPU_NAME = "platform.gpu_name"
+GPU_GIB = "platform.gpu_gib"
 LOG_INTERVAL = "log_interval"
 PADDED_VOCABULARY = "padded_vocab_size"
 MASKED_EOD = "eod_mask_loss"
+RAMP_UP = "rampup_batch_size"
 EXPERTS = "num_experts"
 EXPERTS_PER_TOKEN = "moe_router_topk"
 EXPERT_WIDTH = "moe_ffn_hidden_size"
+SHARED_EXPERT_WIDTH = "moe_shared_expert_intermediate_size"
+EXPERT_CAPACITY = "moe_expert_capacity_factor"
+EXPERT_LAYERS = "moe_layer_freq"
+FORCED_BALANCE = "moe_router_force_load_balancing"
 TOKENS_AHEAD = "mtp_num_layers"
 QK_NORM = "qk_layernorm"
+ATTENTION_WINDOW = "attention_window"
+WINDOWLESS_LAYERS = "window_attn_skip_freq"
+LATENT_ATTENTION = "multi_latent_attention"
+ATTENTION_VARIANT = "experimental_attention_variant"
+LAYER_PATTERN = "hybrid_layer_pattern"
+RESET_MASK = "reset_attention_mask"
+RESET_POSITIONS = "reset_position_ids"
+PACKING = "packing"
+TRAINED_SHARE = "trained_share"
+RECOMPUTE_EXTENT = "recompute_extent"
+OPTIMIZER_OFFLOAD = "optimizer_cpu_offload"
+PRECISION_AWARE_OPTIMIZER = "use_precision_aware_optimizer"
+FIRST_MOMENT_DTYPE = "exp_avg_dtype"
+SECOND_MOMENT_DTYPE = "exp_avg_sq_dtype"
+MAIN_WEIGHTS_DTYPE = "main_params_dtype"
+MAIN_GRADIENTS_DTYPE = "main_grads_dtype"
 OPTIMIZER = "optimizer"
 HIDDEN_DROPOUT = "hidden_dropout"
 ATTENTION_DROPOUT = "attention_dropout"
 VERSION = "version"
+
+
+SAME_SHARE = 0.05
+"""How far shares of tokens that are trained on may lie apart by the batches that happened to come."""
 
 
 def flag(text: str) -> bool:
@@ -42,11 +69,18 @@ def flag(text: str) -> bool:
     return {"True": True, "False": False}[text]
 
 
-def several(text: str) -> int:
-    """How many, if more than one (a dense model has one expert, and no key for it); ValueError else."""
-    if (number := int(text)) < 2:
-        raise ValueError(text)
-    return number
+NONE = "none"
+"""What a log says of a part that a model does not have; null would be not known."""
+
+
+def or_none(text: str) -> str:
+    """Of what may not be used: None says so."""
+    return NONE if text in ("None", "") else text
+
+
+def stored(text: str) -> str:
+    """A format as our own keys spell it; KeyError for another."""
+    return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "fp8"}[text.removeprefix("torch.")]
 
 
 def how_many(text: str) -> int:
@@ -57,16 +91,47 @@ def how_many(text: str) -> int:
 SHAPING = (
     PADDED_VOCABULARY,
     MASKED_EOD,
+    RAMP_UP,
     EXPERTS,
     EXPERTS_PER_TOKEN,
     EXPERT_WIDTH,
+    SHARED_EXPERT_WIDTH,
+    EXPERT_CAPACITY,
+    EXPERT_LAYERS,
+    FORCED_BALANCE,
     TOKENS_AHEAD,
     QK_NORM,
+    ATTENTION_WINDOW,
+    WINDOWLESS_LAYERS,
+    LATENT_ATTENTION,
+    ATTENTION_VARIANT,
+    LAYER_PATTERN,
+    RESET_MASK,
+    RESET_POSITIONS,
+    PACKING,
+    TRAINED_SHARE,
+    RECOMPUTE_EXTENT,
     OPTIMIZER,
+    OPTIMIZER_OFFLOAD,
+    PRECISION_AWARE_OPTIMIZER,
+    FIRST_MOMENT_DTYPE,
+    SECOND_MOMENT_DTYPE,
+    MAIN_WEIGHTS_DTYPE,
+    MAIN_GRADIENTS_DTYPE,
     HIDDEN_DROPOUT,
     ATTENTION_DROPOUT,
 )
 """What shapes a run and no experiment has a key for."""
 
-OTHER = (WORLD_SIZE, GPU_NAME, LOG_INTERVAL, VERSION, *SHAPING)
+UNCOUNTED = (EXPERTS, ATTENTION_WINDOW, LATENT_ATTENTION, ATTENTION_VARIANT, LAYER_PATTERN)
+"""What makes a model, where it has it, one whose FLOPs no formula of ours counts."""
+
+OTHER = (WORLD_SIZE, GPU_NAME, GPU_GIB, LOG_INTERVAL, VERSION, *SHAPING)
 """What a log may say that is no key of an experiment."""
+
+
+def shaping(key: str, value: Any, source: Evidence) -> Iterator[Setting]:
+    """One of `SHAPING`; an uncounted part stands among the model's dimensions too, so that nothing is made of those."""
+    yield Setting(key, value, source)
+    if key in UNCOUNTED and value and value != NONE:
+        yield Setting(f"model.{key}", value, source)

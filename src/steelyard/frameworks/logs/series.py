@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from statistics import median
 from typing import Protocol
 
+from steelyard.frameworks.logs.consumed import Consumed
 from steelyard.frameworks.logs.dialect import Dialect
 from steelyard.frameworks.logs.fields import TARGETS, Values
 from steelyard.frameworks.logs.line import Origin
-from steelyard.frameworks.logs.said import Setting
+from steelyard.frameworks.logs.said import TRAINED_SHARE, Setting
 from steelyard.records.rows import StepRows
 from steelyard.records.step import Event, Evidence, Step
 
@@ -19,6 +21,9 @@ _NEAR_A_START = 4
 _MOST = 1e15
 _SKIPPED = TARGETS.index("skipped")
 _BATCH, _CONSUMED = TARGETS.index("global_batch_size"), TARGETS.index("consumed_samples")
+_TRAINED = TARGETS.index("trained_tokens")
+_SHARES = 8
+"""Records after which the share of tokens that are trained on is told."""
 _HELD = 12
 """Records held back until it is plain how far apart they are."""
 
@@ -95,6 +100,8 @@ class Progress:
     """The step of the checkpoint the log last said it took up."""
     interval: int | None = None
     """Steps between records, once the log says so."""
+    share_told: bool = False
+    """Whether it is told what share of its tokens it trains on."""
 
 
 class Series:
@@ -108,10 +115,13 @@ class Series:
         self._start = 0  # the step before its first record
         self._last: int | None = None
         self._last_values: Values | None = None
+        self._last_line = 0
         self._last_moment: datetime | None = None
         self._last_covered = 1
         self._since_start = 0
         self._repeats = 0
+        self._consumed = Consumed()
+        self._shares: list[float] = []
 
     def add(self, reading: Reading) -> None:
         """The next record; it goes on once it is known how many steps it covers."""
@@ -130,14 +140,18 @@ class Series:
         if self._held:
             self.interval = usual_distance([one[1] for one in self._held]) or 1
             self._let_go()
+        self._tell_consumed(self._consumed.end())
+        if self._shares:
+            self._tell_share()
 
     def well_under_way(self) -> None:
         """Its start, and whatever is odd about it, lies behind."""
         self._since_start = max(self._since_start, _WELL_UNDER_WAY)
+        self._consumed.settle()
 
     def ordinary(self, step: int) -> int | None:
         """The interval, if this step follows the last at it and no start is near; else None."""
-        if self.interval is None or self._last is None or self._since_start <= _NEAR_A_START:
+        if self.interval is None or self._last is None or self._since_start <= _NEAR_A_START or self._consumed.pending:
             return None
         return self.interval if step == self._last + self.interval else None
 
@@ -178,7 +192,8 @@ class Series:
         if (skips := values[_SKIPPED] or 0.0) > covered and skips <= number:
             covered = int(skips)  # a lone record that says it skipped more than we took it to cover
         self._last_covered = covered
-        self._last, self._last_values = number, values
+        self._last, self._last_values, self._last_line = number, values, line
+        self._tell_consumed(self._consumed.take(number, values[_BATCH], values[_CONSUMED]))
         self._since_start += 1
         self._progress.step = number
         self._progress.steps_read += 1
@@ -196,6 +211,10 @@ class Series:
         if tokens is None:
             length, batch = length or job.sequence_length, batch or job.global_batch_size
             tokens = length * batch if length and batch else None
+        if tokens and (trained := values[_TRAINED]) and "rampup" not in flags and not self._progress.share_told:
+            self._shares.append(trained / tokens)
+            if len(self._shares) >= _SHARES:
+                self._tell_share()
         if dialect.timed_by_clock:
             flags, seconds = (*flags, "clocked"), self._by_the_clock(moment, covered)
         if tokens is not None and seconds and job.world_size:
@@ -261,6 +280,26 @@ class Series:
         self._sink.event(Event(kind="restart", message=message, step=number, node=self.origin.node, source=at))
         self._sink.restart(self.label, number)
         self._since_start, self._last_moment = 0, None
+        self._consumed.start()
+
+    def _tell_share(self) -> None:
+        """Padding and masked tokens are in every rate, and teach nothing."""
+        share, self._shares = median(self._shares), []
+        if share <= 1 and not self._progress.share_told:
+            self._sink.setting(Setting(TRAINED_SHARE, round(share, 3), Evidence(self.log, self._last_line)))
+        self._progress.share_told = True
+
+    def _tell_consumed(self, each: float | None) -> None:
+        """Samples are counted by what was done, the batch by what was asked: of tokens a step, one of them is wrong."""
+        if each is None or self._last_values is None:
+            return
+        batch, at = self._last_values[_BATCH], Evidence(self.log, self._last_line)
+        message = f"by consumed samples a step is {each:,.10g} sequences, and the log says {batch:,.10g}"
+        details = {"consumed": each, "said": batch}
+        node, step = self.origin.node, self._last
+        self._sink.event(
+            Event(kind="samples_differ", message=message, step=step, node=node, source=at, details=details)
+        )
 
 
 def _mean_batch(before: Values, values: Values, covered: int) -> float | None:

@@ -56,6 +56,22 @@ def _starts(found: re.Match[bytes], place: Place) -> Iterator[Said]:
             yield Setting(key, int(said[1]), place.evidence)
 
 
+_RECIPES = {b"rowwise": "e4m3", b"rowwise_with_gw_hp": "e4m3", b"mxfp8": "e4m3"}
+"""Other recipes make gradients in e5m2, as Megatron's hybrid does."""
+
+
+def _float8(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    yield Setting("precision.fp8", _RECIPES.get(found["recipe"] or b"", "hybrid"), place.evidence)
+
+
+_RECOMPUTE = {b"full": "full", b"selective": "selective", b"memory_budget": "selective"}
+
+
+def _recomputes(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+    if found["mode"] in _RECOMPUTE:
+        yield Setting("training.recompute", _RECOMPUTE[found["mode"]], place.evidence)
+
+
 def _allocation(found: re.Match[bytes], place: Place) -> Iterator[Said]:
     if int(found["count"]):
         yield from event("oom")(found, place)
@@ -70,12 +86,18 @@ DIALECT = Dialect(
     required=("loss", "tokens_per_s", "memory_gib"),
     number=_number,
     era=_era,
+    card=re.compile(rb"memory:\s+(?P<used>\d{1,6}\.\d\d)GiB\((?P<share>\d{1,3}\.\d\d)%\)"),
     memory_kind="torch_reserved_peak",
     timed_by_clock=True,
     announces_end=True,
     formulas={"": ("torchtitan",)},
     others=(
         Known(re.compile(rb"CUDA capacity: (?P<name>.{1,80}?)(?: \(\d+\))? with \d"), _gpu),
+        Known(re.compile(rb"Float8 (?:tensorwise scaled )?training active(?: with recipe (?P<recipe>\w+))?"), _float8),
+        Known(
+            re.compile(rb"Swapped to Float8Linear layers with enable_fsdp_float8_all_gather=True(?P<recipe>)"), _float8
+        ),
+        Known(re.compile(rb"Applied (?P<mode>\w+) activation checkpointing to the model"), _recomputes),
         Known(re.compile(rb"Training starts at step (?P<step>\d+)"), _starts),
         Known(re.compile(rb"Training completed\s*$"), event("finished")),
         Known(re.compile(rb"Ran out of data; last step was canceled"), event("exited_early")),

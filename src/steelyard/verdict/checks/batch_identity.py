@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from steelyard.frameworks.logs.said import NONE, RAMP_UP, SAME_SHARE, TRAINED_SHARE
+from steelyard.records import Event
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
 
@@ -21,6 +23,10 @@ KEYS = (
 def check(subject: Subject) -> Iterator[Found]:
     if denied := subject.denied(*KEYS):
         yield CHECK.contradicted(denied)
+        return
+    if counted := subject.events_of("samples_differ"):
+        first = counted[0]
+        yield CHECK.failed(first.message, first.details.get("consumed"), first.details.get("said"), first.source)
         return
     planned, tokens = subject.planned_tokens_per_step, subject.steps.tokens
     batch = subject.whole("training.global_batch_size")
@@ -53,8 +59,11 @@ def check(subject: Subject) -> Iterator[Found]:
         row = int(wrong[0])
         message = f"step {subject.steps.step[row]} has {tokens.values[row]:,.0f} tokens, and global batch x sequence is"
         yield CHECK.failed(f"{message} {planned:,}", float(tokens.values[row]), planned, subject.evidence_of_step(row))
+    elif (asked := _asked_otherwise(subject)) is not None:
+        message = f"its settings are not its steps': {asked.message}"
+        yield CHECK.failed(message, planned, None, asked.source)
     else:
-        message = f"every step has {planned:,} tokens, as global batch x sequence says"
+        message = f"every step has {planned:,} tokens, as global batch x sequence says{_untrained(subject)}"
         yield CHECK.passed(message, planned, planned, subject.evidence_of_step(0))
 
 
@@ -62,3 +71,25 @@ def _varies(subject: Subject) -> bool:
     """Whether the log itself says that batch or sequence change: a ramp-up, or a curriculum."""
     keys = ("training.global_batch_size ", "training.sequence_length ")
     return any(event.message.startswith(keys) for event in subject.events_of("setting_changed"))
+
+
+def _asked_otherwise(subject: Subject) -> Event | None:
+    """Where the log's dump of settings says one batch, and its step lines, from the first on, another."""
+    ingested = subject.run.manifest.ingested
+    ramp_up = ingested.said.get(RAMP_UP) if ingested is not None else None
+    if ingested is None or (ramp_up is not None and ramp_up.value != NONE):
+        return None
+    first = subject.evidence_of_step(0)
+    changed = subject.events_of("setting_changed")
+    return next(
+        (one for one in changed if one.message.startswith("training.global_batch_size ") and one.source == first), None
+    )
+
+
+def _untrained(subject: Subject) -> str:
+    """Padding and masked tokens are in every rate, and a person should know of them."""
+    ingested = subject.run.manifest.ingested
+    share = ingested.said.get(TRAINED_SHARE) if ingested is not None else None
+    if share is None or not isinstance(share.value, float) or share.value >= 1 - SAME_SHARE:
+        return ""
+    return f", and trains on {100 * share.value:.3g} % of them"

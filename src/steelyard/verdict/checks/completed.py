@@ -13,7 +13,7 @@ def check(subject: Subject) -> Iterator[Found]:
     reached, at = f"step {last}", subject.evidence_of_step(-1) or subject.evidence_of_manifest("status")
     expected = "unknown" if planned is None else f"step {planned}"
     failure = subject.run.manifest.failure
-    cause = subject.cause()
+    cause = None if subject.outlived else subject.cause()
     if failure is not None:
         where = cause.source if cause and cause.source else subject.evidence_of_manifest("failure")
         yield CHECK.failed(f"the run failed: {failure.message}", reached, expected, where)
@@ -42,4 +42,5 @@ def check(subject: Subject) -> Iterator[Found]:
         word = "interrupted at" if subject.run.status == "interrupted" else "its record ends at"
         yield CHECK.failed(f"{word} step {last} of {planned}", reached, expected, at)
     else:
-        yield CHECK.passed(f"all {planned} planned steps were reached", reached, expected, at)
+        again = ", after a restart" if subject.outlived else ""
+        yield CHECK.passed(f"all {planned} planned steps were reached{again}", reached, expected, at)

@@ -18,7 +18,8 @@ def check(subject: Subject) -> Iterator[Found]:
         )
         more = f"; then {', '.join(f'{count} x {name}' for name, count in others.items())}" if others else ""
         node = f" on {cause.node}" if cause.node else ""
-        yield CHECK.failed(f"{cause.kind}{node}: {cause.message}{more}", len(found), 0, cause.source)
+        after = "; it was started again, and completed" if subject.outlived else ""
+        yield CHECK.failed(f"{cause.kind}{node}: {cause.message}{more}{after}", len(found), 0, cause.source)
     elif not subject.events and subject.run.manifest.ingested is None:
         yield CHECK.unknown("no event of the run was recorded", None, 0)
     else:

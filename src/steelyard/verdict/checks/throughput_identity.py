@@ -39,6 +39,7 @@ def check(subject: Subject) -> Iterator[Found]:
     if steps.reported_tflops_per_gpu.given.any():
         parts.append(_tflops(subject))
     parts += _summaries(subject)
+    parts += (CHECK.failed(one.message, None, None, one.source) for one in subject.events_of("samples_differ"))
     backwards = np.flatnonzero(steps.step_time_s.given & ~(steps.step_time_s.values > 0) & steps.step_time_s.finite)
     if len(backwards) and subject.as_printed:
         row = int(backwards[0])

@@ -27,8 +27,15 @@ def check(subject: Subject) -> Iterator[Found]:
         found = platform.nodes * platform.gpus_per_node
         message = f"{platform.nodes} nodes x {platform.gpus_per_node} GPUs are {found}, and the world is {world}"
         yield CHECK.failed(message, found, world, at)
-    elif len(sizes) < len(_SIZES):
+    elif missing and world % math.prod(sizes):
+        words = " x ".join(f"{name} {subject.whole(f'parallelism.{name}')}" for name in _SIZES if name not in missing)
+        yield CHECK.failed(f"the world of {world} is no multiple of {words}", math.prod(sizes), world, at)
+    elif missing:
         yield CHECK.unknown(f"{', '.join(missing)} not known", None, world)
+    elif subject.run.manifest.sources.get("parallelism.data_parallel_size") == "derived":
+        words = " x ".join(map(str, sizes[:-1]))
+        message = f"tensor x pipeline x context parallel is {words}, which divides the world of {world}"
+        yield CHECK.passed(f"{message}: {sizes[-1]} data parallel", math.prod(sizes[:-1]), world, at)
     else:
         product = math.prod(sizes)
         words = " x ".join(map(str, sizes))

@@ -54,6 +54,30 @@ def test_times_that_never_settle_leave_half_and_say_so() -> None:
     assert "not settled" in found.words()
 
 
+@pytest.mark.parametrize("warm", [55, 60, 72])
+def test_a_warm_up_may_be_longer_than_half_of_the_run(warm: int) -> None:
+    for seed in range(20):
+        times = noisy(100, seed)
+        times[:warm] *= 3
+        found = window(times)
+        assert (found.first_step, found.settled) == (-(-warm // 5) * 5 + 1, True)
+
+
+@pytest.mark.parametrize("warm", [77, 81])
+def test_what_is_left_of_a_long_warm_up_must_be_a_quarter(warm: int) -> None:
+    for seed in range(20):
+        times = noisy(100, seed)
+        times[:warm] *= 3
+        assert not window(times).settled
+
+
+def test_an_end_that_is_slower_has_no_warm_up_before_it() -> None:
+    times = noisy(100)
+    times[70:] *= 1.5
+    found = window(times)
+    assert (found.steps, found.settled) == (50, False)
+
+
 def test_the_larger_of_asked_and_detected_is_dropped() -> None:
     times = noisy(100)
     times[:10] *= 2

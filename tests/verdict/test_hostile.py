@@ -243,7 +243,7 @@ def test_words_of_a_window_never_lie_about_a_stall() -> None:
     step = np.arange(1, 61)
     assert steady_window(step, np.ones_like(step), times, {}).steps == 60
     times[24:27] /= 5
-    times[:36] *= 1.5
+    times[:46] *= 1.5
     assert not steady_window(step, np.ones_like(step), times, {}).settled
 
 

@@ -26,6 +26,8 @@ _BATCH = 5
 _SPIKE = 1.5
 _ALIKE = 0.02
 _SIGMAS = 3.0
+_FEWEST_LATE = 4
+"""Batches, of which a level at the end is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class SteadyWindow:
     dropped: Mapping[str, int]
     """Steps left out, by reason."""
     settled: bool
-    """False where the times of the first half were not yet those of the second, so that half was dropped."""
+    """False where the times did not come to rest, so that half of them was dropped."""
     untimed: int
     """Steps after the warm-up that should count and give no usable time."""
 
@@ -53,7 +55,7 @@ class SteadyWindow:
         else:
             kept = f"{self.steps:,} steady steps, {self.first_step:,} to {self.last_step:,}"
         left = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.items() if count)
-        drift = "" if self.settled else "; step times had not settled by the middle of the run"
+        drift = "" if self.settled else "; step times had not settled"
         return f"{kept}{f' (dropped: {left})' if left else ''}{drift}"
 
 
@@ -95,13 +97,14 @@ def steady_window(
 
 
 def warmup_records(times: Floats) -> tuple[int, bool]:
-    """How many leading records are warm-up, and whether the times settled in the first half.
+    """How many leading records are warm-up, and whether the times settled.
 
     In batches of five records (in short runs of one) it is the leading batches until two in a row are within 2 %, or
     three sigma, of the median of the second half; sigma comes from neighbouring batches, so that a drift does not
-    widen it. Where no two are, half is dropped and the times have not settled. A lone spike after the first batch is
-    taken down to its neighbours' median while we look, and a stall amid steady steps ends no warm-up: both stay in,
-    since they are the platform's.
+    widen it. Where no two of the first half are, or the last quarter is faster still, the warm-up may be longer: the
+    last quarter is then what they are held to, if what is left is at least that. Else half is dropped and the times
+    have not settled. A lone spike after the first batch is taken down to its neighbours' median while we look, and a
+    stall amid steady steps ends no warm-up, nor does a slower end: they stay in, being the platform's.
 
     MSER-5 (White, Cobb, Spratt 2000) was tried and drops up to half of a run for a drift of half a percent, and all
     that came before a stall.
@@ -112,11 +115,32 @@ def warmup_records(times: Floats) -> tuple[int, bool]:
         return 0, True
     means = _without_spikes(times, size)[: batches * size].reshape(batches, size).mean(axis=1)
     half = batches // 2
-    tail = float(np.median(means[half:]))
-    sigma = float(np.median(np.abs(np.diff(means[half:])))) * SIGMAS / np.sqrt(2)
-    alike = np.abs(means - tail) <= max(_ALIKE * tail, _SIGMAS * sigma)
+    tail, near = _level(means[half:])
+    alike = np.abs(means - tail) <= near
     settled = np.flatnonzero(alike[:half] & alike[1 : half + 1])
-    return (int(settled[0]) * size, True) if len(settled) else (half * size, False)
+    last = max(batches // 4, _FEWEST_LATE)
+    end, near_end = _level(means[-last:])
+    still_faster = batches > last and end < min(tail, float(np.median(means[:-last]))) - max(near, near_end)
+    if len(settled) and not still_faster:
+        return int(settled[0]) * size, True
+    if end < float(np.median(means[:half])):  # what ends slower than it began has no warm-up that long
+        alike = np.abs(means - end) <= near_end
+        late = np.flatnonzero(alike[:-1] & alike[1:])
+        if len(late) and batches - late[0] >= last and _is_level(means[late[0] :]):
+            return int(late[0]) * size, True
+    return half * size, False
+
+
+def _is_level(means: Floats) -> bool:
+    first, second = (float(np.median(part)) for part in np.array_split(means, 2))
+    return abs(first - second) <= _ALIKE * second
+
+
+def _level(means: Floats) -> tuple[float, float]:
+    """The median of batches, and how far from it one may be that is no other."""
+    level = float(np.median(means))
+    sigma = float(np.median(np.abs(np.diff(means)))) * SIGMAS / np.sqrt(2)
+    return level, max(_ALIKE * level, _SIGMAS * sigma)
 
 
 def _without_spikes(times: Floats, first: int) -> Floats:

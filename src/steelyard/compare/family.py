@@ -23,7 +23,7 @@ from steelyard.compare.comparison import Comparison
 from steelyard.compare.contract import ONE_PLATFORM, Agreement, Comparability, alike, difference, partly_known
 from steelyard.compare.copies import check_once
 from steelyard.compare.policy import Metric, blocking
-from steelyard.compare.ratios import SAID, Ratio, figures_of
+from steelyard.compare.ratios import SAID, UNSETTLED, Ratio, figures_of
 from steelyard.compare.within_run import LEVEL
 from steelyard.errors import Exit, InputError
 from steelyard.verdict import Subject
@@ -52,9 +52,9 @@ class Member:
 
     @property
     def between(self) -> Between | None:
-        """None where it has too few runs."""
+        """None where it has too few runs, or some that had not settled."""
         sides = self.comparison.target, self.comparison.baseline
-        if self.ratio is None:
+        if self.ratio is None or self.ratio.words == UNSETTLED:
             return None
         target, baseline = (figures_of(Metric.THROUGHPUT, side.subjects) for side in sides)
         return between(target, baseline)

@@ -23,6 +23,7 @@ from steelyard.compare.within_run import LEVEL, METHOD, interval, spread_of
 from steelyard.verdict import Subject
 
 SINGLE_RUN = "single-run observation"
+UNSETTLED = "observation: step times had not settled"
 SAID = {
     Metric.THROUGHPUT: Words("faster", "slower"),
     Metric.MEMORY: Words("needs less", "needs more"),
@@ -88,6 +89,8 @@ def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, 
     if counts == (1, 1) and metric != Metric.MEMORY:  # a peak is one figure: it has no spread inside a run
         around = interval(value, spread_of(target.subjects[0]), spread_of(baseline.subjects[0]))
         method = METHOD if around else None
+    unsettled = () if metric == Metric.MEMORY else tuple(_unsettled(target, baseline))
+    decided = found is not None and not _is_open(found, margin) and not unsettled
     return Ratio(
         value=value,
         low=around[0] if around else None,
@@ -96,18 +99,19 @@ def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, 
         level=LEVEL,
         target_runs=counts[0],
         baseline_runs=counts[1],
-        words=_words(said or SAID[metric], counts, found, margin),
+        words=UNSETTLED if unsettled and found else _words(said or SAID[metric], counts, found, margin),
         method=method,
         target_figure=ours,
         baseline_figure=theirs,
         notes=(
             *(() if metric == Metric.MEMORY else _still(zip((target, baseline), figures, strict=True))),
             *_scope(target, baseline, counts),
-            *(() if metric == Metric.MEMORY else _unsettled(target, baseline)),
+            *unsettled,
+            *(_read_early(target, baseline) if metric == Metric.MEMORY else ()),
         ),
         margin=margin,
         more_runs=more_runs(found, min(counts), margin) if found and _is_open(found, margin) else None,
-        decided=found is not None and not _is_open(found, margin),
+        decided=decided,
     )
 
 
@@ -167,7 +171,25 @@ def _unsettled(*sides: Side) -> Iterator[str]:
         for subject in side.subjects:
             if not subject.figures.window.settled:
                 name = subject.run.directory.resolve().name
-                yield f"step times of {side.called} ({name}) had not settled by the middle of the run"
+                yield f"step times of {side.called} ({name}) had not settled"
+
+
+_MOST_OF_IT = 0.9
+"""Of a run's records, before which a reading of memory was early."""
+
+
+def _read_early(*sides: Side) -> Iterator[str]:
+    """A peak that a log prints once is a peak up to there."""
+    for side in sides:
+        for subject in side.subjects:
+            at, steps = subject.figures.memory_peak_gib.evidence, subject.steps
+            if at is None or steps.memory_gib.given.any() or not len(steps):
+                continue
+            before = int((steps.source_line < at.line).sum())
+            if steps.evidence(0).file == at.file and before < _MOST_OF_IT * len(steps):
+                when = f"after step {steps.step[before - 1]:,}" if before else "before the first step"
+                yield f"the memory of {side.called} was read {when} of {steps.step[-1]:,}, and is the peak up to there"
+                break
 
 
 def figures_of(metric: Metric, subjects: Sequence[Subject]) -> list[float]:

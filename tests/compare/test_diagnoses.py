@@ -442,3 +442,63 @@ def test_digits_that_were_not_printed_are_no_difference(told: Told) -> None:
 def test_equal_runs_have_nothing_to_explain(cli: Any, recorded: Any) -> None:
     recorded("baseline"), recorded("baseline", "same")
     assert cli("compare", "same", "baseline", "--json").document["diagnoses"] == []
+
+
+@pytest.mark.parametrize(
+    ("end", "first", "other"),
+    [
+        (math.log(32768), "Mistral 3's vocabulary of 32,768", "Llama 2's vocabulary padded to 32,768"),
+        (math.log(129280), "DeepSeek 3's vocabulary of 129,280", "Llama 3's vocabulary padded to 129,024"),
+    ],
+)
+def test_vocabularies_that_a_plateau_does_not_tell_apart_are_both_named(
+    told: Told, end: float, first: str, other: str
+) -> None:
+    found = told(losses(end + 0.8, end), losses(end + 0.8, 3.0))["uniform_data", "target"]
+    assert f"uniform over {first} (or {other}, which a loss does not tell apart)" in found["message"]
+    declared = of("megatron", parallelism__tensor_parallel_size=1)
+    found = told(losses(end + 0.8, end), losses(end + 0.8, 3.0), declared)["uniform_data", "target"]
+    assert f"uniform over {first}:" in found["message"]
+
+
+def test_padding_by_a_size_that_nobody_declared_is_no_fact(told: Told) -> None:
+    end = math.log(50688)
+    for stated, words in (([], "would pad"), (of("nemo", parallelism__tensor_parallel_size=4), "pads")):
+        found = told(losses(end + 0.8, end), losses(end + 0.8, 3.0), stated)["uniform_data", "target"]
+        assert any(f"tensor-parallel size 4 {words} it to a multiple of 512" in one for one in found["evidence"])
+
+
+def test_what_falls_as_counting_does_may_be_a_batch_by_heart_where_the_framework_is_not_known(told: Told) -> None:
+    falls = [11.2 * math.exp(-at / 7) for at in range(45)]
+    unknown = told(falls, losses(11.2, 3.0, 45))["counting_data", "target"]["message"]
+    assert "learnt a batch by heart, or, if its framework is one that counts, Megatron's counting mock data" in unknown
+    known = told(falls, losses(11.2, 3.0, 45), of("primus"))["counting_data", "target"]["message"]
+    assert "the target learnt Megatron's counting mock data" in known
+
+
+def test_a_first_loss_of_a_declared_model_is_solved_for_its_init_std(told: Told) -> None:
+    first = math.log(102400) + 5120 * 0.006**2 / 2
+    known = {"model__vocab_size": 102400, "model__hidden_size": 5120, "parallelism__tensor_parallel_size": 1}
+    found = told(losses(first, 3.0), losses(12.4, 3.0), of("megatron", **known))["untrained_loss", "target"]
+    assert "it takes an init std of 0.0060" in found["message"]
+    stated = of("megatron", **known, training__init_method_std=0.02)
+    assert ("untrained_loss", "target") not in told(losses(first, 3.0), losses(12.4, 3.0), stated)
+
+
+def test_primus_vocabulary_without_a_tokenizer_is_no_mistral_s(told: Told) -> None:
+    first = math.log(131072) + 4096 * 0.008**2 / 2
+    stated = of("primus", **LLAMA, parallelism__tensor_parallel_size=1)
+    found = told(losses(first, 3.0), losses(12.4, 3.0), stated)["untrained_loss", "target"]["message"]
+    assert "NullTokenizer's vocabulary of 131,072" in found
+
+
+@pytest.mark.parametrize("warm", [40, 49, 50, 51])
+def test_a_warm_up_off_by_one_is_found_however_long_it_is(told: Told, warm: int) -> None:
+    def later(at: int) -> float:
+        return 3e-4 * (0.5 + 0.5 * math.cos(math.pi * max(at - warm, 0) / (300 - warm)))
+
+    ahead = [3e-4 * (at + 1) / warm if at < warm else later(at) for at in range(300)]
+    behind = [3e-4 * at / warm if at < warm else later(at) for at in range(300)]
+    curve = losses(12.0, 3.0, 300)
+    message = told(curve, curve, rates=(ahead, behind))["learning_rate", "both"]["message"]
+    assert "its first rate is that of step 1 of a warm-up, the other's of step 0; the warm-up is off by one" in message

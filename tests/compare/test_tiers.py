@@ -96,7 +96,7 @@ def test_a_run_that_ends_without_a_loss_fails_however_few_they_are(
     base = falling()
     status, found = ask(ingest("a", [*base[:-count], *[lost] * count]), ingest("b", base))
     assert (status, found["first_failing_tier"]) == (1, "stability"), found
-    assert f"no loss that is one from step {STEPS - count + 1} to its end" in tier(found, "stability")[1]
+    assert f"no loss that is one from step {STEPS - count + 1} to the end" in tier(found, "stability")[1]
 
 
 def test_two_runs_that_end_so_are_not_alike(ingest: Ingest, ask: Any) -> None:
@@ -497,4 +497,37 @@ def test_a_loss_that_stays_up_in_one_seed_leaves_it_open_and_in_all_of_them_fail
         ingest(f"b{at}", falling(at + 10, noise=0.001, steps=900), at + 10)
     _, found = ask("a1,a2,a3", "b1,b2,b3")
     assert tier(found, "stability")[0] == status, found
-    assert "the loss of the target jumps up and stays there for 40 steps" in tier(found, "stability")[1]
+    assert "the loss of the target jumps up and stays so high for 40 steps" in tier(found, "stability")[1]
+
+
+def test_of_several_runs_those_that_end_without_a_loss_are_counted(ingest: Ingest, ask: Any) -> None:
+    for seed in range(1, 6):
+        ingest(f"a{seed}", falling(seed) if seed != 2 else [*falling(seed)[:200], *[math.nan] * 100], seed)
+        ingest(f"b{seed}", falling(seed + 10), seed + 10)
+    _, found = ask(*(",".join(f"{side}{seed}" for seed in range(1, 6)) for side in "ab"))
+    said = "1 of 5 runs of the target (a2) has no loss that is one from step 201 to the end"
+    assert tier(found, "stability") == ("fail", said)
+
+
+def test_a_loss_that_every_run_begins_below_is_no_reference(ingest: Ingest, ask: Any) -> None:
+    for seed in (1, 2, 3):
+        ingest(f"a{seed}", falling(seed), seed), ingest(f"b{seed}", falling(seed + 10), seed + 10)
+    _, found = ask("a1,a2,a3", "b1,b2,b3", "--target-loss", "20")
+    status, message = tier(found, "reference")
+    assert (status, "not below the first that any run tells" in message) == ("unknown", True)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "status"),
+    [(0.999, 1.002, "pass"), (1.001, 1.010, "unknown"), (1.0051, 1.010, "fail"), (0.99, 0.9949, "fail")],
+)
+def test_a_level_fails_where_all_of_its_interval_is_beyond_the_margin(low: float, high: float, status: str) -> None:
+    from steelyard.compare.between_runs import Between
+    from steelyard.compare.tiers.level import judged
+
+    middle = math.sqrt(low * high)
+    one = Between(middle, 1.0, 1e9)
+    width = math.log(one.interval()[1] / middle)
+    found = judged("level", Between(middle, math.log(high / middle) / width, 1e9), 0.005, "{}", True)
+    assert (found.low, found.high) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
+    assert found.status == status

@@ -12,8 +12,11 @@ VOCABULARIES = {
     131072: "Tekken's",
     151936: "Qwen 2's",
     102400: "DeepSeek 2's",
+    129280: "DeepSeek 3's",
     256000: "Gemma's",
 }
+NULL_SIZES = {("primus", 131072): "NullTokenizer's"}
+"""Whose a size is in a framework that takes it where no tokenizer is given."""
 PADDED_TO = 128
 """Times the tensor-parallel size; Megatron and all that stand on it."""
 PADS = {
@@ -62,7 +65,8 @@ def candidates(sizes: Iterable[int], framework: str = "", tensor: int | None = N
     tensors: Sequence[int | None] = () if pads is False else TENSOR_SIZES if tensor is None else (tensor,)
     for size in sizes:
         for one in tensors if pads else (None, *tensors):
-            found = Vocabulary(size, VOCABULARIES.get(size, "its own"), padded(size, one) if one else size, one)
+            whose = NULL_SIZES.get((framework, size)) or VOCABULARIES.get(size, "its own")
+            found = Vocabulary(size, whose, padded(size, one) if one else size, one)
             if (found.size, found.padded) not in seen:
                 seen.add((found.size, found.padded))
                 yield found

@@ -21,7 +21,8 @@ _BELOW, _ON = 0.93, 1.5
 """Of the counting floor: its batches scatter so far."""
 _WELL_BELOW = 0.5
 """Of the counting floor: no quarter of a run that counts has this mean."""
-_COUNTS = ("megatron", "megatron-bridge", "primus", "unknown")
+UNKNOWN = "unknown"
+_COUNTS = ("megatron", "megatron-bridge", "primus", UNKNOWN)
 """Frameworks whose mock data counts, and what may be one of them; NeMo's is uniform, MaxText's is one batch, and
 Megatron-DeepSpeed has none."""
 _LONG = 50
@@ -83,24 +84,39 @@ def named_floor(subject: Subject) -> Named | None:
 
 
 def uniform_vocabulary(subject: Subject) -> Vocabulary | None:
-    """The vocabulary whose uniform model the loss has come to rest at, without ever having been below it.
+    """The vocabulary whose uniform model the loss has come to rest at."""
+    return next(iter(uniform_vocabularies(subject)), None)
+
+
+def uniform_vocabularies(subject: Subject) -> list[Vocabulary]:
+    """Those whose uniform model the loss has come to rest at, without ever having been below it, the nearest first.
 
     Uniform tokens cannot be learnt: what was lower before had learnt something, and lost it. Where something is
     declared of the data or the vocabulary, another vocabulary must give the first loss too.
     """
     found, source = subject.course, subject.value("data.source")
     if found is None or source not in (None, "uniform") or not found.settled or found.level < 1:
-        return None
+        return []
     step = subject.steps.step
     if step[-1] - step[0] < _LONG - 1 or found.level < (1 - _LEARNT) * found.first:
-        return None
+        return []
     if source is None and _from_the_start(subject) and found.first - found.level < _FALL:
-        return None
+        return []
     if _was_below(subject, found.level):
-        return None
+        return []
     near = [each for each in _possible(subject, found.first) if each.floor - NEAR < found.level < each.uniform + NEAR]
     own = subject.whole("model.vocab_size")
-    return min(near, key=lambda each: (each.size != own, abs(found.level - each.uniform)), default=None)
+
+    def far(each: Vocabulary) -> tuple[bool, float, bool]:
+        return each.size != own, abs(found.level - each.uniform), each.padded != each.size
+
+    nearest = sorted(near, key=far)
+    return [each for each in nearest if each == nearest[0] or _as_near(each, nearest[0], own, found.level)]
+
+
+def _as_near(each: Vocabulary, nearest: Vocabulary, own: int | None, level: float) -> bool:
+    """Whether a loss does not tell another vocabulary apart from the nearest, nor is that one declared."""
+    return each.size not in (nearest.size, own) and nearest.size != own and abs(level - each.uniform) < NEAR
 
 
 def _was_below(subject: Subject, level: float) -> bool:

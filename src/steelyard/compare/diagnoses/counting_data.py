@@ -5,7 +5,7 @@ from typing import Literal
 
 from steelyard.compare.diagnoses.diagnosis import Diagnosis, Ending, endings
 from steelyard.compare.tiers import Pair
-from steelyard.verdict.floors import COUNTING, NO_TEXT, Collapse, collapse
+from steelyard.verdict.floors import COUNTING, NO_TEXT, UNKNOWN, Collapse, collapse
 
 CODE, DEGENERATE = "counting_data", "degenerate_data"
 FLOOR = COUNTING
@@ -21,12 +21,15 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
 
 
 def _counting(side: Literal["target", "baseline"], found: list[Ending]) -> Diagnosis:
-    end = min(one.course.mean for one in found)
+    end = min(one.loss for one in found)
     still = " and still falls towards it" if any(one.course.still_falls for one in found) else ""
+    learnt = "learnt"
+    if all(one.subject.run.manifest.framework == UNKNOWN for one in found):
+        learnt = "learnt a batch by heart, or, if its framework is one that counts,"
     return Diagnosis(
         CODE,
         side,
-        f"the {side} learnt Megatron's counting mock data (1, 2, 3 … to the end of a document), whose floor is "
+        f"the {side} {learnt} Megatron's counting mock data (1, 2, 3 … to the end of a document), whose floor is "
         f"ln 4,095 / 2,048 = {FLOOR:.5f}: it ends at {end:.3g}{still}; that says nothing of learning text, and no "
         "seed changes it",
         (

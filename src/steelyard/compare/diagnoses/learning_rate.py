@@ -113,12 +113,13 @@ def _warm_up(found: Rates) -> tuple[str, str] | None:
     if mine is None or other is None or abs(abs(mine - other) - 1) > _STRAIGHT:
         return None
     risen = (ours >= _RISING * ours.max()) & (theirs >= _RISING * theirs.max())
-    if not risen.any() or not _alike(ours[risen][:1], theirs[risen][:1], rough=1 - _RISING).all():
+    if not risen.any() or not _alike(ours[risen][:1], theirs[risen][:1], rough=1 / _RISING - 1 + _SAME).all():
         return None
     early, late = ("target", "baseline") if mine > other else ("baseline", "target")
+    ahead, behind = round(max(mine, other)), round(min(mine, other))
     words = (
         f"the {early}'s warm-up is one step ahead of the {late}'s, and ends with it: its first rate is that of step "
-        f"{max(mine, other):.0f} of a warm-up, the other's of step {min(mine, other):.0f}; the warm-up is off by one"
+        f"{ahead} of a warm-up, the other's of step {behind}; the warm-up is off by one"
     )
     parted = _parted_after(found, int(np.argmax(risen)))
     if parted is None:

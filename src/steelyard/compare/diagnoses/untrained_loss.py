@@ -13,6 +13,7 @@ from steelyard.accounting.untrained import (
     own_starts,
     share_that_fits,
 )
+from steelyard.accounting.vocabularies import candidates
 from steelyard.compare.diagnoses.diagnosis import Diagnosis, Ending, endings
 from steelyard.compare.tiers import Pair
 from steelyard.verdict import Status
@@ -20,6 +21,8 @@ from steelyard.verdict.floors import declared_of
 
 CODE = "untrained_loss"
 _TELLING = 0.05
+_LEAST_STD, _MOST_STD = 0.002, 0.05
+"""What anybody starts weights with."""
 _VAGUE = 0.2
 """Of all first losses: where more would fit some model, that this one does tells nothing."""
 
@@ -49,6 +52,8 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
         solved = _solved(one)
         if solved.starts and solved.share <= _VAGUE:
             yield _diagnosis(side, one, solved)
+        elif (start := _undocumented(one)) is not None:
+            yield _of_another_std(side, one, start)
 
 
 def _passes(pair: Pair, name: str) -> bool:
@@ -84,6 +89,33 @@ def _diagnosis(side: Literal["target", "baseline"], one: Ending, solved: Solved)
         f"{message}; it tells of vocabulary and weights, not of data or seed",
         tuple(evidence),
         "state `model.vocab_size`, the tensor-parallel size and `training.init_method_std` of both sides",
+    )
+
+
+def _undocumented(one: Ending) -> Start | None:
+    """The model that is declared, with the only init std that gives its first loss; None where that is not known."""
+    declared = declared_of(one.subject)
+    if not (declared.vocab_size and declared.hidden_size and declared.std is None):
+        return None
+    sizes = list(candidates([declared.vocab_size], declared.framework, declared.tensor))
+    above = one.first - sizes[0].uniform
+    if len(sizes) > 1 or above <= NEAR:
+        return None
+    std = math.sqrt(2 * above / declared.hidden_size)
+    return Start(sizes[0], declared.hidden_size, std) if _LEAST_STD <= std <= _MOST_STD else None
+
+
+def _of_another_std(side: Literal["target", "baseline"], one: Ending, start: Start) -> Diagnosis:
+    return Diagnosis(
+        CODE,
+        side,
+        f"the {side}'s first loss, {one.first:.5g}, is that of no documented model; solved for the weights of its "
+        f"declared one it takes an init std of {start.std:.4f}; it tells of weights, not of data or seed",
+        (
+            f"the first loss is {one.first:.5g}",
+            f"ln {start.vocabulary.padded:,} + {start.hidden:,} x {start.std:.4f}² / 2 = {start.loss:.4f}",
+        ),
+        "state `training.init_method_std` of both sides",
     )
 
 

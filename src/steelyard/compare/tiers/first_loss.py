@@ -45,8 +45,9 @@ def _not_alone(pair: Pair) -> Tier:
 
 def _same_weights(pair: Pair) -> bool:
     """One framework makes the same weights of one seed, as long as it cuts them alike."""
-    keys = ("platform.framework", *CUTS, "data.seed", "data.source")
-    return bool(pair.matched) and min(pair.seeds) > 0 and all(pair.same(key) for key in keys)
+    keys = ("platform.framework", *CUTS, "data.source")
+    one_order = pair.same("data.seed") or not pair.clause("data.seed").governs  # runs of one seed are matched
+    return bool(pair.matched) and min(pair.seeds) > 0 and bool(one_order) and all(pair.same(key) for key in keys)
 
 
 def _of_same_weights(pair: Pair) -> Tier:

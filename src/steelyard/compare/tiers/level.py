@@ -85,16 +85,13 @@ def hac(differences: Floats) -> Between:
 
 
 def judged(name: str, found: Between, margin: float, sentence: str, decides: bool) -> Tier:
-    """Equivalent by TOST passes; beyond the margin, and with 95 % not 1, fails; else it is not known.
+    """Equivalent by TOST passes; with 95 % beyond the margin fails; else it is not known.
 
-    One seed a side, and another on each, decides little: what it shows may be the seed's. It never passes, and fails
-    only where all of the interval is beyond the margin.
+    One seed a side, and another on each, decides little: what it shows may be the seed's. It never passes.
     """
     low, high = found.interval()
     figure = f"{found.value:.4f} [{low:.4f}, {high:.4f}]"
-    beyond = abs(found.value - 1) > margin and not low <= 1 <= high
-    if not decides:
-        beyond = low > 1 + margin or high < 1 - margin
+    beyond = low > 1 + margin or high < 1 - margin
     alike = found.equivalent(margin)
     status = Answer.FAIL if beyond else Answer.PASS if alike and decides else Answer.UNKNOWN
     words = "not within" if beyond else "equivalent within" if alike else "not shown to be within"

@@ -51,6 +51,9 @@ def ask(pair: Pair) -> Tier | None:
     told = f"a loss of {pair.target_loss:g} is reached by {counts} seeds"
     if max(reached) == 0:
         return Tier(NAME, Answer.UNKNOWN, told, margin=MARGIN)
+    if all(one.after == 0 for side in sides for one in side):
+        early = f"a loss of {pair.target_loss:g} is not below the first that any run tells: it takes no tokens to reach"
+        return Tier(NAME, Answer.UNKNOWN, early, margin=MARGIN)
     if 0 in reached:
         return _by_one_side(sides, told)
     found = ratio(*sides)

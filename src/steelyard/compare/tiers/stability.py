@@ -63,8 +63,12 @@ def ask(pair: Pair) -> Tier:
     lost = [[_lost_at(*one) for one in _runs(pair, at)] for at in (0, 1)]
     if any(lost[0]) != any(lost[1]):
         name, where = ("target", lost[0]) if any(lost[0]) else ("baseline", lost[1])
-        first = next(filter(None, where))
-        return Tier(NAME, Answer.FAIL, f"the {name} has no loss that is one from step {first:,} to its end")
+        first, side = min(filter(None, where)), pair.target if name == "target" else pair.baseline
+        runs = [one.run.directory.name for one, at in zip(side.subjects, where, strict=True) if at]
+        whose = f"{len(runs)} of {len(where)} runs of the {name} ({', '.join(runs[:3])}{' …' * (len(runs) > 3)})"
+        whose = f"the {name}" if len(where) == 1 else whose
+        has = "has" if len(runs) == 1 else "have"
+        return Tier(NAME, Answer.FAIL, f"{whose} {has} no loss that is one from step {first:,} to the end")
     curves = _curves(pair)
     ours, theirs = (_of_seeds(side, own) for side, own in zip((pair.target, pair.baseline), curves, strict=True))
     both = [(_counted(ours, at), _counted(theirs, at)) for at in range(len(COUNTED))]
@@ -109,7 +113,7 @@ def _stays_up(ours: list[_Record], theirs: list[_Record]) -> Iterator[Tier]:
     many = [sum(up > enough for up in side) for side in ups]
     chance = uneven_by_chance(many, [len(ours), len(theirs)])
     at = int(highest[1] > highest[0])
-    told = f"the loss of the {('target', 'baseline')[at]} jumps up and stays there for {highest[at]:,} steps"
+    told = f"the loss of the {('target', 'baseline')[at]} jumps up and stays so high for {highest[at]:,} steps"
     if many[at] == len(ups[at]) or chance < DIFFER:
         yield Tier(NAME, Answer.FAIL, told)
     else:

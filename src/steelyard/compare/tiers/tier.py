@@ -90,9 +90,12 @@ class Pair:
         warm, steps = found.pop()
         return None if found or warm is None or not steps else min(warm / steps, 1.0)
 
+    def clause(self, dotted: str) -> Clause:
+        return next(one for one in self.clauses if one.dotted == dotted)
+
     def same(self, dotted: str) -> bool | None:
         """Whether the sides agree in a parameter; None where that is not known."""
-        clause = next(one for one in self.clauses if one.dotted == dotted)
+        clause = self.clause(dotted)
         return None if clause.status == Agreement.UNKNOWN else clause.status == Agreement.EQUAL
 
     @cached_property

@@ -1,10 +1,13 @@
 """steelyard compare: what is refused, what is qualified, what one run a side may say."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+REAL = Path(__file__).parents[1] / "frameworks" / "logs" / "real"
 
 RATIOS = ("throughput_speedup", "memory_usage_efficiency", "flops_utilization")
 
@@ -261,13 +264,29 @@ def test_matched_mode_refuses_a_side_that_did_not_complete(cli: Any, recorded: A
     assert cli("compare", target, "baseline", "--mode", "matched").status == 4
 
 
-def test_times_that_had_not_settled_are_said_beside_the_ratio(cli: Any, recorded: Any) -> None:
+def slow_until(last: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
     def slow(step: dict[str, Any]) -> dict[str, Any]:
-        by = 1.5 if step["step"] <= 36 else 1.0
-        keys = ("tokens_per_s_per_gpu", "reported_tokens_per_s_per_gpu")
-        return {**step, "step_time_s": step["step_time_s"] * by, **{key: step[key] / by for key in keys}}
+        by = 1.5 if step["step"] <= last else 1.0
+        keys = ("tokens_per_s_per_gpu", "tflops_per_gpu", "reported_tokens_per_s_per_gpu")
+        return {**step, "step_time_s": step["step_time_s"] * by, **{k: step[k] / by for k in keys if k in step}}
 
-    document = cli("compare", recorded("again").edit_steps(slow), recorded("baseline"), "--json").document
+    return slow
+
+
+@pytest.mark.parametrize(
+    ("last", "words", "status"),
+    [(36, "equivalent within 0.05", 0), (47, "observation: step times had not settled", 5)],
+)
+def test_a_long_warm_up_makes_nothing_slower(cli: Any, recorded: Any, last: int, words: str, status: int) -> None:
+    for at in range(3):
+        recorded("baseline", f"warm/{at}").slower(1 + at / 1000).edit_steps(slow_until(last))
+        recorded("baseline", f"plain/{at}").slower(1 + at / 1000 + 0.0005)
+    done = cli("compare", "warm", "plain", "--json")
+    assert (done.document["throughput_speedup"]["words"], done.status) == (words, status)
+
+
+def test_times_that_had_not_settled_are_said_beside_the_ratio(cli: Any, recorded: Any) -> None:
+    document = cli("compare", recorded("again").edit_steps(slow_until(47)), recorded("baseline"), "--json").document
     assert document["comparable"]["throughput"]["status"] == "comparable"
     assert "target (again) had not settled" in document["throughput_speedup"]["notes"][0]
     cli("report", "again-vs-baseline", "--to", "md")
@@ -287,3 +306,22 @@ def test_a_run_against_itself_says_so(cli: Any, recorded: Any) -> None:
 def test_names_of_many_bytes_are_cut_to_fit(cli: Any, recorded: Any) -> None:
     recorded("again", "é" * 100), recorded("baseline", "\U0001f600" * 55)
     assert cli("compare", "é" * 100, "\U0001f600" * 55).status == 5
+
+
+def test_what_ran_out_of_memory_has_no_peak(cli: Any, recorded: Any) -> None:
+    recorded("again").add_event(kind="oom", message="CUDA out of memory"), recorded("baseline")
+    done = cli("compare", "again", "baseline", "--for", "memory", "--json")
+    assert (done.status, done.document["memory_usage_efficiency"]) == (5, None)
+    assert "the target (again) ran out of memory" in done.document["comparable"]["memory"]["reasons"][0]
+
+
+def test_a_peak_that_was_read_early_says_so(cli: Any) -> None:
+    for name in ("one", "two"):
+        assert (
+            cli("ingest", REAL / "megatron_clean_int1.log.gz", "--gpu", "h200", "--gpus", "1", "--name", name).status
+            == 0
+        )
+    found = cli("compare", "one", "two", "--for", "memory", "--json").document["memory_usage_efficiency"]
+    assert any(
+        "was read after step" in note and "of 60, and is the peak up to there" in note for note in found["notes"]
+    )

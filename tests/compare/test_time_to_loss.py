@@ -143,7 +143,7 @@ def test_why_there_is_no_energy_stands_on_the_terminal_and_in_the_report(cli: An
 
 def test_of_several_runs_the_one_without_power_is_named(cli: Any, recorded: Any) -> None:
     recorded("again", "side/one"), recorded("baseline")
-    two = recorded("again", "side/two").edit_steps(lambda step: {**step, "grad_norm": step["grad_norm"] * 1.01})
+    two = recorded("again", "side/two").slower(1.001)
     edit_telemetry(two, lambda found: [])
     found = cli("compare", "side", "baseline", "--json").document["time_to_loss"]
     assert found["target"]["energy_reason"] == "it has no telemetry of power (two)"

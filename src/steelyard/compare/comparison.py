@@ -1,18 +1,19 @@
 """A comparison: the contract, what it allows, the ratios, and what it all comes to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from steelyard.accounting.steady import MIN_STEADY_RECORDS, MIN_STEADY_STEPS
 from steelyard.compare.between_runs import MARGIN
+from steelyard.compare.changes import changes
 from steelyard.compare.contract import Clause, Comparability, Ruling, check_side, contract, ruling
 from steelyard.compare.convergence import Convergence, convergence
 from steelyard.compare.copies import on_both_sides
 from steelyard.compare.diagnoses import Diagnosis, diagnose
-from steelyard.compare.own_figures import APART, batches_apart, own_step, rates_apart
-from steelyard.compare.policy import Metric
+from steelyard.compare.own_figures import APART, batches_apart, clocks_apart, own_step, rates_apart
+from steelyard.compare.policy import Effect, Metric
 from steelyard.compare.ratios import NAME_OF, Ratio, missing, ratio
 from steelyard.compare.side import Side, side
 from steelyard.compare.tiers import Pair
@@ -147,6 +148,9 @@ def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) ->
             metric: found if metric == Metric.MEMORY else found.worsened(Comparability.NOT_COMPARABLE, apart)
             for metric, found in rulings.items()
         }
+    for metric in (Metric.THROUGHPUT, Metric.FLOPS):
+        rulings[metric] = _by_the_clock(rulings[metric], sides)
+    rulings = {metric: _with_changes(metric, found, sides) for metric, found in rulings.items()}
     for schedule in (batches_apart(*sides), rates_apart(*sides)):
         if schedule is not None:
             found = rulings[Metric.CONVERGENCE].worsened(Comparability.NOT_COMPARABLE, schedule)
@@ -213,6 +217,26 @@ def _own_steps_apart(sides: tuple[Side, Side]) -> str | None:
     return f"by their own figures one step is {steps}"
 
 
+def _with_changes(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Ruling:
+    for effect, told in (change for one in sides for change in changes(metric, one)):
+        if effect == Effect.BLOCKS:
+            found = found.worsened(Comparability.NOT_COMPARABLE, f"by its own figures {told}")
+        else:
+            found = found.worsened(Comparability.QUALIFIED, f"qualified: {told}")
+    return found
+
+
+def _by_the_clock(found: Ruling, sides: tuple[Side, Side]) -> Ruling:
+    """What logs' own moments make of a speedup: beyond the margin it is another one."""
+    clocks = clocks_apart(*sides)
+    if clocks is None or abs(clocks[0] - 1) <= APART:
+        return found
+    apart, told = clocks
+    if abs(apart - 1) > MARGIN:
+        return found.worsened(Comparability.NOT_COMPARABLE, f"by their own figures the times are not those: {told}")
+    return found.worsened(Comparability.QUALIFIED, f"qualified: {told}")
+
+
 def weigh(
     target: Sequence[Run],
     baseline: Sequence[Run],
@@ -248,16 +272,28 @@ def with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Rul
                 run, records = f"{one.called} ({subject.run.directory.name})", int(window.mask.sum())
                 if not window.steps and not subject.tells_times:
                     found = found.worsened(Comparability.UNKNOWN, f"{run} tells no step times and no rates")
+                elif not window.steps and subject.clock.contradicts:
+                    took = f"by the moments of its log a step takes {subject.clock.ratio:.3g} times as long as it says"
+                    found = found.worsened(Comparability.NOT_COMPARABLE, f"by its own figures {run}: {took}")
                 elif window.steps < MIN_STEADY_STEPS:
                     few = f"{run} has {window.steps} steady steps, expected {MIN_STEADY_STEPS} or more"
                     found = found.worsened(Comparability.NOT_COMPARABLE, few)
                 elif records < MIN_STEADY_RECORDS:
                     few = f"{run} has {records} steady records, expected {MIN_STEADY_RECORDS} or more"
                     found = found.worsened(Comparability.NOT_COMPARABLE, few)
-        if metric == Metric.MEMORY and any(subject.figures.memory_kind in NO_PEAKS for subject in one.subjects):
-            told = f"what {one.called} says of its memory was read before the first step, and is no peak"
-            found = found.worsened(Comparability.UNKNOWN, told)
+        if metric == Metric.MEMORY:
+            for told in _no_peaks(one):
+                found = found.worsened(Comparability.UNKNOWN, told)
         reason = missing(metric, one)
         if reason:
             found = found.worsened(Comparability.UNKNOWN, reason)
     return found
+
+
+def _no_peaks(side: Side) -> Iterator[str]:
+    if any(subject.figures.memory_kind in NO_PEAKS for subject in side.subjects):
+        yield f"what {side.called} says of its memory was read before the first step, and is no peak"
+    for subject in side.subjects:
+        if subject.events_of("oom"):
+            name = subject.run.directory.name
+            yield f"{side.called} ({name}) ran out of memory: what it tells is not what it asked for"

@@ -13,6 +13,7 @@ from steelyard.compare.policy import (
     POLICY,
     STATED,
     UNKNOWN_QUALIFIES,
+    USUAL,
     Effect,
     Effects,
     Metric,
@@ -22,6 +23,7 @@ from steelyard.compare.side import Side
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
 from steelyard.experiment.platform import FrameworkName
+from steelyard.frameworks.logs.said import SAME_SHARE
 from steelyard.verdict import Status, Subject
 
 
@@ -54,6 +56,13 @@ class WeightsSeed(int):
 
     def __str__(self) -> str:
         return f"{int(self)}, as training.seed"
+
+
+class TrainedShare(float):
+    """Of the tokens of a step, those that are trained on: padding and masks differ from batch to batch."""
+
+    def __str__(self) -> str:
+        return f"{100 * self:.3g} % of its tokens"
 
 
 EITHER = "either side"
@@ -110,6 +119,8 @@ def alike(one: Any, other: Any) -> bool:
     """Whether two values of a parameter are one: numbers but for their last digits, and what cannot be set apart."""
     if isinstance(one, WeightsSeed) or isinstance(other, WeightsSeed):
         return True
+    if isinstance(one, TrainedShare) and isinstance(other, TrainedShare):
+        return abs(one - other) <= SAME_SHARE
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other))
     return math.isclose(one, other, rel_tol=1e-9) if numbers else bool(one == other)
 
@@ -138,6 +149,9 @@ def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
         case "data.seed" if manifest.framework in ONE_SEED:
             known, found = subject.known(dotted)
             return known, WeightsSeed(found) if known and found == subject.value("training.seed") else found
+        case "data.trained_share":
+            known, found = stated(subject, dotted)
+            return known, TrainedShare(found if found < 1 - SAME_SHARE else 1.0) if known else found
         case _ if dotted in STATED:
             return stated(subject, dotted)
         case _:
@@ -162,7 +176,7 @@ def contract(target: Side, baseline: Side) -> tuple[Clause, ...]:
     governed = [_clause(dotted, effects, target, baseline) for dotted, effects in POLICY.items()]
     beside = (_clause(dotted, effects, target, baseline) for dotted, effects in STATED.items())
     sizes = [side.subjects[0].value("model.vocab_size") for side in (target, baseline)]
-    usual = {**{key: [value] for key, value in PLANNED.items()}, "model.padded_vocab_size": sizes}
+    usual = {**USUAL, "model.padded_vocab_size": sizes}
     return (*governed, *(clause for clause in beside if _is_said(clause, usual.get(clause.dotted, []))))
 
 
@@ -179,9 +193,18 @@ def _clause(dotted: str, effects: Effects, target: Side, baseline: Side) -> Clau
         status = Agreement.UNKNOWN
     else:
         status = Agreement.EQUAL if alike(ours, theirs) else Agreement.DIFFERENT
+    if status != Agreement.UNKNOWN and (isinstance(ours, WeightsSeed) or isinstance(theirs, WeightsSeed)):
+        ours, theirs = (_seeds(side, dotted) for side in (target, baseline))
+        status, effects = (status, effects) if ours == theirs else (Agreement.DIFFERENT, {})
     group, _, key = dotted.partition(".")
     sources = (_source(side, dotted) for side in (target, baseline))
     return Clause(group, key, ours, theirs, status, effects, unknown_of, *sources)
+
+
+def _seeds(side: Side, dotted: str) -> Any:
+    """What each run has: it need not be one, being as free as the weights'."""
+    found = sorted({known_value(subject, dotted)[1] for subject in side.subjects})
+    return found if len(found) > 1 else found[0]
 
 
 def _source(side: Side, dotted: str) -> str | None:

@@ -3,11 +3,13 @@
 from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
+from steelyard.compare.curve import common_steps
 from steelyard.errors import InputError
 from steelyard.records import StepTable
 from steelyard.verdict import Subject
@@ -23,6 +25,11 @@ _FIGURES = (
 """What was recorded. What we derive is left out: it changes with the GPUs that somebody says a log is of."""
 _GLANCE = 20
 """Rows, of which two runs that are not one differ in some."""
+_FEWEST = 10
+_NEARLY = 0.9
+"""Of the steps."""
+_ROUNDED = 0.2
+"""So often two times would be one by chance, above which that they are tells nothing."""
 
 
 def digest(steps: StepTable, rows: int | None = None) -> bytes:
@@ -50,13 +57,17 @@ def of_one_record(subjects: Sequence[Subject]) -> list[list[Subject]]:
     """Those that hold the same record, together, as far as the shorter goes: a log may be read before it ends.
 
     Runs without steps are one only where they are one directory, and rows without a figure begin no other record. All
-    of a record is read only where its beginning, as far as the shortest goes, does not tell two apart.
+    of a record is read only where its beginning, as far as the shortest goes, does not tell two apart. Then those of
+    which nearly every step is one: a log that was rotated, or mended.
     """
     glance = min((len(one.steps) for one in subjects if _tells(one.steps)), default=0)
     beginnings: dict[Hashable, list[Subject]] = {}
     for subject in subjects:
         beginnings.setdefault(_beginning(subject, min(glance, _GLANCE)), []).append(subject)
-    return [same for some in beginnings.values() if len(some) > 1 for same in _alike(some)]
+    found = [same for some in beginnings.values() if len(some) > 1 for same in _alike(some)]
+    told = {id(one) for same in found for one in same[1:]}
+    others = [one for one in subjects if id(one) not in told and len(one.steps) >= _FEWEST]
+    return [*found, *([*both] for both in combinations(others, 2) if _nearly_one(*(one.steps for one in both)))]
 
 
 def _beginning(subject: Subject, glance: int) -> Hashable:
@@ -73,6 +84,27 @@ def _tells(steps: StepTable) -> bool:
 
 def _dated(steps: StepTable) -> bool:
     return not bool(np.isnat(steps.time).all())
+
+
+def _nearly_one(ours: StepTable, theirs: StepTable) -> bool:
+    """Whether two records have nearly all losses in common, and how long each step took.
+
+    Runs of one seed repeat the losses; nothing repeats the times, unless they are rounded until most are one.
+    """
+    _, at, there = common_steps(ours.step, theirs.step)
+    if len(at) < max(_FEWEST, _NEARLY * min(len(ours), len(theirs))):
+        return False
+    for one, other in ((ours.loss, theirs.loss), (ours.tokens, theirs.tokens)):
+        if not _mostly((one.values[at] == other.values[there]) | ~(one.given[at] | other.given[there])):
+            return False
+    times, other_times = ours.step_time_s.values[at], theirs.step_time_s.values[there]
+    _, counts = np.unique(times, return_counts=True)
+    by_chance = float(((counts / len(times)) ** 2).sum())
+    return by_chance < _ROUNDED and _mostly(times == other_times)
+
+
+def _mostly(same: npt.NDArray[np.bool_]) -> bool:
+    return bool(same.mean() >= _NEARLY)
 
 
 def _alike(subjects: list[Subject]) -> list[list[Subject]]:
@@ -123,7 +155,7 @@ def twice(name: str, first: Path, second: Path, timed: bool = True) -> InputErro
 
 
 def _told(first: Path, second: Path) -> str:
-    return "are one directory" if first.resolve() == second.resolve() else "have the same record, step for step"
+    return "are one directory" if first.resolve() == second.resolve() else "have the same record"
 
 
 def on_both_sides(target: Sequence[Subject], baseline: Sequence[Subject]) -> str | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.compare.between_runs import geometric_mean
 from steelyard.compare.curve import common_steps
 from steelyard.compare.side import Side
 from steelyard.records import StepTable
@@ -46,6 +47,30 @@ def _of_run(subject: Subject) -> OwnStep | None:
     rate, seconds = rates.values[rows], times.values[rows]
     each = float(np.median(rate * seconds))
     return OwnStep(float(np.median(rate)), float(np.median(seconds)), world, each * world)
+
+
+def clocks_apart(target: Side, baseline: Side) -> tuple[float, str] | None:
+    """How far the moments of the logs make a speedup another than their step times do, in words too; None if nowhere.
+
+    A side without fine moments is taken at its word.
+    """
+    ours, theirs = (_by_clock(side) for side in (target, baseline))
+    if ours is None and theirs is None:
+        return None
+    apart = (ours or 1.0) / (theirs or 1.0)
+    told = [
+        f"{value:.4g} times as long as it says on {side.called}"
+        for side, value in ((target, ours), (baseline, theirs))
+        if value is not None
+    ]
+    return apart, f"by the moments of the logs a step takes {' and '.join(told)}"
+
+
+def _by_clock(side: Side) -> float | None:
+    """Time that passes over time that is said; of logs alone: our own moments are those at which a line was read."""
+    found = [one.clock.each for one in side.subjects if one.run.manifest.ingested is not None]
+    known = [value for value in found if value is not None]
+    return geometric_mean(known) if known and len(known) == len(side.subjects) else None
 
 
 def rates_apart(target: Side, baseline: Side) -> str | None:

@@ -4,7 +4,7 @@ It blocks (the ratio is refused), qualifies (the difference is said beside the r
 kernels free; `matched` turns every qualification into a refusal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -38,6 +38,9 @@ _BOTH = _effects(_B, _B)
 _CONVERGENCE = _effects(None, _B)
 _LAYOUT = _effects(_Q, _Q)
 _FREE = _effects()
+_STATE = MappingProxyType({**_effects(_Q), Metric.MEMORY: _B})
+"""Where and how wide the optimizer's state lies: a matter of memory first."""
+_STATE_DTYPE = MappingProxyType({**_STATE, Metric.CONVERGENCE: _Q})
 
 POLICY: Mapping[str, Effects] = MappingProxyType(
     {
@@ -126,13 +129,33 @@ STATED: Mapping[str, Effects] = MappingProxyType(
         "model.num_experts": _BOTH,
         "model.moe_router_topk": _BOTH,
         "model.moe_ffn_hidden_size": _BOTH,
+        "model.moe_shared_expert_intermediate_size": _BOTH,
+        "model.moe_expert_capacity_factor": _BOTH,
+        "model.moe_layer_freq": _BOTH,
+        "model.moe_router_force_load_balancing": _BOTH,
         "model.mtp_num_layers": _BOTH,
         "model.qk_layernorm": _BOTH,
+        "model.attention_window": _BOTH,
+        "model.window_attn_skip_freq": _BOTH,
+        "model.multi_latent_attention": _BOTH,
+        "model.experimental_attention_variant": _BOTH,
+        "model.hybrid_layer_pattern": _BOTH,
         "model.padded_vocab_size": _CONVERGENCE,
+        "training.recompute_extent": _effects(_B, _Q),
         "training.optimizer": _effects(_Q, _B),
+        "training.optimizer_cpu_offload": _STATE,
+        "training.use_precision_aware_optimizer": _STATE_DTYPE,
         "training.hidden_dropout": _effects(_Q, _B),
         "training.attention_dropout": _effects(_Q, _B),
+        "precision.exp_avg_dtype": _STATE_DTYPE,
+        "precision.exp_avg_sq_dtype": _STATE_DTYPE,
+        "precision.main_params_dtype": _STATE_DTYPE,
+        "precision.main_grads_dtype": _STATE_DTYPE,
         "data.eod_mask_loss": _CONVERGENCE,
+        "data.reset_attention_mask": _BOTH,
+        "data.reset_position_ids": _CONVERGENCE,
+        "data.packing": _effects(_Q, _B),
+        "data.trained_share": _effects(_Q, _Q),
     }
 )
 """What no experiment has a key for, and a log may state of itself."""
@@ -142,13 +165,40 @@ PLANNED: Mapping[str, Any] = MappingProxyType(
         "model.num_experts": 0,
         "model.mtp_num_layers": 0,
         "model.qk_layernorm": False,
+        "model.attention_window": 0,
+        "model.window_attn_skip_freq": "none",
+        "model.multi_latent_attention": False,
+        "model.experimental_attention_variant": "none",
+        "model.hybrid_layer_pattern": "none",
         "training.optimizer": "adam",
+        "training.optimizer_cpu_offload": 0.0,
+        "training.use_precision_aware_optimizer": False,
         "training.hidden_dropout": 0.0,
         "training.attention_dropout": 0.0,
         "data.eod_mask_loss": False,
+        "data.reset_attention_mask": False,
+        "data.reset_position_ids": False,
+        "data.packing": True,
     }
 )
 """The same in every run of a plan of ours."""
+
+USUAL: Mapping[str, Sequence[Any]] = MappingProxyType(
+    {
+        **{key: (value,) for key, value in PLANNED.items()},
+        "model.moe_shared_expert_intermediate_size": (0,),
+        "model.moe_expert_capacity_factor": (0.0,),
+        "model.moe_layer_freq": ("1",),
+        "model.moe_router_force_load_balancing": (False,),
+        "training.recompute_extent": ("none", "uniform 1", "core_attn"),
+        "precision.exp_avg_dtype": ("fp32",),
+        "precision.exp_avg_sq_dtype": ("fp32",),
+        "precision.main_params_dtype": ("fp32",),
+        "precision.main_grads_dtype": ("fp32",),
+        "data.trained_share": (1.0,),
+    }
+)
+"""What a framework does unless told otherwise; a version that knows no such setting, and says nothing, does so too."""
 
 
 def blocking(*metrics: Metric) -> list[str]:

@@ -7,7 +7,7 @@ from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import leaves
 from steelyard.frameworks import expected_vocabulary, framework
 from steelyard.frameworks.logs.heard import Heard, same
-from steelyard.frameworks.logs.said import GPU_NAME, PADDED_VOCABULARY, WORLD_SIZE, Setting
+from steelyard.frameworks.logs.said import GPU_NAME, PADDED_VOCABULARY, TRAINED_SHARE, WORLD_SIZE, Setting
 from steelyard.frameworks.logs.series import Job
 from steelyard.lint import Case
 from steelyard.records import Event
@@ -47,6 +47,8 @@ class Hearing:
     def take(self, setting: Setting) -> Iterator[Event]:
         """Keep a setting; what a person should know of it, once a key."""
         key, value = setting.key, setting.value
+        if key == TRAINED_SHARE:
+            return  # told amid the steps, of batches and not of settings
         before = key in self.heard.changed
         self.heard.take(setting)
         self.job.sequence_length = self.heard.whole("training.sequence_length")

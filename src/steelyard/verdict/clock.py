@@ -21,11 +21,14 @@ class Clock:
     """Records whose steps are said to take longer than passed between them and the record before."""
     ratio: float | None
     """Time that passed over time that is said, over all records; None where the moments cannot tell."""
+    each: float | None = None
+    """The same of a step, in the median, which pauses do not move; None too where moments are whole seconds."""
 
     @property
     def contradicts(self) -> bool:
-        """Whether they disagree as a whole, so that one of the two is wrong throughout."""
-        return self.ratio is not None and abs(self.ratio - 1) > _SYSTEMATIC
+        """Whether they disagree as a whole, and not by some pauses, so that one of the two is wrong throughout."""
+        told = [value for value in (self.ratio, self.each) if value is not None]
+        return bool(told) and all(abs(value - 1) > _SYSTEMATIC for value in told)
 
 
 def read_clock(steps: StepTable, excused: Mask) -> Clock:
@@ -45,7 +48,8 @@ def read_clock(steps: StepTable, excused: Mask) -> Clock:
     kept = usable if late.sum() > usable.sum() / 2 else usable & ~late
     ratio = float(passed[kept].sum() / said[kept].sum())
     slack = 1.0 / float(said[kept].sum()) if whole else 0.0
-    clock = Clock(nothing.copy(), ratio if abs(ratio - 1) > slack else 1.0)
+    each = None if whole else float(np.median(passed[kept] / said[kept]))
+    clock = Clock(nothing.copy(), ratio if abs(ratio - 1) > slack else 1.0, each)
     clock.artefacts[1:] = late
     if clock.contradicts:
         clock.artefacts[:] = True

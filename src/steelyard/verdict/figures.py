@@ -135,6 +135,8 @@ def _untimed(window: SteadyWindow) -> str | None:
         return f"{window.untimed:,} steps after the warm-up give no step time"
     if window.steps:
         return None
+    if window.dropped.get("artefact"):
+        return "its step times are not those that its log's own clock allows"
     return "no steady step is left after the warm-up" if window.dropped["warm-up"] else "no step gives a step time"
 
 

@@ -309,6 +309,9 @@ def test_samples_that_do_not_grow_by_the_batch_refuse_a_side_by_its_own_figures(
     assert (found.status, found.document["throughput_speedup"]) == (4, None)
     reasons = found.document["comparable"]["throughput"]["reasons"]
     assert f"by its own figures the target (s1) fails throughput_identity: {words}" in reasons
+    curves = found.document["comparable"]["convergence"]
+    assert curves["status"] == "not_comparable"  # the axis of tokens is not what it says
+    assert f"by its own figures the target (s1): {words}" in curves["reasons"]
 
 
 def test_a_batch_of_the_dump_that_no_step_has_is_told(cli: Any, make: Make) -> None:

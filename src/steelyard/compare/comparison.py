@@ -12,7 +12,7 @@ from steelyard.compare.contract import Clause, Comparability, Ruling, check_side
 from steelyard.compare.convergence import Convergence, convergence
 from steelyard.compare.copies import on_both_sides
 from steelyard.compare.diagnoses import Diagnosis, diagnose
-from steelyard.compare.own_figures import APART, batches_apart, clocks_apart, own_step, rates_apart
+from steelyard.compare.own_figures import APART, batches_apart, clocks_apart, own_step, rates_apart, samples_denied
 from steelyard.compare.policy import Effect, Metric
 from steelyard.compare.ratios import NAME_OF, Ratio, missing, ratio
 from steelyard.compare.side import Side, side
@@ -151,9 +151,9 @@ def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) ->
     for metric in (Metric.THROUGHPUT, Metric.FLOPS):
         rulings[metric] = _by_the_clock(rulings[metric], sides)
     rulings = {metric: _with_changes(metric, found, sides) for metric, found in rulings.items()}
-    for schedule in (batches_apart(*sides), rates_apart(*sides)):
-        if schedule is not None:
-            found = rulings[Metric.CONVERGENCE].worsened(Comparability.NOT_COMPARABLE, schedule)
+    for apart in (batches_apart(*sides), rates_apart(*sides), samples_denied(*sides)):
+        if apart is not None:
+            found = rulings[Metric.CONVERGENCE].worsened(Comparability.NOT_COMPARABLE, apart)
             rulings[Metric.CONVERGENCE] = found
     for metric in NAME_OF:
         rulings[metric] = with_figures(metric, rulings[metric], sides)

@@ -83,6 +83,15 @@ def batches_apart(target: Side, baseline: Side) -> str | None:
     return _first_apart(target, baseline, _batches_of_two)
 
 
+def samples_denied(target: Side, baseline: Side) -> str | None:
+    """Where a run's own count of samples says that its steps have not the tokens they are said to have."""
+    for one in (target, baseline):
+        for subject in one.subjects:
+            if denied := subject.events_of("samples_differ"):
+                return f"by its own figures {one.called} ({subject.run.directory.name}): {denied[0].message}"
+    return None
+
+
 def _first_apart(target: Side, baseline: Side, of_two: Callable[[Subject, Subject], str | None]) -> str | None:
     """Every run against the first of the other side: two schedules on one side are found with either."""
     first, other = target.subjects[0], baseline.subjects[0]

@@ -76,7 +76,7 @@ find /srv /tmp /root /var/log /run/docker -xdev -type f -print0 2> /dev/null > /
 xargs -0 -a /dev/shm/files grep -lsFI -f -
 rm /dev/shm/files
 """
-"""The host's own files that hold what is typed: not the gigabytes it has from this machine, which it cannot write to."""
+"""The host's own files that hold what is typed: not the gigabytes of this machine, which it cannot write to."""
 
 
 def watched(host: Host, stop: threading.Event, seen: list[str]) -> None:

@@ -60,8 +60,11 @@ def test_what_changed_before_the_first_steady_step_changes_nothing(sides: Any) -
     assert not any("by its own figures" in one for one in done.document["comparable"]["throughput"]["reasons"])
 
 
-def test_a_layout_that_changed_is_said_beside_the_ratio(sides: Any) -> None:
+def test_a_layout_that_changed_is_said_beside_the_ratio(sides: Any, cli: Any) -> None:
     done = sides(30, 1.0, use_distributed_optimizer="True")
     reasons = done.document["comparable"]["throughput"]["reasons"]
     assert done.document["comparable"]["throughput"]["status"] == "qualified"
     assert any("parallelism.distributed_optimizer was true, and is false" in one for one in reasons)
+    matched = cli("compare", "mixed", "plain", "--mode", "matched", "--json")
+    reasons = matched.document["comparable"]["throughput"]["reasons"]
+    assert any(one.startswith("by its own figures") and "distributed_optimizer was true" in one for one in reasons)

@@ -42,13 +42,20 @@ def side(cli: Any, tmp_path: Path) -> Side:
 
 
 @pytest.mark.parametrize(
-    ("said", "status", "words"), [(1.0, 0, ""), (1 / 1.03, 0, "qualified: by"), (1 / 1.15, 4, "by")]
+    ("said", "status", "words"), [(1.0, 0, ""), (1 / 1.03, 0, "qualified: by their own figures"), (1 / 1.15, 4, "by")]
 )
 def test_a_speedup_that_the_moments_deny_is_none(cli: Any, side: Side, said: float, status: int, words: str) -> None:
     done = cli("compare", side("a", said), side("b"), "--json")
     told = [one for one in done.document["comparable"]["throughput"]["reasons"] if "the moments of the logs" in one]
     assert (done.status, len(told)) == (status, int(said != 1.0))
     assert all(one.startswith(words) for one in told)
+
+
+def test_matched_mode_refuses_what_the_moments_qualify(cli: Any, side: Side) -> None:
+    done = cli("compare", side("a", 1 / 1.03), side("b"), "--mode", "matched", "--json")
+    told = [one for one in done.document["comparable"]["throughput"]["reasons"] if "the moments of the logs" in one]
+    assert done.status == 4
+    assert told[0].startswith("by their own figures")
 
 
 def test_pauses_between_steps_and_whole_seconds_deny_nothing(cli: Any, side: Side) -> None:

@@ -148,9 +148,12 @@ def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) ->
             metric: found if metric == Metric.MEMORY else found.worsened(Comparability.NOT_COMPARABLE, apart)
             for metric, found in rulings.items()
         }
-    for metric in (Metric.THROUGHPUT, Metric.FLOPS):
-        rulings[metric] = _by_the_clock(rulings[metric], sides)
-    rulings = {metric: _with_changes(metric, found, sides) for metric, found in rulings.items()}
+    if (clocks := _by_the_clock(sides)) is not None:
+        for metric in (Metric.THROUGHPUT, Metric.FLOPS):
+            rulings[metric] = rulings[metric].affected(clocks[0], how.mode, clocks[1])
+    for metric in Metric:
+        for effect, told in (change for one in sides for change in changes(metric, one)):
+            rulings[metric] = rulings[metric].affected(effect, how.mode, told)
     for apart in (batches_apart(*sides), rates_apart(*sides), samples_denied(*sides)):
         if apart is not None:
             found = rulings[Metric.CONVERGENCE].worsened(Comparability.NOT_COMPARABLE, apart)
@@ -158,12 +161,7 @@ def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) ->
     for metric in NAME_OF:
         rulings[metric] = with_figures(metric, rulings[metric], sides)
     if (both := on_both_sides(target, baseline)) is not None:
-        told = (
-            (Comparability.NOT_COMPARABLE, both)
-            if how.mode == "matched"
-            else (Comparability.QUALIFIED, f"qualified: {both}")
-        )
-        rulings = {metric: found.worsened(*told) for metric, found in rulings.items()}
+        rulings = {metric: found.affected(Effect.QUALIFIES, how.mode, both) for metric, found in rulings.items()}
     pair = Pair(sides[0], sides[1], clauses, how.target_loss)
     learnt = convergence(rulings[Metric.CONVERGENCE], pair)
     return Comparison(
@@ -217,24 +215,14 @@ def _own_steps_apart(sides: tuple[Side, Side]) -> str | None:
     return f"by their own figures one step is {steps}"
 
 
-def _with_changes(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Ruling:
-    for effect, told in (change for one in sides for change in changes(metric, one)):
-        if effect == Effect.BLOCKS:
-            found = found.worsened(Comparability.NOT_COMPARABLE, f"by its own figures {told}")
-        else:
-            found = found.worsened(Comparability.QUALIFIED, f"qualified: {told}")
-    return found
-
-
-def _by_the_clock(found: Ruling, sides: tuple[Side, Side]) -> Ruling:
-    """What logs' own moments make of a speedup: beyond the margin it is another one."""
+def _by_the_clock(sides: tuple[Side, Side]) -> tuple[Effect, str] | None:
+    """What logs' own moments do to a speedup: beyond the margin it is another one."""
     clocks = clocks_apart(*sides)
     if clocks is None or abs(clocks[0] - 1) <= APART:
-        return found
+        return None
     apart, told = clocks
-    if abs(apart - 1) > MARGIN:
-        return found.worsened(Comparability.NOT_COMPARABLE, f"by their own figures the times are not those: {told}")
-    return found.worsened(Comparability.QUALIFIED, f"qualified: {told}")
+    effect = Effect.BLOCKS if abs(apart - 1) > MARGIN else Effect.QUALIFIES
+    return effect, f"by their own figures the times are not those: {told}"
 
 
 def weigh(

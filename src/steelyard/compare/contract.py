@@ -114,6 +114,11 @@ class Ruling:
         """With one more reason; the worst status stands."""
         return Ruling((*self.told, (status, reason)))
 
+    def affected(self, effect: Effect, mode: Mode, reason: str) -> "Ruling":
+        """With what a difference does to it in a mode: one that only qualifies says so."""
+        status = _status(effect, mode)
+        return self.worsened(status, f"qualified: {reason}" if status == Comparability.QUALIFIED else reason)
+
 
 def alike(one: Any, other: Any) -> bool:
     """Whether two values of a parameter are one: numbers but for their last digits, and what cannot be set apart."""

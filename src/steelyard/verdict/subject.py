@@ -223,6 +223,11 @@ class Subject:
         """The first failure the log names, causes ahead of their echoes."""
         return first_cause(self.events_of(*FAILURES))
 
+    @cached_property
+    def changed_settings(self) -> list[tuple[str, Event]]:
+        """What a log says of a setting after it said something else, by key."""
+        return [(str(event.details.get("key", "")), event) for event in self.events_of("setting_changed")]
+
     @property
     def outlived(self) -> bool:
         """Whether it failed, was started again, and completed."""

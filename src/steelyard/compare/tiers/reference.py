@@ -51,7 +51,7 @@ def ask(pair: Pair) -> Tier | None:
     told = f"a loss of {pair.target_loss:g} is reached by {counts} seeds"
     if max(reached) == 0:
         return Tier(NAME, Answer.UNKNOWN, told, margin=MARGIN)
-    if all(one.after == 0 for side in sides for one in side):
+    if all(one.after == 0 and math.isfinite(one.by) for side in sides for one in side):
         early = f"a loss of {pair.target_loss:g} is not below the first that any run tells: it takes no tokens to reach"
         return Tier(NAME, Answer.UNKNOWN, early, margin=MARGIN)
     if 0 in reached:

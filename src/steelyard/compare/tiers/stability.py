@@ -62,13 +62,9 @@ class _Count:
 def ask(pair: Pair) -> Tier:
     lost = [[_lost_at(*one) for one in _runs(pair, at)] for at in (0, 1)]
     if any(lost[0]) != any(lost[1]):
-        name, where = ("target", lost[0]) if any(lost[0]) else ("baseline", lost[1])
-        first, side = min(filter(None, where)), pair.target if name == "target" else pair.baseline
-        runs = [one.run.directory.name for one, at in zip(side.subjects, where, strict=True) if at]
-        whose = f"{len(runs)} of {len(where)} runs of the {name} ({', '.join(runs[:3])}{' …' * (len(runs) > 3)})"
-        whose = f"the {name}" if len(where) == 1 else whose
-        has = "has" if len(runs) == 1 else "have"
-        return Tier(NAME, Answer.FAIL, f"{whose} {has} no loss that is one from step {first:,} to the end")
+        side, where = (pair.target, lost[0]) if any(lost[0]) else (pair.baseline, lost[1])
+        first = min(filter(None, where))
+        return Tier(NAME, Answer.FAIL, f"{_who(side, where)} no loss that is one from step {first:,} to the end")
     curves = _curves(pair)
     ours, theirs = (_of_seeds(side, own) for side, own in zip((pair.target, pair.baseline), curves, strict=True))
     both = [(_counted(ours, at), _counted(theirs, at)) for at in range(len(COUNTED))]
@@ -80,6 +76,15 @@ def ask(pair: Pair) -> Tier:
         return Tier(NAME, Answer.UNKNOWN, "; ".join(open_))
     counted = [one.what for one, other in both if one.of and other.of]
     return Tier(NAME, Answer.PASS, "; ".join(tier.message for tier in rates) or f"no {', no '.join(counted)}")
+
+
+def _who(side: Side, where: Sequence[int | None]) -> str:
+    """A side of one run, or those of its runs to which it happened, and that it has or they have."""
+    if len(where) == 1:
+        return f"the {side.name} has"
+    runs = [one.run.directory.name for one, at in zip(side.subjects, where, strict=True) if at]
+    named = f"{', '.join(runs[:3])}{' …' * (len(runs) > 3)}"
+    return f"{len(runs)} of {len(where)} runs of the {side.name} ({named}) {'has' if len(runs) == 1 else 'have'}"
 
 
 def _runs(pair: Pair, at: int) -> list[tuple[Subject, LossCurve]]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from steelyard.accounting.stragglers import LEAST_STEPS
-from steelyard.frameworks.logs import fabric, failures, maxtext, megatron_family
+from steelyard.frameworks.logs import fabric, failures, maxtext, megatron_arguments
 from steelyard.frameworks.logs.dialect import Dialect, Place, Said, text_of
 from steelyard.frameworks.logs.line import Origin
 from steelyard.frameworks.logs.said import LOG_INTERVAL, Setting
@@ -20,7 +20,7 @@ class Beside:
 
     def __init__(self, sink: Sink, dialects: Sequence[Dialect], progress: Progress) -> None:
         self._sink, self._dialects, self._progress = sink, dialects, progress
-        self._arguments = megatron_family.Arguments()
+        self._arguments = megatron_arguments.Arguments()
         self._configuration = maxtext.Configuration()
         self._configuring = False
         self._most_memory: dict[tuple[str, str | None], float] = {}
@@ -46,9 +46,9 @@ class Beside:
             self._configuring = True
             self.hinted.setdefault("maxtext")
             self._say(self._configuration.one(found, place))
-        elif found := megatron_family.ARGUMENT.search(body):
+        elif found := megatron_arguments.ARGUMENT.search(body):
             self._say(self._arguments.one(found, place))
-        elif found := megatron_family.END.search(body):
+        elif found := megatron_arguments.END.search(body):
             self._starts += 1
             self._say(self._arguments.end(found, place))
         return found is not None

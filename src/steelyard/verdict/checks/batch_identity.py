@@ -69,8 +69,7 @@ def check(subject: Subject) -> Iterator[Found]:
 
 def _varies(subject: Subject) -> bool:
     """Whether the log itself says that batch or sequence change: a ramp-up, or a curriculum."""
-    keys = ("training.global_batch_size ", "training.sequence_length ")
-    return any(event.message.startswith(keys) for event in subject.events_of("setting_changed"))
+    return any(key in ("training.global_batch_size", "training.sequence_length") for key, _ in subject.changed_settings)
 
 
 def _asked_otherwise(subject: Subject) -> Event | None:
@@ -80,10 +79,8 @@ def _asked_otherwise(subject: Subject) -> Event | None:
     if ingested is None or (ramp_up is not None and ramp_up.value != NONE):
         return None
     first = subject.evidence_of_step(0)
-    changed = subject.events_of("setting_changed")
-    return next(
-        (one for one in changed if one.message.startswith("training.global_batch_size ") and one.source == first), None
-    )
+    changed = (event for key, event in subject.changed_settings if key == "training.global_batch_size")
+    return next((event for event in changed if event.source == first), None)
 
 
 def _untrained(subject: Subject) -> str:

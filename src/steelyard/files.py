@@ -1,0 +1,86 @@
+"""Opens files in folders that others may have filled: regular ones only, never through a link, never unbounded."""
+
+import errno
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+DOCUMENT_BYTES = 64 << 20
+"""The most a file that is read whole may hold: a plan of 1,000 nodes takes 12 MiB."""
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_regular(path: Path, below: Path | None = None) -> BinaryIO:
+    """Open a regular file for reading without waiting for anybody.
+
+    The last part of the path is never followed if it is a symbolic link; with `below`, no part after that folder is.
+    Raises OSError, whose strerror says what is there instead of a regular file.
+    """
+    folder = _open_folder(path.parent, below) if below is not None else None
+    try:
+        name = path if folder is None else path.name
+        descriptor = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW, folder)
+    finally:
+        if folder is not None:
+            os.close(folder)
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind != stat.S_IFREG:
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, f"{_KINDS.get(kind, 'something else')}, expected a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_document(path: Path, below: Path | None = None, most_bytes: int = DOCUMENT_BYTES) -> bytes:
+    """Read a whole regular file; OSError where it holds more than `most_bytes`."""
+    with open_regular(path, below) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"larger than {most_bytes >> 20:,} MiB")
+    return content
+
+
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Write a file by rename: never seen half written, never through a link; a regular file keeps its mode."""
+    temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.is_file() and not path.is_symlink():
+            temporary.chmod(path.stat().st_mode & 0o777)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _open_folder(folder: Path, below: Path) -> int:
+    descriptor = os.open(below, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for part in folder.relative_to(below).parts:
+        try:
+            inner = _open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor
+
+
+def _open(name: Path | str, flags: int, folder: int | None) -> int:
+    try:
+        return os.open(name, flags | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as reason:
+        if reason.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "a symbolic link, expected a regular file") from None
+        if reason.errno == errno.ENXIO:  # a socket
+            raise OSError(errno.ENXIO, "a socket, expected a regular file") from None
+        raise

@@ -1,7 +1,9 @@
 """One node's part of a run, on this machine: what it makes, what it says, and that nothing is left."""
 
 import asyncio
+import getpass
 import os
+import signal
 import stat
 import subprocess
 import time
@@ -20,7 +22,7 @@ SAYS = ["sh", "-c", "for i in 1 2 3 4; do echo line $i; sleep 0.1; done; exit 3"
 @pytest.fixture
 def job(tmp_path: Path) -> Callable[..., HostJob]:
     def make(run: str = "one", directory: str = "made/by us/exp-node0") -> HostJob:
-        return HostJob(ThisHost(), run, str(tmp_path / directory), None, str(tmp_path / "lock"))
+        return HostJob(ThisHost(), run, str(tmp_path / directory), None, str(tmp_path))
 
     return make
 
@@ -47,14 +49,15 @@ def test_from_the_lock_to_nothing(job: Callable[..., HostJob], tmp_path: Path) -
     (tmp_path / "token").write_text("s3cret-s3cret\n")
 
     async def work() -> None:
-        assert await one.take_lock("me@here") is None
-        await one.prepare({"a.txt": b"text"}, {"HF_TOKEN": str(tmp_path / "token")})
+        assert (await one.take("me@here", 0)).holder is None
+        await one.prepare({"a.txt": b"text", "environment": b"A=1"}, {"HF_TOKEN": str(tmp_path / "token")})
         folder = Path(one.directory)
-        assert (folder / "a.txt").read_bytes() == b"text"
-        for path, mode in ((folder, 0o700), (folder / "secrets", 0o700), (folder / "secrets/HF_TOKEN", 0o600)):
-            assert stat.S_IMODE(path.stat().st_mode) == mode
+        assert (folder / "job/a.txt").read_bytes() == b"text"
+        assert (folder / "environment").read_bytes() == b"A=1"
+        modes = {path: stat.S_IMODE((folder / path).stat().st_mode) for path in (".", "environment", "job/output")}
+        assert modes == {".": 0o700, "environment": 0o600, "job/output": 0o1777}
         assert await one.secret("HF_TOKEN") == b"s3cret-s3cret"
-        await one.start(SAYS, 0)
+        await one.start(SAYS)
         said = b"".join([data async for data in one.follow(0)])
         said += await read(one.rest(len(said)))
         assert said == b"line 1\nline 2\nline 3\nline 4\n"
@@ -73,9 +76,9 @@ def test_what_is_asked_too_late_makes_nothing(job: Callable[..., HostJob], tmp_p
     one = job()
 
     async def work() -> None:
-        await one.take_lock("me@here")
+        await one.take("me@here", 0)
         assert await one.clean(containers=True) == []
-        with pytest.raises(HostError, match="the lock is no longer ours"):
+        with pytest.raises(HostError, match="no longer held"):
             await one.prepare({}, {})
 
     doing(work())
@@ -102,11 +105,11 @@ class SlowHost(ThisHost):
 @pytest.mark.parametrize("asked", ["take", "prepare"])
 def test_nothing_is_made_after_a_host_was_left(tmp_path: Path, asked: str) -> None:
     host = SlowHost(asked)
-    one = HostJob(host, "one", str(tmp_path / "made/exp-node0"), None, str(tmp_path / "lock"))
+    one = HostJob(host, "one", str(tmp_path / "made/exp-node0"), None, str(tmp_path))
 
     async def work() -> None:
         async def phases() -> None:
-            await one.take_lock("me@here")
+            await one.take("me@here", 0)
             await one.prepare({"a.txt": b"text"}, {})
 
         stopped = asyncio.ensure_future(phases())
@@ -119,31 +122,115 @@ def test_nothing_is_made_after_a_host_was_left(tmp_path: Path, asked: str) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_lock_names_its_holder_and_a_stale_one_is_taken_over(job: Callable[..., HostJob], tmp_path: Path) -> None:
+def test_a_held_host_names_its_holder_until_that_is_gone(job: Callable[..., HostJob], tmp_path: Path) -> None:
     first, second = job("first"), job("second", "other/exp-node0")
 
     async def work() -> None:
-        await first.take_lock("me@here")
+        keeper = (await first.take("me@here", 0)).keeper
         await first.prepare({}, {})
-        await first.start(["sleep", "60"], 0)
-        held = await second.take_lock("you@there")
+        await first.start(["sleep", "60"])
+        held = (await second.take("you@there", 0)).holder
         assert held is not None
-        assert (held.run, held.who, held.alive, held.is_stale) == ("first", "me@here", True, False)
+        assert (held.run, held.who, held.pid, held.login) == ("first", "me@here", keeper, getpass.getuser())
         assert abs(held.since - time.time()) < 60
-        await first.stop(1)
-        pid = int((Path(first.directory) / "pid").read_text())
-        os.killpg(pid, 9)  # as after a power cut: nobody is left to clean up
-        os.utime(tmp_path / "lock" / "beat", (time.time() - 120,) * 2)
-        held = await second.take_lock("you@there")
-        assert held is not None
-        assert held.is_stale
-        await second.clean_after(held)
-        assert not Path(first.directory).exists()
-        assert await second.take_lock("you@there") is None
+        assert not Path(second.directory).exists()
+        await first.clean(containers=True)
+        assert (await second.take("you@there", 0)).holder is None
         await second.clean(containers=True)
 
     doing(work())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_dead_run_left_is_removed_by_the_next_in_the_same_place(
+    job: Callable[..., HostJob], tmp_path: Path
+) -> None:
+    first, second = job("first"), job("second", "made/by us/other-node0")
+
+    async def work() -> None:
+        taken = await first.take("me@here", 0)
+        await first.prepare({}, {})
+        await first.start(["sleep", "60"])
+        assert taken.keeper is not None
+        watcher = int((Path(first.directory) / "watcher").read_text())
+        for process in (taken.keeper, watcher):
+            os.killpg(process, 9)  # as after a power cut: nobody is left to clean up
+        again = await second.take("you@there", 0)
+        assert (again.holder, again.swept) == (None, ("first",))
+        assert not Path(first.directory).exists()
+        await second.clean(containers=True)
+
+    doing(work())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_host_s_files_in_a_shared_place_are_not_swept(job: Callable[..., HostJob], tmp_path: Path) -> None:
+    theirs = tmp_path / "made/by us/theirs-node0"
+    theirs.mkdir(parents=True, mode=0o700)
+    (theirs / "run").write_text("theirs\n")
+    (theirs / "host").write_text("another-machine\n")
+    one = job()
+
+    async def work() -> None:
+        assert (await one.take("me", 0)).swept == ()
+        await one.clean(containers=True)
+
+    doing(work())
+    assert (theirs / "run").exists()
+
+
+def test_a_keeper_that_is_asked_to_end_leaves_nothing(job: Callable[..., HostJob], tmp_path: Path) -> None:
+    one = job()
+
+    async def work() -> None:
+        keeper = (await one.take("me", 0)).keeper
+        await one.prepare({}, {})
+        await one.start(["sleep", "68"])
+        assert keeper is not None
+        os.kill(keeper, signal.SIGTERM)  # what a person is told to do by hand
+
+    doing(work())
+    wait_for_nothing(tmp_path, one)
+
+
+def test_secrets_go_with_the_lease_though_nothing_was_started(job: Callable[..., HostJob], tmp_path: Path) -> None:
+    one = job()
+    (tmp_path.parent / "token").write_text("s3cret-s3cret")
+
+    async def work() -> None:
+        await one.take("me", 2)
+        await one.prepare({}, {"HF_TOKEN": str(tmp_path.parent / "token")})
+
+    doing(work())
+    wait_for_nothing(tmp_path, one)
+
+
+@pytest.mark.parametrize("killed", ["keeper", "watcher"])
+def test_a_process_of_ours_that_was_killed_is_noticed(job: Callable[..., HostJob], killed: str) -> None:
+    one = job()
+
+    async def work() -> None:
+        await one.take("me", 0)
+        await one.prepare({}, {})
+        await one.start(["sleep", "67"])
+        os.kill(int((Path(one.directory) / killed).read_text()), signal.SIGKILL)
+        if killed == "keeper":
+            with pytest.raises(HostError, match="was killed"):
+                await one.beat()
+        else:
+            assert await read(one.follow(0)) == b""
+            assert (await one.state()).unwatched
+        await one.clean(containers=True)
+
+    doing(work())
+
+
+def wait_for_nothing(folder: Path, job: HostJob) -> None:
+    deadline = time.monotonic() + 20
+    while (list(folder.iterdir()) or processes_of(job)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert list(folder.iterdir()) == []
+    assert processes_of(job) == ""
 
 
 def test_a_directory_that_is_there_is_not_taken(job: Callable[..., HostJob], tmp_path: Path) -> None:
@@ -152,23 +239,22 @@ def test_a_directory_that_is_there_is_not_taken(job: Callable[..., HostJob], tmp
     (tmp_path / "theirs" / "results").write_text("a week's work")
 
     async def work() -> None:
-        await one.take_lock("me")
         with pytest.raises(HostError, match="is there already"):
-            await one.prepare({}, {})
+            await one.take("me", 0)
         await one.clean(containers=True)
 
     doing(work())
     assert (tmp_path / "theirs" / "results").read_text() == "a week's work"
-    assert not (tmp_path / "lock").exists()
+    assert processes_of(one) == ""
 
 
 def test_what_does_not_heed_the_asking_is_made_to_end(job: Callable[..., HostJob]) -> None:
     one = job()
 
     async def work() -> None:
-        await one.take_lock("me")
+        await one.take("me", 0)
         await one.prepare({}, {})
-        await one.start(["sh", "-c", "trap '' TERM; setsid sleep 77 & while :; do sleep 1; done"], 0)
+        await one.start(["sh", "-c", "trap '' TERM; setsid sleep 77 & while :; do sleep 1; done"])
         await one.stop(1)
         deadline = time.monotonic() + 10
         while (await one.state()).status is None and time.monotonic() < deadline:
@@ -184,31 +270,25 @@ def test_a_job_nobody_asks_after_ends_itself(job: Callable[..., HostJob], tmp_pa
     one = job()
 
     async def work() -> None:
-        await one.take_lock("me")
+        await one.take("me", 2)
         await one.prepare({}, {})
-        await one.start(["sleep", "66"], 2)
+        await one.start(["sleep", "66"])
         deadline = time.monotonic() + 20
         while not (await one.state()).gone and time.monotonic() < deadline:
             await asyncio.sleep(0.2)
 
     doing(work())
-    deadline = time.monotonic() + 10
-    while (list(tmp_path.iterdir()) or processes_of(one)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert list(tmp_path.iterdir()) == []
-    assert processes_of(one) == ""
+    wait_for_nothing(tmp_path, one)
 
 
 def test_values_are_never_shell_text(job: Callable[..., HostJob], tmp_path: Path) -> None:
     hostile = f"x'; touch {tmp_path}/pwned; $(touch {tmp_path}/pwned) `touch {tmp_path}/pwned`\n\""
-    one = HostJob(
-        ThisHost(), hostile.splitlines()[0], str(tmp_path / "dir$(touch pwned)"), None, str(tmp_path / "lock")
-    )
+    one = HostJob(ThisHost(), hostile.splitlines()[0], str(tmp_path / "dir$(touch pwned)"), None, str(tmp_path))
 
     async def work() -> None:
-        assert await one.take_lock(hostile) is None
+        assert (await one.take(hostile, 0)).holder is None
         await one.prepare({}, {})
-        await one.start(["printf", "%s", hostile], 0)
+        await one.start(["printf", "%s", hostile])
         said = b"".join([data async for data in one.follow(0)])
         assert said + await read(one.rest(len(said))) == hostile.encode()
         await one.clean(containers=True)
@@ -217,115 +297,112 @@ def test_values_are_never_shell_text(job: Callable[..., HostJob], tmp_path: Path
     assert not (tmp_path / "pwned").exists()
 
 
-def lay_lock(tmp_path: Path, **files: str) -> None:
-    """A lock as somebody else may have laid it, long ago."""
-    lock = tmp_path / "lock"
-    lock.mkdir()
-    for name, text in {"holder": "who", "since": "1", "beat": "0", **files}.items():
-        (lock / name).write_text(f"{text}\n")
-        os.utime(lock / name, (time.time() - 600,) * 2)
-
-
-def test_a_lock_without_a_run_is_believed_in_nothing(job: Callable[..., HostJob], tmp_path: Path) -> None:
-    precious = tmp_path / "precious"
-    precious.mkdir()
-    (precious / "weights").write_text("a month's work")
-    lay_lock(tmp_path, directory=str(precious))
-    one = job()
-
-    async def work() -> None:
-        held = await one.take_lock("me")
-        assert held is not None
-        assert not held.is_stale
-        await one.clean_after(held)  # even if it were asked to
-        await one.clean(containers=True)
-
-    doing(work())
-    assert (precious / "weights").read_text() == "a month's work"
-    assert (tmp_path / "lock").exists()
-
-
-def test_a_process_that_is_not_the_run_s_is_not_ended_for_its_pid_file(
+def test_a_process_that_is_not_the_run_s_is_not_ended_for_its_number(
     job: Callable[..., HostJob], tmp_path: Path
 ) -> None:
     theirs = subprocess.Popen(["sleep", "99"], start_new_session=True)
-    folder = tmp_path / "dead"
-    folder.mkdir()
-    (folder / "run").write_text("dead\n")
-    (folder / "made").write_text(f"{folder}\n")
-    (folder / "pid").write_text(f"{theirs.pid}\n")
-    lay_lock(tmp_path, run="dead", directory=str(folder), engine="")
+    dead = tmp_path / "made/by us/dead-node0"
+    dead.mkdir(parents=True, mode=0o700)
+    for name, text in {"run": "dead", "host": os.uname().nodename, "keeper": theirs.pid, "watcher": theirs.pid}.items():
+        (dead / name).write_text(f"{text}\n")
     one = job()
 
     async def work() -> None:
-        held = await one.take_lock("me")
-        assert held is not None
-        assert held.is_stale
-        await one.clean_after(held)
-        assert await one.take_lock("me") is None
+        assert (await one.take("me", 0)).swept == ("dead",)
         await one.clean(containers=True)
 
     try:
         doing(work())
         assert theirs.poll() is None
-        assert not folder.exists()
+        assert not dead.exists()
     finally:
         theirs.kill()
         theirs.wait()
 
 
-def test_another_login_s_lock_and_files_are_not_ours_to_take(job: Callable[..., HostJob], tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["another owner", "group", "everybody", "a link of another login"])
+def test_a_place_that_another_login_could_change_is_refused(
+    job: Callable[..., HostJob], tmp_path: Path, what: str
+) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give files to another login")
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    (folder / "run").write_text("dead\n")
-    lay_lock(tmp_path, run="dead", directory=str(folder))
-    one = job()
-
-    async def held_stale() -> bool:
-        held = await one.take_lock("me")
-        assert held is not None
-        return held.is_stale
-
-    os.chown(tmp_path / "lock", 65534, 65534)
-    assert not asyncio.run(held_stale())
-    os.chown(tmp_path / "lock", 0, 0)
-    os.chown(folder, 65534, 65534)
+    place = tmp_path / "place"
+    place.mkdir(mode=0o755)
+    if what == "another owner":
+        os.chown(place, 65534, 65534)
+    elif what == "group":
+        place.chmod(0o775)
+    elif what == "everybody":
+        place.chmod(0o777)
+    else:
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        place.rmdir()
+        place.symlink_to(tmp_path / "elsewhere")
+        os.chown(place, 65534, 65534, follow_symlinks=False)
+    one = job(directory="place/below/exp-node0")
 
     async def work() -> None:
-        held = await one.take_lock("me")
-        assert held is not None
-        await one.clean_after(held)
+        with pytest.raises(HostError, match=r"place (belongs to login nobody|can be written by other logins).*log_dir"):
+            await one.take("me", 0)
 
     doing(work())
-    assert folder.exists()
+    assert list(place.iterdir()) == []
+    assert processes_of(one) == ""
+
+
+def test_a_shared_place_with_the_sticky_bit_and_a_link_of_our_own_will_do(
+    job: Callable[..., HostJob], tmp_path: Path
+) -> None:
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "scratch").chmod(0o1777)
+    (tmp_path / "link").symlink_to("scratch")
+    one = job(directory="link/exp-node0")
+
+    async def work() -> None:
+        assert (await one.take("me", 0)).holder is None
+        await one.clean(containers=True)
+
+    doing(work())
+
+
+def test_a_volume_that_shows_the_control_files_is_refused(job: Callable[..., HostJob], tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "made")
+    (tmp_path / "data").mkdir()
+
+    async def work() -> None:
+        for mount in ("link", "made/by us", "made/by us/exp-node0/job/output"):
+            one = job()
+            await one.take("me", 0)
+            with pytest.raises(HostError, match="control files"):
+                await one.prepare({}, {}, [str(tmp_path / "data"), str(tmp_path / mount)])
+            await one.clean(containers=True)
+
+    doing(work())
 
 
 def test_one_machine_under_two_names_is_refused(job: Callable[..., HostJob]) -> None:
     first, second = job("one", "node0"), job("one", "node1")
 
     async def work() -> None:
-        assert await first.take_lock("me") is None
+        assert (await first.take("me", 0)).holder is None
         with pytest.raises(HostError, match="stands twice among the hosts"):
-            await second.take_lock("me")
+            await second.take("me", 0)
         await first.clean(containers=True)
 
     doing(work())
 
 
-def test_an_engine_that_does_not_answer_keeps_lock_and_files_until_it_does(tmp_path: Path) -> None:
+def test_an_engine_that_does_not_answer_keeps_host_and_files_until_it_does(tmp_path: Path) -> None:
     engine = tmp_path / "engine"
     engine.write_text("#!/bin/sh\necho 'cannot connect to the engine' >&2\nexit 1\n")
     engine.chmod(0o755)
-    one = HostJob(ThisHost(), "one", str(tmp_path / "dir"), str(engine), str(tmp_path / "lock"))
+    one = HostJob(ThisHost(), "one", str(tmp_path / "dir"), str(engine), str(tmp_path))
 
     async def work() -> None:
-        await one.take_lock("me")
+        await one.take("me", 0)
         await one.prepare({}, {})
-        (left,) = await one.clean(containers=True)
-        assert "cannot connect to the engine" in left
-        assert (tmp_path / "lock").exists()
+        assert await one.clean(containers=True) == [("engine", "cannot connect to the engine")]
+        assert await one.beat() > 0
         assert (tmp_path / "dir").exists()
         engine.write_text("#!/bin/sh\nexit 0\n")
         assert await one.clean(containers=True) == []
@@ -338,9 +415,9 @@ def test_what_is_printed_at_the_very_end_is_read_however_much_it_is(job: Callabl
     one, size = job(), 30_000_000
 
     async def work() -> None:
-        await one.take_lock("me")
+        await one.take("me", 0)
         await one.prepare({}, {})
-        await one.start(["head", "-c", str(size), "/dev/zero"], 0)
+        await one.start(["head", "-c", str(size), "/dev/zero"])
         count = 0
         async for data in one.follow(0):
             count += len(data)

@@ -117,7 +117,7 @@ def test_out_of_memory(start: Any, experiment: Any, lab: Lab) -> None:
 
 def test_disk_full_before_the_start(start: Any, experiment: Any, lab: Lab) -> None:
     host = lab.hosts[1]
-    host.fill_disk("/tmp")
+    host.fill_disk("/root")
     try:
         ended = start(experiment(LONG), "--no-preflight", *QUICK).end()
     finally:
@@ -129,7 +129,7 @@ def test_disk_full_before_the_start(start: Any, experiment: Any, lab: Lab) -> No
 
 def test_disk_full_while_it_trains(run: Running, lab: Lab) -> None:
     host = lab.hosts[0]
-    host.fill_disk("/tmp")
+    host.fill_disk("/root")
     try:
         ended = run.end()
     finally:

@@ -140,7 +140,7 @@ def test_a_container_sees_its_gpus_and_network_cards(engines: list[Podman]) -> N
     host = engines[0].host
     host.path("/etc/cdi").mkdir(exist_ok=True)
     host.path("/etc/cdi/nvidia.json").write_text(json.dumps(CDI))
-    host.path("/srv/job").mkdir()
+    host.path("/srv/job/job/output").mkdir(parents=True)
     host.path("/srv/job/environment").write_text("QUOTED='a b' \"c\"\n")
     seen = {}
     for vendor in ("nvidia", "amd"):

@@ -169,12 +169,12 @@ def test_a_clock_that_is_ahead(asked: Any, hosts: list[Host]) -> None:
 
 
 def test_a_full_disk(asked: Any, hosts: list[Host]) -> None:
-    hosts[0].fill_disk("/tmp", leave_bytes=2**29)
+    hosts[0].fill_disk("/root", leave_bytes=2**29)
     try:
         found = only_on(asked(), hosts[0], "disk")
     finally:
         hosts[0].free_disk()
-    assert found["message"] == "0.5 GiB are free in /tmp/steelyard, and 1 GiB are needed"
+    assert found["message"] == "0.5 GiB are free in /root/.local/state/steelyard, and 1 GiB are needed"
 
 
 def test_little_shared_memory(asked: Any, hosts: list[Host]) -> None:

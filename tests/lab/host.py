@@ -46,6 +46,12 @@ class Host:
         """Run a command on the host without ssh."""
         return self.inside.sh(argv, input, check, timeout, stdin)
 
+    def as_mallory(self, script: str, *words: str) -> "subprocess.Popen[bytes]":
+        """Start a script on the host as a login that may do nothing."""
+        enter = ["nsenter", "-t", str(self.inside.pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--"]
+        login = ["setpriv", "--reuid", "4202", "--regid", "4202", "--clear-groups", "--no-new-privs", "--"]
+        return subprocess.Popen([*enter, *login, "sh", "-c", script, "sh", *words], stdin=subprocess.DEVNULL)
+
     def path(self, path: str) -> Path:
         """A file of the host, as this process can open it; absolute links in it lead astray."""
         return self.inside.path(path)
@@ -138,11 +144,12 @@ class Host:
         """Remove a command that fake_tool put there."""
         self.path(f"{TOOLS}/{name}").unlink()
 
-    def load_image(self, source: Path, name: str, env: Mapping[str, str] | None = None) -> str:
+    def load_image(self, source: Path, name: str, env: Mapping[str, str] | None = None, user: str | None = None) -> str:
         """Import a tree, or a tar of one, as an image of that name; return its ID."""
         packed = source if source.is_file() else images.pack(source, self._scratch / f"{self.name}.tar")
         variables = {"PATH": images.PATH, **(env or {})}
         changes = [f"--change=ENV {key}={images.quoted(value)}" for key, value in variables.items()]
+        changes += [f"--change=USER {user}"] if user else []
         try:
             with packed.open("rb") as tar:
                 self.sh(["docker", "import", *changes, "-", name], stdin=tar, timeout=120)

@@ -17,9 +17,9 @@ own etc 64m 755
 own tmp 1536m 1777
 own run 64m 755
 own srv 2g 755
-own root 256m 700
+own root 1536m 700
 own home 64m 755
-own var/tmp 64m 1777
+own var/tmp 1536m 1777
 own var/log 64m 755
 own dev 1m 755
 
@@ -31,6 +31,18 @@ mkdir "$root/run/sshd" "$root/run/lab" "$root/run/lock"
 cp -r "$seed/." "$root/run/lab"
 mkdir -m 700 "$root/root/.ssh"
 cp "$seed/authorized_keys" "$root/root/.ssh/authorized_keys"
+# A login that is not root and may use the engine, and one that may do nothing.
+for each in trainer:4201 mallory:4202; do
+    echo "${each%:*}:x:${each#*:}:${each#*:}::/home/${each%:*}:/bin/sh" >>"$root/etc/passwd"
+    echo "${each%:*}:x:${each#*:}:" >>"$root/etc/group"
+    echo "${each%:*}:*:19000:0:99999:7:::" >>"$root/etc/shadow"
+    mkdir "$root/home/${each%:*}"
+done
+sed -i 's/^docker:.*/&trainer/' "$root/etc/group"
+mkdir -m 700 "$root/home/trainer/.ssh"
+cp "$seed/authorized_keys" "$root/home/trainer/.ssh/authorized_keys"
+chown -R 4201:4201 "$root/home/trainer"
+chown 4202:4202 "$root/home/mallory"
 
 mount -t proc proc "$root/proc"
 mount -t sysfs sysfs "$root/sys"

@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,8 @@ from lab.needs import reasons_not_to
 from lab.sshd import CONFIG, make_key
 
 HERE = Path(__file__).parent
+LOGIN = os.environ.get("STEELYARD_LAB_LOGIN", "root")
+"""Who runs the jobs on the hosts: root, or trainer, who may only use the engine."""
 DEVICES = (
     "kfd",
     "dri/card0",
@@ -132,11 +135,11 @@ class Lab:
             raise LabError("this lab is not up")
         return joined_network(self._controller.pid)
 
-    def cluster_file(self, folder: Path, count: int = 3) -> Path:
+    def cluster_file(self, folder: Path, count: int = 3, user: str = LOGIN) -> Path:
         """Write a cluster file of the first hosts."""
         path = folder / "cluster.yaml"
         hosts = ", ".join(host.address for host in self.hosts[:count])
-        path.write_text(f"hosts: [{hosts}]\nuser: root\nkey_file: {json.dumps(str(self.key))}\n")
+        path.write_text(f"hosts: [{hosts}]\nuser: {user}\nkey_file: {json.dumps(str(self.key))}\n")
         return path
 
     def build_image(
@@ -145,13 +148,14 @@ class Lab:
         files: Mapping[str, images.Content] | None = None,
         env: Mapping[str, str] | None = None,
         python: bool = True,
+        user: str | None = None,
     ) -> str:
         """Put one image on every host under a name; return its ID, the same on each."""
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             tree = images.busybox_tree(Path(scratch, "tree"), files)
             variables = {**(images.python_env() if python else {}), **(env or {})}
             first, *others = self.hosts
-            image_id = first.load_image(tree, name, variables)
+            image_id = first.load_image(tree, name, variables, user)
             saved = Path(scratch, "image.tar")
             first.save_image(name, saved)
             at_once([partial(host.load_saved_image, saved) for host in others])

@@ -123,4 +123,4 @@ def purge(host: Host) -> None:
         host.sh(["docker", "rm", "-f", one["Id"]])
     for pid, _ in host.processes():
         host.sh(["kill", "-KILL", str(pid)], check=False)
-    host.sh(["sh", "-c", "rm -rf /tmp/steelyard /tmp/steelyard.lock /tmp/labs*"])
+    host.sh(["sh", "-c", "rm -rf /root/.local /var/tmp/steelyard-* /tmp/labs*"])

@@ -17,7 +17,7 @@ from steelyard import records
 
 pytest.importorskip("torch")
 
-MOMENTS = 20
+MOMENTS = int(os.environ.get("STEELYARD_KILLS", "20"))
 SEED = 20261115
 ENDLESS = (
     *("--set", "training.steps=1000000"),

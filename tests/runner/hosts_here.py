@@ -4,11 +4,11 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from steelyard.cluster.host import COMMAND_S, Done
-from steelyard.cluster.job import LOCK
+from steelyard.cluster.job import SCOPE
 from steelyard.cluster.this_host import ThisHost
 from steelyard.experiment import Asked, one_reading, packaged, parse_settings, read_config, resolve
 from steelyard.hardware.machine import Machine
@@ -24,21 +24,17 @@ HANGS = f"import time; step = 1; print(f'{STEP}', flush=True); time.sleep(600)"
 
 
 class OneOfSeveral(ThisHost):
-    """This machine under several names, each with a lock of its own."""
+    """This machine under several names, each of which is held for itself."""
 
-    def __init__(self, name: str, lock: Path) -> None:
+    def __init__(self, name: str, scope: Path) -> None:
         super().__init__(name)
-        self._lock = str(lock)
+        self._scope = str(scope)
 
     def _own(self, argv: Sequence[str]) -> list[str]:
-        return [self._lock if word == LOCK else word for word in argv]
+        return [self._scope if word == SCOPE else word for word in argv]
 
     async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = COMMAND_S) -> Done:
         return await super().run(self._own(argv), stdin, timeout_s)
-
-    async def follow(self, argv: Sequence[str], stdin: bytes = b"") -> AsyncIterator[bytes]:
-        async for data in super().follow(self._own(argv), stdin):
-            yield data
 
 
 class StoppedAtTheEnd(OneOfSeveral):

@@ -48,20 +48,22 @@ def test_each_node_writes_its_files_and_starts_its_container(script: Path, tmp_p
     assert argv[0] == "run"
     assert argv[-3:] == ["/steelyard/start.sh", "bash", "examples/llama/train_llama3.sh"]
     folder = tmp_path / "logs of $(touch pwned)" / "llama3_1_8b-node1"
-    assert f"{folder}:/steelyard" in argv
+    assert f"{folder}/job:/steelyard:ro" in argv
+    assert f"{folder}/job/output:/steelyard/output" in argv
     assert "NODE_RANK=1" in (folder / "environment").read_text().splitlines()
-    assert (folder / "start.sh").read_text().startswith("#!/bin/sh\n")
+    assert (folder / "job/start.sh").read_text().startswith("#!/bin/sh\n")
     assert not (tmp_path / "pwned").exists()
 
 
 def test_the_token_reaches_the_container_and_no_argument_list(script: Path, tmp_path: Path) -> None:
     with_docker(tmp_path, script, "0")
     folder = tmp_path / "logs of $(touch pwned)" / "llama3_1_8b-node0"
-    assert (tmp_path / "seen").read_text() == f"{folder}/secrets/HF_TOKEN\nhf_secret\n"
+    assert (tmp_path / "seen").read_text() == f"{folder}/job/secrets/HF_TOKEN\nhf_secret\n"
     assert "hf_secret" not in (tmp_path / "argv").read_text()
     assert "hf_secret" not in script.read_text()
     assert "HF_TOKEN_PATH=/steelyard/secrets/HF_TOKEN" in (folder / "environment").read_text().splitlines()
-    assert not (folder / "secrets").exists()
+    assert not (folder / "job/secrets").exists()
+    assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_without_a_node_it_says_how_to_be_started(script: Path, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def _show(plan: "Plan") -> None:
 def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
     """The first node whole; of another only what differs from it."""
     from steelyard.cli import printing
-    from steelyard.cluster.container import ENV_FILE
+    from steelyard.cluster.container import ENV_FILE, JOB_DIR
     from steelyard.runner.script import wrapped
 
     if node.container:
@@ -133,7 +133,7 @@ def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
     for planned in node.files:
         if planned.path == ENV_FILE or (planned.path, str(planned.content)) in shown:
             continue
-        printing.say(f"\n{planned.path if node.directory is None else f'{node.directory}/{planned.path}'}:")
+        printing.say(f"\n{planned.path if node.directory is None else f'{node.directory}/{JOB_DIR}/{planned.path}'}:")
         text = planned.content if isinstance(planned.content, str) else json.dumps(planned.content, indent=2)
         printing.say("  " + text.rstrip("\n").replace("\n", "\n  "))
 

@@ -116,9 +116,9 @@ def _needs(file: Path | None, asked: "Asked") -> tuple[tuple[str, ...], "Needs"]
     from steelyard.hardware.catalog import lookup
 
     if file is None:
-        from steelyard.runner.plan import DEFAULT_DIR
+        from steelyard.cluster.control import own_parents
 
-        needs = needs_of_any_job(DEFAULT_DIR)
+        needs = needs_of_any_job(own_parents(asked.names()["user"])[0])
         found = lookup(asked.gpu) if asked.gpu else None
         return asked.hosts, replace(needs, gpu=found, gpu_name=asked.gpu, gpus_per_node=asked.gpus)
     from steelyard.cli.inputs import planned

@@ -12,8 +12,30 @@ from steelyard.records import Event, Step
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-SAID = {"nan", "oom", "error", "unread_line", "telemetry_lost", "plan_differs", "nodes_differ"}
+SAID = {
+    "nan",
+    "oom",
+    "error",
+    "unread_line",
+    "telemetry_lost",
+    "plan_differs",
+    "nodes_differ",
+    "stale_lock",
+    "link_lost",
+    "link_back",
+    "stopping",
+    "left_behind",
+}
 """Events a person is told of as they happen."""
+
+
+def line_of(event: Event) -> str:
+    """An event in a line, with the host it is about."""
+    where = f"{event.node}: " if event.node and event.kind in _OF_A_HOST else ""
+    return f"{event.kind}: {where}{event.message.removeprefix(where)}"
+
+
+_OF_A_HOST = {"stale_lock", "link_lost", "link_back", "left_behind"}
 
 _EVERY_S = 5.0
 
@@ -67,7 +89,7 @@ class PlainView:
     def __call__(self, found: Step | Event) -> None:
         if isinstance(found, Event):
             if found.kind in SAID:
-                printing.note(f"{found.kind}: {found.message}")
+                printing.note(line_of(found))
             return
         now, text = time.monotonic(), self._describe(found)
         if found.step == 1 or found.step == self._steps or now - self._said >= _EVERY_S:
@@ -102,7 +124,7 @@ class BarView:
     def __call__(self, found: Step | Event) -> None:
         if isinstance(found, Event):
             if found.kind in SAID:
-                self._bar.console.print(f"{found.kind}: {printing.inert(found.message)}", markup=False)
+                self._bar.console.print(printing.inert(line_of(found)), markup=False)
             return
         self._bar.update(self._task, completed=found.step, description=self._describe(found))
 

@@ -68,8 +68,23 @@ def run(
     required: Annotated[str | None, typer.Option("--required", metavar="CHECKS", help=REQUIRED_HELP)] = None,
     no_preflight: Annotated[bool, typer.Option("--no-preflight", help="Do not look at the hosts first.")] = False,
     time_limit: Annotated[
-        float | None, typer.Option("--time-limit", metavar="SECONDS", min=1, help="The most all steps may take.")
+        float | None,
+        typer.Option(
+            "--time-limit",
+            metavar="SECONDS",
+            min=1,
+            help="Longest time from the start of the training program to its exit. Default: from the plan.",
+        ),
     ] = None,
+    exit_within: Annotated[
+        float,
+        typer.Option(
+            "--exit-within",
+            metavar="SECONDS",
+            min=1,
+            help="Longest time from the last planned step to the exit of the training program.",
+        ),
+    ] = 1800.0,
     first_step: Annotated[
         float, typer.Option("--first-step-within", metavar="SECONDS", min=1, help="The most the first step may take.")
     ] = 1800.0,
@@ -88,7 +103,7 @@ def run(
             "--abandon-after",
             metavar="SECONDS",
             min=0,
-            help="A job that nobody asked after for so long ends itself and leaves nothing; 0: never.",
+            help="Stop the remote job and remove its files after so long without contact from here; 0: never.",
         ),
     ] = 3600,
     rerun_failed: Annotated[
@@ -125,7 +140,12 @@ def run(
 
     _check_lease(abandon_after, lost_after)
     limits = Limits(
-        train=time_limit, first_step=first_step, stall_at_least=stall_after, lost=lost_after, lease=abandon_after
+        train=time_limit,
+        first_step=first_step,
+        exit=exit_within,
+        stall_at_least=stall_after,
+        lost=lost_after,
+        lease=abandon_after,
     )
     launch = Launch(
         cluster, accept_new_host_keys, limits, runner.ImageSource(image_file, pull), required, not no_preflight

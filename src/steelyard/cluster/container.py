@@ -10,10 +10,14 @@ from steelyard.hardware.nics import Nic
 RUN_LABEL = "steelyard.run"
 """Names the run a container is of: nothing without it is ever touched."""
 RUN_DIR = "/steelyard"
-"""Where the container sees the run's own directory."""
+"""Where the container sees its planned files and secrets, which it cannot change, and its output directory."""
+JOB_DIR = "job"
+"""What becomes RUN_DIR, below the control directory, which no container sees."""
 ENV_FILE = "environment"
 SECRETS = "secrets"
-"""Where the secrets lie below the run's own directory, a file each."""
+"""Where the secrets lie below RUN_DIR, a file each."""
+OUTPUT = "output"
+"""The one directory below RUN_DIR that the container can write to."""
 TOKEN = "HF_TOKEN"
 
 _AMD = ("/dev/kfd", "/dev/dri")
@@ -25,8 +29,8 @@ class Mounted:
 
     name: str
     experiment: str
-    host_dir: str
-    """Directory of the host that holds the planned files."""
+    control_dir: str
+    """Directory of the host that holds the run's control files, and below them what the container sees."""
     vendor: str | None
     """Whose GPUs; None where there are none."""
     nic: Nic | None
@@ -38,7 +42,9 @@ def run_argv(container: Container, mounted: Mounted, command: Sequence[str]) -> 
     """The engine's `run` and everything after it; no value of a variable is in it."""
     engine = ENGINES[container.engine]
     devices = dict.fromkeys([*(_AMD if mounted.vendor == "amd" else ()), *container.devices])
-    volumes = {mounted.host_dir: RUN_DIR, **(mounted.nic.volumes if mounted.nic else {}), **container.volumes}
+    job = f"{mounted.control_dir}/{JOB_DIR}"
+    own = {job: f"{RUN_DIR}:ro", f"{job}/{OUTPUT}": f"{RUN_DIR}/{OUTPUT}"}
+    volumes = {**own, **(mounted.nic.volumes if mounted.nic else {}), **container.volumes}
     argv = [engine.name, "run", "--pull", "never", "--log-driver", "none", "--init", "--name", mounted.name]
     argv += ["--label", f"steelyard.experiment={mounted.experiment}", "--network", "host"]
     argv += engine.options
@@ -61,8 +67,14 @@ def run_argv(container: Container, mounted: Mounted, command: Sequence[str]) -> 
     for host, inside in volumes.items():
         if host not in devices:
             argv += ["--volume", f"{host}:{inside}"]
-    argv += ["--env-file", f"{mounted.host_dir}/{ENV_FILE}"]
+    argv += ["--env-file", f"{mounted.control_dir}/{ENV_FILE}"]
     return [*argv, "--workdir", mounted.workdir, container.image, *command]
+
+
+def mounts_of(argv: Sequence[str], control_dir: str) -> list[str]:
+    """Paths of the host that a container sees, besides what the run makes itself."""
+    sources = [argv[at + 1].partition(":")[0] for at, word in enumerate(argv) if word == "--volume"]
+    return [path for path in sources if not path.startswith(f"{control_dir}/")]
 
 
 def labelled(argv: Sequence[str], run: str) -> list[str]:

@@ -9,6 +9,9 @@ from steelyard.errors import InfrastructureError
 
 COMMAND_S = 60.0
 """How long a command that only asks or arranges something may take."""
+ANSWER_BYTES = 16 << 20
+"""The most such a command may print; what a job prints is followed instead."""
+_READ = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,10 @@ class Host(Protocol):
         """A whole file; InfrastructureError where it cannot be read."""
         ...
 
+    def typed(self, argv: Sequence[str]) -> str:
+        """What a person types to run a command there."""
+        ...
+
     async def close(self) -> None:
         """Let go of the host."""
         ...
@@ -81,3 +88,25 @@ class HostRefusedError(HostError):
 
 class HostTimeoutError(HostError):
     """A command on a host took longer than it may."""
+
+
+class Readable(Protocol):
+    """Bytes that come from a command."""
+
+    async def read(self, n: int) -> bytes: ...
+
+
+async def gathered(stream: Readable, host: str, program: str) -> bytes:
+    """All that a command prints, as it comes; no host can fill our memory with it."""
+    parts, size = [], 0
+    while data := await stream.read(_READ):
+        size += len(data)
+        if size > ANSWER_BYTES:
+            raise HostRefusedError(
+                host,
+                f"{program} printed more than {ANSWER_BYTES >> 20} MiB",
+                expected="a short answer",
+                next=f"run {program} on {host} by hand to see why it does not stop",
+            )
+        parts.append(data)
+    return b"".join(parts)

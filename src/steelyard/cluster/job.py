@@ -1,49 +1,58 @@
-"""One node's part of a run, on its host: locked, prepared, started, followed, ended and cleaned up after.
+"""One node's part of a run, on its host: held, prepared, started, followed, ended and cleaned up after.
 
 The work on the host is done by `job.sh`, which outlives the link: the job goes on while we cannot see it, and what it
 printed meanwhile is read from where we were.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, TypeVar
 
-from steelyard.cluster.engines import ENGINES
+from steelyard.cluster.container import ENV_FILE, JOB_DIR, SECRETS
 from steelyard.cluster.host import COMMAND_S, Done, Host, HostRefusedError
 
-LOCK = "/tmp/steelyard.lock"
-"""What keeps two runs off one host, whoever started them."""
-STALE_S = 60
-"""A lock whose run is dead is another's to take after so long without a beat."""
+SCOPE = "machine"
+"""Of two runs that hold the same scope of one machine, the later is refused."""
 
 _SCRIPT = "job.sh"
+_LAUNCH = 'script=$(cat) && eval "$script"'
+"""The script is read whole before it runs, and can put a copy of itself where it outlives the link."""
 _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who has a host."""
+    """Who has a host: the process and its login by the kernel's word, the rest by that of the process."""
 
     run: str
     who: str
     since: int
     """Seconds since 1970, by the host's clock."""
-    quiet_s: int
-    """Since its runner was last heard of."""
-    alive: bool
-    """Whether its job still runs on the host."""
-    directory: str
-    engine: str
-    mine: bool
-    """Whether the lock is of the login we have there: what another wrote into one is not believed."""
+    pid: int
+    login: str
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether nobody works for it any more, and it says enough to be cleaned up after."""
-        told = bool(self.run) and self.directory.startswith("/") and self.mine
-        return told and not self.alive and self.quiet_s >= STALE_S
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The answer to a request for a host."""
+
+    holder: Holder | None
+    """Who has it, where that is not us."""
+    keeper: int | None
+    """The process that holds it for us: asked to end (TERM), it ends the job and removes everything."""
+    swept: tuple[str, ...]
+    """Dead runs whose leftovers were removed first."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedProcess:
+    """A process of the job that somebody stopped: a debugger, or SIGSTOP."""
+
+    pid: int
+    rank: int | None
+    command: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,52 +63,69 @@ class State:
     """Its exit status; None while it runs."""
     gone: bool
     """Whether its directory is there no more."""
+    unwatched: bool
+    """Whether nobody is left on the host who would learn its exit status."""
     free_kib: int | None
     oom_killed: bool = False
     """By the engine's word."""
+    engine_silent: bool = False
+    """Whether the engine does not answer."""
+    containers: tuple[str, ...] = ()
+    """What the engine calls the state of each: created, running, paused, exited, dead."""
     engine_error: str = ""
 
 
 class HostJob:
     """One run's part on one host."""
 
-    def __init__(self, host: Host, run: str, directory: str, engine: str | None, lock: str = LOCK) -> None:
-        self.host, self.run, self.directory, self.engine, self.lock = host, run, directory, engine or "", lock
+    def __init__(self, host: Host, run: str, directory: str, engine: str | None, scope: str = SCOPE) -> None:
+        self.host, self.run, self.directory, self.engine, self.scope = host, run, directory, engine or "", scope
+        self.keeper: int | None = None
+        """The process that holds the host for us."""
         self._beats = 0
         self._under_way: set[asyncio.Task[Any]] = set()
         """What the host was asked to do and has not answered yet, whoever still waits for the answer."""
 
-    async def take_lock(self, who: str) -> Holder | None:
-        """Keep others off the host; None when it is ours, else who has it."""
-        said = (await self._ask("take", who, self.engine)).text.split("\n")
-        if said[0] == "taken":
-            return None
-        run, holder, since, quiet, alive, directory, engine, mine, *_ = [*said[1:], *[""] * 8]
-        return Holder(run, holder, _count(since), _count(quiet), alive == "alive", directory, engine, mine == "mine")
+    async def take(self, who: str, lease_s: int) -> Taken:
+        """Keep others off the host.
 
-    async def clean_after(self, stale: Holder) -> None:
-        """Remove what a dead run of ours left: what carries its mark, by the engine it had, and its lock."""
-        engine = stale.engine if stale.engine in ENGINES else None
-        await HostJob(self.host, stale.run, stale.directory, engine, self.lock).clean(containers=True)
+        From here on, after `lease_s` without a beat, everything of the run ends itself and leaves nothing; with 0 it
+        never does.
+        """
+        lines = (await self._ask("take", who, self.engine, str(lease_s), self.scope)).text.split("\n")
+        swept = tuple(line.partition(" ")[2] for line in lines if line.startswith("swept "))
+        answer, *more = [line for line in lines if not line.startswith(("swept ", "unswept "))] or [""]
+        if answer.startswith("taken "):
+            self.keeper = count_of(answer.partition(" ")[2])
+            return Taken(None, self.keeper, swept)
+        run, holder, since, pid, login, *_ = [*more, *[""] * 5]
+        return Taken(Holder(run, holder, count_of(since), count_of(pid), login), None, swept)
 
     async def beat(self) -> int:
         """Say that somebody still asks after the job; how many KiB are free for it."""
         self._beats += 1
-        return _count((await self._ask("beat", str(self._beats))).text)
+        return count_of((await self._ask("beat", str(self._beats))).text)
 
-    async def prepare(self, files: Mapping[str, bytes], secrets: Mapping[str, str]) -> None:
-        """Make its directory with the planned files, and a copy of each secret, by name, from a file of the host."""
+    async def prepare(self, files: Mapping[str, bytes], secrets: Mapping[str, str], mounts: Iterable[str] = ()) -> None:
+        """Write what the program sees: the planned files, and a copy of each secret, by name, from a file of the host.
+
+        `mounts` are the paths of the host that its container sees besides.
+        """
         await self._ask("prepare", *(word for pair in secrets.items() for word in pair))
-        for name, content in {_SCRIPT: script(), **files}.items():
-            await self._to_its_end(self.host.write(f"{self.directory}/{name}", content))
+        await self._ask("check_mounts", *mounts)
+        for name, content in files.items():
+            if name == ENV_FILE:  # read by the engine, so the container must not see it
+                await self._to_its_end(self.host.write(f"{self.directory}/{name}", content))
+            else:
+                await self._to_its_end(self.host.write(f"{self.directory}/{JOB_DIR}/{name}", content, 0o644))
 
     async def secret(self, name: str) -> bytes:
         """What a copied secret holds, to be hidden wherever it is printed."""
-        return (await self.host.read(f"{self.directory}/secrets/{name}")).strip()
+        return (await self.host.read(f"{self.directory}/{JOB_DIR}/{SECRETS}/{name}")).strip()
 
-    async def start(self, argv: Sequence[str], lease_s: int) -> None:
-        """Start it; after `lease_s` without a beat it ends itself and leaves nothing, with 0 it never does."""
-        await self._ask("start", str(lease_s), self.engine, *argv)
+    async def start(self, argv: Sequence[str]) -> None:
+        """Start it."""
+        await self._ask("start", *argv)
 
     def follow(self, offset: int) -> AsyncIterator[bytes]:
         """What it prints from byte `offset` on, as it comes."""
@@ -112,32 +138,45 @@ class HostJob:
     async def state(self) -> State:
         """How it stands."""
         first, *more = (await self._ask("status", self.engine)).text.split("\n")
-        free = _count(more[0]) if more else None
+        free = count_of(more[0]) if more else None
         boxes = [line.split(" ", 3) for line in more[1:] if line.count(" ") >= 2]
         return State(
-            status=int(first) if first.isdigit() else None,
+            status=count_of(first) if _is_count(first) else None,
             gone=first == "gone",
+            unwatched=first == "unwatched",
             free_kib=free,
             oom_killed=any(box[0] == "true" for box in boxes),
-            engine_error=next((box[3] for box in boxes if len(box) > 3 and box[3]), ""),
+            engine_silent="silent" in more[1:],
+            containers=tuple(box[2] for box in boxes if box[2] != "-"),
+            engine_error=next((box[3] for box in boxes if len(box) > 3 and box[3] not in ("", "-")), ""),
         )
+
+    async def stopped(self) -> list[StoppedProcess]:
+        """Its processes that somebody stopped."""
+        found = []
+        for line in (await self._ask("stopped", self.engine)).text.splitlines():
+            pid, rank, command = [*line.split(" ", 2), "", ""][:3]
+            found.append(StoppedProcess(count_of(pid), count_of(rank) if _is_count(rank) else None, command))
+        return found
 
     async def stop(self, grace_s: int) -> None:
         """End it: asked first, then after `grace_s` made to."""
         await self._ask("halt", self.engine, str(grace_s), timeout_s=grace_s * 2 + COMMAND_S)
 
-    async def clean(self, containers: bool) -> list[str]:
-        """Remove all that carries the run's mark; what could not be removed. `containers`: whether there may be any.
+    async def clean(self, containers: bool) -> list[tuple[str, str]]:
+        """Remove all that carries the run's mark; what could not be removed: (engine, files or containers, which).
 
-        What is still under way comes first: a host goes on with what it was asked, and would make it after we left.
+        `containers`: whether there may be any. What is still under way comes first: a host goes on with what it was
+        asked, and would make it after we left.
         """
         if self._under_way:
             await asyncio.wait(self._under_way)
-        said = (await self._ask("clean", self.engine if containers else "")).text.splitlines()
-        return [line for line in said if line.startswith("left:")]
+        lines = (await self._ask("clean", self.engine if containers else "")).text.splitlines()
+        left = [line.split(" ", 2) for line in lines if line.startswith("left ")]
+        return [(kind, which) for _, kind, which in left]
 
     def _argv(self, verb: str, *words: str) -> list[str]:
-        return ["sh", "-s", "--", verb, self.lock, self.run, self.directory, *words]
+        return ["sh", "-c", _LAUNCH, "sh", verb, self.run, self.directory, *words]
 
     async def _ask(self, verb: str, *words: str, timeout_s: float = COMMAND_S) -> Done:
         done = await self._to_its_end(self.host.run(self._argv(verb, *words), script(), timeout_s))
@@ -158,5 +197,10 @@ def script() -> bytes:
     return resources.files(__package__).joinpath(_SCRIPT).read_bytes()
 
 
-def _count(text: str) -> int:
-    return int(text) if text.strip().isdigit() else 0
+def count_of(text: str) -> int:
+    """A count that a host printed; 0 for anything else."""
+    return int(text) if _is_count(text.strip()) else 0
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 20

@@ -1,15 +1,17 @@
-# One node's part of a run, on its host: locked, started, watched, ended and cleaned up after.
+# One node's part of a run, on its host: held, prepared, started, watched, ended and cleaned up after.
 #
-#   sh job.sh VERB LOCK RUN DIR ...
+#   sh -c 'script=$(cat) && eval "$script"' sh VERB RUN DIR ...
 #
-# LOCK is the directory that keeps two runs off one host, RUN the run's id, DIR the directory of its files here. Values
-# come as arguments and are never made part of this text. What it makes it marks with RUN, and it removes nothing else.
+# RUN is the run's id and DIR its control directory here, which only this login can enter. DIR/job is what the training
+# program sees: planned files and secrets, which its container cannot write, and DIR/job/output, which it can. Nothing
+# that is read or executed here lies where a container or another login can write. Values come as arguments and are
+# never made part of this text. What is made here is marked with RUN, and nothing else is removed.
 
 set -u
 umask 077
 
-verb=$1 lock=$2 run=$3 dir=$4
-shift 4
+verb=$1 run=$2 dir=$3
+shift 3
 
 fail() {
     echo "$*" >&2
@@ -27,27 +29,69 @@ unwritable() { # PATH
 }
 
 word() { # FILE: its first line
-    [ -f "$1" ] && head -n 1 -- "$1"
+    line=''
+    [ -f "$1" ] && IFS= read -r line < "$1"
+    [ -n "$line" ] && printf '%s\n' "$line"
 }
+
+put() { # TEXT FILE
+    printf '%s\n' "$1" > "$2"
+} 2> /dev/null
 
 nap() {
     sleep 0.2 2>/dev/null || sleep 1
 }
 
-owner() { # PATH: the number of the login it is of; nothing where it is a link to elsewhere
-    [ -L "$1" ] || stat -c %u -- "$1" 2>/dev/null
+login() { # UID: its name
+    id -nu -- "$1" 2>/dev/null || echo "$1"
 }
 
-is_mine() { # PATH: whether this login made it; what another made says nothing of us
-    [ "$(owner "$1")" = "$(id -u)" ]
+check_entry() { # PATH: stop where another login owns it or can write into it
+    seen=$(stat -c '%u %a' -- "$1") || fail "$1 cannot be looked at"
+    uid=${seen% *} mode=${seen#* }
+    [ "$uid" = "$(id -u)" ] || [ "$uid" = 0 ] ||
+        fail "$1 belongs to login $(login "$uid"), who could replace the files of the run; set log_dir to a directory of $(id -nu) or root, or leave it out"
+    [ -L "$1" ] || [ $((0$mode & 022)) -eq 0 ] || [ $((0$mode & 01000)) -ne 0 ] ||
+        fail "$1 can be written by other logins (mode $mode), who could replace the files of the run; run chmod go-w $1, or set another log_dir"
 }
 
-is_ours() { # whether the directory is this run's: it says so, and is no other login's
-    [ -n "$run" ] && [ -f "$dir/run" ] && is_mine "$dir" && [ "$(word "$dir/run")" = "$run" ]
+check_private() { # PATH: every directory and link on the way there, as far as it exists, from the top down
+    todo=$1 at=/ links=0
+    check_entry /
+    while [ -n "$todo" ]; do
+        name=${todo%%/*}
+        case $todo in */*) todo=${todo#*/} ;; *) todo='' ;; esac
+        case $name in
+        '' | .) continue ;;
+        ..) at=$(dirname -- "$at") && continue ;;
+        esac
+        next=${at%/}/$name
+        [ -e "$next" ] || [ -L "$next" ] || return 0
+        check_entry "$next"
+        if [ -L "$next" ]; then
+            links=$((links + 1))
+            [ "$links" -le 40 ] || fail "$1 leads through too many links"
+            target=$(readlink -- "$next")
+            case $target in /*) at=/ ;; esac
+            todo=$target/$todo
+        else
+            at=$next
+        fi
+    done
 }
 
-is_held() { # whether the host is this run's: nobody else's, and not being left
-    [ -n "$run" ] && [ "$(word "$lock/run")" = "$run" ] && [ ! -e "$lock/leaving" ]
+is_ours() { # whether the directory is this run's: this login made it, and it says so
+    [ -n "$run" ] && [ -d "$dir" ] && [ ! -L "$dir" ] && [ -O "$dir" ] && [ "$(word "$dir/run")" = "$run" ]
+}
+
+is_held() { # whether this run still holds the host
+    is_ours && [ ! -e "$dir/leaving" ] && is_alive keeper
+}
+
+is_alive() { # keeper|watcher: whether that process of ours still runs; `pid` is its number
+    pid=$(word "$dir/$1")
+    case $pid in '' | *[!0-9]* | 0 | 1) return 1 ;; esac
+    grep -qzxsF -- "$dir/job.sh" "/proc/$pid/cmdline"
 }
 
 owned() { # the processes of this run that are not in a container
@@ -62,45 +106,106 @@ boxes() { # ENGINE [OPTION...]: the containers of this run
     "$made" ps -q --no-trunc --filter "label=steelyard.run=$run" "$@"
 }
 
-is_alive() { # DIRECTORY: whether somebody on this host still works for the run whose directory it is; `pid` is who
-    pid=$(word "$1/pid")
-    case $pid in '' | *[!0-9]* | 0 | 1) return 1 ;; esac
-    grep -qzxsF "$1/job.sh" "/proc/$pid/cmdline"
+began() { # PID: when it began, in the kernel's ticks
+    read -r line < "/proc/$1/stat" || return 1
+    set -- ${line##*) }
+    echo "${20}"
+} 2>/dev/null
+
+mark() { # PID NAME: what a process that holds a host was told of its run
+    tr '\0' '\n' < "/proc/$1/cmdline" | sed -n "s/^steelyard-$2=//p" | head -n 1
+} 2>/dev/null
+
+holders() { # SCOPE: the processes that hold this host, whoever started them: the kernel says who lives and of which login
+    echo "steelyard-host=$1" | grep -lzxsF -f - /proc/[0-9]*/cmdline | cut -d / -f 3
 }
 
-take() { # HOLDER ENGINE: `taken`, or who has it
-    holder=$1 engine=$2
-    if mkdir -- "$lock" 2>/dev/null; then
-        chmod 755 -- "$lock"
-        umask 022
-        {
-            echo "$run" > "$lock/run" && echo "$holder" > "$lock/holder" && echo "$dir" > "$lock/directory" &&
-                echo "$engine" > "$lock/engine" && date +%s > "$lock/since" && echo 0 > "$lock/beat"
-        } 2> /dev/null || { rm -rf -- "$lock" && unwritable "$lock"; }
-        echo taken
+# A host is held by a process and not by a file: it needs no place where every login may write, it cannot be left over,
+# and the kernel vouches for its owner. The one that began first holds the host.
+take() { # HOLDER ENGINE LEASE SCOPE: `swept RUN` for what a dead run left, then `taken PID`, or `held` and who has it
+    holder=$1 engine=$2 lease=$3 scope=$4
+    parent=$(dirname -- "$dir")
+    if is_held; then
+        echo taken "$(word "$dir/keeper")"
         return
     fi
-    [ -d "$lock" ] || fail "$lock cannot be made"
-    theirs=$(word "$lock/directory")
-    if [ "$(word "$lock/run")" = "$run" ]; then
-        [ "$theirs" = "$dir" ] && echo taken && return
-        fail "it is a machine that stands twice among the hosts, under two names"
-    fi
-    beaten=$(stat -c %Y -- "$lock/beat" 2>/dev/null || stat -c %Y -- "$lock" 2>/dev/null || date +%s)
-    echo held
-    word "$lock/run" || echo
-    word "$lock/holder" || echo
-    word "$lock/since" || echo 0
-    echo $(($(date +%s) - beaten))
-    if [ -n "$theirs" ] && is_alive "$theirs"; then echo alive; else echo dead; fi
-    echo "$theirs"
-    word "$lock/engine" || echo
-    if is_mine "$lock"; then echo mine; else echo theirs; fi
+    check_private "$parent" # nothing is made where somebody else decides what it leads to
+    sweep
+    top=$dir
+    while [ ! -e "$(dirname -- "$top")" ]; do top=$(dirname -- "$top"); done
+    mkdir -p -- "$parent" 2> /dev/null || unwritable "$parent"
+    check_private "$parent"
+    mkdir -- "$dir" 2> /dev/null || {
+        [ -e "$dir" ] || [ -L "$dir" ] || { gone "$top" && unwritable "$dir"; }
+        fail "$dir is there already: of run $(word "$dir/run" || echo unknown) on $(word "$dir/host" || echo unknown), made by login $(login "$(stat -c %u -- "$dir")"); if nobody needs it, rm -r it"
+    }
+    put "$top" "$dir/made" && put "$(uname -n)" "$dir/host" && put "$engine" "$dir/engine" &&
+        put "$script" "$dir/job.sh" && put 0 "$dir/beat" && put "$run" "$dir/run" || { discard && unwritable "$dir"; }
+    setsid sh "$dir/job.sh" keep "$run" "$dir" "$lease" "$engine" "steelyard-host=$scope" "steelyard-run=$run" \
+        "steelyard-dir=$dir" "steelyard-holder=$holder" "steelyard-since=$(date +%s)" < /dev/null > /dev/null 2>&1 &
+    left=100
+    until is_alive keeper; do
+        left=$((left - 1))
+        [ "$left" -gt 0 ] || { discard && fail "it could not be held ($(free "$parent") KiB are free)"; }
+        nap
+    done
+    ours=$pid since=$(began "$pid")
+    for other in $(holders "$scope"); do
+        theirs=$(mark "$other" run) where=$(mark "$other" dir) then=$(began "$other")
+        if [ -z "$then" ] || { [ "$theirs" = "$run" ] && [ "$where" = "$dir" ]; } || [ "$then" -gt "$since" ]; then continue; fi
+        discard
+        [ "$theirs" != "$run" ] || fail "this machine stands twice among the hosts, under two names"
+        echo held
+        printf '%s\n' "$theirs" "$(mark "$other" holder)" "$(mark "$other" since)" "$other" "$(login "$(stat -c %u -- "/proc/$other" 2>/dev/null)")"
+        return
+    done
+    echo taken "$ours"
 }
 
-beat() { # COUNT
-    [ "$(word "$lock/run")" = "$run" ] || fail "the lock is no longer ours"
-    { echo "$1" > "$lock/beat.new" && mv -f -- "$lock/beat.new" "$lock/beat"; } 2> /dev/null || rm -f -- "$lock/beat.new"
+discard() { # undo a take
+    is_alive keeper && kill -s KILL -- "-$pid" 2>/dev/null
+    rm -rf -- "$dir"
+    gone "$top"
+}
+
+sweep() { # remove what dead runs of this login left in the same place, after a power cut for instance
+    for file in "$parent"/*/run; do
+        [ -f "$file" ] || continue
+        (
+            dir=$(dirname -- "$file") run=$(word "$file")
+            is_ours && [ "$(word "$dir/host")" = "$(uname -n)" ] || exit 0
+            is_alive keeper && exit 0
+            engine=$(word "$dir/engine")
+            halt "$engine" 5
+            clean "$engine" | sed 's/^left/unswept/'
+            is_ours || echo "swept $run"
+        )
+    done
+}
+
+keep() { # LEASE ENGINE MARK...: hold the host until the run lets go, is asked to end (TERM), or is not asked after for LEASE
+    lease=$1 engine=$2
+    ending=''
+    trap 'ending=1' TERM INT HUP
+    cd /
+    echo $$ > "$dir/keeper"
+    last='' quiet=0
+    while is_ours; do
+        sleep 1
+        now=$(word "$dir/beat")
+        if [ "$now" = "$last" ]; then quiet=$((quiet + 1)); else last=$now quiet=0; fi
+        if [ -n "$ending" ] || { [ "$lease" -gt 0 ] && [ "$quiet" -ge "$lease" ]; }; then
+            halt "$engine" 5
+            clean "$engine" # which ends us too, unless the engine does not answer: then it is tried again
+            sleep 10
+        fi
+    done
+}
+
+beat() { # COUNT: say that somebody still asks after the job; KiB free for what it prints
+    is_ours || fail "the files of the job are gone: it was ended from elsewhere"
+    is_alive keeper || fail "the process that holds the host for this run was killed"
+    put "$1" "$dir/beat.new" && mv -f -- "$dir/beat.new" "$dir/beat" 2> /dev/null || rm -f -- "$dir/beat.new"
     free "$dir"
 }
 
@@ -109,71 +214,57 @@ gone() { # TOP: the directories above ours that were made with it, as far as nob
     while [ "$at" != "$1" ] && at=$(dirname -- "$at") && rmdir -- "$at" 2>/dev/null; do :; done
 }
 
-prepare() { # SECRET FILE ...: the directory, with a copy of each secret
-    is_held || fail "the lock is no longer ours"
-    top=$dir
-    while [ ! -e "$(dirname -- "$top")" ]; do top=$(dirname -- "$top"); done
-    if [ "$top" != "$dir" ]; then
-        (umask 022 && mkdir -p -- "$(dirname -- "$dir")") || exit 1
-    fi
-    [ -e "$dir" ] && fail "$dir is there already, and is not this run's (of $(word "$dir/run"))"
-    mkdir -- "$dir" || exit 1
-    { echo "$run" > "$dir/run" && echo "$top" > "$dir/made" && mkdir -- "$dir/secrets"; } 2> /dev/null || {
-        rm -rf -- "$dir"
-        gone "$top"
-        unwritable "$dir"
-    }
-    is_held || { # asked over a link that broke, and come to it after the run had left
-        rm -rf -- "$dir"
-        gone "$top"
-        fail "the lock is no longer ours"
-    }
+prepare() { # SECRET FILE ...: what the program sees, with a copy of each secret
+    is_held || fail "the host is no longer held by this run"
+    # Any user of a container may read what is in there; on the host only this login gets as far as there.
+    { (umask 022 && mkdir -- "$dir/job" "$dir/job/secrets") && mkdir -m 1777 -- "$dir/job/output"; } 2> /dev/null || unwritable "$dir/job"
     while [ $# -gt 1 ]; do
-        cat -- "$2" > "$dir/secrets/$1" || fail "$2 cannot be read"
+        [ -f "$2" ] || fail "$2 is not a file"
+        (umask 022 && head -c 1048577 -- "$2" > "$dir/job/secrets/$1") || fail "$2 cannot be read"
+        [ "$(stat -c %s -- "$dir/job/secrets/$1")" -le 1048576 ] || fail "$2 is larger than 1 MiB"
         shift 2
+    done
+    is_held || { # asked over a link that broke, and come to it after the run had left
+        rm -rf -- "$dir/job"
+        fail "the host is no longer held by this run"
+    }
+}
+
+check_mounts() { # PATH...: stop where the container would see the control directory, or it lies in what the container sees
+    real=$(cd -P -- "$dir" && pwd -P) || fail "$dir cannot be entered"
+    for path in "$@"; do
+        at=$(readlink -f -- "$path") || continue # the engine makes what is not there
+        case $real/ in "${at%/}"/*) fail "volume $path would show the container the control files of the run in $real; set another log_dir, or mount less" ;; esac
+        case $at/ in "$real"/*) fail "volume $path lies in the control files of the run in $real; set another log_dir" ;; esac
     done
 }
 
-start() { # LEASE ENGINE COMMAND...: in a session of its own, so that it outlives the link
-    is_ours || fail "$dir is not this run's"
-    setsid sh "$dir/job.sh" watch "$lock" "$run" "$dir" "$@" < /dev/null > /dev/null 2>&1 &
+start() { # COMMAND...: in a session of its own, so that it outlives the link
+    is_held || fail "the host is no longer held by this run"
+    setsid sh "$dir/job.sh" watch "$run" "$dir" "$@" < /dev/null > /dev/null 2>&1 &
     left=100
-    until [ -s "$dir/pid" ]; do
+    until [ -s "$dir/watcher" ]; do
         left=$((left - 1))
         [ "$left" -gt 0 ] || fail "it did not start ($(free "$dir") KiB are free)"
         nap
     done
 }
 
-watch() { # LEASE ENGINE COMMAND...
-    lease=$1 engine=$2
-    shift 2
+watch() { # COMMAND...
     cd -- "$dir" || exit 1
     env STEELYARD_RUN="$run" "$@" > log 2>&1 &
     child=$!
-    echo $$ > pid
-    (
-        last='' quiet=0
-        while is_ours; do
-            sleep 1
-            now=$(word "$lock/beat")
-            if [ "$now" = "$last" ]; then quiet=$((quiet + 1)); else last=$now quiet=0; fi
-            if [ "$lease" -gt 0 ] && [ "$quiet" -ge "$lease" ]; then # nobody has asked after us for so long
-                halt "$engine" 5
-                clean "$engine" # which ends us too, unless the engine does not answer: then it is tried again
-                sleep 10
-            fi
-        done
-    ) &
+    echo $$ > watcher
     wait "$child"
     echo $? > status.new && mv -f status.new status
-    wait # for the one that looks after the lease: what is not fetched must not stay for ever
+    while is_ours; do sleep 1; done # until it was fetched: whoever looks sees that it ended and was not killed
 }
 
 follow() { # OFFSET: the log from there on, until the end
     tail -c "+$(($1 + 1))" -f -- "$dir/log" &
     reading=$!
-    while [ ! -f "$dir/status" ] && is_ours && kill -0 "$reading" 2>/dev/null; do nap; done
+    watcher=$(word "$dir/watcher")
+    while [ ! -e "$dir/status" ] && [ -O "$dir/run" ] && kill -0 "$watcher" 2>/dev/null && kill -0 "$reading" 2>/dev/null; do nap; done
     nap
     kill "$reading" 2>/dev/null
 }
@@ -182,15 +273,32 @@ rest() { # OFFSET: the log from there to where it is now
     tail -c "+$(($1 + 1))" -- "$dir/log"
 }
 
-status() { # ENGINE: running, gone, or the exit status, then what the engine says of its containers
+status() { # ENGINE: running, unwatched, gone, or the exit status; KiB free; then what the engine says of its containers
     is_ours || { echo gone && return; }
-    if [ -f "$dir/status" ]; then word "$dir/status"; else echo running; fi
+    if [ -f "$dir/status" ]; then
+        word "$dir/status"
+    elif is_alive watcher; then
+        echo running
+    else
+        word "$dir/status" || echo unwatched
+    fi
     free "$dir"
     [ -z "$1" ] && return
-    [ -f "$dir/oom" ] && echo 'true - -' # Podman before 5 says it where it was started, and not when asked
-    for box in $(boxes "$1" -a 2>/dev/null); do
-        "$1" inspect --format '{{.State.OOMKilled}} {{.State.ExitCode}} {{.State.Running}} {{.State.Error}}' "$box"
+    [ -f "$dir/oom" ] && echo 'true - - -' # Podman before 5 says it where it was started, and not when asked
+    found=$(boxes "$1" -a 2>/dev/null) || { echo silent && return; }
+    for box in $found; do
+        "$1" inspect --format '{{.State.OOMKilled}} {{.State.ExitCode}} {{.State.Status}} {{.State.Error}}' "$box"
     done
+}
+
+stopped() { # ENGINE: the processes of the job that are stopped (SIGSTOP, a debugger): PID RANK COMMAND
+    boxes=$(boxes "$1" 2>/dev/null)
+    for pid in $(owned) $([ -n "$boxes" ] && echo "$boxes" | grep -lsF -f - /proc/[0-9]*/cgroup | cut -d / -f 3); do
+        read -r line < "/proc/$pid/stat" || continue
+        case ${line##*) } in [Tt]*) ;; *) continue ;; esac
+        rank=$(tr '\0' '\n' < "/proc/$pid/environ" | sed -n 's/^RANK=//p' | head -n 1)
+        echo "$pid ${rank:--} $(tr '\0' ' ' < "/proc/$pid/cmdline" | cut -c 1-200)"
+    done 2>/dev/null
 }
 
 halt() { # ENGINE GRACE: asked first, then made to
@@ -206,25 +314,33 @@ halt() { # ENGINE GRACE: asked first, then made to
 }
 
 clean() { # ENGINE: remove all that carries this run's mark; what is left is said
-    if ! found=$(boxes "$1" -a 2>/dev/null); then # lock, files and lease stay, so that it can still be ended
-        echo "left: its container, if it runs: $("$1" ps -q 2>&1 | tail -n 1)"
+    if ! found=$(boxes "$1" -a 2>/dev/null); then # files and lease stay, so that it can still be ended
+        echo "left engine $("$1" ps -q 2>&1 | tail -n 1)"
         return 0
     fi
-    is_mine "$lock" && is_held && : 2> /dev/null > "$lock/leaving"
+    is_ours && : 2> /dev/null > "$dir/leaving"
+    image=''
+    for box in $found; do image=$("$1" inspect --format '{{.Image}}' "$box"); done
     [ -n "$found" ] && "$1" rm -f -v $found > /dev/null
     found=$(owned) && [ -n "$found" ] && kill -KILL $found 2>/dev/null
-    watcher=''
+    keeper='' watcher=''
     if is_ours; then
-        is_alive "$dir" && watcher=$pid
+        is_alive keeper && keeper=$pid
+        is_alive watcher && watcher=$pid
         top=$(word "$dir/made")
-        rm -rf -- "$dir"
-        gone "$top"
-    fi
-    [ -n "$run" ] && is_mine "$lock" && [ "$(word "$lock/run")" = "$run" ] && rm -rf -- "$lock"
-    is_ours && echo "left: $dir"
-    found=$(boxes "$1" -a) && [ -n "$found" ] && echo "left: containers $found"
-    [ -n "$watcher" ] && kill -s KILL -- "-$watcher" 2>/dev/null # last: it may be us
+        if ! rm -rf -- "$dir/job" 2>/dev/null && [ -n "$image" ]; then # of its container's root, which this login is not
+            "$1" run --rm --pull never --network none --log-driver none --label "steelyard.run=$run" --user 0:0 \
+                --entrypoint rm --volume "$dir/job/output:/output" "$image" -rf /output > /dev/null 2>&1
+        fi
+        # The directory goes last, with its mark: what could not be removed is still known to be ours.
+        rm -rf -- "$dir/job" && rm -rf -- "$dir" && gone "$top"
+    fi 2>/dev/null
+    is_ours && echo "left files $dir" && rm -f -- "$dir/leaving"
+    found=$(boxes "$1" -a) && [ -n "$found" ] && echo "left containers" $found
+    [ -n "$watcher" ] && kill -s KILL -- "-$watcher" 2>/dev/null
+    [ -n "$keeper" ] && kill -s KILL -- "-$keeper" 2>/dev/null # last: it may be us
     return 0
 }
 
 "$verb" "$@"
+exit $?

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import shlex
+import socket
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import asyncssh
 
 from steelyard.cluster import known_hosts
-from steelyard.cluster.host import COMMAND_S, Done, HostRefusedError, HostTimeoutError, LinkLostError
+from steelyard.cluster.host import COMMAND_S, Done, HostRefusedError, HostTimeoutError, LinkLostError, gathered
 
 CONNECT_S = 15.0
 KEEPALIVE_S = 5.0
@@ -71,22 +72,14 @@ class SshHost:
         self._connecting = asyncio.Lock()
 
     async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = COMMAND_S) -> Done:
-        connection = await self._connected()
-        try:
-            async with asyncio.timeout(timeout_s):
-                done = await connection.run(_line(argv), input=stdin, encoding=None, check=False)
-        except TimeoutError:
-            raise HostTimeoutError(self.name, f"{argv[0]} took longer than {timeout_s:g} s") from None
-        except (OSError, asyncssh.Error) as reason:
-            raise self._lost(reason) from None
-        return self._done(done)
+        return await self._finished(argv, timeout_s, input=stdin)
 
     async def follow(self, argv: Sequence[str], stdin: bytes = b"") -> AsyncIterator[bytes]:
         connection = await self._connected()
         try:
-            async with connection.create_process(_line(argv), encoding=None, stderr=asyncssh.STDOUT) as process:
-                process.stdin.write(stdin)
-                process.stdin.write_eof()
+            async with connection.create_process(
+                _line(argv), input=stdin, encoding=None, stderr=asyncssh.STDOUT
+            ) as process:
                 while data := await process.stdout.read(_READ):
                     yield data
                 await process.wait()
@@ -96,15 +89,27 @@ class SshHost:
             raise self._lost(ConnectionError("the connection closed"))
 
     async def pour(self, source: Path, argv: Sequence[str], timeout_s: float) -> Done:
+        return await self._finished(argv, timeout_s, stdin=str(source))
+
+    async def _finished(self, argv: Sequence[str], timeout_s: float, **given: object) -> Done:
+        """A command that ended: what it printed is gathered as it comes, so that no host can fill our memory."""
         connection = await self._connected()
         try:
-            async with asyncio.timeout(timeout_s):
-                done = await connection.run(_line(argv), stdin=str(source), encoding=None, check=False)
+            async with (
+                asyncio.timeout(timeout_s),
+                connection.create_process(_line(argv), encoding=None, **given) as process,
+            ):
+                out, err = await asyncio.gather(
+                    gathered(process.stdout, self.name, argv[0]), gathered(process.stderr, self.name, argv[0])
+                )
+                await process.wait_closed()
         except TimeoutError:
             raise HostTimeoutError(self.name, f"{argv[0]} took longer than {timeout_s:g} s") from None
         except (OSError, asyncssh.Error) as reason:
             raise self._lost(reason) from None
-        return self._done(done)
+        if process.returncode is None:  # the channel closed without a status: the connection went away under it
+            raise self._lost(ConnectionError("the connection closed"))
+        return Done(process.returncode, out, err)
 
     async def write(self, path: str, content: bytes, mode: int = 0o600) -> None:
         # Not by SFTP: a small server may lack it, and one command makes the file with its mode before its content.
@@ -117,6 +122,9 @@ class SshHost:
         if done.status:
             raise HostRefusedError(self.name, f"{path} cannot be read ({done.reason})")
         return done.out
+
+    def typed(self, argv: Sequence[str]) -> str:
+        return shlex.join(["ssh", *self._login.words(), self.name, *argv])
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -152,6 +160,13 @@ class SshHost:
             raise HostRefusedError(self.name, f"the connection was not agreed on ({reason})") from None
         except TimeoutError:
             raise LinkLostError(self.name, f"no answer within {CONNECT_S:g} s") from None
+        except socket.gaierror as reason:
+            raise HostRefusedError(
+                self.name,
+                f"the name could not be resolved ({(reason.strerror or str(reason)).lower()})",
+                expected="a name that DNS or /etc/hosts has",
+                next=f"getent hosts {shlex.quote(self.name)}, or write the address into the cluster file",
+            ) from None
         except (OSError, asyncssh.Error) as reason:
             raise self._lost(reason) from None
 
@@ -166,11 +181,6 @@ class SshHost:
             return {"options": options, "known_hosts": keys.on_record(), **_settled(options)}
         except (OSError, ValueError) as reason:
             raise HostRefusedError(self.name, f"ssh is not set up ({reason})") from None
-
-    def _done(self, done: asyncssh.SSHCompletedProcess) -> Done:
-        if done.returncode is None:  # the channel closed without a status: the connection went away under it
-            raise self._lost(ConnectionError("the connection closed"))
-        return Done(done.returncode, _bytes(done.stdout), _bytes(done.stderr))
 
     def _lost(self, reason: Exception) -> LinkLostError:
         if isinstance(reason, OSError) and reason.errno:
@@ -251,7 +261,3 @@ exit $status
 def _line(argv: Sequence[str]) -> str:
     """An argument list as the host's login shell takes it: every word quoted."""
     return shlex.join(argv)
-
-
-def _bytes(data: object) -> bytes:
-    return data if isinstance(data, bytes) else b""

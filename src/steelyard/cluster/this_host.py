@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import os
+import shlex
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from steelyard.cluster.host import COMMAND_S, Done, HostRefusedError, HostTimeoutError
+from steelyard.cluster.host import ANSWER_BYTES, COMMAND_S, Done, HostRefusedError, HostTimeoutError, gathered
+from steelyard.files import read_document
 
 _READ = 1 << 16
 
@@ -30,25 +32,27 @@ class ThisHost:
             process = await self._start(argv, asyncio.subprocess.PIPE, source)
         except HostRefusedError as reason:
             return Done(127, b"", str(reason).encode())  # as the shell of a far host has it
+        assert process.stdout is not None
+        assert process.stderr is not None
         try:
             async with asyncio.timeout(timeout_s):
-                out, err = await process.communicate(stdin)
+                out, err, _ = await asyncio.gather(
+                    gathered(process.stdout, self.name, argv[0]),
+                    gathered(process.stderr, self.name, argv[0]),
+                    _give(process, stdin) if stdin is not None else process.wait(),
+                )
+                status = await process.wait()
         except TimeoutError:
             raise HostTimeoutError(self.name, f"{argv[0]} took longer than {timeout_s:g} s") from None
         finally:
             _end(process)
-        assert process.returncode is not None
-        return Done(process.returncode, out, err)
+        return Done(status, out, err)
 
     async def follow(self, argv: Sequence[str], stdin: bytes = b"") -> AsyncIterator[bytes]:
         process = await self._start(argv, asyncio.subprocess.STDOUT)
-        assert process.stdin is not None
         assert process.stdout is not None
         try:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                process.stdin.write(stdin)
-                await process.stdin.drain()
-            process.stdin.close()
+            await _give(process, stdin)
             while data := await process.stdout.read(_READ):
                 yield data
             await process.wait()
@@ -58,7 +62,7 @@ class ThisHost:
     async def write(self, path: str, content: bytes, mode: int = 0o600) -> None:
         new = Path(f"{path}.new.{os.getpid()}")
         try:
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
             new.chmod(mode)
@@ -69,9 +73,12 @@ class ThisHost:
 
     async def read(self, path: str) -> bytes:
         try:
-            return Path(path).read_bytes()
+            return read_document(Path(path), most_bytes=ANSWER_BYTES)
         except OSError as reason:
             raise HostRefusedError(self.name, f"{path} cannot be read ({reason.strerror})") from None
+
+    def typed(self, argv: Sequence[str]) -> str:
+        return shlex.join(argv)
 
     async def close(self) -> None:
         return
@@ -91,6 +98,15 @@ class ThisHost:
             raise HostRefusedError(
                 self.name, f"{argv[0]} cannot be started ({reason.strerror})", value=argv[0], expected="a program"
             ) from None
+
+
+async def _give(process: asyncio.subprocess.Process, stdin: bytes) -> None:
+    """Write all of its input, as far as it reads it."""
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(stdin)
+        await process.stdin.drain()
+    process.stdin.close()
 
 
 def _end(process: asyncio.subprocess.Process) -> None:

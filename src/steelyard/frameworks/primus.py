@@ -184,7 +184,8 @@ class Primus(MegatronKin):
             "GPUS_PER_NODE": str(case.placement.gpus_per_node),
             "MASTER_ADDR": node.head,
             "MASTER_PORT": str(node.port or PORT),
-            "TRAIN_LOG": f"{node.run_dir}/primus-node{node.rank}.log",  # its own place is a folder it may not have made
+            # Its own place is a folder it may not have made.
+            "TRAIN_LOG": f"{node.run_dir}/output/primus-node{node.rank}.log",
             **attention_env(case.resolved.experiment),
         }
         if platform.cache_dir:

@@ -1,21 +1,48 @@
 """Why a job on hosts did not end well, as far as its nodes' ends tell."""
 
+from collections.abc import Sequence
+
 from steelyard.cluster.engines import ENGINES
 from steelyard.records import Failure
 from steelyard.runner.node import Node
 from steelyard.runner.recording import Recording
 
+_ENGINE_STATUSES = (125, 126, 127)
+_NEVER_RAN = ("created", "configured", "initialized")
 FULL_KIB = 1024
 """Less than that is no room for what a job prints."""
 
 
-def out_of_memory(node: Node) -> Failure | None:
+def first_cause(nodes: Sequence[Node], recording: Recording) -> Failure | None:
+    """The first cause of a run that did not end well."""
+    ended = sorted((node for node in nodes if node.state is not None), key=lambda node: node.ended_at)
+    bad = [node for node in ended if node.state is not None and node.state.status]
+    for node in nodes:
+        if node.is_lost and bad:  # the others failed because they could not hear it either
+            return Failure(kind="link", message="out of reach", node=node.host.name, phase="train")
+    for cause in (out_of_memory, disk_full, engine_gone, not_started):
+        for node in bad:
+            if (failure := cause(node, recording)) is not None:
+                return failure
+    by_signal = [failure for node in bad if (failure := killed(node, recording)) is not None]
+    named = recording.named_failure(echoes=not by_signal)
+    if bad and named is not None:
+        return named.model_copy(update={"phase": "train"})
+    if bad:
+        return by_signal[0] if by_signal else exited(bad[0], recording)
+    if recording.last_step < recording.planned_steps:
+        message = f"training ended with status 0 after step {recording.last_step}"
+        return Failure(kind="exit", message=f"{message} of {recording.planned_steps}", phase="train")
+    return None
+
+
+def out_of_memory(node: Node, recording: Recording) -> Failure | None:
     if node.state is None or not node.state.oom_killed:
         return None
     return Failure(kind="oom", message="out of memory: the kernel ended it", node=node.host.name, phase="train")
 
 
-def disk_full(node: Node) -> Failure | None:
+def disk_full(node: Node, recording: Recording) -> Failure | None:
     if node.state is None or node.state.free_kib is None or node.state.free_kib >= FULL_KIB:
         return None
     return no_space(node)
@@ -26,18 +53,34 @@ def no_space(node: Node) -> Failure:
     return Failure(kind="disk", message=message, node=node.host.name, phase="train")
 
 
-def engine_failed(node: Node) -> Failure | None:
+def engine_gone(node: Node, recording: Recording) -> Failure | None:
+    """The engine's client gave up on a container that had started: the engine was killed, or restarted."""
+    if node.state is None or node.plan.container is None or node.state.status not in _ENGINE_STATUSES:
+        return None
+    if not node.state.engine_silent and all(word in _NEVER_RAN for word in node.state.containers):
+        return None
+    last = next((f" ({line})" for line in _complaints(node)), "")
+    message = f"{node.plan.container.engine} stopped while the job ran, after step {recording.last_step}{last}"
+    return Failure(kind="engine", message=message, node=node.host.name, phase="train")
+
+
+def not_started(node: Node, recording: Recording) -> Failure | None:
     """The engine's own statuses: it did not run, could not start the program, or did not find it."""
     if node.state is None or node.plan.container is None:
         return None
-    said = [*reversed(node.log.last_lines)] if node.log else []
     refusal = ENGINES[node.plan.container.engine].init_refusal
-    is_refused = refusal is not None and any(line.startswith(refusal) for line in said)
-    if node.state.status not in (125, 126, 127) and not is_refused:
+    printed = node.log.last_lines if node.log else ()
+    is_refused = refusal is not None and any(line.startswith(refusal) for line in printed)
+    if node.state.status not in _ENGINE_STATUSES and not is_refused:
         return None
-    told = [line for line in said if "rror" in line] or said or [f"status {node.state.status}"]
-    message = f"the container did not start: {node.state.engine_error or told[0]}"
-    return Failure(kind="container", message=message, node=node.host.name, phase="start")
+    why = node.state.engine_error or next(iter(_complaints(node)), f"status {node.state.status}")
+    return Failure(kind="container", message=f"the container did not start: {why}", node=node.host.name, phase="start")
+
+
+def _complaints(node: Node) -> list[str]:
+    """What was printed last, errors first."""
+    printed = [*reversed(node.log.last_lines)] if node.log else []
+    return [line for line in printed if "rror" in line] or printed
 
 
 def killed(node: Node, recording: Recording) -> Failure | None:

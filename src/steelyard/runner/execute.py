@@ -17,7 +17,7 @@ from steelyard.hardware.placement import Placement
 from steelyard.hardware.telemetry import Telemetry
 from steelyard.lint import Case
 from steelyard.records import Failure, RunManifest, RunWriter
-from steelyard.runner.interrupts import on_signals
+from steelyard.runner.interrupts import Stop, on_signals
 from steelyard.runner.limits import Limits
 from steelyard.runner.plan import NodePlan, Plan, platform_label
 from steelyard.runner.recording import Observer, Recording
@@ -121,12 +121,11 @@ class _Supervision:
     def __init__(self, plan: Plan, case: Case, writer: RunWriter, observe: Observer, limits: Limits) -> None:
         self.plan, self.case, self.writer = plan, case, writer
         self.recording = Recording(plan, case, writer, observe)
-        self.watch = Watch(limits, self.recording)
-        self.asked_to_stop = asyncio.Event()
+        self.watch = Watch(limits, self.recording, plan.expected.seconds_at_peak)
 
     async def run(self) -> RunManifest:
         node = self.plan.nodes[0]
-        with on_signals(self.asked_to_stop.set):
+        with on_signals() as stop:
             try:
                 _write_files(self.writer.directory, node)
                 process = await cluster.transport("local").start(node.argv, node.env, self.writer.directory)
@@ -135,22 +134,37 @@ class _Supervision:
                 raise
             sampling = asyncio.ensure_future(self._sample())
             ending = asyncio.ensure_future(self._follow(node, process))
-            stopping = asyncio.ensure_future(self.asked_to_stop.wait())
+            stopping = asyncio.ensure_future(stop.asked.wait())
             overdue = asyncio.ensure_future(self._overdue())
             try:
                 await asyncio.wait({ending, stopping, overdue}, return_when=asyncio.FIRST_COMPLETED)
                 ended = ending.done()
                 if not ended:
                     self.recording.ending = True
-                    await process.stop(STOP_GRACE_S)
+                    await self._end_process(process, stop)
                 exit_status = await ending
             finally:
                 for task in (sampling, stopping, overdue, ending):
                     task.cancel()
                 await process.stop(0.0)
-            if not ended and not self.asked_to_stop.is_set():
+            if not ended and not stop.asked.is_set():
                 raise self._late(overdue.result(), exit_status)
             return self._end(not ended, exit_status)
+
+    async def _end_process(self, process: cluster.Process, stop: Stop) -> None:
+        """Ask it to end, and make it after a while, or at once where a second signal asks for that."""
+        if stop.asked.is_set():
+            self.recording.event(
+                "stopping", f"waiting up to {STOP_GRACE_S:g} s for the training program; Ctrl-C again kills it"
+            )
+        ending, at_once = asyncio.ensure_future(process.stop(STOP_GRACE_S)), asyncio.ensure_future(stop.at_once.wait())
+        try:
+            await asyncio.wait({ending, at_once}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            at_once.cancel()
+            if not ending.done():
+                ending.cancel()
+                await process.stop(0.0)
 
     async def _overdue(self) -> Failure:
         """Ends where the steps stop coming, or there is no time left for more."""
@@ -166,7 +180,7 @@ class _Supervision:
         return InfrastructureError(
             f"{failure.message} (in {failure.phase})",
             key=failure.kind,
-            next="--time-limit, --first-step-within and --stall-after say how long it may take",
+            next="--time-limit, --first-step-within, --stall-after and --exit-within say how long it may take",
         )
 
     async def _follow(self, node: NodePlan, process: cluster.Process) -> int:

@@ -11,7 +11,7 @@ from steelyard.lint import Case
 from steelyard.records import RunManifest, RunWriter
 from steelyard.runner.execute import unrecordable
 from steelyard.runner.hosted import HostedRun, Options
-from steelyard.runner.interrupts import on_signals
+from steelyard.runner.interrupts import Stop, on_signals
 from steelyard.runner.plan import Plan
 from steelyard.runner.recording import Observer
 
@@ -48,16 +48,16 @@ def execute_fleet(jobs: Sequence[FleetJob], case: Case, at_once: int = AT_ONCE, 
 
 
 async def _execute(jobs: Sequence[FleetJob], case: Case, at_once: int, look: Look | None) -> bool:
-    asked_to_stop, turns = asyncio.Event(), asyncio.Semaphore(at_once)
+    turns = asyncio.Semaphore(at_once)
+    with on_signals() as stop:
 
-    async def one(job: FleetJob) -> bool:
-        """Whether it was stopped, or never begun."""
-        async with turns:
-            return asked_to_stop.is_set() or await _run(job, case, asked_to_stop)
+        async def one(job: FleetJob) -> bool:
+            """Whether it was stopped, or never begun."""
+            async with turns:
+                return stop.asked.is_set() or await _run(job, case, stop)
 
-    with on_signals(asked_to_stop.set):
         if look is not None:
-            unfit = await _looked(look, [job.host for job in jobs], asked_to_stop)
+            unfit = await _looked(look, [job.host for job in jobs], stop.asked)
             if unfit is None:
                 return True
             jobs = [_told(job, unfit.get(job.host.name)) for job in jobs]
@@ -92,10 +92,10 @@ def _told(job: FleetJob, unfit: HostError | None) -> FleetJob:
     return replace(job, options=replace(job.options, preflight=as_seen))
 
 
-async def _run(job: FleetJob, case: Case, asked_to_stop: asyncio.Event) -> bool:
+async def _run(job: FleetJob, case: Case, stop: Stop) -> bool:
     writer = job.create()
     try:
-        await HostedRun(job.plan, case, writer, job.observe, [job.host], job.options).run(asked_to_stop)
+        await HostedRun(job.plan, case, writer, job.observe, [job.host], job.options).run(stop)
     except InfrastructureError:
         assert writer.manifest.failure is not None, "the record says why, and the others go on"
     except OSError as reason:

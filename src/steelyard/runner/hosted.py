@@ -6,12 +6,13 @@ import getpass
 import platform as system
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from steelyard import records
 from steelyard.cluster.counters import VENDORS
-from steelyard.cluster.host import Host, HostError, LinkLostError
+from steelyard.cluster.host import Host, HostError, HostTimeoutError, LinkLostError
 from steelyard.cluster.image import ImageSource, bring, check_equal
 from steelyard.cluster.job import Holder
 from steelyard.cluster.telemetry import sample
@@ -21,8 +22,8 @@ from steelyard.records import Failure, RunManifest, RunWriter
 from steelyard.records.host_change import HOST_COUNTERS
 from steelyard.runner import causes
 from steelyard.runner.execute import unrecordable
-from steelyard.runner.interrupts import on_signals
-from steelyard.runner.leaving import leave
+from steelyard.runner.interrupts import Stop, on_signals
+from steelyard.runner.leaving import leave, remains
 from steelyard.runner.limits import Limits
 from steelyard.runner.node import RECONNECT_S, Link, Node, job_of
 from steelyard.runner.plan import Plan
@@ -30,8 +31,14 @@ from steelyard.runner.recording import Observer, Recording
 from steelyard.runner.watch import EVERY_S, Watch
 
 _BEAT_S = 5.0
+_LOOK_S, _MISSES = 15.0, 2
+"""Between two looks at a container, and how many in a row must miss it."""
+_LIVE = ("created", "running", "paused", "restarting", "stopping")
+_ASK_S = 10.0
+_LIMIT_OPTIONS = {"time_limit": "--time-limit", "hang_at_exit": "--exit-within"}
 _SAMPLE_S = 10.0
 """Between two samples of a host's telemetry: AMD's tool alone takes a second of a core."""
+_Answer = TypeVar("_Answer")
 TRAINING = ("exit", "oom", "nan_abort", "error", "crash", "xla", "fatal", "signal")
 """Kinds of failures that are the training program's own; all others are the infrastructure's."""
 
@@ -57,9 +64,8 @@ def execute_on_hosts(
     """Run the plan on its hosts to its end; the manifest says how it ended."""
 
     async def alone() -> RunManifest:
-        asked_to_stop = asyncio.Event()
-        with on_signals(asked_to_stop.set):
-            return await HostedRun(plan, case, writer, observe, hosts, options).run(asked_to_stop)
+        with on_signals() as stop:
+            return await HostedRun(plan, case, writer, observe, hosts, options).run(stop)
 
     try:
         return asyncio.run(alone())
@@ -111,19 +117,20 @@ class HostedRun:
         self.stopped = False
         """Whether it was asked to stop while there was something to stop."""
         self._internal: Failure | None = None
-        self._asked_to_stop = asyncio.Event()
-        self.watch = Watch(self.limits, self.recording)
+        self._stop = Stop()
+        self.watch = Watch(self.limits, self.recording, plan.expected.seconds_at_peak)
 
-    async def run(self, asked_to_stop: asyncio.Event) -> RunManifest:
+    async def run(self, stop: Stop) -> RunManifest:
         """To the end, whatever the end; InfrastructureError where that was not the training program's own."""
         failed: _FailedError | None = None
-        self._asked_to_stop = asked_to_stop
+        self._stop = stop
         work = asyncio.ensure_future(self._work())
-        stopping = asyncio.ensure_future(asked_to_stop.wait())
+        stopping = asyncio.ensure_future(stop.asked.wait())
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
         self.stopped = not work.done()  # a stop that comes later finds nothing to stop
         if self.stopped:
             self.recording.ending = True
+            self._tell_stopping()
             work.cancel()
         try:
             await work
@@ -169,9 +176,10 @@ class HostedRun:
         ]
         for name, limit, work in phases:
             self.phase = name
-            self.recording.event("phase", name)
+            limit = limit or self.watch.time_limit_s
+            self.recording.event("phase", name, limit_s=limit)
             try:
-                async with asyncio.timeout(limit):
+                async with asyncio.timeout(None if name == "train" else limit):  # which ends by its own watch
                     await work()
             except TimeoutError:
                 raise _FailedError(
@@ -206,13 +214,12 @@ class HostedRun:
 
         async def lock(node: Node) -> None:
             node.touched = True  # from here on something of ours may be there, whatever we hear of it
-            holder = await node.job.take_lock(who)
-            if holder is not None and holder.is_stale:
-                self.recording.event("stale_lock", f"{holder.run} is dead: what it left is removed", node.host.name)
-                await node.job.clean_after(holder)
-                holder = await node.job.take_lock(who)
-            if holder is not None:
-                raise _held(node, holder)
+            taken = await node.job.take(who, self.limits.lease)
+            for run in taken.swept:
+                self.recording.event("stale_lock", f"run {run} is dead: what it left is removed", node.host.name)
+            if taken.holder is not None:
+                raise _held(node, taken.holder)
+            node.beating = asyncio.ensure_future(self._beat(node))
 
         await self._on_all(lock)
 
@@ -237,7 +244,7 @@ class HostedRun:
 
     async def _prepare(self) -> None:
         async def prepare(node: Node) -> None:
-            await node.job.prepare(node.files(), node.plan.secrets)
+            await node.job.prepare(node.files(), node.plan.secrets, node.mounts())
             hide = [await node.job.secret(name) for name in node.plan.secrets]
             node.log = self.recording.of_node(node.plan, hide)
             await node.look(self.limits.look, self._vendors)
@@ -247,7 +254,7 @@ class HostedRun:
     async def _start(self) -> None:
         async def start(node: Node) -> None:
             node.started = True
-            await node.job.start(node.argv(), self.limits.lease)
+            await node.job.start(node.argv())
 
         await self._on_all(start)
 
@@ -255,17 +262,18 @@ class HostedRun:
 
     async def _train(self) -> None:
         self.watch.started()
-        beats = [asyncio.ensure_future(self._beat(node)) for node in self.nodes]
         watch = asyncio.ensure_future(self._watch())
+        looks = [asyncio.ensure_future(self._look_at_container(node)) for node in self.nodes]
         samples = [asyncio.ensure_future(self._sample(node)) for node in self.nodes]
-        following = {asyncio.ensure_future(self._follow(node)): node for node in self.nodes}
+        following = [asyncio.ensure_future(self._follow(node)) for node in self.nodes]
+        beats = {node.beating for node in self.nodes if node.beating is not None}
         try:
-            await self._until_the_end(set(following), {watch, *beats})
+            await self._until_the_end(set(following), {watch, *looks, *beats})
         finally:
-            for task in (*beats, *samples, watch, *following):
+            for task in (*looks, *samples, watch, *following):
                 task.cancel()
-            await asyncio.gather(*beats, *samples, watch, *following, return_exceptions=True)
-        failure = self._judge_ends()
+            await asyncio.gather(*looks, *samples, watch, *following, return_exceptions=True)
+        failure = causes.first_cause(self.nodes, self.recording)
         if failure is not None:
             raise _FailedError(failure)
 
@@ -277,6 +285,7 @@ class HostedRun:
         while waiting:
             done, waiting = await asyncio.wait({*waiting, *watching}, return_when=asyncio.FIRST_COMPLETED)
             waiting -= watching
+            watching -= done
             for task in done:
                 task.result()  # raises: a stall, a full disk, or a host that is lost
             if waiting and any(node.state is not None and node.state.status for node in self.nodes):
@@ -284,13 +293,31 @@ class HostedRun:
                 return
 
     async def _beat(self, node: Node) -> None:
-        """Say that somebody asks after the job, and hear whether there is room for what it prints."""
+        """From taking a host to leaving it: say that somebody asks after the job, and hear whether there is room."""
         while True:
-            with contextlib.suppress(LinkLostError):
+            with contextlib.suppress(LinkLostError, HostTimeoutError):
                 free_kib = await node.job.beat()
                 if free_kib < causes.FULL_KIB:
                     raise _FailedError(causes.no_space(node))
             await asyncio.sleep(_BEAT_S)
+
+    async def _look_at_container(self, node: Node) -> None:
+        """Until a container that was seen is gone and nobody says how it ended: the engine's client may wait on."""
+        if node.plan.container is None:
+            return
+        seen, missed = False, 0
+        while node.state is None:
+            await asyncio.sleep(_LOOK_S)
+            with contextlib.suppress(LinkLostError, HostTimeoutError):
+                state = await node.job.state()
+                runs = any(word in _LIVE for word in state.containers)
+                seen, missed = (
+                    seen or runs,
+                    0 if runs or state.status is not None or state.engine_silent else missed + 1,
+                )
+            if seen and missed >= _MISSES:
+                message = "its container is gone, and the engine does not say how it ended"
+                raise _FailedError(Failure(kind="container", message=message, node=node.host.name, phase="train"))
 
     async def _sample(self, node: Node) -> None:
         """Telemetry is beside the run: where a host cannot tell it, the run goes on and the record says so, once."""
@@ -322,7 +349,9 @@ class HostedRun:
                     self._feed(node, data)
                 state = await node.job.state()
                 if state.gone:
-                    raise HostError(node.host.name, "the job's files are gone: it was ended from elsewhere")
+                    raise HostError(node.host.name, "the files of the job are gone: it was ended from elsewhere")
+                if state.unwatched:
+                    raise HostError(node.host.name, "the process that watches the job was killed")
                 if state.status is not None:
                     async for data in node.job.rest(node.log.bytes):
                         self._feed(node, data)
@@ -343,44 +372,37 @@ class HostedRun:
         while True:
             await asyncio.sleep(EVERY_S)
             if (late := self.watch.too_long()) is not None:
-                raise _FailedError(late)
+                running = ", ".join(node.host.name for node in self.nodes if node.state is None)
+                raise _FailedError(
+                    late.model_copy(update={"message": f"{late.message}; still running: {running}"}),
+                    next=f"{_LIMIT_OPTIONS[late.kind]} SECONDS allows more; the steps that were done are recorded",
+                )
             lost = self.recording.last_step and any(node.is_lost for node in self.nodes)
             if not lost and (words := self.watch.stalled()) is not None:
-                raise _FailedError(self._stalled(words))
+                raise _FailedError(await self._stalled(words))
 
-    def _stalled(self, words: str) -> Failure:
-        running = [node.host.name for node in self.nodes if node.state is None]
-        named = self.recording.named_failure()
+    async def _stalled(self, words: str) -> Failure:
+        """Which hosts still run, which of their processes somebody stopped, and what the logs name."""
+        running = [node for node in self.nodes if node.state is None]
+        named, stopped = self.recording.named_failure(), await asyncio.gather(*map(_stopped, running))
+        host = next((node.host.name for node, why in zip(running, stopped, strict=True) if why), None)
+        more = [*(why for why in stopped if why), *([named.message] if named else [])]
         return Failure(
             kind="stall",
-            message=f"{words}, and {', '.join(running)} still run" + (f"; {named.message}" if named else ""),
-            node=named.node if named else None,
+            message="; ".join([f"{words}, and {', '.join(node.host.name for node in running)} still run", *more]),
+            node=host or (named.node if named else None),
             phase="train",
         )
 
     # The end.
 
-    def _judge_ends(self) -> Failure | None:
-        """The first cause of a run that did not end well."""
-        ended = sorted((node for node in self.nodes if node.state is not None), key=lambda node: node.ended_at)
-        bad = [node for node in ended if node.state is not None and node.state.status]
-        for node in self.nodes:
-            if node.is_lost and bad:  # the others failed because they could not hear it either
-                return Failure(kind="link", message="out of reach", node=node.host.name, phase="train")
-        for cause in (causes.out_of_memory, causes.disk_full, causes.engine_failed):
-            for node in bad:
-                if (failure := cause(node)) is not None:
-                    return failure
-        killed = [failure for node in bad if (failure := causes.killed(node, self.recording)) is not None]
-        named = self.recording.named_failure(echoes=not killed)
-        if bad and named is not None:
-            return named.model_copy(update={"phase": "train"})
-        if bad:
-            return killed[0] if killed else causes.exited(bad[0], self.recording)
-        if self.recording.last_step < self.recording.planned_steps:
-            message = f"training ended with status 0 after step {self.recording.last_step}"
-            return Failure(kind="exit", message=f"{message} of {self.recording.planned_steps}", phase="train")
-        return None
+    def _tell_stopping(self) -> None:
+        hosts = [node.host.name for node in self.nodes if node.touched]
+        what = (
+            f"ending the job on {', '.join(hosts)} and removing its files" if hosts else "nothing was begun on any host"
+        )
+        again = "; Ctrl-C again leaves at once" if hosts else ""
+        self.recording.event("stopping", f"in {self.phase}: {what}{again}")
 
     async def _clean(self) -> None:
         """Leave every host as it was found; what cannot be cleaned is said.
@@ -397,27 +419,47 @@ class HostedRun:
                 node.log.end()
             if node.change is not None:
                 self.recording.event(HOST_COUNTERS, node.change.words, node.host.name, **node.change.details())
-            for one in found:
-                self.recording.event("left_behind", one, node.host.name)
+            for words in found:
+                self.recording.event("left_behind", words, node.host.name)
 
     async def _leave(self, node: Node) -> list[str]:
         """Look at a host again, then clean it: what our own ending stirs up there is not the run's doing."""
-        try:
-            if node.started and not self.stopped:
-                await self._unless_asked_to_stop(node.look_again(self.limits.look, self._vendors))
-        finally:
-            left = await leave(node, self.limits)
-        return left
+        if node.started and not self.stopped:
+            await _unless(self._stop.asked, node.look_again(self.limits.look, self._vendors))
+        left = await _unless(self._stop.at_once, leave(node, self.limits))
+        if node.beating is not None:  # until here: a host that takes long to clean is still ours
+            node.beating.cancel()
+            await asyncio.gather(node.beating, return_exceptions=True)
+        return [remains(node, self.limits)] if left is None else left
 
-    async def _unless_asked_to_stop(self, work: Awaitable[None]) -> None:
-        doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._asked_to_stop.wait())
-        try:
-            await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stopping.cancel()
-            doing.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await doing
+
+async def _unless(asked: asyncio.Event, work: Coroutine[Any, Any, _Answer]) -> _Answer | None:
+    """What some work comes to; None where that was asked for before it was done."""
+    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(asked.wait())
+    try:
+        await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        doing.cancel()
+    try:
+        return await doing
+    except asyncio.CancelledError:
+        return None
+
+
+async def _stopped(node: Node) -> str:
+    """The processes of a node that somebody stopped, in words."""
+    try:
+        async with asyncio.timeout(_ASK_S):
+            processes, state = await node.job.stopped(), await node.job.state()
+    except (HostError, TimeoutError) as reason:
+        return f"{node.host.name} did not say whether a process was stopped ({reason})"
+    words = [
+        f"{f'rank {process.rank}, ' if process.rank is not None else ''}process {process.pid}"
+        f" on {node.host.name} is stopped"
+        for process in processes
+    ]
+    return "; ".join([*words, *[f"the container on {node.host.name} is paused"] * ("paused" in state.containers)])
 
 
 def _first_of(reason: Exception) -> Failure:
@@ -442,7 +484,9 @@ def _held(node: Node, holder: Holder) -> HostError:
     since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(holder.since)) if holder.since else "an unknown time"
     return HostError(
         node.host.name,
-        f"in use by run {holder.run or '?'} of {holder.who or '?'} since {since}",
+        f"in use by run {holder.run or '?'} of {holder.who or '?'} since {since}"
+        f" (process {holder.pid} of login {holder.login})",
         expected="a host that nobody uses",
-        next="wait for it, or stop it",
+        next=f"wait for it; or end it and remove its files, as {holder.login} or root: "
+        f"{node.host.typed(['kill', str(holder.pid)])}",
     )

@@ -20,20 +20,44 @@ async def leave(node: Node, limits: Limits) -> list[str]:
         return []
     limit = _ONE_MORE_TRY_S if node.is_lost else limits.clean
     deadline = time.monotonic() + limit
-    lease = f"it ends itself within {limits.lease} s" if limits.lease else "look there"
     while True:
         try:
             said = await _end(node, limits, limit) if node.started else []
             async with asyncio.timeout(limit):
-                return [*said, *await node.job.clean(containers=node.started)]
+                left = await node.job.clean(containers=node.started)
+                return [*said, *(_words(node, kind, what, limits) for kind, what in left)]
         except TimeoutError:
-            return [f"no answer within {limit:g} s; {lease}"]
+            return [f"no answer within {limit:g} s; {remains(node, limits)}"]
         except LinkLostError as reason:
             if time.monotonic() >= deadline:
-                return [f"{reason}; {lease}"]
+                return [f"{reason}; {remains(node, limits)}"]
             await asyncio.sleep(RECONNECT_S[1])
         except HostError as reason:
-            return [str(reason)]
+            return [f"{reason}; {remains(node, limits)}"]
+
+
+def remains(node: Node, limits: Limits) -> str:
+    """What stays on a host that was not cleaned, how long, and the command that ends it now."""
+    if not node.touched:
+        return "nothing was made there"
+    lease = f"ends itself within {limits.lease} s" if limits.lease else "does not end by itself"
+    what = "the job may still run there and" if node.started else "the run still holds the host and"
+    command = (
+        node.host.typed(["kill", str(node.job.keeper)])
+        if node.job.keeper
+        else node.host.typed(["ls", node.job.directory])
+    )
+    return f"{what} {lease}; to end it now: {command}"
+
+
+def _words(node: Node, kind: str, what: str, limits: Limits) -> str:
+    """Something that could not be removed, and the command that removes it."""
+    if kind == "files":
+        return f"{what} could not be removed; remove it by hand: {node.host.typed(['sudo', 'rm', '-rf', what])}"
+    if kind == "containers":
+        remove = node.host.typed([node.job.engine, "rm", "-f", *what.split()])
+        return f"container {what} could not be removed; remove it by hand: {remove}"
+    return f"{node.job.engine} does not answer ({what}); {remains(node, limits)}"
 
 
 async def _end(node: Node, limits: Limits, limit: float) -> list[str]:

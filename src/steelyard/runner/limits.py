@@ -18,7 +18,9 @@ class Limits:
     first_step: float = 1800.0
     """From the start to the first step: compilation, data, rendezvous."""
     train: float | None = None
-    """Of all steps; None for as long as they take."""
+    """Of the training program from its start to its exit; None for what the plan allows at the slowest."""
+    exit: float = 1800.0
+    """From the last planned step to the exit of the training program: a last checkpoint takes its time."""
     stall_medians: float = 10.0
     """A step may take so many times the median of those before."""
     stall_at_least: float = 300.0

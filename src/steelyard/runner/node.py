@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Collection
 
-from steelyard.cluster.container import labelled
+from steelyard.cluster.container import labelled, mounts_of
 from steelyard.cluster.counters import GROUPS, Reading, changed, look, nothing_read
 from steelyard.cluster.host import Host, LinkLostError
 from steelyard.cluster.job import HostJob, State
@@ -24,6 +24,8 @@ class Node:
         self.log: NodeRecording | None = None
         self.link: Link | None = None
         self.touched = self.started = False
+        self.beating: asyncio.Future[None] | None = None
+        """Says that somebody still asks after the job, from taking the host to leaving it."""
         self.state: State | None = None
         self.rest = b""
         """What it printed after we stopped reading."""
@@ -56,6 +58,10 @@ class Node:
             ).encode()
             for file in self.plan.files
         }
+
+    def mounts(self) -> list[str]:
+        """Paths of the host that its container sees, besides what the run makes itself."""
+        return mounts_of(self.plan.container.argv, self.job.directory) if self.plan.container else []
 
     async def look(self, within_s: float, vendors: Collection[str]) -> None:
         """Ask its host for its counters, before the job is started on GPUs of these vendors."""

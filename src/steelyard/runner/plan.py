@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from steelyard import accounting
 from steelyard.cluster.container import (
     ENV_FILE,
+    JOB_DIR,
     RUN_DIR,
     TOKEN,
     Mounted,
@@ -18,6 +19,7 @@ from steelyard.cluster.container import (
     run_argv,
     secret_variables,
 )
+from steelyard.cluster.control import control_parent, own_parents
 from steelyard.experiment import Asked, Problem
 from steelyard.experiment.problems import raise_errors
 from steelyard.experiment.resolve import DERIVED, Resolved, leaves
@@ -38,7 +40,6 @@ from steelyard.lint import Case, lint_case, lint_reading
 
 SCHEMA_VERSION = 1
 LOCALHOST = "localhost"
-DEFAULT_DIR = "/tmp/steelyard"
 START = "start.sh"
 _START = """#!/bin/sh
 # The image's own library of the network cards is older than the host's driver.
@@ -82,7 +83,7 @@ class NodePlan(_Document):
     files: list[PlannedFile]
     container: ContainerPlan | None = None
     directory: str | None = None
-    """Where the planned files lie on the host; null for the run directory."""
+    """Control directory of the run on the host, whose `job` holds the planned files; null for the run directory."""
     workdir: str | None = None
     """Where the command starts, on the host or in the container; null for where its files lie."""
     secrets: dict[str, str] = {}
@@ -175,7 +176,7 @@ def make_plan(resolved: Resolved, machine: Machine, asked: Asked | None = None) 
         framework=planner.name,
         fleet=_copies(case) > 1,
         job=_job(case),
-        nodes=list(_nodes(case, planner)),
+        nodes=list(_nodes(case, planner, asked.names()["user"])),
         expected=_expected(case),
         values=_values(case),
         thresholds=list(resolved.experiment.thresholds),
@@ -220,30 +221,28 @@ def _copies(case: Case) -> int:
     return case.reading.copies or 1
 
 
-def _nodes(case: Case, planner: Framework) -> Iterator[NodePlan]:
+def _nodes(case: Case, planner: Framework, user: str) -> Iterator[NodePlan]:
     copies, network = _copies(case), case.resolved.platform.network
     count = copies if copies > 1 else case.placement.nodes
     hosts = case.hosts[:count] or ((LOCALHOST,) if count == 1 else tuple(f"node{rank}" for rank in range(count)))
     head = LOCALHOST if case.placement.nodes == 1 else network.head or hosts[0]
+    parent = control_parent(case.resolved.platform.log_dir, _volumes(case), user) or own_parents(user)[0]
     for at, host in enumerate(hosts):
         rank = 0 if copies > 1 else at
+        directory = f"{parent.rstrip('/')}/{case.resolved.experiment.name}-node{at}"
         if case.resolved.platform.container is not None:
             node = Node(rank, case.placement.nodes, head, network.port, RUN_DIR)
-            yield _contained(case, planner, node, host, _directory(case, at))
+            yield _contained(case, planner, node, host, directory)
+        elif planner.name in LAUNCHED:  # it runs where the record is kept
+            yield _bare(case, planner, Node(rank, case.placement.nodes, head, network.port, "."), host, None)
         else:
-            local = planner.name in LAUNCHED  # it runs where the record is kept
-            directory = None if local else _directory(case, at)
-            node = Node(rank, case.placement.nodes, head, network.port, directory or ".")
+            node = Node(rank, case.placement.nodes, head, network.port, f"{directory}/{JOB_DIR}")
             yield _bare(case, planner, node, host, directory)
-
-
-def _directory(case: Case, at: int) -> str:
-    return f"{case.resolved.platform.log_dir or DEFAULT_DIR}/{case.resolved.experiment.name}-node{at}"
 
 
 def _bare(case: Case, planner: Framework, node: Node, host: str, directory: str | None) -> NodePlan:
     command = planner.command(case, node)
-    env, sources = environment(case, command, directory or ".")
+    env, sources = environment(case, command, node.run_dir)
     return NodePlan(
         host=host,
         rank=node.rank,
@@ -257,18 +256,20 @@ def _bare(case: Case, planner: Framework, node: Node, host: str, directory: str 
     )
 
 
-def _needed_volumes(case: Case) -> dict[str, str]:
-    """Cache and corpus at their own paths, where no volume of the config holds them already."""
+def _volumes(case: Case) -> dict[str, str]:
+    """The container's, with cache and corpus at their own paths where no volume of the config holds them already."""
     platform, data = case.resolved.platform, case.resolved.experiment.data
-    assert platform.container is not None
+    if platform.container is None:
+        return {}
     whole = data.path if data.source == "tokens" and data.path and data.path.startswith("/") else ""
     corpus = re.split(r"[*?\[{,:]", whole)[0].rpartition("/")[0]  # of a pattern, the directory above it
     held = tuple(platform.container.volumes.values())
-    return {
+    needed = {
         path: path
         for path in (platform.cache_dir, corpus)
         if path and not any(path == inside or path.startswith(f"{inside.rstrip('/')}/") for inside in held)
     }
+    return {**needed, **platform.container.volumes}
 
 
 def _secrets(case: Case) -> dict[str, str]:
@@ -289,11 +290,11 @@ def _contained(case: Case, planner: Framework, node: Node, host: str, directory:
         argv = ["sh", f"{RUN_DIR}/{START}", *argv]
         files[START] = _START.format(copy=shlex.join(nic.installs))
     files[ENV_FILE] = env_file(env)
-    container = container.model_copy(update={"volumes": {**_needed_volumes(case), **container.volumes}})
+    container = container.model_copy(update={"volumes": _volumes(case)})
     mounted = Mounted(
         name=container.name or directory.rpartition("/")[2],
         experiment=experiment.name,
-        host_dir=directory,
+        control_dir=directory,
         vendor=case.placement.gpu.vendor if case.placement.gpu else None,
         nic=nic,
         workdir=command.workdir or RUN_DIR,

@@ -3,11 +3,18 @@
 import json
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
-from steelyard.cluster.container import SECRETS
+from steelyard.cluster.container import ENV_FILE, JOB_DIR, OUTPUT, SECRETS
 from steelyard.runner.plan import NodePlan, Plan, PlannedFile
 
 _END = "END_OF_FILE"
+_OWN = (
+    "own() { # make a directory that is yours or root's: another owner could replace what it holds",
+    '  mkdir -p -m 700 -- "$1"',
+    '  case $(stat -c %u -- "$1") in 0 | "$(id -u)") ;; *) echo "$1 belongs to another login" >&2; exit 1 ;; esac',
+    "}",
+)
 
 
 def script(plan: Plan, login: Sequence[str] = ("ssh",)) -> str:
@@ -24,6 +31,8 @@ def script(plan: Plan, login: Sequence[str] = ("ssh",)) -> str:
         lines.append(f"# Start it on every node {when}, with the node's number:")
         lines += [f"#   {shlex.join([*login, node.host])} bash -s {at} < run.sh" for at, node in enumerate(plan.nodes)]
     lines += ["set -euo pipefail", ""]
+    if any(node.directory is not None for node in plan.nodes):
+        lines += [*_OWN, ""]
     if count == 1:
         lines += _node(plan.nodes[0])
     else:
@@ -36,16 +45,21 @@ def script(plan: Plan, login: Sequence[str] = ("ssh",)) -> str:
 
 def _node(node: NodePlan) -> Iterator[str]:
     container = node.container
-    directory = shlex.quote(node.directory or ".")
-    if node.directory is not None:
-        yield f"mkdir -p {directory}"
+    if node.directory is None:
+        job = "."
+    else:
+        directory = shlex.quote(node.directory)
+        job = f"{directory}/{JOB_DIR}"
+        parent = shlex.quote(str(PurePosixPath(node.directory).parent))
+        yield f"own {parent} && own {directory} && chmod 700 {directory}"
+        yield f"mkdir -p {job}/{OUTPUT} && chmod 1777 {job}/{OUTPUT}"
     for planned in node.files:
-        yield from _file(planned, directory)
+        yield from _file(planned, directory if planned.path == ENV_FILE else job)
     if node.secrets:
-        yield f"mkdir -p -m 700 {directory}/{SECRETS}"
-        yield f"trap {shlex.quote(f'rm -rf {directory}/{SECRETS}')} EXIT"
+        yield f"trap {shlex.quote(f'rm -rf {job}/{SECRETS}')} EXIT"
+        yield f"mkdir -p {job}/{SECRETS}"
     for name, file in node.secrets.items():
-        yield f"install -m 600 {shlex.quote(file)} {directory}/{SECRETS}/{shlex.quote(name)}"
+        yield f"install -m 644 {shlex.quote(file)} {job}/{SECRETS}/{shlex.quote(name)}"
     if container is None:
         if node.workdir is not None:
             yield f"cd {shlex.quote(node.workdir)}"

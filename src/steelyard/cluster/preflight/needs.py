@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steelyard.cluster.container import mounts_of
 from steelyard.cluster.engines import DOCKER, ENGINES
 from steelyard.hardware.catalog import CPU, Gpu
 from steelyard.hardware.nics import NICS
@@ -136,11 +137,11 @@ def _ports(head: "NodePlan") -> tuple[int, ...]:
 
 def _volumes(node: "NodePlan", cache: str | None) -> tuple[str, ...]:
     """The sources of its volumes, but for what the run makes itself, and the cache where the engine makes it."""
-    if node.container is None:
+    if node.container is None or node.directory is None:
         return ()
-    words, made = node.container.argv, ENGINES[node.container.engine].makes_volumes
-    named = [words[at + 1].partition(":")[0] for at, word in enumerate(words) if word == "--volume"]
-    return tuple(path for path in named if path != node.directory and not (made and path == cache))
+    made = ENGINES[node.container.engine].makes_volumes
+    mounts = mounts_of(node.container.argv, node.directory)
+    return tuple(path for path in mounts if not (made and path == cache))
 
 
 def _spaces(planned: "Planned") -> tuple[Space, ...]:

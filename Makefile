@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test integration integration-maxtext traps fuzz lint format benchmarks clean
+.PHONY: install demo test integration integration-maxtext traps fuzz soak lint format benchmarks clean
 
 install: $(VENV)/.installed
 
@@ -26,6 +26,12 @@ test: lint
 
 fuzz: install
 	STEELYARD_FUZZ_EXAMPLES=20000 STEELYARD_FUZZ_LINES=1000000 $(BIN)/pytest tests/lint/test_mutations.py tests/frameworks/logs/test_mutated_lines.py
+
+# The controller is killed at 50 random moments for each way a job is run: here, in a container here, and over ssh.
+soak: install
+	if [ "$$(id -u)" = 0 ]; then sh tests/lab/install.sh; fi
+	STEELYARD_KILLS=50 $(BIN)/pytest tests/processes/test_kill.py -k random
+	STEELYARD_KILLS=50 $(BIN)/pytest -m integration tests/integration/test_kills.py
 
 # A lab of three hosts on this machine: root and Debian's packages, which it installs. Without root it says what it skipped.
 integration: install

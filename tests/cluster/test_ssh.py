@@ -340,3 +340,17 @@ def test_a_silent_host_is_noticed(own_server: LoopbackSshd, monkeypatch: pytest.
 def test_how_soon_a_silent_host_is_noticed_is_the_configurations_to_say(own_server: LoopbackSshd, home: Path) -> None:
     (home / ".ssh/config").write_text("Host *\n  ServerAliveInterval 1\n  ServerAliveCountMax 1\n")
     assert silenced(login(own_server), own_server) < 10
+
+
+def test_a_command_that_prints_without_end_is_ended_and_the_next_one_answers(server: LoopbackSshd) -> None:
+    async def use(host: SshHost) -> str:
+        with pytest.raises(HostRefusedError, match="yes printed more than 16 MiB"):
+            await host.run(["yes"])
+        return (await host.run(["echo", "still here"])).text
+
+    assert on(login(server), use) == "still here"
+
+
+def test_a_name_that_cannot_be_resolved_is_told_apart_from_a_lost_link(server: LoopbackSshd) -> None:
+    with pytest.raises(HostRefusedError, match="the name could not be resolved"):
+        on(login(server), lambda host: host.run(["true"]), name="no-such-host.invalid")

@@ -1,13 +1,19 @@
 """What may befall a run on hosts, a row of docs/reliability.md each: the cause named, the record kept, nothing left."""
 
 import json
+import re
+import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab import Host, Lab, images
+from integration.test_attacks import EVIL
+from integration.test_attacks import experiment as evil
+from integration.test_kills import STEP
+from lab import Executable, Host, Lab, images
 from lab.running import IMAGE, Ended, Running, pid_of_trainer
 
 pytestmark = pytest.mark.integration
@@ -37,6 +43,26 @@ def run(start: Any, experiment: Any) -> Running:
     return found
 
 
+@pytest.fixture
+def start_printing(start: Any, lab: Lab, tmp_path: Path) -> Any:
+    """Start a run of 30 steps on one host, whose program only prints what Megatron does and then ends so."""
+
+    def call(end: str, *words: str, before: Sequence[str] = ()) -> Running:
+        lines = [*before, *(STEP % (step, step * 8) for step in range(1, 31))]
+        program = f"#!/bin/sh\ncat /lines\nsleep 1\n{end}\n"
+        files = {"/usr/local/bin/torchrun": Executable(program), "/lines": "\n".join(lines) + "\n"}
+        lab.build_image(EVIL, files, python=False)
+        content = {**evil({}), "name": "prints"}
+        del content["platforms"]["lab"]["hf_token_file"]
+        path = tmp_path / "prints.yaml"
+        path.write_text(json.dumps(content))
+        one = lab.cluster_file(tmp_path, 1)
+        started: Running = start(path, "--no-preflight", *words, "--cluster", one, cluster=False)
+        return started
+
+    return call
+
+
 def test_link_cut_and_back(start: Any, experiment: Any, lab: Lab) -> None:
     run = start(experiment(400), "--lost-after", "30").until_step(3)
     lab.hosts[2].cut()
@@ -56,7 +82,11 @@ def test_link_cut_for_good(run: Running, lab: Lab) -> None:
     assert ended.status == 3
     assert ended.failure["node"] == lab.hosts[2].address
     assert "out of reach" in ended.failure["message"]
-    assert any(event["kind"] == "left_behind" for event in ended.run.events())
+    (left,) = (event for event in ended.run.events() if event["kind"] == "left_behind")
+    assert "ends itself within 15 s" in left["message"]
+    assert re.search(rf"ssh .*{lab.hosts[2].address} kill \d+$", left["message"])
+    assert f"left_behind: {lab.hosts[2].address}: " in ended.err
+    assert f"link_lost: {lab.hosts[2].address}: " in ended.err
     kept(ended)
 
 
@@ -98,9 +128,126 @@ def test_rank_hangs(run: Running, lab: Lab) -> None:
     host.sh(["kill", "-STOP", pid_of_trainer(host)])
     ended = run.end()
     assert ended.status == 3, ended.out
-    assert ended.failure["kind"] == "stall"
+    assert (ended.failure["kind"], ended.failure["node"]) == ("stall", host.address)
     assert "no step for" in ended.failure["message"]
+    assert re.search(rf"rank 2, process \d+ on {host.address} is stopped", ended.failure["message"])
     kept(ended)
+
+
+def control_file(host: Host, name: str) -> Path:
+    """A control file of the run on a host."""
+    (path,) = host.path("/root/.local/state/steelyard").glob(f"*/{name}")
+    return path
+
+
+@pytest.mark.parametrize("process", ["watcher", "keeper"])
+def test_watcher_killed(run: Running, lab: Lab, process: str) -> None:
+    host = lab.hosts[1]
+    host.sh(["kill", "-KILL", control_file(host, process).read_text().strip()])
+    ended = run.end()
+    assert ended.status == 3, ended.out
+    assert ended.failure["node"] == host.address
+    assert "was killed" in ended.failure["message"]
+    kept(ended)
+
+
+def test_hang_at_exit(start_printing: Any) -> None:
+    ended = start_printing("sleep 600", "--exit-within", "3").end()
+    assert ended.status == 3, ended.out
+    assert ended.failure["kind"] == "hang_at_exit"
+    assert "did not exit within 3 s after its last step, 30" in ended.failure["message"]
+    assert "--exit-within" in ended.document["error"]["next"]
+    assert len(ended.run.steps()) == 30
+
+
+def test_poison_lines(start_printing: Any) -> None:
+    """Lines that no reader was made for: recorded as unread where they look like a step, and the run goes on."""
+    digits = "9" * 5000
+    lines = [
+        "------------------------ arguments ------------------------",
+        "  data_path ....................................... [{[]}]",
+        f"  seq_length ...................................... {digits}",
+        "  num_layers ...................................... \u00b2",
+        "-------------------- end of arguments ---------------------",
+        f" [2026-11-17 12:00:00] iteration {digits}/      30 | consumed samples: {digits} | lm loss: 5.0E+00 |",
+        " [2026-11-17 12:00:00] iteration \u00b2/      30 | consumed samples: \u00b2 | lm loss: \u00b2 |",
+        "step: \u00b2/30 | loss: " + digits,
+        "completed step: \u00b2, seconds: \u00b2, TFLOP/s/device: \u00b2",
+    ]
+    ended = start_printing("exit 0", "--no-check", before=lines).end()
+    assert (ended.status, ended.document["status"]) == (0, "completed"), ended.out + ended.err
+    assert len(ended.run.steps()) == 30
+
+
+def test_dockerd_killed_while_it_trains(run: Running, lab: Lab) -> None:
+    host = lab.hosts[1]
+    host.stop_engine(crash=True)
+    try:
+        ended = run.end()
+    finally:
+        host.start_engine()
+    assert ended.status == 3, ended.out
+    assert (ended.failure["kind"], ended.failure["node"]) == ("engine", host.address)
+    assert re.search(r"docker stopped while the job ran, after step \d+", ended.failure["message"])
+    assert "docker does not answer" in ended.err
+    kept(ended)
+
+
+def test_a_name_that_cannot_be_resolved(start: Any, experiment: Any, lab: Lab, tmp_path: Path) -> None:
+    cluster = lab.cluster_file(tmp_path)
+    cluster.write_text(cluster.read_text().replace(lab.hosts[1].address, "no-such-host.invalid"))
+    ended = start(experiment(LONG), "--cluster", cluster, cluster=False).end()
+    assert ended.status == 3
+    assert ended.failure["node"] == "no-such-host.invalid"
+    assert "the name could not be resolved" in ended.failure["message"]
+    assert "getent hosts" in ended.document["error"]["next"]
+
+
+def test_an_image_that_loads_for_over_a_minute(start: Any, experiment: Any, lab: Lab, tmp_path: Path) -> None:
+    """The run keeps its hosts meanwhile, though the lease is much shorter."""
+    host, saved = lab.hosts[0], tmp_path / "image.tar"
+    host.save_image(IMAGE, saved)
+    host.sh(["docker", "rmi", IMAGE])
+    host.fake_tool("docker", 'case " $* " in *" load "*) sleep 65 ;; esac\nexec /usr/bin/docker "$@"')
+    try:
+        run = start(experiment(30, nodes=3), "--lost-after", "4", "--abandon-after", "20", "--image-file", saved)
+        run.until_phase("image")
+        time.sleep(40)
+        second = start(experiment(30)).end()
+        ended = run.end(200)
+    finally:
+        host.remove_tool("docker")
+        host.load_saved_image(saved)
+    assert second.status == 3
+    assert "in use by run" in second.failure["message"]
+    assert ended.status == 0, ended.out + ended.err
+
+
+def test_a_second_interrupt_ends_at_once_and_says_what_remains(start_printing: Any, lab: Lab) -> None:
+    slow_to_end = "trap '' TERM; sleep 100"
+    run = start_printing(slow_to_end, "--lost-after", "1", "--abandon-after", "11").until_step(30)
+    run.interrupt()
+    run.until(lambda now: "stopping" in now.said())
+    time.sleep(0.5)
+    began = time.monotonic()
+    run.interrupt()
+    ended = run.end()
+    assert time.monotonic() - began < 8
+    assert ended.status == 130
+    assert "Ctrl-C again leaves at once" in ended.err
+    assert re.search(rf"left_behind: {lab.hosts[0].address}: the job may still run .* kill \d+", ended.err)
+
+
+def test_what_a_dead_run_left_is_told(start_printing: Any, lab: Lab) -> None:
+    host = lab.hosts[0]
+    run = start_printing("sleep 100").until_step(30)
+    run.process.send_signal(signal.SIGKILL)
+    run.process.wait()
+    for name in ("keeper", "watcher"):
+        host.sh(["kill", "-KILL", control_file(host, name).read_text().strip()])
+    ended = start_printing("exit 0", "--no-check").end()
+    assert ended.status == 0, ended.err
+    assert f"stale_lock: {host.address}: run prints-" in ended.err
 
 
 def test_out_of_memory(start: Any, experiment: Any, lab: Lab) -> None:

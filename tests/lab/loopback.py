@@ -1,5 +1,6 @@
 """An ssh server of one's own on loopback, run by whoever starts it: no root, no namespaces."""
 
+import contextlib
 import getpass
 import os
 import socket
@@ -102,7 +103,8 @@ class LoopbackSshd:
         """Kill its connections; the server stays."""
         sessions = self.sessions()
         for one in sessions:
-            one.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # it ended by itself
+                one.kill()
         psutil.wait_procs(sessions, timeout=5)
 
     def stop(self) -> None:

@@ -98,7 +98,7 @@ def kill_one(experiment: Path, out: Path, number: int) -> str:
     return run.status
 
 
-def test_a_kill_at_twenty_random_moments(tiny: Path, tmp_path: Path) -> None:
+def test_a_kill_at_random_moments(tiny: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     with ThreadPoolExecutor(2) as pool:
         read_as = list(pool.map(lambda number: kill_one(tiny, out, number), range(MOMENTS)))

@@ -98,6 +98,8 @@ class HostJob:
         if answer.startswith("taken "):
             self.keeper = count_of(answer.partition(" ")[2])
             return Taken(None, self.keeper, swept)
+        if answer == "twice":
+            raise HostRefusedError(self.host.name, "this machine stands twice among the hosts, under two names")
         run, holder, since, pid, login, *_ = [*more, *[""] * 5]
         return Taken(Holder(run, holder, count_of(since), count_of(pid), login), None, swept)
 

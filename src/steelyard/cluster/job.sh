@@ -23,7 +23,9 @@ free() { # PATH: KiB
 }
 
 unwritable() { # PATH
-    left=$(free "$(dirname -- "$1")")
+    at=$1
+    while [ ! -e "$at" ]; do at=$(dirname -- "$at"); done
+    left=$(free "$at")
     [ "${left:-64}" -lt 64 ] && fail "No space left on the device for $1"
     fail "$1 cannot be written"
 }
@@ -122,13 +124,14 @@ holders() { # SCOPE: the processes that hold this host, whoever started them: th
 
 # A host is held by a process and not by a file: it needs no place where every login may write, it cannot be left over,
 # and the kernel vouches for its owner. The one that began first holds the host.
-take() { # HOLDER ENGINE LEASE SCOPE: `swept RUN` for what a dead run left, then `taken PID`, or `held` and who has it
+take() { # HOLDER ENGINE LEASE SCOPE: `swept RUN` for what a dead run left, then `taken PID`, or `held` (`twice`: by this run) and who has it
     holder=$1 engine=$2 lease=$3 scope=$4
     parent=$(dirname -- "$dir")
     if is_held; then
         echo taken "$(word "$dir/keeper")"
         return
     fi
+    report_holder '' && return
     check_private "$parent" # nothing is made where somebody else decides what it leads to
     sweep
     top=$dir
@@ -149,17 +152,22 @@ take() { # HOLDER ENGINE LEASE SCOPE: `swept RUN` for what a dead run left, then
         [ "$left" -gt 0 ] || { discard && fail "it could not be held ($(free "$parent") KiB are free)"; }
         nap
     done
-    ours=$pid since=$(began "$pid")
+    ours=$pid
+    if report_holder "$(began "$pid")"; then discard; else echo taken "$ours"; fi
+}
+
+report_holder() { # SINCE: say who else holds the host and did not begin after that; fails where nobody does
     for other in $(holders "$scope"); do
-        theirs=$(mark "$other" run) where=$(mark "$other" dir) then=$(began "$other")
-        if [ -z "$then" ] || { [ "$theirs" = "$run" ] && [ "$where" = "$dir" ]; } || [ "$then" -gt "$since" ]; then continue; fi
-        discard
-        [ "$theirs" != "$run" ] || fail "this machine stands twice among the hosts, under two names"
-        echo held
-        printf '%s\n' "$theirs" "$(mark "$other" holder)" "$(mark "$other" since)" "$other" "$(login "$(stat -c %u -- "/proc/$other" 2>/dev/null)")"
+        theirs=$(mark "$other" run) then=$(began "$other")
+        [ -n "$then" ] || continue # it has ended meanwhile
+        [ "$theirs" = "$run" ] && [ "$(mark "$other" dir)" = "$dir" ] && continue
+        [ -n "$1" ] && [ "$then" -gt "$1" ] && continue
+        if [ "$theirs" = "$run" ]; then echo twice; else echo held; fi
+        printf '%s\n' "$theirs" "$(mark "$other" holder)" "$(mark "$other" since)" "$other"
+        login "$(stat -c %u -- "/proc/$other" 2>/dev/null)"
         return
     done
-    echo taken "$ours"
+    return 1
 }
 
 discard() { # undo a take

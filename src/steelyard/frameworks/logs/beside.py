@@ -12,6 +12,7 @@ from steelyard.frameworks.logs.series import Progress, Sink
 from steelyard.records.step import Event, Evidence
 
 _MOST_NOTED = 10_000
+"""Of each thing that is remembered by who printed it."""
 _AWAITED, _OPEN, _ENDED = range(3)
 
 
@@ -71,7 +72,7 @@ class Beside:
         if self._of_exit_barrier(body, place):
             return
         if failures.TRACEBACK.search(body):
-            self.tracebacks.add(place.origin)
+            self._open_traceback(place.origin)
             return
         raised = failures.raised(body, place) if place.origin in self.tracebacks else None
         for event in [raised] if raised is not None else failures.named(body, place):
@@ -80,11 +81,16 @@ class Beside:
                 event, (event.kind, event.node or "", str(place.origin.rank), event.message[:80], str(self._starts))
             )
 
+    def _open_traceback(self, origin: Origin) -> None:
+        if len(self.tracebacks) < _MOST_NOTED:
+            self.tracebacks.add(origin)
+
     def _of_exit_barrier(self, body: bytes, place: Place) -> bool:
         """Take a line of what torchrun says of its exit barrier, up to the last exception; False where it is none."""
         origin = place.origin
         if failures.EXIT_BARRIER.search(body):
-            self._barriers[origin] = _AWAITED
+            if len(self._barriers) < _MOST_NOTED:
+                self._barriers[origin] = _AWAITED
             at, message = place.evidence, text_of(body)
             event = Event(kind="exit_barrier", message=message, step=place.step or None, node=origin.node, source=at)
             self._once(event, (event.kind, event.node or "", str(origin.rank)))
@@ -97,7 +103,7 @@ class Beside:
                 del self._barriers[origin]
                 return False
             self._barriers[origin] = _OPEN
-            self.tracebacks.add(origin)
+            self._open_traceback(origin)
             return True
         if state == _OPEN and failures.raised(body, place) is not None:
             self._barriers[origin] = _ENDED
@@ -119,15 +125,18 @@ class Beside:
     def _say(self, said: Iterator[Said]) -> None:
         for one in said:
             if isinstance(one, Setting):
-                if one.key == LOG_INTERVAL:
-                    self._progress.interval = int(one.value)
+                if one.key == LOG_INTERVAL and one.value:
+                    self._progress.interval = one.value
                 self._sink.setting(one)
             elif one.kind == "memory":
                 key = (str(one.details["kind"]), one.node)
-                if one.details["gib"] > self._most_memory.get(key, 0.0):
+                known = key in self._most_memory or len(self._most_memory) < _MOST_NOTED
+                if known and one.details["gib"] > self._most_memory.get(key, 0.0):
                     self._most_memory[key] = one.details["gib"]
                     self._sink.event(one)
             elif one.kind == "nodes_differ":
+                if len(self._slowest) >= _MOST_NOTED:
+                    self._slowest.clear()
                 self._slowest[one.details["rank"]] += 1
                 if self._slowest[one.details["rank"]] == LEAST_STEPS:  # a rank that is slow now and then is none
                     self._sink.event(one)

@@ -6,10 +6,10 @@ nothing skipped. Whatever is not is left to the reader of single lines; a test h
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from steelyard.frameworks.logs.dialect import Dialect
-from steelyard.frameworks.logs.fields import TARGETS, Shape, first_number
+from steelyard.frameworks.logs.fields import TARGETS, Shape, Values, first_number
 from steelyard.frameworks.logs.line import isos
 from steelyard.frameworks.logs.series import Series, whole
 from steelyard.records.rows import StepRows
@@ -19,6 +19,14 @@ FEWEST = 8
 
 Column = list[float | None] | float | None
 """A value a line, or one that all lines have in common."""
+
+
+class Many(NamedTuple):
+    """Steps that were read together."""
+
+    series: Series
+    rows: StepRows
+    last_values: Values
 
 
 def can_read(dialect: Dialect) -> bool:
@@ -41,33 +49,44 @@ def read_many(
     numbers: Sequence[int],
     series_of: Callable[[bytes, bytes], Series],
     said: tuple[float | None, ...],
-) -> bool:
-    """Take all lines at once; False, with nothing taken, where one of them is out of the ordinary.
+) -> Many | None:
+    """Read all lines at once; None where one of them is out of the ordinary.
 
     `moment` is where a line's moment starts, counted back from its mark, and its length; `said` what the log's lines
     said so far of total, batch and sequence.
     """
+    try:
+        return _read_many(dialect, shape, moment, lines, numbers, series_of, said)
+    except (ValueError, IndexError, ArithmeticError):
+        return None
+
+
+def _read_many(
+    dialect: Dialect,
+    shape: Shape,
+    moment: tuple[int, int] | None,
+    lines: Sequence[bytes],
+    numbers: Sequence[int],
+    series_of: Callable[[bytes, bytes], Series],
+    said: tuple[float | None, ...],
+) -> Many | None:
     mark = dialect.mark.search(lines[0])
     if mark is None or int(mark["total"]) != said[0] or shape.separator is None:
-        return False
+        return None
     parts = shape.separator.join(lines).split(shape.separator)
     heads = parts[:: shape.parts]
     before = lines[0][: mark.start()]
     begin = mark.start() - moment[0] if moment else 0
     end = begin + moment[1] if moment else 0
-    try:
-        steps = _numbers(heads, mark, begin, end)
-        columns = _columns(shape, parts)
-    except (ValueError, IndexError):
-        return False
+    steps, columns = _numbers(heads, mark, begin, end), _columns(shape, parts)
     if steps is None or (columns.get("global_batch_size"), columns.get("sequence_length")) != said[1:]:
-        return False
+        return None
     if dialect.absent_loss_is_nan and (columns.get("loss") is None or columns.get("skipped") != 0.0):
-        return False
+        return None
     series = series_of(before[:begin] + before[end:], before)
     interval = series.ordinary(steps[0])
     if interval is None or not _follow(steps, interval):
-        return False
+        return None
     given: dict[str, Any] = {"step": steps, "reported_step": steps, "steps_covered": interval, "flags": ()}
     if moment:
         given["time"] = isos([head[begin:end] for head in heads])
@@ -75,8 +94,7 @@ def read_many(
     varying = {name: column for name, column in given.items() if isinstance(column, list)}
     same = {name: value for name, value in given.items() if not isinstance(value, list)}
     last = [column[-1] if isinstance(column, list) else column for column in map(columns.get, TARGETS)]
-    series.take_many(StepRows(same, varying, series.log, numbers), last)
-    return True
+    return Many(series, StepRows(same, varying, series.log, numbers), last)
 
 
 def _numbers(heads: Sequence[bytes], mark: re.Match[bytes], begin: int, end: int) -> list[int] | None:

@@ -55,4 +55,4 @@ class Consumed:
         if len(self._grown) < _FEWEST:
             return None
         each = median_low(self._grown)
-        return each if abs(each / self._before[1] - 1) > _APART else None
+        return each if abs(each - self._before[1]) > _APART * self._before[1] else None

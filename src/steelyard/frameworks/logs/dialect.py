@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from steelyard.frameworks.logs.fields import Field, Shape, Values
+from steelyard.frameworks.logs.fields import STEP_DIGITS, Field, Shape, Values, whole_number
 from steelyard.frameworks.logs.line import Origin
 from steelyard.frameworks.logs.said import Setting
 from steelyard.records.step import Event, Evidence
@@ -137,7 +137,7 @@ def at_step(kind: str, after: int = 0) -> Handler:
         yield Event(
             kind=kind,
             message=text_of(found.string),
-            step=int(found["step"]) + after,
+            step=whole_number(found["step"], STEP_DIGITS) + after,
             node=place.origin.node,
             source=place.evidence,
             details={"loss": float(loss)} if loss else {},

@@ -27,6 +27,19 @@ class UnreadError(ValueError):
     """Why a line that looks like a step cannot be read as one."""
 
 
+STEP_DIGITS = 12
+"""Of a step's number: no run takes 10^12 steps, and a record allows 10^15."""
+SETTING_DIGITS = 18
+"""Of a setting, such as a seed: what fits into 64 bits."""
+
+
+def whole_number(text: str | bytes, digits: int = SETTING_DIGITS) -> int:
+    """A count in ASCII digits; UnreadError for a sign, another script's digits, or more than `digits` of them."""
+    if not text.isdigit() or not text.isascii() or len(text) > digits:
+        raise UnreadError(f"{text.strip()[:40]!r} is not a whole number of at most {digits} digits")
+    return int(text)
+
+
 TARGETS = (
     "loss",
     "grad_norm",

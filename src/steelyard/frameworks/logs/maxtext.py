@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from steelyard.frameworks.logs.dialect import Dialect, Handler, Known, Place, Said, at_step, event, memory
-from steelyard.frameworks.logs.fields import Field, Shape, Values
+from steelyard.frameworks.logs.fields import Field, Shape, UnreadError, Values, whole_number
 from steelyard.frameworks.logs.said import (
     ATTENTION_WINDOW,
     EXPERT_CAPACITY,
@@ -72,6 +72,10 @@ def _era(shape: Shape, before: bytes) -> str:
 Convert = Callable[[str], Any]
 
 
+def _integer(text: str) -> int:
+    return -whole_number(text[1:]) if text.startswith("-") else whole_number(text)
+
+
 def _dtype(text: str) -> str:
     return {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}[text]
 
@@ -98,22 +102,22 @@ def _optimizer(text: str) -> str:
 
 PARAMETERS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
     {
-        "num_decoder_layers": ("model.num_layers", int),
-        "emb_dim": ("model.hidden_size", int),
-        "mlp_dim": ("model.ffn_hidden_size", int),
-        "num_query_heads": ("model.num_attention_heads", int),
-        "num_kv_heads": ("model.num_key_value_heads", int),
-        "head_dim": ("model.head_dim", int),
-        "vocab_size": ("model.vocab_size", int),
+        "num_decoder_layers": ("model.num_layers", _integer),
+        "emb_dim": ("model.hidden_size", _integer),
+        "mlp_dim": ("model.ffn_hidden_size", _integer),
+        "num_query_heads": ("model.num_attention_heads", _integer),
+        "num_kv_heads": ("model.num_key_value_heads", _integer),
+        "head_dim": ("model.head_dim", _integer),
+        "vocab_size": ("model.vocab_size", _integer),
         "normalization_layer_epsilon": ("model.norm_epsilon", float),
         "rope_max_timescale": ("model.rope_theta", float),
         "logits_via_embedding": ("model.tied_embeddings", flag),
         "attention_bias": ("model.qkv_bias", flag),
-        "init_weights_seed": ("training.seed", int),
-        "gradient_accumulation_steps": ("training.gradient_accumulation_steps", int),
-        "global_batch_size_to_train_on": ("training.global_batch_size", int),
-        "max_target_length": ("training.sequence_length", int),
-        "steps": ("training.steps", int),
+        "init_weights_seed": ("training.seed", _integer),
+        "gradient_accumulation_steps": ("training.gradient_accumulation_steps", _integer),
+        "global_batch_size_to_train_on": ("training.global_batch_size", _integer),
+        "max_target_length": ("training.sequence_length", _integer),
+        "steps": ("training.steps", _integer),
         "learning_rate": ("training.learning_rate", float),
         "adam_weight_decay": ("training.weight_decay", float),
         "adam_b1": ("training.adam_beta1", float),
@@ -124,7 +128,7 @@ PARAMETERS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "dtype": ("precision.dtype", _dtype),
         "quantization": ("precision.fp8", _quantization),
         "dataset_type": ("data.source", _source),
-        "data_shuffle_seed": ("data.seed", int),
+        "data_shuffle_seed": ("data.seed", _integer),
         "tokenizer_path": ("data.tokenizer", str),
         "opt_type": (OPTIMIZER, _optimizer),
         "use_qk_norm": (QK_NORM, flag),
@@ -205,10 +209,23 @@ class Configuration:
                 return
         for key, axes in _AXES.items():
             sizes = {name: said[name] for axis in axes for name in _sizes(axis) if name in said}
-            # An axis of -1 takes what the others leave: its size follows from the world's.
-            if all(name in sizes for name in _sizes(axes[0])) and all(text.isdigit() for text, _ in sizes.values()):
-                product = math.prod(int(text) for text, _ in sizes.values())
-                yield Setting(f"parallelism.{key}", product, sizes[_sizes(axes[0])[0]][1].evidence)
+            if all(name in sizes for name in _sizes(axes[0])):
+                counts = [_count(size) for size in sizes.values()]
+                if all(count is not None for count in counts):
+                    product = math.prod(count for count in counts if count is not None)
+                    yield Setting(f"parallelism.{key}", product, sizes[_sizes(axes[0])[0]][1].evidence)
+
+
+_SIZE_DIGITS = 9
+"""Of a size of a mesh or a model: the product of all ten axes is still within a float."""
+
+
+def _count(said: tuple[str, Place] | None) -> int | None:
+    """A whole number; None for anything else, such as the -1 of an axis whose size follows from the others."""
+    try:
+        return whole_number(said[0], _SIZE_DIGITS) if said is not None else None
+    except UnreadError:
+        return None
 
 
 def _sizes(axis: str) -> tuple[str, str]:
@@ -219,18 +236,18 @@ def _sizes(axis: str) -> tuple[str, str]:
 def _experts(said: Mapping[str, tuple[str, Place]]) -> Iterator[Said]:
     """A model of one expert is a dense one."""
     found = said.get("num_experts")
-    if found is None or not found[0].isdigit():
+    experts = _count(found)
+    if found is None or experts is None:
         return
-    experts = int(found[0])
     yield from shaping(EXPERTS, experts if experts > 1 else 0, found[1].evidence)
     if experts < 2:
         return
     for name, key in (("num_experts_per_tok", EXPERTS_PER_TOKEN), ("moe_mlp_dim", EXPERT_WIDTH)):
-        if name in said and said[name][0].isdigit():
-            yield Setting(key, int(said[name][0]), said[name][1].evidence)
-    shared, width = said.get("shared_experts"), said.get("moe_mlp_dim")
-    if shared and width and shared[0].isdigit() and width[0].isdigit():
-        yield Setting(SHARED_EXPERT_WIDTH, int(shared[0]) * int(width[0]), shared[1].evidence)
+        if (count := _count(said.get(name))) is not None:
+            yield Setting(key, count, said[name][1].evidence)
+    shared, width = _count(said.get("shared_experts")), _count(said.get("moe_mlp_dim"))
+    if shared is not None and width is not None:
+        yield Setting(SHARED_EXPERT_WIDTH, shared * width, said["shared_experts"][1].evidence)
     capacity, sparse = said.get("capacity_factor"), said.get("sparse_matmul")
     if capacity and sparse and _CAPACITY.fullmatch(capacity[0]):
         drops = sparse[0] == "False"  # sparse products take what comes
@@ -246,8 +263,8 @@ def _attention(said: Mapping[str, tuple[str, Place]]) -> Iterator[Said]:
     yield from shaping(LATENT_ATTENTION, kind == "mla", found[1].evidence)
     if kind in ("global", "mla", "full"):
         yield Setting(ATTENTION_WINDOW, 0, found[1].evidence)
-    elif kind == "local_sliding" and window is not None and window[0].isdigit():
-        yield from shaping(ATTENTION_WINDOW, int(window[0]), window[1].evidence)
+    elif kind == "local_sliding" and window is not None and (positions := _count(window)) is not None:
+        yield from shaping(ATTENTION_WINDOW, positions, window[1].evidence)
     else:
         yield from shaping(ATTENTION_WINDOW, kind, found[1].evidence)
 
@@ -256,7 +273,7 @@ PARAMETER = re.compile(rb"Config param (?P<name>\w+): (?P<value>.*)$", re.S)
 
 
 def _devices(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    yield Setting(WORLD_SIZE, int(found["devices"]), place.evidence)
+    yield Setting(WORLD_SIZE, whole_number(found["devices"]), place.evidence)
 
 
 def _backend(found: re.Match[bytes], place: Place) -> Iterator[Said]:

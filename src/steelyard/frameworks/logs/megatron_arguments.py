@@ -1,6 +1,5 @@
 """The arguments a Megatron prints of itself, one by one and what they say together."""
 
-import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -8,6 +7,7 @@ from typing import Any
 
 from steelyard.experiment.presets import PRESETS
 from steelyard.frameworks.logs.dialect import Place, Said
+from steelyard.frameworks.logs.fields import UnreadError, whole_number
 from steelyard.frameworks.logs.said import (
     ATTENTION_DROPOUT,
     ATTENTION_VARIANT,
@@ -55,7 +55,6 @@ def _dtype(arguments: Mapping[str, str]) -> str:
     return "bf16" if arguments.get("bf16") == "True" else "fp16" if arguments.get("fp16") == "True" else "fp32"
 
 
-_WHOLE = re.compile(r"\d+")
 _NUMBER = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
 _PAIR = re.compile(r"[(\[](?P<left>\d{1,9}), ?(?P<right>-?\d{1,9})[)\]]")
 _MODULE = re.compile(r"\w+")
@@ -63,10 +62,12 @@ _MODULE = re.compile(r"\w+")
 Convert = Callable[[str], Any]
 
 
-def _whole(text: str) -> int:
-    if not _WHOLE.fullmatch(text):
-        raise ValueError(text)
-    return int(text)
+def _count(text: str | None) -> int | None:
+    """A whole number; None for anything else."""
+    try:
+        return None if text is None else whole_number(text)
+    except UnreadError:
+        return None
 
 
 def _negated(text: str) -> bool:
@@ -105,27 +106,27 @@ def _rope_scaling(factor: str) -> dict[str, float]:
 
 ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
     {
-        "num_layers": ("model.num_layers", _whole),
-        "hidden_size": ("model.hidden_size", _whole),
-        "ffn_hidden_size": ("model.ffn_hidden_size", _whole),
-        "num_attention_heads": ("model.num_attention_heads", _whole),
-        "kv_channels": ("model.head_dim", _whole),
-        "vocab_size": ("model.vocab_size", _whole),
-        "max_position_embeddings": ("model.max_position_embeddings", _whole),
+        "num_layers": ("model.num_layers", whole_number),
+        "hidden_size": ("model.hidden_size", whole_number),
+        "ffn_hidden_size": ("model.ffn_hidden_size", whole_number),
+        "num_attention_heads": ("model.num_attention_heads", whole_number),
+        "kv_channels": ("model.head_dim", whole_number),
+        "vocab_size": ("model.vocab_size", whole_number),
+        "max_position_embeddings": ("model.max_position_embeddings", whole_number),
         "norm_epsilon": ("model.norm_epsilon", float),
         "layernorm_epsilon": ("model.norm_epsilon", float),
         "add_qkv_bias": ("model.qkv_bias", flag),
         "untie_embeddings_and_output_weights": ("model.tied_embeddings", _negated),
-        "seed": ("training.seed", _whole),
-        "micro_batch_size": ("training.micro_batch_size", _whole),
-        "global_batch_size": ("training.global_batch_size", _whole),
-        "seq_length": ("training.sequence_length", _whole),
-        "train_iters": ("training.steps", _whole),
+        "seed": ("training.seed", whole_number),
+        "micro_batch_size": ("training.micro_batch_size", whole_number),
+        "global_batch_size": ("training.global_batch_size", whole_number),
+        "seq_length": ("training.sequence_length", whole_number),
+        "train_iters": ("training.steps", whole_number),
         "lr": ("training.learning_rate", float),
         "min_lr": ("training.min_learning_rate", float),
         "lr_decay_style": ("training.schedule", str),
-        "lr_decay_iters": ("training.decay_steps", _or_null(_whole)),
-        "lr_warmup_iters": ("training.warmup_steps", _whole),
+        "lr_decay_iters": ("training.decay_steps", _or_null(whole_number)),
+        "lr_warmup_iters": ("training.warmup_steps", whole_number),
         "weight_decay": ("training.weight_decay", float),
         "adam_beta1": ("training.adam_beta1", float),
         "adam_beta2": ("training.adam_beta2", float),
@@ -133,10 +134,10 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "clip_grad": ("training.clip_grad_norm", _clip),
         "init_method_std": ("training.init_method_std", float),
         "recompute_granularity": ("training.recompute", _recompute),
-        "tensor_model_parallel_size": ("parallelism.tensor_parallel_size", _whole),
-        "pipeline_model_parallel_size": ("parallelism.pipeline_parallel_size", _whole),
-        "context_parallel_size": ("parallelism.context_parallel_size", _whole),
-        "data_parallel_size": ("parallelism.data_parallel_size", _whole),
+        "tensor_model_parallel_size": ("parallelism.tensor_parallel_size", whole_number),
+        "pipeline_model_parallel_size": ("parallelism.pipeline_parallel_size", whole_number),
+        "context_parallel_size": ("parallelism.context_parallel_size", whole_number),
+        "data_parallel_size": ("parallelism.data_parallel_size", whole_number),
         "sequence_parallel": ("parallelism.sequence_parallel", flag),
         "use_distributed_optimizer": ("parallelism.distributed_optimizer", flag),
         "overlap_grad_reduce": ("parallelism.overlap_grad_reduce", flag),
@@ -149,9 +150,9 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
         "split": ("data.split", str),
         "tokenizer_type": ("data.tokenizer_type", str),
         "tokenizer_model": ("data.tokenizer", _or_null(str)),
-        "world_size": (WORLD_SIZE, _whole),
-        "log_interval": (LOG_INTERVAL, _whole),
-        "padded_vocab_size": (PADDED_VOCABULARY, _whole),
+        "world_size": (WORLD_SIZE, whole_number),
+        "log_interval": (LOG_INTERVAL, whole_number),
+        "padded_vocab_size": (PADDED_VOCABULARY, whole_number),
         "eod_mask_loss": (MASKED_EOD, flag),
         "mtp_num_layers": (TOKENS_AHEAD, how_many),
         "qk_layernorm": (QK_NORM, flag),
@@ -178,8 +179,8 @@ CORPORA = ("data_args_path", "data_path", "per_split_data_args_path", "train_dat
 
 OF_EXPERTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
     {
-        "moe_router_topk": (EXPERTS_PER_TOKEN, _whole),
-        "moe_ffn_hidden_size": (EXPERT_WIDTH, _whole),
+        "moe_router_topk": (EXPERTS_PER_TOKEN, whole_number),
+        "moe_ffn_hidden_size": (EXPERT_WIDTH, whole_number),
         "moe_shared_expert_intermediate_size": (SHARED_EXPERT_WIDTH, how_many),
         "moe_expert_capacity_factor": (EXPERT_CAPACITY, _capacity),
         "moe_layer_freq": (EXPERT_LAYERS, str),
@@ -248,10 +249,9 @@ class Arguments:
                 return  # None, or a value we have no word for: not known
 
     def end(self, found: re.Match[bytes], place: Place) -> Iterator[Said]:
-        said = {name: text for name, (text, _) in self._together.items()}
-        for key, value, name in _meaning(said):
-            yield from shaping(key, value, self._together[name][1].evidence)
-        self._together = {}
+        together, self._together = self._together, {}
+        for key, value, name in _meaning({name: text for name, (text, _) in together.items()}):
+            yield from shaping(key, value, together[name][1].evidence)
 
 
 def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
@@ -270,11 +270,11 @@ def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
         share = said.get("optimizer_offload_fraction", "1.0")
         offloads = said["optimizer_cpu_offload"] == "True" and _NUMBER.fullmatch(share)
         yield OPTIMIZER_OFFLOAD, float(share) if offloads else 0.0, "optimizer_cpu_offload"
-    heads = said.get("num_attention_heads", "")
-    if said.get("group_query_attention") == "True" and _WHOLE.fullmatch(said.get("num_query_groups", "")):
-        yield "model.num_key_value_heads", int(said["num_query_groups"]), "num_query_groups"
-    elif _WHOLE.fullmatch(heads):
-        yield "model.num_key_value_heads", int(heads), "num_attention_heads"
+    heads, groups = _count(said.get("num_attention_heads")), _count(said.get("num_query_groups"))
+    if said.get("group_query_attention") == "True" and groups is not None:
+        yield "model.num_key_value_heads", groups, "num_query_groups"
+    elif heads is not None:
+        yield "model.num_key_value_heads", heads, "num_attention_heads"
     if said.get("swiglu") == "True" and said.get("normalization", "RMSNorm") == "RMSNorm":
         yield "model.architecture", "llama", "swiglu"
     elif said.get("swiglu") == "False" and said.get("normalization", "LayerNorm") == "LayerNorm":
@@ -291,8 +291,8 @@ def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     elif said.get("position_embedding_type") == "learned_absolute":
         yield "model.rope_theta", None, "position_embedding_type"
         yield "model.rope_scaling", None, "position_embedding_type"
-    if _WHOLE.fullmatch(said.get("seed", "")):
-        yield "data.seed", int(said["seed"]), "seed"  # it has one, for weights and order
+    if (seed := _count(said.get("seed"))) is not None:
+        yield "data.seed", seed, "seed"  # it has one, for weights and order
     if said.get("use_torch_fsdp2") == "False" and said.get("use_megatron_fsdp", "False") == "False":
         yield "parallelism.fsdp_size", 1, "use_torch_fsdp2"
     named = next((name for name in CORPORA if said.get(name, "None") not in ("None", "[]")), None)
@@ -304,15 +304,19 @@ def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
             yield "data.path", path, named
 
 
+_WORD = r"'[^'\\]*'|\"[^\"\\]*\"|[\w.+-]+"
+_WORDS = re.compile(rf"\[(?:(?:{_WORD})(?:, ?|(?=\])))*\]")
+"""A list of texts and numbers as Python prints it; a text with a backslash is none of these."""
+
+
 def _corpus(text: str) -> str | None:
     """A corpus, or a blend of several with their weights, as one text; None for a list that cannot be read."""
     if not text.startswith("["):
-        return text if text.isprintable() else None
-    try:
-        words = ast.literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        path = text
+    elif _WORDS.fullmatch(text):
+        path = " ".join(word[1:-1] if word[0] in "'\"" else word for word in re.findall(_WORD, text))
+    else:
         return None
-    path = " ".join(map(str, words))
     return path if path.isprintable() else None
 
 
@@ -321,8 +325,8 @@ def _experts(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     found = said.get("num_experts", "")
     if found == "None":
         yield EXPERTS, 0, "num_experts"
-    elif _WHOLE.fullmatch(found):
-        yield EXPERTS, int(found) if int(found) > 1 else 0, "num_experts"
+    elif (experts := _count(found)) is not None:
+        yield EXPERTS, experts if experts > 1 else 0, "num_experts"
         for name, (key, convert) in OF_EXPERTS.items():
             try:
                 yield key, convert(said[name]), name
@@ -333,11 +337,12 @@ def _experts(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
 def _recomputed(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     """Of which layers or modules activations are recomputed; older versions know of one module alone."""
     granularity, method = said.get("recompute_granularity"), said.get("recompute_method", "None")
+    layers = _count(said.get("recompute_num_layers"))
     if granularity == "None":
         yield RECOMPUTE_EXTENT, NONE, "recompute_granularity"
     elif granularity == "selective":
         modules = _MODULE.findall(said.get("recompute_modules", "None"))
         extent = "core_attn" if modules in ([], ["None"]) else ", ".join(sorted(modules))
         yield RECOMPUTE_EXTENT, extent, "recompute_granularity"
-    elif granularity == "full" and method != "None" and _WHOLE.fullmatch(said.get("recompute_num_layers", "")):
-        yield RECOMPUTE_EXTENT, f"{method} {said['recompute_num_layers']}", "recompute_method"
+    elif granularity == "full" and method != "None" and layers is not None:
+        yield RECOMPUTE_EXTENT, f"{method} {layers}", "recompute_method"

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from steelyard.accounting.stragglers import LEAST_FACTOR
 from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, at_step, event, memory
-from steelyard.frameworks.logs.fields import Field
+from steelyard.frameworks.logs.fields import Field, whole_number
 from steelyard.frameworks.logs.said import (
     PADDED_VOCABULARY,
     Setting,
@@ -56,8 +56,8 @@ ALLOCATED_PEAK = "torch_allocated_peak"
 
 
 def _padded_vocabulary(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    yield Setting("model.vocab_size", int(found["size"]), place.evidence)
-    yield Setting(PADDED_VOCABULARY, int(found["padded"]), place.evidence)
+    yield Setting("model.vocab_size", whole_number(found["size"]), place.evidence)
+    yield Setting(PADDED_VOCABULARY, whole_number(found["padded"]), place.evidence)
 
 
 def _memory_mb(found: re.Match[bytes], place: Place) -> Iterator[Said]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from steelyard.frameworks.logs.dialect import GIB, Dialect, Known, Place, Said, event
-from steelyard.frameworks.logs.fields import TARGETS, Field, Shape, Values
+from steelyard.frameworks.logs.fields import STEP_DIGITS, TARGETS, Field, Shape, Values, whole_number
 from steelyard.frameworks.logs.said import PADDED_VOCABULARY, Setting
 
 _GLOBAL_STEP = TARGETS.index("global_step")
@@ -42,12 +42,12 @@ def _era(shape: Shape, before: bytes) -> str:
 
 
 def _vocabulary(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    yield Setting(PADDED_VOCABULARY, int(found["padded"]), place.evidence)
-    yield Setting("model.vocab_size", int(found["size"]), place.evidence)
+    yield Setting(PADDED_VOCABULARY, whole_number(found["padded"]), place.evidence)
+    yield Setting("model.vocab_size", whole_number(found["size"]), place.evidence)
 
 
 def _finished(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    yield Setting("training.steps", int(found["steps"]), place.evidence)
+    yield Setting("training.steps", whole_number(found["steps"], STEP_DIGITS), place.evidence)
     yield from event("finished")(found, place)
 
 

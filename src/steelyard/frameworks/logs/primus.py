@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from steelyard.frameworks.logs import megatron_family as family
 from steelyard.frameworks.logs.dialect import Known, Place, Said, event, text_of
-from steelyard.frameworks.logs.fields import Shape
+from steelyard.frameworks.logs.fields import Shape, whole_number
 from steelyard.records.step import Event
 
 _PREFIX = re.compile(rb"\[(?:\x1b\[\d+m)*rank-\d+/\d+(?:\x1b\[\d+m)*\]")
@@ -32,7 +32,7 @@ def _era(shape: Shape, before: bytes) -> str:
 
 
 def _exited(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    code = int(found["code"])
+    code = whole_number(found["code"])
     kind = "launcher_finished" if code == 0 else "exit"
     yield Event(kind=kind, message=text_of(found.string), node=place.origin.node, source=place.evidence)
 

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import compress, repeat
 
+from steelyard.errors import SteelyardError
 from steelyard.frameworks.logs import (
     bulk,
     maxtext,
@@ -45,7 +47,10 @@ DIALECTS: tuple[Dialect, ...] = tuple(
 
 _MOST_SHAPES = 4096
 _LONGEST_SHAPE = 4096
-_MOST_UNREAD = 1000
+MOST_UNREAD = 1000
+"""Unread lines of one log that are recorded one by one; the others are counted."""
+MOST_PROCESSES = 4096
+"""Processes of one log whose steps are told apart: a series of each is held."""
 _BATCH, _LENGTH = TARGETS.index("global_batch_size"), TARGETS.index("sequence_length")
 _SECONDS, _TFLOPS = TARGETS.index("step_time_s"), TARGETS.index("tflops")
 _GLOBAL_STEP = TARGETS.index("global_step")
@@ -149,7 +154,8 @@ class LogReader:
             moment = None if learnt.moment_at is None else (learnt.moment_at, learnt.moment_length)
             self.line = numbers[-1]
             read = (learnt.dialect, learnt.shape, moment, lines, numbers, self._series_of, self._said)
-            if bulk.read_many(*read):
+            if (many := bulk.read_many(*read)) is not None:
+                many.series.take_many(many.rows, many.last_values)
                 return
         for line, number in zip(lines, numbers, strict=True):
             self.line = number
@@ -161,7 +167,24 @@ class LogReader:
             if mark is None:
                 self._look(line)
             else:
-                self._step_line(learnt, mark, values, line)
+                with self._recording_failures(line):
+                    self._step_line(learnt, mark, values, line)
+
+    @contextmanager
+    def _recording_failures(self, line: bytes) -> Iterator[None]:
+        """Record a line that a reader fails on as unread, whatever the failure, so that the lines after it are read.
+
+        What the sink refuses (a setting that contradicts the command line, a full disk) is not a fault of the line.
+        """
+        try:
+            yield
+        except (SteelyardError, OSError):
+            raise
+        except UnreadError as reason:
+            self._unread(Evidence(self._name, self.line), redact(line)[0], str(reason))
+        except Exception as reason:  # noqa: BLE001 - the text is not ours, and the failure is recorded
+            message = f"reading it failed ({type(reason).__name__})"
+            self._unread(Evidence(self._name, self.line), redact(line)[0], message)
 
     def _unknown(self, line: bytes) -> None:
         short = len(line) <= _LONGEST_SHAPE
@@ -186,11 +209,13 @@ class LogReader:
             self.redacted[self.line], self.redacted_any = raw, True
         line = raw.rstrip(b"\r")
         whole = len(line) <= _LONGEST_SHAPE and not secret and b"\r" not in line and b"MODEL_TFLOP" not in line
-        if whole and (learnt := self._learn(line)) is not None:
-            self._remember(raw, learnt)
-            return
-        for text in pieces(raw if b"\r" in raw else _ends(raw)):
-            self._look_at(_ends(text))
+        with self._recording_failures(raw):
+            if whole and (learnt := self._learn(line)) is not None:
+                self._remember(raw, learnt)
+                return
+            for text in pieces(raw if b"\r" in raw else _ends(raw)):
+                with self._recording_failures(text):
+                    self._look_at(_ends(text))
 
     def _learn(self, line: bytes) -> _Learnt | None:
         """A whole step line of one dialect, read by name and remembered; None for anything else."""
@@ -308,7 +333,7 @@ class LogReader:
 
     def _unread(self, evidence: Evidence, body: bytes, reason: str, step: int | None = None) -> None:
         self.unread += 1
-        if self.unread > _MOST_UNREAD:
+        if self.unread > MOST_UNREAD:
             return  # counted, and no longer said one by one
         which = f"step {step}: " if step is not None else ""
         message = f"{which}{reason}: {text_of(body, 200)!r}"
@@ -349,6 +374,8 @@ class LogReader:
         origin = unprefixed(ANSI.sub(b"", whole))[0]
         series = self._series.get(origin)
         if series is None:
+            if len(self._series) >= MOST_PROCESSES:
+                raise UnreadError(f"its prefix is of process {MOST_PROCESSES + 1:,} or later")
             series = self._series[origin] = Series(origin, self._name, self._sink, self._job, self._progress)
         if len(self._series_by_prefix) < _MOST_SHAPES:
             self._series_by_prefix[before] = series
@@ -356,10 +383,10 @@ class LogReader:
 
     def _note_said(self, said: tuple[float | None, ...]) -> None:
         """What every step line says again is a setting the first time, and whenever it changes."""
-        for key, value, before in zip(_SAID_BY_STEPS, said, self._said, strict=True):
-            if value is not None and value != before and (count := whole(value)):
+        before, self._said = self._said, said
+        for key, value, earlier in zip(_SAID_BY_STEPS, said, before, strict=True):
+            if value is not None and value != earlier and (count := whole(value)):
                 self._sink.setting(Setting(key, count, Evidence(self._name, self.line)))
-        self._said = said
 
     def _note_card(self, dialect: Dialect, line: bytes) -> None:
         """What the card holds, by the first step line of a shape."""
@@ -403,8 +430,10 @@ class LogReader:
     def end(self) -> None:
         """No more lines: what was held back is let go."""
         for series in self._series.values():
-            series.end()
-        self._beside.end(Evidence(self._name, self.line))
+            with self._recording_failures(b"the end of the log"):
+                series.end()
+        with self._recording_failures(b"the end of the log"):
+            self._beside.end(Evidence(self._name, self.line))
 
 
 def _ends(line: bytes) -> bytes:

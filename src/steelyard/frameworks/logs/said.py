@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from steelyard.frameworks.logs.fields import whole_number
 from steelyard.records.step import Evidence
 
 
@@ -85,7 +86,7 @@ def stored(text: str) -> str:
 
 def how_many(text: str) -> int:
     """Of what a model may lack: None says so."""
-    return 0 if text == "None" else int(text)
+    return 0 if text == "None" else whole_number(text)
 
 
 SHAPING = (

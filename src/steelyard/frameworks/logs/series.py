@@ -125,11 +125,11 @@ class Series:
 
     def add(self, reading: Reading) -> None:
         """The next record; it goes on once it is known how many steps it covers."""
-        if self.interval is not None:
+        if self.interval is not None and not self._held:
             self._emit(reading)
             return
         self._held.append(reading)
-        self.interval = reading[0].interval or self._progress.interval
+        self.interval = self.interval or reading[0].interval or self._progress.interval
         if self.interval is None and len(self._held) >= _HELD:
             self.interval = usual_distance([one[1] for one in self._held]) or 1
         if self.interval is not None:
@@ -166,9 +166,8 @@ class Series:
         self._sink.steps(self.label, steps)
 
     def _let_go(self) -> None:
-        held, self._held = self._held, []
-        for one in held:
-            self._emit(one)
+        while self._held:  # one that cannot be emitted is gone, and the others still come
+            self._emit(self._held.pop(0))
 
     def _emit(self, reading: Reading) -> None:
         dialect, number, reported, values, flags, words, moment, line, unreset = reading
@@ -189,6 +188,7 @@ class Series:
             self._start = number - min(covered, interval)
         if covered > interval:
             covered = interval
+        covered = max(covered, 1)
         if (skips := values[_SKIPPED] or 0.0) > covered and skips <= number:
             covered = int(skips)  # a lone record that says it skipped more than we took it to cover
         self._last_covered = covered
@@ -229,7 +229,7 @@ class Series:
             Step(
                 step=number,
                 reported_step=reported,
-                steps_covered=covered or 1,
+                steps_covered=covered,
                 tokens=int(tokens) if tokens is not None and 0 <= tokens < _MOST else None,
                 loss=loss,
                 grad_norm=norm,

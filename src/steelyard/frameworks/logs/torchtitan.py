@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, at_step, event
-from steelyard.frameworks.logs.fields import Field, Shape, Values
+from steelyard.frameworks.logs.fields import STEP_DIGITS, Field, Shape, Values, whole_number
 from steelyard.frameworks.logs.said import GPU_NAME, Setting
 from steelyard.records.step import Event
 
@@ -43,7 +43,7 @@ _STARTING = {
 
 
 def _starts(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    first = int(found["step"])
+    first = whole_number(found["step"], STEP_DIGITS)
     if first > 1:
         yield Event(
             kind="resumed",

@@ -66,6 +66,14 @@ def ingest(
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on reading while the file grows, until the log says it ended.")
     ] = False,
+    max_unpacked: Annotated[
+        str,
+        typer.Option(
+            "--max-unpacked",
+            metavar="SIZE",
+            help="Refuse a compressed file that unpacks to more: 512MiB, 64GiB, 2TiB.",
+        ),
+    ] = "64GiB",
     out: OutOption = DEFAULT_OUT,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The run directory's name.")] = None,
     as_json: JsonOption = False,
@@ -94,6 +102,7 @@ def ingest(
         nodes=nodes,
         columns=_columns(columns),
         follow=follow,
+        most_unpacked=_size(max_unpacked),
         observe=following_view() if follow else lambda found: None,
     )
     writer, notices = ingesting.ingest(request)
@@ -188,6 +197,21 @@ def _settings(texts: list[str]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     from steelyard.experiment.resolve import partial_settings
 
     return partial_settings(parse_settings(texts))
+
+
+def _size(text: str) -> int:
+    from steelyard.ingest.sources import size_of
+
+    size = size_of(text)
+    if size is None:
+        raise InputError(
+            f"--max-unpacked {text!r} is not a size",
+            key="--max-unpacked",
+            value=text,
+            expected="a whole number with KiB, MiB, GiB or TiB",
+            next="--max-unpacked 64GiB",
+        )
+    return size
 
 
 def _columns(text: str | None) -> Mapping[str, str] | None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.experiment.resolve import Resolved
 from steelyard.frameworks.logs.lines import LineCutter
-from steelyard.frameworks.logs.reader import DIALECTS, LogReader
+from steelyard.frameworks.logs.reader import DIALECTS, MOST_UNREAD, LogReader
 from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Job
 from steelyard.ingest import parallel
@@ -25,8 +25,10 @@ from steelyard.ingest.merging import merge
 from steelyard.ingest.outcome import Outcome
 from steelyard.ingest.parts import PARTS, Part
 from steelyard.ingest.sources import (
+    MOST_UNPACKED,
     STDIN,
     BrokenFileError,
+    Source,
     blocks,
     following,
     is_plain_file,
@@ -62,6 +64,7 @@ class Request:
     nodes: int | None = None
     columns: Mapping[str, str] | None = None
     follow: bool = False
+    most_unpacked: int = MOST_UNPACKED
     observe: Observer = lambda found: None
 
 
@@ -173,7 +176,7 @@ class _Work:
             else:
                 self._read_log(at, path)
         for part in self.outcome.parts:
-            part.close()
+            part.flush()
         if self.outcome.imported is None:
             self._check_recognised()
 
@@ -212,7 +215,9 @@ class _Work:
                 next=f"steelyard ingest {path}",
             )
         kept = self._kept_name(path)
-        self.outcome.imported = imported = importer.read(path, f"{LOGS}/{kept}", self.request.columns)
+        self.outcome.imported = imported = importer.read(
+            path, f"{LOGS}/{kept}", self.request.columns, self.request.most_unpacked
+        )
         for setting in imported.settings:
             self.learn(setting)
         if imported.memory_gib is not None and imported.memory_kind:
@@ -226,8 +231,10 @@ class _Work:
         count = unread = 0
         for step in imported.steps:
             if isinstance(step, Event):
-                self.event(step)
                 unread += step.kind == "unread_line"
+                self.outcome.cut = self.outcome.cut or step.kind == "broken_file"
+                if step.kind != "unread_line" or unread <= MOST_UNREAD:
+                    self.event(step)
                 continue
             if count and step.step <= part.last_step:
                 self.event(
@@ -239,7 +246,7 @@ class _Work:
         self.outcome.files.append(
             LogFile(path=shown_path(path), kept=f"{LOGS}/{kept}", lines=imported.lines, steps=count, unread=unread)
         )
-        importer.keep(path, self.directory / LOGS / kept)
+        importer.keep(path, self.directory / LOGS / kept, self.request.most_unpacked)
 
     def _with_tokens(self, step: Step) -> Step:
         if step.tokens is not None or not self.job.sequence_length or not self.job.global_batch_size:
@@ -271,9 +278,13 @@ class _Work:
             else:
                 sink.event(thing)
         said: set[tuple[str, str | None, str]] = set()
+        unread = reader.unread
         for one in found:
             for event in one.events:  # what is said again and again is recorded once a file, not once a piece
                 key = (event.kind, event.node, event.message[:80])
+                unread += event.kind == "unread_line"
+                if event.kind == "unread_line" and unread > MOST_UNREAD:
+                    continue
                 if "order" not in event.details or key not in said:
                     said.add(key)
                     sink.event(event)
@@ -294,7 +305,7 @@ class _Work:
         sink = _Sink(self, at)
         reader = LogReader(f"{LOGS}/{kept}", sink, self.request.framework, self.job)
         cutter = LineCutter()
-        with open_source(path) as source, (self.directory / LOGS / kept).open("wb") as copy:
+        with open_source(path, self.request.most_unpacked) as source, (self.directory / LOGS / kept).open("wb") as copy:
             try:
                 for block in self._blocks(path, source):
                     lines = cutter.feed(block)
@@ -327,9 +338,9 @@ class _Work:
             )
         )
 
-    def _blocks(self, path: str, source: Any) -> Iterator[bytes]:
+    def _blocks(self, path: str, source: Source) -> Iterator[bytes]:
         if not self.live:
-            return blocks(path, source)
+            return blocks(source)
 
         quiet = 0
 

@@ -18,6 +18,9 @@ from steelyard.records import Event, Failure, RunManifest
 from steelyard.records.manifest import Ingested, LogFile, RunStatus
 from steelyard.records.step import FAILURES, NOTICES, first_cause, outlived
 
+_MOST_HELD = 10_000
+"""Events of one kind that are held in memory; all are in events.jsonl."""
+
 
 class Recogniser(Protocol):
     """A reader, or what a piece of a log was found to be."""
@@ -54,11 +57,13 @@ class Outcome:
     def note(self, event: Event) -> None:
         """Keep an event that says how the run ended, or that a person should know of."""
         if event.kind in ("resumed", "restart"):
-            self.restarts.append(event)
+            _hold(self.restarts, event)
         if event.kind in FAILURES:
-            self.failures.append(event)
+            if len(self.failures) >= _MOST_HELD and first_cause([*self.failures[:1], event]) is event:
+                self.failures[0] = event  # a cause after so many echoes of it
+            _hold(self.failures, event)
         elif event.kind in NOTICES:
-            self.notices.append(event)
+            _hold(self.notices, event)
         elif event.kind == "finished":
             self.finished = event
         elif event.kind == "exited_early":
@@ -156,6 +161,14 @@ class Outcome:
         if self.interrupted or self.exited_early is not None or self.cut or type(planned) is int or unended:
             return "interrupted", None
         return "completed", None
+
+
+def _hold(events: list[Event], event: Event) -> None:
+    """Keep an event; of very many the first ones and the last."""
+    if len(events) < _MOST_HELD:
+        events.append(event)
+    else:
+        events[-1] = event
 
 
 def _experiment_name(paths: Sequence[str]) -> str:

@@ -33,6 +33,10 @@ HEAD_BYTES = 1 << 23
 
 PIECE_BYTES = 1 << 25
 _BEFORE = 1 << 18
+_MOST_BEFORE = 1 << 24
+"""Bytes before a piece in which its last step is looked for; a log with fewer steps is read in one go."""
+_MOST_EVENTS = 10_000
+"""Of a piece: a plain log has a few."""
 _BLOCK = 1 << 20
 
 
@@ -105,6 +109,7 @@ class _PieceSink:
             self._found.plain = False
         if not self.deaf:
             self._found.events.append(event)
+            self._found.plain = self._found.plain and len(self._found.events) <= _MOST_EVENTS
 
     def setting(self, setting: Setting) -> None:
         key, value = setting.key, setting.value
@@ -123,6 +128,7 @@ def read_piece(piece: Piece) -> Found:
         while not sink.stepped:
             start = max(0, piece.start - before)
             reader.feed(_lines_before(file.fileno(), start, piece.start))
+            found.plain = found.plain and before < _MOST_BEFORE
             if start == 0 or found.plain is False:
                 break
             before *= 4
@@ -143,7 +149,7 @@ def read_piece(piece: Piece) -> Found:
     found.cut = reader.unread > unread
     found.plain = found.plain and not reader.redacted
     reader.end()
-    found.part.close()
+    found.part.flush()
     found.lines, found.steps, found.unread = reader.line - piece.first_line, found.part.rows, reader.unread
     found.seen, found.hinted, found.others = reader.seen, reader.hinted, reader.others
     return found

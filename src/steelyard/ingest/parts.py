@@ -1,13 +1,13 @@
 """Steps while they are read: a file a series, in order of steps, so that several series can be merged by step."""
 
 import heapq
+import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from msgspec import json
@@ -22,6 +22,8 @@ PARTS = ".parts"
 _BUFFERED = 512
 _FIRST = 5
 _INDEX_EVERY = 4096
+_MERGED = 1 << 14
+"""Bytes of a series that are held while it is merged with others."""
 _TAIL = 1 << 19
 """Bytes: some thousand steps."""
 _STEP = re.compile(rb'\{"step":(\d+)')
@@ -42,7 +44,6 @@ class Part:
     last_time: str | None = None
     first_losses: list[tuple[int, float | None]] = field(default_factory=list)
     _pending: list[bytes] = field(default_factory=list)
-    _stream: BinaryIO | None = None
     _index: list[tuple[int, int]] = field(default_factory=list)
     _written: int = 0
 
@@ -76,9 +77,8 @@ class Part:
             other.path.unlink(missing_ok=True)
             return
         self.flush()
-        assert self._stream is not None
-        with other.path.open("rb") as source:
-            shutil.copyfileobj(source, self._stream, 1 << 20)
+        with other.path.open("rb") as source, self.path.open("ab") as stream:
+            shutil.copyfileobj(source, stream, 1 << 20)
             self._written += source.tell()
         if not self.rows:
             self.first_step, self.first_time = other.first_step, other.first_time
@@ -88,17 +88,15 @@ class Part:
 
     def flush(self) -> None:
         """Write what is pending."""
-        if self._stream is None:
-            self._stream = self.path.open("ab", buffering=0)
         if not self._pending:
+            self.path.touch()
             return
         if not self._index or self.rows - self._index[-1][0] >= _INDEX_EVERY:
             self._index.append((self.rows, self._written))
         data = b"".join(self._pending)
         self._pending.clear()
-        left = memoryview(data)
-        while left:
-            left = left[self._stream.write(left) :]
+        with self.path.open("ab") as stream:  # not kept open: a log may have thousands of series
+            stream.write(data)
         self._written += len(data)
 
     def drop_from(self, step: int) -> int:
@@ -137,21 +135,13 @@ class Part:
         return _number(line) if line else None
 
     def _truncate(self, length: int) -> None:
-        assert self._stream is not None
-        self._stream.truncate(length)
-        self._stream.seek(0, 2)
+        os.truncate(self.path, length)
         self._written = length
 
     def remove(self) -> None:
         """Forget all of it."""
-        self.close()
+        self._pending.clear()
         self.path.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        self.flush()
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
 
     def last_times(self) -> tuple[Whole, Floats]:
         """Its last steps and the time each took, but for those whose time speaks of something else."""
@@ -167,9 +157,13 @@ class Part:
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Its steps as written, with their numbers."""
-        with self.path.open("rb") as stream:
-            for line in stream:
-                yield _number(line), line
+        at, lines = 0, [b""]
+        while lines:  # not kept open either, since all series are merged at once
+            with self.path.open("rb") as stream:
+                stream.seek(at)
+                lines = stream.readlines(_MERGED)
+                at = stream.tell()
+            yield from ((_number(line), line) for line in lines)
 
 
 def _number(line: bytes) -> int:

@@ -8,21 +8,92 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from types import TracebackType
+from typing import Any, BinaryIO
 
 from steelyard.errors import InputError
+from steelyard.frameworks.logs.lines import LineCutter
+from steelyard.frameworks.logs.secrets import redact
 
 STDIN = "-"
 BLOCK_BYTES = 1 << 18
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _POLL_S = 0.5
 
+MOST_UNPACKED = 64 << 30
+"""Bytes a compressed file may unpack to: 1,000 times the logs that people keep, and less than a disk holds."""
 
-def open_source(path: str) -> BinaryIO:
+
+class BrokenFileError(Exception):
+    """A file that ends before it should, or whose bytes are not what its format says."""
+
+
+class Unpacked:
+    """The content of a compressed file, up to a limit."""
+
+    def __init__(self, path: str, file: BinaryIO, stream: Any, most_bytes: int) -> None:
+        self._path, self._file, self._most, self._left = path, file, most_bytes, most_bytes
+        self._stream, self._read = stream, getattr(stream, "read1", stream.read)
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; BrokenFileError where it breaks off, InputError where it holds more than the limit."""
+        try:
+            data: bytes = self._read(size)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as reason:
+            raise BrokenFileError(f"{self._path} breaks off ({reason})") from None
+        except Exception as reason:
+            if type(reason).__name__ != "ZstdError":
+                raise
+            raise BrokenFileError(f"{self._path} breaks off ({reason})") from None
+        self._left -= len(data)
+        if self._left < 0:
+            raise InputError(
+                f"{self._path} unpacks to more than {in_units(self._most)}",
+                key="--max-unpacked",
+                value=in_units(self._most),
+                expected="a compressed log within that size",
+                next=f"steelyard ingest {self._path} --max-unpacked {in_units(16 * self._most)}, if it is that long",
+            )
+        return data
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def __enter__(self) -> "Unpacked":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, ended: BaseException | None, at: TracebackType | None) -> None:
+        self._stream.close()
+        self._file.close()
+
+
+Source = BinaryIO | Unpacked
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def in_units(size: int) -> str:
+    """A size as `--max-unpacked` takes it, such as 64GiB."""
+    for power in range(len(_UNITS) - 1, 0, -1):
+        if size >= 1 << (10 * power) and not size % (1 << (10 * power)):
+            return f"{size >> (10 * power)}{_UNITS[power]}"
+    return f"{size}"
+
+
+def size_of(text: str) -> int | None:
+    """The bytes of a size such as 512MiB, 2TiB or 1000000; None for another text."""
+    for power, unit in enumerate(_UNITS):
+        number = text.removesuffix(unit) if power else text
+        if (not power or number != text) and number.isascii() and number.isdigit() and len(number) <= 15:
+            return int(number) << (10 * power)
+    return None
+
+
+def open_source(path: str, most_unpacked: int = MOST_UNPACKED) -> Source:
     """The bytes of a log, decompressed; a file that cannot be read is one sentence."""
     if path == STDIN:
         peek = getattr(sys.stdin.buffer, "peek", None)
-        return _unpacked(sys.stdin.buffer, peek(4)[:4] if peek else b"")
+        return _unpacked(path, sys.stdin.buffer, peek(4)[:4] if peek else b"", most_unpacked)
     try:
         file = Path(path).open("rb")  # noqa: SIM115 - the reader closes it
     except OSError as reason:
@@ -37,16 +108,17 @@ def open_source(path: str) -> BinaryIO:
         return file
     magic = file.read(4)
     file.seek(0)
-    return _unpacked(file, magic)
+    return _unpacked(path, file, magic, most_unpacked)
 
 
-def _unpacked(file: BinaryIO, magic: bytes) -> BinaryIO:
+def _unpacked(path: str, file: BinaryIO, magic: bytes, most_unpacked: int) -> Source:
     if magic.startswith(_GZIP):
-        return cast("BinaryIO", gzip.GzipFile(fileobj=file))
+        return Unpacked(path, file, gzip.GzipFile(fileobj=file), most_unpacked)
     if magic.startswith(_ZSTD):
         import zstandard
 
-        return cast("BinaryIO", zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
+        stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        return Unpacked(path, file, stream, most_unpacked)
     return file
 
 
@@ -65,25 +137,48 @@ def send(source: BinaryIO, copy: BinaryIO, end: int) -> None:
         sent += now
 
 
-def blocks(path: str, source: BinaryIO) -> Iterator[bytes]:
-    """All of a source, a block at a time; one that breaks off amid its compression is as long as it got."""
+def blocks(source: Source) -> Iterator[bytes]:
+    """All of a source, a block at a time; BrokenFileError where it breaks off amid its compression."""
     read = getattr(source, "read1", source.read)
-    try:
-        while data := read(BLOCK_BYTES):
-            yield data
-    except (EOFError, zlib.error, gzip.BadGzipFile) as reason:
-        raise BrokenFileError(f"{path} breaks off ({reason})") from None
-    except Exception as reason:
-        if type(reason).__name__ != "ZstdError":
-            raise
-        raise BrokenFileError(f"{path} breaks off ({reason})") from None
+    while data := read(BLOCK_BYTES):
+        yield data
 
 
-class BrokenFileError(Exception):
-    """A compressed file that ends before it should."""
+def lines(source: Source) -> Iterator[bytes]:
+    """All lines of a source with their newlines, each cut to what is kept of one."""
+    cutter = LineCutter()
+    for block in blocks(source):
+        yield from (line + b"\n" for line in cutter.feed(block))
+    yield from cutter.rest()
 
 
-def following(path: str, source: BinaryIO, ended: Callable[[], bool], idle: Callable[[], None]) -> Iterator[bytes]:
+def beginning(path: str, most_bytes: int) -> bytes:
+    """The first bytes of a file, decompressed; of one that breaks off, what comes before the break."""
+    found = bytearray()
+    with open_source(path) as source:
+        try:
+            for block in blocks(source):
+                found += block
+                if len(found) >= most_bytes:
+                    break
+        except BrokenFileError:
+            pass  # whoever reads the file whole records the break
+    return bytes(found[:most_bytes])
+
+
+def keep_copy(path: str, to: Path, most_unpacked: int) -> None:
+    """Copy a file into the run without its secrets, up to where it breaks off."""
+    if path == STDIN:
+        return
+    with open_source(path, most_unpacked) as source, to.open("wb") as copy:
+        try:
+            for line in lines(source):
+                copy.write(redact(line)[0])
+        except BrokenFileError:
+            pass  # recorded when it was read
+
+
+def following(path: str, source: Source, ended: Callable[[], bool], idle: Callable[[], None]) -> Iterator[bytes]:
     """A file that still grows, until `ended`; `idle` is called whenever all of it has been read."""
     read = 0
     while True:
@@ -100,7 +195,7 @@ def following(path: str, source: BinaryIO, ended: Callable[[], bool], idle: Call
         time.sleep(_POLL_S)
 
 
-def _is_another(path: str, source: BinaryIO, read: int) -> bool:
+def _is_another(path: str, source: Source, read: int) -> bool:
     """Whether what lies under the name is no longer the file that is read, or is shorter than what was read of it."""
     try:
         now, ours = Path(path).stat(), os.fstat(source.fileno())

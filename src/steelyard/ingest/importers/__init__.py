@@ -24,7 +24,7 @@ class Imported:
     framework: str | None
     """None where the file does not say."""
     steps: Iterable[Step | Event]
-    """In order; a row that cannot be read is an event."""
+    """In order; a row that cannot be read is an `unread_line`, a file that breaks off a `broken_file`."""
     settings: Sequence[Setting] = ()
     events: Sequence[Event] = field(default_factory=tuple)
     memory_gib: float | None = None
@@ -38,11 +38,11 @@ class Importer(Protocol):
         """Whether the file is of this format; `columns` is what --columns says."""
         ...
 
-    def read(self, path: str, kept: str, columns: Columns | None) -> Imported:
+    def read(self, path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
         """What it says; `kept` is what evidence calls the file. One that cannot be read is an InputError."""
         ...
 
-    def keep(self, path: str, to: Path) -> None:
+    def keep(self, path: str, to: Path, most_unpacked: int) -> None:
         """Copy it into the run."""
         ...
 

@@ -7,6 +7,10 @@ from typing import Any
 
 from steelyard.records.step import Step
 
+_LONGEST_WORD = 500
+_MOST_COVERED = 10**9
+"""What a record may cover."""
+
 WHOLE = ("step", "reported_step", "steps_covered", "tokens", "skipped", "rank")
 NUMBERS = (
     "loss",
@@ -80,28 +84,49 @@ def step_of(values: Mapping[str, Any], zero_based: bool, **more: Any) -> Step:
         if value is None or value == "":
             continue
         if target in WORDS:
-            made[target] = str(value)
+            made[target] = _word(name, value)
         else:
-            made[target] = _whole(name, value) if target in WHOLE else _number(name, value)
+            made[target] = _whole(name, value) if target in WHOLE else number_of(value, name)
     if "step" not in made:
         raise ValueError("it has no step")
+    if not 1 <= made.get("steps_covered", 1) <= _MOST_COVERED:
+        raise ValueError(f"steps_covered is {made['steps_covered']}, which is not 1 to {_MOST_COVERED:,}")
     reported = made["step"]
     made.setdefault("reported_step", reported)
     made["step"] = reported + 1 if zero_based else reported
     return Step(**made, **more)
 
 
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool):
-        raise ValueError(f"{name} is {value!r}, which is no number")
+def readable(text: str) -> str:
+    """A text that can be written: JSON may hold half of a character."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _word(name: str, value: Any) -> str:
+    if not isinstance(value, str | int | float):
+        raise ValueError(f"{name} is {_shown(value)}, which is not a word")
+    return readable(str(value)[:_LONGEST_WORD])
+
+
+def _shown(value: Any) -> str:
+    """A value in a message; of a list or a mapping its kind, since it may be nested without end."""
+    return repr(readable(str(value)[:40])) if isinstance(value, str | int | float) else f"a {type(value).__name__}"
+
+
+def number_of(value: Any, name: str) -> float:
+    """A number as text or as a number; ValueError says what it is instead."""
     try:
-        return float(str(value).replace(",", "") if isinstance(value, str) else value)
-    except (ValueError, TypeError):
-        raise ValueError(f"{name} is {str(value)[:40]!r}, which is no number") from None
+        if isinstance(value, str):
+            return float(value.replace(",", ""))
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    except (ValueError, OverflowError):
+        pass
+    raise ValueError(f"{name} is {_shown(value)}, which is no number")
 
 
 def _whole(name: str, value: Any) -> int:
-    number = _number(name, value)
+    number = number_of(value, name)
     if not math.isfinite(number) or number != int(number) or not 0 <= number < 1e15:
-        raise ValueError(f"{name} is {str(value)[:40]!r}, which is no count")
+        raise ValueError(f"{name} is {_shown(value)}, which is no count")
     return int(number)

@@ -6,13 +6,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from steelyard.errors import InputError
 from steelyard.frameworks.logs.said import GPU_NAME, WORLD_SIZE, Setting
 from steelyard.ingest.importers import Columns, Imported
-from steelyard.ingest.importers.table import keep_copy, plain_name
-from steelyard.ingest.sources import STDIN, open_source
+from steelyard.ingest.importers.fields import number_of
+from steelyard.ingest.importers.table import plain_name
+from steelyard.ingest.sources import STDIN, beginning, keep_copy
 from steelyard.records.step import Event, Evidence, Step
 
-_LARGEST = 1 << 26
+_LARGEST = 1 << 24
+"""It is read whole, and as objects takes up to 40 times its size; 500 steps take 24 KiB."""
+_MOST = 10**12
+"""Of a count: no run has more steps, sequences or GPUs."""
 _LISTS = ("step_times", "loss_values")
 _GIB = 1 << 30
 
@@ -36,13 +41,13 @@ class SuiteJson:
     def recognises(self, path: str, columns: Columns | None) -> bool:
         if columns is not None or path == STDIN or not plain_name(path).endswith(".json"):
             return False
-        content = _content(path)
-        return isinstance(content, dict) and all(isinstance(content.get(name), list) for name in _LISTS)
+        return _result(_text(path)) is not None
 
-    def read(self, path: str, kept: str, columns: Columns | None) -> Imported:
-        with open_source(path) as source:
-            text = source.read(_LARGEST).decode("utf-8", "replace")
-        content = json.loads(text)
+    def read(self, path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
+        text = _text(path)
+        content = _result(text)
+        if content is None:
+            raise InputError(f"{path} changed while it was read", key="PATH", value=path, expected="a finished result")
         lines = text.splitlines()
         memory = content.get("memory_metrics")
         peak = memory.get("peak_memory_allocated_gb") if isinstance(memory, Mapping) else None
@@ -52,23 +57,29 @@ class SuiteJson:
             _steps(content, lines, kept),
             tuple(_settings(content, lines, kept)),
             tuple(_events(content, lines, kept)),
-            peak * 1e9 / _GIB if isinstance(peak, int | float) else None,
+            peak * 1e9 / _GIB if isinstance(peak, int | float) and 0 <= peak < _MOST else None,
             "torch_allocated_after_step",
             len(lines),
         )
 
-    def keep(self, path: str, to: Path) -> None:
-        keep_copy(path, to)
+    def keep(self, path: str, to: Path, most_unpacked: int) -> None:
+        keep_copy(path, to, most_unpacked)
 
 
-def _content(path: str) -> Any:
+def _text(path: str) -> str:
+    """All of a file; of one that is too large its beginning, which is no JSON."""
+    return beginning(path, _LARGEST).decode("utf-8", "replace")
+
+
+def _result(text: str) -> dict[str, Any] | None:
+    """The object of a result; None for any other text."""
     try:
-        if Path(path).stat().st_size > _LARGEST:
-            return None
-        with open_source(path) as source:
-            return json.loads(source.read(_LARGEST))
-    except (OSError, ValueError, RecursionError):
+        content = json.loads(text)
+    except (ValueError, RecursionError):
         return None
+    if isinstance(content, dict) and all(isinstance(content.get(name), list) for name in _LISTS):
+        return content
+    return None
 
 
 def _framework(path: str, content: Mapping[str, Any]) -> str | None:
@@ -88,8 +99,8 @@ def _settings(content: Mapping[str, Any], lines: list[str], kept: str) -> Iterat
     for group, name, key in _SETTINGS:
         section = content.get(group)
         value = section.get(name) if isinstance(section, Mapping) else None
-        wanted = str if key == GPU_NAME else int
-        if type(value) is wanted and value:
+        known = isinstance(value, str) if key == GPU_NAME else type(value) is int and 0 < value < _MOST
+        if known and value:
             yield Setting(key, value, Evidence(kept, _line_of(lines, name)))
 
 
@@ -102,7 +113,7 @@ def _events(content: Mapping[str, Any], lines: list[str], kept: str) -> Iterator
             yield Event(kind="left_out", message=message, source=Evidence(kept, _line_of(lines, name)))
     metrics = content.get("performance_metrics")
     rate = metrics.get("tokens_per_second_per_gpu") if isinstance(metrics, Mapping) else None
-    if isinstance(rate, int | float) and not isinstance(rate, bool):
+    if isinstance(rate, int | float) and not isinstance(rate, bool) and 0 <= rate < _MOST:
         at = Evidence(kept, _line_of(lines, "tokens_per_second_per_gpu"))
         details = {"tokens_per_s_per_gpu": float(rate)}
         yield Event(
@@ -121,9 +132,9 @@ def _steps(content: Mapping[str, Any], lines: list[str], kept: str) -> Iterator[
             yield Step(
                 step=at + 1,
                 reported_step=at,
-                loss=_number(loss),
-                step_time_s=_number(times[at]) if times else None,
-                learning_rate=_number(rates[at]) if rates else None,
+                loss=_number(loss, "loss"),
+                step_time_s=_number(times[at], "step_time_s") if times else None,
+                learning_rate=_number(rates[at], "learning_rate") if rates else None,
                 source=where,
             )
         except ValueError as reason:
@@ -134,12 +145,8 @@ def _fitting(values: Any, steps: int) -> list[Any] | None:
     return values if isinstance(values, list) and len(values) == steps else None
 
 
-def _number(value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{str(value)[:40]!r} is no number")
-    return float(value)
+def _number(value: Any, name: str) -> float | None:
+    return None if value is None else number_of(value, name)
 
 
 IMPORTER = SuiteJson()

@@ -11,40 +11,53 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InputError
-from steelyard.frameworks.logs.secrets import redact
+from steelyard.frameworks.logs.lines import LONGEST
 from steelyard.ingest.importers import Columns, Imported
-from steelyard.ingest.importers.fields import KNOWN, REPORTED, TAGS, step_of
-from steelyard.ingest.sources import STDIN, open_source
+from steelyard.ingest.importers.fields import KNOWN, REPORTED, TAGS, readable, step_of
+from steelyard.ingest.sources import BrokenFileError, keep_copy, lines, open_source
 from steelyard.records.step import Event, Evidence, Step
 
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 _MOST_SHOWN = 12
 """Columns, in a message."""
+_MOST_COMPARED = 1000
+"""Columns whose names are compared with ours: a table may have a million."""
+_LONGEST_NAME = 100
+"""Of a column, in a message."""
+_LONGEST_ROW = 4 * LONGEST
+"""Characters of a row of CSV, whose quoted cells may span lines."""
 
 
 class Table:
     def recognises(self, path: str, columns: Columns | None) -> bool:
         return columns is not None or plain_name(path).endswith(_SUFFIXES)
 
-    def read(self, path: str, kept: str, columns: Columns | None) -> Imported:
-        source = io.TextIOWrapper(open_source(path), encoding="utf-8", errors="replace", newline="")
-        lines = is_json_lines(path, source)
-        rows = json_rows(source) if lines else csv_rows(source, _delimiter(path, source))
-        first = next(rows, None)
+    def read(self, path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
+        texts = text_lines(path, most_unpacked)
+        try:
+            start = next(texts, "")
+            as_json = is_json_lines(path, start)
+            whole = chain([start], texts)
+            rows = json_rows(whole) if as_json else csv_rows(path, whole, _delimiter(path, start))
+            first = next(rows, None)
+        except BrokenFileError as broken:
+            raise InputError(
+                f"{broken} before its first row", key="PATH", value=path, expected="a row a step"
+            ) from None
         if first is None:
             raise InputError(f"{path} has no row", key="PATH", value=path, expected="a row a step")
-        names = list(first[1]) if first[1] is not None else []
+        names = [] if isinstance(first[1], str) else list(first[1])
         chosen = _chosen(names, columns or {})
         _check(path, chosen, names, columns)
-        dialect = "jsonl" if lines else "csv"
+        dialect = "jsonl" if as_json else "csv"
         return Imported(dialect, None, steps_of(chain([first], rows), chosen, kept), events=_unread(names, chosen))
 
-    def keep(self, path: str, to: Path) -> None:
-        keep_copy(path, to)
+    def keep(self, path: str, to: Path, most_unpacked: int) -> None:
+        keep_copy(path, to, most_unpacked)
 
 
-Row = tuple[int, Mapping[str, Any] | None]
-"""The line it starts on, and its values by column; None where the line is no row."""
+Row = tuple[int, Mapping[str, Any] | str]
+"""The line it starts on, and its values by column, or why the line is no row."""
 
 
 def plain_name(path: str) -> str:
@@ -53,58 +66,72 @@ def plain_name(path: str) -> str:
     return name.removesuffix(".gz").removesuffix(".zst")
 
 
-def keep_copy(path: str, to: Path) -> None:
-    """The file itself, beside the run it became."""
-    if path == STDIN:
-        return
-    with open_source(path) as source, to.open("wb") as copy:
-        for line in source:
-            copy.write(redact(line)[0])
+def text_lines(path: str, most_unpacked: int) -> Iterator[str]:
+    """The lines of a file as text, with their newlines; BrokenFileError where it breaks off."""
+    with open_source(path, most_unpacked) as source:
+        for number, line in enumerate(lines(source)):
+            text = line.decode("utf-8", "replace")
+            yield text if number else text.removeprefix("\ufeff")
 
 
-def _delimiter(path: str, source: io.TextIOWrapper) -> str:
+def _delimiter(path: str, header: str) -> str:
     """A tab, a semicolon where the header has one and no comma, else a comma."""
     if plain_name(path).endswith(".tsv"):
         return "\t"
-    peek = getattr(source.buffer, "peek", None)
-    header = peek(1 << 12).split(b"\n")[0] if peek else b""
-    return ";" if b";" in header and b"," not in header else ","
+    return ";" if ";" in header and "," not in header else ","
 
 
-def is_json_lines(path: str, source: io.TextIOWrapper) -> bool:
+def is_json_lines(path: str, start: str) -> bool:
     name = plain_name(path)
     if name.endswith((".csv", ".tsv")):
         return False
     if name.endswith((".jsonl", ".ndjson")):
         return True
-    peek = getattr(source.buffer, "peek", None)
-    return bool(peek and peek(1)[:1] == b"{")
+    return start.startswith("{")
 
 
-def csv_rows(source: io.TextIOWrapper, delimiter: str) -> Iterator[Row]:
-    reader = csv.reader(source, delimiter=delimiter, strict=True)
+def csv_rows(path: str, texts: Iterable[str], delimiter: str) -> Iterator[Row]:
+    taken = 0
+
+    def bounded() -> Iterator[str]:
+        nonlocal taken
+        for text in texts:
+            taken += len(text)
+            if len(text) >= LONGEST or taken > _LONGEST_ROW:
+                raise csv.Error(f"a row of more than {LONGEST >> 20} MiB")
+            yield from io.StringIO(text, newline="") if "\r" in text else (text,)  # a lone \r ends a row too
+
+    reader = csv.reader(bounded(), delimiter=delimiter, strict=True)
     try:
-        header = next(reader, [])
-        header = [name.strip().removeprefix("\ufeff") for name in header]
+        header = [name.strip() for name in next(reader, [])]
         for row in reader:
+            taken = 0
             if not any(cell.strip() for cell in row):
                 continue
-            yield reader.line_num, dict(zip(header, row, strict=True)) if len(row) == len(header) else None
+            if len(row) == len(header):
+                yield reader.line_num, dict(zip(header, row, strict=True))
+            else:
+                yield reader.line_num, f"it has {len(row)} columns, and the header {len(header)}"
     except csv.Error as reason:
         raise InputError(
-            f"line {reader.line_num} is no CSV ({reason})", key="PATH", expected="comma-separated rows"
+            f"{path}: the row at line {reader.line_num + 1} is not CSV ({reason})",
+            key="PATH",
+            value=path,
+            expected="comma-separated rows of one line each",
+            next=f"steelyard ingest {shlex.quote(path)} without that row",
         ) from None
 
 
-def json_rows(source: io.TextIOWrapper) -> Iterator[Row]:
-    for number, line in enumerate(source, start=1):
-        if not line.strip():
+def json_rows(texts: Iterable[str]) -> Iterator[Row]:
+    for number, text in enumerate(texts, start=1):
+        if not text.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(text)
         except (ValueError, RecursionError):
             row = None
-        yield number, row if isinstance(row, dict) else None
+        long = f"it is longer than {LONGEST >> 20} MiB" if len(text) >= LONGEST else "it is not a JSON object"
+        yield number, row if isinstance(row, dict) else long
 
 
 def _chosen(names: list[str], columns: Columns) -> Columns:
@@ -121,11 +148,11 @@ def _chosen(names: list[str], columns: Columns) -> Columns:
 
 def _unread(names: list[str], chosen: Columns) -> list[Event]:
     """The columns that nothing is read of, so that one with another name is not lost unseen."""
-    unread = [name for name in names if name not in chosen.values()]
+    unread = [readable(name[:_LONGEST_NAME]) for name in names if name not in chosen.values()]
     if not unread:
         return []
     shown = ", ".join(unread[:_MOST_SHOWN]) + (f" and {len(unread) - _MOST_SHOWN} more" * (len(unread) > _MOST_SHOWN))
-    meant = [f"{ours}={name}" for name in unread if (ours := _meant(name)) and ours not in chosen]
+    meant = [f"{ours}={name}" for name in unread[:_MOST_COMPARED] if (ours := _meant(name)) and ours not in chosen]
     example = shlex.quote(",".join(dict.fromkeys(meant[:3]))) if meant else "FIELD=COLUMN"
     return [Event(kind="unread_columns", message=f"{shown}; --columns {example} would say what they are")]
 
@@ -138,7 +165,7 @@ def _meant(name: str) -> str | None:
 
 
 def _check(path: str, chosen: Columns, names: list[str], columns: Columns | None) -> None:
-    known = ", ".join(names[:20]) or "none"
+    known = readable(", ".join(name[:_LONGEST_NAME] for name in names[:20])) or "none"
     missing = [theirs for theirs in chosen.values() if theirs not in names]
     if columns is not None and missing:
         raise InputError(
@@ -149,12 +176,13 @@ def _check(path: str, chosen: Columns, names: list[str], columns: Columns | None
             next=f"--columns {_nearest(chosen, names)}",
         )
     if "step" not in chosen or len(chosen) < 2:
+        first = readable(names[0][:_LONGEST_NAME]) if names else "step"
         raise InputError(
             f"{path}: which column is the step, and which the loss, is not said",
             key="--columns",
             value=known,
             expected=f"our fields on the left ({', '.join(KNOWN[:9])} …), its columns on the right",
-            next=f"steelyard ingest {path} --columns step={names[0] if names else 'step'},loss=…",
+            next=f"steelyard ingest {path} --columns step={first},loss=…",
         )
 
 
@@ -162,26 +190,31 @@ def _nearest(chosen: Columns, names: list[str]) -> str:
     """What was asked, with the nearest column in place of one that is not there."""
     pairs = []
     for ours, theirs in chosen.items():
-        near = difflib.get_close_matches(theirs, names, n=1, cutoff=0.4)
+        near = difflib.get_close_matches(theirs, names[:_MOST_COMPARED], n=1, cutoff=0.4)
         pairs.append(f"{ours}={theirs if theirs in names else near[0] if near else '…'}")
     return shlex.quote(",".join(pairs))
 
 
 def steps_of(rows: Iterable[Row], chosen: Columns, kept: str, zero_based: bool | None = None) -> Iterator[Step | Event]:
     """A step a row, or why it is none; a first step of 0 says that they count from there."""
-    for number, row in rows:
-        if zero_based is None and row is not None:
-            zero_based = str(row.get(chosen["step"], "")).strip() in ("0", "0.0")
-        yield from _one(number, row, chosen, kept, bool(zero_based))
+    number = 0
+    try:
+        for number, row in rows:
+            if zero_based is None and not isinstance(row, str):
+                first = row.get(chosen["step"])
+                zero_based = isinstance(first, str | int | float) and str(first).strip() in ("0", "0.0")
+            yield from _one(number, row, chosen, kept, bool(zero_based))
+    except BrokenFileError as broken:
+        yield Event(kind="broken_file", message=str(broken), source=Evidence(kept, number))
 
 
 def _one(
-    number: int, row: Mapping[str, Any] | None, chosen: Columns, kept: str, zero_based: bool
+    number: int, row: Mapping[str, Any] | str, chosen: Columns, kept: str, zero_based: bool
 ) -> Iterator[Step | Event]:
     at = Evidence(kept, number)
     try:
-        if row is None:
-            raise ValueError("it has not the columns of the first")
+        if isinstance(row, str):
+            raise ValueError(row)
         yield step_of({ours: row.get(theirs) for ours, theirs in chosen.items()}, zero_based, source=at)
     except ValueError as reason:
         yield Event(kind="unread_line", message=f"row of line {number}: {reason}", source=at)

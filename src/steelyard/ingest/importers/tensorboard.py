@@ -1,21 +1,31 @@
-"""TensorBoard's event files, read by its own loader; a file, or a folder of those of one run."""
+"""TensorBoard's event files: records framed here, read by its own message type; a file, or a folder of one run's."""
 
+import os
 import shutil
 import struct
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from steelyard.errors import InputError
+from steelyard.files import open_regular
 from steelyard.ingest.importers import Columns, Imported
 from steelyard.ingest.importers.fields import FRAMEWORK_OF, TAGS, step_of
-from steelyard.ingest.sources import STDIN
+from steelyard.ingest.sources import STDIN, BrokenFileError, shown_path
 from steelyard.records.step import Event, Evidence, Step
 
 _PATTERN = "*tfevents*"
 _PENDING = 1000
 _ZERO_BASED = ("nemo", "maxtext")
+_LARGEST = 4 << 20
+"""Of a record: scalars of one step take some KiB, and as messages a record takes up to 60 times its size. A larger one
+is a graph or an image, and is passed over."""
+_FLOAT = 1
+"""TensorFlow's number of the type float32."""
+
+Scalar = tuple[int, str, float]
+"""Step, tag, value."""
 
 
 class TensorBoard:
@@ -25,29 +35,47 @@ class TensorBoard:
         found = Path(path)
         return ("tfevents" in found.name and found.is_file()) or (found.is_dir() and any(found.glob(_PATTERN)))
 
-    def read(self, path: str, kept: str, columns: Columns | None) -> Imported:
+    def read(self, path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
         tags = {theirs: ours for ours, theirs in columns.items()} if columns is not None else TAGS
-        events = list(_files(path))
-        framework = _framework(events)
-        return Imported("tensorboard", framework, _steps(path, events, kept, tags, framework in _ZERO_BASED))
+        files = list(_files(path))
+        framework = _framework(files)
+        return Imported("tensorboard", framework, _steps(path, files, kept, tags, framework in _ZERO_BASED))
 
-    def keep(self, path: str, to: Path) -> None:
+    def keep(self, path: str, to: Path, most_unpacked: int) -> None:
         if Path(path).is_dir():
             to.mkdir()
-            for file in _files(path):
-                shutil.copyfile(file, to / file.name)
-        else:
-            shutil.copyfile(path, to)
+        for file in _files(path):
+            with _open(file) as source, (to / file.name if to.is_dir() else to).open("wb") as copy:
+                shutil.copyfileobj(source, copy, 1 << 20)
 
 
 def _files(path: str) -> Iterator[Path]:
+    """The file that was named, wherever its name leads, or the event files that lie in the folder."""
     found = Path(path)
-    yield from sorted(found.glob(_PATTERN)) if found.is_dir() else [found]
+    if found.is_dir():
+        yield from sorted(file for file in found.glob(_PATTERN) if not file.is_dir())
+    else:
+        yield found.resolve()
 
 
-def _loader(file: Path) -> Any:
+def _open(file: Path) -> BinaryIO:
     try:
-        from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
+        return open_regular(file)
+    except OSError as reason:
+        raise InputError(
+            f"{shown_path(str(file))} cannot be read ({reason.strerror})",
+            key="PATH",
+            value=shown_path(str(file)),
+            expected="an event file of TensorBoard",
+            next=f"steelyard ingest {shown_path(str(file))}, if it is one",
+        ) from None
+
+
+def _parser(file: Path) -> tuple[Callable[[bytes], Any], Callable[[bytes], int]]:
+    """What reads a record as an event, and the checksum of its bytes."""
+    try:
+        from tensorboard.compat.proto.event_pb2 import Event as Message
+        from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
     except ImportError:
         raise InputError(
             f"{file.name} is a file of TensorBoard, whose reader is not installed",
@@ -56,37 +84,84 @@ def _loader(file: Path) -> Any:
             expected="the package tensorboard",
             next="pip install 'steelyard[tensorboard]'",
         ) from None
-    return LegacyEventFileLoader(str(file))
+    return Message.FromString, masked_crc32c
 
 
-def _scalars(file: Path) -> Iterator[tuple[int, str, float]]:
-    """(step, tag, value), in the order they were written; a file cut short ends where it was cut."""
-    for event in _loader(file).Load():
-        for value in event.summary.value:
-            if value.HasField("simple_value"):
-                yield event.step, value.tag, value.simple_value
-            elif value.HasField("tensor") and value.tensor.dtype == 1 and not value.tensor.tensor_shape.dim:
-                content = value.tensor.tensor_content
-                number = struct.unpack("<f", content)[0] if content else next(iter(value.tensor.float_val), None)
-                if number is not None:
-                    yield event.step, value.tag, number
+def _records(file: Path, checksum: Callable[[bytes], int]) -> Iterator[bytes]:
+    """The records of a file, each of bounded size; BrokenFileError where it ends amid one or its bytes are wrong."""
+    with _open(file) as source:
+        left = os.fstat(source.fileno()).st_size
+        while header := source.read(12):
+            left -= len(header)
+            if len(header) < 12:
+                raise BrokenFileError(f"{file.name} ends amid the header of a record")
+            if checksum(header[:8]) != struct.unpack("<I", header[8:])[0]:
+                raise BrokenFileError(f"{file.name} breaks off at a record whose length has a wrong checksum")
+            length = struct.unpack("<Q", header[:8])[0]
+            left -= length + 4
+            if left < 0:
+                raise BrokenFileError(f"{file.name} ends amid a record of {length:,} bytes")
+            if length > _LARGEST:
+                source.seek(length + 4, os.SEEK_CUR)
+                continue
+            content, after = source.read(length), source.read(4)
+            if len(after) < 4:  # cut since it was opened
+                raise BrokenFileError(f"{file.name} ends amid a record of {length:,} bytes")
+            if checksum(content) != struct.unpack("<I", after)[0]:
+                raise BrokenFileError(f"{file.name} breaks off at a record with a wrong checksum")
+            yield content
+
+
+def _scalars(file: Path) -> Iterator[Scalar | Event]:
+    """Scalars as they were written; a record that cannot be read, and where the file breaks off, are events."""
+    parse, checksum = _parser(file)
+    number = 0
+    try:
+        for number, record in enumerate(_records(file, checksum), start=1):
+            try:
+                yield from _scalars_of(parse(record))
+            except Exception as reason:  # noqa: BLE001 - the bytes are not ours, and the failure is recorded
+                message = f"record {number} of {file.name}: reading it failed ({type(reason).__name__})"
+                yield Event(kind="unread_line", message=message)
+    except BrokenFileError as broken:
+        yield Event(kind="broken_file", message=f"{broken}, after {number:,} records")
+
+
+def _scalars_of(event: Any) -> list[Scalar]:
+    scalars: list[Scalar] = []
+    for value in event.summary.value:
+        if value.HasField("simple_value"):
+            scalars.append((event.step, value.tag, value.simple_value))
+        elif value.HasField("tensor") and value.tensor.dtype == _FLOAT and not value.tensor.tensor_shape.dim:
+            content = value.tensor.tensor_content
+            number = struct.unpack("<f", content)[0] if content else next(iter(value.tensor.float_val), None)
+            if number is not None:
+                scalars.append((event.step, value.tag, number))
+    return scalars
 
 
 def _framework(files: list[Path]) -> str | None:
     for file in files:
-        for at, (_, tag, _) in enumerate(_scalars(file)):
-            if tag in FRAMEWORK_OF:
-                return FRAMEWORK_OF[tag]
+        for at, scalar in enumerate(_scalars(file)):
+            if not isinstance(scalar, Event) and scalar[1] in FRAMEWORK_OF:
+                return FRAMEWORK_OF[scalar[1]]
             if at > 1000:
                 break
     return None
 
 
-def _steps(path: str, files: list[Path], kept: str, tags: Any, zero_based: bool) -> Iterator[Step | Event]:
-    row = 0
+def _steps(
+    path: str, files: list[Path], kept: str, tags: Mapping[str, str], zero_based: bool
+) -> Iterator[Step | Event]:
+    row, broken = 0, ""
     for file in files:
         pending: OrderedDict[int, dict[str, float]] = OrderedDict()
-        for step, tag, value in _scalars(file):
+        for scalar in _scalars(file):
+            if isinstance(scalar, Event):
+                broken = broken or f" ({scalar.message})"
+                yield scalar
+                continue
+            step, tag, value = scalar
             if tag in tags:
                 pending.setdefault(step, {}).setdefault(tags[tag], value)
             if len(pending) > _PENDING:
@@ -97,7 +172,7 @@ def _steps(path: str, files: list[Path], kept: str, tags: Any, zero_based: bool)
             yield _made(step, pending[step], zero_based, kept, row)
     if not row:
         raise InputError(
-            f"{path} has no scalar we know",
+            f"{path} has no scalar we know{broken}",
             key="--columns",
             value=path,
             expected="tags such as 'lm loss'",
@@ -105,8 +180,12 @@ def _steps(path: str, files: list[Path], kept: str, tags: Any, zero_based: bool)
         )
 
 
-def _made(step: int, values: dict[str, float], zero_based: bool, kept: str, row: int) -> Step:
-    return step_of({"step": step, **values}, zero_based, source=Evidence(kept, row))
+def _made(step: int, values: dict[str, float], zero_based: bool, kept: str, row: int) -> Step | Event:
+    at = Evidence(kept, row)
+    try:
+        return step_of({"step": step, **values}, zero_based, source=at)
+    except ValueError as reason:
+        return Event(kind="unread_line", message=f"scalars of step {step}: {reason}", source=at)
 
 
 IMPORTER = TensorBoard()

@@ -1,18 +1,18 @@
 """A chart exported from Weights & Biases: `Step`, then a column a run and metric with its minimum and maximum."""
 
 import csv
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
 from steelyard.errors import InputError
 from steelyard.ingest.importers import Columns, Imported
 from steelyard.ingest.importers.fields import FRAMEWORK_OF, TAGS
-from steelyard.ingest.importers.table import csv_rows, keep_copy, plain_name, steps_of
-from steelyard.ingest.sources import STDIN, open_source
+from steelyard.ingest.importers.table import csv_rows, plain_name, steps_of, text_lines
+from steelyard.ingest.sources import STDIN, beginning, keep_copy
 from steelyard.records.step import Event, Step
 
 _STEPS = ("Step", "trainer/global_step", "global_step", "_step")
+_LONGEST_HEADER = 1 << 20
 _ZERO_BASED = ("trainer/global_step", "global_step")
 
 
@@ -22,7 +22,7 @@ class WandbCsv:
             return False
         return any(name.endswith("__MIN") for name in _header(path))
 
-    def read(self, path: str, kept: str, columns: Columns | None) -> Imported:
+    def read(self, path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
         header = _header(path)
         step = next((name for name in header if name in _STEPS), None)
         values = [name for name in header if " - " in name and not name.endswith(("__MIN", "__MAX"))]
@@ -30,9 +30,9 @@ class WandbCsv:
         if step is None or len(runs) != 1:
             shown = ", ".join(runs) or "none"
             raise InputError(
-                f"{path} holds the curves of {len(runs)} runs ({shown})",
+                f"{path} holds the curves of {len(runs)} runs ({shown[:500]})",
                 key="--columns",
-                value=shown,
+                value=shown[:500],
                 expected="one run",
                 next=f"--columns step={step or 'Step'},loss={values[0] if values else '…'!r}",
             )
@@ -40,30 +40,30 @@ class WandbCsv:
         chosen = {TAGS[metric]: name for name, metric in metrics.items() if metric in TAGS}
         if not chosen:
             raise InputError(
-                f"{path} has no metric we know ({', '.join(metrics.values())})",
+                f"{path} has no metric we know ({', '.join(metrics.values())[:500]})",
                 key="--columns",
-                value=", ".join(metrics.values()),
+                value=", ".join(metrics.values())[:500],
                 expected="which is what",
                 next=f"--columns step={step},loss={values[0]!r}",
             )
         framework = next((FRAMEWORK_OF[one] for one in metrics.values() if one in FRAMEWORK_OF), None)
-        return Imported("wandb_csv", framework, _steps(path, kept, step, chosen))
+        return Imported("wandb_csv", framework, _steps(path, kept, step, chosen, most_unpacked))
 
-    def keep(self, path: str, to: Path) -> None:
-        keep_copy(path, to)
+    def keep(self, path: str, to: Path, most_unpacked: int) -> None:
+        keep_copy(path, to, most_unpacked)
 
 
 def _header(path: str) -> list[str]:
-    with io.TextIOWrapper(open_source(path), encoding="utf-8-sig", errors="replace", newline="") as source:
-        try:
-            return next(csv.reader(io.StringIO(source.readline(1 << 20))), [])
-        except csv.Error:
-            return []
+    first = beginning(path, _LONGEST_HEADER).decode("utf-8-sig", "replace").splitlines()[:1]
+    try:
+        return next(csv.reader(first), [])
+    except csv.Error:
+        return []
 
 
-def _steps(path: str, kept: str, step: str, chosen: Columns) -> Iterator[Step | Event]:
-    with io.TextIOWrapper(open_source(path), encoding="utf-8-sig", errors="replace", newline="") as source:
-        yield from steps_of(csv_rows(source, ","), {"step": step, **chosen}, kept, step in _ZERO_BASED or None)
+def _steps(path: str, kept: str, step: str, chosen: Columns, most_unpacked: int) -> Iterator[Step | Event]:
+    rows = csv_rows(path, text_lines(path, most_unpacked), ",")
+    yield from steps_of(rows, {"step": step, **chosen}, kept, step in _ZERO_BASED or None)
 
 
 IMPORTER = WandbCsv()

@@ -24,9 +24,11 @@ Cli = Callable[..., Any]
 
 MOST_BYTES = 512 << 20
 """Of memory of its own that an ingest may take here; it starts with some 100 MiB."""
+MOST_FILES = 64
 _LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_DATA, ({most}, {most}))
+resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))
 from steelyard.cli.main import main
 main(sys.argv[1:])
 """
@@ -34,7 +36,7 @@ main(sys.argv[1:])
 
 def limited(cwd: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     """How an ingest ends in a process with little memory, and the document it prints."""
-    argv = [sys.executable, "-c", _LIMITED.format(most=MOST_BYTES), "ingest", *arguments, "--json"]
+    argv = [sys.executable, "-c", _LIMITED.format(most=MOST_BYTES, files=MOST_FILES), "ingest", *arguments, "--json"]
     source = str(Path(steelyard.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": source, "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(argv, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False)
@@ -84,6 +86,18 @@ def test_what_never_ends_is_one_sentence(tmp_path: Path, name: str, start: bytes
     status, document = limited(tmp_path, name)
     assert status == 2
     assert document["error"]["key"] == "PATH"
+
+
+def test_steps_of_more_ranks_than_files_may_be_open_are_merged(tmp_path: Path) -> None:
+    line = "[rank{rank}]:[titan] 2026-01-01 00:00:{step:02},000 - root - INFO - step: {step:2}  loss: 2.0000  "
+    line += "memory: 30.99GiB(39.01%)  tps: 7,034  tflops: 407.37  mfu: 41.19%\n"
+    ranks = 3 * MOST_FILES
+    (tmp_path / "train.log").write_text(
+        "".join(line.format(rank=rank, step=step) for step in range(1, 21) for rank in range(ranks))
+    )
+    status, document = limited(tmp_path, "train.log")
+    assert (status, document["steps"]) == (0, 20)
+    assert len(records.node_tables(Path(document["run"]))) == ranks
 
 
 @pytest.mark.parametrize("name", ["train.log.gz", "curve.csv.gz", "curve.jsonl.gz"])

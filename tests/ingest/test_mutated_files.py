@@ -22,8 +22,9 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from spoilt_logs import spoilt_log
 from steelyard import records
-from steelyard.errors import SteelyardError
+from steelyard.errors import InputError
 from steelyard.ingest import Request, ingest
 
 EXAMPLES = int(os.environ.get("STEELYARD_FUZZ_EXAMPLES", "500"))
@@ -192,7 +193,7 @@ def ingested(path: Path, out: Path, **more: Any) -> records.RunWriter | None:
     with limited():
         try:
             writer, _ = ingest(Request([str(path)], out, "run", ["steelyard"], **more))
-        except SteelyardError:
+        except InputError:
             assert not (out / "run").exists()
             return None
         run = writer.directory
@@ -219,8 +220,17 @@ def all_ingested(make: Callable[[random.Random], tuple[str, bytes]], folder: Pat
 
 def test_spoilt_event_files_become_runs_or_sentences(tmp_path: Path) -> None:
     whole = written(tmp_path / "tb")
-    all_ingested(lambda rng: ("events.out.tfevents.1", spoilt_events(whole, rng)), tmp_path, 3, EXAMPLES // 5)
+    all_ingested(lambda rng: ("events.out.tfevents.1", spoilt_events(whole, rng)), tmp_path, 3, EXAMPLES)
 
 
 def test_spoilt_tables_become_runs_or_sentences(tmp_path: Path) -> None:
-    all_ingested(spoilt_table, tmp_path, 5, EXAMPLES // 5)
+    all_ingested(spoilt_table, tmp_path, 5, EXAMPLES)
+
+
+def test_spoilt_logs_become_runs_or_sentences(tmp_path: Path) -> None:
+    """What is known of a run is derived from its log: settings that cannot be must not end it."""
+
+    def make(rng: random.Random) -> tuple[str, bytes]:
+        return "train.log", b"\n".join(spoilt_log(rng, 300))
+
+    all_ingested(make, tmp_path, 7, EXAMPLES // 5)

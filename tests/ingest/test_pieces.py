@@ -59,6 +59,10 @@ def spoil(name: str, log: list[bytes], rng: random.Random) -> bytes:
             log = [line + b"\r" for line in log]
         case "long line":
             log.insert(at, b"x" * (3 << 20))
+        case "unread":
+            log.insert(at, b"saving checkpoint at iteration " + b"9" * 5000)
+        case "many unread":
+            log = [line for line in log for line in (line, *[b"saving checkpoint at iteration " + b"9" * 20] * 5)]
     return b"\n".join(log) + b"\n"
 
 
@@ -79,6 +83,8 @@ def spoil(name: str, log: list[bytes], rng: random.Random) -> bytes:
             "ranks",
             "crlf",
             "long line",
+            "unread",
+            "many unread",
         )
     ],
 )
@@ -97,7 +103,7 @@ def test_pieces_and_one_go_give_the_same_run(
     read_all = parallel.read_all
     monkeypatch.setattr(parallel, "read_all", lambda *given: taken.append(read_all(*given)) or taken[-1])
     pieces = cli("ingest", *options, "--name", "pieces").document
-    if name in ("plain", "samples"):
+    if name in ("plain", "samples", "unread", "many unread"):
         assert len(taken[0]) > 3
     for file in FILES:
         assert (tmp_path / "runs" / "one" / file).read_bytes() == (tmp_path / "runs" / "pieces" / file).read_bytes(), (

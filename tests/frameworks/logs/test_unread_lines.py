@@ -8,14 +8,19 @@ from typing import Any
 
 import pytest
 
+from steelyard import records, runner
 from steelyard.errors import InputError
+from steelyard.experiment import Asked, one_reading, resolve
+from steelyard.experiment.files import read_mapping, with_family
 from steelyard.frameworks.logs import megatron, reader
 from steelyard.frameworks.logs.dialect import Known, Place, Said
 from steelyard.frameworks.logs.fields import UnreadError, whole_number
 from steelyard.frameworks.logs.reader import MOST_PROCESSES, MOST_UNREAD, LogReader
 from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Gathered
+from steelyard.hardware.machine import Machine
 from steelyard.records import Event, Step
+from steelyard.runner.recording import Recording
 
 
 class Everything(Gathered):
@@ -175,6 +180,37 @@ def test_steps_of_very_many_processes_are_bounded() -> None:
 def test_a_whole_number_is_a_few_ascii_digits(text: str | bytes) -> None:
     with pytest.raises(UnreadError):
         whole_number(text)
+
+
+CONFIG = """
+schema_version: 1
+name: live
+model: {preset: tiny-llama}
+training: {micro_batch_size: 2, global_batch_size: 4, sequence_length: 64, steps: 3, learning_rate: 1e-3}
+precision: {dtype: fp32}
+data: {source: markov, samples: 100}
+platforms: {here: {gpu: cpu, nodes: 1, gpus_per_node: 2}}
+"""
+NATIVE = (
+    "step: {step}/3 | loss: 2.0 | grad_norm: 1.0 | learning_rate: 0.001 | step_time_s: 0.5 | tokens: 256 |"
+    " tokens_per_s_per_gpu: 256.0 | memory_gib: 0.1 | memory_kind: process_rss_peak | time: 2026-01-20T10:00:00+00:00\n"
+)
+
+
+def test_a_live_run_goes_on_after_lines_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    reading = one_reading(with_family(read_mapping(tmp_path / "config.yaml")), Asked())
+    made = runner.make_plan(resolve(reading, (), None, None), Machine((), 2), Asked())
+    writer = runner.new_run(made.plan, made.case, tmp_path / "runs", "live", ["steelyard"])
+    node = Recording(made.plan, made.case, writer, lambda found: None).of_node(made.plan.nodes[0])
+    node.feed(b"  data_path ........ [{[]}]\n  seed ........ " + b"9" * 5000 + b"\n" + DUMP_END + b"\n")
+    for number in (1, 2, 3):
+        node.feed(NATIVE.format(step=number).encode())
+        node.feed("Config param num_experts: ²\n".encode())
+    node.feed(b"Training epoch 0, iteration 1/2 | lr: x | global_step: 1\n")
+    node.end()
+    writer.finish("completed", 0, None)
+    assert [one.step for one in records.steps(tmp_path / "runs" / "live")] == [1, 2, 3]
 
 
 def test_a_log_with_lines_that_cannot_be_read_is_ingested(cli: Callable[..., Any], tmp_path: Path) -> None:

@@ -396,8 +396,7 @@ class _Work:
             self.request.observe(event)
 
     def learn(self, setting: Setting) -> None:
-        self.knowledge.learn(setting)
-        self.knowledge.update(self.job)
+        self.knowledge.learn(setting, self.job)
 
     # Settling.
 

@@ -58,10 +58,16 @@ class Knowledge:
     def said(self) -> Mapping[str, Setting]:
         return self.heard.said
 
-    def learn(self, setting: Setting) -> None:
-        """Take what the log says; a value of the command line that contradicts it is an error."""
-        key, value = setting.key, setting.value
+    def learn(self, setting: Setting, job: Job) -> None:
+        """Take what the log says, and update the job by it; a contradiction of the command line is an error."""
+        before = self.said.get(setting.key)
         self.heard.take(setting)
+        if before is None or before.value != setting.value:  # most logs print their settings again and again
+            self._check(setting)
+            self.update(job)
+
+    def _check(self, setting: Setting) -> None:
+        key, value = setting.key, setting.value
         if setting.takes_back:
             return
         if key in self.settings and not same(key, self.settings[key], value):

@@ -191,8 +191,7 @@ class Head:
 
     def setting(self, setting: Setting) -> None:
         self.said.append(setting)
-        self._knowledge.learn(setting)
-        self._knowledge.update(self.job)
+        self._knowledge.learn(setting, self.job)
 
 
 @dataclass(frozen=True, slots=True)

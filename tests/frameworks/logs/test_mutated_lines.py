@@ -29,8 +29,7 @@ class Learning(Gathered):
         self.knowledge, self.job = Knowledge({}, {}, None, None, None, None), Job()
 
     def setting(self, setting: Setting) -> None:
-        self.knowledge.learn(setting)
-        self.knowledge.update(self.job)
+        self.knowledge.learn(setting, self.job)
 
 
 def test_spoilt_lines_break_nothing() -> None:

@@ -1,6 +1,7 @@
 """A chart exported from Weights & Biases: `Step`, then a column a run and metric with its minimum and maximum."""
 
 import csv
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,9 +55,9 @@ class WandbCsv:
 
 
 def _header(path: str) -> list[str]:
-    first = beginning(path, _LONGEST_HEADER).decode("utf-8-sig", "replace").splitlines()[:1]
+    text = beginning(path, _LONGEST_HEADER).decode("utf-8-sig", "replace")
     try:
-        return next(csv.reader(first), [])
+        return next(csv.reader([io.StringIO(text, newline="").readline()]), [])
     except csv.Error:
         return []
 

@@ -176,3 +176,12 @@ def test_a_value_that_does_not_do_is_said_once_to_be_of_set(cli: Cli, tmp_path: 
     assert "steelyard: --set: " in done.err
     assert "--set: --set" not in done.err
     assert done.err.endswith(" after --set (1 more)\n")
+
+
+@pytest.mark.parametrize("value", ["0", "9" * 18, "9" * 5000])
+def test_a_vocabulary_that_cannot_be_leaves_the_first_loss_unknown_or_finite(
+    cli: Cli, tmp_path: Path, value: str
+) -> None:
+    arguments = {"padded_vocab_size": value, "vocab_size": value, "hidden_size": "64", "init_method_std": "1e300"}
+    made = manifest(cli, megatron(tmp_path / "train.log", arguments))
+    assert made["expected"]["first_loss"] is None

@@ -36,6 +36,8 @@ LOG = "log"
 DERIVED = "derived"
 """Source of a value that follows from others."""
 
+_WIDEST_STD = 1e6
+"""Of the first weights: what lies beyond is not a setting, and its square may be beyond a float."""
 _MADE = {"counting": ("path", "dataset", "samples"), "uniform": ("path", "dataset"), "fixed_batch": ("path", "dataset")}
 """What there is none of where the data are made, by their source."""
 
@@ -284,14 +286,16 @@ class Knowledge:
 
     def _first_loss(self, name: str, values: Mapping[str, Any]) -> float | None:
         padded, spread = self._padded_vocabulary(name, values), self._logit_std(name, values)
-        return None if padded is None or spread is None else math.log(padded) + spread**2 / 2
+        return None if not padded or padded < 0 or spread is None else math.log(padded) + spread**2 / 2
 
     def _logit_std(self, name: str, values: Mapping[str, Any]) -> float | None:
         """How far logits of an untrained model spread: hidden^0.5 x std, or 1 where the output is scaled by width."""
         if any(one.unit_logits for one in DIALECTS if one.framework == name):
             return 1.0
         hidden, std = values.get("model.hidden_size"), values.get("training.init_method_std")
-        return math.sqrt(hidden) * std if type(hidden) is int and isinstance(std, float) else None
+        if type(hidden) is not int or hidden < 0 or not isinstance(std, float) or not 0 <= std < _WIDEST_STD:
+            return None
+        return math.sqrt(hidden) * std
 
     def _padded_vocabulary(self, name: str, values: Mapping[str, Any]) -> int | None:
         if PADDED_VOCABULARY in self.said:
@@ -311,7 +315,9 @@ class Knowledge:
         masked = self.said.get(MASKED_EOD)
         if source == "counting" and not (masked and masked.value):
             return MOCK_FLOORS["counting"]
-        return math.log(vocabulary) if source == "uniform" and type(vocabulary) is int else None
+        if source != "uniform" or type(vocabulary) is not int or vocabulary < 1:
+            return None
+        return math.log(vocabulary)
 
 
 def _following(values: Mapping[str, Any], world: int | None) -> Iterator[tuple[str, Any]]:

@@ -45,6 +45,8 @@ class Outcome:
     hinted: dict[str, None] = field(default_factory=dict)
     others: dict[str, None] = field(default_factory=dict)
     failures: list[Event] = field(default_factory=list)
+    cause: Event | None = None
+    """The first cause among them."""
     restarts: list[Event] = field(default_factory=list)
     notices: list[Event] = field(default_factory=list)
     finished: Event | None = None
@@ -59,8 +61,7 @@ class Outcome:
         if event.kind in ("resumed", "restart"):
             _hold(self.restarts, event)
         if event.kind in FAILURES:
-            if len(self.failures) >= _MOST_HELD and first_cause([*self.failures[:1], event]) is event:
-                self.failures[0] = event  # a cause after so many echoes of it
+            self.cause = first_cause([self.cause, event] if self.cause is not None else [event])
             _hold(self.failures, event)
         elif event.kind in NOTICES:
             _hold(self.notices, event)
@@ -142,7 +143,7 @@ class Outcome:
         planned, last = values.get("training.steps"), max((part.last_step for part in self.parts), default=0)
         reached = type(planned) is int and last >= planned
         ended = [self.finished] if self.finished is not None else []
-        cause = first_cause(self.failures)
+        cause = self.cause
         if cause is not None and not (reached and outlived([*self.failures, *self.restarts, *ended])):
             at = cause.source
             node = f"{cause.node}: " if cause.node else ""

@@ -50,26 +50,11 @@ def read_many(
     series_of: Callable[[bytes, bytes], Series],
     said: tuple[float | None, ...],
 ) -> Many | None:
-    """Read all lines at once; None where one of them is out of the ordinary.
+    """Read all lines at once; None, or an exception, where one of them is out of the ordinary. Nothing is taken yet.
 
     `moment` is where a line's moment starts, counted back from its mark, and its length; `said` what the log's lines
     said so far of total, batch and sequence.
     """
-    try:
-        return _read_many(dialect, shape, moment, lines, numbers, series_of, said)
-    except (ValueError, IndexError, ArithmeticError):
-        return None
-
-
-def _read_many(
-    dialect: Dialect,
-    shape: Shape,
-    moment: tuple[int, int] | None,
-    lines: Sequence[bytes],
-    numbers: Sequence[int],
-    series_of: Callable[[bytes, bytes], Series],
-    said: tuple[float | None, ...],
-) -> Many | None:
     mark = dialect.mark.search(lines[0])
     if mark is None or int(mark["total"]) != said[0] or shape.separator is None:
         return None

@@ -1,6 +1,7 @@
 """What nodes print becomes one record: whose steps count, which are kept beside, and what is hidden."""
 
 import gzip
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -347,3 +348,56 @@ def test_megatron_s_own_straggler_line_names_the_node_of_the_rank(
     assert ("stragglers" in found) == bool(named)
     if named:
         assert "rank 3 takes 4.468 s a step and rank 1 3.453 s" in found["stragglers"].message
+
+
+PEM = b"""-----BEGIN OPENSSH PRIVATE KEY-----
+b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW
+QyNTUxOQAAACBvCrn2rUVCT8wN1h4ELPHgEVHFdmRFSUnWv8f
+Zw==
+-----END OPENSSH PRIVATE KEY-----
+"""
+ACCOUNT = (
+    b'{\n  "type": "service_account",\n  "project_id": "training",\n  "private_key_id": "0123456789abcdef0123",\n'
+    b'  "private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADANBgkqhkiG9w0BAQ\\nEFAASCBKcwggSjAgEAAoIBAQ\\n'
+    b'-----END PRIVATE KEY-----\\n"\n}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("secret", "printed", "parts"),
+    [
+        (PEM, PEM, [b"b3BlbnNzaC1rZXktdjE", b"QyNTUxOQAAACBv"]),
+        (PEM, PEM.replace(b"\n", b"\r\n"), [b"b3BlbnNzaC1rZXktdjE", b"QyNTUxOQAAACBv"]),
+        (PEM, b"KEY=" + repr(PEM.decode()).encode(), [b"b3BlbnNzaC1rZXktdjE", b"QyNTUxOQAAACBv", b"Zw=="]),
+        (PEM, json.dumps({"key": PEM.decode().strip()}).encode(), [b"b3BlbnNzaC1rZXktdjE", b"Zw=="]),
+        (PEM, b"key: " + PEM.replace(b"\n", b" "), [b"b3BlbnNzaC1rZXktdjE", b"QyNTUxOQAAACBv"]),
+        (ACCOUNT, ACCOUNT, [b"MIIEvQIBADANBgkqhkiG9w0BAQ", b"EFAASCBKcwggSjAgEAAoIBAQ", b"0123456789abcdef0123"]),
+        (ACCOUNT, json.dumps(json.loads(ACCOUNT)).encode(), [b"MIIEvQIBADANBgkqhkiG9w0BAQ", b"0123456789abcdef0123"]),
+        (ACCOUNT, str(json.loads(ACCOUNT)).encode(), [b"EFAASCBKcwggSjAgEAAoIBAQ", b"0123456789abcdef0123"]),
+        (ACCOUNT, json.loads(ACCOUNT)["private_key"].encode(), [b"EFAASCBKcwggSjAgEAAoIBAQ"]),
+        (b"machine api.wandb.ai\n  login user\n  password swordfish7\n", b"got swordfish7", [b"swordfish7"]),
+        (b'pass"wo\\rd', json.dumps('x pass"wo\\rd').encode(), [b"wo\\\\rd"]),
+    ],
+)
+def test_a_secret_of_several_lines_is_hidden_line_by_line(
+    made: Any, tmp_path: Path, secret: bytes, printed: bytes, parts: list[bytes]
+) -> None:
+    recording, plan, writer = recorded(made, tmp_path)
+    log = recording.of_node(plan.nodes[0], [secret])
+    log.feed(printed + b"\n")
+    log.feed(b"RuntimeError: " + printed.splitlines()[-1] + b"\n")
+    log.end()
+    recording.event("host_counters", printed.decode(), "gpu01", lines=printed.decode().splitlines())
+    writer.finish("failed", 1, recording.named_failure())
+    for path in (path for path in writer.directory.rglob("*") if path.is_file()):
+        for part in parts:
+            assert part not in path.read_bytes(), path.name
+
+
+def test_what_stands_beside_a_secret_of_several_lines_is_kept(made: Any, tmp_path: Path) -> None:
+    recording, plan, writer = recorded(made, tmp_path)
+    log = recording.of_node(plan.nodes[0], [PEM, ACCOUNT])
+    kept = b"{\n}\ntraining starts\n-----BEGIN CERTIFICATE-----\n" + line(1, 2.0)
+    log.feed(kept)
+    log.end()
+    assert (writer.directory / "logs" / "node0.log").read_bytes() == kept

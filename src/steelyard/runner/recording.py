@@ -1,7 +1,7 @@
 """From what the nodes of a run print to its record: steps, events, logs, and the first cause of a failure."""
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,18 +19,16 @@ from steelyard.records.step import FAILURES, first_cause
 from steelyard.runner.hearing import Hearing, stated
 from steelyard.runner.pace import LOOK_EVERY, Pace
 from steelyard.runner.plan import NodePlan, Plan
+from steelyard.secrets import spellings
 
 Observer = Callable[[Step | Event], None]
 
 _SAID_ONCE = ("plan_differs", "setting_changed")
 
-_SHORTEST_SECRET = 6
-"""A shorter word would be hidden wherever it stands by chance."""
 
-
-def _longest_first(secrets: Sequence[bytes]) -> list[bytes]:
-    """Those that are hidden: one that holds another before it, or its rest would be left."""
-    return sorted({one for one in secrets if len(one) >= _SHORTEST_SECRET}, key=lambda one: (-len(one), one))
+def _longest_first(secrets: Iterable[bytes]) -> list[bytes]:
+    """Texts to hide: one that holds another before it, or its rest would be left."""
+    return sorted(set(secrets), key=lambda text: (-len(text), text))
 
 
 class Recording:
@@ -46,7 +44,7 @@ class Recording:
         """The network cards the plan asks for, until the log says which network is used."""
         self.last_step = 0
         self._hide: list[bytes] = []
-        """The secrets of all its nodes."""
+        """How the secrets of all its nodes are spelt, the longest first."""
         self.ending = False
         """Whether we are ending it ourselves: what the nodes complain of then is the echo of that."""
         self.failures: list[Event] = []
@@ -62,7 +60,7 @@ class Recording:
     def of_node(self, node: NodePlan, hide: Sequence[bytes] = ()) -> "NodeRecording":
         """What one node prints; none of the secrets to `hide` gets any further."""
         self._open += 1
-        kept = _longest_first(hide)
+        kept = _longest_first(text for secret in hide for text in spellings(secret))
         self._hide = _longest_first([*self._hide, *kept])
         job = Job(world_size=self._world, flops_per_token=self._flops, device_gib=self._card_gib)
         return NodeRecording(self, node, kept, Hearing(self._stated, job))

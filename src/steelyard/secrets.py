@@ -1,0 +1,158 @@
+"""What a secret looks like: the shapes of tokens, the names that mark one, and how a printed one is spelt."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+HIDDEN = b"[redacted]"
+"""What stands where a secret was."""
+
+TOKENS = re.compile(
+    rb"\b(?:hf_[A-Za-z0-9]{20,200}|gh[pousr]_[A-Za-z0-9]{20,200}|github_pat_\w{20,200}"
+    rb"|glpat-[\w-]{16,100}|xox[bp]-[\w-]{16,200}|nvapi-[\w-]{20,200}|sk-(?=[\w-]{0,199}\d)[\w-]{20,200}"
+    rb"|AKIA[0-9A-Z]{16}|eyJ[\w-]{10,2000}\.[\w-]{10,2000}\.[\w-]{5,2000})"
+)
+NAMED = re.compile(
+    rb"((?<![a-z])(?:token|secret(?:[_-]?(?:access[_-]?)?key)?|passw(?:or)?d|api[_-]?(?:secret[_-]?)?key"
+    rb"|access[_-]?key|wandb[_-]?key|accountkey|credentials?|signature)"
+    rb"[\"']?(?:\s{0,3}[=:]\s{0,3}|\s?\.{2,80}\s|\s{1,3}(?=[^\s=:]{8}))[\"']?)([^\s\"',;&)]{6,2000})",
+    re.IGNORECASE,
+)
+STAND_IN = re.compile(
+    rb"(?:none|null|true|false|[*x.]+|<.*|[\d.,]{1,7}|\$\{?\w+\}?|\{[\w.-]+\}|~?/[a-z]\S*|\S*\.json|\(.*)",
+    re.IGNORECASE,
+)
+"""What stands where a secret could: a flag, a count, a placeholder, the path of a file."""
+WORDS = re.compile(rb"[a-z]+(?:[_/-][a-z/_-]*)?", re.IGNORECASE)
+SPECIAL = re.compile(
+    rb"(?:bos|eos|pad|unk|sep|cls|mask|special|add|num|max|per|each|first|last|next|start|end|stop|eod|text|image)[_-]?$",
+    re.IGNORECASE,
+)
+"""What makes a token one of a vocabulary, or a count of them."""
+
+_KEY_BLOCK = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
+_MARKER = re.compile(rb"-----(?:BEGIN|END) [A-Z0-9 ]{1,40}-----")
+_SECRET_NAME = re.compile(
+    r"(?P<kind>token|secret|passwo?r?d|api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key|credentials?"
+    r"|(?:^|(?<=[_-]))(?:key|pat|pass|pwd))$",
+    re.IGNORECASE,
+)
+_PASSWORD = re.compile(r"password(?!.*_(?:file|path|dir)$)", re.IGNORECASE)
+_OPEN = re.compile(rb"<[^<>]*>|\$\{?\w+\}?|\{[\w.-]+\}|~?/[a-z]\S*", re.IGNORECASE)
+"""What a password is not: a placeholder, or the path of a file."""
+_EVERYDAY = ("token", "key", "pat", "pass", "pwd")
+"""Ends of names that mark a secret in a variable and mean many other things in an option."""
+_SHORTEST = 6
+"""A shorter word would be hidden wherever it stands by chance."""
+
+
+def secret_kind(name: str, value: Any) -> str | None:
+    """What a value of a config is if it is a secret, by its shape or by the name it stands under; else None."""
+    if not isinstance(value, str):
+        numeric = isinstance(value, int | float) and not isinstance(value, bool)
+        return _kind_by_name(name, str(value)) if numeric else None
+    raw = value.encode("utf-8", "replace")
+    if _KEY_BLOCK.search(raw):
+        return "a private key"
+    if TOKENS.search(raw):
+        return "a token"
+    return None if name.startswith("_") else _kind_by_name(name, value)  # a parked key is an example
+
+
+def _kind_by_name(name: str, value: str) -> str | None:
+    raw = value.strip().encode("utf-8", "replace")
+    if _PASSWORD.search(name):
+        harmless = _OPEN if name.lower().endswith("password") else STAND_IN
+        return None if not raw or harmless.fullmatch(raw) else "a password"
+    found = _SECRET_NAME.search(name)
+    if found is None or not raw or STAND_IN.fullmatch(raw):
+        return None
+    kind = found["kind"].lower()
+    if kind == "token" and SPECIAL.search(name[: found.start()].encode("utf-8", "replace")):
+        return None
+    if not name.isupper() and kind in _EVERYDAY:  # an option such as text_key, not a variable
+        return "a secret" if _looks_random(value.strip()) else None
+    is_prose = WORDS.fullmatch(raw) is not None and (kind == "key" or not name.isupper())
+    return None if is_prose else "a secret"
+
+
+def without_secrets(content: Any) -> tuple[Any, list[tuple[tuple[str, ...], str]]]:
+    """A config without its secrets, and where each stood with what it is; aliases of one value are looked at once."""
+    places: list[tuple[tuple[str, ...], str]] = []
+    return _without(content, (), "", places, {}), places
+
+
+def _without(
+    value: Any, path: tuple[str, ...], name: str, places: list[tuple[tuple[str, ...], str]], seen: dict[int, Any]
+) -> Any:
+    if id(value) in seen:
+        return seen[id(value)]
+    if isinstance(value, dict):
+        made: dict[Any, Any] = {}
+        seen[id(value)] = made
+        for key, inner in value.items():
+            kept = key
+            if isinstance(key, str) and (kind := secret_kind("", key)) is not None:
+                kept = HIDDEN.decode()
+                places.append(((*path, kept), kind))
+            made[kept] = _without(inner, (*path, str(kept)), str(kept), places, seen)
+        return made
+    if isinstance(value, list):
+        items: list[Any] = []
+        seen[id(value)] = items
+        items += [_without(inner, (*path, str(at)), name, places, seen) for at, inner in enumerate(value)]
+        return items
+    kind = secret_kind(name, value)
+    if kind is None:
+        return value
+    places.append((path, kind))
+    return HIDDEN.decode()
+
+
+def spellings(secret: bytes) -> set[bytes]:
+    """Every text to hide of one secret: the whole as programs print it, each of its lines, and what its lines name.
+
+    Logs are read a line at a time, so the lines of a key file are hidden one by one; braces and the markers of a key
+    file are nobody's secret.
+    """
+    whole = secret.strip()
+    lines = [line.strip().rstrip(b",") for line in whole.splitlines()]
+    found = {whole, *_escaped(whole)}
+    if len(lines) > 1:
+        found |= {line for line in lines if not _MARKER.fullmatch(line) and len(re.findall(rb"\w", line)) >= _SHORTEST}
+        found |= {named[2] for line in lines for named in NAMED.finditer(line) if not STAND_IN.fullmatch(named[2])}
+    if whole[:1] in b"{[" and len(whole) > 1:
+        for text in _secret_texts(whole):
+            found |= spellings(text)
+    return {text for text in found if len(text) >= _SHORTEST}
+
+
+def _escaped(text: bytes) -> Iterator[bytes]:
+    """One line of it, as JSON, `repr` and a URL spell it."""
+    decoded = text.decode("utf-8", "replace")
+    once = json.dumps(decoded)[1:-1]
+    yield from (form.encode() for form in (once, json.dumps(once)[1:-1], quote(decoded, safe="")))
+    yield repr(decoded)[1:-1].encode("utf-8", "replace")
+
+
+def _secret_texts(document: bytes) -> Iterator[bytes]:
+    """The secrets inside a JSON key, such as a service account's."""
+    try:
+        left = [("", json.loads(document))]
+    except (ValueError, RecursionError):
+        return
+    while left:
+        name, value = left.pop()
+        if isinstance(value, dict):
+            left += value.items()
+        elif isinstance(value, list):
+            left += [(name, inner) for inner in value]
+        elif isinstance(value, str) and (secret_kind(name, value) or _looks_random(value)):
+            yield value.encode("utf-8", "replace")
+
+
+def _looks_random(text: str) -> bool:
+    """Whether it is long, without spaces, of letters and digits: no word of a language and no count."""
+    return bool(re.fullmatch(r"(?=[^A-Za-z]*[A-Za-z])(?=[^0-9]*[0-9])[A-Za-z0-9+/=_-]{16,}", text))

@@ -7,22 +7,33 @@ MAX_BYTES = 4 * 1024 * 1024
 
 MAX_VALUES = 100_000
 MAX_KEY = 1_000
+MAX_DEPTH = 50
+"""Configs nest six deep."""
+
+MAX_DETAILED = 100
+"""Unknown keys of one mapping that are named one by one; the nearest known key of each has to be looked for."""
+
+
+def too_many_values() -> ValueError:
+    return ValueError(f"holds more than {MAX_VALUES:,} values, or an alias of itself")
 
 
 def check_size(content: Any) -> None:
     """Refuse aliases that multiply or hold themselves, numbers no count or rate can be, and keys nobody typed."""
-    left, seen = [content], 0
+    left, seen = [(content, 0)], 0
     while left:
-        value = left.pop()
+        value, depth = left.pop()
         seen += 1
         if seen > MAX_VALUES:
-            raise ValueError(f"holds more than {MAX_VALUES:,} values, or an alias of itself")
+            raise too_many_values()
+        if depth > MAX_DEPTH:
+            raise ValueError(f"is nested more than {MAX_DEPTH} deep, or holds an alias of itself")
         if isinstance(value, int) and abs(value) >= 2**63:
             raise ValueError(f"holds a whole number of {value.bit_length()} bits, expected fewer than 64")
         if isinstance(value, dict):
             for key in value:
                 if isinstance(key, str) and len(key) > MAX_KEY:
                     raise ValueError(f"holds a key of {len(key):,} characters, expected at most {MAX_KEY:,}")
-            left += value.values()
+            left += [(inner, depth + 1) for inner in value.values()]
         elif isinstance(value, list | set | tuple):
-            left += value
+            left += [(inner, depth + 1) for inner in value]

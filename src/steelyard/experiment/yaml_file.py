@@ -1,32 +1,91 @@
-"""Reads YAML 1.2 strictly: no duplicate key, nothing that is not text."""
+"""Reads YAML 1.2 strictly: no duplicate key, nothing that is not text, each text composed once."""
 
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from steelyard.experiment.json_text import Place
-from steelyard.experiment.limits import check_size
+from steelyard.experiment.limits import MAX_DEPTH, MAX_VALUES, check_size, too_many_values
+from steelyard.experiment.problems import plain
 from steelyard.experiment.reading import PointerPath
+
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+class _BoundedComposer(Composer):
+    """Stops at more nodes than a config has, long before memory or patience ends."""
+
+    nodes = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.nodes += 1
+        if self.nodes > 2 * MAX_VALUES:  # a key and its value are two
+            raise too_many_values()
+        return super().compose_node(parent, index)
 
 
 def parsed(text: str) -> Any:
     """The value; ValueError says what is wrong and where."""
     try:
-        return YAML(typ="safe", pure=True).load(text)
+        yaml, root = _composed(text)
+        _check_merges(root)
+        return None if root is None else yaml.constructor.construct_document(root)
     except MarkedYAMLError as reason:
         mark = reason.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         problem = (reason.problem or str(reason)).strip().splitlines()[0]
-        raise ValueError(f"{place}{problem[:200]}") from None
+        without_value = re.sub(r"^(found duplicate key .{1,200}?) with value .*", r"\1", problem)
+        raise ValueError(f"{place}{plain(without_value)[:200]}") from None
     except YAMLError as reason:
         raise ValueError(str(reason).splitlines()[0][:200]) from None
     except RecursionError:
         raise ValueError("is nested too deeply to be an experiment") from None
     except (KeyError, TypeError, AttributeError, OverflowError) as reason:  # a tag the value does not suit
         raise ValueError(f"holds a value that cannot be read ({type(reason).__name__}: {reason})"[:200]) from None
+
+
+@lru_cache(maxsize=1)
+def _composed(text: str) -> tuple[YAML, Node | None]:
+    """The text's nodes, which both its value and its lines are made from."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _BoundedComposer
+    yaml.max_depth = MAX_DEPTH
+    return yaml, yaml.compose(text)
+
+
+def _check_merges(root: Node | None) -> None:
+    """Refuse merge keys (<<) that multiply one another: each level may double the one before it."""
+    sizes: dict[int, int] = {}
+
+    def size(node: Node) -> int:
+        if id(node) not in sizes:
+            sizes[id(node)] = 0  # where it merges itself
+            merged = [value for key, value in node.value if key.tag == _MERGE]
+            sources = [
+                source for value in merged for source in (value.value if isinstance(value, SequenceNode) else [value])
+            ]
+            sizes[id(node)] = len(node.value) + sum(size(one) for one in sources if isinstance(one, MappingNode))
+            if sizes[id(node)] > MAX_VALUES:
+                raise too_many_values()
+        return sizes[id(node)]
+
+    seen: set[int] = set()
+    left = [root] if root is not None else []
+    while left:
+        node = left.pop()
+        if id(node) in seen or not isinstance(node, MappingNode | SequenceNode):
+            continue
+        seen.add(id(node))
+        if isinstance(node, MappingNode):
+            size(node)
+        inner = [value for _, value in node.value] if isinstance(node, MappingNode) else node.value
+        left += reversed(inner)
 
 
 def parse_scalar(text: str) -> Any:
@@ -38,8 +97,9 @@ def parse_scalar(text: str) -> Any:
 
 def places(text: str) -> Iterator[Place]:
     """Every key and element of a text that parses, in order."""
-    root = YAML(typ="safe", pure=True).compose(text)
+    _, root = _composed(text)
     left: list[tuple[PointerPath, Node, int]] = [((), root, 0)] if root is not None else []
+    yielded = 0
     while left:
         path, node, depth = left.pop()
         if isinstance(node, MappingNode):
@@ -49,6 +109,9 @@ def places(text: str) -> Iterator[Place]:
         else:
             continue
         for place, key, value in inner:
+            yielded += 1
+            if yielded > MAX_VALUES:
+                return
             yield Place(place, key.start_mark.line + 1)
             if depth < 20:  # an alias may hold itself
                 left.append((place, value, depth + 1))

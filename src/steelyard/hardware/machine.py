@@ -1,6 +1,7 @@
 """What this machine has: its GPUs as the driver names them."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def visible(gpus: list[tuple[str, str]]) -> tuple[str, ...]:
     for part in (part.strip() for part in chosen.split(",")):
         if part.startswith("MIG-"):
             left.append("MIG slice")  # a part of a GPU, which no catalog entry describes
-        elif part.isdigit() and int(part) < len(gpus):
+        elif re.fullmatch(r"[0-9]{1,9}", part) and int(part) < len(gpus):
             left.append(gpus[int(part)][1])
         elif part and (names := [name for uuid, name in gpus if uuid.startswith(part)]):
             left.append(names[0])

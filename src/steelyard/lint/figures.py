@@ -35,5 +35,5 @@ def shown_bound(bound: Bound) -> str:
     threshold, name = bound.threshold, bound.path[-1]
     if threshold.metric == "step_time_s" and "elapsed" in name:
         return f"{name} of {threshold.value * 1e3:,.0f} ms"
-    what = name if not name.isdigit() else threshold.metric
+    what = name if not name.isdecimal() else threshold.metric
     return f"{what} of {threshold.value:,g} {_UNITS.get(threshold.metric, '')}".rstrip()

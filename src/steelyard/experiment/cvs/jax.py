@@ -352,9 +352,7 @@ DECIDED = {
 
 def unknown(params: Section) -> None:
     """A key MaxText may know and we do not is passed on and said; one that is all but a known key is an error."""
-    for name in params.names():
-        if name in params.keys:
-            continue
+    for name in params.first_unknown():
         if name in DECIDED:
             params.report.add(
                 CONTRADICTED,

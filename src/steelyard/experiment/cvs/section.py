@@ -8,6 +8,7 @@ from typing import Any
 
 from steelyard.experiment.cvs.keys import Key
 from steelyard.experiment.cvs.values import converted, left_open, substituted
+from steelyard.experiment.limits import MAX_DETAILED
 from steelyard.experiment.problems import (
     MISSING_KEY,
     PLACEHOLDER,
@@ -15,6 +16,7 @@ from steelyard.experiment.problems import (
     WRONG_VALUE,
     Problem,
     Severity,
+    more_unknown_keys,
     plain,
     shown,
 )
@@ -175,12 +177,19 @@ class Section:
         """What the example beside a key is called."""
         return example_name(self.values, key.name)
 
+    def first_unknown(self, known: Iterable[str] = ()) -> list[str]:
+        """The keys in no table that are named one by one; how many more there are is a problem of its own."""
+        allowed = {*self.keys, *known}
+        unknown = [name for name in self.names() if name not in allowed]
+        if len(unknown) > MAX_DETAILED:
+            count = len(unknown) - MAX_DETAILED
+            self.report.problems.append(more_unknown_keys(str(self.report.file), self.path, count))
+        return unknown[:MAX_DETAILED]
+
     def unknown(self, known: Iterable[str] = ()) -> None:
         """Say every key that is in no table, with the nearest that is."""
         allowed = {*self.keys, *known}
-        for name in self.names():
-            if name in allowed:
-                continue
+        for name in self.first_unknown(known):
             near = difflib.get_close_matches(name, sorted(allowed), n=1, cutoff=0.6)
             path = (*self.path, name)
             if near:  # the misspelt key is why the right one is missing

@@ -94,13 +94,13 @@ def _nodes(draft: Draft, asked: int | None, gpus: int | None, hosts: int | None)
 
 
 def _whole(value: Any) -> int | None:
-    return int(value) if isinstance(value, str | int) and str(value).isdigit() else None
+    return int(value) if isinstance(value, str | int) and re.fullmatch(r"[0-9]{1,9}", str(value)) else None
 
 
 def _model(draft: Draft) -> None:
     """The model is its key's; the GPU is its key's."""
     model, gpu = draft.selection.model, draft.selection.gpu
-    draft.content["name"] = re.sub(r"[^A-Za-z0-9._-]", "-", model).lstrip(".")[:80] or "experiment"
+    draft.content["name"] = re.sub(r"[^A-Za-z0-9._-]", "-", model).lstrip(".-")[:80] or "experiment"
     preset = preset_of(model)
     if preset is None:
         near = difflib.get_close_matches(model, PRESETS, n=1, cutoff=0.3)

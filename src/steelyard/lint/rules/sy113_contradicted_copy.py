@@ -5,6 +5,7 @@ the next reader guesses.
 Fix: make them agree, or remove the copy.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,7 +45,7 @@ def _distributed(reading: Reading) -> Iterator[Problem]:
 def _node_count(reading: Reading) -> Iterator[Problem]:
     """NNODES of the environment against nnodes, or against a section that spans nodes while nnodes is left open."""
     copy = reading.env.get("NNODES")
-    if copy is None or left_open(copy.value) or not str(copy.value).isdigit():
+    if copy is None or left_open(copy.value) or not re.fullmatch(r"[0-9]{1,9}", str(copy.value)):
         return
     count, nnodes = int(copy.value), reading.config.get("nnodes")
     if reading.section == "single_node":

@@ -21,12 +21,12 @@ def check(reading: Reading) -> Iterator[Problem]:
         return
     platforms = reading.content.get("platforms")
     stated = platforms.values() if isinstance(platforms, dict) else ()
-    names = dict.fromkeys(one.get("framework") for one in stated if isinstance(one, dict))
+    names = [platform.get("framework") for platform in stated if isinstance(platform, dict)]
     for path in _dashes(reading.content):
         dotted = ".".join(path[3:] if path[:1] == ("platforms",) and "overrides" in path else path)
         does = [
             f"{name} does {frameworks.framework(name).silent_defaults[dotted]}"
-            for name in names
+            for name in dict.fromkeys(name for name in names if isinstance(name, str))
             if name in frameworks.MODULES and dotted in frameworks.framework(name).silent_defaults
         ]
         yield RULE.at(

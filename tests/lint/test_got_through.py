@@ -274,8 +274,10 @@ def test_the_cluster_file_s_variables_are_the_weakest_and_hold_no_secret(cli: An
     env = node(cli, config(MEG_N, 2), *ONE, "--cluster", where)["env"]
     assert (env["BS"], env["MASTER_ADDR"], env["NCCL_IB_TIMEOUT"], env["MINE"]) == ("128", "10.0.0.1", "30", "x")
     secret = cluster(env_vars={"HF_TOKEN": "hf_abc"})
-    assert {code for code, _ in errors(cli, config(MEG_N, 2), *ONE, "--cluster", secret)} == {"SY119"}
-    assert "hf_abc" not in cli("plan", config(MEG_N, 2), *ONE, "--cluster", secret, "--json").out
+    assert errors(cli, secret) == {("SY119", "/env_vars/HF_TOKEN")}
+    refused = cli("plan", config(MEG_N, 2), *ONE, "--cluster", secret, "--json")
+    assert (refused.status, refused.document["error"]["key"]) == (2, "env_vars.HF_TOKEN")
+    assert "hf_abc" not in refused.out
     assert cli("lint", cluster(env_vars={"A": "x\nB=y"})).status == 2
 
 

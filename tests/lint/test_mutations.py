@@ -2,16 +2,19 @@
 
 import json
 import os
+import signal
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from seeds import SEEDS, filled, original, packaged_content
 from steelyard.errors import SteelyardError
-from steelyard.experiment import Asked, InvalidExperimentError, read_config, readings, resolve
+from steelyard.experiment import Asked, InvalidExperimentError, packaged, read_config, readings, resolve
 from steelyard.experiment.problems import raise_errors
 from steelyard.frameworks import MODULES
 from steelyard.hardware.machine import Machine
@@ -28,7 +31,72 @@ CODES = set(explanations())
 BASES = [
     *(json.dumps(filled(packaged_content(name), 4), indent=1) for name in SEEDS),
     *(json.dumps(original(name)) for name in SEEDS),
+    *(
+        json.dumps(YAML(typ="safe", pure=True).load(packaged.text(name)))
+        for name in ("apples-to-apples", "gpt3_6.7b_megatron_deepspeed", "tiny-llama")
+    ),
+    json.dumps(
+        {
+            "schema_version": 1,
+            "name": "whole",
+            "model": {"preset": "llama3.1-8b"},
+            "training": {
+                "micro_batch_size": 1,
+                "global_batch_size": 16,
+                "sequence_length": 2048,
+                "steps": 4,
+                "learning_rate": 1e-4,
+            },
+            "data": {"source": "counting", "seed": 1},
+            "thresholds": ["step_time_s<=12"],
+            "platforms": {
+                "p": {
+                    "gpu": "mi300x",
+                    "nodes": 2,
+                    "gpus_per_node": 8,
+                    "framework": "megatron",
+                    "container": {
+                        "image": "rocm/megatron-lm:v25.9",
+                        "devices": ["/dev/kfd"],
+                        "volumes": {"/data": "/data", "/home/alice": "/h"},
+                        "env": {"A": "b"},
+                        "shm_size": "16G",
+                        "privileged": False,
+                    },
+                    "network": {"nic": "thor2", "hcas": ["bnxt_re0"], "socket_interface": "eth0", "port": 1234},
+                    "env": {"NCCL_DEBUG": "INFO"},
+                    "options": {"num_workers": 2},
+                    "hf_token_file": "/run/token",
+                    "secrets": {"WANDB_API_KEY": "/run/wandb"},
+                    "cache_dir": "/cache",
+                    "log_dir": "/logs",
+                    "allow": ["SY121"],
+                    "overrides": {"training": {"seed": 3}},
+                }
+            },
+        }
+    ),
 ]
+
+YAML_TAILS = [
+    "a: &a [1]\nb: &b [*a, *a]\n" + "".join(f"c{n}: &c{n} [*{'b' if not n else f'c{n - 1}'}, *b]\n" for n in range(40)),
+    "m0: &m0 {x: 1}\n" + "".join(f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 9)}]}}\n" for n in range(1, 30)),
+    "? [1, 2]\n: 3\n",
+    "? {a: b}\n: 3\n",
+    "1: 2\nnull: 3\ntrue: 4\n2026-01-01: 5\n.nan: 6\n",
+    "loop: &l {self: *l}\n",
+    "when: 2026-01-01T00:00:00Z\nnum: [.nan, .inf, 0x7fffffffffffffff, 1e400, 0o17, 1_000]\n",
+    "big: 1" + "0" * 5000 + "\n",
+    "deep: " + "{a: " * 60 + "1" + "}" * 60 + "\n",
+    "deep: " + "[" * 5000 + "\n",
+    "name: again\n",
+    "".join(f"k{n}: 1\n" for n in range(300)),
+    "'[': 1\n'a[b]': 2\n'function-after[x]': 3\n",
+    "x: !!set {a, b}\ny: !!omap [a: 1]\nz: !!binary aGY=\nw: !!timestamp 2026-01-01\n",
+    "x: !!python/object/apply:os.system [id]\n",
+    "---\nname: another\n",
+]
+"""What YAML can say and JSON cannot."""
 
 ODD: list[Any] = [
     None,
@@ -78,11 +146,32 @@ ODD: list[Any] = [
     {"a": {"b": []}},
     ["x", 3, None],
     {"result_dict": {}},
+    "-x",
+    "--privileged",
+    "\x1b[2J",
+    "\u00b2",
+    "1" * 5000,
+    "\u0663",
+    "hf_" + "a1" * 12,
+    "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----",
+    "/",
+    "//etc/../",
+    "/var/run/docker.sock",
+    "/dev/../etc/shadow",
+    "/home/bob",
+    {"[": 1, "framework": {}},
+    {"/": "/", "/x": {}},
+    {"HF_TOKEN": "abc"},
+    [{}],
+    ["SY121", "SY999", 7],
+    ["/dev/sda", "/dev"],
+    list(range(200)),
+    {f"k{number}": number for number in range(150)},
 ]
 
 values = st.one_of(
     st.sampled_from(ODD), st.integers(-(2**40), 2**40), st.integers(0, 512).map(str), st.text(max_size=8)
-)
+).map(deepcopy)
 names = st.one_of(
     st.text(max_size=6),
     st.sampled_from(
@@ -97,6 +186,11 @@ names = st.one_of(
             "mi325",
             "h100",
             "schema_version",
+            "platforms",
+            "allow",
+            "a[b]",
+            "password",
+            "-x",
         ]
     ),
 )
@@ -153,15 +247,29 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-@given(text=mutated(), nodes=st.sampled_from([None, None, 1, 2, 4]))
-def test_lint_and_plan_answer_in_words(folder: Path, text: str, nodes: int | None) -> None:
-    path = folder / "mutated.json"
+@given(text=mutated(), nodes=st.sampled_from([None, None, 1, 2, 4]), suffix=st.sampled_from(["json", "json", "yaml"]))
+def test_lint_and_plan_answer_in_words(folder: Path, text: str, nodes: int | None, suffix: str) -> None:
+    path = folder / f"mutated.{suffix}"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
-    asked = Asked(nodes=nodes, user="alice")
+    answered_in_words(path, Asked(nodes=nodes, user="alice"))
+
+
+@pytest.mark.parametrize("name", ["tiny-llama", "apples-to-apples"])
+@pytest.mark.parametrize("at", range(len(YAML_TAILS)))
+def test_what_only_yaml_can_say_is_answered_in_words(folder: Path, name: str, at: int) -> None:
+    path = folder / "tail.yaml"
+    path.write_text(f"{packaged.text(name)}\n{YAML_TAILS[at]}")
+    answered_in_words(path, Asked(user="alice"))
+
+
+def answered_in_words(path: Path, asked: Asked) -> None:
+    signal.alarm(10)  # a hang ends the test run
     try:
         problems = lint_file(path, asked, LAPTOP)
     except SteelyardError:  # a selection that the file does not have
         return
+    finally:
+        signal.alarm(0)
     json.dumps(sarif(problems))
     for problem in problems:
         assert problem.code in CODES
@@ -177,7 +285,7 @@ def test_lint_and_plan_answer_in_words(folder: Path, text: str, nodes: int | Non
     for reading in selections[:2]:
         try:
             raise_errors(reading.problems)
-            planned = make_plan(resolve(reading), LAPTOP).plan
+            planned = make_plan(resolve(reading), LAPTOP, asked).plan
         except SteelyardError:
             assert any(problem.severity == "error" for problem in problems)
         else:

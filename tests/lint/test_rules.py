@@ -42,6 +42,23 @@ CASES = {
     "SY205": ("sequence_length: 64", "sequence_length: 1024", "/training/sequence_length"),
     "SY206": ("steps: 10", "steps: 10, warmup_steps: 10", "/training/warmup_steps"),
     "SY117": ("p: {", "p: {container: {image: i, privileged: true}, ", "/platforms/p/container/privileged"),
+    "SY121": ("p: {", "p: {container: {image: i, volumes: {/etc/: /e}}, ", "/platforms/p/container/volumes/~1etc~1"),
+    "SY122": (
+        "p: {",
+        "p: {container: {image: i, volumes: {//var/./run/docker.sock: /s}}, ",
+        "/platforms/p/container/volumes/~1~1var~1.~1run~1docker.sock",
+    ),
+    "SY123": (
+        "p: {",
+        "p: {container: {image: i, volumes: {/var/lib: /l}}, ",
+        "/platforms/p/container/volumes/~1var~1lib",
+    ),
+    "SY124": ("p: {", "p: {container: {image: i, devices: [/dev/sda]}, ", "/platforms/p/container/devices/0"),
+    "SY125": (
+        "p: {",
+        "p: {container: {image: i, volumes: {/home/nobody-here/x: /x}}, ",
+        "/platforms/p/container/volumes/~1home~1nobody-here~1x",
+    ),
     "SY119": ("p: {", "p: {env: {WANDB_API_KEY: abc}, ", "/platforms/p/env/WANDB_API_KEY"),
     "SY120": ("p: {", "p: {env: {CUDA_DEVICE_MAX_CONNECTIONS: '8'}, ", "/platforms/p/env/CUDA_DEVICE_MAX_CONNECTIONS"),
     "SY702": ("steps: 10", "steps: 10, adam_epsilon: '-'", "/training/adam_epsilon"),

@@ -44,6 +44,9 @@ def planned(file: Path, asked: Asked, aloud: bool = True) -> tuple["Planned", Ma
         printing.note(
             f"no --cluster: the hosts are called {made.plan.nodes[0].host}, {made.plan.nodes[1].host}, …{user}"
         )
+    if made.plan.allowed:
+        listed = "; ".join(f"{one.code} {one.message}" for one in made.plan.allowed)
+        printing.note(f"allowed by the platform: {listed}")
     for warning in made.warnings:
         if warning.severity == "warning":
             printing.note(f"warning: {warning.code} {warning.message}; {warning.fix}")

@@ -69,7 +69,7 @@ def lint(
         for problem in problems:
             printing.say(github(problem))
     elif as_json:
-        keys = ("code", "severity", "file", "pointer", "message", "fix", "expected", "line")
+        keys = ("code", "severity", "file", "pointer", "message", "fix", "expected", "line", "allowed")
         printing.show_json({"problems": [{key: getattr(problem, key) for key in keys} for problem in problems]})
     else:
         if len(files) == 1 and not problems and is_inventory(read_mapping(files[0]).content):
@@ -77,7 +77,7 @@ def lint(
         else:
             same = _same(platform, model, gpu, gpus, nodes, cluster, settings or [])
             _show(problems, _next(files, problems, same, asked))
-    return Exit.INPUT if any(problem.severity == "error" for problem in problems) else Exit.GOOD
+    return Exit.INPUT if any(problem.stops for problem in problems) else Exit.GOOD
 
 
 def _lint(file: Path, asked: "Asked", machine: "Machine", alone: bool) -> "list[Problem]":
@@ -138,12 +138,14 @@ def _show(problems: "list[Problem]", then: str) -> None:
 
     for problem in problems:
         at = f":{problem.line}" if problem.line else ""
-        said = f"{problem.code} {problem.severity}: {sentence(problem)}"
+        said = f"{problem.code} {'allowed' if problem.allowed else problem.severity}: {sentence(problem)}"
         printing.say(printing.hang(f"{problem.file}{at}: ", said, indent=4))
-        if not problem.fix.startswith("nothing"):
+        if not problem.allowed and not problem.fix.startswith("nothing"):
             printing.say(printing.hang("    fix: ", problem.fix))
-    counts = {word: sum(problem.severity == word for problem in problems) for word in ("error", "warning", "info")}
+    open_ = [problem for problem in problems if not problem.allowed]
+    counts = {word: sum(problem.severity == word for problem in open_) for word in ("error", "warning", "info")}
     totals = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items() if count or word != "info"]
+    totals += [f"{len(problems) - len(open_)} allowed"] if len(open_) < len(problems) else []
     printing.say(", ".join(totals))
     printing.say(f"next: steelyard {then}")
 
@@ -154,7 +156,7 @@ def _next(files: list[Path], problems: "list[Problem]", same: str, asked: "Asked
     from steelyard.experiment.files import read_config, read_mapping
     from steelyard.experiment.fill import gaps
 
-    errors = [problem.code for problem in problems if problem.severity == "error"]
+    errors = [problem.code for problem in problems if problem.stops]
     open_places = "SY110" in errors and len(files) == 1 and not is_inventory(read_mapping(files[0]).content)
     if open_places and gaps(read_config(files[0]), asked):
         return f"lint {shlex.quote(str(files[0]))}{same} --fill"

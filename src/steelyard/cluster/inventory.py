@@ -14,11 +14,13 @@ from steelyard.experiment import ConfigFile, InvalidExperimentError, Problem
 from steelyard.experiment.choose import Asked
 from steelyard.experiment.cvs.values import left_open, substituted
 from steelyard.experiment.files import read_mapping
+from steelyard.experiment.limits import MAX_DETAILED
 from steelyard.experiment.problems import (
     MISSING_KEY,
     PLACEHOLDER,
     UNKNOWN_KEY,
     WRONG_VALUE,
+    more_unknown_keys,
     plain,
     raise_errors,
     shown,
@@ -125,17 +127,6 @@ def _problem(
 def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
     content = file.content
     _unknown(file, problems, SUITE_KEYS)
-    for path in _passwords(content):
-        problems.append(
-            _problem(
-                file,
-                WRONG_VALUE,
-                path,
-                f"{path[-1]}: a password stands in the file",
-                "remove it and use a key: priv_key_file",
-                expected="no password",
-            )
-        )
     names = Asked().names()
     texts = {}
     for key in ("username", "priv_key_file", "home_mount_dir_name", "node_dir_name"):
@@ -151,9 +142,14 @@ def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
             )
             continue
         try:
-            texts[key] = substituted(value, names)
+            text = substituted(value, names)
         except ValueError as reason:
             problems.append(_problem(file, PLACEHOLDER, (key,), f"{key}: {reason}", "write it out", value))
+            continue
+        if not _is_a_word(text):
+            problems.append(_no_word(file, key, value))
+            continue
+        texts[key] = text
     nodes = content["node_dict"]
     addresses = []
     aliases: dict[str, tuple[str, ...]] = {}
@@ -183,8 +179,11 @@ def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
             problems.append(_problem(file, WRONG_VALUE, path, f"{shown(address)}: {reason}", "correct it", address))
             continue
         addresses.append(str(address))
+        if len(addresses) > MAX_HOSTS:
+            problems.append(_too_many(file, "node_dict"))
+            break
         other = nodes[address].get("vpc_ip") if isinstance(nodes[address], dict) else None
-        if isinstance(other, str) and other != address and not left_open(other):
+        if isinstance(other, str) and other != address and _names_a_host(other):
             aliases[str(address)] = (other,)
     placeholders = tuple(
         (name, texts[key])
@@ -198,6 +197,13 @@ def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
         env=_variables(file, problems),
         placeholders=placeholders,
         aliases=aliases,
+    )
+
+
+def _too_many(file: ConfigFile, key: str) -> Problem:
+    expected = f"at most {MAX_HOSTS:,}"
+    return _problem(
+        file, WRONG_VALUE, (key,), f"{key} names more hosts than a cluster has", "name fewer", None, expected
     )
 
 
@@ -216,13 +222,19 @@ def _variables(file: ConfigFile, problems: list[Problem]) -> dict[str, str]:
         if left_open(value):
             problems.append(_open(file, path, value, "its value"))
         elif (
-            not re.fullmatch(r"[A-Za-z_]\w*=[^\n\r\x00]*", f"{name}={value}")
+            not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=[^\n\r\x00]*", f"{name}={value}")
             or value is None
             or isinstance(value, dict | list)
         ):
             problems.append(
                 _problem(
-                    file, WRONG_VALUE, path, f"env_vars.{name} is {shown(value)}", "correct it", value, "a variable"
+                    file,
+                    WRONG_VALUE,
+                    path,
+                    f"env_vars.{shown(str(name))[1:-1]} is {shown(value)}",
+                    "correct it",
+                    value,
+                    "a variable",
                 )
             )
         else:
@@ -230,13 +242,14 @@ def _variables(file: ConfigFile, problems: list[Problem]) -> dict[str, str]:
     return found
 
 
-def _passwords(value: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            named = "password" in str(key).lower() and not str(key).lower().endswith("_file")
-            if named and not str(key).startswith("_") and isinstance(inner, str) and inner and not left_open(inner):
-                yield (*at, str(key))
-            yield from _passwords(inner, (*at, str(key)))
+def _is_a_word(text: str) -> bool:
+    """Whether it can stand in a command: no option, no control character, not empty."""
+    return text.isprintable() and not text.startswith("-") and bool(text.strip())
+
+
+def _no_word(file: ConfigFile, key: str, value: Any) -> Problem:
+    expected = "text of one line that does not begin with '-'"
+    return _problem(file, WRONG_VALUE, (key,), f"{key} is {shown(value)}", "write text", value, expected)
 
 
 def _open(file: ConfigFile, path: tuple[str, ...], value: Any, meaning: str) -> Problem:
@@ -249,20 +262,22 @@ def _open(file: ConfigFile, path: tuple[str, ...], value: Any, meaning: str) -> 
 def _unknown(file: ConfigFile, problems: list[Problem], known: Mapping[str, str]) -> None:
     import difflib
 
-    for key in file.content:
-        if not str(key).startswith("_") and key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.6)
-            problems.append(
-                _problem(
-                    file,
-                    UNKNOWN_KEY,
-                    (str(key),),
-                    f"{shown(str(key))[1:-1]} is not a known key of a cluster file",
-                    f"write {near[0]}, or remove it" if near else "remove it",
-                    file.content[key],
-                    f"{near[0]!r}" if near else f"one of {', '.join(known)}",
-                )
+    unknown = [key for key in file.content if not str(key).startswith("_") and key not in known]
+    for key in unknown[:MAX_DETAILED]:
+        near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.6)
+        problems.append(
+            _problem(
+                file,
+                UNKNOWN_KEY,
+                (str(key),),
+                f"{shown(str(key))[1:-1]} is not a known key of a cluster file",
+                f"write {near[0]}, or remove it" if near else "remove it",
+                file.content[key],
+                f"{near[0]!r}" if near else f"one of {', '.join(known)}",
             )
+        )
+    if len(unknown) > MAX_DETAILED:
+        problems.append(more_unknown_keys(str(file.path), (), len(unknown) - MAX_DETAILED))
 
 
 def _ours(file: ConfigFile, problems: list[Problem]) -> Inventory:
@@ -287,6 +302,9 @@ def _ours(file: ConfigFile, problems: list[Problem]) -> Inventory:
     for at, text in enumerate(texts):
         try:
             addresses += spelt_out(text)
+            if len(addresses) > MAX_HOSTS:
+                problems.append(_too_many(file, "hosts"))
+                break
         except ValueError as reason:
             path = ("hosts", str(at)) if isinstance(raw, list) else ("hosts",)
             problems.append(_problem(file, WRONG_VALUE, path, f"{shown(text)}: {reason}", "correct the range", text))
@@ -294,14 +312,16 @@ def _ours(file: ConfigFile, problems: list[Problem]) -> Inventory:
     if content.get("schema_version", 1) != 1:
         problems.append(
             _problem(
-                file, WRONG_VALUE, ("schema_version",), f"schema_version is {content['schema_version']}", "write 1"
+                file,
+                WRONG_VALUE,
+                ("schema_version",),
+                f"schema_version is {shown(content['schema_version'])}",
+                "write 1",
             )
         )
     for key, value in (("user", user), ("key_file", key_file)):
-        if value is not None and (not isinstance(value, str) or left_open(value)):
-            problems.append(
-                _problem(file, WRONG_VALUE, (key,), f"{key} is {shown(value)}", "write text", value, "text")
-            )
+        if value is not None and (not isinstance(value, str) or left_open(value) or not _is_a_word(value)):
+            problems.append(_no_word(file, key, value))
     if port is not None and not (type(port) is int and 0 < port < 65536):
         problems.append(
             _problem(
@@ -318,7 +338,7 @@ def _ours(file: ConfigFile, problems: list[Problem]) -> Inventory:
 
 
 _BRACKETS = re.compile(r"(?P<head>[^\[\]]*)\[(?P<inner>[0-9,\-]+)\](?P<tail>[^\[\]]*)")
-_LAST_OCTET = re.compile(r"(?P<head>\d+\.\d+\.\d+\.)(?P<low>\d+)-(?P<high>\d+)")
+_LAST_OCTET = re.compile(r"(?P<head>[0-9]+\.[0-9]+\.[0-9]+\.)(?P<low>[0-9]{1,9})-(?P<high>[0-9]{1,9})")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 
 
@@ -338,6 +358,14 @@ def spelt_out(text: str) -> list[str]:
     return made
 
 
+def _names_a_host(text: str) -> bool:
+    try:
+        _check_host(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _check_host(name: str) -> None:
     """Refuse what is no address and no name; ValueError says so."""
     import ipaddress
@@ -353,12 +381,17 @@ def _check_host(name: str) -> None:
         raise ValueError("no name or address of a host")
 
 
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
 def _numbers(inner: str) -> Iterator[str]:
+    count = 0
     for part in inner.split(","):
         low, dash, high = part.partition("-")
-        if not low.isdigit() or (dash and not high.isdigit()):
-            raise ValueError(f"{part!r} is no range of numbers")
+        if not _NUMBER.fullmatch(low) or (dash and not _NUMBER.fullmatch(high)):
+            raise ValueError(f"{shown(part)} is no range of numbers of at most 9 digits")
         first, last = int(low), int(high or low)
-        if last < first or last - first >= MAX_HOSTS:
-            raise ValueError(f"{part!r} is no range of at most {MAX_HOSTS:,} numbers")
+        count += last - first + 1
+        if last < first or count > MAX_HOSTS:
+            raise ValueError(f"{shown(part)} is no range of at most {MAX_HOSTS:,} numbers")
         yield from (f"{number:0{len(low)}d}" for number in range(first, last + 1))

@@ -45,7 +45,7 @@ class Asked:
 
     def names(self) -> Mapping[str, str]:
         """What the placeholders of a file stand for."""
-        user = self.user or _this_user()
+        user = self.user or this_user()
         return {
             "user-id": user,
             "user": user,
@@ -56,7 +56,7 @@ class Asked:
         }
 
 
-def _this_user() -> str:
+def this_user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):

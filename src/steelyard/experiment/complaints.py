@@ -1,7 +1,9 @@
 """Pydantic's complaints in our words: the key, the value, what was expected, what to do."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -10,19 +12,49 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from steelyard.experiment.experiment import Experiment
+from steelyard.experiment.limits import MAX_DETAILED
 from steelyard.experiment.platform import Platform
-from steelyard.experiment.problems import MISSING_KEY, SETTINGS, UNKNOWN_KEY, WRONG_VALUE, Problem, shown
+from steelyard.experiment.problems import (
+    MISSING_KEY,
+    SETTINGS,
+    UNKNOWN_KEY,
+    WRONG_VALUE,
+    Problem,
+    more_unknown_keys,
+    shown,
+)
 from steelyard.experiment.reading import Reading
 
 
-def problem_of(
+def problems_of(
+    errors: Iterable[ErrorDetails], root: type[BaseModel], file: Reading, prefix: str, sources: Mapping[str, str]
+) -> Iterator[Problem]:
+    """Pydantic's complaints in our words; of the unknown keys of one mapping the first ones, and how many more."""
+    unknown: Counter[tuple[str, ...]] = Counter()
+    for details in errors:
+        around = tuple(_loc(details)[:-1])
+        if details["type"] == "extra_forbidden":
+            unknown[around] += 1
+            if unknown[around] > MAX_DETAILED:
+                continue
+        yield _problem_of(details, root, file, prefix, sources)
+    for around, count in unknown.items():
+        if count > MAX_DETAILED:
+            place = (*_platform_path(prefix), *around) if root is Platform else around
+            yield more_unknown_keys(str(file.file), place, count - MAX_DETAILED)
+
+
+def _problem_of(
     details: ErrorDetails, root: type[BaseModel], file: Reading, prefix: str, sources: Mapping[str, str]
 ) -> Problem:
     """One pydantic complaint in our words, pointing at the layer of the file the value came from."""
     problem = _in_our_words(details, root, file, prefix, sources)
     loc = _loc(details)
-    source = sources.get(".".join(loc), "")
+    source = next((sources[key] for at in range(len(loc), 0, -1) if (key := ".".join(loc[:at])) in sources), "")
     dotted = ".".join(("platform", *loc)) if root is Platform else ".".join(loc)
+    if root is Platform and source == "set":
+        typed = f"--set platform.{'.'.join(loc)}"
+        return replace(problem, message=problem.message.replace(problem.key, typed), fix=f"change {typed}", path=())
     if dotted in file.paths:
         problem = replace(problem, path=file.paths[dotted])
         if file.family == "steelyard":
@@ -45,7 +77,10 @@ def _platform_path(prefix: str) -> tuple[str, ...]:
 
 
 def _loc(details: ErrorDetails) -> list[str]:
-    return [str(part) for part in details["loc"] if not _is_branch_label(part)]
+    """The keys to the value, without the branches of unions; an unknown key is one whatever it looks like."""
+    *around, last = details["loc"] or ("",)
+    kept = details["type"] == "extra_forbidden" or not _is_branch_label(last)
+    return [str(part) for part in (*around, *([last] if kept else ())) if part == last or not _is_branch_label(part)]
 
 
 def _in_our_words(
@@ -85,7 +120,12 @@ def _in_our_words(
 
 def _is_branch_label(part: Any) -> bool:
     """Pydantic names the branch of a union in the location, such as `int` or `function-after[…]`."""
-    return isinstance(part, str) and ("[" in part or part == "RopeScaling")
+    return isinstance(part, str) and (part == "RopeScaling" or bool(_BRANCH.fullmatch(part)))
+
+
+_BRANCH = re.compile(
+    r"(?:function-(?:after|before|wrap|plain)|literal|dict|list|nullable|lax-or-strict)\[.*\]", re.DOTALL
+)
 
 
 def _where(source: str | None) -> str:

@@ -203,9 +203,9 @@ def _is_a_threshold(text: str) -> str:
 
 def check_name(text: Any) -> str:
     """What may be part of a run directory's name."""
-    if not isinstance(text, str) or not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}", text):
+    if not isinstance(text, str) or not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}", text):
         raise ValueError(
-            f"{shown(text)} cannot name a directory, expected at most 80 letters, digits, '-', '_' and inner '.'"
+            f"{shown(text)} cannot name a directory, expected at most 80 letters, digits, '_' and inner '-' and '.'"
         )
     return text
 

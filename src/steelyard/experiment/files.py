@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,12 +16,20 @@ from steelyard.experiment.limits import MAX_BYTES, check_size
 from steelyard.experiment.problems import (
     DUPLICATE_KEY,
     FOREIGN_FAMILY,
+    SECRET,
     UNREADABLE,
     InvalidExperimentError,
     Problem,
     shown,
 )
 from steelyard.experiment.reading import Family, PointerPath
+from steelyard.files import open_regular
+from steelyard.secrets import secret_kind, without_secrets
+
+SECRET_FIX = (
+    "take it out, and name a file of the hosts that holds it: hf_token_file for Hugging Face, else"
+    " `secrets: {NAME: /path}` of the platform; of a cluster file, the private key under key_file or priv_key_file"
+)
 
 
 class UnreadableFileError(InputError):
@@ -35,9 +44,10 @@ class ConfigFile:
     sha256: str
     text: str
     content: dict[str, Any]
+    """Without secrets: where one stands in the file, no stage after reading sees it."""
     family: Family
     problems: tuple[Problem, ...] = ()
-    """What is wrong with it as a text: keys that stand there twice."""
+    """What is wrong with it whatever it is for: keys that stand there twice, secrets."""
 
     @property
     def is_json(self) -> bool:
@@ -80,8 +90,10 @@ def read_mapping(
         if not isinstance(content, dict):
             found = "is empty" if content is None else f"holds {type(content).__name__} at its top"
             raise ValueError(f"{found}, expected a mapping of keys")
+        content, secrets = without_secrets(content)
+        problems = [_secret(path, place, kind) for place, kind in secrets]
         if is_json:
-            problems = [_duplicate(path, place) for place in places(text) if place.again]
+            problems += [_duplicate(path, place) for place in places(text) if place.again]
     except UnicodeDecodeError as reason:
         raise unreadable(path, f"byte {reason.start} is not UTF-8 text", wanted, example) from None
     except ValueError as reason:
@@ -96,11 +108,13 @@ def _is_json(path: Path, text: str) -> bool:
 
 def _bytes(path: Path, wanted: str, example: str) -> bytes:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise unreadable(
-                path, f"has {path.stat().st_size:,} bytes, expected at most {MAX_BYTES:,}", wanted, example
-            )
-        return path.read_bytes()
+        if path.is_dir():
+            raise IsADirectoryError
+        with path.open("rb") if _is_a_stream(path) else open_regular(path.resolve()) as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise unreadable(path, f"is larger than a config, expected at most {MAX_BYTES:,} bytes", wanted, example)
+        return data
     except FileNotFoundError:
         raise UnreadableFileError(
             f"{path}: no such file", key=None, value=str(path), expected=wanted, next=example
@@ -109,10 +123,16 @@ def _bytes(path: Path, wanted: str, example: str) -> bytes:
         raise UnreadableFileError(
             f"{path}: is a directory", value=str(path), expected=wanted, next=f"one of its files: {path}/*"
         ) from None
-    except OSError as reason:
+    except (OSError, RuntimeError) as reason:  # links that lead to one another are a RuntimeError
+        words = reason.strerror if isinstance(reason, OSError) else "a symbolic link to itself"
         raise UnreadableFileError(
-            f"{path}: cannot be read ({reason.strerror})", value=str(path), expected=f"{wanted} that can be read"
+            f"{path}: cannot be read ({words})", value=str(path), expected=f"{wanted} that can be read"
         ) from None
+
+
+def _is_a_stream(path: Path) -> bool:
+    """Whether the shell made it, as for `lint <(command)` and `lint /dev/stdin`; a pipe elsewhere may never be fed."""
+    return str(path).startswith(("/dev/", "/proc/")) and stat.S_ISFIFO(path.stat().st_mode)
 
 
 _NEWER = ("gpu_arch", "enforce_thresholds", "threshold_json", "sweep", "scaling_baseline", "paths", "params")
@@ -201,15 +221,30 @@ def unreadable(
 
 
 def _duplicate(path: Path, place: Place) -> Problem:
+    keys = tuple(key if secret_kind("", key) is None else shown(key)[1:-1] for key in place.path)
     return Problem(
         DUPLICATE_KEY,
         "error",
         str(path),
-        ".".join(place.path),
-        message=f"{shown(place.path[-1])} stands twice in {'.'.join(place.path[:-1]) or 'the file'}; the last counts",
+        ".".join(keys),
+        message=f"{shown(keys[-1])} stands twice in {'.'.join(keys[:-1]) or 'the file'}; the last counts",
         fix="remove one of them",
-        path=place.path,
+        path=keys,
         line=place.line,
+    )
+
+
+def _secret(file: Path, path: PointerPath, kind: str) -> Problem:
+    name = next((key for key in reversed(path) if not key.isdecimal()), "")
+    return Problem(
+        SECRET,
+        "error",
+        str(file),
+        ".".join(path),
+        message=f"{shown(name)[1:-1]}: {kind} stands in the file",
+        fix=SECRET_FIX,
+        expected="the path of a file that holds it",
+        path=path,
     )
 
 

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from steelyard.experiment.group import Group
 from steelyard.experiment.problems import shown
@@ -15,6 +15,11 @@ FrameworkName = Literal[
 ]
 EngineName = Literal["docker", "podman"]
 
+CONTROL_ROOTS = ("/var/lib/steelyard", "/var/tmp/steelyard-")
+"""Where Steelyard keeps what controls the jobs of a host: root's, and the beginning of every other login's."""
+
+_PATH = r"/[^:\x00-\x1f\x7f-\x9f\u2028\u2029]*"
+
 
 def _is_in_the_catalog(name: str) -> str:
     if name != CPU and lookup(name) is None:
@@ -24,7 +29,7 @@ def _is_in_the_catalog(name: str) -> str:
 
 def _matches(pattern: str, expected: str) -> AfterValidator:
     def check(text: str) -> str:
-        if not re.fullmatch(pattern, text):
+        if not re.fullmatch(pattern, text, re.ASCII):
             raise ValueError(f"{shown(text)} does not do, expected {expected}")
         return text
 
@@ -43,14 +48,24 @@ def _are_variables(env: dict[str, str]) -> dict[str, str]:
 def _are_volumes(volumes: dict[str, str]) -> dict[str, str]:
     for host, inside in volumes.items():
         for path in (host, inside):
-            if not re.fullmatch(r"/[^:\n\x00]*", path):
-                raise ValueError(f"{shown(path)} does not do, expected an absolute path without ':'")
+            if not re.fullmatch(_PATH, path):
+                raise ValueError(
+                    f"{shown(path)} does not do, expected an absolute path without ':' and control characters"
+                )
     return volumes
 
 
 Variables = Annotated[dict[str, str], AfterValidator(_are_variables)]
-AbsolutePath = Annotated[str, _matches(r"/[^:\n\x00]*", "an absolute path, since hosts have homes of their own")]
+AbsolutePath = Annotated[str, _matches(_PATH, "an absolute path, since hosts have homes of their own")]
 Device = Annotated[str, _matches(r"/dev/[\w./-]+", "a device such as /dev/kfd")]
+
+
+def _as_list(codes: Any) -> Any:
+    """Codes as --set gives them: one, or several with commas."""
+    return [code.strip() for code in codes.split(",")] if isinstance(codes, str) else codes
+
+
+Codes = Annotated[list[Annotated[str, _matches(r"SY\d{3}", "a lint code such as SY121")]], BeforeValidator(_as_list)]
 
 
 class Container(Group):
@@ -75,7 +90,7 @@ class Container(Group):
 
 
 def _is_an_interface(name: str) -> str:
-    if not re.fullmatch(r"[\^=]{0,2}[A-Za-z][\w.@-]*(,[A-Za-z][\w.@-]*)*", name):
+    if not re.fullmatch(r"[\^=]{0,2}[A-Za-z][\w.@-]*(,[A-Za-z][\w.@-]*)*", name, re.ASCII):
         raise ValueError(f"{shown(name)} is no interface, expected a name such as ens51f1np1 (`ip link` lists them)")
     return name
 
@@ -115,7 +130,7 @@ class Platform(Group):
     """GPUs, or ranks on cpu, of one machine; null for as many as this machine has."""
     framework: FrameworkName = "native"
     """What trains: native is the built-in PyTorch trainer."""
-    script: str | None = None
+    script: Annotated[str, _matches(r"[\w./][\w./-]*", "a script such as train_llama3.sh")] | None = None
     """A launch script of the image, driven by variables, such as train_llama3.sh; null for the framework itself."""
     root: AbsolutePath | None = None
     """Where the framework lies in the image; null for where its own images have it."""
@@ -134,5 +149,7 @@ class Platform(Group):
     """Directory of the hosts for datasets and caches."""
     log_dir: AbsolutePath | None = None
     """Directory of the hosts under which a run's files lie; null for /tmp/steelyard."""
+    allow: Codes = Field(default_factory=list)
+    """Lint codes that do not stop a plan, such as SY121 for a mount this job needs; the plan lists what was allowed."""
     overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Groups and keys that differ on this platform."""

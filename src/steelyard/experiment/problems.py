@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from steelyard.errors import InputError
+from steelyard.secrets import HIDDEN, TOKENS
 
 Severity = Literal["error", "warning", "info"]
 
@@ -18,6 +19,7 @@ DUPLICATE_KEY = "SY109"
 PLACEHOLDER = "SY110"
 FOREIGN_FAMILY = "SY111"
 CONTRADICTED = "SY113"
+SECRET = "SY119"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,13 @@ class Problem:
     """Where the value stands in the file, where that is not the key's own place."""
     line: int | None = None
     """Line of that place in the file, once it was looked up."""
+    allowed: bool = False
+    """The platform's `allow` permits it: it is shown and recorded, and does not stop a plan."""
+
+    @property
+    def stops(self) -> bool:
+        """Whether nothing may be planned because of it."""
+        return self.severity == "error" and not self.allowed
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -74,9 +83,24 @@ class InvalidExperimentError(InputError):
         return super().__str__() + (f" ({others} more{where})" if others else "")
 
 
+def more_unknown_keys(file: str, path: tuple[str, ...], count: int) -> Problem:
+    """The unknown keys of one mapping that are counted and not named."""
+    where = shown(".".join(path))[1:-1] or "the file"
+    return Problem(
+        UNKNOWN_KEY,
+        "error",
+        file,
+        ".".join(path),
+        message=f"{where} has {count:,} more unknown keys, which are not listed",
+        fix="correct those that are listed first, and check whether this is a config",
+        expected="known keys",
+        path=path,
+    )
+
+
 def raise_errors(problems: Iterable[Problem]) -> None:
-    """Stop where a problem is an error; warnings pass."""
-    errors = [problem for problem in problems if problem.severity == "error"]
+    """Stop where a problem is an error that is not allowed; warnings pass."""
+    errors = [problem for problem in problems if problem.stops]
     if errors:
         raise InvalidExperimentError(errors)
 
@@ -87,7 +111,14 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, float) and value - value == 0:
         return value
-    return value if isinstance(value, str) and len(value) <= 200 else shown(value)
+    return _tokenless(value) if isinstance(value, str) and len(value) <= 200 else shown(value)
+
+
+def _tokenless(text: str) -> str:
+    """A text without tokens: what a file or an option holds may be quoted in a ticket."""
+    if not TOKENS.search(raw := text.encode("utf-8", "surrogatepass")):
+        return text
+    return TOKENS.sub(HIDDEN, raw).decode("utf-8", "surrogatepass")
 
 
 def spelt(value: Any) -> str:
@@ -95,7 +126,14 @@ def spelt(value: Any) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_short = reprlib.Repr()
+class _Short(reprlib.Repr):
+    """Short, and without tokens: cut first, half of one would be left."""
+
+    def repr_str(self, text: str, level: int) -> str:
+        return super().repr_str(_tokenless(text), level)
+
+
+_short = _Short()
 _short.maxstring = _short.maxother = 80
 
 

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 
 from steelyard.errors import InputError
 from steelyard.experiment.choose import Settings
-from steelyard.experiment.complaints import fields_at, problem_of, unknown_key, wrong_value
+from steelyard.experiment.complaints import fields_at, problems_of, unknown_key, wrong_value
 from steelyard.experiment.experiment import GROUPS, Experiment
+from steelyard.experiment.files import SECRET_FIX
 from steelyard.experiment.platform import Platform
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import (
@@ -26,6 +27,7 @@ from steelyard.experiment.problems import (
 )
 from steelyard.experiment.reading import Reading
 from steelyard.experiment.yaml_file import parse_scalar
+from steelyard.secrets import secret_kind, without_secrets
 
 DEFAULT = "default"
 DERIVED = "derived"
@@ -47,6 +49,13 @@ class Resolved:
         return self.reading.file
 
 
+PLATFORM = "platform"
+"""What --set calls the chosen platform, whatever the file calls it."""
+
+_TYPED_ELSEWHERE = {"gpu": "--gpu", "gpus_per_node": "--gpus", "nodes": "--nodes"}
+"""Keys of a platform that options of their own decide, since they also choose a part of the file."""
+
+
 def parse_settings(texts: Sequence[str]) -> Settings:
     """Read `--set group.key=value`; the value is a YAML scalar."""
     return [_setting(text) for text in texts]
@@ -54,23 +63,48 @@ def parse_settings(texts: Sequence[str]) -> Settings:
 
 def _setting(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
+    _refuse_a_secret(key, value)
     group, _, rest = key.partition(".")
-    if not equals or group not in GROUPS or not rest:
+    if not equals or group not in (*GROUPS, PLATFORM) or not rest:
         raise InputError(
             f"--set {shown(text)} is no setting",
             key="--set",
             value=plain(text),
-            expected=f"group.key=value with a group of {', '.join(GROUPS)}",
+            expected=f"group.key=value with a group of {', '.join((*GROUPS, PLATFORM))}",
             next=f"--set {_group_of(key)}={value or '100'}"
             if _group_of(key)
             else "--set training.steps=100; what is not of a group is changed in the file",
         )
+    if group == PLATFORM and rest in _TYPED_ELSEWHERE:
+        option = _TYPED_ELSEWHERE[rest]
+        raise InputError(
+            f"--set {shown(key)[1:-1]}: {option} sets it",
+            key=plain(key),
+            value=plain(value),
+            next=f"{option} {shown(value)[1:-1]}",
+        )
     try:
-        return key, parse_scalar(value)
+        parsed = parse_scalar(value)
     except ValueError as reason:
         raise InputError(
             f"--set {shown(text)}: {reason}", key=key, value=plain(value), expected="a YAML scalar"
         ) from None
+    _refuse_a_secret(key, parsed)
+    return key, parsed
+
+
+def _refuse_a_secret(key: str, value: Any) -> None:
+    """Refuse a secret before anything quotes it: a command line stands in the shell's history and in the run."""
+    if (named := secret_kind("", key)) is not None:
+        raise InputError(f"--set: {named} stands in a key", key="--set", expected="no secret", next=SECRET_FIX)
+    _, places = without_secrets({key.rpartition(".")[2]: value})
+    if places:
+        raise InputError(
+            f"--set {shown(key)[1:-1]}: {places[0][1]} stands on the command line",
+            key=plain(key),
+            expected="the path of a file that holds it",
+            next=SECRET_FIX,
+        )
 
 
 def _group_of(key: str) -> str | None:
@@ -82,12 +116,13 @@ def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, r
     """Merge preset < file < platform overrides < --set, validate, and remember where each value came from."""
     file, platform_name = reading, reading.platform
     content = {key: value for key, value in file.content.items() if key != "platforms"}
-    platform, platform_problems = _platform(file, platform_name, gpu, ranks)
+    typed = _nested(settings)
+    platform, platform_problems = _platform(file, platform_name, gpu, ranks, typed.pop(PLATFORM, {}))
     layers: list[tuple[str, Mapping[str, Any]]] = [("config", content)]
     if platform is not None and platform.overrides:
         known_groups = {group: values for group, values in platform.overrides.items() if group in GROUPS}
         layers.append((f"platform {platform_name}", known_groups))
-    layers.append(("set", _nested(settings)))
+    layers.append(("set", typed))
 
     merged: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -103,11 +138,8 @@ def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, r
         experiment = Experiment.model_validate(merged)
     except ValidationError as failed:
         hidden = {"model"} if preset_problems else set()
-        problems += [
-            problem_of(details, Experiment, file, "", sources)
-            for details in failed.errors()
-            if not hidden & set(map(str, details["loc"][:1]))
-        ]
+        kept = [details for details in failed.errors() if not hidden & set(map(str, details["loc"][:1]))]
+        problems += problems_of(kept, Experiment, file, "", sources)
     if problems:  # a misspelt key is the cause of the missing one, so it is said first
         raise InvalidExperimentError(sorted(problems, key=lambda problem: problem.code == MISSING_KEY))
     assert experiment is not None
@@ -119,6 +151,13 @@ def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, r
 def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, str]]:
     """--set without a file: each value held to its key, a preset spelt out; by dotted key, values and sources."""
     nested = _nested(settings)
+    if PLATFORM in nested:
+        raise InputError(
+            f"--set {PLATFORM} changes a platform of a config, and there is none here",
+            key=PLATFORM,
+            expected=f"a group of {', '.join(GROUPS)}",
+            next="--gpu and --gpus say what a log was made on",
+        )
     sources: dict[str, str] = {}
     merged: dict[str, Any] = {}
     _merge(merged, nested, "set", sources)
@@ -127,17 +166,14 @@ def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, str]
     try:
         Experiment.model_validate(merged)
     except ValidationError as failed:
-        problems += [
-            problem_of(details, Experiment, file, "", sources)
-            for details in failed.errors()
-            if details["type"] != "missing"
-        ]
+        kept = [details for details in failed.errors() if details["type"] != "missing"]
+        problems += problems_of(kept, Experiment, file, "", sources)
     raise_errors(problems)
     return dict(leaves(merged)), {key: sources.get(key, "set") for key, _ in leaves(merged)}
 
 
 def _platform(
-    file: Reading, name: str | None, gpu: str | None, ranks: int | None
+    file: Reading, name: str | None, gpu: str | None, ranks: int | None, typed: Mapping[str, Any]
 ) -> tuple[Platform | None, list[Problem]]:
     raw: Any = {}
     prefix = ""
@@ -149,7 +185,8 @@ def _platform(
             return None, [wrong_value(file, "platforms", platforms, "a mapping of names to platforms")]
     if not isinstance(raw, dict):
         return None, [wrong_value(file, prefix, raw, "a mapping with gpu, nodes, gpus_per_node and framework")]
-    overridden = dict(raw)
+    overridden = _laid_over(raw, typed)
+    sources = {key: "set" for key, _ in leaves(typed)}
     if gpu is not None:
         overridden["gpu"] = gpu
     if ranks is not None:
@@ -159,7 +196,7 @@ def _platform(
     try:
         platform = Platform.model_validate(overridden)
     except ValidationError as failed:
-        return None, [problem_of(details, Platform, file, prefix, {}) for details in failed.errors()]
+        return None, list(problems_of(failed.errors(), Platform, file, prefix, sources))
     problems = [
         replace(
             unknown_key(file, f"{prefix}.overrides.{group}", group, GROUPS, platform.overrides[group]),
@@ -169,6 +206,15 @@ def _platform(
         if group not in GROUPS
     ]
     return platform, problems
+
+
+def _laid_over(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """One mapping over another, key by key."""
+    made = dict(under)
+    for key, value in over.items():
+        below = made.get(key)
+        made[key] = _laid_over(below if isinstance(below, dict) else {}, value) if isinstance(value, dict) else value
+    return made
 
 
 def _apply_preset(merged: dict[str, Any], sources: dict[str, str], file: Reading) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -12,11 +13,13 @@ from steelyard.experiment import (
     InvalidExperimentError,
     Problem,
     Reading,
+    Resolved,
     readings,
     resolve,
     with_lines,
 )
 from steelyard.experiment.files import read_mapping, with_family
+from steelyard.experiment.problems import WRONG_VALUE
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.placement import place
 from steelyard.lint.rule import Case, Rule
@@ -32,8 +35,12 @@ RULES = (
     "sy116_mock_data_beside_a_corpus",
     "sy117_privileged_container",
     "sy118_retired_flag",
-    "sy119_secret_in_the_file",
     "sy120_variable_the_plan_sets",
+    "sy121_host_handed_over",
+    "sy122_engine_socket",
+    "sy123_control_directory",
+    "sy124_raw_device",
+    "sy125_home_of_another",
     "sy201_world_not_divided",
     "sy202_contradicted_data_parallel",
     "sy203_ragged_global_batch",
@@ -76,6 +83,12 @@ def _rules(on: str) -> Iterator[ModuleType]:
     return (module for module in map(rule_module, RULES) if module.RULE.on == on)
 
 
+def case_of(resolved: Resolved, machine: Machine, asked: Asked) -> Case:
+    """An experiment on the hardware and the hosts that are asked for."""
+    placed = place(resolved.platform, machine)
+    return Case(resolved, placed, asked.hosts, asked.head_names, asked.env, asked.names()["user"])
+
+
 def lint_reading(reading: Reading) -> Iterator[Problem]:
     """Every problem of one selection of a file as it was read, whether or not it makes an experiment."""
     for module in _rules("reading"):
@@ -83,9 +96,33 @@ def lint_reading(reading: Reading) -> Iterator[Problem]:
 
 
 def lint_case(case: Case) -> Iterator[Problem]:
-    """Every problem of one experiment on one platform."""
+    """Every problem of one experiment on one platform, marked where the platform allows it."""
+    allow = set(case.resolved.platform.allow)
     for module in _rules("case"):
-        yield from module.check(case)
+        allowed = module.RULE.may_be_allowed and module.RULE.code in allow
+        for problem in module.check(case):
+            yield replace(problem, allowed=problem.severity == "error") if allowed else problem
+    yield from _wrong_codes(case)
+
+
+def _wrong_codes(case: Case) -> Iterator[Problem]:
+    """Codes under `allow` that nobody knows or that may not be allowed."""
+    rules = [module.RULE for module in map(rule_module, RULES)]
+    allowable = [rule.code for rule in rules if rule.may_be_allowed]
+    for code in case.resolved.platform.allow:
+        if code not in allowable:
+            path = ("platforms", case.resolved.platform_name or "", "allow")
+            yield Problem(
+                WRONG_VALUE,
+                "error",
+                str(case.resolved.file),
+                ".".join(path),
+                message=f"allow holds {code}, which cannot be allowed",
+                fix=f"remove it; steelyard explain {code}",
+                value=code,
+                expected=f"codes of {', '.join(allowable)}",
+                path=path,
+            )
 
 
 def lint_cases(cases: list[Case]) -> Iterator[Problem]:
@@ -120,7 +157,7 @@ def _once(problems: Iterable[Problem]) -> list[Problem]:
     found: dict[tuple[str, str, str], Problem] = {}
     for problem in problems:
         found.setdefault((problem.code, problem.pointer, problem.message), problem)
-    wrong = {problem.pointer for problem in found.values() if problem.severity == "error"}
+    wrong = {problem.pointer for problem in found.values() if problem.stops}
     return [problem for problem in found.values() if problem.code != "SY112" or problem.pointer not in wrong]
 
 
@@ -130,7 +167,7 @@ def _lint_reading(reading: Reading, asked: Asked, machine: Machine) -> tuple[lis
     problems = [*reading.problems, *lint_reading(reading)]
     try:
         resolved = resolve(reading, asked.settings, asked.gpu, asked.gpus)
-        case = as_run(Case(resolved, place(resolved.platform, machine), asked.hosts, asked.head_names, asked.env))
+        case = as_run(case_of(resolved, machine, asked))
     except InvalidExperimentError as invalid:
         return [*problems, *_unsaid(invalid.problems, problems)], None
     except SteelyardError as reason:
@@ -149,4 +186,4 @@ def _unsaid(found: Iterable[Problem], said: list[Problem]) -> Iterator[Problem]:
     return (problem for problem in found if not (problem.code == "SY104" and problem.path is None and codes))
 
 
-__all__ = ["RULES", "Asked", "Case", "Rule", "lint_case", "lint_file", "lint_reading", "rule_module"]
+__all__ = ["RULES", "Asked", "Case", "Rule", "case_of", "lint_case", "lint_file", "lint_reading", "rule_module"]

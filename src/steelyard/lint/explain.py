@@ -9,6 +9,7 @@ from steelyard.experiment.problems import (
     FOREIGN_FAMILY,
     MISSING_KEY,
     PLACEHOLDER,
+    SECRET,
     UNKNOWN_KEY,
     UNKNOWN_NAME,
     UNREADABLE,
@@ -50,6 +51,12 @@ Fix: `steelyard lint FILE --fill` asks for each, with the file's own example, an
 
 Why: its keys look alike and mean other things.
 Fix: start from one of `steelyard init`.""",
+    SECRET: """A secret stands in the file: a token, a private key, a password, or what WANDB_API_KEY is given.
+
+Why: files are copied, committed and attached to tickets, and a plan prints every variable. No message repeats it.
+Fix: take it out, and replace it where it was issued if others could read the file. Name a file of the hosts that holds
+it: `hf_token_file` for Hugging Face, else `secrets: {NAME: /path}` of the platform, whose copy the program finds
+under NAME_FILE; a cluster file names a private key. A path, `${VARIABLE}` and `<placeholder>` are not secrets.""",
 }
 """Codes that are found while a file is read."""
 

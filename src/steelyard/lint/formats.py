@@ -53,6 +53,7 @@ def _result(problem: Problem, index: int) -> dict[str, Any]:
         "ruleId": problem.code,
         "ruleIndex": index,
         "level": _LEVELS[problem.severity],
+        **({"suppressions": [{"kind": "inSource"}]} if problem.allowed else {}),
         "message": {"text": f"{sentence(problem)}\nFix: {problem.fix}"},
         "locations": [
             {
@@ -75,7 +76,8 @@ def _uri(path: str) -> str:
 def github(problem: Problem) -> str:
     """The problem as a workflow command, which shows beside the line in a pull request."""
     place = f"file={_property(problem.file)},line={problem.line or 1},title={_property(problem.code)}"
-    return f"::{_COMMANDS[problem.severity]} {place}::{_data(f'{sentence(problem)}; fix: {problem.fix}')}"
+    command = _COMMANDS["info" if problem.allowed else problem.severity]
+    return f"::{command} {place}::{_data(f'{sentence(problem)}; fix: {problem.fix}')}"
 
 
 def _data(text: str) -> str:

@@ -21,6 +21,8 @@ class Case:
     """What else the first of them is called."""
     env: tuple[tuple[str, str], ...] = ()
     """Variables the cluster file gives every command."""
+    login: str | None = None
+    """Who the hosts know us as; None for this user."""
 
     @property
     def reading(self) -> Reading:
@@ -35,6 +37,8 @@ class Rule:
     severity: Severity
     on: Literal["case", "reading", "file"] = "case"
     """What it looks at: an experiment on hardware, one selection of a file as it was read, or all a file's cases."""
+    may_be_allowed: bool = False
+    """Whether the platform's `allow` may permit what it finds."""
 
     def problem(
         self, case: Case, key: str, message: str, fix: str, value: Any = None, expected: str | None = None

@@ -22,12 +22,13 @@ def check_new_name(out: Path, name: str | None) -> None:
     """Refuse a name before anything is made."""
     if name is None:
         return
-    if not name or name.startswith(".") or "/" in name or "\0" in name or len(os.fsencode(name)) > 200:
+    fits = name.isprintable() and "/" not in name and len(os.fsencode(name)) <= 200
+    if not name or name.startswith((".", "-")) or not fits:
         raise InputError(
             f"--name {name!r} cannot name a directory",
             key="--name",
             value=name,
-            expected="one path component that does not start with a dot",
+            expected="one printable path component that does not start with '.' or '-'",
         )
     if os.path.lexists(out / name):
         raise exists_already(out / name)

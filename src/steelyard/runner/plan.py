@@ -1,6 +1,5 @@
 """The plan: exactly what will be executed, per node, and what is expected of it."""
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -35,8 +34,9 @@ from steelyard.frameworks import (
 )
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.nics import COMMON, NICS
-from steelyard.hardware.placement import Placement, place
-from steelyard.lint import Case, lint_case, lint_reading
+from steelyard.hardware.placement import Placement
+from steelyard.lint import Case, case_of, lint_case, lint_reading
+from steelyard.lint.mounts import needed_volumes
 
 SCHEMA_VERSION = 1
 LOCALHOST = "localhost"
@@ -136,6 +136,15 @@ class Value(_Document):
     source: str
 
 
+class Allowed(_Document):
+    """A lint error that the platform's `allow` permits."""
+
+    code: str
+    pointer: str
+    """Where it stands in the config, as a JSON pointer."""
+    message: str
+
+
 class Plan(_Document):
     """plan.json, and what `steelyard plan --json` prints."""
 
@@ -152,6 +161,8 @@ class Plan(_Document):
     """The whole experiment by dotted key, each value with its source."""
     thresholds: list[str] = []
     """What the run must keep."""
+    allowed: list[Allowed] = []
+    """What lint would have refused and the platform allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +177,7 @@ class Planned:
 def make_plan(resolved: Resolved, machine: Machine, asked: Asked | None = None) -> Planned:
     """Plan an experiment; lint errors, and what the framework refuses, stop it here."""
     planner, asked = framework(resolved.platform.framework), asked or Asked()
-    case = as_run(Case(resolved, place(resolved.platform, machine), asked.hosts, asked.head_names, asked.env))
+    case = as_run(case_of(resolved, machine, asked))
     problems = (*resolved.reading.problems, *lint_reading(resolved.reading), *lint_case(case))
     raise_errors(problems)
     case = _filled_in(case, planner)
@@ -180,6 +191,11 @@ def make_plan(resolved: Resolved, machine: Machine, asked: Asked | None = None) 
         expected=_expected(case),
         values=_values(case),
         thresholds=list(resolved.experiment.thresholds),
+        allowed=[
+            Allowed(code=problem.code, pointer=problem.pointer, message=problem.message)
+            for problem in problems
+            if problem.allowed
+        ],
     )
     return Planned(plan, case, problems)
 
@@ -257,19 +273,8 @@ def _bare(case: Case, planner: Framework, node: Node, host: str, directory: str 
 
 
 def _volumes(case: Case) -> dict[str, str]:
-    """The container's, with cache and corpus at their own paths where no volume of the config holds them already."""
-    platform, data = case.resolved.platform, case.resolved.experiment.data
-    if platform.container is None:
-        return {}
-    whole = data.path if data.source == "tokens" and data.path and data.path.startswith("/") else ""
-    corpus = re.split(r"[*?\[{,:]", whole)[0].rpartition("/")[0]  # of a pattern, the directory above it
-    held = tuple(platform.container.volumes.values())
-    needed = {
-        path: path
-        for path in (platform.cache_dir, corpus)
-        if path and not any(path == inside or path.startswith(f"{inside.rstrip('/')}/") for inside in held)
-    }
-    return {**needed, **platform.container.volumes}
+    container = case.resolved.platform.container
+    return {**needed_volumes(case), **container.volumes} if container else {}
 
 
 def _secrets(case: Case) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Bad input is one sentence, exit 2, and nothing made."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,85 @@ def test_a_policy_of_a_run_that_will_not_do_is_one_sentence(
         assert (done.status, done.out) == (2, "")
         assert done.err.startswith(f"steelyard: {run}/run.json: {said}")
         assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("replaced", "key"),
+    [
+        (("name: tiny-llama", "name: -x"), "name"),
+        (("name: tiny-llama", 'name: "a\\eb"'), "name"),
+        (("data:", "platforms: {-p: {gpu: cpu}}\ndata:"), "platforms"),
+        (("data:", "platforms: {p: {container: {image: -x}}}\ndata:"), "platforms.p.container.image"),
+        (("data:", "platforms: {p: {container: {image: i, name: -x}}}\ndata:"), "platforms.p.container.name"),
+        (("data:", 'platforms: {p: {log_dir: "/a\\eb"}}\ndata:'), "platforms.p.log_dir"),
+        (("data:", 'platforms: {p: {container: {image: i, volumes: {"/a\\rb": /c}}}}\ndata:'), None),
+        (("data:", "platforms: {p: {network: {head: -x}}}\ndata:"), "platforms.p.network.head"),
+        (("data:", "platforms: {p: {script: -x}}\ndata:"), "platforms.p.script"),
+        (("source: markov", "source: markov, tokenizer: -x"), "data.tokenizer"),
+    ],
+)
+def test_a_name_that_a_command_takes_for_an_option_is_refused(
+    cli: Any, tiny: Path, replaced: tuple[str, str], key: str | None
+) -> None:
+    assert replaced[0] in tiny.read_text()
+    tiny.write_text(tiny.read_text().replace(*replaced, 1))
+    asked = cli("plan", tiny, "--json")
+    assert asked.status == 2
+    assert key in (None, asked.document["error"]["key"])
+    assert "\x1b" not in asked.out
+
+
+@pytest.mark.parametrize("name", ["-x", "a\x1bb", "a\nb", ".x", "a/b", ""])
+def test_a_run_s_name_is_a_printable_word(cli: Any, tiny: Path, name: str) -> None:
+    asked = cli("run", tiny, f"--name={name}", "--json")
+    assert (asked.status, asked.document["error"]["key"]) == (2, "--name")
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("platform", "key"),
+    [
+        ("{framework: {}}", "platforms.p.framework"),
+        ("{gpu: []}", "platforms.p.gpu"),
+        ("{container: {image: {}, engine: []}}", "platforms.p.container.image"),
+        ("{network: {nic: {}}}", "platforms.p.network.nic"),
+        ("{allow: {}}", "platforms.p.allow"),
+        ("{'a[b': 1}", "platforms.p.a[b"),
+        ("{'function-after[x]': 1}", "platforms.p.function-after[x]"),
+    ],
+)
+def test_a_value_of_any_shape_is_answered_by_its_key(cli: Any, tiny: Path, platform: str, key: str) -> None:
+    tiny.write_text(f"{tiny.read_text()}\nplatforms: {{p: {platform}}}\n")
+    asked = cli("plan", tiny, "--json")
+    assert (asked.status, asked.document["error"]["key"]) == (2, key)
+    assert cli("lint", tiny, "--json").document["problems"]
+
+
+@pytest.mark.parametrize("count", [100, 101, 5000])
+def test_of_many_unknown_keys_the_first_are_named_and_the_rest_counted(cli: Any, tiny: Path, count: int) -> None:
+    tiny.write_text(tiny.read_text() + "".join(f"key{at}: 1\n" for at in range(count)))
+    problems = cli("lint", tiny, "--json").document["problems"]
+    assert {problem["code"] for problem in problems} == {"SY102"}
+    assert len(problems) == min(count, 101)
+    assert sum("more unknown keys" in problem["message"] for problem in problems) == (count > 100)
+    if count > 100:
+        assert any(f"{count - 100:,} more unknown keys" in problem["message"] for problem in problems)
+
+
+def test_a_file_that_is_larger_than_any_config_is_refused_unread(cli: Any) -> None:
+    for name in ("large.yaml", "large.json"):
+        with Path(name).open("wb") as file:
+            file.truncate(200 << 20)
+        (problem,) = cli("lint", name, "--json").document["problems"]
+        assert (problem["code"], "expected at most 4,194,304 bytes" in problem["message"]) == ("SY101", True)
+
+
+def test_a_pipe_that_nobody_feeds_is_not_waited_for_and_a_link_is_followed(cli: Any, tiny: Path) -> None:
+    os.mkfifo("pipe.yaml")
+    asked = cli("plan", "pipe.yaml", "--json")
+    assert asked.status == 2
+    assert "a named pipe" in asked.document["error"]["message"]
+    Path("link.yaml").symlink_to(tiny)
+    assert cli("lint", "link.yaml").status == 0
+    Path("loop.yaml").symlink_to("loop.yaml")
+    assert cli("lint", "loop.yaml").status == 2

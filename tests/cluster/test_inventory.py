@@ -147,3 +147,33 @@ def test_a_single_node_config_on_a_cluster_is_a_fleet(cli: Any, tmp_path: Path) 
         ("g2", 0, "1"),
         ("g3", 0, "1"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "key"),
+    [
+        ({"hosts": ["a"], "user": "-oProxyCommand=x"}, "user"),
+        ({"hosts": ["a"], "user": "a\x1bb"}, "user"),
+        ({"hosts": ["a"], "key_file": "-x"}, "key_file"),
+        ({"node_dict": {"a": {}}, "username": "-l"}, "username"),
+        ({"node_dict": {"a": {}}, "priv_key_file": "a\nb"}, "priv_key_file"),
+        ({"node_dict": {"-a": {}}}, "node_dict.-a"),
+        ({"hosts": ["-a"]}, "hosts.0"),
+        ({"hosts": ["gpu[1-99999999999]"]}, "hosts.0"),
+        ({"hosts": ["gpu[1-20000,1-20000]"]}, "hosts.0"),
+        ({"hosts": ["gpu[\u0661-\u0663]"]}, "hosts.0"),
+        ({"hosts": ["10.0.0.1-" + "9" * 5000]}, "hosts.0"),
+        ({"hosts": ["a[1-15000]", "b[1-15000]"]}, "hosts"),
+        ({"node_dict": {"a": {}}, "env_vars": {"X": "hf_" + "a1" * 12}}, "env_vars.X"),
+    ],
+)
+def test_what_would_be_an_option_a_flood_or_a_secret_is_refused(tmp_path: Path, content: Any, key: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read(tmp_path, content)
+    assert refused.value.key == key
+    assert "a1a1a1" not in str(refused.value.document())
+
+
+def test_a_login_of_a_directory_service_is_a_user(tmp_path: Path) -> None:
+    assert read(tmp_path, {"hosts": ["a"], "user": "me@lab.example"}).user == "me@lab.example"
+    assert read(tmp_path, {"hosts": ["a"], "user": "LAB\\me"}).user == "LAB\\me"

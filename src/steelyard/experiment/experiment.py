@@ -167,8 +167,8 @@ def _is_a_split(text: str) -> str:
 
 
 def _is_one_line(text: str) -> str:
-    if not text or not text.isprintable():
-        raise ValueError(f"{shown(text)} does not do, expected text of one line")
+    if not text or not text.isprintable() or text.startswith("-"):
+        raise ValueError(f"{shown(text)} does not do, expected text of one line that does not begin with '-'")
     return text
 
 

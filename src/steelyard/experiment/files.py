@@ -4,9 +4,11 @@ import hashlib
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from ruamel.yaml.nodes import Node
 
 from steelyard.errors import InputError
 from steelyard.experiment import yaml_file
@@ -48,6 +50,8 @@ class ConfigFile:
     family: Family
     problems: tuple[Problem, ...] = ()
     """What is wrong with it whatever it is for: keys that stand there twice, secrets."""
+    tree: Node | None = field(default=None, compare=False, repr=False)
+    """The nodes of a YAML file, which know their lines."""
 
     @property
     def is_json(self) -> bool:
@@ -85,7 +89,7 @@ def read_mapping(
     try:
         text = data.decode("utf-8-sig")
         is_json = _is_json(path, text) and not as_yaml
-        content = parse_json(text) if is_json else yaml_file.parsed(text)
+        content, tree = (parse_json(text), None) if is_json else yaml_file.parsed(text)
         check_size(content)
         if not isinstance(content, dict):
             found = "is empty" if content is None else f"holds {type(content).__name__} at its top"
@@ -98,7 +102,7 @@ def read_mapping(
         raise unreadable(path, f"byte {reason.start} is not UTF-8 text", wanted, example) from None
     except ValueError as reason:
         raise unreadable(path, str(reason), wanted, example) from None
-    return ConfigFile(path, hashlib.sha256(data).hexdigest(), text, content, "steelyard", tuple(problems))
+    return ConfigFile(path, hashlib.sha256(data).hexdigest(), text, content, "steelyard", tuple(problems), tree)
 
 
 def _is_json(path: Path, text: str) -> bool:
@@ -253,7 +257,8 @@ def with_lines(problems: Iterable[Problem], file: ConfigFile) -> list[Problem]:
     wanted = list(problems)
     if not wanted:
         return []
-    found = {place.path: place.line for place in (places(file.text) if file.is_json else yaml_file.places(file.text))}
+    listed = yaml_file.places(file.tree) if file.tree is not None else places(file.text)
+    found = {place.path: place.line for place in listed}
     return [problem if problem.line else replace(problem, line=_line(problem.place, found)) for problem in wanted]
 
 

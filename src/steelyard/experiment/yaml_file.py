@@ -1,8 +1,7 @@
-"""Reads YAML 1.2 strictly: no duplicate key, nothing that is not text, each text composed once."""
+"""Reads YAML 1.2 strictly: no duplicate key, nothing that is not text."""
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -30,12 +29,15 @@ class _BoundedComposer(Composer):
         return super().compose_node(parent, index)
 
 
-def parsed(text: str) -> Any:
-    """The value; ValueError says what is wrong and where."""
+def parsed(text: str) -> tuple[Any, Node | None]:
+    """The value, and the nodes it was made from; ValueError says what is wrong and where."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _BoundedComposer
+    yaml.max_depth = MAX_DEPTH
     try:
-        yaml, root = _composed(text)
+        root = yaml.compose(text)
         _check_merges(root)
-        return None if root is None else yaml.constructor.construct_document(root)
+        return (None if root is None else yaml.constructor.construct_document(root)), root
     except MarkedYAMLError as reason:
         mark = reason.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -48,15 +50,6 @@ def parsed(text: str) -> Any:
         raise ValueError("is nested too deeply to be an experiment") from None
     except (KeyError, TypeError, AttributeError, OverflowError) as reason:  # a tag the value does not suit
         raise ValueError(f"holds a value that cannot be read ({type(reason).__name__}: {reason})"[:200]) from None
-
-
-@lru_cache(maxsize=1)
-def _composed(text: str) -> tuple[YAML, Node | None]:
-    """The text's nodes, which both its value and its lines are made from."""
-    yaml = YAML(typ="safe", pure=True)
-    yaml.Composer = _BoundedComposer
-    yaml.max_depth = MAX_DEPTH
-    return yaml, yaml.compose(text)
 
 
 def _check_merges(root: Node | None) -> None:
@@ -90,14 +83,13 @@ def _check_merges(root: Node | None) -> None:
 
 def parse_scalar(text: str) -> Any:
     """The value of one YAML scalar, as `--set` takes it."""
-    value = parsed(text)
+    value, _ = parsed(text)
     check_size(value)
     return value
 
 
-def places(text: str) -> Iterator[Place]:
-    """Every key and element of a text that parses, in order."""
-    _, root = _composed(text)
+def places(root: Node | None) -> Iterator[Place]:
+    """Every key and element below a node, in order."""
     left: list[tuple[PointerPath, Node, int]] = [((), root, 0)] if root is not None else []
     yielded = 0
     while left:

@@ -12,8 +12,9 @@ experiment file and every model and GPU of a JSON config, or for those that `--p
 and repeat its warnings. `--json`, `--sarif` and `--github` print the same for programs. Arithmetic is looked at once
 the file makes an experiment, so mend types and names first.
 
-Some errors may be permitted where they are meant: `allow: [SY121]` of a platform, or `--set platform.allow=SY121` for any
-config. They are then shown as allowed, do not change the status, and `plan.json` lists them. Each such code says so below.
+Some errors may be permitted where they are meant: `allow: [SY121]` of a platform, or `--set platform.allow=SY121` for
+any config. They are then shown as allowed, do not change the status, and `plan.json` lists them. Each such code says
+so below.
 
 | | |
 | --- | --- |

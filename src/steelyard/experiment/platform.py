@@ -1,6 +1,7 @@
 """Where it is trained: hardware, software stack, network, and what the framework is told beside the experiment."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -18,7 +19,7 @@ EngineName = Literal["docker", "podman"]
 CONTROL_ROOTS = ("/var/lib/steelyard", "/var/tmp/steelyard-")
 """Where Steelyard keeps what controls the jobs of a host: root's, and the beginning of every other login's."""
 
-_PATH = r"/[^:\x00-\x1f\x7f-\x9f\u2028\u2029]*"
+_PATH = r"/[^:\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*"
 
 
 def _is_in_the_catalog(name: str) -> str:
@@ -40,9 +41,29 @@ def _are_variables(env: dict[str, str]) -> dict[str, str]:
     for name, value in env.items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise ValueError(f"{shown(name)} names no variable, expected letters, digits and '_'")
-        if re.search(r"[\n\r\x00]", value):
-            raise ValueError(f"{name} is {shown(value)}, expected a value of one line")
+        if re.search(r"[\n\r\x00\ud800-\udfff]", value):
+            raise ValueError(f"{name} is {shown(value)}, expected text of one line")
     return env
+
+
+def _are_texts(options: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what no file can hold: half of a character, which an escape of JSON and YAML can spell."""
+    for text in _texts_of(options):
+        if re.search(r"[\ud800-\udfff]", text):
+            raise ValueError(f"{shown(text)} is no text, expected whole characters")
+    return options
+
+
+def _texts_of(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _texts_of(inner)
+    elif isinstance(value, list | tuple | set):
+        for inner in value:
+            yield from _texts_of(inner)
 
 
 def _are_volumes(volumes: dict[str, str]) -> dict[str, str]:
@@ -139,7 +160,7 @@ class Platform(Group):
     network: Network = Network()
     env: Variables = Field(default_factory=dict)
     """Variables of the training program."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: Annotated[dict[str, Any], AfterValidator(_are_texts)] = Field(default_factory=dict)
     """Settings of the framework under its own names, passed on as they stand."""
     hf_token_file: AbsolutePath | None = None
     """File of the hosts that holds the Hugging Face token; its content never enters a plan."""

@@ -21,7 +21,7 @@ NAMED = re.compile(
     re.IGNORECASE,
 )
 STAND_IN = re.compile(
-    rb"(?:none|null|true|false|[*x.]+|<.*|[\d.,]{1,7}|\$\{?\w+\}?|\{[\w.-]+\}|~?/[a-z]\S*|\S*\.json|\(.*)",
+    rb"(?:none|null|true|false|yes|no|on|off|[*x.]+|<.*|[\d.,]{1,7}|\$\{?\w+\}?|\{[\w.-]+\}|~?/[a-z]\S*|\S*\.json|\(.*)",
     re.IGNORECASE,
 )
 """What stands where a secret could: a flag, a count, a placeholder, the path of a file."""
@@ -50,6 +50,8 @@ _SHORTEST = 6
 
 def secret_kind(name: str, value: Any) -> str | None:
     """What a value of a config is if it is a secret, by its shape or by the name it stands under; else None."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
     if not isinstance(value, str):
         numeric = isinstance(value, int | float) and not isinstance(value, bool)
         return _kind_by_name(name, str(value)) if numeric else None
@@ -99,11 +101,11 @@ def _without(
                 places.append(((*path, kept), kind))
             made[kept] = _without(inner, (*path, str(kept)), str(kept), places, seen)
         return made
-    if isinstance(value, list):
+    if isinstance(value, list | tuple | set):
         items: list[Any] = []
         seen[id(value)] = items
         items += [_without(inner, (*path, str(at)), name, places, seen) for at, inner in enumerate(value)]
-        return items
+        return items if isinstance(value, list) else type(value)(items)
     kind = secret_kind(name, value)
     if kind is None:
         return value

@@ -18,6 +18,10 @@ def too_many_values() -> ValueError:
     return ValueError(f"holds more than {MAX_VALUES:,} values, or an alias of itself")
 
 
+def too_deep() -> ValueError:
+    return ValueError(f"is nested more than {MAX_DEPTH} deep, or holds an alias of itself")
+
+
 def check_size(content: Any) -> None:
     """Refuse aliases that multiply or hold themselves, numbers no count or rate can be, and keys nobody typed."""
     left, seen = [(content, 0)], 0
@@ -27,7 +31,7 @@ def check_size(content: Any) -> None:
         if seen > MAX_VALUES:
             raise too_many_values()
         if depth > MAX_DEPTH:
-            raise ValueError(f"is nested more than {MAX_DEPTH} deep, or holds an alias of itself")
+            raise too_deep()
         if isinstance(value, int) and abs(value) >= 2**63:
             raise ValueError(f"holds a whole number of {value.bit_length()} bits, expected fewer than 64")
         if isinstance(value, dict):

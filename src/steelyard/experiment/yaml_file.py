@@ -10,7 +10,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from steelyard.experiment.json_text import Place
-from steelyard.experiment.limits import MAX_DEPTH, MAX_VALUES, check_size, too_many_values
+from steelyard.experiment.limits import MAX_DEPTH, MAX_VALUES, check_size, too_deep, too_many_values
 from steelyard.experiment.problems import plain
 from steelyard.experiment.reading import PointerPath
 
@@ -18,22 +18,26 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 
 class _BoundedComposer(Composer):
-    """Stops at more nodes than a config has, long before memory or patience ends."""
+    """Stops at more nodes, or deeper ones, than a config has."""
 
-    nodes = 0
+    nodes = levels = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         self.nodes += 1
         if self.nodes > 2 * MAX_VALUES:  # a key and its value are two
             raise too_many_values()
-        return super().compose_node(parent, index)
+        self.levels += 1
+        if self.levels > MAX_DEPTH:
+            raise too_deep()
+        node = super().compose_node(parent, index)
+        self.levels -= 1
+        return node
 
 
 def parsed(text: str) -> tuple[Any, Node | None]:
     """The value, and the nodes it was made from; ValueError says what is wrong and where."""
     yaml = YAML(typ="safe", pure=True)
     yaml.Composer = _BoundedComposer
-    yaml.max_depth = MAX_DEPTH
     try:
         root = yaml.compose(text)
         _check_merges(root)

@@ -1,5 +1,6 @@
 """What of its host a container may be given, and what a platform may allow."""
 
+import getpass
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from seeds import filled, packaged_content
 from steelyard.experiment import Asked
-from steelyard.experiment.platform import CONTROL_ROOTS
+from steelyard.experiment.control import own_parents
 from steelyard.hardware.machine import Machine
 from steelyard.lint import lint_file
 from steelyard.lint.mounts import normal
@@ -26,10 +27,11 @@ data: {source: counting}
 RULES = {"SY121", "SY122", "SY123", "SY124", "SY125"}
 
 
-def experiment(allow: str = "", log_dir: str = "/tmp/logs", cache_dir: str | None = None, **container: Any) -> Path:
+def experiment(allow: str = "", log_dir: str | None = None, cache_dir: str | None = None, **container: Any) -> Path:
     path = Path("experiment.yaml")
-    platform = {"gpu": "a100", "gpus_per_node": 2, "framework": "megatron", "log_dir": log_dir}
+    platform = {"gpu": "a100", "gpus_per_node": 2, "framework": "megatron"}
     platform |= {"container": {"image": "i", **container}} | ({"cache_dir": cache_dir} if cache_dir else {})
+    platform |= {"log_dir": log_dir} if log_dir else {}
     platform |= {"allow": allow.split()} if allow else {}
     path.write_text(f"{GOOD}\nplatforms: {json.dumps({'p': platform})}\n")
     return path
@@ -68,11 +70,9 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("/run/containerd/containerd.sock", {"SY122"}),
         ("/var/lib/docker", {"SY122"}),
         ("/var", {"SY123"}),
-        ("/var/lib", {"SY123"}),
         ("/var/tmp/", {"SY123"}),
-        ("/var/lib/steelyard", {"SY123"}),
-        ("/var/lib/steelyard/x", {"SY123"}),
         ("/var/tmp/steelyard-alice", {"SY123"}),
+        ("/var/tmp/steelyard-alice/x", {"SY123"}),
         ("/dev/sda1", {"SY124"}),
         ("/dev/mapper/root", {"SY124"}),
         ("/home/bob", {"SY125"}),
@@ -121,11 +121,15 @@ def test_a_device_of_gpus_and_network_cards_passes(device: str) -> None:
     assert codes(experiment(devices=[device])) == set()
 
 
-def test_cache_corpus_and_logs_are_mounts_too() -> None:
+def test_another_log_dir_is_a_way_on() -> None:
+    assert codes(experiment(volumes={"/var": "/v"}, log_dir="/home/alice/runs")) == set()
+    assert codes(experiment(volumes={"/var": "/v"}, log_dir="/var/log/alice")) == {"SY123"}
+    assert codes(experiment(volumes={"/var": "/v"}), user="root") == set()
+    assert codes(experiment(volumes={"/var": "/v", "/root": "/r"}), user="root") == {"SY123"}
+
+
+def test_cache_and_corpus_are_mounts_too() -> None:
     assert codes(experiment(cache_dir="/etc")) == {"SY121"}
-    assert codes(experiment(log_dir="/home/bob")) == {"SY125"}
-    assert codes(experiment(log_dir="/var/lib/steelyard")) == {"SY123"}
-    assert codes(experiment(log_dir="/var/tmp")) == set()
     path = experiment()
     path.write_text(path.read_text().replace("source: counting", "source: tokens, path: /etc/corpus, tokenizer: x"))
     assert codes(path) == {"SY121"}
@@ -137,10 +141,11 @@ def test_root_s_own_home_is_root_s() -> None:
 
 
 def test_no_allowed_code_opens_the_control_directory(cli: Any) -> None:
-    for root in CONTROL_ROOTS:
-        told = cli("plan", experiment(allow="SY121 SY122", volumes={root: "/x"}), "--json")
-        assert told.status == 2
-        assert "control directory" in told.document["error"]["message"]
+    parents = {path: f"/x{at}" for at, path in enumerate(own_parents(getpass.getuser()))}
+    told = cli("plan", experiment(allow="SY121 SY122", volumes=parents), "--json")
+    assert told.status == 2
+    assert "control files" in told.document["error"]["message"]
+    assert "log_dir" in told.document["error"]["next"]
     assert cli("plan", experiment(allow="SY121", volumes={"/": "/x"})).status == 2
 
 

@@ -116,7 +116,7 @@ def _needs(file: Path | None, asked: "Asked") -> tuple[tuple[str, ...], "Needs"]
     from steelyard.hardware.catalog import lookup
 
     if file is None:
-        from steelyard.cluster.control import own_parents
+        from steelyard.experiment.control import own_parents
 
         needs = needs_of_any_job(own_parents(asked.names()["user"])[0])
         found = lookup(asked.gpu) if asked.gpu else None

@@ -16,9 +16,6 @@ FrameworkName = Literal[
 ]
 EngineName = Literal["docker", "podman"]
 
-CONTROL_ROOTS = ("/var/lib/steelyard", "/var/tmp/steelyard-")
-"""Where Steelyard keeps what controls the jobs of a host: root's, and the beginning of every other login's."""
-
 _PATH = r"/[^:\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*"
 
 
@@ -169,7 +166,9 @@ class Platform(Group):
     cache_dir: AbsolutePath | None = None
     """Directory of the hosts for datasets and caches."""
     log_dir: AbsolutePath | None = None
-    """Directory of the hosts under which a run's files lie; null for /tmp/steelyard."""
+    """Directory of the hosts for a run's control files, writable by the login and root only and in no volume of the
+    container; null, and otherwise, for /root/.local/state/steelyard or, where the login is not root,
+    /var/tmp/steelyard-LOGIN."""
     allow: Codes = Field(default_factory=list)
     """Lint codes that do not stop a plan, such as SY121 for a mount this job needs; the plan lists what was allowed."""
     overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)

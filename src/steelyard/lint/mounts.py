@@ -20,10 +20,6 @@ class Mount:
     typed: str
     """As the file spells it."""
 
-    def holds(self, path: str) -> bool:
-        """Whether the path is the mount's own or lies below it."""
-        return self.path in ("/", path) or path.startswith(f"{self.path}/")
-
     def lies_in(self, directory: str) -> bool:
         """Whether it is the directory or lies below it."""
         return self.path == directory or self.path.startswith(f"{directory.rstrip('/')}/")
@@ -51,7 +47,7 @@ def needed_volumes(case: Case) -> dict[str, str]:
 
 
 def mounts(case: Case) -> Iterator[Mount]:
-    """Every path of the host that the file has the container see, the run's own directory below log_dir among them."""
+    """Every path of the host that the file has the container see."""
     platform = case.resolved.platform
     if platform.container is None:
         return
@@ -63,9 +59,6 @@ def mounts(case: Case) -> Iterator[Mount]:
     for host in needed:
         if host != platform.cache_dir:
             yield Mount(normal(host), case.reading.paths.get("data.path", ("data", "path")), host)
-    if platform.log_dir is not None:
-        own = f"{platform.log_dir}/{case.resolved.experiment.name}-node0"
-        yield Mount(normal(own), _place(case, "log_dir"), platform.log_dir)
 
 
 def devices(case: Case) -> Iterator[Mount]:

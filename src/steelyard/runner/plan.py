@@ -18,8 +18,8 @@ from steelyard.cluster.container import (
     run_argv,
     secret_variables,
 )
-from steelyard.cluster.control import control_parent, own_parents
 from steelyard.experiment import Asked, Problem
+from steelyard.experiment.control import control_parent, own_parents
 from steelyard.experiment.problems import raise_errors
 from steelyard.experiment.resolve import DERIVED, Resolved, leaves
 from steelyard.frameworks import (
@@ -187,7 +187,7 @@ def make_plan(resolved: Resolved, machine: Machine, asked: Asked | None = None) 
         framework=planner.name,
         fleet=_copies(case) > 1,
         job=_job(case),
-        nodes=list(_nodes(case, planner, asked.names()["user"])),
+        nodes=list(_nodes(case, planner, case.login or asked.names()["user"])),
         expected=_expected(case),
         values=_values(case),
         thresholds=list(resolved.experiment.thresholds),

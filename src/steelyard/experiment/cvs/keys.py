@@ -73,9 +73,7 @@ _COMMON = (
         "data.path",
         "empty",
     ),
-    Key(
-        "log_dir", "text", "Directory of the hosts under which logs are written.", "platform.log_dir", "/tmp/steelyard"
-    ),
+    Key("log_dir", "text", "Directory of the hosts for a run's control files.", "platform.log_dir", "the login's own"),
     Key("scripts_dir", "text", "Directory for wrapper scripts, which a plan does not need.", NOTHING),
     Key("nic_type", "text", "Family of the network cards: ainic, thor2 or cx7.", "platform.network.nic"),
     Key(

@@ -1,33 +1,33 @@
-"""A mount reaches the directory from which Steelyard controls the jobs of a host.
+"""The container is given every place where Steelyard could keep the control files of the run.
 
 Why: what lies there decides what is started and stopped as the login of the run. A job that can write there, or replace
 a directory above it, decides it in its place. This cannot be allowed.
-Fix: mount a directory that neither holds nor lies in /var/lib/steelyard and /var/tmp/steelyard-*.
+Fix: mount less, or set `log_dir` of the platform to a directory that no volume holds and only the login can write to.
 """
 
 from collections.abc import Iterator
 
 from steelyard.experiment import Problem
-from steelyard.experiment.platform import CONTROL_ROOTS
-from steelyard.lint.mounts import Mount, mounts
+from steelyard.experiment.choose import this_user
+from steelyard.experiment.control import control_parent, overlap, own_parents
+from steelyard.lint.mounts import mounts
 from steelyard.lint.rule import Case, Rule
 
 RULE = Rule("SY123", "error")
 
 
 def check(case: Case) -> Iterator[Problem]:
-    for mount in mounts(case):
-        if any(_reaches(mount, root) for root in CONTROL_ROOTS):
+    login, held = case.login or this_user(), list(mounts(case))
+    if control_parent(case.resolved.platform.log_dir, [mount.path for mount in held], login) is not None:
+        return
+    parents = own_parents(login)
+    for mount in held:
+        if any(overlap(parent, mount.path) for parent in parents):
             yield RULE.at(
                 case.reading,
                 mount.place,
-                message=f"the container is given {mount.path}, through which it reaches Steelyard's control directory",
-                fix="mount a directory of the job's own, such as one below /data or the login's home",
+                message=f"the container is given {mount.path}, through which it reaches the control files of the run",
+                fix="mount a directory of the job's own, or set log_dir of the platform to one that no volume holds",
                 value=mount.typed,
-                expected=f"a directory apart from {CONTROL_ROOTS[0]} and {CONTROL_ROOTS[1]}*",
+                expected=f"a directory apart from {' and '.join(parents)}",
             )
-
-
-def _reaches(mount: Mount, root: str) -> bool:
-    """Whether the mount holds the directory or lies in it; a root that ends with - is the beginning of a name."""
-    return mount.holds(root) or (mount.path.startswith(root) if root.endswith("-") else mount.lies_in(root))

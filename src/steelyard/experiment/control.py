@@ -1,5 +1,6 @@
 """Where the control files of a run lie on its hosts: in a place of the login's own that no container sees."""
 
+import posixpath
 import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
@@ -13,9 +14,9 @@ def control_parent(log_dir: str | None, mounts: Iterable[str], user: str) -> str
 
     That nobody else can write there is checked on the host, before anything is made.
     """
-    held = [PurePosixPath(path) for path in mounts]
+    held = list(mounts)
     for parent in (log_dir, *own_parents(user)):
-        if parent is not None and not any(_overlap(PurePosixPath(parent), path) for path in held):
+        if parent is not None and not any(overlap(parent, path) for path in held):
             return parent
     return None
 
@@ -26,5 +27,7 @@ def own_parents(user: str) -> tuple[str, ...]:
     return (ROOT_PARENT, shared) if user == "root" else (shared,)
 
 
-def _overlap(parent: PurePosixPath, mount: PurePosixPath) -> bool:
-    return parent.is_relative_to(mount) or mount.is_relative_to(parent)
+def overlap(first: str, second: str) -> bool:
+    """Whether one of two paths is the other, or lies below it."""
+    one, other = (PurePosixPath("/", posixpath.normpath(path).lstrip("/")) for path in (first, second))
+    return one.is_relative_to(other) or other.is_relative_to(one)

@@ -49,19 +49,31 @@ def read_document(path: Path, below: Path | None = None, most_bytes: int = DOCUM
 
 
 def replace_file(path: Path, content: str | bytes) -> None:
-    """Write a file by rename: never seen half written, never through a link; a regular file keeps its mode."""
+    """Write a file by rename: never seen half written, never through a link.
+
+    A regular file keeps its mode; a new one, and one in the place of a link, has what the umask leaves.
+    """
     temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with temporary.open("xb") as file:
             file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
-        if path.is_file() and not path.is_symlink():
-            temporary.chmod(path.stat().st_mode & 0o777)
+        mode = _mode(path)
+        if stat.S_ISREG(mode):
+            temporary.chmod(stat.S_IMODE(mode) & 0o777)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _mode(path: Path) -> int:
+    """Kind and permissions of what lies there, a link not followed; 0 where nothing does."""
+    try:
+        return path.lstat().st_mode
+    except FileNotFoundError:
+        return 0
 
 
 def _open_folder(folder: Path, below: Path) -> int:

@@ -67,8 +67,9 @@ def test_what_is_no_regular_file_is_left_alone(cli: Any, recorded: Any, tmp_path
     (tmp_path / "real.html").touch()
     (tmp_path / "link.html").symlink_to("real.html")
     assert cli("report", "again", "-o", "link.html").status == 0
-    assert (tmp_path / "link.html").is_symlink()
-    assert (tmp_path / "real.html").stat().st_size > 1000
+    assert not (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "link.html").stat().st_size > 1000
+    assert (tmp_path / "real.html").stat().st_size == 0
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
@@ -147,7 +148,7 @@ def test_a_file_that_is_not_ours_is_left_alone(cli: Any, recorded: Any, tmp_path
     (tmp_path / "mine.html").write_text("<html>mine</html>")
     done = cli("report", "again", "-o", "mine.html", "--json")
     assert done.status == 2
-    assert "no report of ours" in done.document["error"]["message"]
+    assert "not a report of ours" in done.document["error"]["message"]
     assert (tmp_path / "mine.html").read_text() == "<html>mine</html>"
     assert cli("report", "again", "-o", "new.html").status == 0
     assert cli("report", "again", "-o", "new.html").status == 0  # ours may be replaced

@@ -360,7 +360,7 @@ def test_a_verdict_that_cannot_be_kept_is_still_said(cli: Any, recorded: Any, mo
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("steelyard.verdict.verdict.write_atomically", full)
+    monkeypatch.setattr("steelyard.verdict.verdict.replace_file", full)
     done = cli("check", run)
     assert done.status == 0
     assert "cannot be written (No space left on device)" in done.err

@@ -8,7 +8,7 @@ from steelyard.errors import InputError
 from steelyard.experiment import Asked, read_config
 from steelyard.experiment.fill import Gap, filled_text, gaps
 from steelyard.experiment.problems import shown
-from steelyard.records.writer import write_atomically
+from steelyard.files import replace_file
 
 
 def fill_file(path: Path, asked: Asked) -> None:
@@ -38,7 +38,7 @@ def fill_file(path: Path, asked: Asked) -> None:
 
     answers = {gap.path: _ask(path, gap) for gap in found}
     mark = "\ufeff" if path.read_bytes().startswith(b"\xef\xbb\xbf") else ""
-    write_atomically(path.resolve(), mark + filled_text(file, answers))
+    replace_file(path.resolve(), mark + filled_text(file, answers))
     printing.note(f"{path}: {len(found)} place{'s' * (len(found) != 1)} filled")
 
 

@@ -44,6 +44,9 @@ def list_runs(out: OutOption = DEFAULT_OUT, as_json: JsonOption = False, debug: 
         printing.show_json({"runs": rows, "fleets": fleets})
     elif rows or fleets:
         _print_table(sorted([*rows, *fleets], key=_age))
+        for row in (*rows, *fleets):
+            if row["error"] is not None:
+                printing.note(f"unreadable: {row['error']}")
     else:
         where = "--out DIR or $STEELYARD_RUNS says where they are kept"
         printing.say(f"no runs under {out.resolve()}; {where}")

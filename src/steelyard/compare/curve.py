@@ -108,7 +108,7 @@ def evaluations(subject: Subject) -> dict[int, float]:
     return {
         event.step: float(loss)
         for event in subject.events_of("eval")
-        if event.step is not None and isinstance(loss := event.details.get("loss"), int | float)
+        if event.step is not None and (loss := event.number("loss")) is not None
     }
 
 

@@ -18,9 +18,10 @@ from steelyard.compare.fingerprint import fingerprints
 from steelyard.compare.policy import Metric
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
+from steelyard.files import replace_file
 from steelyard.records import Run
 from steelyard.records.fleet import find_fleet
-from steelyard.records.reader import verb_for
+from steelyard.records.reader import holding, verb_for
 
 FILE = "comparison.json"
 FOLDER = "comparisons"
@@ -72,7 +73,7 @@ def _each_once(name: str, runs: list[Run]) -> list[Run]:
 
 
 def _is_run(text: str, out: Path) -> bool:
-    return any(os.path.exists(place / records.MANIFEST) for place in (Path(text), out / text))  # noqa: PTH110
+    return any(os.path.lexists(place / records.MANIFEST) for place in (Path(text), out / text))
 
 
 def save(comparison: Comparison, out: Path, name: str | None) -> Path:
@@ -99,17 +100,17 @@ def _write(comparison: Comparison, directory: Path) -> None:
     digests = iter(fingerprints([subject for side in sides for subject in side.subjects]))
     content["digests"] = {side.name: list(islice(digests, len(side.subjects))) for side in sides}
     content["comparison"] = directory.name
-    records.write_atomically(directory / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    replace_file(directory / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
 def find(name: str, out: Path, without_time: bool = False) -> Path | None:
     """COMPARISON as typed: a path, or an ID under OUT/comparisons; the latest of an ID typed without its time."""
     for directory in (Path(name), out / FOLDER / name):
-        if os.path.exists(directory / FILE):  # noqa: PTH110 - Path.exists raises on a name too long
+        if os.path.lexists(directory / FILE):
             return directory
     if not without_time:
         return None
-    alike = [path.parent for path in (out / FOLDER).glob(f"*/{FILE}") if records.unstamped(path.parent.name) == name]
+    alike = [path for path in holding(FILE, out / FOLDER) if records.unstamped(path.name) == name]
     return max(alike, default=None)
 
 
@@ -135,9 +136,9 @@ def saved(directory: Path) -> dict[str, Any]:
     """A comparison as it was written."""
     path = directory / FILE
     try:
-        content = records.strict_json(path.read_text(encoding="utf-8"))
+        content = records.read_json(path)
         _check(content)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as reason:
+    except (OSError, ValueError, KeyError, TypeError) as reason:
         raise InputError(f"{path}: cannot be read ({reason})", key="COMPARISON", value=str(directory)) from None
     assert isinstance(content, dict)
     return content

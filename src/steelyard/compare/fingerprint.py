@@ -1,14 +1,17 @@
 """What a run held when it was compared: a digest that changes with whatever a comparison's figures are made from."""
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from hashlib import blake2b
+from pathlib import Path
 
 import numpy as np
 
 from steelyard.compare.copies import digest
 from steelyard.records import MANIFEST, Column
+from steelyard.records.lines import blocks, open_record
 from steelyard.records.writer import EVENTS, TELEMETRY
 from steelyard.verdict import Subject
 
@@ -27,9 +30,9 @@ def fingerprint(subject: Subject) -> str:
     found = blake2b(digest_size=16)
     for name in (MANIFEST, EVENTS, TELEMETRY):
         path = subject.run.directory / name
-        data = path.read_bytes() if path.exists() else b""
-        found.update(f"{name} {len(data)}\n".encode())
-        found.update(data)
+        found.update(f"{name} {_size(path)}\n".encode())
+        for block in blocks(path):
+            found.update(block)
     steps = subject.steps
     found.update(digest(steps))
     for column in (steps.learning_rate, steps.memory_gib, steps.skipped):
@@ -45,3 +48,8 @@ def fingerprint(subject: Subject) -> str:
         found.update(flag.encode())
         found.update(np.array(rows, dtype=np.int64).tobytes())
     return found.hexdigest()
+
+
+def _size(path: Path) -> int:
+    with open_record(path) as file:
+        return file.seek(0, os.SEEK_END)

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from steelyard.records.columns import Floats
+from steelyard.records.lines import whole_lines
 from steelyard.records.writer import TELEMETRY
 from steelyard.verdict import Subject
 
@@ -75,7 +76,7 @@ def _mean(samples: Floats, steady: Floats) -> float | str:
 
 def _samples(path: Path) -> Samples:
     found: Samples = {}
-    for line in path.read_bytes().splitlines() if path.exists() else ():
+    for _, line in whole_lines(path):
         try:
             sample = _DECODER.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):

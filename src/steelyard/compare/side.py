@@ -1,5 +1,6 @@
 """One side of a comparison: its runs, each judged."""
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class Side:
 
 def _held(directory: Path) -> set[Path]:
     """The runs that a directory stands for: of a fleet the latest of each host, else all that are in it."""
-    if (directory / records.FLEET).exists():
+    if os.path.lexists(directory / records.FLEET):
         with suppress(InputError):  # one that cannot be read is a directory like any other
             return {run.directory.resolve() for run in load_fleet(directory).runs() if run is not None}
     return {place.resolve() for place in records.runs_under(directory)}

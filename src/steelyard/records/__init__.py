@@ -7,8 +7,8 @@ from steelyard.records.manifest import Failure, Provenance, RunManifest, RunPlat
 from steelyard.records.naming import new_directory, stamped, unstamped
 from steelyard.records.reader import Run, events, find, first_and_last, load, runs_under, steps
 from steelyard.records.step import Event, Evidence, Step
-from steelyard.records.strict import strict_json
-from steelyard.records.writer import RunWriter, create_run, now, run_name, write_atomically
+from steelyard.records.strict import read_json
+from steelyard.records.writer import RunWriter, create_run, now, run_name
 
 __all__ = [
     "FLEET",
@@ -32,13 +32,12 @@ __all__ = [
     "new_directory",
     "node_tables",
     "now",
+    "read_json",
     "run_name",
     "runs_under",
     "stamped",
     "steps",
-    "strict_json",
     "table",
     "tables",
     "unstamped",
-    "write_atomically",
 ]

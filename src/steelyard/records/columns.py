@@ -1,20 +1,20 @@
 """The steps of a run as columns: one pass over the file in bounded memory, for a run of a million steps."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from steelyard.errors import InputError
-from steelyard.records.manifest import FILE, not_a_run
-from steelyard.records.reader import open_record
+from steelyard.records.lines import line_blocks, unreadable
+from steelyard.records.reader import run_directory
 from steelyard.records.step import NONFINITE, Evidence, StepCount, StepNumber, TokenCount
 from steelyard.records.writer import NODES, STEPS
 
@@ -23,7 +23,11 @@ Whole = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Moments = npt.NDArray[np.datetime64]
 
-_CHUNK_BYTES = 1 << 24
+_CHUNK_BYTES = 1 << 20
+_NODE_CHUNK_BYTES = 1 << 24
+"""Of many nodes each has a few rows in it."""
+_MOST_SERIES = 1 << 17
+"""Ranks of one job; more are not a record of one."""
 _WORTH_A_PROCESS = 1 << 26
 
 _FLOATS = (
@@ -103,17 +107,15 @@ class StepTable:
 
 def table(run: Path | str) -> StepTable:
     """Read the steps of a run; a last line cut short by a crash is not one."""
-    run = Path(run)
-    if not (run / FILE).exists():
-        raise not_a_run(run)
+    path = run_directory(run) / STEPS
     parts = _Parts()
-    for lines in _chunks(run / STEPS):
+    for lines in line_blocks(path, _CHUNK_BYTES):
         try:
             rows = _DECODER.decode_lines(lines)
-        except msgspec.MsgspecError:
-            raise _unreadable(run / STEPS, parts.rows, lines) from None
+        except (ValueError, RecursionError):  # msgspec's errors are ValueErrors, and so is what is not UTF-8
+            raise _unreadable(path, parts.rows, lines, _DECODER) from None
         if len(rows) < lines.count(b"\n"):  # the decoder passes over empty lines, and evidence would be off by them
-            raise _unreadable(run / STEPS, parts.rows, lines)
+            raise _unreadable(path, parts.rows, lines, _DECODER)
         parts.add(rows)
     return parts.joined()
 
@@ -122,21 +124,25 @@ def node_tables(run: Path | str) -> dict[str, StepTable]:
     """What each node or rank reported, by its name; empty where one spoke for all."""
     path = Path(run) / NODES
     parts: dict[str, _Parts] = {}
-    for lines in _chunks(path):
+    before = 0
+    for lines in line_blocks(path, _NODE_CHUNK_BYTES):
         grouped: dict[str, list[_Row]] = {}
         try:
             for row in _NODE_DECODER.decode_lines(lines):
                 grouped.setdefault(row.series, []).append(row)
-        except msgspec.MsgspecError as reason:
-            raise InputError(f"{path} cannot be read ({reason})", key="RUN", value=str(path)) from None
+        except (ValueError, RecursionError):
+            raise _unreadable(path, before, lines, _NODE_DECODER) from None
         for series, rows in grouped.items():
             parts.setdefault(series, _Parts()).add(rows)
+        if len(parts) > _MOST_SERIES:
+            raise unreadable(path, f"it names more than {_MOST_SERIES:,} series")
+        before += lines.count(b"\n")
     return {series: part.joined() for series, part in parts.items()}
 
 
 def tables(runs: Sequence[Path]) -> list[StepTable]:
     """The steps of several runs, read side by side where they are long enough to be worth a process each."""
-    sizes = [(run / STEPS).stat().st_size if (run / STEPS).exists() else 0 for run in runs]
+    sizes = [(run / STEPS).stat().st_size if (run / STEPS).is_file() else 0 for run in runs]
     workers = min(len(runs), os.cpu_count() or 1)
     if workers < 2 or sum(sizes) - max(sizes) < _WORTH_A_PROCESS:
         return [table(run) for run in runs]
@@ -176,21 +182,60 @@ _DECODER = msgspec.json.Decoder(_Row)
 _NODE_DECODER = msgspec.json.Decoder(_NodeRow)
 
 
+class _Growing:
+    """A column while it grows: one value for as long as all are the same, then an array with room to spare.
+
+    Room that is not used yet takes no memory: the kernel gives pages when they are first written to.
+    """
+
+    __slots__ = ("_same", "_values", "rows")
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self.rows = 0
+        self._same: npt.NDArray[Any] = np.zeros(1, dtype=dtype)
+        self._values: npt.NDArray[Any] | None = None
+
+    def add(self, values: npt.NDArray[Any]) -> None:
+        begin, end = self.rows, self.rows + len(values)
+        if self._values is None:
+            if not begin:
+                self._same = values[:1].copy()
+            if (_bits(values) == _bits(self._same)).all():
+                self.rows = end
+                return
+            self._values = np.empty(2 * end, dtype=self._same.dtype)
+            self._values[:begin] = self._same
+        elif end > len(self._values):
+            wider = np.empty(2 * end, dtype=self._values.dtype)
+            wider[:begin] = self._values[:begin]
+            self._values = wider
+        self._values[begin:end] = values
+        self.rows = end
+
+    def joined(self) -> npt.NDArray[Any]:
+        if self._values is None:
+            return np.broadcast_to(self._same[0], (self.rows,))
+        return self._values[: self.rows]
+
+
+def _bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Values to be compared for being one and the same, NaN among them."""
+    return values.view(np.int64) if values.dtype.itemsize == 8 else values
+
+
 class _Parts:
     """Columns while they grow, a chunk at a time."""
 
     def __init__(self) -> None:
         self.rows = 0
-        self._values: dict[str, list[Floats]] = {name: [] for name in _FLOATS}
-        self._given: dict[str, list[Mask]] = {name: [] for name in _FLOATS}
-        self._step: list[Whole] = []
-        self._covered: list[Whole] = []
-        self._line: list[Whole] = []
-        self._file: list[Whole] = []
+        self._values = {name: _Growing(np.float64) for name in _FLOATS}
+        self._given = {name: _Growing(np.bool_) for name in _FLOATS}
+        self._step, self._covered = _Growing(np.int64), _Growing(np.int64)
+        self._line, self._file = _Growing(np.int64), _Growing(np.int64)
         self._files: dict[str, int] = {}
         self._kinds: dict[str | None, None] = {}
         self._flagged: dict[str, list[int]] = {}
-        self._time: list[Moments] = []
+        self._time = _Growing(_MOMENT)
 
     def add(self, rows: Sequence[_Row]) -> None:
         named = [(at, row.nonfinite) for at, row in enumerate(rows) if row.nonfinite]
@@ -200,44 +245,36 @@ class _Parts:
             for at, words in named:
                 if name in words:
                     values[at], given[at] = NONFINITE[words[name]], True
-            self._values[name].append(values)
-            self._given[name].append(given)
-        self._step.append(np.array([row.step for row in rows], dtype=np.int64))
-        self._covered.append(np.array([row.steps_covered for row in rows], dtype=np.int64))
+            self._values[name].add(values)
+            self._given[name].add(given)
+        self._step.add(np.array([row.step for row in rows], dtype=np.int64))
+        self._covered.add(np.array([row.steps_covered for row in rows], dtype=np.int64))
         self._kinds.update(dict.fromkeys(map(attrgetter("memory_kind"), rows)))
         self._add_sources([row.source for row in rows])
-        self._time.append(_moments([row.time for row in rows]))
+        self._time.add(_moments([row.time for row in rows]))
         for place, flags in [(at, row.flags) for at, row in enumerate(rows, start=self.rows) if row.flags]:
             for flag in flags:
                 self._flagged.setdefault(flag, []).append(place)
         self.rows += len(rows)
 
     def _add_sources(self, sources: Sequence[Evidence | None]) -> None:
-        self._line.append(np.array([at.line if at else 0 for at in sources], dtype=np.int64))
+        self._line.add(np.array([at.line if at else 0 for at in sources], dtype=np.int64))
         files = [at.file if at else None for at in sources]
         index = {name: -1 if name is None else self._files.setdefault(name, len(self._files)) for name in set(files)}
-        if len(index) == 1:
-            self._file.append(np.full(len(files), index[files[0]]))
-        else:
-            self._file.append(np.array([index[name] for name in files], dtype=np.int64))
+        self._file.add(np.array([index[name] for name in files], dtype=np.int64))
 
     def joined(self) -> StepTable:
         return StepTable(
-            step=_whole(self._step),
-            steps_covered=_whole(self._covered),
-            **{name: self._column(name) for name in _FLOATS},
+            step=self._step.joined(),
+            steps_covered=self._covered.joined(),
+            **{name: Column(self._values[name].joined(), self._given[name].joined()) for name in _FLOATS},
             memory_kinds=tuple(kind for kind in self._kinds if kind is not None),
-            time=np.concatenate(self._time) if self._time else np.zeros(0, dtype=_MOMENT),
+            time=self._time.joined(),
             flagged=self._flagged,
             source_files=tuple(self._files),
-            source_file=_whole(self._file),
-            source_line=_whole(self._line),
+            source_file=self._file.joined(),
+            source_line=self._line.joined(),
         )
-
-    def _column(self, name: str) -> Column:
-        if not self.rows:
-            return Column(np.zeros(0), np.zeros(0, dtype=np.bool_))
-        return Column(np.concatenate(self._values[name]), np.concatenate(self._given[name]))
 
 
 _MOMENT = "datetime64[us]"
@@ -259,26 +296,19 @@ def _moment(word: str) -> np.datetime64:
         return np.datetime64("NaT", "us")
 
 
-def _whole(parts: list[Whole]) -> Whole:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    """Whole lines, some megabytes at a time."""
-    with open_record(path) as file:
-        while data := file.read(_CHUNK_BYTES):
-            data += file.readline()
-            if data.endswith(b"\n"):
-                yield data
-            elif end := data.rfind(b"\n") + 1:
-                yield data[:end]
-
-
-def _unreadable(path: Path, before: int, lines: bytes) -> InputError:
+def _unreadable(path: Path, before: int, lines: bytes, decoder: msgspec.json.Decoder[Any]) -> InputError:
     """Which line it was that could not be read, and why."""
     for at, line in enumerate(lines.split(b"\n")[:-1], start=before + 1):
         try:
-            _DECODER.decode(line)
-        except msgspec.MsgspecError as reason:
-            return InputError(f"{path}: line {at} cannot be read ({reason})", key="RUN", value=str(path))
-    return InputError(f"{path} cannot be read", key="RUN", value=str(path))
+            decoder.decode(line)
+        except UnicodeDecodeError:
+            return _unreadable_line(path, at, "not UTF-8")
+        except RecursionError:
+            return _unreadable_line(path, at, "nested too deep")
+        except ValueError as reason:
+            return _unreadable_line(path, at, str(reason))
+    return unreadable(path, "an error that no line of it shows by itself")
+
+
+def _unreadable_line(path: Path, at: int, reason: str) -> InputError:
+    return InputError(f"{path}: line {at} cannot be read ({reason})", key="RUN", value=str(path))

@@ -11,13 +11,13 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.errors import InputError
+from steelyard.files import replace_file
 from steelyard.records.heartbeat import Heartbeat, beats
 from steelyard.records.manifest import FILE as MANIFEST
-from steelyard.records.manifest import Failure, RunStatus
+from steelyard.records.manifest import Failure, RunStatus, checked_version, invalid
 from steelyard.records.naming import new_directory
-from steelyard.records.reader import Run, load
-from steelyard.records.strict import strict_json
-from steelyard.records.writer import write_atomically
+from steelyard.records.reader import Run, holding, load
+from steelyard.records.strict import read_json
 
 SCHEMA_VERSION = 1
 FILE = "fleet.json"
@@ -108,7 +108,7 @@ class Fleet:
     def runs(self) -> list[Run | None]:
         """The run of each host as it stands on disk; None where it never began."""
         places = [self.directory / one.directory for one in self.manifest.runs]
-        return [load(place) if (place / MANIFEST).exists() else None for place in places]
+        return [load(place) if os.path.lexists(place / MANIFEST) else None for place in places]
 
     def refreshed(self, runs: Sequence[Run | None]) -> "Fleet":
         """With the status of each run as it stands; one that never began waits for its turn while the fleet runs."""
@@ -126,7 +126,7 @@ class Fleet:
 
     def save(self) -> None:
         """Replace fleet.json whole."""
-        write_atomically(self.directory / FILE, self.manifest.model_dump_json(indent=2) + "\n")
+        replace_file(self.directory / FILE, self.manifest.model_dump_json(indent=2) + "\n")
 
 
 def new_fleet(out: Path, name: str | None, own: str, hosts: Sequence[str]) -> Fleet:
@@ -183,6 +183,14 @@ def held(fleet: Fleet) -> Iterator[None]:
             value=str(fleet.directory),
             expected="a fleet that has ended",
         ) from None
+    except OSError as reason:
+        raise InputError(
+            f"{fleet.directory} cannot be locked: its heartbeat cannot be opened ({reason.strerror})",
+            key="--rerun-failed",
+            value=str(fleet.directory),
+            expected="a fleet directory of our own",
+            next="the same command without --rerun-failed, for a new fleet",
+        ) from None
     try:
         yield
     finally:
@@ -192,36 +200,25 @@ def held(fleet: Fleet) -> Iterator[None]:
 def find_fleet(name: str, out: Path) -> Fleet | None:
     """FLEET as the command line takes it: a path, or a name under --out; None where it is none."""
     for directory in (Path(name), out / name):
-        if os.path.exists(directory / FILE):  # noqa: PTH110 - Path.exists raises on a name too long
+        if os.path.lexists(directory / FILE):
             return load_fleet(directory)
     return None
 
 
 def fleets_under(out: Path) -> Iterator[Path]:
     """Fleet directories directly under `out`, by name."""
-    if out.is_dir():
-        yield from sorted(path.parent for path in out.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
+    yield from holding(FILE, out)
 
 
 def load_fleet(directory: Path) -> Fleet:
     """Read fleet.json, refusing what a later version wrote."""
     path = directory / FILE
     try:
-        raw = strict_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as reason:
+        raw = read_json(path)
+    except (OSError, ValueError) as reason:
         raise InputError(f"{path}: cannot be read ({reason})", key="FLEET", value=str(directory)) from None
-    version = raw.get("schema_version") if isinstance(raw, dict) else None
-    if version != SCHEMA_VERSION:
-        raise InputError(
-            f"{path}: schema_version is {version!r}",
-            key="schema_version",
-            value=version,
-            expected=str(SCHEMA_VERSION),
-            next="pip install --upgrade steelyard",
-        )
+    checked_version(path, raw, SCHEMA_VERSION)
     try:
         return Fleet(directory, FleetManifest.model_validate(raw))
     except ValidationError as failed:
-        first = failed.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{path}: {place}: {first['msg']}", key=place, value=None) from None
+        raise invalid(path, failed) from None

@@ -1,8 +1,13 @@
 """Whether the process that writes a run still lives: a lock the kernel lets go of when it dies, however it dies."""
 
+import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
+
+from steelyard.errors import InputError
+from steelyard.files import open_regular
 
 FILE = "heartbeat"
 
@@ -11,8 +16,15 @@ class Heartbeat:
     """Held by the runner from before the run can be seen until it has written the end."""
 
     def __init__(self, run: Path) -> None:
-        self._descriptor = os.open(run / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        self._descriptor = os.open(run / FILE, flags, 0o666)
+        try:
+            if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file")
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._descriptor)
+            raise
 
     def stop(self, run: Path) -> None:
         """The run has ended and says so itself."""
@@ -23,13 +35,14 @@ class Heartbeat:
 def beats(run: Path) -> bool:
     """True while a runner holds the run."""
     try:
-        descriptor = os.open(run / FILE, os.O_RDONLY | os.O_CLOEXEC)
+        file = open_regular(run / FILE)
     except FileNotFoundError:
         return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
+    except OSError as reason:
+        raise InputError(f"{run / FILE} cannot be opened ({reason.strerror})", key="RUN", value=str(run)) from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
     return False

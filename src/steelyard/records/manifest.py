@@ -1,13 +1,14 @@
 """run.json: all of a run but its steps."""
 
-from collections.abc import Callable
+import reprlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.errors import InputError
-from steelyard.records.strict import strict_json
+from steelyard.records.strict import read_json
 
 SCHEMA_VERSION = 1
 FILE = "run.json"
@@ -179,25 +180,39 @@ def load_manifest(run: Path) -> RunManifest:
     """Read run.json, lifting older versions and refusing newer ones."""
     path = run / FILE
     try:
-        raw = strict_json(path.read_text(encoding="utf-8"))
+        raw = read_json(path)
     except (FileNotFoundError, NotADirectoryError):
         raise not_a_run(run) from None
-    except (OSError, ValueError, RecursionError) as reason:
+    except ValueError as reason:
         raise InputError(f"{path}: cannot be read ({reason})", key="RUN", value=str(run)) from None
-    version = raw.get("schema_version") if isinstance(raw, dict) else None
-    if type(version) is not int or not 1 <= version <= SCHEMA_VERSION:
-        raise InputError(
-            f"{path}: schema_version is {version!r}",
-            key="schema_version",
-            value=version,
-            expected=f"1 to {SCHEMA_VERSION}",
-            next="pip install --upgrade steelyard",
-        )
-    for number in range(version, SCHEMA_VERSION):
+    for number in range(checked_version(path, raw, SCHEMA_VERSION), SCHEMA_VERSION):
         raw = UPGRADES[number](raw)
     try:
         return RunManifest.model_validate({**raw, "schema_version": SCHEMA_VERSION})
     except ValidationError as failed:
-        first = failed.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{path}: {place}: {first['msg']}", key=place, value=None) from None
+        raise invalid(path, failed) from None
+
+
+def checked_version(path: Path, raw: Any, latest: int) -> int:
+    """The version of a document, refused where it is none that we know."""
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if type(version) is int and 1 <= version <= latest:
+        return version
+    raise InputError(
+        f"{path}: schema_version is {reprlib.repr(version)}",
+        key="schema_version",
+        value=version if isinstance(version, int | float) else reprlib.repr(version),
+        expected=f"1 to {latest}",
+        next="pip install --upgrade steelyard",
+    )
+
+
+def invalid(path: Path, failed: ValidationError) -> InputError:
+    """The first thing that is wrong with a document."""
+    first = failed.errors(include_input=False, include_url=False)[0]
+    place = _place(first["loc"])
+    return InputError(f"{path}: {place}: {first['msg']}", key=place, value=None)
+
+
+def _place(parts: Sequence[int | str]) -> str:
+    return ".".join(str(part) for part in parts)[:200]

@@ -1,20 +1,23 @@
 """Reads runs back: their manifest, steps and events."""
 
-import io
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 from steelyard.errors import InputError
 from steelyard.records.heartbeat import beats
+from steelyard.records.lines import LINE_BYTES, count_lines, open_record, unreadable, whole_lines
 from steelyard.records.manifest import FILE, RunManifest, RunStatus, load_manifest, not_a_run
 from steelyard.records.step import Event, Step, event_of, step_of
 from steelyard.records.strict import strict_json
 from steelyard.records.writer import EVENTS, STEPS
 
 Record = TypeVar("Record", Step, Event)
+
+MOST_EVENT_VALUES = 5_000_000
+"""Events are kept whole, at some 100 bytes of memory a value; an evaluation has 7 of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Run:
         """Step records; counted where the run did not live to say."""
         if self.manifest.steps is not None:
             return self.manifest.steps
-        return sum(1 for _ in _whole_lines(self.directory / STEPS))
+        return count_lines(self.directory / STEPS)
 
 
 def load(run: Path | str) -> Run:
@@ -48,7 +51,7 @@ def load(run: Path | str) -> Run:
 def find(name: str, out: Path) -> Run:
     """RUN as the command line takes it: a path, or a name under --out."""
     for directory in (Path(name), out / name):
-        if os.path.exists(directory / FILE):  # noqa: PTH110 - Path.exists raises on a name too long
+        if os.path.lexists(directory / FILE):
             return load(directory)
     for directory in (Path(name), out / name):
         if held := list(runs_under(directory)):
@@ -59,7 +62,7 @@ def find(name: str, out: Path) -> Run:
                 expected="one run",
                 next=str(held[0]),
             )
-    is_file = os.path.isfile(name)  # noqa: PTH113 - as above
+    is_file = os.path.isfile(name)  # noqa: PTH113 - Path.is_file raises on a name too long
     raise InputError(
         f"{name!r} is no run, neither as a path nor under {out}{'; it is a file' if is_file else ''}",
         key="RUN",
@@ -76,69 +79,70 @@ def verb_for(file: str) -> str:
 
 def runs_under(out: Path) -> Iterator[Path]:
     """Run directories directly under `out`, by name."""
-    if os.path.isdir(out):  # noqa: PTH112 - Path.is_dir raises on a name too long
-        yield from sorted(path.parent for path in out.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
+    yield from holding(FILE, out)
+
+
+def holding(file: str, out: Path) -> Iterator[Path]:
+    """Directories directly under `out` that have a file of this name, whatever kind of file it is, by name."""
+    yield from (path for path in folders_of(out) if os.path.lexists(path / file))
+
+
+def folders_of(out: Path) -> list[Path]:
+    """What lies in a directory and may be one, by name, without what is hidden; none where it may not be read."""
+    try:
+        return sorted(path for path in out.iterdir() if not path.name.startswith("."))
+    except (OSError, ValueError):  # ValueError: a name with a null
+        return []
 
 
 def steps(run: Path | str) -> Iterator[Step]:
     """The steps in the order they were written, NaN as NaN; a last line cut short by a crash is not one."""
-    run = _run_directory(run)
-    for number, line in _whole_lines(run / STEPS):
-        yield _read(step_of, run / STEPS, number, line)
+    path = run_directory(run) / STEPS
+    for number, line in whole_lines(path):
+        yield _read(step_of, path, f"line {number}", line)
 
 
 def first_and_last(run: Path | str) -> tuple[Step | None, Step | None]:
     """The first and the last step, without reading those between."""
-    path = _run_directory(run) / STEPS
-    first = next(_whole_lines(path), None)
+    path = run_directory(run) / STEPS
+    first = next(whole_lines(path), None)
     if first is None:
         return None, None
-    with path.open("rb") as file:
+    with open_record(path) as file:
         size = file.seek(0, os.SEEK_END)
-        for back in (1 << 16, 1 << 22, size):
+        for back in (1 << 16, 2 * LINE_BYTES + 2):  # a line that was cut short may follow the last
             file.seek(max(0, size - back))
-            whole = file.read().rpartition(b"\n")[0]
+            whole = file.read(back).rpartition(b"\n")[0]
             if b"\n" in whole or back >= size:
                 break
+        else:
+            raise unreadable(path, f"a line is longer than {LINE_BYTES >> 20} MiB")
     last = whole.rpartition(b"\n")[2]
-    return _read(step_of, path, 1, first[1]), _read(step_of, path, -1, last)
+    return _read(step_of, path, "line 1", first[1]), _read(step_of, path, "the last line", last)
 
 
 def events(run: Path | str) -> Iterator[Event]:
     """The events in the order they were written."""
-    run = _run_directory(run)
-    for number, line in _whole_lines(run / EVENTS):
-        yield _read(event_of, run / EVENTS, number, line)
+    path, values = run_directory(run) / EVENTS, 0
+    for number, line in whole_lines(path):
+        values += sum(line.count(mark) for mark in (b",", b"[", b"{"))
+        if values > MOST_EVENT_VALUES:
+            raise unreadable(path, f"it holds more than {MOST_EVENT_VALUES:,} values")
+        yield _read(event_of, path, f"line {number}", line)
 
 
-def _run_directory(run: Path | str) -> Path:
-    if not (Path(run) / FILE).exists():
+def run_directory(run: Path | str) -> Path:
+    """A directory that has a manifest, readable or not."""
+    if not os.path.lexists(Path(run) / FILE):
         raise not_a_run(Path(run))
     return Path(run)
 
 
-def _read(make: Callable[[dict[str, Any]], Record], path: Path, number: int, line: bytes) -> Record:
+def _read(make: Callable[[dict[str, Any]], Record], path: Path, place: str, line: bytes) -> Record:
     try:
         content = strict_json(line)
         if not isinstance(content, dict):
             raise ValueError("not an object")
         return make(content)
-    except (ValueError, TypeError, RecursionError) as reason:
-        raise InputError(f"{path}: line {number} cannot be read ({reason})", key="RUN", value=str(path)) from None
-
-
-def open_record(path: Path) -> BinaryIO:
-    """A file of a run; one that was never written is empty."""
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        return io.BytesIO()
-    except OSError as reason:
-        raise InputError(f"{path} cannot be read ({reason.strerror})", key="RUN", value=str(path)) from None
-
-
-def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    with open_record(path) as file:
-        for number, line in enumerate(file, start=1):
-            if line.endswith(b"\n"):
-                yield number, line
+    except (ValueError, TypeError) as reason:
+        raise InputError(f"{path}: {place} cannot be read ({reason})", key="RUN", value=str(path)) from None

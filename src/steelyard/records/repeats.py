@@ -1,11 +1,12 @@
 """Repeats: runs that lie together in a directory, or by platform in directories of it."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from steelyard.records.fleet import FILE as FLEET
 from steelyard.records.manifest import FILE as MANIFEST
-from steelyard.records.reader import runs_under
+from steelyard.records.reader import folders_of, runs_under
 
 
 def repeats_under(out: Path) -> Iterator[Path]:
@@ -17,9 +18,7 @@ def repeats_under(out: Path) -> Iterator[Path]:
 
 
 def _plain_directories(directory: Path) -> Iterator[Path]:
-    if not directory.is_dir():
-        return
-    for path in sorted(directory.iterdir()):
-        plain = path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
-        if plain and not (path / MANIFEST).exists() and not (path / FLEET).exists():
+    for path in folders_of(directory):
+        plain = path.is_dir() and not path.is_symlink()
+        if plain and not any(os.path.lexists(path / name) for name in (MANIFEST, FLEET)):
             yield path

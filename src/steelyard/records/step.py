@@ -1,6 +1,7 @@
 """A step and an event: what a log says, as every later stage reads it."""
 
 import math
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -121,11 +122,38 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     time: str | None = None
     source: Evidence | None = None
     details: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """What a reader of a kind looks for; a value of another type than it expects counts as not given."""
+
+    def text(self, name: str) -> str | None:
+        """A detail that is text."""
+        value = self.details.get(name)
+        return value if isinstance(value, str) else None
+
+    def number(self, name: str) -> float | int | None:
+        """A detail that is a finite number."""
+        value = self.details.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return None
+        return value if abs(value) < MOST_DETAIL else None
+
+    def whole(self, name: str) -> int | None:
+        """A detail that is a whole number."""
+        value = self.number(name)
+        return value if isinstance(value, int) else None
+
+    def scalar(self, name: str) -> float | int | str | None:
+        """A detail that is text, a number or a flag."""
+        value = self.details.get(name)
+        return value if isinstance(value, str | bool) else self.number(name)
+
+
+MOST_DETAIL = 1e300
+"""Larger numbers cannot be reckoned with: products of two are infinite, and whole ones are no floats."""
 
 
 def first_cause(failures: Iterable[Event]) -> Event | None:
     """The failure that came first, causes (order 0) ahead of what others echo of them."""
-    return min(failures, key=lambda event: int(event.details.get("order", 0)), default=None)
+    return min(failures, key=lambda event: event.whole("order") or 0, default=None)
 
 
 def outlived(events: Sequence[Event]) -> bool:
@@ -142,6 +170,9 @@ def outlived(events: Sequence[Event]) -> bool:
     again = [event.source for event in events if event.kind in ("resumed", "restart") and event.source is not None]
     return any(at.file == end.file and last < at.line < end.line for at in again)
 
+
+_NUMBERS = {name for name, kind in Step.__annotations__.items() if kind in (float | None, TokenCount | None)}
+"""What a step may give as NaN."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -168,10 +199,11 @@ def step_of(content: dict[str, Any]) -> Step:
     """The step a parsed line describes; keys of a later version are passed over, a wrong one is a ValueError."""
     step = _convert(content, Step)
     values: dict[str, Any] = {}
-    for name, word in dict(content.get("nonfinite", {})).items():
-        if word not in NONFINITE:
-            raise ValueError(f"nonfinite.{name} is {word!r}, expected one of {', '.join(NONFINITE)}")
-        values[name] = NONFINITE[word]
+    for name, word in dict(content.get("nonfinite") or {}).items():
+        if not isinstance(word, str) or word not in NONFINITE:
+            raise ValueError(f"nonfinite.{name} is {reprlib.repr(word)}, expected one of {', '.join(NONFINITE)}")
+        if name in _NUMBERS:
+            values[name] = NONFINITE[word]
     return replace(step, **values) if values else step
 
 

@@ -4,12 +4,12 @@ import json
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
+from steelyard.files import replace_file
 from steelyard.records.heartbeat import Heartbeat
 from steelyard.records.manifest import FILE, Failure, RunManifest, RunStatus
 from steelyard.records.naming import check_new_name, exists_already, stamped, unwritable
@@ -118,11 +118,11 @@ class StagedRun:
         self.out, self._name = out, name
         try:
             out.mkdir(parents=True, exist_ok=True)
-            self.directory = Path(tempfile.mkdtemp(prefix=".new-run-", dir=out))
+            self.directory = out / f".new-run-{secrets.token_hex(8)}"
+            self.directory.mkdir()
         except OSError as reason:
             raise unwritable(out, reason) from None
         try:
-            self.directory.chmod(0o755)
             self._heartbeat = Heartbeat(self.directory)
             (self.directory / LOGS).mkdir()
             for appended in (STEPS, EVENTS, TELEMETRY):
@@ -172,20 +172,4 @@ def _claim(out: Path, hidden: Path, manifest: RunManifest, name: str | None) -> 
 
 
 def _write_manifest(directory: Path, manifest: RunManifest) -> None:
-    write_atomically(directory / FILE, manifest.model_dump_json(indent=2) + "\n")
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file by rename, so that it is never seen half written; one that was there keeps its mode."""
-    temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}")
-    try:
-        with temporary.open("x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            temporary.chmod(path.stat().st_mode & 0o7777)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    replace_file(directory / FILE, manifest.model_dump_json(indent=2) + "\n")

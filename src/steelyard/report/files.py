@@ -1,24 +1,29 @@
 """Where reports are written: a report of ours may be replaced, anything else is left alone."""
 
+import os
 from pathlib import Path
 
 from steelyard.errors import InputError
-from steelyard.records import write_atomically
+from steelyard.files import open_regular, replace_file
 
 _HEAD = 400
 
 
 def check_place(path: Path, mark: str, key: str = "-o") -> Path:
-    """The file to write, through links; refused where something lies there that is not ours. `key` is the option."""
+    """The file to write, refused where something lies there that is not ours; a link is replaced, never followed.
+
+    `key` is the option.
+    """
     try:
-        path = path.resolve()
-        if path.is_dir():
+        path = path.parent.resolve() / path.name
+        if path.is_dir() and not path.is_symlink():
             raise _refused(path, "is a directory", "a file name", key)
-        if path.exists():
+        if os.path.lexists(path) and not path.is_symlink():
             if not path.is_file():
-                raise _refused(path, "is no regular file", "a file name", key)
-            if path.stat().st_size and mark.encode() not in _head(path):
-                raise _refused(path, "exists already and is no report of ours", "a new file", key)
+                raise _refused(path, "is not a regular file", "a file name", key)
+            head = _head(path)
+            if head and mark.encode() not in head:
+                raise _refused(path, "exists already and is not a report of ours", "a new file", key)
         if not path.parent.is_dir():
             raise _refused(path, "lies in a directory that does not exist", "a file in one that does", key)
     except OSError as reason:
@@ -30,13 +35,13 @@ def write_report(path: Path, text: str, mark: str, key: str = "-o") -> None:
     """Write a report; `mark` stands near the top of every one of its kind and tells ours from other files."""
     place = check_place(path, mark, key)
     try:
-        write_atomically(place, text.encode("utf-8", errors="backslashreplace").decode())
+        replace_file(place, text.encode("utf-8", errors="backslashreplace"))
     except OSError as reason:
         raise _unwritable(path, reason, key) from None
 
 
 def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.read(_HEAD)
 
 

@@ -174,13 +174,13 @@ def _memory(steps: StepTable, events: Sequence[Event]) -> tuple[Figure, str | No
 
 def _memory_of_events(events: Sequence[Event]) -> tuple[Figure, str | None]:
     """The highest reading of the kind that says most: of several kinds the one a comparison wants."""
-    readings = [event for event in events if isinstance(event.details.get("gib"), int | float)]
+    readings = [(gib, event.text("kind"), event) for event in events if (gib := event.number("gib")) is not None]
     if not readings:
         return Figure(None, "no step gives its memory"), None
-    kinds = list(dict.fromkeys(str(event.details.get("kind")) for event in readings))
+    kinds = list(dict.fromkeys(kind for _, kind, _ in readings))
     kind = next((one for one in _PREFERRED if one in kinds), kinds[0])
-    most = max((event for event in readings if event.details.get("kind") == kind), key=lambda one: one.details["gib"])
-    return Figure(float(most.details["gib"]), evidence=most.source), kind
+    most, _, event = max((reading for reading in readings if reading[1] == kind), key=lambda reading: reading[0])
+    return Figure(float(most), evidence=event.source), kind
 
 
 def _tokens_per_step(steps: StepTable, window: SteadyWindow, planned_tokens: int | None) -> int | None:

@@ -75,7 +75,7 @@ class Check:
     def contradicted(self, denied: Sequence[Event], status: Status = Status.FAIL) -> Finding:
         """What the plan stated and the log says otherwise, both values named."""
         first = denied[0]
-        said, planned = (_scalar(first.details.get(name)) for name in ("said", "planned"))
+        said, planned = (_said(first, name) for name in ("said", "planned"))
         return self._finding(status, "; ".join(event.message for event in denied), said, planned, first.source)
 
     def _finding(
@@ -99,8 +99,10 @@ def together(findings: Sequence[Finding]) -> Status:
     return Status.PASS
 
 
-def _scalar(value: object) -> Scalar:
-    return value if isinstance(value, float | int | str | None) else str(value)
+def _said(event: Event, name: str) -> Scalar:
+    """A setting as a log or a plan has it, a list or a flag as text."""
+    found = event.details.get(name)
+    return event.scalar(name) if isinstance(found, float | int | str | None) else str(found)
 
 
 def spelt(value: Scalar) -> Scalar:

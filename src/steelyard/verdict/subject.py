@@ -17,9 +17,11 @@ from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment
 from steelyard.experiment.model import Model
 from steelyard.experiment.problems import shown
 from steelyard.experiment.thresholds import parse_threshold
+from steelyard.files import read_document
 from steelyard.frameworks import LAUNCHED, log_interval
 from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records import Event, Evidence, Run, StepTable
+from steelyard.records.lines import unreadable
 from steelyard.records.step import FAILURES, first_cause, outlived
 from steelyard.verdict.clock import Clock, read_clock
 from steelyard.verdict.figures import Basis, Figures, figures, tokens_of
@@ -216,7 +218,7 @@ class Subject:
 
     def denied(self, *keys: str) -> list[Event]:
         """What the plan stated and the training program's own log says otherwise, of some keys; each once."""
-        found = {event.message: event for event in self.events_of("plan_differs") if event.details.get("key") in keys}
+        found = {event.message: event for event in self.events_of("plan_differs") if event.text("key") in keys}
         return list(found.values())
 
     def cause(self) -> Event | None:
@@ -226,7 +228,7 @@ class Subject:
     @cached_property
     def changed_settings(self) -> list[tuple[str, Event]]:
         """What a log says of a setting after it said something else, by key."""
-        return [(str(event.details.get("key", "")), event) for event in self.events_of("setting_changed")]
+        return [(event.text("key") or "", event) for event in self.events_of("setting_changed")]
 
     @property
     def outlived(self) -> bool:
@@ -274,8 +276,16 @@ class Subject:
 
     def evidence_of_manifest(self, key: str) -> Evidence:
         """The line of run.json that holds a key."""
-        lines = (self.run.directory / records.MANIFEST).read_text(encoding="utf-8").splitlines()
+        lines = self._manifest_lines
         return Evidence(records.MANIFEST, next((at for at, text in enumerate(lines, 1) if f'"{key}":' in text), 1))
+
+    @cached_property
+    def _manifest_lines(self) -> list[str]:
+        path = self.run.directory / records.MANIFEST
+        try:
+            return read_document(path).decode(errors="replace").splitlines()
+        except OSError as reason:
+            raise unreadable(path, reason.strerror or str(reason)) from None
 
     def evidence_of_step(self, row: int) -> Evidence | None:
         """Where a row of the steps was read; negative rows count from the end."""

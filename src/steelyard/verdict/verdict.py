@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from steelyard.errors import InputError
-from steelyard.records import Run, strict_json, write_atomically
+from steelyard.files import replace_file
+from steelyard.records import Run, read_json
 from steelyard.verdict.figures import Figure, Figures
 from steelyard.verdict.finding import Finding, NotApplicable, Status
 
@@ -92,22 +93,22 @@ def figures_document(figures: Figures) -> dict[str, Any]:
 def save(verdict: Verdict) -> None:
     """Write verdict.json; it replaces an earlier one whole."""
     content = {"schema_version": SCHEMA_VERSION, **verdict.document(), "run": verdict.run.name}
-    write_atomically(verdict.run / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    replace_file(verdict.run / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
 def saved(run: Path) -> dict[str, Any] | None:
     """What the last check of a run came to; None where it was not checked."""
     try:
-        content = strict_json((run / FILE).read_text(encoding="utf-8"))
+        content = read_json(run / FILE)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as reason:
+    except (OSError, ValueError) as reason:
         raise InputError(
             f"{run / FILE}: cannot be read ({reason})", key="RUN", value=str(run), next=f"steelyard check {run}"
         ) from None
     if not isinstance(content, dict) or not _is_verdict(content):
         raise InputError(
-            f"{run / FILE}: is no verdict", key="RUN", value=str(run), next=f"steelyard check {run}"
+            f"{run / FILE}: not a verdict", key="RUN", value=str(run), next=f"steelyard check {run}"
         ) from None
     return content
 
@@ -115,7 +116,7 @@ def saved(run: Path) -> dict[str, Any] | None:
 def _is_verdict(content: dict[str, Any]) -> bool:
     thresholds, warmup_steps = content.get("thresholds"), content.get("warmup_steps")
     return (
-        content.get("verdict") in set(Status)
+        content.get("verdict") in [*Status]
         and isinstance(thresholds, list)
         and all(isinstance(one, str) for one in thresholds)
         and type(warmup_steps) is int

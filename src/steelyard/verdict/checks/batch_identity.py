@@ -26,7 +26,7 @@ def check(subject: Subject) -> Iterator[Found]:
         return
     if counted := subject.events_of("samples_differ"):
         first = counted[0]
-        yield CHECK.failed(first.message, first.details.get("consumed"), first.details.get("said"), first.source)
+        yield CHECK.failed(first.message, first.scalar("consumed"), first.scalar("said"), first.source)
         return
     planned, tokens = subject.planned_tokens_per_step, subject.steps.tokens
     batch = subject.whole("training.global_batch_size")

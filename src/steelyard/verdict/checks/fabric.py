@@ -10,20 +10,20 @@ CHECK = Check("fabric")
 
 def check(subject: Subject) -> Iterator[Found]:
     found = subject.events_of("fabric")
-    asked = next((event for event in found if "asked" in event.details), None)
-    networks = [event for event in found if "network" in event.details]
-    sockets = [event for event in networks if str(event.details["network"]).lower() == "socket"]
-    cards = f" (asked: {asked.details['asked']})" if asked else ""
+    asked = next((event for event in found if event.text("asked") is not None), None)
+    networks = [(event, network) for event in found if (network := event.text("network")) is not None]
+    sockets = [event for event, network in networks if network.lower() == "socket"]
+    cards = f" (asked: {asked.text('asked')})" if asked else ""
     if not networks:
         yield CHECK.unknown("no line of NCCL's or RCCL's start says which network is used", None, "NCCL_DEBUG=INFO")
     elif not sockets:
-        names = ", ".join(dict.fromkeys(str(event.details["network"]) for event in networks))
-        yield CHECK.passed(f"collectives go over {names}{cards}", names, None, networks[0].source)
-    elif asked is not None or len(sockets) < len({event.node for event in networks}):
+        names = ", ".join(dict.fromkeys(network for _, network in networks))
+        yield CHECK.passed(f"collectives go over {names}{cards}", names, None, networks[0][0].source)
+    elif asked is not None or len(sockets) < len({event.node for event, _ in networks}):
         where = ", ".join(dict.fromkeys(event.node for event in sockets if event.node))
         why = "and network cards were asked for" if asked else "and other nodes use their network cards"
         message = f"collectives fell back to sockets{f' on {where}' if where else ''}, {why}{cards}"
-        yield CHECK.failed(message, "Socket", asked.details["asked"] if asked else "IB", sockets[0].source)
+        yield CHECK.failed(message, "Socket", asked.text("asked") if asked else "IB", sockets[0].source)
     else:
         message = "collectives go over sockets, and no line says that network cards were asked for"
         yield CHECK.unknown(message, "Socket", None, sockets[0].source)

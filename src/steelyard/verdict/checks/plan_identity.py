@@ -16,7 +16,7 @@ def check(subject: Subject) -> Iterator[Found]:
     if subject.run.manifest.ingested is not None:
         yield CHECK.not_applicable("it is read from a log, whose own settings are in force")
         return
-    differing = {str(event.details.get("key")) for event in subject.events_of("plan_differs")}
+    differing = {key for event in subject.events_of("plan_differs") if (key := event.text("key")) is not None}
     keys = differing - _ELSEWHERE
     aside = {key for key in keys if key.startswith(_ASIDE)}
     said = subject.events_of("settings")
@@ -25,12 +25,8 @@ def check(subject: Subject) -> Iterator[Found]:
     elif aside:
         yield CHECK.contradicted(subject.denied(*aside), Status.UNKNOWN)
     elif said:
-        held = max(_count(event.details.get("held")) for event in said) - len(differing)
+        held = max(event.whole("held") or 0 for event in said) - len(differing)
         words = "1 setting the log says is" if held == 1 else f"{held} settings the log says are"
         yield CHECK.passed(f"{words} the plan's", held)
     else:
         yield CHECK.unknown("the log says nothing of its settings")
-
-
-def _count(value: object) -> int:
-    return value if type(value) is int else 0

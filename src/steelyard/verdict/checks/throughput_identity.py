@@ -111,9 +111,9 @@ def _summaries(subject: Subject) -> Iterator[Finding]:
         "step_time_ms": 1000 * time.mean(),
     }
     for event in subject.events_of("summary"):
-        for name, value in event.details.items():
-            mine = float(ours.get(name, np.nan))
-            if not (np.isfinite(mine) and mine > 0 and isinstance(value, int | float)):
+        for name in event.details:
+            value, mine = event.number(name), float(ours.get(name, np.nan))
+            if value is None or not (np.isfinite(mine) and mine > 0):
                 continue
             ratio = value / mine
             holds = abs(ratio - 1) <= _SUMMARY_MARGIN

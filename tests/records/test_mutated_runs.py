@@ -236,7 +236,9 @@ def mutate(place: Path, rng: random.Random) -> str:
             continue
         if path.exists() and path.stat().st_size > 1 << 26:
             continue
-        with contextlib.suppress(ValueError, RecursionError):  # what was spoilt before may not be JSON any more
+        with contextlib.suppress(
+            ValueError, OverflowError, RecursionError
+        ):  # what was spoilt before may not be JSON any more
             spoil(path, rng)
         told.append(f"{spoil.__name__} {path.relative_to(place)}")
     return "; ".join(told)

@@ -1,12 +1,13 @@
 """The steady window: the steps whose times speak for the platform, warm-up and marked steps out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from steelyard.accounting.robust import SIGMAS
+from steelyard.accounting.selection import blocks, chosen, row_of
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
@@ -68,28 +69,27 @@ def steady_window(
     for mark in MARKS:
         if mark in marks:
             marked |= marks[mark]
-    candidates = np.flatnonzero(timed & ~marked)
-    detected, settled = warmup_records(step_time_s[candidates])
+    candidates = timed & ~marked
+    detected, settled = warmup_records(chosen(step_time_s, candidates))
     late = np.ones(len(step), dtype=np.bool_)
-    if len(step):
-        before = step - covered  # a record that covers any of the asked steps is left out
-        late = before - before[0] >= asked_warmup_steps
-    if len(candidates):
-        late &= np.arange(len(step)) >= candidates[detected]
+    if len(step):  # a record that covers any of the asked steps is left out
+        late = step - covered >= asked_warmup_steps + (step[0] - covered[0])
+    if candidates.any():
+        late[: row_of(candidates, detected)] = False
     counted = late & ~marked
     mask = counted & timed
-    dropped = {"warm-up": int(covered[~late].sum())}
+    dropped = {"warm-up": int(covered.sum(where=~late))}
     for mark in MARKS:
         if mark in marks:
-            dropped[mark] = int(covered[late & marks[mark]].sum())
-    untimed = int(covered[counted & ~timed].sum())
+            dropped[mark] = int(covered.sum(where=late & marks[mark]))
+    untimed = int(covered.sum(where=counted & ~timed))
     dropped["without a time"] = untimed
     return SteadyWindow(
         mask=mask,
         counted=counted,
-        steps=int(covered[mask].sum()),
-        first_step=int((step - covered + 1)[mask].min()) if mask.any() else None,
-        last_step=int(step[mask].max()) if mask.any() else None,
+        steps=int(covered.sum(where=mask)),
+        first_step=int(chosen(step - covered, mask).min()) + 1 if mask.any() else None,
+        last_step=int(chosen(step, mask).max()) if mask.any() else None,
         dropped=dropped,
         settled=settled,
         untimed=untimed,
@@ -113,7 +113,7 @@ def warmup_records(times: Floats) -> tuple[int, bool]:
     batches = len(times) // size
     if batches < 4:
         return 0, True
-    means = _without_spikes(times, size)[: batches * size].reshape(batches, size).mean(axis=1)
+    means = np.concatenate(list(_means(times, size, batches)))
     half = batches // 2
     tail, near = _level(means[half:])
     alike = np.abs(means - tail) <= near
@@ -143,11 +143,23 @@ def _level(means: Floats) -> tuple[float, float]:
     return level, max(_ALIKE * level, _SIGMAS * sigma)
 
 
-def _without_spikes(times: Floats, first: int) -> Floats:
+def _means(times: Floats, size: int, batches: int) -> Iterator[Floats]:
+    """The mean of each batch, spikes taken down."""
+    for part in blocks(batches):
+        rows = slice(part.start * size, part.stop * size)
+        yield _without_spikes(times, size, rows).reshape(-1, size).mean(axis=1)
+
+
+def _without_spikes(times: Floats, first: int, rows: slice) -> Floats:
+    """Some rows, with what is a spike among its neighbours taken down to their median; the first batch as it is."""
     if len(times) <= first + _BATCH:
-        return times
-    around = np.lib.stride_tricks.sliding_window_view(np.pad(times, _BATCH // 2, mode="edge"), _BATCH)
+        return times[rows]
+    beside = _BATCH // 2
+    begin, end = max(rows.start - beside, 0), min(rows.stop + beside, len(times))
+    missing = beside - (rows.start - begin), beside - (end - rows.stop)
+    around = np.lib.stride_tricks.sliding_window_view(np.pad(times[begin:end], missing, mode="edge"), _BATCH)
     usual = np.median(around, axis=1)
-    cleaned = np.where(times > _SPIKE * usual, usual, times)
-    cleaned[:first] = times[:first]
+    cleaned = np.where(times[rows] > _SPIKE * usual, usual, times[rows])
+    kept = max(first - rows.start, 0)
+    cleaned[:kept] = times[rows][:kept]
     return cleaned

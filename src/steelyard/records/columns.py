@@ -26,6 +26,7 @@ Moments = npt.NDArray[np.datetime64]
 _CHUNK_BYTES = 1 << 20
 _NODE_CHUNK_BYTES = 1 << 24
 """Of many nodes each has a few rows in it."""
+_MOST_INT32 = 2**31 - 1
 _MOST_SERIES = 1 << 17
 """Ranks of one job; more are not a record of one."""
 _WORTH_A_PROCESS = 1 << 26
@@ -88,6 +89,7 @@ class StepTable:
     source_file: Whole
     """Index into `source_files`; -1 where a step does not say."""
     source_line: Whole
+    """In 32 bits where they hold every line of the log."""
 
     def __len__(self) -> int:
         return len(self.step)
@@ -197,6 +199,9 @@ class _Growing:
 
     def add(self, values: npt.NDArray[Any]) -> None:
         begin, end = self.rows, self.rows + len(values)
+        if self._same.dtype == np.int32 and values.max() > _MOST_INT32:
+            self._widen()
+        values = values.astype(self._same.dtype, copy=False)
         if self._values is None:
             if not begin:
                 self._same = values[:1].copy()
@@ -211,6 +216,11 @@ class _Growing:
             self._values = wider
         self._values[begin:end] = values
         self.rows = end
+
+    def _widen(self) -> None:
+        self._same = self._same.astype(np.int64)
+        if self._values is not None:
+            self._values = self._values.astype(np.int64)
 
     def joined(self) -> npt.NDArray[Any]:
         if self._values is None:
@@ -231,7 +241,7 @@ class _Parts:
         self._values = {name: _Growing(np.float64) for name in _FLOATS}
         self._given = {name: _Growing(np.bool_) for name in _FLOATS}
         self._step, self._covered = _Growing(np.int64), _Growing(np.int64)
-        self._line, self._file = _Growing(np.int64), _Growing(np.int64)
+        self._line, self._file = _Growing(np.int32), _Growing(np.int64)
         self._files: dict[str, int] = {}
         self._kinds: dict[str | None, None] = {}
         self._flagged: dict[str, list[int]] = {}

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.accounting.selection import chosen
 from steelyard.records import StepTable
 from steelyard.records.columns import Mask
 
@@ -37,18 +38,19 @@ def read_clock(steps: StepTable, excused: Mask) -> Clock:
     if len(steps) < _FEWEST or np.isnat(steps.time).sum() > len(steps) - _FEWEST:
         return Clock(nothing, None)
     passed = np.diff(steps.time) / np.timedelta64(1, "s")  # NaN where a moment is missing
-    said = (steps.step_time_s.values * steps.steps_covered)[1:]
+    said = steps.step_time_s.values[1:] * steps.steps_covered[1:]
     next_to = np.diff(steps.step) == steps.steps_covered[1:]
     usable = np.isfinite(passed) & np.isfinite(said) & next_to & ~excused[1:] & (passed >= 0) & (said > 0)
-    if usable.sum() < _FEWEST or passed[usable].sum() < _STANDS * said[usable].sum():
+    if usable.sum() < _FEWEST or chosen(passed, usable).sum() < _STANDS * chosen(said, usable).sum():
         return Clock(nothing, None)  # a clock that stands says nothing
     usable &= passed <= 3 * said + 30.0  # a pause: a restart, or an evaluation nobody told of
-    whole = bool((passed[usable] == np.round(passed[usable])).all())
+    whole = bool((np.round(passed) == passed).all(where=usable))
     late = usable & (said - passed > (1.0 if whole else 0.01) + _MARGIN * said)
     kept = usable if late.sum() > usable.sum() / 2 else usable & ~late
-    ratio = float(passed[kept].sum() / said[kept].sum())
-    slack = 1.0 / float(said[kept].sum()) if whole else 0.0
-    each = None if whole else float(np.median(passed[kept] / said[kept]))
+    passed, said = chosen(passed, kept), chosen(said, kept)
+    ratio = float(passed.sum() / said.sum())
+    slack = 1.0 / float(said.sum()) if whole else 0.0
+    each = None if whole else float(np.median(passed / said, overwrite_input=True))
     clock = Clock(nothing.copy(), ratio if abs(ratio - 1) > slack else 1.0, each)
     clock.artefacts[1:] = late
     if clock.contradicts:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.accounting.selection import chosen, row_of
 from steelyard.accounting.steady import SteadyWindow
 from steelyard.records import Column, Event, Evidence, StepTable
 from steelyard.records.columns import Floats
@@ -70,7 +71,7 @@ def figures(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figures:
     tflops = _times(rate, basis.flops_per_token and basis.flops_per_token / 1e12, "its FLOPs per token are not known")
     if tflops.value is None:
         tflops = _reported(steps, window, steps.reported_tflops_per_gpu, basis) or tflops
-    times = steps.step_time_s.values[window.mask]
+    times = chosen(steps.step_time_s.values, window.mask)
     memory, kind = _memory(steps, basis.memory)
     return Figures(
         window=window,
@@ -95,7 +96,9 @@ def _times(figure: Figure, factor: float | None, reason: str) -> Figure:
 
 def tokens_of(steps: StepTable, planned_tokens: int | None) -> Floats:
     """Tokens of each step, planned ones where a step does not say; NaN where neither is known."""
-    return np.where(steps.tokens.given, steps.tokens.values, np.nan if planned_tokens is None else planned_tokens)
+    if planned_tokens is None or steps.tokens.given.all():
+        return steps.tokens.values
+    return np.where(steps.tokens.given, steps.tokens.values, planned_tokens)
 
 
 def _rate(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figure:
@@ -103,15 +106,16 @@ def _rate(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figure:
     if missing:
         return Figure(None, missing)
     inside, first = window.mask, int(np.argmax(window.mask))
-    tokens, covered = tokens_of(steps, basis.planned_tokens)[inside], steps.steps_covered[inside]
+    tokens = chosen(tokens_of(steps, basis.planned_tokens), inside)
+    covered, times = chosen(steps.steps_covered, inside), chosen(steps.step_time_s.values, inside)
     known = bool((np.isfinite(tokens) & (tokens > 0)).all())
     if not known or basis.world_size is None:
         unknown = "how many GPUs it ran on is not known" if known else "the tokens of a step are not known"
         return _reported(steps, window, steps.reported_tokens_per_s_per_gpu, basis) or Figure(None, unknown)
-    if not np.isfinite(steps.step_time_s.values[inside]).all():
+    if not np.isfinite(times).all():
         timeless = Figure(None, "no step gives a time")
         return _reported(steps, window, steps.reported_tokens_per_s_per_gpu, basis) or timeless
-    seconds = float((steps.step_time_s.values[inside] * covered).sum())
+    seconds = float((times * covered).sum())
     rate = float((tokens * covered).sum()) / seconds / basis.world_size
     if not np.isfinite(rate):
         return Figure(None, f"tokens over {seconds:.3g} s are no rate", steps.evidence(first))
@@ -123,10 +127,11 @@ def _reported(steps: StepTable, window: SteadyWindow, column: Column, basis: Bas
     inside = window.mask
     if not basis.foreign or not inside.any() or not (column.finite & (column.values > 0))[inside].all():
         return None
-    weights = steps.step_time_s.values[inside] * steps.steps_covered[inside]
+    rates, covered = chosen(column.values, inside), chosen(steps.steps_covered, inside)
+    weights = chosen(steps.step_time_s.values, inside) * covered
     if not np.isfinite(weights).all():  # without times every step counts by what it took at its own rate
-        weights = steps.steps_covered[inside] / column.values[inside]
-    value = float((column.values[inside] * weights).sum() / weights.sum())
+        weights = covered / rates
+    value = float((rates * weights).sum() / weights.sum())
     return Figure(value, evidence=steps.evidence(int(np.argmax(inside))), reported=True)
 
 
@@ -142,14 +147,15 @@ def _untimed(window: SteadyWindow) -> str | None:
 
 def _median_time(steps: StepTable, window: SteadyWindow) -> Figure:
     missing = _untimed(window)
-    if not missing and not np.isfinite(steps.step_time_s.values[window.mask]).all():
+    times = chosen(steps.step_time_s.values, window.mask)
+    if not missing and not np.isfinite(times).all():
         missing = "no step gives a step time"
     if missing:
         return Figure(None, missing)
-    rows = np.flatnonzero(window.mask)
-    times = steps.step_time_s.values[rows]
     median = float(np.median(times))
-    return Figure(median, evidence=steps.evidence(int(rows[np.argmin(np.abs(times - median))])))
+    away = times - median
+    nearest = int(np.argmin(np.abs(away, out=away)))
+    return Figure(median, evidence=steps.evidence(row_of(window.mask, nearest)))
 
 
 _PREFERRED = ("torch_reserved_peak", "device_used", "torch_allocated_peak")
@@ -185,7 +191,7 @@ def _memory_of_events(events: Sequence[Event]) -> tuple[Figure, str | None]:
 
 def _tokens_per_step(steps: StepTable, window: SteadyWindow, planned_tokens: int | None) -> int | None:
     inside = window.mask if window.mask.any() else np.ones(len(steps), dtype=np.bool_)
-    given = steps.tokens.values[steps.tokens.given & inside]
+    given = chosen(steps.tokens.values, steps.tokens.given & inside)
     if not len(given):
         return planned_tokens
     return int(given[0]) if np.isfinite(given[0]) and (given == given[0]).all() else None

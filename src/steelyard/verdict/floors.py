@@ -8,9 +8,10 @@ import numpy as np
 
 from steelyard.accounting.loss import MOCK_FLOORS
 from steelyard.accounting.robust import around_median
+from steelyard.accounting.selection import blocks, chosen
 from steelyard.accounting.untrained import NEAR, Declared, fitting, starts_of
 from steelyard.accounting.vocabularies import VOCABULARIES, Vocabulary, candidates, share_within
-from steelyard.records.columns import Whole
+from steelyard.records.columns import Mask
 from steelyard.verdict.subject import Subject
 
 COUNTING = MOCK_FLOORS["counting"]
@@ -121,19 +122,20 @@ def _as_near(each: Vocabulary, nearest: Vocabulary, own: int | None, level: floa
 
 def _was_below(subject: Subject, level: float) -> bool:
     """Whether some stretch of steps lies well below where the loss has come to rest."""
-    rows = _told(subject)
-    loss, covered = subject.steps.loss.values[rows], subject.steps.steps_covered[rows]
+    told = _told(subject)
+    loss, covered = chosen(subject.steps.loss.values, told), chosen(subject.steps.steps_covered, told)
     width = min(len(loss), math.ceil(_STRETCH / max(1.0, float(np.median(covered)))))
-    lowest = np.median(np.lib.stride_tricks.sliding_window_view(loss, width), axis=-1).min()
+    stretches = np.lib.stride_tricks.sliding_window_view(loss, width)
+    lowest = min(np.median(stretches[part], axis=-1).min() for part in blocks(len(stretches)))
     scatter = float(around_median(loss[-max(1, len(loss) // 4) :])[1])
     error = 1.25 * scatter / math.sqrt(width)  # a median's is 1.25 of a mean's
     return bool(lowest < level - max(_FALL, _SURE * error))
 
 
-def _told(subject: Subject) -> Whole:
+def _told(subject: Subject) -> Mask:
     """The rows its course is made of."""
     loss = subject.steps.loss
-    return np.flatnonzero(loss.finite & (loss.values > 0) & ~subject.steps.flag("skipped"))
+    return loss.finite & (loss.values > 0) & ~subject.steps.flag("skipped")
 
 
 def share_of_uniform(subject: Subject, first: float, low: float, high: float) -> float:
@@ -174,7 +176,7 @@ def collapse(subject: Subject) -> Collapse | None:
 
 def _lowest_quarter(subject: Subject) -> float:
     """The lowest mean of a quarter of its records: batches that count scatter too far for fewer."""
-    loss = subject.steps.loss.values[_told(subject)]
+    loss = chosen(subject.steps.loss.values, _told(subject))
     return min(float(part.mean()) for part in np.array_split(loss, 4) if len(part))
 
 

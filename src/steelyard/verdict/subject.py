@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from steelyard import accounting, records
 from steelyard.accounting.course import FEWEST, Course, course
 from steelyard.accounting.flops import countable
+from steelyard.accounting.selection import chosen
 from steelyard.accounting.steady import MARKS, Floats, Mask, Whole, steady_window
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment
@@ -164,8 +165,8 @@ class Subject:
     def course(self) -> Course | None:
         """How its loss goes; None where it is told too seldom."""
         loss = self.steps.loss
-        rows = np.flatnonzero(loss.finite & (loss.values > 0) & ~self.steps.flag("skipped"))
-        return course(self.steps.step[rows], loss.values[rows]) if len(rows) >= FEWEST else None
+        told = loss.finite & (loss.values > 0) & ~self.steps.flag("skipped")
+        return course(chosen(self.steps.step, told), chosen(loss.values, told)) if told.sum() >= FEWEST else None
 
     @cached_property
     def node_tables(self) -> dict[str, StepTable]:
@@ -235,12 +236,13 @@ class Subject:
         """Whether it failed, was started again, and completed."""
         return self.run.status == "completed" and outlived(self.events)
 
-    @cached_property
+    @property
     def step_rates(self) -> Floats:
         """Tokens over time over GPUs, step by step, whatever the log reports; NaN where a part is not given."""
         tokens = tokens_of(self.steps, self.planned_tokens_per_step)
         with np.errstate(all="ignore"):
-            rates: Floats = tokens / self.steps.step_time_s.values / (self.world_size or np.nan)
+            rates: Floats = tokens / self.steps.step_time_s.values
+            rates /= self.world_size or np.nan
         return rates
 
     @property

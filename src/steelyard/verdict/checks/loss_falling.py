@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from steelyard.accounting.robust import SIGMAS
+from steelyard.accounting.selection import chosen, last_row
 from steelyard.records.columns import Floats
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.floors import named_floor
@@ -22,8 +23,8 @@ _FAR = 1.1
 
 def check(subject: Subject) -> Iterator[Found]:
     loss = subject.steps.loss
-    rows = np.flatnonzero(loss.finite)
-    values = loss.values[rows]
+    finite = loss.finite
+    values = chosen(loss.values, finite)
     first, floor = subject.expected("first_loss"), subject.expected("loss_floor")
     little = first is not None and floor is not None and floor > first * (1 - _UNTRAINED)
     if subject.value("data.source") == "uniform" or little:
@@ -33,13 +34,13 @@ def check(subject: Subject) -> Iterator[Found]:
     if named is not None and named.floor is not None and named.floor > 1:
         yield CHECK.not_applicable(f"the loss stands {named.words}")
         return
-    at = subject.evidence_of_step(int(rows[-1])) if len(rows) else None
-    tail = float(np.median(values[-_TAIL:])) if len(rows) else 0.0
-    if len(rows) > _TAIL and tail > _FAR * float(values[0]) and tail > float(values[: -_TAIL or None].max()):
+    at = subject.evidence_of_step(last_row(finite)) if len(values) else None
+    tail = float(np.median(values[-_TAIL:])) if len(values) else 0.0
+    if len(values) > _TAIL and tail > _FAR * float(values[0]) and tail > float(values[: -_TAIL or None].max()):
         message = f"the loss diverges: {values[0]:.4f} at first, {tail:.4f} over its last {_TAIL} records"
         yield CHECK.failed(message, tail, f"< {values[0]:.4f}", at)
-    elif len(rows) < _FEWEST:
-        yield CHECK.unknown(f"too few finite losses to say: {len(rows)}, expected {_FEWEST} or more")
+    elif len(values) < _FEWEST:
+        yield CHECK.unknown(f"too few finite losses to say: {len(values)}, expected {_FEWEST} or more")
     else:
         yield _judge(subject, values, first, floor)
 
@@ -47,12 +48,12 @@ def check(subject: Subject) -> Iterator[Found]:
 def _judge(subject: Subject, values: Floats, first: float | None, floor: float | None) -> Found:
     tenth = max(5, len(values) // 10)
     parts = values[: len(values) // tenth * tenth].reshape(-1, tenth)
-    levels = np.median(parts, axis=1)
+    levels = np.array([np.median(part) for part in parts])
     start, best, end = float(levels[0]), float(levels.min()), float(np.median(values[-tenth:]))
     error = _error_of_a_level(parts)
     margin = max(_SIGMAS * error * 2**0.5, _printed_digit(values))
     tail, far = float(np.median(values[-_TAIL:])), _SIGMAS * error * (tenth / _TAIL) ** 0.5 * 2
-    at = subject.evidence_of_step(int(np.flatnonzero(subject.steps.loss.finite)[-1]))
+    at = subject.evidence_of_step(last_row(subject.steps.loss.finite))
     ends = f"{start:.4f} over the first {tenth} records, {end:.4f} over the last {tenth}"
     covered = int(subject.steps.steps_covered.sum())
     untrained = first is not None and end > first - _UNTRAINED * (first - (floor or 0.0))
@@ -74,10 +75,12 @@ def _judge(subject: Subject, values: Floats, first: float | None, floor: float |
 
 def _printed_digit(values: Floats) -> float:
     """The last digit a log prints, where so few digits are printed that values repeat; else no more than rounding."""
-    different = np.unique(values)
-    if len(different) > len(values) / 2:
+    ordered = np.sort(values)
+    different = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    if different > len(values) / 2:
         return 0.0
-    return float(np.diff(different).min()) if len(different) > 1 else math.inf
+    apart = np.diff(ordered)
+    return float(apart[apart > 0].min()) if different > 1 else math.inf
 
 
 def _error_of_a_level(parts: Floats) -> float:
@@ -86,14 +89,22 @@ def _error_of_a_level(parts: Floats) -> float:
     In each tenth a straight line is taken off; what is left has a scatter (by its median, robust) and a lag-1
     correlation r, and n values that remember are worth n (1 - r) / (1 + r). A median's error is 1.25 of a mean's.
     """
-    size, scale = parts.shape[1], float(np.abs(parts).max()) or 1.0
-    parts = parts / scale  # squares of huge losses must not overflow
-    x = np.arange(size) - (size - 1) / 2
-    centred = parts - parts.mean(axis=1, keepdims=True)
-    left = centred - (centred @ x / (x @ x))[:, None] * x
-    sigma = float(np.median(SIGMAS * np.median(np.abs(left), axis=1)))
-    power = (left**2).sum(axis=1)
-    products = (left[:, 1:] * left[:, :-1]).sum(axis=1)
+    size, scale = parts.shape[1], max(float(parts.max()), -float(parts.min())) or 1.0
+    scatter, powers, shared = [], [], []
+    for part in parts:
+        left = _without_line(part / scale)  # squares of huge losses must not overflow
+        powers.append((left**2).sum())
+        shared.append((left[1:] * left[:-1]).sum())
+        scatter.append(SIGMAS * np.median(np.abs(left)))
+    sigma, power, products = float(np.median(scatter)), np.array(powers), np.array(shared)
     r = float(np.median(products[power > 0] / power[power > 0])) if (power > 0).any() else 0.0
     r = min(max(r + (1 + 4 * r) / size, 0.0), 0.98)
     return 1.25 * scale * sigma * math.sqrt((1 + r) / (1 - r) / size)
+
+
+def _without_line(values: Floats) -> Floats:
+    """What is left when a straight line is taken off."""
+    x = np.arange(len(values)) - (len(values) - 1) / 2
+    centred = values - values.mean()
+    left: Floats = centred - (centred @ x / (x @ x)) * x
+    return left

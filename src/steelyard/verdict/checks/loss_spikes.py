@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from steelyard.accounting.robust import around_median
+from steelyard.accounting.selection import chosen, row_of
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
 
@@ -19,8 +20,8 @@ _MOST = 0.05
 
 
 def check(subject: Subject) -> Iterator[Found]:
-    rows = np.flatnonzero(subject.steps.loss.finite)
-    values = subject.steps.loss.values[rows]
+    finite = subject.steps.loss.finite
+    values = chosen(subject.steps.loss.values, finite)
     if len(values) < _FEWEST:
         yield CHECK.unknown(f"too few finite losses to tell a spike: {len(values)}, expected {_FEWEST} or more")
         return
@@ -28,14 +29,15 @@ def check(subject: Subject) -> Iterator[Found]:
     lowest = values[:count].copy()
     for after in range(1, _BEFORE):
         np.minimum(lowest, values[after : after + count], out=lowest)
-    rises = np.flatnonzero(values[_BEFORE:] - lowest > _LEAST)  # of the others no median is needed
+    risen = np.subtract(values[_BEFORE:], lowest, out=lowest) > _LEAST
+    rises = np.flatnonzero(risen)  # of the others no median is needed
     usual, noise = around_median(np.lib.stride_tricks.sliding_window_view(values, _BEFORE)[rises])
     bound = np.maximum(np.maximum(_SIGMAS * noise, _SHARE * np.abs(usual)), _LEAST)
     spikes = rises[values[rises + _BEFORE] - usual > bound] + _BEFORE
     if not len(spikes):
         yield CHECK.passed("no loss jumps above those before it", 0, 0)
         return
-    row = int(rows[spikes[np.argmax(values[spikes])]])
+    row = row_of(finite, int(spikes[np.argmax(values[spikes])]))
     high = float(values[spikes[0] :].max())
     at = f"the highest at step {subject.steps.step[row]} ({subject.steps.loss.values[row]:.4f})"
     above = f"; the loss then reaches {high:.4f}, above where it began" if high > values[0] else ""

@@ -17,11 +17,11 @@ _AT_LAST = 5
 def check(subject: Subject) -> Iterator[Found]:
     steps = subject.steps
     flagged, counted = steps.flag("skipped"), steps.skipped
-    skipped = np.where(counted.given, counted.values, np.where(flagged, steps.steps_covered, 0))
-    rows = np.flatnonzero(skipped > 0)
-    if not counted.given.any() and not len(rows):
+    if not counted.given.any() and not flagged.any():
         yield CHECK.unknown("no step says whether it was skipped", None, 0)
         return
+    skipped = np.where(counted.given, counted.values, np.where(flagged, steps.steps_covered, 0))
+    rows = np.flatnonzero(skipped > 0)
     total, number = int(steps.steps_covered.sum()), int(skipped.sum())
     if not len(rows):
         yield CHECK.passed(f"none of {total:,} steps was skipped", 0, 0, subject.evidence_of_step(-1))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from steelyard.accounting.selection import chosen, row_of
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
 
@@ -19,17 +20,17 @@ def check(subject: Subject) -> Iterator[Found]:
         yield CHECK.failed(f"the run stalled: {stalls[0].message}", len(stalls), 0, stalls[0].source)
         return
     steps, window = subject.steps, subject.figures.window
-    rows = np.flatnonzero(window.mask)
-    if len(rows) < _FEWEST:
+    if window.mask.sum() < _FEWEST:
         yield CHECK.unknown("too few timed steps to tell a stall from a slow start", None, 0)
         return
-    times = steps.step_time_s.values[rows]
+    times = chosen(steps.step_time_s.values, window.mask)
     usual = float(np.median(times))
-    lost = (times - usual) * steps.steps_covered[rows]
+    lost = times - usual
+    lost *= chosen(steps.steps_covered, window.mask)
     worst = int(np.argmax(lost))
     bound = max(_SHORTEST_S, _MEDIANS * usual)
     if lost[worst] > bound:
-        row = int(rows[worst])
+        row = row_of(window.mask, worst)
         message = f"step {steps.step[row]} lost {lost[worst]:,.0f} s, where a step takes {usual:,.3g} s"
         yield CHECK.failed(message, float(lost[worst]), f"<= {bound:.3g}", subject.evidence_of_step(row))
     else:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from steelyard.accounting.selection import blocks
 from steelyard.records.columns import Mask, Whole
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
@@ -14,8 +15,9 @@ _SAME_LOSS = 0.05
 
 def check(subject: Subject) -> Iterator[Found]:
     steps, covered, interval = subject.steps.step, subject.steps.steps_covered, subject.log_interval
-    read = set(steps.tolist()) if subject.events_of("unread_line") else set()
-    unread = next((event for event in subject.events_of("unread_line") if event.step not in read), None)
+    lost_lines = subject.events_of("unread_line")
+    read = _recorded(steps, {event.step for event in lost_lines if event.step is not None})
+    unread = next((event for event in lost_lines if event.step not in read), None)
     before = int(steps[0] - covered[0]) if len(steps) else 0
     if not len(steps):
         yield CHECK.failed("no step was recorded", 0, subject.planned_steps, subject.evidence_of_manifest("status"))
@@ -24,13 +26,14 @@ def check(subject: Subject) -> Iterator[Found]:
     expected = "every step" if interval == 1 else f"every {interval} steps"
     gaps = np.flatnonzero((apart > interval) & (apart > covered[1:])) + 1
     if unread is not None:  # a gap that a line stands in which could not be read is no gap, but not known
-        lost = np.array([event.step or -1 for event in subject.events_of("unread_line")])
+        lost = np.array([event.step or -1 for event in lost_lines])
         gaps = np.array(
             [row for row in gaps if not ((lost > steps[row - 1]) & (lost < steps[row])).any()], dtype=np.int64
         )
     back = np.flatnonzero(apart <= 0) + 1
-    overlaps = np.flatnonzero(covered > np.diff(steps, prepend=0))
-    overlaps = overlaps[~_counts_the_first_again(steps, covered)[overlaps]]
+    overlaps = np.append(np.flatnonzero(covered[:1] > steps[:1]), np.flatnonzero(covered[1:] > apart) + 1)
+    if len(overlaps):
+        overlaps = overlaps[~_counts_the_first_again(steps, covered)[overlaps]]
     if len(gaps):
         row = int(gaps[0])
         missing = f"after step {steps[row - 1]} comes step {steps[row]}, in a record of {expected}"
@@ -61,6 +64,14 @@ def check(subject: Subject) -> Iterator[Found]:
         resumed = f", resumed after step {before:,}" if before > 0 and subject.events_of("resumed") else ""
         message = f"{len(steps):,} records, {expected}, none missing{resumed}"
         yield CHECK.passed(message, len(steps), expected, subject.evidence_of_step(-1))
+
+
+def _recorded(steps: Whole, wanted: set[int]) -> set[int]:
+    """Those of some steps that are in the record."""
+    among, found = np.array(sorted(wanted), dtype=np.int64), set[int]()
+    for part in blocks(len(steps)) if wanted else ():
+        found.update(steps[part][np.isin(steps[part], among)].tolist())
+    return found
 
 
 def _ended_early(subject: Subject) -> tuple[str, int] | None:

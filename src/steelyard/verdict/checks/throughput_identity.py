@@ -1,17 +1,18 @@
 """What a log reports agrees with itself: tokens/s with tokens over time, TFLOP/s with a formula of its framework."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from steelyard import accounting
+from steelyard.accounting.selection import blocks, chosen
 from steelyard.experiment.experiment import Recompute
 from steelyard.experiment.model import Model
 from steelyard.frameworks import flop_conventions
 from steelyard.frameworks.logs import conventions_of
 from steelyard.records import Column
-from steelyard.records.columns import Floats, Whole
+from steelyard.records.columns import Floats, Mask
 from steelyard.verdict.finding import Check, Finding, Found
 from steelyard.verdict.subject import Subject
 
@@ -60,23 +61,24 @@ def check(subject: Subject) -> Iterator[Found]:
 
 def _rate(subject: Subject, name: str, column: Column) -> Finding:
     """Step by step: a figure that is right on average and wrong at a step is wrong."""
-    ours = subject.step_rates
-    rows = np.flatnonzero(subject.figures.window.counted & column.given)
-    if not len(rows):
+    rows = subject.figures.window.counted & column.given
+    if not rows.any():
         return CHECK.unknown(f"{name} are given, and no steady step to hold them against")
-    if not np.isfinite(ours[rows]).any() and _timed(subject, rows) and not subject.steps.flag("clocked").any():
+    ours = subject.step_rates
+    known = np.isfinite(chosen(ours, rows))
+    if not known.any() and _timed(subject, rows) and not subject.steps.flag("clocked").any():
         return _constant(subject, name, column, rows)
-    if not np.isfinite(ours[rows]).any() and subject.steps.flag("clocked").any():
+    if not known.any() and subject.steps.flag("clocked").any():
         return _by_the_clock(subject, name, column, rows)
-    if not np.isfinite(ours[rows]).all():
+    if not known.all():
         return CHECK.unknown(f"{name} cannot be held against tokens over time: one of them is not given")
     return _held(subject, name, column.values, ours, rows, "batch x sequence / step time")
 
 
-def _by_the_clock(subject: Subject, name: str, column: Column, rows: Whole) -> Finding:
+def _by_the_clock(subject: Subject, name: str, column: Column, rows: Mask) -> Finding:
     """Where step times are made from the log's clock, which also counts what lies between, they agree in the main."""
-    work = (column.values * subject.steps.step_time_s.values)[rows]
-    work = work[np.isfinite(work)]
+    work = chosen(column.values, rows) * chosen(subject.steps.step_time_s.values, rows)
+    work = chosen(work, np.isfinite(work))
     if len(work) < _FEWEST_SUMMED:
         return CHECK.passed(f"{name} are given, and too few moments to hold them against")
     spread = float(np.median(np.abs(work / np.median(work) - 1)))
@@ -86,10 +88,9 @@ def _by_the_clock(subject: Subject, name: str, column: Column, rows: Whole) -> F
     return CHECK.unknown(message, spread, f"<= {_CLOCK_MARGIN:.0%}")
 
 
-def _held(subject: Subject, name: str, found: Floats, ours: Floats, rows: Whole, what: str) -> Finding:
-    worst, ratio = _worst(found[rows], ours[rows], _rounding(subject, found, rows))
-    row = int(rows[worst])
-    holds = bool(abs(ratio - 1) <= MARGIN + _rounding(subject, found, rows)[worst])
+def _held(subject: Subject, name: str, found: Floats, ours: Floats, rows: Mask, what: str) -> Finding:
+    row, ratio, rounding = _worst(subject, rows, lambda part: found[part], lambda part: ours[part])
+    holds = bool(abs(ratio - 1) <= MARGIN + rounding)
     message = (
         f"{name} are {what} at every steady step"
         if holds
@@ -122,14 +123,14 @@ def _summaries(subject: Subject) -> Iterator[Finding]:
             yield CHECK.judged(holds, message, float(value), mine, event.source)
 
 
-def _timed(subject: Subject, rows: Whole) -> bool:
-    return bool(np.isfinite(subject.steps.step_time_s.values[rows]).all())
+def _timed(subject: Subject, rows: Mask) -> bool:
+    return bool(np.isfinite(chosen(subject.steps.step_time_s.values, rows)).all())
 
 
-def _constant(subject: Subject, name: str, column: Column, rows: Whole) -> Finding:
+def _constant(subject: Subject, name: str, column: Column, rows: Mask) -> Finding:
     """Where batch and model are not known they are at least the same at every step, and so is rate x time."""
     work = column.values * subject.steps.step_time_s.values
-    usual = np.full(len(work), np.median(work[rows]))
+    usual = np.broadcast_to(np.median(chosen(work, rows)), work.shape)
     found = _held(subject, f"{name} x step time", work, usual, rows, "the same")
     if found.status == "pass":
         return CHECK.passed(
@@ -141,39 +142,51 @@ def _constant(subject: Subject, name: str, column: Column, rows: Whole) -> Findi
     return found
 
 
-def _rounding(subject: Subject, found: Floats, rows: Whole) -> Floats:
+def _rounding(subject: Subject, rows: slice) -> Floats:
     """How far a ratio may be off because of the digits that were not printed."""
+    if not subject.as_printed:
+        return np.zeros(rows.stop - rows.start)
     with np.errstate(all="ignore"):
         seconds = np.nan_to_num(_HALF_A_MILLISECOND / np.abs(subject.steps.step_time_s.values[rows]), posinf=0.0)
         tflops = np.nan_to_num(_HALF_A_DIGIT / np.abs(subject.steps.reported_tflops_per_gpu.values[rows]), posinf=0.0)
-    printed: Floats = seconds + tflops if subject.as_printed else np.zeros(len(rows))
+    printed: Floats = seconds + tflops
     return printed
 
 
-def _worst(found: Floats, expected: Floats, rounding: Floats) -> tuple[int, float]:
-    """The value that is furthest from what it should be, as a ratio; NaN is furthest of all."""
-    with np.errstate(all="ignore"):
-        ratio = found / expected
-    worst = int(np.argmax(np.where(np.isnan(ratio), np.inf, np.abs(ratio - 1) - rounding)))
-    return worst, float(ratio[worst])
+def _worst(
+    subject: Subject, rows: Mask, found: Callable[[slice], Floats], expected: Callable[[slice], Floats]
+) -> tuple[int, float, float]:
+    """The row that is furthest from what it should be, as a ratio, and its rounding; NaN is furthest of all."""
+    worst, furthest = (0, np.nan, 0.0), -np.inf
+    for part in blocks(len(rows)):
+        if not rows[part].any():
+            continue
+        rounding = _rounding(subject, part)
+        with np.errstate(all="ignore"):
+            ratio = found(part) / expected(part)
+        away = np.where(np.isnan(ratio), np.inf, np.abs(ratio - 1) - rounding)
+        at = int(np.argmax(np.where(rows[part], away, -np.inf)))
+        if away[at] > furthest:
+            worst, furthest = (int(part.start + at), float(ratio[at]), float(rounding[at])), away[at]
+    return worst
 
 
 def _tflops(subject: Subject) -> Finding:
     steps, model, length = subject.steps, subject.model, subject.whole("training.sequence_length")
     reported = steps.reported_tflops_per_gpu
-    rates, of = subject.step_rates, steps.reported_tokens_per_s_per_gpu
-    rows = np.flatnonzero(subject.figures.window.counted & reported.given)
-    if not len(rows):
+    rows = subject.figures.window.counted & reported.given
+    if not rows.any():
         return CHECK.unknown("TFLOP/s are reported, and no steady step to hold them against")
-    if not np.isfinite(rates[rows]).all():
+    rates, of = subject.step_rates, steps.reported_tokens_per_s_per_gpu
+    if not np.isfinite(chosen(rates, rows)).all():
         rates = of.values  # the log's own rate: what it counts per token can still be told
-    given = bool(np.isfinite(rates[rows]).all())
+    given = bool(np.isfinite(chosen(rates, rows)).all())
     if not given and _timed(subject, rows) and not steps.flag("clocked").any():
         return _constant(subject, "reported TFLOP/s", reported, rows)
     if not given:
         return CHECK.unknown("reported TFLOP/s cannot be held against anything: neither rate nor step time is known")
     with np.errstate(all="ignore"):
-        counted = float(np.median(reported.values[rows] / rates[rows])) * 1e12
+        counted = float(np.median(chosen(reported.values, rows) / chosen(rates, rows), overwrite_input=True)) * 1e12
     if model is None or length is None:
         name = f"reported TFLOP/s over tokens/s ({counted / 1e9:.2f} GFLOP a token)"
         expected = rates * counted / 1e12
@@ -181,10 +194,11 @@ def _tflops(subject: Subject) -> Finding:
     known: Recompute | None = subject.value("training.recompute")
     formulas = dict(_formulas(subject, model, length, known))
     name = min(formulas, key=lambda one: abs(formulas[one] - counted))
-    rounding = _rounding(subject, reported.values, rows)
-    worst, ratio = _worst(reported.values[rows] * 1e12, rates[rows] * formulas[name], rounding)
-    row = int(rows[worst])
-    if abs(ratio - 1) <= MARGIN + rounding[worst]:
+    formula = formulas[name]
+    row, ratio, rounding = _worst(
+        subject, rows, lambda part: reported.values[part] * 1e12, lambda part: rates[part] * formula
+    )
+    if abs(ratio - 1) <= MARGIN + rounding:
         message = f"reported TFLOP/s follow the {name} formula, {formulas[name]:.4g} FLOP a token, at every steady step"
         return CHECK.passed(message, counted, formulas[name], subject.evidence_of_step(row))
     message = (

@@ -25,7 +25,7 @@ test: lint
 	$(BIN)/pytest
 
 FUZZED := tests/lint/test_mutations.py tests/cluster/test_mutated_inventory.py tests/frameworks/logs/test_mutated_lines.py \
-	tests/ingest/test_mutated_files.py
+	tests/ingest/test_mutated_files.py tests/records/test_mutated_runs.py
 
 fuzz: install
 	STEELYARD_FUZZ_EXAMPLES=20000 STEELYARD_FUZZ_LINES=1000000 $(BIN)/pytest $(FUZZED)
@@ -67,6 +67,7 @@ benchmarks: install
 	$(BIN)/python benchmarks/fanout.py
 	$(BIN)/python benchmarks/weights.py
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/check.py
 	$(BIN)/python benchmarks/within_run.py
 	$(BIN)/python benchmarks/statistics.py
 	$(BIN)/python benchmarks/curves.py

@@ -373,3 +373,21 @@ def test_check_takes_no_more_than_it_reads(recorded: Callable[..., Any]) -> None
         file.write('{"step": 61, "lo')
     judged = verdict.judge(verdict.read_subject(records.load(Path(run))))
     assert judged.status == "pass"
+
+
+@pytest.mark.parametrize("size", [1, 7, 59])
+def test_a_verdict_is_the_same_in_blocks_of_any_size(
+    cli: Any, recorded: Any, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    run = recorded().set("framework", "megatron")
+    run.edit_steps(
+        lambda step: {
+            **step,
+            "loss": step["loss"] + (2 if step["step"] in (30, 31) else 0),
+            "reported_tflops_per_gpu": step["tflops_per_gpu"] * (1.5 if step["step"] == 41 else 1),
+        }
+    )
+    run.add_event(kind="unread_line", message="a broken line", step=20)
+    together = cli("check", run, "--json").document
+    monkeypatch.setattr("steelyard.accounting.selection.BLOCK", size)
+    assert cli("check", run, "--json").document == together

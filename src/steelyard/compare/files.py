@@ -21,7 +21,8 @@ from steelyard.experiment.experiment import Mode
 from steelyard.files import replace_file
 from steelyard.records import Run
 from steelyard.records.fleet import find_fleet
-from steelyard.records.reader import holding, verb_for
+from steelyard.records.manifest import checked_version
+from steelyard.records.reader import holding, located, verb_for
 
 FILE = "comparison.json"
 FOLDER = "comparisons"
@@ -73,7 +74,7 @@ def _each_once(name: str, runs: list[Run]) -> list[Run]:
 
 
 def _is_run(text: str, out: Path) -> bool:
-    return any(os.path.lexists(place / records.MANIFEST) for place in (Path(text), out / text))
+    return located(text, out) is not None
 
 
 def save(comparison: Comparison, out: Path, name: str | None) -> Path:
@@ -137,6 +138,7 @@ def saved(directory: Path) -> dict[str, Any]:
     path = directory / FILE
     try:
         content = records.read_json(path)
+        checked_version(path, content, SCHEMA_VERSION)
         _check(content)
     except (OSError, ValueError, KeyError, TypeError) as reason:
         raise InputError(f"{path}: cannot be read ({reason})", key="COMPARISON", value=str(directory)) from None
@@ -145,8 +147,6 @@ def saved(directory: Path) -> dict[str, Any]:
 
 
 def _check(content: dict[str, Any]) -> None:
-    if content["schema_version"] != SCHEMA_VERSION:
-        raise ValueError(f"schema_version is {content['schema_version']!r}, expected {SCHEMA_VERSION}")
     for key in ("target", "baseline", "asked"):
         found = content[key]
         if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):

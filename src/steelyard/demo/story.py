@@ -66,11 +66,21 @@ def copy_recorded(out: Path, prefix: str) -> list[Run]:
     for chapter in CHAPTERS:
         directory = records.new_directory(out, None, f"{prefix}-{chapter.recording}")
         try:
-            shutil.copytree(RECORDED / chapter.recording, directory, dirs_exist_ok=True)
+            _copy(RECORDED / chapter.recording, directory)
         except OSError as reason:
             raise InfrastructureError(f"{directory} cannot be written ({reason})", key="--out") from None
         runs.append(records.load(directory))
     return runs
+
+
+def _copy(recording: Path, directory: Path) -> None:
+    """Its files by content alone: what is installed has modes of its own."""
+    for path in sorted(recording.rglob("*")):
+        place = directory / path.relative_to(recording)
+        if path.is_dir():
+            place.mkdir()
+        else:
+            shutil.copyfile(path, place)
 
 
 def tell(runs: Sequence[Run], out: Path, said: Callable[[str], None]) -> Story:

@@ -50,9 +50,8 @@ def load(run: Path | str) -> Run:
 
 def find(name: str, out: Path) -> Run:
     """RUN as the command line takes it: a path, or a name under --out."""
-    for directory in (Path(name), out / name):
-        if os.path.lexists(directory / FILE):
-            return load(directory)
+    if (directory := located(name, out)) is not None:
+        return load(directory)
     for directory in (Path(name), out / name):
         if held := list(runs_under(directory)):
             raise InputError(
@@ -70,6 +69,11 @@ def find(name: str, out: Path) -> Run:
         expected="a run directory",
         next=f"steelyard {verb_for(name)} {name}" if is_file else f"steelyard runs list --out {out}",
     )
+
+
+def located(name: str, out: Path) -> Path | None:
+    """The directory that such a name means, if it has a manifest, readable or not."""
+    return next((place for place in (Path(name), out / name) if os.path.lexists(place / FILE)), None)
 
 
 def verb_for(file: str) -> str:

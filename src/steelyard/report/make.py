@@ -7,6 +7,7 @@ from steelyard.compare.again import weigh_again
 from steelyard.errors import InputError
 from steelyard.records import Run
 from steelyard.records.fleet import Fleet, find_fleet
+from steelyard.records.reader import located
 from steelyard.report.comparison_page import comparison_page
 from steelyard.report.fleet_page import fleet_page
 from steelyard.report.page import Page
@@ -24,7 +25,7 @@ def page_of(name: str, out: Path, linked: bool = False) -> tuple[Path, Page]:
     try:
         run = records.find(name, out)
     except InputError as missing:
-        if missing.key != "RUN" or missing.value != name:
+        if missing.key != "RUN" or missing.value != name or located(name, out) is not None:
             raise
         directory = compare.find(name, out, without_time=True)
         if directory is not None:

@@ -94,3 +94,12 @@ def test_a_run_with_a_line_that_cannot_be_read_says_so_and_stops_nothing(cli: An
     assert [run["value"] is None for run in runs] == [False, False, True]
     assert runs[0]["verdict"] is None
     assert "line 1 cannot be read" in runs[2]["reason"]
+
+
+@pytest.mark.parametrize("started", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-13-45", ""])
+def test_a_start_that_is_not_a_moment_of_utc_is_sorted_as_it_is_written(cli: Any, recorded: Any, started: str) -> None:
+    recorded().set("provenance/started", started)
+    recorded("again")
+    done = cli("runs", "trend", "--json")
+    assert done.status == 0
+    assert {run["name"]: run["started"] for run in done.document["runs"]}["baseline"] == started

@@ -196,5 +196,5 @@ def _moment(started: str) -> str:
     """When a run started, in UTC; as it is written where that is no time."""
     try:
         return datetime.fromisoformat(started).astimezone(UTC).isoformat()
-    except ValueError:
+    except (ValueError, OverflowError):  # OverflowError: before the year 1 in UTC
         return started

@@ -39,6 +39,8 @@ class Recording:
         self.planned_steps = case.resolved.experiment.training.steps
         self._world, self._flops = case.placement.world_size, plan.expected.flops_per_token
         self._card_gib = plan.expected.usable_gib_per_gpu
+        # Every planner asks for a record a step; what a launch script of an image asks for is known from its log.
+        self._log_interval = 1 if case.resolved.platform.script is None else None
         self._stated, self._heard = stated(case), dict[str, Any]()
         self._cards = {node.host: node.env["NCCL_IB_HCA"] for node in plan.nodes if "NCCL_IB_HCA" in node.env}
         """The network cards the plan asks for, until the log says which network is used."""
@@ -62,7 +64,12 @@ class Recording:
         self._open += 1
         kept = _longest_first(text for secret in hide for text in spellings(secret))
         self._hide = _longest_first([*self._hide, *kept])
-        job = Job(world_size=self._world, flops_per_token=self._flops, device_gib=self._card_gib)
+        job = Job(
+            world_size=self._world,
+            flops_per_token=self._flops,
+            device_gib=self._card_gib,
+            log_interval=self._log_interval,
+        )
         return NodeRecording(self, node, kept, Hearing(self._stated, job))
 
     def event(self, kind: str, message: str, node: str | None = None, **details: object) -> None:

@@ -87,7 +87,7 @@ class LogReader:
         self._series_by_prefix: dict[bytes, Series] = {}
         self._utilization: tuple[float, float] | None = None
         self._said: tuple[float | None, ...] = (None, None, None)
-        self._progress = Progress()
+        self._progress = Progress(interval=self._job.log_interval)
         self._beside = Beside(sink, self._dialects, self._progress)
         self.unread = 0
         self.line = 0

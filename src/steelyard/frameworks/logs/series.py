@@ -43,6 +43,8 @@ class Job:
     flops_per_token: float | None = None
     device_gib: float | None = None
     """What the card holds, for logs that give a share of it."""
+    log_interval: int | None = None
+    """Steps between records, where the plan sets it: no record is held back until that is plain."""
 
 
 class Sink(Protocol):

@@ -135,6 +135,18 @@ def test_cache_and_corpus_are_mounts_too() -> None:
     assert codes(path) == {"SY121"}
 
 
+def test_a_secret_is_no_way_to_the_host_s_passwords() -> None:
+    path = experiment()
+    path.write_text(
+        path.read_text().replace(
+            '"framework": "megatron"', '"framework": "megatron", "hf_token_file": "/x/../etc/shadow"'
+        )
+    )
+    assert codes(path) == {"SY121"}
+    path.write_text(path.read_text().replace("/x/../etc/shadow", "/home/bob/.hf_token"))
+    assert codes(path) == set()
+
+
 def test_root_s_own_home_is_root_s() -> None:
     assert codes(experiment(volumes={"/root": "/r"}), user="root") == set()
     assert codes(experiment(volumes={"/home/alice": "/r"}), user="root") == {"SY125"}

@@ -61,6 +61,15 @@ def mounts(case: Case) -> Iterator[Mount]:
             yield Mount(normal(host), case.reading.paths.get("data.path", ("data", "path")), host)
 
 
+def secret_files(case: Case) -> Iterator[Mount]:
+    """Every file of the host of which the container is given a copy."""
+    platform = case.resolved.platform
+    if platform.hf_token_file is not None:
+        yield Mount(normal(platform.hf_token_file), _place(case, "hf_token_file"), platform.hf_token_file)
+    for name, file in platform.secrets.items():
+        yield Mount(normal(file), _place(case, "secrets", name), file)
+
+
 def devices(case: Case) -> Iterator[Mount]:
     """Every device of the host that the file gives the container, as a device or as a volume."""
     container = case.resolved.platform.container

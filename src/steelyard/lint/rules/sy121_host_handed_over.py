@@ -9,7 +9,7 @@ the platform, or `--set platform.allow=SY121`; the plan records it.
 from collections.abc import Iterator
 
 from steelyard.experiment import Problem
-from steelyard.lint.mounts import Mount, mounts
+from steelyard.lint.mounts import Mount, mounts, secret_files
 from steelyard.lint.rule import Case, Rule
 
 RULE = Rule("SY121", "error", may_be_allowed=True)
@@ -57,7 +57,7 @@ HARMLESS = ("/sys/class/infiniband", "/sys/class/infiniband_verbs", "/sys/class/
 
 
 def check(case: Case) -> Iterator[Problem]:
-    for mount in mounts(case):
+    for mount in (*mounts(case), *secret_files(case)):
         if (what := _handed_over(mount)) is not None:
             yield RULE.at(
                 case.reading,

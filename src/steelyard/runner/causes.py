@@ -1,8 +1,9 @@
 """Why a job on hosts did not end well, as far as its nodes' ends tell."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from steelyard.cluster.engines import ENGINES
+from steelyard.errors import InfrastructureError
 from steelyard.records import Failure
 from steelyard.runner.node import Node
 from steelyard.runner.recording import Recording
@@ -11,6 +12,38 @@ _ENGINE_STATUSES = (125, 126, 127)
 _NEVER_RAN = ("created", "configured", "initialized")
 FULL_KIB = 1024
 """Less than that is no room for what a job prints."""
+
+
+class RunFailedError(Exception):
+    """The run cannot go on, for this reason."""
+
+    def __init__(self, failure: Failure, expected: str | None = None, next: str | None = None) -> None:
+        super().__init__(failure.message)
+        self.failure, self.expected, self.next = failure, expected, next
+
+    def without(self, hidden: Callable[[str], str]) -> "RunFailedError":
+        """The same, with no secret in what a host said."""
+        failure = self.failure.model_copy(update={"message": hidden(self.failure.message)})
+        return RunFailedError(failure, self.expected, self.next and hidden(self.next))
+
+    def error(self) -> InfrastructureError:
+        """The same, for a person."""
+        failure = self.failure
+        where = f"{failure.node}: " if failure.node else ""
+        return InfrastructureError(
+            f"{where}{failure.message} (in {failure.phase})",
+            key=failure.kind,
+            value=failure.node,
+            expected=self.expected,
+            next=self.next,
+        )
+
+
+def internal(reason: Exception) -> Failure:
+    """A fault of our own."""
+    while isinstance(reason, ExceptionGroup):
+        reason = reason.exceptions[0]
+    return Failure(kind="internal", message=f"{type(reason).__name__}: {reason}"[:500])
 
 
 def first_cause(nodes: Sequence[Node], recording: Recording) -> Failure | None:

@@ -21,6 +21,7 @@ from steelyard.lint import Case
 from steelyard.records import Failure, RunManifest, RunWriter
 from steelyard.records.host_change import HOST_COUNTERS
 from steelyard.runner import causes
+from steelyard.runner.causes import RunFailedError
 from steelyard.runner.execute import unrecordable
 from steelyard.runner.interrupts import Stop, on_signals
 from steelyard.runner.leaving import leave, remains
@@ -34,7 +35,6 @@ _BEAT_S = 5.0
 _LOOK_S, _MISSES = 15.0, 2
 """Between two looks at a container, and how many in a row must miss it."""
 _LIVE = ("created", "running", "paused", "restarting", "stopping")
-_ASK_S = 10.0
 _LIMIT_OPTIONS = {"time_limit": "--time-limit", "hang_at_exit": "--exit-within"}
 _SAMPLE_S = 10.0
 """Between two samples of a host's telemetry: AMD's tool alone takes a second of a core."""
@@ -73,31 +73,6 @@ def execute_on_hosts(
         raise unrecordable(writer, reason) from None
 
 
-class _FailedError(Exception):
-    """The run cannot go on, for this reason."""
-
-    def __init__(self, failure: Failure, expected: str | None = None, next: str | None = None) -> None:
-        super().__init__(failure.message)
-        self.failure, self.expected, self.next = failure, expected, next
-
-    def without(self, hidden: Callable[[str], str]) -> "_FailedError":
-        """The same, with no secret in what a host said."""
-        failure = self.failure.model_copy(update={"message": hidden(self.failure.message)})
-        return _FailedError(failure, self.expected, self.next and hidden(self.next))
-
-    def error(self) -> InfrastructureError:
-        """The same, for a person."""
-        failure = self.failure
-        where = f"{failure.node}: " if failure.node else ""
-        return InfrastructureError(
-            f"{where}{failure.message} (in {failure.phase})",
-            key=failure.kind,
-            value=failure.node,
-            expected=self.expected,
-            next=self.next,
-        )
-
-
 class HostedRun:
     """One job over all its hosts, from reaching them to leaving them as they were."""
 
@@ -122,7 +97,7 @@ class HostedRun:
 
     async def run(self, stop: Stop) -> RunManifest:
         """To the end, whatever the end; InfrastructureError where that was not the training program's own."""
-        failed: _FailedError | None = None
+        failed: RunFailedError | None = None
         self._stop = stop
         work = asyncio.ensure_future(self._work())
         stopping = asyncio.ensure_future(stop.asked.wait())
@@ -136,12 +111,12 @@ class HostedRun:
             await work
         except asyncio.CancelledError:
             pass
-        except _FailedError as reason:
+        except RunFailedError as reason:
             failed = reason.without(self.recording.hidden)
         except OSError:
             raise  # the record cannot be written
         except Exception as reason:  # a fault of our own: the hosts are left clean and the record does not stay open
-            found = _first_of(reason)
+            found = causes.internal(reason)
             self._internal = found.model_copy(update={"message": self.recording.hidden(found.message)})
             raise
         finally:
@@ -182,17 +157,17 @@ class HostedRun:
                 async with asyncio.timeout(None if name == "train" else limit):  # which ends by its own watch
                     await work()
             except TimeoutError:
-                raise _FailedError(
+                raise RunFailedError(
                     Failure(kind="time_limit", message=f"{name} took longer than {limit:g} s", phase=name)
                 ) from None
             except HostError as reason:
                 message = reason.message.removeprefix(f"{reason.host}: ")
                 kind = "link" if isinstance(reason, LinkLostError) else name
                 failure = Failure(kind=kind, message=message, node=reason.host, phase=name)
-                raise _FailedError(failure, reason.expected, reason.next) from None
+                raise RunFailedError(failure, reason.expected, reason.next) from None
             except InfrastructureError as reason:
                 failure = Failure(kind=name, message=reason.message, phase=name)
-                raise _FailedError(failure, reason.expected, reason.next) from None
+                raise RunFailedError(failure, reason.expected, reason.next) from None
 
     async def _on_all(self, work: Callable[[Node], Awaitable[None]]) -> None:
         """On all nodes at once; the first that fails ends it for all."""
@@ -275,7 +250,7 @@ class HostedRun:
             await asyncio.gather(*looks, *samples, watch, *following, return_exceptions=True)
         failure = causes.first_cause(self.nodes, self.recording)
         if failure is not None:
-            raise _FailedError(failure)
+            raise RunFailedError(failure)
 
     async def _until_the_end(
         self, following: set["asyncio.Future[None]"], watching: set["asyncio.Future[None]"]
@@ -298,7 +273,7 @@ class HostedRun:
             with contextlib.suppress(LinkLostError, HostTimeoutError):
                 free_kib = await node.job.beat()
                 if free_kib < causes.FULL_KIB:
-                    raise _FailedError(causes.no_space(node))
+                    raise RunFailedError(causes.no_space(node))
             await asyncio.sleep(_BEAT_S)
 
     async def _look_at_container(self, node: Node) -> None:
@@ -317,7 +292,7 @@ class HostedRun:
                 )
             if seen and missed >= _MISSES:
                 message = "its container is gone, and the engine does not say how it ended"
-                raise _FailedError(Failure(kind="container", message=message, node=node.host.name, phase="train"))
+                raise RunFailedError(Failure(kind="container", message=message, node=node.host.name, phase="train"))
 
     async def _sample(self, node: Node) -> None:
         """Telemetry is beside the run: where a host cannot tell it, the run goes on and the record says so, once."""
@@ -373,18 +348,18 @@ class HostedRun:
             await asyncio.sleep(EVERY_S)
             if (late := self.watch.too_long()) is not None:
                 running = ", ".join(node.host.name for node in self.nodes if node.state is None)
-                raise _FailedError(
+                raise RunFailedError(
                     late.model_copy(update={"message": f"{late.message}; still running: {running}"}),
                     next=f"{_LIMIT_OPTIONS[late.kind]} SECONDS allows more; the steps that were done are recorded",
                 )
             lost = self.recording.last_step and any(node.is_lost for node in self.nodes)
             if not lost and (words := self.watch.stalled()) is not None:
-                raise _FailedError(await self._stalled(words))
+                raise RunFailedError(await self._stalled(words))
 
     async def _stalled(self, words: str) -> Failure:
         """Which hosts still run, which of their processes somebody stopped, and what the logs name."""
         running = [node for node in self.nodes if node.state is None]
-        named, stopped = self.recording.named_failure(), await asyncio.gather(*map(_stopped, running))
+        named, stopped = self.recording.named_failure(), await asyncio.gather(*(node.stopped() for node in running))
         host = next((node.host.name for node, why in zip(running, stopped, strict=True) if why), None)
         more = [*(why for why in stopped if why), *([named.message] if named else [])]
         return Failure(
@@ -445,27 +420,6 @@ async def _unless(asked: asyncio.Event, work: Coroutine[Any, Any, _Answer]) -> _
         return await doing
     except asyncio.CancelledError:
         return None
-
-
-async def _stopped(node: Node) -> str:
-    """The processes of a node that somebody stopped, in words."""
-    try:
-        async with asyncio.timeout(_ASK_S):
-            processes, state = await node.job.stopped(), await node.job.state()
-    except (HostError, TimeoutError) as reason:
-        return f"{node.host.name} did not say whether a process was stopped ({reason})"
-    words = [
-        f"{f'rank {process.rank}, ' if process.rank is not None else ''}process {process.pid}"
-        f" on {node.host.name} is stopped"
-        for process in processes
-    ]
-    return "; ".join([*words, *[f"the container on {node.host.name} is paused"] * ("paused" in state.containers)])
-
-
-def _first_of(reason: Exception) -> Failure:
-    while isinstance(reason, ExceptionGroup):
-        reason = reason.exceptions[0]
-    return Failure(kind="internal", message=f"{type(reason).__name__}: {reason}"[:500])
 
 
 def _vendors(case: Case) -> frozenset[str]:

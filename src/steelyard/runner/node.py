@@ -7,13 +7,14 @@ from collections.abc import Collection
 
 from steelyard.cluster.container import labelled, mounts_of
 from steelyard.cluster.counters import GROUPS, Reading, changed, look, nothing_read
-from steelyard.cluster.host import Host, LinkLostError
+from steelyard.cluster.host import Host, HostError, LinkLostError
 from steelyard.cluster.job import HostJob, State
 from steelyard.records.host_change import HostChange
 from steelyard.runner.plan import NodePlan
 from steelyard.runner.recording import NodeRecording, Recording
 
 RECONNECT_S = (0.5, 1.0, 2.0, 5.0)
+_ASK_S = 10.0
 
 
 class Node:
@@ -77,6 +78,18 @@ class Node:
         else:
             after = await look(self.host, within_s, groups, vendors)
         self.change = changed(self.before, after)
+
+    async def stopped(self) -> str:
+        """Its processes that somebody stopped, in words; empty where there are none."""
+        name = self.host.name
+        try:
+            async with asyncio.timeout(_ASK_S):
+                processes, state = await self.job.stopped(), await self.job.state()
+        except (HostError, TimeoutError) as reason:
+            return f"{name} did not say whether a process was stopped ({reason})"
+        ranks = [f"rank {one.rank}, " if one.rank is not None else "" for one in processes]
+        words = [f"{rank}process {one.pid} on {name} is stopped" for rank, one in zip(ranks, processes, strict=True)]
+        return "; ".join([*words, *[f"the container on {name} is paused"] * ("paused" in state.containers)])
 
 
 class Link:

@@ -87,6 +87,7 @@ def test_link_cut_for_good(run: Running, lab: Lab) -> None:
     assert re.search(rf"ssh .*{lab.hosts[2].address} kill \d+$", left["message"])
     assert f"left_behind: {lab.hosts[2].address}: " in ended.err
     assert f"link_lost: {lab.hosts[2].address}: " in ended.err
+    assert "Traceback" not in ended.err
     kept(ended)
 
 

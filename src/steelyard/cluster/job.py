@@ -190,8 +190,13 @@ class HostJob:
         """Its answer; where we stop waiting for it, it still goes on, and `clean` waits for it."""
         task = asyncio.ensure_future(work)
         self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        task.add_done_callback(self._ended)
         return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited may have gone: then it is nobody's, and no warning of asyncio's
 
 
 def script() -> bytes:

@@ -271,7 +271,10 @@ class _Parts:
         self._line.add(np.array([at.line if at else 0 for at in sources], dtype=np.int64))
         files = [at.file if at else None for at in sources]
         index = {name: -1 if name is None else self._files.setdefault(name, len(self._files)) for name in set(files)}
-        self._file.add(np.array([index[name] for name in files], dtype=np.int64))
+        if len(index) == 1:
+            self._file.add(np.full(len(files), index[files[0]]))
+        else:
+            self._file.add(np.array([index[name] for name in files], dtype=np.int64))
 
     def joined(self) -> StepTable:
         return StepTable(

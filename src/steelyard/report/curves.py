@@ -92,7 +92,8 @@ def _by_step(curve: Curve, column: Column) -> _Drawn:
 
 def _throughput(subject: Subject) -> Column:
     """Ours, also where the log reports a rate of its own."""
-    rates, known = subject.step_rates, np.isfinite(subject.step_rates)
+    rates = subject.step_rates
+    known = np.isfinite(rates)
     return Column(np.where(known, rates, np.nan), known)
 
 

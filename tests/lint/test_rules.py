@@ -50,8 +50,8 @@ CASES = {
     ),
     "SY123": (
         "p: {",
-        "p: {container: {image: i, volumes: {/var/lib: /l}}, ",
-        "/platforms/p/container/volumes/~1var~1lib",
+        "p: {container: {image: i, volumes: {/var/tmp: /l}}, ",
+        "/platforms/p/container/volumes/~1var~1tmp",
     ),
     "SY124": ("p: {", "p: {container: {image: i, devices: [/dev/sda]}, ", "/platforms/p/container/devices/0"),
     "SY125": (
@@ -228,7 +228,7 @@ def test_hosts_that_are_not_the_nodes_and_a_head_that_is_not_the_first_are_refus
 def found_in(tmp_path: Path, text: str) -> list[tuple[str, str]]:
     path = tmp_path / "case.yaml"
     path.write_text(text)
-    found = lint_file(path, Asked(), LAPTOP)
+    found = lint_file(path, Asked(user="alice"), LAPTOP)
     return [(problem.code, problem.pointer) for problem in found if problem.severity != "info"]
 
 

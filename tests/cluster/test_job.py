@@ -427,3 +427,21 @@ def test_what_is_printed_at_the_very_end_is_read_however_much_it_is(job: Callabl
         await one.clean(containers=True)
 
     doing(work())
+
+
+def test_a_run_that_is_just_being_made_is_not_swept(job: Callable[..., HostJob], tmp_path: Path) -> None:
+    making = tmp_path / "made/by us/making-node0"
+    making.mkdir(parents=True, mode=0o700)
+    maker = subprocess.Popen(["sh", "-c", "read -r _", "sh", "take", "making", str(making)], stdin=subprocess.PIPE)
+    for name, text in {"run": "making", "host": os.uname().nodename, "maker": maker.pid}.items():
+        (making / name).write_text(f"{text}\n")
+    one = job()
+
+    async def take() -> tuple[str, ...]:
+        taken = await one.take("me", 0)
+        await one.clean(containers=True)
+        return taken.swept
+
+    assert asyncio.run(take()) == ()
+    maker.communicate(b"\n")
+    assert asyncio.run(take()) == ("making",)

@@ -194,6 +194,13 @@ def test_dockerd_killed_while_it_trains(run: Running, lab: Lab) -> None:
     kept(ended)
 
 
+def test_a_program_that_ends_with_a_status_of_the_engine_s(start_printing: Any) -> None:
+    ended = start_printing("no-such-program").end()
+    assert ended.status == 1, ended.out
+    assert ended.failure["kind"] == "exit"
+    assert "status 127 after step 30" in ended.failure["message"]
+
+
 def test_a_name_that_cannot_be_resolved(start: Any, experiment: Any, lab: Lab, tmp_path: Path) -> None:
     cluster = lab.cluster_file(tmp_path)
     cluster.write_text(cluster.read_text().replace(lab.hosts[1].address, "no-such-host.invalid"))

@@ -56,6 +56,15 @@ class StoppedProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerState:
+    """What the engine says of a container."""
+
+    status: str
+    """created, running, paused, exited, dead."""
+    exit_code: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """How a job stands."""
 
@@ -70,8 +79,7 @@ class State:
     """By the engine's word."""
     engine_silent: bool = False
     """Whether the engine does not answer."""
-    containers: tuple[str, ...] = ()
-    """What the engine calls the state of each: created, running, paused, exited, dead."""
+    containers: tuple[ContainerState, ...] = ()
     engine_error: str = ""
 
 
@@ -149,7 +157,11 @@ class HostJob:
             free_kib=free,
             oom_killed=any(box[0] == "true" for box in boxes),
             engine_silent="silent" in more[1:],
-            containers=tuple(box[2] for box in boxes if box[2] != "-"),
+            containers=tuple(
+                ContainerState(box[2], count_of(box[1]) if _is_count(box[1]) else None)
+                for box in boxes
+                if box[2] != "-"
+            ),
             engine_error=next((box[3] for box in boxes if len(box) > 3 and box[3] not in ("", "-")), ""),
         )
 

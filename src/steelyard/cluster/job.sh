@@ -142,7 +142,7 @@ take() { # HOLDER ENGINE LEASE SCOPE: `swept RUN` for what a dead run left, then
         [ -e "$dir" ] || [ -L "$dir" ] || { gone "$top" && unwritable "$dir"; }
         fail "$dir is there already: of run $(word "$dir/run" || echo unknown) on $(word "$dir/host" || echo unknown), made by login $(login "$(stat -c %u -- "$dir")"); if nobody needs it, rm -r it"
     }
-    put "$top" "$dir/made" && put "$(uname -n)" "$dir/host" && put "$engine" "$dir/engine" &&
+    put $$ "$dir/maker" && put "$top" "$dir/made" && put "$(uname -n)" "$dir/host" && put "$engine" "$dir/engine" &&
         put "$script" "$dir/job.sh" && put 0 "$dir/beat" && put "$run" "$dir/run" || { discard && unwritable "$dir"; }
     setsid sh "$dir/job.sh" keep "$run" "$dir" "$lease" "$engine" "steelyard-host=$scope" "steelyard-run=$run" \
         "steelyard-dir=$dir" "steelyard-holder=$holder" "steelyard-since=$(date +%s)" < /dev/null > /dev/null 2>&1 &
@@ -183,6 +183,8 @@ sweep() { # remove what dead runs of this login left in the same place, after a 
             dir=$(dirname -- "$file") run=$(word "$file")
             is_ours && [ "$(word "$dir/host")" = "$(uname -n)" ] || exit 0
             is_alive keeper && exit 0
+            maker=$(word "$dir/maker") # who waits for the keeper to begin
+            [ -n "$maker" ] && grep -qzxsF -- "$dir" "/proc/$maker/cmdline" && exit 0
             engine=$(word "$dir/engine")
             halt "$engine" 5
             clean "$engine" | sed 's/^left/unswept/'

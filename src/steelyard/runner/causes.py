@@ -90,7 +90,8 @@ def engine_gone(node: Node, recording: Recording) -> Failure | None:
     """The engine's client gave up on a container that had started: the engine was killed, or restarted."""
     if node.state is None or node.plan.container is None or node.state.status not in _ENGINE_STATUSES:
         return None
-    if not node.state.engine_silent and all(word in _NEVER_RAN for word in node.state.containers):
+    began = [box for box in node.state.containers if box.status not in _NEVER_RAN]
+    if not node.state.engine_silent and not any(box.exit_code != node.state.status for box in began):
         return None
     last = next((f" ({line})" for line in _complaints(node)), "")
     message = f"{node.plan.container.engine} stopped while the job ran, after step {recording.last_step}{last}"
@@ -104,7 +105,8 @@ def not_started(node: Node, recording: Recording) -> Failure | None:
     refusal = ENGINES[node.plan.container.engine].init_refusal
     printed = node.log.last_lines if node.log else ()
     is_refused = refusal is not None and any(line.startswith(refusal) for line in printed)
-    if node.state.status not in _ENGINE_STATUSES and not is_refused:
+    began = any(box.status not in _NEVER_RAN for box in node.state.containers)  # then the status is the program's own
+    if (node.state.status not in _ENGINE_STATUSES or began) and not is_refused:
         return None
     why = node.state.engine_error or next(iter(_complaints(node)), f"status {node.state.status}")
     return Failure(kind="container", message=f"the container did not start: {why}", node=node.host.name, phase="start")

@@ -285,7 +285,7 @@ class HostedRun:
             await asyncio.sleep(_LOOK_S)
             with contextlib.suppress(LinkLostError, HostTimeoutError):
                 state = await node.job.state()
-                runs = any(word in _LIVE for word in state.containers)
+                runs = any(box.status in _LIVE for box in state.containers)
                 seen, missed = (
                     seen or runs,
                     0 if runs or state.status is not None or state.engine_silent else missed + 1,

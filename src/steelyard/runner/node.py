@@ -89,7 +89,9 @@ class Node:
             return f"{name} did not say whether a process was stopped ({reason})"
         ranks = [f"rank {one.rank}, " if one.rank is not None else "" for one in processes]
         words = [f"{rank}process {one.pid} on {name} is stopped" for rank, one in zip(ranks, processes, strict=True)]
-        return "; ".join([*words, *[f"the container on {name} is paused"] * ("paused" in state.containers)])
+        return "; ".join(
+            [*words, *[f"the container on {name} is paused"] * any(box.status == "paused" for box in state.containers)]
+        )
 
 
 class Link:

@@ -276,3 +276,11 @@ def test_a_pipe_that_nobody_feeds_is_not_waited_for_and_a_link_is_followed(cli: 
     assert cli("lint", "link.yaml").status == 0
     Path("loop.yaml").symlink_to("loop.yaml")
     assert cli("lint", "loop.yaml").status == 2
+
+
+def test_a_number_of_nodes_that_no_cluster_has_is_refused(cli: Any) -> None:
+    Path("huge.yaml").write_text("schema_version: 1\nname: x\nplatforms: {p: {nodes: 268435456, gpu: a100}}\n")
+    told = cli("plan", "huge.yaml", "--json")
+    assert told.status == 2
+    assert "nodes" in told.document["error"]["message"]
+    assert cli("plan", "huge.yaml", "--nodes", "268435456").status == 2

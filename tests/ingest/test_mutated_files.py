@@ -8,10 +8,8 @@ import json
 import os
 import random
 import shutil
-import signal
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,13 +20,13 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from bounds import bounded
 from spoilt_logs import spoilt_log
 from steelyard import records
 from steelyard.errors import InputError
 from steelyard.ingest import Request, ingest
 
 EXAMPLES = int(os.environ.get("STEELYARD_FUZZ_EXAMPLES", "500"))
-LONGEST_S = 10
 
 _WORDS = (
     *(
@@ -172,25 +170,9 @@ def spoilt_table(rng: random.Random) -> tuple[str, bytes]:
 # What holds of each.
 
 
-@contextmanager
-def limited() -> Iterator[None]:
-    """An alarm for what hangs."""
-
-    def hangs(number: int, frame: object) -> None:
-        raise TimeoutError(f"over {LONGEST_S} s")
-
-    before = signal.signal(signal.SIGALRM, hangs)
-    signal.alarm(LONGEST_S)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def ingested(path: Path, out: Path, **more: Any) -> records.RunWriter | None:
     """The run of a file, read back; None where it was refused in words. Anything else is an error here."""
-    with limited():
+    with bounded():
         try:
             writer, _ = ingest(Request([str(path)], out, "run", ["steelyard"], **more))
         except InputError:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from bounds import bounded
 from seeds import SEEDS, filled, original, packaged_content
 from steelyard.errors import SteelyardError
 from steelyard.experiment import Asked, InvalidExperimentError, packaged, read_config, readings, resolve
@@ -263,13 +263,11 @@ def test_what_only_yaml_can_say_is_answered_in_words(folder: Path, name: str, at
 
 
 def answered_in_words(path: Path, asked: Asked) -> None:
-    signal.alarm(10)  # a hang ends the test run
     try:
-        problems = lint_file(path, asked, LAPTOP)
+        with bounded():
+            problems = lint_file(path, asked, LAPTOP)
     except SteelyardError:  # a selection that the file does not have
         return
-    finally:
-        signal.alarm(0)
     json.dumps(sarif(problems))
     for problem in problems:
         assert problem.code in CODES
@@ -285,7 +283,8 @@ def answered_in_words(path: Path, asked: Asked) -> None:
     for reading in selections[:2]:
         try:
             raise_errors(reading.problems)
-            planned = make_plan(resolve(reading), LAPTOP, asked).plan
+            with bounded():
+                planned = make_plan(resolve(reading), LAPTOP, asked).plan
         except SteelyardError:
             assert any(problem.severity == "error" for problem in problems)
         else:

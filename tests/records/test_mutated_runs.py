@@ -8,9 +8,7 @@ import io
 import json
 import os
 import random
-import resource
 import shutil
-import signal
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from bounds import bounded
 from steelyard import demo
 from steelyard.cli.main import app
 from steelyard.errors import SteelyardError
@@ -25,8 +24,6 @@ from steelyard.records.fleet import new_fleet
 
 EXAMPLES = int(os.environ.get("STEELYARD_FUZZ_EXAMPLES", "150"))
 SEED = int(os.environ.get("STEELYARD_FUZZ_SEED", "1"))
-LONGEST_S = 10
-MOST_GIB = 1.0
 HUGE = 8 << 30
 
 ODD: tuple[Any, ...] = (
@@ -72,10 +69,6 @@ COMMANDS = (
 )
 
 
-class TooLongError(Exception):
-    """A command that had to be stopped."""
-
-
 @pytest.fixture
 def healthy(tmp_path: Path) -> Path:
     """Runs, a run of several nodes, a fleet, a verdict and a comparison, to be copied for each mutation."""
@@ -101,13 +94,9 @@ def healthy(tmp_path: Path) -> Path:
 def ended(words: tuple[str, ...], place: Path) -> int | SteelyardError:
     """How a command ends in a directory; any other exception than ours, and one that takes too long, is raised."""
 
-    def too_long(*_: object) -> None:
-        raise TooLongError(" ".join(words))
-
-    before = signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(LONGEST_S)
     try:
         with (
+            bounded(),
             contextlib.chdir(place),
             contextlib.redirect_stdout(io.StringIO()) as out,
             contextlib.redirect_stderr(io.StringIO()),
@@ -120,9 +109,6 @@ def ended(words: tuple[str, ...], place: Path) -> int | SteelyardError:
         return error
     else:
         return status
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_healthy_tree_is_read_by_every_command(healthy: Path) -> None:
@@ -270,4 +256,3 @@ def test_spoilt_run_directories_break_nothing(healthy: Path, tmp_path: Path) -> 
                 raise AssertionError(f"seed {SEED}, example {number}: {done}: {' '.join(words)}") from wrong
             assert list(around(place)) == before, (number, done, words)
         shutil.rmtree(place)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20 < MOST_GIB

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from steelyard.errors import Exit, InputError
+from steelyard.hardware.sizes import MAX_GPUS_PER_NODE, MAX_NODES
 
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="A training config, YAML or JSON; `steelyard init` writes one.")
@@ -29,13 +30,20 @@ GpuOption = Annotated[
 ]
 GpusOption = Annotated[
     int | None,
-    typer.Option("--gpus", metavar="N", min=1, help="GPUs of one node (ranks on cpu), in place of the platform's."),
+    typer.Option(
+        "--gpus",
+        metavar="N",
+        min=1,
+        max=MAX_GPUS_PER_NODE,
+        help="GPUs of one node (ranks on cpu), in place of the platform's.",
+    ),
 ]
 ModelOption = Annotated[
     str | None, typer.Option("--model", metavar="MODEL", help="Which of a JSON config's models; lint takes all.")
 ]
 NodesOption = Annotated[
-    int | None, typer.Option("--nodes", metavar="N", min=1, help="Machines, in place of the file's own count.")
+    int | None,
+    typer.Option("--nodes", metavar="N", min=1, max=MAX_NODES, help="Machines, in place of the file's own count."),
 ]
 ClusterOption = Annotated[
     Path | None, typer.Option("--cluster", metavar="FILE", help="The cluster's hosts, JSON or YAML, in rank order.")

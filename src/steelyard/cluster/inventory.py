@@ -25,8 +25,7 @@ from steelyard.experiment.problems import (
     raise_errors,
     shown,
 )
-
-MAX_HOSTS = 20_000
+from steelyard.hardware.sizes import MAX_NODES
 
 SUITE_KEYS = {
     "username": "Who logs in to the hosts.",
@@ -179,7 +178,7 @@ def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
             problems.append(_problem(file, WRONG_VALUE, path, f"{shown(address)}: {reason}", "correct it", address))
             continue
         addresses.append(str(address))
-        if len(addresses) > MAX_HOSTS:
+        if len(addresses) > MAX_NODES:
             problems.append(_too_many(file, "node_dict"))
             break
         other = nodes[address].get("vpc_ip") if isinstance(nodes[address], dict) else None
@@ -201,7 +200,7 @@ def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
 
 
 def _too_many(file: ConfigFile, key: str) -> Problem:
-    expected = f"at most {MAX_HOSTS:,}"
+    expected = f"at most {MAX_NODES:,}"
     return _problem(
         file, WRONG_VALUE, (key,), f"{key} names more hosts than a cluster has", "name fewer", None, expected
     )
@@ -302,7 +301,7 @@ def _ours(file: ConfigFile, problems: list[Problem]) -> Inventory:
     for at, text in enumerate(texts):
         try:
             addresses += spelt_out(text)
-            if len(addresses) > MAX_HOSTS:
+            if len(addresses) > MAX_NODES:
                 problems.append(_too_many(file, "hosts"))
                 break
         except ValueError as reason:
@@ -392,6 +391,6 @@ def _numbers(inner: str) -> Iterator[str]:
             raise ValueError(f"{shown(part)} is no range of numbers of at most 9 digits")
         first, last = int(low), int(high or low)
         count += last - first + 1
-        if last < first or count > MAX_HOSTS:
-            raise ValueError(f"{shown(part)} is no range of at most {MAX_HOSTS:,} numbers")
+        if last < first or count > MAX_NODES:
+            raise ValueError(f"{shown(part)} is no range of at most {MAX_NODES:,} numbers")
         yield from (f"{number:0{len(low)}d}" for number in range(first, last + 1))

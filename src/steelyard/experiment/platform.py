@@ -10,6 +10,7 @@ from steelyard.experiment.group import Group
 from steelyard.experiment.problems import shown
 from steelyard.hardware.catalog import CPU, known_names, lookup
 from steelyard.hardware.nics import NicName
+from steelyard.hardware.sizes import MAX_GPUS_PER_NODE, MAX_NODES
 
 FrameworkName = Literal[
     "native", "megatron", "megatron-bridge", "megatron-deepspeed", "maxtext", "nemo", "primus", "torchtitan"
@@ -142,9 +143,9 @@ class Platform(Group):
 
     gpu: Annotated[str, AfterValidator(_is_in_the_catalog)] | None = None
     """A GPU of the catalog, or cpu; null for whatever this machine has."""
-    nodes: int = Field(default=1, gt=0)
+    nodes: int = Field(default=1, gt=0, le=MAX_NODES)
     """Machines of one job."""
-    gpus_per_node: int | None = Field(default=None, gt=0)
+    gpus_per_node: int | None = Field(default=None, gt=0, le=MAX_GPUS_PER_NODE)
     """GPUs, or ranks on cpu, of one machine; null for as many as this machine has."""
     framework: FrameworkName = "native"
     """What trains: native is the built-in PyTorch trainer."""

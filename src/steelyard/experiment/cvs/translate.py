@@ -27,6 +27,7 @@ from steelyard.experiment.reading import Bound, PointerPath, Reading, Stated
 from steelyard.experiment.thresholds import CVS_NAMES, parse_threshold
 from steelyard.hardware.catalog import known_names, lookup
 from steelyard.hardware.nics import NICS
+from steelyard.hardware.sizes import MAX_NODES
 
 GPUS_PER_NODE = 8
 """The files do not say it and the suite takes it for granted; `--gpus` says otherwise."""
@@ -76,9 +77,10 @@ def _nodes(draft: Draft, asked: int | None, gpus: int | None, hosts: int | None)
     if hosts and not (stated and not stated.assumed):
         asked = asked or hosts
     count = asked or (stated.value if stated else None)
-    if count is not None and count < 1:
+    if count is not None and not 1 <= count <= MAX_NODES:
         assert stated is not None
-        draft.report.add(WRONG_VALUE, stated.path, f"config.nnodes is {count}", "write 1 or more", count, "1 or more")
+        expected = f"1 to {MAX_NODES:,}"
+        draft.report.add(WRONG_VALUE, stated.path, f"config.nnodes is {count}", f"write {expected}", count, expected)
         count = None
     draft.example_nodes = _whole(draft.config.example(draft.config.keys["nnodes"]))
     draft.platform["framework"] = "maxtext" if draft.config.keys is JAX_CONFIG else "megatron"

@@ -27,6 +27,12 @@ def job(tmp_path: Path) -> Callable[..., HostJob]:
     return make
 
 
+def this_host() -> str:
+    """As the control directory of a run names it."""
+    machine = Path("/etc/machine-id")
+    return f"{os.uname().nodename} {machine.read_text().strip() if machine.exists() else ''}"
+
+
 async def read(stream: AsyncIterator[bytes]) -> bytes:
     return b"".join([data async for data in stream])
 
@@ -168,7 +174,7 @@ def test_another_host_s_files_in_a_shared_place_are_not_swept(job: Callable[...,
     theirs = tmp_path / "made/by us/theirs-node0"
     theirs.mkdir(parents=True, mode=0o700)
     (theirs / "run").write_text("theirs\n")
-    (theirs / "host").write_text("another-machine\n")
+    (theirs / "host").write_text("another-machine 1234\n")
     one = job()
 
     async def work() -> None:
@@ -303,7 +309,7 @@ def test_a_process_that_is_not_the_run_s_is_not_ended_for_its_number(
     theirs = subprocess.Popen(["sleep", "99"], start_new_session=True)
     dead = tmp_path / "made/by us/dead-node0"
     dead.mkdir(parents=True, mode=0o700)
-    for name, text in {"run": "dead", "host": os.uname().nodename, "keeper": theirs.pid, "watcher": theirs.pid}.items():
+    for name, text in {"run": "dead", "host": this_host(), "keeper": theirs.pid, "watcher": theirs.pid}.items():
         (dead / name).write_text(f"{text}\n")
     one = job()
 
@@ -331,6 +337,7 @@ def test_a_place_that_another_login_could_change_is_refused(
     if what == "another owner":
         os.chown(place, 65534, 65534)
     elif what == "group":
+        os.chown(place, 0, 65534)
         place.chmod(0o775)
     elif what == "everybody":
         place.chmod(0o777)
@@ -360,6 +367,126 @@ def test_a_shared_place_with_the_sticky_bit_and_a_link_of_our_own_will_do(
 
     async def work() -> None:
         assert (await one.take("me", 0)).holder is None
+        await one.clean(containers=True)
+
+    doing(work())
+
+
+def test_a_directory_of_the_login_s_own_group_will_do(job: Callable[..., HostJob], tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("the groups of this login are not known")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs").chmod(0o775)  # as umask 002 makes it
+    one = job(directory="logs/exp-node0")
+
+    async def work() -> None:
+        assert (await one.take("me", 0)).holder is None
+        await one.clean(containers=True)
+
+    doing(work())
+
+
+def test_what_another_login_put_there_is_not_read(job: Callable[..., HostJob], tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files to another login")
+    (tmp_path / "secret").write_text("root:hash\n")
+    shared = tmp_path / "shared"
+    (shared / "exp-node0").mkdir(parents=True)
+    shared.chmod(0o1777)
+    (shared / "exp-node0/run").symlink_to(tmp_path / "secret")
+    os.chown(shared / "exp-node0", 65534, 65534)
+    one = job(directory="shared/exp-node0")
+
+    async def work() -> None:
+        with pytest.raises(HostError, match="made by login nobody") as refused:
+            await one.take("me", 0)
+        assert "hash" not in str(refused.value)
+
+    doing(work())
+
+
+def test_a_full_table_of_files_keeps_nothing_from_being_removed(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount")
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=40,mode=700", "small", str(small)], check=False)
+    if mounted.returncode:
+        pytest.skip("nothing can be mounted here")
+    one = HostJob(ThisHost(), "one", str(small / "exp-node0"), None, str(tmp_path))
+
+    async def work() -> None:
+        await one.take("me", 0)
+        await one.prepare({}, {})
+        try:
+            for number in range(100):
+                (small / f"exp-node0/job/output/{number}").touch()
+        except OSError:
+            pass
+        else:
+            pytest.fail("there was room for all")
+        assert await one.beat() == 0
+        assert await one.clean(containers=True) == []
+
+    try:
+        doing(work())
+        assert list(small.iterdir()) == []
+        assert processes_of(one) == ""
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_container_that_cannot_be_removed_keeps_the_host(tmp_path: Path) -> None:
+    engine = tmp_path / "engine"
+    engine.write_text("#!/bin/sh\ncase $1 in ps) echo deadbeef ;; rm) exit 1 ;; esac\n")
+    engine.chmod(0o755)
+    one = HostJob(ThisHost(), "one", str(tmp_path / "dir"), str(engine), str(tmp_path))
+
+    async def work() -> None:
+        await one.take("me", 0)
+        assert await one.clean(containers=True) == [("containers", "deadbeef")]
+        assert await one.beat() is not None
+        engine.write_text("#!/bin/sh\nexit 0\n")
+        assert await one.clean(containers=True) == []
+
+    doing(work())
+
+
+def test_a_file_system_mounted_twice_hides_no_control_files(job: Callable[..., HostJob], tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount")
+    (tmp_path / "data/home/u").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    bound = subprocess.run(["mount", "--bind", str(tmp_path / "data/home"), str(tmp_path / "home")], check=False)
+    if bound.returncode:
+        pytest.skip("nothing can be mounted here")
+
+    async def work() -> None:
+        for volume in ("data/home/u", "data"):
+            one = job(directory="home/u/logs/exp-node0")
+            await one.take("me", 0)
+            with pytest.raises(HostError, match="control files"):
+                await one.prepare({}, {}, [str(tmp_path / volume)])
+            await one.clean(containers=True)
+
+    try:
+        doing(work())
+    finally:
+        subprocess.run(["umount", str(tmp_path / "home")], check=True)
+
+
+def test_a_volume_that_holds_a_link_to_the_control_files_is_refused(
+    job: Callable[..., HostJob], tmp_path: Path
+) -> None:
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "home/u").mkdir(parents=True)
+    (tmp_path / "home/u/LOGS").symlink_to(tmp_path / "scratch")
+    one = job(directory="home/u/LOGS/exp-node0")
+
+    async def work() -> None:
+        await one.take("me", 0)
+        with pytest.raises(HostError, match="holds a link"):
+            await one.prepare({}, {}, [str(tmp_path / "home/u")])
         await one.clean(containers=True)
 
     doing(work())
@@ -433,7 +560,7 @@ def test_a_run_that_is_just_being_made_is_not_swept(job: Callable[..., HostJob],
     making = tmp_path / "made/by us/making-node0"
     making.mkdir(parents=True, mode=0o700)
     maker = subprocess.Popen(["sh", "-c", "read -r _", "sh", "take", "making", str(making)], stdin=subprocess.PIPE)
-    for name, text in {"run": "making", "host": os.uname().nodename, "maker": maker.pid}.items():
+    for name, text in {"run": "making", "host": this_host(), "maker": maker.pid}.items():
         (making / name).write_text(f"{text}\n")
     one = job()
 

@@ -7,6 +7,7 @@ printed meanwhile is read from where we were.
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -102,7 +103,9 @@ class HostJob:
         """
         lines = (await self._ask("take", who, self.engine, str(lease_s), self.scope)).text.split("\n")
         swept = tuple(line.partition(" ")[2] for line in lines if line.startswith("swept "))
-        answer, *more = [line for line in lines if not line.startswith(("swept ", "unswept "))] or [""]
+        answers = ("taken ", "held", "twice")  # a login shell may greet first
+        at = next((at for at, line in enumerate(lines) if line.startswith(answers)), len(lines) - 1)
+        answer, *more = lines[at:]
         if answer.startswith("taken "):
             self.keeper = count_of(answer.partition(" ")[2])
             return Taken(None, self.keeper, swept)
@@ -111,10 +114,11 @@ class HostJob:
         run, holder, since, pid, login, *_ = [*more, *[""] * 5]
         return Taken(Holder(run, holder, count_of(since), count_of(pid), login), None, swept)
 
-    async def beat(self) -> int:
-        """Say that somebody still asks after the job; how many KiB are free for it."""
+    async def beat(self) -> int | None:
+        """Say that somebody still asks after the job; how many KiB are free for it, where the host can tell."""
         self._beats += 1
-        return count_of((await self._ask("beat", str(self._beats))).text)
+        last = (await self._ask("beat", str(self._beats))).text.rpartition("\n")[2]
+        return count_of(last) if _is_count(last) else None
 
     async def prepare(self, files: Mapping[str, bytes], secrets: Mapping[str, str], mounts: Iterable[str] = ()) -> None:
         """Write what the program sees: the planned files, and a copy of each secret, by name, from a file of the host.
@@ -174,7 +178,9 @@ class HostJob:
         return found
 
     async def stop(self, grace_s: int) -> None:
-        """End it: asked first, then after `grace_s` made to."""
+        """End it: asked first, then after `grace_s` made to. What is still under way comes first, such as its start."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
         await self._ask("halt", self.engine, str(grace_s), timeout_s=grace_s * 2 + COMMAND_S)
 
     async def clean(self, containers: bool) -> list[tuple[str, str]]:
@@ -211,6 +217,7 @@ class HostJob:
             task.exception()  # whoever waited may have gone: then it is nobody's, and no warning of asyncio's
 
 
+@cache
 def script() -> bytes:
     """What runs on the host."""
     return resources.files(__package__).joinpath(_SCRIPT).read_bytes()

@@ -22,12 +22,12 @@ free() { # PATH: KiB
     df -Pk -- "$1" | awk 'NR == 2 {print $4}'
 }
 
-unwritable() { # PATH
+unwritable() { # PATH [MORE]
     at=$1
     while [ ! -e "$at" ]; do at=$(dirname -- "$at"); done
     left=$(free "$at")
     [ "${left:-64}" -lt 64 ] && fail "No space left on the device for $1"
-    fail "$1 cannot be written"
+    fail "$1 cannot be written${2:+ $2}"
 }
 
 word() { # FILE: its first line
@@ -48,17 +48,29 @@ login() { # UID: its name
     id -nu -- "$1" 2>/dev/null || echo "$1"
 }
 
+engine() { # COMMAND...: one that hangs holds nothing of ours for ever
+    timeout 100 "$@"
+}
+
+is_own_group() { # GROUP: whether it is this login's alone, as umask 002 takes it
+    [ "$1" = "$(id -nu)" ] && [ "$1" = "$(id -ng)" ] || return 1
+    members=$(getent group -- "$1" | cut -d : -f 4)
+    [ -z "$members" ] || [ "$members" = "$1" ]
+}
+
 check_entry() { # PATH: stop where another login owns it or can write into it
-    seen=$(stat -c '%u %a' -- "$1") || fail "$1 cannot be looked at"
-    uid=${seen% *} mode=${seen#* }
+    seen=$(stat -c '%u %a %G' -- "$1") || fail "$1 cannot be looked at"
+    uid=${seen%% *} seen=${seen#* }
+    mode=${seen%% *} group=${seen#* }
+    if [ $((0$mode & 002)) -eq 0 ] && is_own_group "$group"; then mode=$((mode / 100))00; fi
     [ "$uid" = "$(id -u)" ] || [ "$uid" = 0 ] ||
         fail "$1 belongs to login $(login "$uid"), who could replace the files of the run; set log_dir to a directory of $(id -nu) or root, or leave it out"
     [ -L "$1" ] || [ $((0$mode & 022)) -eq 0 ] || [ $((0$mode & 01000)) -ne 0 ] ||
         fail "$1 can be written by other logins (mode $mode), who could replace the files of the run; run chmod go-w $1, or set another log_dir"
 }
 
-check_private() { # PATH: every directory and link on the way there, as far as it exists, from the top down
-    todo=$1 at=/ links=0
+check_private() { # PATH: every directory and link on the way there, as far as it exists, from the top down; `passed`: the links
+    todo=$1 at=/ links=0 passed=''
     check_entry /
     while [ -n "$todo" ]; do
         name=${todo%%/*}
@@ -71,6 +83,8 @@ check_private() { # PATH: every directory and link on the way there, as far as i
         [ -e "$next" ] || [ -L "$next" ] || return 0
         check_entry "$next"
         if [ -L "$next" ]; then
+            passed="$passed$next
+"
             links=$((links + 1))
             [ "$links" -le 40 ] || fail "$1 leads through too many links"
             target=$(readlink -- "$next")
@@ -93,7 +107,7 @@ is_held() { # whether this run still holds the host
 is_alive() { # keeper|watcher: whether that process of ours still runs; `pid` is its number
     pid=$(word "$dir/$1")
     case $pid in '' | *[!0-9]* | 0 | 1) return 1 ;; esac
-    grep -qzxsF -- "$dir/job.sh" "/proc/$pid/cmdline"
+    [ -O "/proc/$pid" ] && grep -qzxsF -- "$dir/job.sh" "/proc/$pid/cmdline"
 }
 
 owned() { # the processes of this run that are not in a container
@@ -105,7 +119,7 @@ boxes() { # ENGINE [OPTION...]: the containers of this run
     made=$1
     shift
     [ -n "$run" ] && [ -n "$made" ] || return 0
-    "$made" ps -q --no-trunc --filter "label=steelyard.run=$run" "$@"
+    engine "$made" ps -q --no-trunc --filter "label=steelyard.run=$run" "$@"
 }
 
 began() { # PID: when it began, in the kernel's ticks
@@ -136,16 +150,21 @@ take() { # HOLDER ENGINE LEASE SCOPE: `swept RUN` for what a dead run left, then
     sweep
     top=$dir
     while [ ! -e "$(dirname -- "$top")" ]; do top=$(dirname -- "$top"); done
-    mkdir -p -- "$parent" 2> /dev/null || unwritable "$parent"
+    mkdir -p -- "$parent" 2> /dev/null || {
+        unwritable "$parent" "by $(id -nu); name the login as user in the cluster file, or set log_dir"
+    }
     check_private "$parent"
     mkdir -- "$dir" 2> /dev/null || {
         [ -e "$dir" ] || [ -L "$dir" ] || { gone "$top" && unwritable "$dir"; }
-        fail "$dir is there already: of run $(word "$dir/run" || echo unknown) on $(word "$dir/host" || echo unknown), made by login $(login "$(stat -c %u -- "$dir")"); if nobody needs it, rm -r it"
+        what=''
+        [ -O "$dir" ] && [ ! -L "$dir" ] && what=" of run $(word "$dir/run") on $(word "$dir/host")"
+        fail "$dir is there already, made by login $(login "$(stat -c %u -- "$dir")")$what; if nobody needs it, rm -r it"
     }
-    put $$ "$dir/maker" && put "$top" "$dir/made" && put "$(uname -n)" "$dir/host" && put "$engine" "$dir/engine" &&
+    put $$ "$dir/maker" && put "$top" "$dir/made" && put "$(this_host)" "$dir/host" && put "$engine" "$dir/engine" &&
         put "$script" "$dir/job.sh" && put 0 "$dir/beat" && put "$run" "$dir/run" || { discard && unwritable "$dir"; }
+    since=$(date +%s) # before the fork: a holder counts from when it can be seen
     setsid sh "$dir/job.sh" keep "$run" "$dir" "$lease" "$engine" "steelyard-host=$scope" "steelyard-run=$run" \
-        "steelyard-dir=$dir" "steelyard-holder=$holder" "steelyard-since=$(date +%s)" < /dev/null > /dev/null 2>&1 &
+        "steelyard-dir=$dir" "steelyard-holder=$holder" "steelyard-since=$since" < /dev/null > /dev/null 2>&1 &
     left=100
     until is_alive keeper; do
         left=$((left - 1))
@@ -153,15 +172,20 @@ take() { # HOLDER ENGINE LEASE SCOPE: `swept RUN` for what a dead run left, then
         nap
     done
     ours=$pid
-    if report_holder "$(began "$pid")"; then discard; else echo taken "$ours"; fi
+    if report_holder "$(began "$pid")" "$pid"; then discard; else echo taken "$ours"; fi
 }
 
-report_holder() { # SINCE: say who else holds the host and did not begin after that; fails where nobody does
+this_host() { # what tells it from others on a shared file system
+    echo "$(uname -n) $(word /etc/machine-id)"
+}
+
+report_holder() { # SINCE PID: say who else holds the host and began before that process; fails where nobody does
     for other in $(holders "$scope"); do
         theirs=$(mark "$other" run) then=$(began "$other")
         [ -n "$then" ] || continue # it has ended meanwhile
         [ "$theirs" = "$run" ] && [ "$(mark "$other" dir)" = "$dir" ] && continue
         [ -n "$1" ] && [ "$then" -gt "$1" ] && continue
+        [ -n "$1" ] && [ "$then" -eq "$1" ] && [ "$other" -gt "$2" ] && continue
         if [ "$theirs" = "$run" ]; then echo twice; else echo held; fi
         printf '%s\n' "$theirs" "$(mark "$other" holder)" "$(mark "$other" since)" "$other"
         login "$(stat -c %u -- "/proc/$other" 2>/dev/null)"
@@ -180,42 +204,54 @@ sweep() { # remove what dead runs of this login left in the same place, after a 
     for file in "$parent"/*/run; do
         [ -f "$file" ] || continue
         (
-            dir=$(dirname -- "$file") run=$(word "$file")
-            is_ours && [ "$(word "$dir/host")" = "$(uname -n)" ] || exit 0
-            is_alive keeper && exit 0
+            dir=$(dirname -- "$file")
+            [ -O "$dir" ] && [ ! -L "$dir" ] || exit 0
+            run=$(word "$file")
+            is_ours && [ "$(word "$dir/host")" = "$(this_host)" ] || exit 0
             maker=$(word "$dir/maker") # who waits for the keeper to begin
-            [ -n "$maker" ] && grep -qzxsF -- "$dir" "/proc/$maker/cmdline" && exit 0
-            engine=$(word "$dir/engine")
-            halt "$engine" 5
-            clean "$engine" | sed 's/^left/unswept/'
+            [ -n "$maker" ] && [ -O "/proc/$maker" ] && grep -qzxsF -- "$dir" "/proc/$maker/cmdline" && exit 0
+            is_alive keeper && exit 0
+            program=$(word "$dir/engine")
+            halt "$program" 5
+            clean "$program" | sed 's/^left/unswept/'
             is_ours || echo "swept $run"
         )
     done
 }
 
 keep() { # LEASE ENGINE MARK...: hold the host until the run lets go, is asked to end (TERM), or is not asked after for LEASE
-    lease=$1 engine=$2
+    lease=$1 program=$2 of_host=$3 of_run=$4 of_dir=$5 of_holder=$6 of_since=$7
     ending=''
     trap 'ending=1' TERM INT HUP
+    # A shell that cannot fork ends: this one goes on as itself, with its number and its place in line.
+    trap 'exec sh "$dir/job.sh" keep "$run" "$dir" "$lease" "$program" "$of_host" "$of_run" "$of_dir" "$of_holder" "$of_since"' EXIT
     cd /
-    echo $$ > "$dir/keeper"
-    last='' quiet=0
-    while is_ours; do
+    put $$ "$dir/keeper"
+    last='' quiet=0 misses=0
+    while [ "$misses" -lt 60 ]; do # one look that fails is not a run that was removed
         sleep 1
+        if is_ours; then misses=0; else misses=$((misses + 1)) && continue; fi
         now=$(word "$dir/beat")
         if [ "$now" = "$last" ]; then quiet=$((quiet + 1)); else last=$now quiet=0; fi
-        if [ -n "$ending" ] || { [ "$lease" -gt 0 ] && [ "$quiet" -ge "$lease" ]; }; then
-            halt "$engine" 5
-            clean "$engine" # which ends us too, unless the engine does not answer: then it is tried again
+        most=$lease
+        if [ "$now" = 0 ] && { [ "$lease" -eq 0 ] || [ "$lease" -gt 120 ]; }; then most=120; fi # who took the host never came back
+        if [ -n "$ending" ] || { [ "$most" -gt 0 ] && [ "$quiet" -ge "$most" ]; }; then
+            halt "$program" 5
+            clean "$program" # which ends us too, unless something could not be removed: then it is tried again
             sleep 10
         fi
     done
+    trap - EXIT
 }
 
 beat() { # COUNT: say that somebody still asks after the job; KiB free for what it prints
     is_ours || fail "the files of the job are gone: it was ended from elsewhere"
     is_alive keeper || fail "the process that holds the host for this run was killed"
-    put "$1" "$dir/beat.new" && mv -f -- "$dir/beat.new" "$dir/beat" 2> /dev/null || rm -f -- "$dir/beat.new"
+    put "$1" "$dir/beat.new" && mv -f -- "$dir/beat.new" "$dir/beat" 2> /dev/null || {
+        rm -f -- "$dir/beat.new"
+        echo 0 # KiB, or file entries: there is no room for what it prints
+        return
+    }
     free "$dir"
 }
 
@@ -240,12 +276,35 @@ prepare() { # SECRET FILE ...: what the program sees, with a copy of each secret
     }
 }
 
-check_mounts() { # PATH...: stop where the container would see the control directory, or it lies in what the container sees
+place() { # PATH: device and path in its file system, the same wherever that is mounted
+    PLACE=$1 awk '{
+        point = $5; root = $4; gsub(/\\040/, " ", point); gsub(/\\040/, " ", root)
+        if (point == "/") point = ""
+        if (root == "/") root = ""
+        if (index(ENVIRON["PLACE"] "/", point "/") == 1 && length(point) >= best) {
+            best = length(point); found = $3 ":" root substr(ENVIRON["PLACE"], best + 1)
+        }
+    } END { print found }' /proc/self/mountinfo
+}
+
+is_within() { # INNER OUTER: by name, or by where they lie
+    case $1/ in "${2%/}"/*) return 0 ;; esac
+    inner=$(place "$1") outer=$(place "$2")
+    [ -n "$outer" ] || return 1
+    case ${inner%/}/ in "${outer%/}"/*) return 0 ;; *) return 1 ;; esac
+}
+
+check_mounts() { # PATH...: stop where a volume shows the container the control directory or a link on the way there
     real=$(cd -P -- "$dir" && pwd -P) || fail "$dir cannot be entered"
+    check_private "$dir"
     for path in "$@"; do
-        at=$(readlink -f -- "$path") || continue # the engine makes what is not there
-        case $real/ in "${at%/}"/*) fail "volume $path would show the container the control files of the run in $real; set another log_dir, or mount less" ;; esac
-        case $at/ in "$real"/*) fail "volume $path lies in the control files of the run in $real; set another log_dir" ;; esac
+        volume=$(readlink -f -- "$path") || continue # the engine makes what is not there
+        is_within "$real" "$volume" &&
+            fail "volume $path would show the container the control files of the run in $real; set another log_dir, or mount less"
+        is_within "$volume" "$real" && fail "volume $path lies in the control files of the run in $real; set another log_dir"
+        printf '%s' "$passed" | while IFS= read -r link; do
+            if is_within "$link" "$volume"; then exit 1; fi
+        done || fail "volume $path holds a link that leads to the control files of the run; set log_dir to $(dirname -- "$real")"
     done
 }
 
@@ -264,9 +323,9 @@ watch() { # COMMAND...
     cd -- "$dir" || exit 1
     env STEELYARD_RUN="$run" "$@" > log 2>&1 &
     child=$!
-    echo $$ > watcher
+    put $$ watcher
     wait "$child"
-    echo $? > status.new && mv -f status.new status
+    put $? status.new && mv -f status.new status || exit 1
     while is_ours; do sleep 1; done # until it was fetched: whoever looks sees that it ended and was not killed
 }
 
@@ -285,7 +344,7 @@ rest() { # OFFSET: the log from there to where it is now
 
 status() { # ENGINE: running, unwatched, gone, or the exit status; KiB free; then what the engine says of its containers
     is_ours || { echo gone && return; }
-    if [ -f "$dir/status" ]; then
+    if [ -s "$dir/status" ]; then
         word "$dir/status"
     elif is_alive watcher; then
         echo running
@@ -297,7 +356,7 @@ status() { # ENGINE: running, unwatched, gone, or the exit status; KiB free; the
     [ -f "$dir/oom" ] && echo 'true - - -' # Podman before 5 says it where it was started, and not when asked
     found=$(boxes "$1" -a 2>/dev/null) || { echo silent && return; }
     for box in $found; do
-        "$1" inspect --format '{{.State.OOMKilled}} {{.State.ExitCode}} {{.State.Status}} {{.State.Error}}' "$box"
+        engine "$1" inspect --format '{{.State.OOMKilled}} {{.State.ExitCode}} {{.State.Status}} {{.State.Error}}' "$box" || :
     done
 }
 
@@ -312,7 +371,7 @@ stopped() { # ENGINE: the processes of the job that are stopped (SIGSTOP, a debu
 }
 
 halt() { # ENGINE GRACE: asked first, then made to
-    found=$(boxes "$1") && [ -n "$found" ] && "$1" stop -t "$2" $found > /dev/null
+    found=$(boxes "$1") && [ -n "$found" ] && engine "$1" stop -t "$2" $found > /dev/null
     found=$(owned) && [ -n "$found" ] && kill $found 2>/dev/null
     left=$(($2 * 5))
     while [ "$left" -gt 0 ] && [ -n "$(owned)" ]; do
@@ -328,25 +387,35 @@ clean() { # ENGINE: remove all that carries this run's mark; what is left is sai
         echo "left engine $("$1" ps -q 2>&1 | tail -n 1)"
         return 0
     fi
-    is_ours && : 2> /dev/null > "$dir/leaving"
+    is_ours && put 1 "$dir/leaving"
+    others=$(owned) && [ -n "$others" ] && kill -KILL $others 2>/dev/null
     image=''
-    for box in $found; do image=$("$1" inspect --format '{{.Image}}' "$box"); done
-    [ -n "$found" ] && "$1" rm -f -v $found > /dev/null
-    found=$(owned) && [ -n "$found" ] && kill -KILL $found 2>/dev/null
+    for box in $found; do image=$(engine "$1" inspect --format '{{.Image}}' "$box"); done
+    for again in '' 1 2; do # an engine may still make what its client, killed above, asked for
+        [ -n "$found" ] && engine "$1" rm -f -v $found > /dev/null
+        [ -z "$1" ] && break
+        [ -z "$again" ] && nap
+        found=$(boxes "$1" -a 2>/dev/null)
+        [ -n "$again" ] && [ -z "$found" ] && break
+    done
+    if [ -n "$found" ]; then # they may hold the GPUs: files, lease and host stay ours until they are gone
+        echo "left containers" $found
+        rm -f -- "$dir/leaving"
+        return 0
+    fi
     keeper='' watcher=''
     if is_ours; then
         is_alive keeper && keeper=$pid
         is_alive watcher && watcher=$pid
         top=$(word "$dir/made")
         if ! rm -rf -- "$dir/job" 2>/dev/null && [ -n "$image" ]; then # of its container's root, which this login is not
-            "$1" run --rm --pull never --network none --log-driver none --label "steelyard.run=$run" --user 0:0 \
+            engine "$1" run --rm --pull never --network none --log-driver none --label "steelyard.run=$run" --user 0:0 \
                 --entrypoint rm --volume "$dir/job/output:/output" "$image" -rf /output > /dev/null 2>&1
         fi
         # The directory goes last, with its mark: what could not be removed is still known to be ours.
         rm -rf -- "$dir/job" && rm -rf -- "$dir" && gone "$top"
     fi 2>/dev/null
     is_ours && echo "left files $dir" && rm -f -- "$dir/leaving"
-    found=$(boxes "$1" -a) && [ -n "$found" ] && echo "left containers" $found
     [ -n "$watcher" ] && kill -s KILL -- "-$watcher" 2>/dev/null
     [ -n "$keeper" ] && kill -s KILL -- "-$keeper" 2>/dev/null # last: it may be us
     return 0

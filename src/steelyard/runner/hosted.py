@@ -272,7 +272,7 @@ class HostedRun:
         while True:
             with contextlib.suppress(LinkLostError, HostTimeoutError):
                 free_kib = await node.job.beat()
-                if free_kib < causes.FULL_KIB:
+                if free_kib is not None and free_kib < causes.FULL_KIB:
                     raise RunFailedError(causes.no_space(node))
             await asyncio.sleep(_BEAT_S)
 
@@ -334,7 +334,7 @@ class HostedRun:
                     node.state, node.ended_at = state, time.monotonic()
                     return
                 await asyncio.sleep(RECONNECT_S[0])
-            except (LinkLostError, TimeoutError) as reason:
+            except (LinkLostError, HostTimeoutError, TimeoutError) as reason:
                 await link.broke(reason)
 
     def _feed(self, node: Node, data: bytes) -> None:
@@ -386,7 +386,11 @@ class HostedRun:
         """
         if any(node.started and node.state is None for node in self.nodes):
             self.recording.ending = True
-        left = await asyncio.gather(*(self._leave(node) for node in self.nodes))
+        outcomes = await asyncio.gather(*(self._leave(node) for node in self.nodes), return_exceptions=True)
+        for outcome in outcomes:  # only once no host is left alone
+            if isinstance(outcome, BaseException):
+                raise outcome
+        left = [outcome for outcome in outcomes if isinstance(outcome, list)]
         await asyncio.gather(*(node.host.close() for node in self.nodes))
         for node, found in zip(self.nodes, left, strict=True):
             if node.log is not None and node.state is None:

@@ -36,7 +36,7 @@ from steelyard.hardware.machine import Machine
 from steelyard.hardware.nics import COMMON, NICS
 from steelyard.hardware.placement import Placement
 from steelyard.lint import Case, case_of, lint_case, lint_reading
-from steelyard.lint.mounts import needed_volumes
+from steelyard.lint.mounts import needed_volumes, normal
 
 SCHEMA_VERSION = 1
 LOCALHOST = "localhost"
@@ -274,7 +274,8 @@ def _bare(case: Case, planner: Framework, node: Node, host: str, directory: str 
 
 def _volumes(case: Case) -> dict[str, str]:
     container = case.resolved.platform.container
-    return {**needed_volumes(case), **container.volumes} if container else {}
+    volumes = {**needed_volumes(case), **container.volumes} if container else {}
+    return {normal(host): inside for host, inside in volumes.items()}  # as lint and the host look at it
 
 
 def _secrets(case: Case) -> dict[str, str]:

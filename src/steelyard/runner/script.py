@@ -10,9 +10,17 @@ from steelyard.runner.plan import NodePlan, Plan, PlannedFile
 
 _END = "END_OF_FILE"
 _OWN = (
-    "own() { # make a directory that is yours or root's: another owner could replace what it holds",
+    "own() { # make a directory that nobody but you and root can replace",
     '  mkdir -p -m 700 -- "$1"',
-    '  case $(stat -c %u -- "$1") in 0 | "$(id -u)") ;; *) echo "$1 belongs to another login" >&2; exit 1 ;; esac',
+    '  local at="$1"',
+    "  while :; do",
+    '    case $(stat -c %u -- "$at") in 0 | "$(id -u)") ;; *) echo "$at belongs to another login" >&2; exit 1 ;; esac',
+    '    if [ -L "$at" ] || [ -n "$(find "$at" -maxdepth 0 -perm /022 ! -perm -1000)" ]; then',
+    '      echo "$at is a link, or others can write to it: set another log_dir" >&2; exit 1',
+    "    fi",
+    '    [ "$at" = / ] && return',
+    '    at=$(dirname -- "$at")',
+    "  done",
     "}",
 )
 

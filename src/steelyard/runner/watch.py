@@ -48,8 +48,7 @@ class Watch:
         """What was asked for, or as long as the plan takes where every step is as slow as one may be."""
         if self.limits.train is not None:
             return self.limits.train
-        step_s = max(self._slowest_step_s(), _SLOWEST_OF_PEAK * self._step_at_peak_s)
-        return self.limits.first_step + self.recording.planned_steps * step_s + self.limits.exit
+        return self.limits.first_step + self.recording.planned_steps * self._slowest_step_s() + self.limits.exit
 
     def too_long(self) -> Failure | None:
         """Where it runs longer than it may, or long after its last step, whatever its log says."""
@@ -68,7 +67,8 @@ class Watch:
         quiet = time.monotonic() - self._step_at
         if not self._step:
             return f"no step within {self.limits.first_step:g} s" if quiet > self.limits.first_step else None
-        if self._step >= self.recording.planned_steps or quiet <= self._slowest_step_s():
+        borne = self._slowest_step_s() if self._progress else max(self._slowest_step_s(), self.limits.first_step)
+        if self._step >= self.recording.planned_steps or quiet <= borne:
             return None
         return f"no step for {quiet:.0f} s after step {self._step}, where one takes {self._usual_s():.2g} s"
 
@@ -77,4 +77,5 @@ class Watch:
 
     def _slowest_step_s(self) -> float:
         """What one step may take."""
-        return max(self.limits.stall_at_least, self.limits.stall_medians * self._usual_s())
+        usual, at_peak = self.limits.stall_medians * self._usual_s(), _SLOWEST_OF_PEAK * self._step_at_peak_s
+        return max(self.limits.stall_at_least, usual, at_peak)

@@ -32,6 +32,7 @@ def hosts(lab: Lab) -> Iterator[list[Host]]:
     """Hosts with a kernel log of their own each, where the lab's hosts have one in common."""
     for host in lab.hosts:
         host.path(FOLDER).mkdir()
+        host.path(FOLDER).chmod(0o777)
         host.path(LOG).write_text(BOOT)
         host.path(ERRORS).write_text("0")
         host.fake_tool("dmesg", f"cat {LOG}")

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from lab import Lab
+from lab import LOGIN, Lab
 from lab.podman import Podman, remove_cgroups
 from lab.running import IMAGE, Ended, Running, pid_of_trainer
 from steelyard.cluster.container import Mounted, run_argv
 from steelyard.experiment.platform import Container
 from steelyard.hardware.nics import NICS
 
-pytestmark = pytest.mark.integration
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(LOGIN != "root", reason="Podman without root needs subordinate ids, which the lab has none of"),
+]
 
 LONG = 4000
 QUICK = ("--lost-after", "4", "--abandon-after", "15", "--stall-after", "5")

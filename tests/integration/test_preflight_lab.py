@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lab import Host, Lab, images
+from lab import CONTROL, CONTROL_DISK, LOGIN, Host, Lab, images
 from lab.lab import at_once
 from lab.namespaces import joined_network
 from lab.rocm_smi import idle_mi300x
@@ -36,6 +36,7 @@ def make_fit(host: Host) -> None:
         host.path(f"{DATA}/{name}").write_bytes(bytes(range(256)) * 8192)
     host.path(TOKEN).write_text("not-a-real-token\n")
     host.path(TOKEN).chmod(0o600)
+    host.sh(["chown", LOGIN, TOKEN])
 
 
 def unmake(host: Host) -> None:
@@ -169,12 +170,12 @@ def test_a_clock_that_is_ahead(asked: Any, hosts: list[Host]) -> None:
 
 
 def test_a_full_disk(asked: Any, hosts: list[Host]) -> None:
-    hosts[0].fill_disk("/root", leave_bytes=2**29)
+    hosts[0].fill_disk(CONTROL_DISK, leave_bytes=2**29)
     try:
         found = only_on(asked(), hosts[0], "disk")
     finally:
         hosts[0].free_disk()
-    assert found["message"] == "0.5 GiB are free in /root/.local/state/steelyard, and 1 GiB are needed"
+    assert found["message"] == f"0.5 GiB are free in {CONTROL}, and 1 GiB are needed"
 
 
 def test_little_shared_memory(asked: Any, hosts: list[Host]) -> None:

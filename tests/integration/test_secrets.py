@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab import Executable, Host, Lab
+from lab import LOGIN, Executable, Host, Lab
 
 pytestmark = pytest.mark.integration
 
@@ -35,7 +35,10 @@ def careless(lab: Lab, tmp_path: Path) -> Iterator[Path]:
     """An experiment whose training script prints its token, on hosts that have one."""
     lab.build_image(SHOWS, {"/usr/local/bin/torchrun": Executable(SHOW)}, python=False)
     for host in lab.hosts:
-        host.sh(["sh", "-c", "mkdir /home/lab && umask 077 && cat > /home/lab/token"], input=CANARY + "\n")
+        host.sh(
+            ["sh", "-c", f"mkdir /home/lab && umask 077 && cat > /home/lab/token && chown {LOGIN} /home/lab/token"],
+            input=CANARY + "\n",
+        )
     path = tmp_path / "careless.yaml"
     path.write_text(json.dumps(experiment({"hf_token_file": "/home/lab/token"})))
     yield path
@@ -72,7 +75,7 @@ def experiment(platform: dict[str, Any]) -> dict[str, Any]:
 
 
 LOOK = """
-find /srv /tmp /root /var/log /run/docker -xdev -type f -print0 2> /dev/null > /dev/shm/files
+find /srv /tmp /root /var/tmp /var/log /run/docker -xdev -type f -print0 2> /dev/null > /dev/shm/files
 xargs -0 -a /dev/shm/files grep -lsFI -f -
 rm /dev/shm/files
 """

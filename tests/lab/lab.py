@@ -23,6 +23,9 @@ from lab.sshd import CONFIG, make_key
 HERE = Path(__file__).parent
 LOGIN = os.environ.get("STEELYARD_LAB_LOGIN", "root")
 """Who runs the jobs on the hosts: root, or trainer, who may only use the engine."""
+CONTROL = "/root/.local/state/steelyard" if LOGIN == "root" else f"/var/tmp/steelyard-{LOGIN}"
+"""Where that login's control files lie."""
+CONTROL_DISK = "/root" if LOGIN == "root" else "/var/tmp"
 DEVICES = (
     "kfd",
     "dri/card0",

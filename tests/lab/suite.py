@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 from lab.host import Host
+from lab.lab import LOGIN
 from lab.rocm_smi import idle_mi300x
 from seeds import filled, packaged_content
 
-HOME = "/home/root"
-"""What /home/{user-id} is: the lab's cluster file names root."""
+HOME = f"/home/{LOGIN}"
+"""What /home/{user-id} is: the lab's cluster file names that login."""
 LOGS = "/tmp/TRAINING_LOGS"
 NETWORK = {
     "nic_type": "cx7",
@@ -24,12 +25,14 @@ def make_ready(host: Host, gpus: bool = True) -> None:
     if gpus:
         host.fake_tool("rocm-smi", idle_mi300x())
     host.sh(["mount", "-o", "remount,size=16g", "/home"])
-    host.sh(["mkdir", HOME, LOGS])
-    host.sh(["sh", "-c", f"umask 077 && echo not-a-real-token > {HOME}/.hf_token"])
+    host.sh(["mkdir", "-p", HOME, LOGS])
+    host.sh(["sh", "-c", f"umask 077 && echo not-a-real-token > {HOME}/.hf_token && chown {LOGIN} {HOME}/.hf_token"])
 
 
 def unmake(host: Host, gpus: bool = True) -> None:
-    host.sh(["rm", "-r", HOME, LOGS])
+    host.sh(["rm", "-r", f"{HOME}/.hf_token", LOGS])
+    if LOGIN == "root":
+        host.sh(["rmdir", HOME])
     host.sh(["mount", "-o", "remount,size=64m", "/home"])
     if gpus:
         host.remove_tool("rocm-smi")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import Executable, Host, Lab, LabError, reasons_not_to
+from lab import LOGIN, Executable, Host, Lab, LabError, reasons_not_to
 from steelyard.cluster.inventory import read_inventory
 
 pytestmark = pytest.mark.integration
@@ -89,7 +89,7 @@ def test_this_process_may_join_the_network_for_a_while(lab: Lab) -> None:
 def test_the_cluster_file_names_the_hosts_in_order(lab: Lab, tmp_path: Path) -> None:
     found = read_inventory(lab.cluster_file(tmp_path, 2))
     assert found.addresses == ("10.77.0.11", "10.77.0.12")
-    assert (found.user, found.key_file) == ("root", str(lab.key))
+    assert (found.user, found.key_file) == (LOGIN, str(lab.key))
 
 
 def test_nothing_leaves_the_lab(lab: Lab) -> None:

@@ -325,6 +325,8 @@ class HostedRun:
                 state = await node.job.state()
                 if state.gone:
                     raise HostError(node.host.name, "the files of the job are gone: it was ended from elsewhere")
+                if state.unwatched and state.free_kib is not None and state.free_kib < causes.FULL_KIB:
+                    raise RunFailedError(causes.no_space(node))  # nor could its exit status be written
                 if state.unwatched:
                     raise HostError(node.host.name, "the process that watches the job was killed")
                 if state.status is not None:

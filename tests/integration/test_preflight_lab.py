@@ -116,6 +116,7 @@ def altered(host: Host, path: str, content: bytes | None) -> Iterator[None]:
     finally:
         file.write_bytes(before)
         file.chmod(0o600)
+        host.sh(["chown", LOGIN, path])
 
 
 def test_hosts_that_are_fit_pass(asked: Any, hosts: list[Host]) -> None:

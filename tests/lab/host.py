@@ -187,8 +187,16 @@ class Host:
             for folder, folders, names in os.walk(self.path(top)):
                 here = Path(folder)
                 found |= {f"/{(here / name).relative_to(root)}" for name in (*folders, *names) if name != FILLER}
-                folders[:] = [each for each in folders if (here / each).lstat().st_dev == device]
+                folders[:] = [each for each in folders if _device(here / each) == device]
         return found
+
+
+def _device(folder: Path) -> int | None:
+    """Where a folder lies; None where it was removed meanwhile."""
+    try:
+        return folder.lstat().st_dev
+    except FileNotFoundError:
+        return None
 
 
 def _free(folder: Path) -> int:

@@ -388,9 +388,9 @@ def _numbers(inner: str) -> Iterator[str]:
     for part in inner.split(","):
         low, dash, high = part.partition("-")
         if not _NUMBER.fullmatch(low) or (dash and not _NUMBER.fullmatch(high)):
-            raise ValueError(f"{shown(part)} is no range of numbers of at most 9 digits")
+            raise ValueError(f"{shown(part)} is not a range of numbers of at most 9 digits")
         first, last = int(low), int(high or low)
         count += last - first + 1
         if last < first or count > MAX_NODES:
-            raise ValueError(f"{shown(part)} is no range of at most {MAX_NODES:,} numbers")
+            raise ValueError(f"{shown(part)} is not a range of at most {MAX_NODES:,} numbers")
         yield from (f"{number:0{len(low)}d}" for number in range(first, last + 1))

@@ -48,7 +48,7 @@ def _are_texts(options: dict[str, Any]) -> dict[str, Any]:
     """Refuse what no file can hold: half of a character, which an escape of JSON and YAML can spell."""
     for text in _texts_of(options):
         if re.search(r"[\ud800-\udfff]", text):
-            raise ValueError(f"{shown(text)} is no text, expected whole characters")
+            raise ValueError(f"{shown(text)} is not valid text, expected whole characters")
     return options
 
 

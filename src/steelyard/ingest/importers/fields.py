@@ -122,11 +122,11 @@ def number_of(value: Any, name: str) -> float:
             return float(value)
     except (ValueError, OverflowError):
         pass
-    raise ValueError(f"{name} is {_shown(value)}, which is no number")
+    raise ValueError(f"{name} is {_shown(value)}, expected a number")
 
 
 def _whole(name: str, value: Any) -> int:
     number = number_of(value, name)
     if not math.isfinite(number) or number != int(number) or not 0 <= number < 1e15:
-        raise ValueError(f"{name} is {_shown(value)}, which is no count")
+        raise ValueError(f"{name} is {_shown(value)}, expected a count")
     return int(number)

@@ -57,7 +57,7 @@ class Table:
 
 
 Row = tuple[int, Mapping[str, Any] | str]
-"""The line it starts on, and its values by column, or why the line is no row."""
+"""The line it starts on, and its values by column, or why the line cannot be read as a row."""
 
 
 def plain_name(path: str) -> str:

@@ -1,4 +1,4 @@
-"""A disk, the machine's memory, or something that is no device is given to the container as a device.
+"""A disk, the machine's memory, or a path that is not a device is given to the container as a device.
 
 Why: raw disks and memory hold everything of every user, and are written past all permissions; GPUs and network cards
 are given by the plan itself.
@@ -42,7 +42,7 @@ def _what(device: Mount) -> str | None:
     if device.path == "/dev":
         return "every device of the host"
     if not device.path.startswith("/dev/"):
-        return f"{device.path}, which is no device"
+        return f"{device.path}, which is not a device"
     if ".." in device.typed.split("/"):
         return f"{device.path} by another way"
     return next((what for pattern, what in _RAW if pattern.fullmatch(device.path)), None)

@@ -109,6 +109,7 @@ DIALECTS: dict[str, Line] = {
     "megatron-deepspeed": megatron_deepspeed,
     "torchtitan": torchtitan,
 }
+GPUS = {"primus": "mi300x"}  # its log shows the memory of that card
 MARKS = {"nemo": "Training epoch", "maxtext": "completed step:", "torchtitan": "step:"}
 
 
@@ -140,10 +141,10 @@ def bare_loop(path: Path) -> float:
     return time.perf_counter() - start
 
 
-def ingested(path: Path, watch: Callable[[int], None] | None = None) -> float:
+def ingested(path: Path, gpu: str, watch: Callable[[int], None] | None = None) -> float:
     """Seconds; `watch` is called with the process again and again while it runs."""
     out = path.with_name("runs")
-    argv = [sys.executable, "-m", "steelyard", "ingest", str(path), "--out", str(out), "--gpu", "h100", "--gpus", "8"]
+    argv = [sys.executable, "-m", "steelyard", "ingest", str(path), "--out", str(out), "--gpu", gpu, "--gpus", "8"]
     start = time.perf_counter()
     process = subprocess.Popen([*argv, "--set", "training.sequence_length=2048"], stdout=subprocess.DEVNULL)
     while watch is not None and process.poll() is None:
@@ -157,10 +158,10 @@ def ingested(path: Path, watch: Callable[[int], None] | None = None) -> float:
     return seconds
 
 
-def most_held(path: Path) -> float:
+def most_held(path: Path, gpu: str) -> float:
     """The most MiB all processes of an ingest held at once."""
     seen = [0]
-    ingested(path, lambda pid: seen.append(held(pid)))
+    ingested(path, gpu, lambda pid: seen.append(held(pid)))
     return max(seen) / (1 << 20)
 
 
@@ -180,6 +181,7 @@ def held(pid: int) -> int:
 
 
 def measure(name: str, size: int) -> bool:
+    gpu = GPUS.get(name, "h100")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "train.log"
         write(path, DIALECTS[name], size)
@@ -187,8 +189,8 @@ def measure(name: str, size: int) -> bool:
         for _ in range(ROUNDS):
             os.sync()  # what was written before is not to be paid for now
             loops += [bare_loop(path), bare_loop(path)]
-            taken.append(ingested(path))
-        seconds, memory = min(taken), most_held(path)
+            taken.append(ingested(path, gpu))
+        seconds, memory = min(taken), most_held(path, gpu)
         start = time.perf_counter()
         mark = MARKS.get(name, " iteration ")
         found = subprocess.run(["grep", "-c", mark, str(path)], capture_output=True, text=True, check=True)

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import resource
+import shlex
 import stat
 import subprocess
 import sys
@@ -336,3 +337,21 @@ def test_a_directory_that_may_not_be_read_does_not_hide_the_runs(cli: Any, recor
     recorded()
     (tmp_path / "runs" / "private").mkdir(mode=0)
     assert [row["name"] for row in cli("runs", "list", "--json").document["runs"]] == ["baseline"]
+
+
+@pytest.mark.parametrize("file", ["run.json", "steps.jsonl"])
+def test_a_fleet_with_an_unreadable_run_says_how_to_read_the_others(
+    cli: Any, recorded: Any, tmp_path: Path, file: str
+) -> None:
+    fleet = new_fleet(tmp_path / "runs", "nightly", "unused", ["a", "b"])
+    for host in ("a", "b"):
+        recorded("baseline", to=f"nightly/{host}")
+    (fleet.directory / "b" / file).write_bytes(b"\xff\xfe\n")
+    refused = cli("check", "nightly")
+    assert refused.status == 2
+    command = refused.err.partition("next: ")[2].partition(";")[0]
+    subprocess.run(shlex.split(command), check=True)
+    judged = cli("check", "nightly", "--json")
+    assert judged.status == 5
+    runs = json.loads(judged.out)["runs"]
+    assert [(run["host"], run["verdict"]) for run in runs] == [("a", "pass"), ("b", None)]

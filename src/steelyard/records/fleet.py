@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,8 +108,23 @@ class Fleet:
 
     def runs(self) -> list[Run | None]:
         """The run of each host as it stands on disk; None where it never began."""
-        places = [self.directory / one.directory for one in self.manifest.runs]
-        return [load(place) if os.path.lexists(place / MANIFEST) else None for place in places]
+        return [self._run(self.directory / one.directory) for one in self.manifest.runs]
+
+    def _run(self, place: Path) -> Run | None:
+        with self.reading(place):
+            return load(place) if os.path.lexists(place / MANIFEST) else None
+
+    @contextlib.contextmanager
+    def reading(self, place: Path) -> Iterator[None]:
+        """One run that cannot be read says how the others can be without it."""
+        try:
+            yield
+        except InputError as unreadable:
+            aside = shlex.join(["mv", str(place), f"{self.directory}.{place.name}.unreadable"])
+            unreadable.next = (
+                unreadable.next or f"{aside}; the fleet then counts it as not begun (--rerun-failed runs it)"
+            )
+            raise
 
     def refreshed(self, runs: Sequence[Run | None]) -> "Fleet":
         """With the status of each run as it stands; one that never began waits for its turn while the fleet runs."""

@@ -48,7 +48,8 @@ def judge_fleet(fleet: Fleet, read: Callable[[Run], Subject] = read_subject) -> 
     """Every run of it, and which of those that completed stand out; `read` says by which bounds a run is judged."""
     members = []
     for entry, run in zip(fleet.manifest.runs, fleet.runs(), strict=True):
-        verdict = None if run is None else judge(read(run))
+        with fleet.reading(fleet.directory / entry.directory):
+            verdict = None if run is None else judge(read(run))
         members.append(Member(entry.host, run, verdict))
     completed = {one.host: one.verdict.figures for one in members if one.completed and one.verdict is not None}
     status = worst(member.verdict.status if member.verdict else Status.UNKNOWN for member in members)

@@ -20,11 +20,12 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --config layers.toml
 
 test: lint
 	$(BIN)/pytest
 
-FUZZED := tests/lint/test_mutations.py tests/cluster/test_mutated_inventory.py tests/frameworks/logs/test_mutated_lines.py \
+FUZZED := tests/linting/test_mutations.py tests/configs/test_mutated_inventory.py tests/frameworks/logs/test_mutated_lines.py \
 	tests/ingest/test_mutated_files.py
 
 fuzz: install

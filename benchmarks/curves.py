@@ -13,10 +13,10 @@ sys.path.pop(0)  # this folder: one of its files has a name of the standard libr
 
 import numpy as np
 
-from steelyard.compare.curve import LossCurve
-from steelyard.compare.tiers.learning_speed import MARGIN, reached
-from steelyard.compare.tiers.level import judged
-from steelyard.compare.tiers.reference import Within, ratio
+from steelyard.comparison.curve import LossCurve
+from steelyard.comparison.tiers.learning_speed import MARGIN, reached
+from steelyard.comparison.tiers.level import judged
+from steelyard.comparison.tiers.reference import Within, ratio
 
 PAIRS, TOKENS = 400, 512
 NOISES = (("power law", 300, 0.5, 0.02), ("power law", 1000, 0.3, 0.01), ("exponential", 300, 0.5, 0.02))

@@ -30,8 +30,8 @@ from pathlib import Path
 import asyncssh
 import psutil
 
-from steelyard.cluster.host import HostRefusedError
-from steelyard.cluster.ssh import Login, SshHost, ssh_hosts
+from steelyard.execute.host import HostRefusedError
+from steelyard.execute.ssh import Login, SshHost, ssh_hosts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from lab.loopback import ADDRESS, LoopbackSshd, why_not

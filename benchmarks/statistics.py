@@ -12,8 +12,8 @@ sys.path.pop(0)  # this folder: its name for this file is the standard library's
 
 import numpy as np
 
-from steelyard.compare.between_runs import MARGIN, Between, Words, between, words
-from steelyard.compare.family import adjusted_words, mean
+from steelyard.campaign.family import adjusted_words, mean
+from steelyard.comparison.between_runs import MARGIN, Between, Words, between, words
 
 CAMPAIGNS, STEPS, NOISE, CORRELATION, RUN_CV = 20_000, 50, 0.01, 0.5, 0.01
 SAID = Words("faster", "slower")

@@ -5,7 +5,7 @@ Two equal platforms, 50 steps a run, 1 % step noise that remembers half of itsel
 
 import numpy as np
 
-from steelyard.compare.within_run import interval, spread
+from steelyard.comparison.within_run import interval, spread
 
 PAIRS, STEPS, NOISE = 4000, 50, 0.01
 

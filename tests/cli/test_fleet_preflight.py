@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from runner.hosts_here import OneOfSeveral
+from execute.hosts_here import OneOfSeveral
 from steelyard.cli.fleet_preflight import Looking
-from steelyard.cluster.host import Host, HostError
-from steelyard.cluster.preflight import HostFinding
-from steelyard.cluster.preflight.clock import CLOCK
-from steelyard.cluster.preflight.image import IMAGE
-from steelyard.cluster.preflight.versions import DRIVER
+from steelyard.execute.host import Host, HostError
+from steelyard.execute.preflight import HostFinding
+from steelyard.execute.preflight.clock import CLOCK
+from steelyard.execute.preflight.image import IMAGE
+from steelyard.execute.preflight.versions import DRIVER
 from steelyard.records.fleet import again, load_fleet, new_fleet
 
 IMAGES = {"a": "sha256:1", "b": "sha256:2", "c": "sha256:1"}

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from seeds import SEEDS, filled, packaged_content
-from steelyard.experiment import Asked, packaged, read_config, readings
+from steelyard.configs.choose import Asked, readings
+from steelyard.configs.files import read_config
+from steelyard.experiment import packaged
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "plans"
 CONFIGS = [name for name in packaged.DESCRIPTIONS if name != packaged.CLUSTER]

@@ -48,7 +48,7 @@ def test_every_verb_says_what_it_ends_with() -> None:
 
 
 def test_the_trainer_s_tokens_import_without_torch() -> None:
-    probe = "import sys, steelyard.trainer.tokens, steelyard.runner.plan; print('torch' in sys.modules)"
+    probe = "import sys, steelyard.trainer.tokens, steelyard.planning.plan; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

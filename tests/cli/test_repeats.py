@@ -56,8 +56,8 @@ class Trains:
 def trains(monkeypatch: pytest.MonkeyPatch) -> Any:
     def install(*endings: str) -> Trains:
         stand_in = Trains(*endings)
-        monkeypatch.setattr("steelyard.runner.execute", stand_in)
-        monkeypatch.setattr("steelyard.runner.check_machine", lambda *_: None)
+        monkeypatch.setattr("steelyard.execute.execute", stand_in)
+        monkeypatch.setattr("steelyard.execute.check_machine", lambda *_: None)
         return stand_in
 
     return install
@@ -203,7 +203,7 @@ def test_each_repeat_on_hosts_is_a_job_of_its_own(cli: Any, tmp_path: Path, monk
         writer.finish("completed", 0, None)
         return writer.manifest
 
-    monkeypatch.setattr("steelyard.runner.execute_on_hosts", on_hosts)
+    monkeypatch.setattr("steelyard.execute.execute_on_hosts", on_hosts)
     config = tmp_path / "wide.yaml"
     wide = "\nplatforms:\n  wide: {gpu: cpu, nodes: 2, gpus_per_node: 1, container: {image: none}}\n"
     config.write_text(packaged.text("tiny-llama") + wide)

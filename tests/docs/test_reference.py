@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.experiment.cvs.keys import JAX_CONFIG, JAX_MODEL, MEGATRON_CONFIG, MEGATRON_MODEL
+from steelyard.configs.suite.keys import JAX_CONFIG, JAX_MODEL, MEGATRON_CONFIG, MEGATRON_MODEL
 
 ROOT = Path(__file__).parents[2]
 

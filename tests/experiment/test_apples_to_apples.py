@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.experiment import Asked, Resolved, one_reading, packaged, read_config, resolve
+from steelyard.configs.choose import Asked, one_reading
+from steelyard.configs.files import read_config
+from steelyard.experiment import Resolved, packaged, resolve
 
 SAME = {
     "training.seed": 42,

@@ -4,18 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.configs.choose import Asked, one_reading, readings
+from steelyard.configs.files import read_config
 from steelyard.errors import InputError
-from steelyard.experiment import (
-    Asked,
-    InvalidExperimentError,
-    Resolved,
-    one_reading,
-    packaged,
-    parse_settings,
-    read_config,
-    readings,
-    resolve,
-)
+from steelyard.experiment import InvalidExperimentError, Resolved, packaged, parse_settings, resolve
 
 FILE = """
 schema_version: 1

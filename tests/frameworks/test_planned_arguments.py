@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from steelyard.experiment import Asked, packaged, parse_settings, read_config, readings, resolve
+from steelyard.configs.choose import Asked, readings
+from steelyard.configs.files import read_config
+from steelyard.experiment import packaged, parse_settings, resolve
+from steelyard.experiment.case import Case
+from steelyard.experiment.placement import place
 from steelyard.frameworks import Framework, megatron_deepspeed, nemo, primus
 from steelyard.frameworks.framework import Command, Node
 from steelyard.hardware.machine import Machine
-from steelyard.hardware.placement import place
-from steelyard.lint.rule import Case
 
 TABLE = "apples-to-apples"
 GPT = "gpt3_6.7b_megatron_deepspeed"

@@ -11,9 +11,9 @@ import pytest
 from lab import LOGIN, Lab
 from lab.podman import Podman, remove_cgroups
 from lab.running import IMAGE, Ended, Running, pid_of_trainer
-from steelyard.cluster.container import Mounted, run_argv
 from steelyard.experiment.platform import Container
 from steelyard.hardware.nics import NICS
+from steelyard.planning.container import Mounted, run_argv
 
 pytestmark = [
     pytest.mark.integration,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab import LOGIN, Executable, Host, Lab, LabError, reasons_not_to
-from steelyard.cluster.inventory import read_inventory
+from steelyard.configs.inventory import read_inventory
 
 pytestmark = pytest.mark.integration
 

@@ -45,8 +45,8 @@ def check(
     from steelyard.cli import printing
     from steelyard.cli.inputs import check_thresholds, thresholds_of
     from steelyard.records.fleet import find_fleet
-    from steelyard.report import junit as junit_format
-    from steelyard.report.files import check_place, write_report
+    from steelyard.reporting import junit as junit_format
+    from steelyard.reporting.files import check_place, write_report
 
     bounds = list(thresholds or [])
     check_thresholds(bounds)

@@ -18,7 +18,7 @@ from steelyard.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from steelyard.compare import Metric
+    from steelyard.comparison import Metric
     from steelyard.experiment.experiment import Mode
 
 EXAMPLES = (
@@ -62,10 +62,10 @@ def compare(
     Ends with 0 if what is asked holds, 1 if the curves are not equivalent, 4 if it is not comparable, 5 if it is not
     known: one run a side, or too few to decide.
     """
-    from steelyard import compare as comparing
+    from steelyard import comparison as comparing
     from steelyard.cli import printing
     from steelyard.cli.comparison import show
-    from steelyard.compare.prices import read_prices
+    from steelyard.comparison.prices import read_prices
 
     metrics = _metrics(asked)
     sheet = read_prices(prices) if prices else {}
@@ -83,7 +83,7 @@ def compare(
 
 
 def _metrics(asked: str) -> "list[Metric]":
-    from steelyard.compare import Metric
+    from steelyard.comparison import Metric
     from steelyard.errors import InputError
 
     known = [metric.value for metric in Metric]

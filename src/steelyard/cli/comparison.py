@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 from steelyard.cli import printing
-from steelyard.compare import NAME_OF, Agreement, Comparability, Comparison, Metric, Ratio, Ruling
-from steelyard.compare.side import Side
-from steelyard.compare.tiers import Answer
-from steelyard.compare.time_to_loss import SideToLoss, TimeToLoss
+from steelyard.comparison import NAME_OF, Agreement, Comparability, Comparison, Metric, Ratio, Ruling
+from steelyard.comparison.side import Side
+from steelyard.comparison.tiers import Answer
+from steelyard.comparison.time_to_loss import SideToLoss, TimeToLoss
 
 _UNDER = " " * 15
 _NOT_KNOWN = re.compile(r"(?P<before>qualified: )?(?P<keys>.+) are not known of (?P<whose>.+)")

@@ -51,7 +51,7 @@ def demo(
 
 def _train(out: Path, prefix: str) -> "list[Run]":
     from steelyard import demo as told
-    from steelyard import records, runner
+    from steelyard import execute, records
     from steelyard.cli import printing
     from steelyard.cli.inputs import asked_of, planned
     from steelyard.cli.progress import view
@@ -64,17 +64,17 @@ def _train(out: Path, prefix: str) -> "list[Run]":
     for number, chapter in enumerate(told.CHAPTERS, start=1):
         made, machine = planned(file, asked_of(settings=list(chapter.settings), gpu=CPU, gpus=1))
         try:
-            runner.check_machine(made.plan, made.case.placement, machine)
+            execute.check_machine(made.plan, made.case.placement, machine)
         except InfrastructureError as missing:
             missing.next = f"{missing.next}; or steelyard demo --recorded, which needs no torch"
             raise
         reading = replace(made.case.reading, file=Path(file.name))  # as `steelyard init` writes it
         case = replace(made.case, resolved=replace(made.case.resolved, reading=reading))
         name = f"{prefix}-{chapter.name}"
-        writer = runner.new_run(made.plan, case, out, name, ["steelyard", *sys.argv[1:]])
+        writer = execute.new_run(made.plan, case, out, name, ["steelyard", *sys.argv[1:]])
         printing.note(f"run {number} of {len(told.CHAPTERS)}: training {writer.directory}")
         with view(made.case.resolved.experiment.training.steps, None) as observe:
-            manifest = runner.execute(made.plan, case, writer, observe)
+            manifest = execute.execute(made.plan, case, writer, observe)
         if manifest.status == "interrupted":
             raise InterruptedByUser(
                 f"interrupted while {writer.directory} was training; what was recorded is kept",
@@ -89,7 +89,7 @@ def _tell(story: "Story", recorded: bool) -> None:
     from steelyard import demo as told
     from steelyard.cli import printing
     from steelyard.cli.comparison import ratio_words
-    from steelyard.compare import Metric
+    from steelyard.comparison import Metric
 
     what = "Llama 3.1 8B on one H200, as recorded" if recorded else "a tiny Llama on this machine's CPU"
     printing.say(f"Three runs of {what}, each judged against physics, its plan and its loss:")

@@ -17,7 +17,7 @@ def explain(
     """Say what a lint code or a key of a config means, and what each framework calls it."""
     from steelyard.cli import printing
     from steelyard.errors import InputError
-    from steelyard.lint.explain import explanations
+    from steelyard.linting.explain import explanations
 
     codes = explanations()
     if name.upper() in codes:
@@ -32,13 +32,13 @@ def explain(
             printing.say(printing.hang("\nWhy: ", found.why, indent=5))
             printing.say(printing.hang("Fix: ", found.fix))
         return
-    from steelyard.frameworks.parity import meanings
+    from steelyard.configs.meanings import meanings
 
     entries = meanings(name)
     if not entries:
         import difflib
 
-        from steelyard.frameworks.parity import every_name
+        from steelyard.configs.meanings import every_name
 
         near = difflib.get_close_matches(name, list(every_name()), n=3, cutoff=0.6)
         raise InputError(

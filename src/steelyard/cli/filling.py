@@ -4,9 +4,10 @@ import sys
 from pathlib import Path
 
 from steelyard.cli import printing
+from steelyard.configs.choose import Asked
+from steelyard.configs.files import read_config
+from steelyard.configs.fill import Gap, filled_text, gaps
 from steelyard.errors import InputError
-from steelyard.experiment import Asked, read_config
-from steelyard.experiment.fill import Gap, filled_text, gaps
 from steelyard.experiment.problems import shown
 from steelyard.files import replace_file
 

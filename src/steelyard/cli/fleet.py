@@ -8,30 +8,30 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from steelyard import records, runner, verdict
+from steelyard import execute, records, verdict
+from steelyard.campaign.fleet import FleetJob, execute_fleet, split
+from steelyard.campaign.fleet_verdict import FleetVerdict, judge_fleet
+from steelyard.campaign.outliers import METRICS
 from steelyard.cli import check, printing
 from steelyard.cli.fleet_preflight import Ask, Looking
 from steelyard.cli.fleet_progress import FleetView
 from steelyard.cli.run import RECORDED, document
-from steelyard.cluster.host import Host
 from steelyard.errors import Exit, InfrastructureError, InputError
+from steelyard.execute.host import Host
+from steelyard.execute.hosted import TRAINING
 from steelyard.experiment.resolve import leaves
+from steelyard.planning.plan import Planned, platform_label
 from steelyard.records.fleet import Fleet, FleetRun, again, find_fleet, held, new_fleet
-from steelyard.report.curves import number
-from steelyard.report.fleet_page import why
-from steelyard.runner.fleet import FleetJob, execute_fleet, split
-from steelyard.runner.hosted import TRAINING
-from steelyard.runner.plan import platform_label
-from steelyard.verdict.fleet import FleetVerdict, judge_fleet
-from steelyard.verdict.outliers import METRICS
+from steelyard.reporting.curves import number
+from steelyard.reporting.fleet_page import why
 
 Reach = Callable[[Sequence[str]], list[Host]]
 
 
 def run_fleet(
-    made: runner.Planned,
+    made: Planned,
     reach: Reach,
-    options: runner.Options,
+    options: execute.Options,
     look: Ask | None,
     *,
     out: Path,
@@ -65,10 +65,10 @@ def run_fleet(
 
 
 def _execute(
-    wanted: Sequence[runner.Planned],
+    wanted: Sequence[Planned],
     fleet: Fleet,
     hosts: Sequence[Host],
-    options: runner.Options,
+    options: execute.Options,
     looking: Looking | None,
 ) -> bool:
     case, places = wanted[0].case, {one.host: one.directory for one in fleet.manifest.runs}
@@ -76,14 +76,14 @@ def _execute(
         jobs = []
         for made, host in zip(wanted, hosts, strict=True):
             at = made.plan.nodes[0].host
-            command, mark = ["steelyard", *sys.argv[1:]], runner.new_job_id(made.plan)
-            create = partial(runner.new_run, made.plan, case, fleet.directory, places[at], command, mark)
+            command, mark = ["steelyard", *sys.argv[1:]], execute.new_job_id(made.plan)
+            create = partial(execute.new_run, made.plan, case, fleet.directory, places[at], command, mark)
             observe, ended = view.observer(at), partial(view.ended, at)
             jobs.append(FleetJob(made.plan, host, options, create, observe, ended))
         return execute_fleet(jobs, case, look=looking.told_to(view.say) if looking else None)
 
 
-def _fleet_again(made: runner.Planned, rerun: str, out: Path, name: str | None) -> Fleet:
+def _fleet_again(made: Planned, rerun: str, out: Path, name: str | None) -> Fleet:
     if name is not None:
         raise InputError("--name names a new fleet, and --rerun-failed an old one", key="--name", value=name)
     fleet = find_fleet(rerun, out)
@@ -210,8 +210,8 @@ def _document(fleet: Fleet) -> dict[str, Any]:
 
 def check_fleet(fleet: Fleet, thresholds: Sequence[str], warmup_steps: int, junit: Path | None, as_json: bool) -> int:
     """The verdict of each run and of all together; 3 where a host failed for the infrastructure."""
-    from steelyard.report import junit as junit_format
-    from steelyard.report.files import write_report
+    from steelyard.reporting import junit as junit_format
+    from steelyard.reporting.files import write_report
 
     judged = judge_fleet(fleet, lambda run: verdict.read_subject(run, thresholds, warmup_steps))
     fleet = _keep(judged)

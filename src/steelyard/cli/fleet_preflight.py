@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from steelyard.cluster.host import Host, HostError
-from steelyard.cluster.preflight import HostFinding
+from steelyard.campaign.fleet import Look
+from steelyard.execute.host import Host, HostError
+from steelyard.execute.preflight import HostFinding
 from steelyard.records.fleet import Fleet, Wanting
-from steelyard.runner.fleet import Look
 from steelyard.verdict import Status
 
 Ask = Callable[[Sequence[Host]], Awaitable[list[HostFinding]]]

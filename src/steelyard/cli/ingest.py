@@ -250,8 +250,9 @@ def _config(file: Path | None, platform: str | None, model: str | None, gpu: str
                     next=f"steelyard ingest … --config FILE {option} {value}",
                 )
         return None
-    from steelyard.experiment import Asked, one_reading, resolve
-    from steelyard.experiment.files import read_mapping, with_family
+    from steelyard.configs.choose import Asked, one_reading
+    from steelyard.configs.files import read_mapping, with_family
+    from steelyard.experiment import resolve
     from steelyard.experiment.problems import raise_errors
 
     asked = Asked(platform, (), gpu, gpus, model)

@@ -6,22 +6,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.cli import printing
-from steelyard.cluster.inventory import is_inventory, read_inventory
+from steelyard.configs.choose import Asked, one_reading
+from steelyard.configs.files import read_mapping, with_family
+from steelyard.configs.inventory import is_inventory, read_inventory
 from steelyard.errors import InputError
-from steelyard.experiment import Asked, one_reading, parse_settings, resolve
-from steelyard.experiment.files import read_mapping, with_family
+from steelyard.experiment import parse_settings, resolve
 from steelyard.experiment.problems import plain, raise_errors, shown
 from steelyard.experiment.thresholds import parse_threshold
 from steelyard.hardware.catalog import CPU, known_names, lookup
 from steelyard.hardware.machine import Machine, discover
 
 if TYPE_CHECKING:
-    from steelyard.runner import Planned
+    from steelyard.planning.plan import Planned
 
 
 def planned(file: Path, asked: Asked, aloud: bool = True) -> tuple["Planned", Machine]:
     """Read, resolve and plan; whatever is wrong is one sentence. Not aloud: what it would note was noted before."""
-    from steelyard.runner import make_plan  # here, since lint needs none of it
+    from steelyard.planning.plan import make_plan  # here, since lint needs none of it
 
     content = read_mapping(file)
     if is_inventory(content.content):

@@ -6,16 +6,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard import runner
+from steelyard import execute
 from steelyard.cli import printing
 from steelyard.cli.hosts import hosts_of
 from steelyard.cli.progress import view
-from steelyard.cluster.host import Host, HostError
-from steelyard.cluster.preflight import HostFinding, needs_of, parse_required, preflight, weighed
 from steelyard.errors import InputError
+from steelyard.execute.host import Host, HostError
+from steelyard.execute.limits import Limits
+from steelyard.execute.preflight import HostFinding, needs_of, parse_required, preflight, weighed
 from steelyard.hardware.machine import Machine
+from steelyard.planning.plan import Planned
 from steelyard.records import RunManifest, RunWriter
-from steelyard.runner.limits import Limits
 
 Look = Callable[[Sequence[Host]], Awaitable[list[HostFinding]]]
 
@@ -27,24 +28,24 @@ class Launch:
     cluster: Path | None
     accept_new_host_keys: bool
     limits: Limits
-    image: runner.ImageSource
+    image: execute.ImageSource
     required: str | None
     """What blocks a run if preflight finds it wanting, as it was typed."""
     preflight: bool
 
-    def check(self, made: runner.Planned, machine: Machine) -> None:
+    def check(self, made: Planned, machine: Machine) -> None:
         """Refuse what cannot be run so, before anything is made."""
         if is_hosted(made):
             _check_cluster(made, self.cluster)
             self.look(made)  # a check that there is none of is said now
         else:
             _check_here(made, self.cluster)
-            runner.check_machine(made.plan, made.case.placement, machine)
+            execute.check_machine(made.plan, made.case.placement, machine)
 
     def reach(self, names: Sequence[str]) -> list[Host]:
         return hosts_of(names, self.cluster, self.accept_new_host_keys)
 
-    def look(self, made: runner.Planned) -> Look | None:
+    def look(self, made: Planned) -> Look | None:
         """Asks hosts whether they are fit for a plan, weighed as it was asked; None where nobody is to be asked."""
         if not self.preflight or not is_hosted(made):
             return None
@@ -57,28 +58,28 @@ class Launch:
 
         return look
 
-    def begin(self, made: runner.Planned, out: Path, name: str | None) -> RunWriter:
+    def begin(self, made: Planned, out: Path, name: str | None) -> RunWriter:
         """Make the run directory."""
-        job = runner.new_job_id(made.plan) if is_hosted(made) else None
-        return runner.new_run(made.plan, made.case, out, name, ["steelyard", *sys.argv[1:]], job)
+        job = execute.new_job_id(made.plan) if is_hosted(made) else None
+        return execute.new_run(made.plan, made.case, out, name, ["steelyard", *sys.argv[1:]], job)
 
-    def execute(self, made: runner.Planned, writer: RunWriter) -> RunManifest:
+    def execute(self, made: Planned, writer: RunWriter) -> RunManifest:
         """Run a plan to its end, with progress; InfrastructureError where that was not the training program's own."""
         plan, case, look = made.plan, made.case, self.look(made)
         with view(case.resolved.experiment.training.steps, plan.expected.peak_tflops_per_gpu) as observe:
             if not is_hosted(made):
-                return runner.execute(plan, case, writer, observe, self.limits)
+                return execute.execute(plan, case, writer, observe, self.limits)
             hosts = self.reach([node.host for node in plan.nodes])
-            options = runner.Options(self.limits, self.image, _refusing(look) if look else None)
-            return runner.execute_on_hosts(plan, case, writer, observe, hosts, options)
+            options = execute.Options(self.limits, self.image, _refusing(look) if look else None)
+            return execute.execute_on_hosts(plan, case, writer, observe, hosts, options)
 
 
-def is_hosted(made: runner.Planned) -> bool:
+def is_hosted(made: Planned) -> bool:
     """Whether it runs on hosts, be it this one in a container, and not as a child of ours."""
     return made.plan.nodes[0].directory is not None
 
 
-def _check_cluster(made: runner.Planned, cluster: Path | None) -> None:
+def _check_cluster(made: Planned, cluster: Path | None) -> None:
     if cluster is None and len(made.plan.nodes) > 1:
         file = made.case.resolved.file
         raise InputError(
@@ -89,7 +90,7 @@ def _check_cluster(made: runner.Planned, cluster: Path | None) -> None:
         )
 
 
-def _check_here(made: runner.Planned, cluster: Path | None) -> None:
+def _check_here(made: Planned, cluster: Path | None) -> None:
     if cluster is not None:
         raise InputError(
             f"{made.plan.framework} without a container runs where Steelyard does",

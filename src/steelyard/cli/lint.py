@@ -21,7 +21,8 @@ from steelyard.cli.options import (
 from steelyard.errors import Exit, InputError
 
 if TYPE_CHECKING:
-    from steelyard.experiment import Asked, Problem
+    from steelyard.configs.choose import Asked
+    from steelyard.experiment import Problem
     from steelyard.hardware.machine import Machine
 
 EXAMPLES = (
@@ -48,10 +49,10 @@ def lint(
     """Show every problem of the files, on all their platforms, models and GPUs."""
     from steelyard.cli import printing
     from steelyard.cli.inputs import asked_of
-    from steelyard.cluster.inventory import is_inventory
-    from steelyard.experiment.files import read_mapping
+    from steelyard.configs.files import read_mapping
+    from steelyard.configs.inventory import is_inventory
     from steelyard.hardware.machine import discover
-    from steelyard.lint.formats import github, sarif
+    from steelyard.linting.formats import github, sarif
 
     if as_json + as_sarif + as_github > 1:
         raise InputError("--json, --sarif and --github are asked for at once", key="--json", expected="one of them")
@@ -82,9 +83,9 @@ def lint(
 
 def _lint(file: Path, asked: "Asked", machine: "Machine", alone: bool) -> "list[Problem]":
     """A file that cannot be had ends the command where it is the only one, and is a problem among others."""
+    from steelyard.configs.files import UnreadableFileError, unreadable
     from steelyard.experiment import Problem
-    from steelyard.experiment.files import UnreadableFileError, unreadable
-    from steelyard.lint import lint_file
+    from steelyard.linting import lint_file
 
     try:
         return lint_file(file, asked, machine)
@@ -124,7 +125,7 @@ def _same(
 
 def _show_hosts(file: Path) -> None:
     from steelyard.cli import printing
-    from steelyard.cluster.inventory import read_inventory
+    from steelyard.configs.inventory import read_inventory
 
     found = read_inventory(file)
     user = f", user {found.user}" if found.user else ""
@@ -134,7 +135,7 @@ def _show_hosts(file: Path) -> None:
 
 def _show(problems: "list[Problem]", then: str) -> None:
     from steelyard.cli import printing
-    from steelyard.lint.formats import sentence
+    from steelyard.linting.formats import sentence
 
     for problem in problems:
         at = f":{problem.line}" if problem.line else ""
@@ -152,9 +153,9 @@ def _show(problems: "list[Problem]", then: str) -> None:
 
 def _next(files: list[Path], problems: "list[Problem]", same: str, asked: "Asked") -> str:
     """The places that are open first, then what is wrong most often, then the plan."""
-    from steelyard.cluster.inventory import is_inventory
-    from steelyard.experiment.files import read_config, read_mapping
-    from steelyard.experiment.fill import gaps
+    from steelyard.configs.files import read_config, read_mapping
+    from steelyard.configs.fill import gaps
+    from steelyard.configs.inventory import is_inventory
 
     errors = [problem.code for problem in problems if problem.stops]
     open_places = "SY110" in errors and len(files) == 1 and not is_inventory(read_mapping(files[0]).content)

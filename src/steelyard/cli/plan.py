@@ -22,8 +22,8 @@ from steelyard.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from steelyard.experiment import Asked
-    from steelyard.runner.plan import NodePlan, Plan, Planned
+    from steelyard.configs.choose import Asked
+    from steelyard.planning.plan import NodePlan, Plan, Planned
 
 EXAMPLES = (
     "Examples: steelyard plan tiny-llama.yaml | steelyard plan big.yaml --gpu h200 --gpus 8 --json | "
@@ -49,7 +49,7 @@ def plan(
     """Show exactly what would run, per node, and what to expect of it."""
     from steelyard.cli import printing
     from steelyard.cli.inputs import asked_of, planned
-    from steelyard.runner.script import script
+    from steelyard.planning.script import script
 
     asked = asked_of(platform, settings, gpu, gpus, model, nodes, cluster)
     if fill:
@@ -107,8 +107,8 @@ def _show(plan: "Plan") -> None:
 def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
     """The first node whole; of another only what differs from it."""
     from steelyard.cli import printing
-    from steelyard.cluster.container import ENV_FILE, JOB_DIR
-    from steelyard.runner.script import wrapped
+    from steelyard.planning.container import ENV_FILE, JOB_DIR
+    from steelyard.planning.script import wrapped
 
     if node.container:
         argv = node.container.argv

@@ -23,9 +23,9 @@ from steelyard.cli.options import (
 from steelyard.errors import InputError, InterruptedByUser
 
 if TYPE_CHECKING:
-    from steelyard.cluster.host import Host
-    from steelyard.cluster.preflight import HostFinding, Needs
-    from steelyard.experiment import Asked
+    from steelyard.configs.choose import Asked
+    from steelyard.execute.host import Host
+    from steelyard.execute.preflight import HostFinding, Needs
 
 EXAMPLES = (
     "Examples: steelyard preflight | steelyard preflight --cluster cluster.yaml --html fit.html | "
@@ -79,13 +79,13 @@ def preflight(
 
     from steelyard.cli import printing
     from steelyard.cli.inputs import asked_of
-    from steelyard.cluster.preflight import parse_required, verdict_of, weighed
+    from steelyard.execute.preflight import parse_required, verdict_of, weighed
     from steelyard.verdict import EXIT_OF
 
     weights = parse_required(required)
     if html is not None:
-        from steelyard.report import html as html_format
-        from steelyard.report.files import check_place
+        from steelyard.reporting import html as html_format
+        from steelyard.reporting.files import check_place
 
         check_place(html, html_format.MARK, "--html")
     asked = asked_of(platform, settings, gpu, gpus, model, nodes, cluster)
@@ -112,7 +112,7 @@ def _needs(file: Path | None, asked: "Asked") -> tuple[tuple[str, ...], "Needs"]
     """The hosts' names and what is needed of them; no name is this machine."""
     from dataclasses import replace
 
-    from steelyard.cluster.preflight import needs_of, needs_of_any_job
+    from steelyard.execute.preflight import needs_of, needs_of_any_job
     from steelyard.hardware.catalog import lookup
 
     if file is None:
@@ -138,7 +138,7 @@ def _needs(file: Path | None, asked: "Asked") -> tuple[tuple[str, ...], "Needs"]
 async def _asked(hosts: "Sequence[Host]", needs: "Needs", timeout_s: float) -> "list[HostFinding]":
     import asyncio
 
-    from steelyard.cluster.preflight import preflight as ask
+    from steelyard.execute.preflight import preflight as ask
 
     try:
         return await ask(hosts, needs, timeout_s, _Progress() if len(hosts) > MANY_HOSTS else None)
@@ -164,9 +164,9 @@ class _Progress:
 
 
 def _write_page(html: Path, file: Path | None, hosts: "Sequence[Host]", findings: "Sequence[HostFinding]") -> None:
-    from steelyard.report import html as html_format
-    from steelyard.report.files import write_report
-    from steelyard.report.preflight_page import preflight_page
+    from steelyard.reporting import html as html_format
+    from steelyard.reporting.files import write_report
+    from steelyard.reporting.preflight_page import preflight_page
 
     where = hosts[0].name if len(hosts) == 1 else f"{len(hosts):,} hosts"
     title = f"{file.stem} on {where}" if file else f"Preflight of {where}"
@@ -177,7 +177,7 @@ def _write_page(html: Path, file: Path | None, hosts: "Sequence[Host]", findings
 def show(findings: "Sequence[HostFinding]") -> None:
     """The findings for a person: what failed first, each with its fix; hosts that say the same in one line."""
     from steelyard.cli import printing
-    from steelyard.cluster.preflight import verdict_of
+    from steelyard.execute.preflight import verdict_of
     from steelyard.verdict import Status
 
     hosts = list(dict.fromkeys(one.host for one in findings if one.host is not None))

@@ -7,22 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from steelyard import records, verdict
+from steelyard.campaign.fleet_verdict import Member, worst
+from steelyard.campaign.learn import FEWEST
+from steelyard.campaign.outliers import METRICS
+from steelyard.campaign.repeats import Turn, in_turns
 from steelyard.cli import printing
 from steelyard.cli.launch import Launch
 from steelyard.cli.run import RECORDED, document, judge
-from steelyard.compare.learn import FEWEST
 from steelyard.errors import Exit, InfrastructureError, InputError
 from steelyard.experiment.problems import shown
+from steelyard.planning.plan import Planned, platform_label
 from steelyard.records import Run, RunWriter
 from steelyard.records.fleet import directory_names
-from steelyard.report.curves import number
-from steelyard.report.fleet_page import why
-from steelyard.runner import Planned
-from steelyard.runner.plan import platform_label
-from steelyard.runner.repeats import Turn, in_turns
+from steelyard.reporting.curves import number
+from steelyard.reporting.fleet_page import why
 from steelyard.verdict import Status, Verdict
-from steelyard.verdict.fleet import Member, worst
-from steelyard.verdict.outliers import METRICS
 
 MOST_SEED = 2**63 - 1
 """What `training.seed` may be."""

@@ -8,7 +8,7 @@ import typer
 from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption
 
 if TYPE_CHECKING:
-    from steelyard.report import Format
+    from steelyard.reporting import Format
 
 EXAMPLES = "Examples: steelyard report first | steelyard report runs/comparisons/ID --to html,md -o weighed"
 
@@ -33,10 +33,10 @@ def report(
     debug: DebugOption = False,
 ) -> None:
     """Write the report of a run, a fleet or a comparison; by default into its directory."""
-    from steelyard import report as reporting
+    from steelyard import reporting
     from steelyard.cli import printing
-    from steelyard.report.files import check_place, write_report
-    from steelyard.report.make import page_of
+    from steelyard.reporting.files import check_place, write_report
+    from steelyard.reporting.make import page_of
 
     formats = reporting.formats_of(to, output)
     directory, page = page_of(what, out, linked=output is None)
@@ -58,7 +58,7 @@ def _place(one: "Format", output: str | None, directory: Path) -> Path:
     """A file of the format: as asked, or report.* in the directory asked for, or beside what is reported on."""
     if output is None or output.endswith("/") or Path(output).is_dir():
         return (Path(output) if output else directory) / f"report{one.SUFFIX}"
-    from steelyard.report import SUFFIXES
+    from steelyard.reporting import SUFFIXES
 
     path = Path(output)
     return path.with_suffix(one.SUFFIX) if path.suffix in SUFFIXES else path.with_name(path.name + one.SUFFIX)

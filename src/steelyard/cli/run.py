@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.cli.launch import Launch
+    from steelyard.planning.plan import Planned
     from steelyard.records import RunManifest
-    from steelyard.runner import Planned
     from steelyard.verdict import Verdict
 
 EXAMPLES = (
@@ -133,10 +133,10 @@ def run(
     Several repeats lie in one directory, which `steelyard compare` takes for a side. Ends with 0 pass, 1 fail, 2 wrong
     input, 3 infrastructure, 5 not known, 130 interrupted: Ctrl-C stops it, cleans every host and keeps the record.
     """
-    from steelyard import runner
+    from steelyard import execute
     from steelyard.cli.inputs import asked_of, planned
     from steelyard.cli.launch import Launch
-    from steelyard.runner.limits import Limits
+    from steelyard.execute.limits import Limits
 
     _check_lease(abandon_after, lost_after)
     limits = Limits(
@@ -148,7 +148,7 @@ def run(
         lease=abandon_after,
     )
     launch = Launch(
-        cluster, accept_new_host_keys, limits, runner.ImageSource(image_file, pull), required, not no_preflight
+        cluster, accept_new_host_keys, limits, execute.ImageSource(image_file, pull), required, not no_preflight
     )
 
     def plan(name: str | None, own: "Sequence[str]" = (), aloud: bool = True) -> "Planned":
@@ -170,7 +170,7 @@ def run(
         return run_fleet(
             made,
             launch.reach,
-            runner.Options(launch.limits, launch.image),
+            execute.Options(launch.limits, launch.image),
             launch.look(made),
             out=out,
             name=name,

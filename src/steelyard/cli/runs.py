@@ -12,7 +12,7 @@ from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOptio
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from steelyard.compare.trend import Trend
+    from steelyard.campaign.trend import Trend
     from steelyard.records import Run, Step
     from steelyard.records.fleet import Fleet
 
@@ -175,11 +175,11 @@ def trend_runs(
     debug: DebugOption = False,
 ) -> None:
     """Show a metric over the runs and fleets of one experiment, oldest first."""
+    from steelyard.campaign.trend import trend
     from steelyard.cli import printing
-    from steelyard.compare.trend import trend
-    from steelyard.report import html as page
-    from steelyard.report.files import write_report
-    from steelyard.report.trend_page import sentence, trend_page
+    from steelyard.reporting import html as page
+    from steelyard.reporting.files import write_report
+    from steelyard.reporting.trend_page import sentence, trend_page
 
     found = trend(_readable(out), metric, experiment)
     if html is not None:
@@ -219,7 +219,7 @@ def _readable(out: Path) -> "Iterator[Run | Fleet]":
 def _print_trend(found: "Trend") -> None:
     """A bar a run, from zero, so that lengths mean what they seem to."""
     from steelyard.cli import printing
-    from steelyard.report.curves import number
+    from steelyard.reporting.curves import number
 
     highest = max((point.value for point in found.alike() if point.value is not None), default=1.0)
     width = max(len(point.run.name) for point in found.points)

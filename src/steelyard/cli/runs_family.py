@@ -9,7 +9,7 @@ from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, MarginOp
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from steelyard.compare.family import Family
+    from steelyard.campaign.family import Family
 
 EXAMPLES = "Examples: steelyard runs family 8b 70b 405b | steelyard runs family 8b 70b --margin 3% --json"
 
@@ -29,10 +29,10 @@ def show_family(
     The speedup is the geometric mean of the comparisons' own. Ends with 0 if it is known between runs, 4 if one of them
     is not comparable, 5 if it is not known: too few runs of one, or too different ones.
     """
+    from steelyard.campaign.family import Member, family
     from steelyard.cli import printing
-    from steelyard.compare.again import weigh_again
-    from steelyard.compare.family import Member, family
-    from steelyard.compare.files import find_each
+    from steelyard.comparison.again import weigh_again
+    from steelyard.comparison.files import find_each
 
     asked = margin_share(margin)
     members = [Member(place, weigh_again(place)) for place in find_each(comparisons, out)]

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from steelyard import verdict
+from steelyard.campaign.outliers import METRICS
 from steelyard.cli import printing
 from steelyard.errors import InputError
 from steelyard.records import Run
 from steelyard.records.fleet import Fleet, load_fleet
-from steelyard.report.curves import number
-from steelyard.verdict.outliers import METRICS
+from steelyard.reporting.curves import number
 
 NOTHING: dict[str, Any] = dict.fromkeys(("experiment", "platform", "framework", "started", "ended", "steps", "verdict"))
 

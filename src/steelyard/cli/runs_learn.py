@@ -38,9 +38,9 @@ def learn_threshold(
     It is a bound that 95 of 100 further runs keep. Ends with 5 where the runs are too few, or vary too much to tell.
     """
     from steelyard import records
+    from steelyard.campaign.learn import learn, lines, snippet
     from steelyard.cli import printing
-    from steelyard.compare.files import load_each
-    from steelyard.compare.learn import learn, lines, snippet
+    from steelyard.comparison.files import load_each
     from steelyard.verdict import read_subjects
 
     if output is not None and os.path.lexists(output):

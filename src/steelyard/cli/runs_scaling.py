@@ -8,7 +8,7 @@ from steelyard.cli.runs_learn import RunsArgument
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.compare.scaling import Count, Larger, Scaling
+    from steelyard.campaign.scaling import Count, Larger, Scaling
 
 EXAMPLES = (
     "Examples: steelyard runs scaling one-node two-nodes four-nodes | steelyard runs scaling a1,a2,a3 b1,b2,b3 --json"
@@ -27,9 +27,9 @@ def show_scaling(
     Efficiency is tokens/s a GPU on each node count over that on the fewest nodes. Ends with 0 if it is known between
     runs, 4 if the runs are not of one job, 5 if it is not known: too few runs, or too different ones.
     """
+    from steelyard.campaign.scaling import scaling
     from steelyard.cli import printing
-    from steelyard.compare.files import load_each
-    from steelyard.compare.scaling import scaling
+    from steelyard.comparison.files import load_each
     from steelyard.verdict import read_subjects
 
     found = scaling(read_subjects(load_each("RUNS", runs, out), warmup_steps))
@@ -55,8 +55,8 @@ def _show(found: "Scaling") -> None:
 
 
 def _cells(count: "Count") -> "Sequence[str]":
-    from steelyard.compare.between_runs import geometric_mean
-    from steelyard.report.curves import number
+    from steelyard.comparison.between_runs import geometric_mean
+    from steelyard.reporting.curves import number
 
     figures = [subject.figures.tokens_per_s_per_gpu.value for subject in count.side.subjects]
     known = [value for value in figures if value is not None]

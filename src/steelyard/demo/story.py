@@ -5,14 +5,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard import compare, records, report, verdict
-from steelyard.compare import Comparability, Comparison, Metric
+from steelyard import comparison as compare
+from steelyard import records, verdict
+from steelyard import reporting as report
+from steelyard.comparison import Comparability, Comparison, Metric
 from steelyard.errors import InfrastructureError
 from steelyard.records import Run
-from steelyard.report.comparison_page import comparison_page
-from steelyard.report.files import write_report
-from steelyard.report.page import Page
-from steelyard.report.run_page import run_page
+from steelyard.reporting.comparison_page import comparison_page
+from steelyard.reporting.files import write_report
+from steelyard.reporting.page import Page
+from steelyard.reporting.run_page import run_page
 from steelyard.verdict import Status, Verdict
 
 RECORDED = Path(__file__).parent / "recorded"

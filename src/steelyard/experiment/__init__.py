@@ -1,8 +1,6 @@
 """WHAT is trained: config files of every family, presets, and how their layers resolve to one experiment."""
 
-from steelyard.experiment.choose import Asked, one_reading, readings
 from steelyard.experiment.experiment import Data, Experiment, Kernels, Parallelism, Precision, Training
-from steelyard.experiment.files import ConfigFile, read_config, with_lines
 from steelyard.experiment.model import Model, RopeScaling
 from steelyard.experiment.platform import Platform
 from steelyard.experiment.problems import InvalidExperimentError, Problem
@@ -10,8 +8,6 @@ from steelyard.experiment.reading import Reading
 from steelyard.experiment.resolve import Resolved, parse_settings, resolve
 
 __all__ = [
-    "Asked",
-    "ConfigFile",
     "Data",
     "Experiment",
     "InvalidExperimentError",
@@ -25,10 +21,6 @@ __all__ = [
     "Resolved",
     "RopeScaling",
     "Training",
-    "one_reading",
     "parse_settings",
-    "read_config",
-    "readings",
     "resolve",
-    "with_lines",
 ]

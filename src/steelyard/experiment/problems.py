@@ -21,6 +21,11 @@ FOREIGN_FAMILY = "SY111"
 CONTRADICTED = "SY113"
 SECRET = "SY119"
 
+SECRET_FIX = (
+    "take it out, and name a file of the hosts that holds it: hf_token_file for Hugging Face, else"
+    " `secrets: {NAME: /path}` of the platform; of a cluster file, the private key under key_file or priv_key_file"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

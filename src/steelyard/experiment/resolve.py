@@ -9,14 +9,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from steelyard.errors import InputError
-from steelyard.experiment.choose import Settings
 from steelyard.experiment.complaints import fields_at, problems_of, unknown_key, wrong_value
 from steelyard.experiment.experiment import GROUPS, Experiment
-from steelyard.experiment.files import SECRET_FIX
 from steelyard.experiment.platform import Platform
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import (
     MISSING_KEY,
+    SECRET_FIX,
     SETTINGS,
     UNKNOWN_NAME,
     InvalidExperimentError,
@@ -31,6 +30,9 @@ from steelyard.secrets import secret_kind, without_secrets
 
 DEFAULT = "default"
 DERIVED = "derived"
+
+Settings = Sequence[tuple[str, Any]]
+"""What --set gave: dotted key and value, in order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from steelyard import accounting
 from steelyard.errors import InputError
+from steelyard.experiment.case import Case
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import DEFAULT
 from steelyard.frameworks.framework import Command, Framework, Launched, Node, Refusal
-from steelyard.lint.rule import Case
 
 MODULES = {
     name: f"{__name__}.{name.replace('-', '_')}"

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from steelyard import accounting
 from steelyard.experiment import Parallelism
-from steelyard.lint.rule import Case
+from steelyard.experiment.case import Case
 
 
 @dataclass(frozen=True, slots=True)

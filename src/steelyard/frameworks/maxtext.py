@@ -8,13 +8,15 @@ from typing import Any
 
 from steelyard import accounting
 from steelyard.experiment import Experiment, Parallelism, RopeScaling
-from steelyard.experiment.cvs.jax import SOURCE
+from steelyard.experiment.case import Case
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import spelt
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.options import option_refusals
 from steelyard.frameworks.yaml_text import as_yaml
-from steelyard.lint.rule import Case
+
+SOURCE = "default of maxtext"
+"""Of a value that no file states."""
 
 CONFIG_FILE = "maxtext.yml"
 ROOT = "/workspace/maxtext"

@@ -6,7 +6,7 @@ from typing import Any
 
 from steelyard import accounting
 from steelyard.experiment import Experiment
-from steelyard.experiment.cvs.megatron import SCRIPT
+from steelyard.experiment.case import Case
 from steelyard.frameworks import megatron_script as script
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.megatron_family import (
@@ -25,8 +25,8 @@ from steelyard.frameworks.megatron_family import (
     training_arguments,
     turbo_refusals,
 )
+from steelyard.frameworks.megatron_script import SCRIPT
 from steelyard.frameworks.options import option_refusals, without_options
-from steelyard.lint.rule import Case
 
 ROOT = "/workspace/Megatron-LM"
 

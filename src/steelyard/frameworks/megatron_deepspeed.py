@@ -6,6 +6,7 @@ from typing import Any
 
 from steelyard import accounting
 from steelyard.experiment import Experiment, Parallelism
+from steelyard.experiment.case import Case
 from steelyard.experiment.problems import spelt
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.megatron_family import (
@@ -17,7 +18,6 @@ from steelyard.frameworks.megatron_family import (
     training_arguments,
 )
 from steelyard.frameworks.options import option_refusals
-from steelyard.lint.rule import Case
 
 ROOT = "/workspace/Megatron-DeepSpeed"
 CONFIG_FILE = "ds_config.json"

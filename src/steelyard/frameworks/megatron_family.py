@@ -5,8 +5,8 @@ from typing import Any
 
 from steelyard import accounting
 from steelyard.experiment import Experiment, Kernels, Parallelism
+from steelyard.experiment.case import Case
 from steelyard.frameworks.framework import Node, Refusal
-from steelyard.lint.rule import Case
 
 PORT = 6000
 

@@ -4,14 +4,43 @@ from collections.abc import Iterator
 from typing import Any
 
 from steelyard.experiment import Experiment, Platform
-from steelyard.experiment.cvs.megatron import FIXED, SCRIPT
-from steelyard.experiment.cvs.translate import GPUS_PER_NODE
+from steelyard.experiment.case import Case
 from steelyard.experiment.experiment import GROUPS
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import spelt
 from steelyard.frameworks.framework import Node, Refusal
 from steelyard.frameworks.megatron_family import PORT
-from steelyard.lint.rule import Case
+
+SCRIPT = "train_llama3.sh"
+
+GPUS = 8
+"""Of a node; the script takes every GPU it sees, and its images are made for nodes of so many."""
+
+FIXED = {
+    "training.learning_rate": 1e-4,
+    "training.min_learning_rate": 1e-5,
+    "training.schedule": "cosine",
+    "training.decay_steps": 320000,
+    "training.warmup_steps": 0,
+    "training.weight_decay": 0.1,
+    "training.adam_beta1": 0.9,
+    "training.adam_beta2": 0.95,
+    "training.adam_epsilon": 1e-8,
+    "training.clip_grad_norm": 1.0,
+    "training.init_method_std": 0.02,
+    "training.seed": 1234,
+    "data.seed": 1234,
+    "model.rope_theta": 10000.0,
+    "model.rope_scaling": None,
+    "precision.dtype": "bf16",
+    "precision.grad_reduce_in_fp32": True,
+    "parallelism.overlap_grad_reduce": True,
+    "kernels.masked_softmax_fusion": False,
+    "kernels.apply_rope_fusion": True,
+    "kernels.use_flash_attn": True,
+    "kernels.cross_entropy_loss_fusion": False,
+}
+"""What no file can say: the values of ROCm/Megatron-LM's examples/llama/train_llama3.sh, and Megatron-LM's own."""
 
 _TOLD = {
     "model.preset",
@@ -141,7 +170,7 @@ def variables(case: Case, node: Node) -> dict[str, str]:
         env["MOCK_DATA"] = "1"
     if platform.cache_dir:
         env["DATA_CACHE_PATH"] = platform.cache_dir
-    if case.placement.gpus_per_node != GPUS_PER_NODE:  # the script takes every GPU it sees
+    if case.placement.gpus_per_node != GPUS:  # the script takes every GPU it sees
         env["HIP_VISIBLE_DEVICES"] = ",".join(map(str, range(case.placement.gpus_per_node)))
     return env
 

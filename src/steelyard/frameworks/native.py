@@ -10,9 +10,9 @@ from typing import Any
 
 from steelyard import accounting
 from steelyard.experiment import Data, Parallelism
+from steelyard.experiment.case import Case
 from steelyard.experiment.problems import spelt
 from steelyard.frameworks.framework import Command, Node, Refusal
-from steelyard.lint.rule import Case
 from steelyard.trainer.spec import ModelSpec, TrainingSpec
 from steelyard.trainer.tokens import MADE, TokenFile
 

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from steelyard.experiment import Experiment
+from steelyard.experiment.case import Case
 from steelyard.experiment.problems import spelt
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.megatron_family import (
@@ -20,7 +21,6 @@ from steelyard.frameworks.megatron_family import (
     vendor_refusals,
 )
 from steelyard.frameworks.options import option_refusals, without_options
-from steelyard.lint.rule import Case
 
 SCRIPT = "nemo_recipe.py"
 

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from steelyard.experiment.case import Case
 from steelyard.frameworks.framework import Refusal
-from steelyard.lint.rule import Case
 
 FREE = frozenset(
     {

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from steelyard.experiment import Experiment
+from steelyard.experiment.case import Case
 from steelyard.frameworks.framework import Command, Node, Refusal
 from steelyard.frameworks.megatron_family import (
     MegatronKin,
@@ -21,7 +22,6 @@ from steelyard.frameworks.megatron_family import (
 )
 from steelyard.frameworks.options import option_refusals, without_options
 from steelyard.frameworks.yaml_text import as_yaml
-from steelyard.lint.rule import Case
 
 ROOT = "/workspace/Primus"
 PORT = 1234

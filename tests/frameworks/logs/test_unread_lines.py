@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from steelyard import records, runner
+from steelyard.configs.choose import Asked, one_reading
+from steelyard.configs.files import read_mapping, with_family
 from steelyard.errors import InputError
-from steelyard.experiment import Asked, one_reading, resolve
-from steelyard.experiment.files import read_mapping, with_family
+from steelyard.execute.recording import Recording
+from steelyard.experiment import resolve
 from steelyard.frameworks.logs import megatron, reader
 from steelyard.frameworks.logs.dialect import Known, Place, Said
 from steelyard.frameworks.logs.fields import UnreadError, whole_number
@@ -20,7 +22,6 @@ from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Gathered
 from steelyard.hardware.machine import Machine
 from steelyard.records import Event, Step
-from steelyard.runner.recording import Recording
 
 
 class Everything(Gathered):

@@ -1,0 +1,1 @@
+"""Several runs as one: repeats, fleets, learnt thresholds, trends, scaling, families of jobs."""

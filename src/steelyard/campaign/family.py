@@ -1,0 +1,245 @@
+"""A family of comparisons, a job each, of one pair of platforms: the speedup over all, and each held to their number.
+
+Of twenty jobs on equal platforms one is faster by chance; Holm's adjustment keeps the chance of any such word at 5 %.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from steelyard.comparison.between_runs import (
+    INCONCLUSIVE,
+    METHOD,
+    Between,
+    between,
+    equivalent_words,
+    less_words,
+    words,
+)
+from steelyard.comparison.comparison import Comparison
+from steelyard.comparison.contract import ONE_PLATFORM, Agreement, Comparability, alike, difference, partly_known
+from steelyard.comparison.copies import check_once
+from steelyard.comparison.policy import Metric, blocking
+from steelyard.comparison.ratios import SAID, UNSETTLED, Ratio, figures_of
+from steelyard.comparison.within_run import LEVEL
+from steelyard.errors import Exit, InputError
+from steelyard.verdict import Subject
+
+FEWEST = 2
+_ERROR = 0.05
+"""Of all words of one kind in a family together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One job, on both platforms."""
+
+    directory: Path
+    comparison: Comparison
+
+    @property
+    def status(self) -> Comparability:
+        return self.comparison.comparable[Metric.THROUGHPUT].status
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """None where the contract refuses it, forced or not."""
+        ratio = self.comparison.ratios[Metric.THROUGHPUT]
+        return None if ratio is None or ratio.forced else ratio
+
+    @property
+    def between(self) -> Between | None:
+        """None where it has too few runs, or some that had not settled."""
+        sides = self.comparison.target, self.comparison.baseline
+        if self.ratio is None or self.ratio.words == UNSETTLED:
+            return None
+        target, baseline = (figures_of(Metric.THROUGHPUT, side.subjects) for side in sides)
+        return between(target, baseline)
+
+
+@dataclass(frozen=True, slots=True)
+class Speedup:
+    """Over all jobs: the geometric mean."""
+
+    value: float
+    low: float | None
+    high: float | None
+    level: float
+    words: str
+    method: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What its members come to together."""
+
+    members: tuple[Member, ...]
+    alone: tuple[str | None, ...]
+    """What may be said of each by itself, at the family's margin; None of one that is refused."""
+    adjusted: tuple[str | None, ...]
+    """What may be said of each beside the others; None of one without an interval between runs."""
+    speedup: Speedup | None
+    """None where a member has none: to leave it out would be to choose."""
+    margin: float
+    reasons: tuple[str, ...]
+    """Why it is refused, or not known."""
+
+    @property
+    def exit(self) -> Exit:
+        """Refused, then not known."""
+        if any(member.status == Comparability.NOT_COMPARABLE for member in self.members):
+            return Exit.NOT_COMPARABLE
+        known = self.speedup is not None and self.speedup.low is not None and self.speedup.words != INCONCLUSIVE
+        return Exit.GOOD if known and not self.reasons else Exit.UNKNOWN
+
+    def document(self) -> dict[str, Any]:
+        """What `runs family --json` prints."""
+        return {
+            "metric": "throughput_speedup",
+            "margin": self.margin,
+            "speedup": asdict(self.speedup) if self.speedup else None,
+            "reasons": list(self.reasons),
+            "members": [
+                {
+                    "comparison": str(member.directory.resolve()),
+                    "status": member.status.value,
+                    "throughput_speedup": asdict(member.ratio) if member.ratio else None,
+                    "words": alone,
+                    "adjusted_words": adjusted,
+                }
+                for member, alone, adjusted in zip(self.members, self.alone, self.adjusted, strict=True)
+            ],
+        }
+
+
+def family(members: Sequence[Member], margin: float | None = None) -> Family:
+    """Weigh them together; the strictest margin of theirs stands where none is asked."""
+    _check(members)
+    if margin is None:
+        margin = min(member.comparison.margin for member in members)
+    found = [member.between for member in members]
+    known = [one for one in found if one is not None]
+    said = iter(adjusted_words(known, margin))
+    return Family(
+        members=tuple(members),
+        alone=tuple(_alone(member, one, margin) for member, one in zip(members, found, strict=True)),
+        adjusted=tuple(None if one is None else next(said) for one in found),
+        speedup=_speedup(members, known, margin),
+        margin=margin,
+        reasons=tuple(_reasons(members, found)),
+    )
+
+
+def _check(members: Sequence[Member]) -> None:
+    """One pair of platforms, each job once, no run twice."""
+    if len(members) < FEWEST:
+        raise _refused(f"{len(members)} is no family", f"{FEWEST} or more", "steelyard compare TARGET BASELINE")
+    for name in ("target", "baseline"):
+        sides = [getattr(member.comparison, name) for member in members]
+        subjects = [subject for side in sides for subject in side.subjects]
+        if (found := difference(subjects, ONE_PLATFORM)) is not None:
+            raise _refused(f"as {name}, {found.words}", "one pair of platforms, the same way round")
+        check_once("COMPARISONS", subjects)
+    for one, other in combinations(members, 2):
+        if difference([_first(one), _first(other)], blocking(Metric.THROUGHPUT)) is None:
+            names = f"{one.directory.resolve().name} and {other.directory.resolve().name}"
+            raise _refused(f"{names} weigh the same job", "each job once", "compare all its runs together")
+        if (turned := _turned(one.comparison, other.comparison)) is not None:
+            names = f"{one.directory.resolve().name} and {other.directory.resolve().name}"
+            raise _refused(f"{names} have their sides the other way round in {turned}", "the same platform as target")
+
+
+def _turned(one: Comparison, other: Comparison) -> str | None:
+    """A parameter that the target of one has where the baseline of the other has it, and the other way round."""
+    apart = {clause.dotted: clause for clause in one.contract if clause.status == Agreement.DIFFERENT}
+    for clause in other.contract:
+        found = apart.get(clause.dotted)
+        if found and alike(found.target, clause.baseline) and alike(found.baseline, clause.target):
+            return clause.dotted
+    return None
+
+
+def _first(member: Member) -> Subject:
+    return member.comparison.target.subjects[0]
+
+
+def _refused(what: str, expected: str, next: str | None = None) -> InputError:
+    return InputError(f"COMPARISONS: {what}", key="COMPARISONS", expected=expected, next=next)
+
+
+def _reasons(members: Sequence[Member], found: Sequence[Between | None]) -> Iterator[str]:
+    for member, one in zip(members, found, strict=True):
+        name = member.directory.resolve().name
+        if member.ratio is None:
+            ruling = member.comparison.comparable[Metric.THROUGHPUT]
+            yield f"{name} is {ruling.status.value.replace('_', ' ')}: {next(iter(ruling.reasons), 'no reason given')}"
+        elif one is None:
+            yield f"{name}: {member.ratio.words}"
+    for side in ("target", "baseline"):
+        subjects = [subject for member in members for subject in getattr(member.comparison, side).subjects]
+        if (partly := partly_known(subjects, ONE_PLATFORM)) is not None:
+            yield f"as {side}, {partly.words}"
+
+
+def _alone(member: Member, found: Between | None, margin: float) -> str | None:
+    if found is not None:
+        return words(found, SAID[Metric.THROUGHPUT], margin)
+    return member.ratio.words if member.ratio else None
+
+
+def _speedup(members: Sequence[Member], known: Sequence[Between], margin: float) -> Speedup | None:
+    ratios = [member.ratio for member in members]
+    values = [ratio.value for ratio in ratios if ratio is not None]
+    if len(values) < len(members):
+        return None
+    value = math.exp(sum(map(math.log, values)) / len(values))
+    if len(known) < len(members):
+        return Speedup(value, None, None, LEVEL, "observation: not every job has three runs a side", None)
+    found = mean(known)
+    low, high = found.interval()
+    return Speedup(found.value, low, high, LEVEL, words(found, SAID[Metric.THROUGHPUT], margin), METHOD)
+
+
+def mean(several: Sequence[Between]) -> Between:
+    """The geometric mean of independent ratios, with Welch's and Satterthwaite's degrees of freedom."""
+    variances = [one.standard_error**2 for one in several]
+    shares = sum(variance**2 / one.freedom for variance, one in zip(variances, several, strict=True))
+    return Between(
+        value=math.exp(sum(math.log(one.value) for one in several) / len(several)),
+        standard_error=math.sqrt(sum(variances)) / len(several),
+        freedom=sum(variances) ** 2 / shares if shares else math.inf,
+    )
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """P-values, each adjusted to their number: at most 5 % of families have any of true nulls at 5 % or less."""
+    adjusted, highest = [0.0] * len(chances), 0.0
+    for rank, at in enumerate(sorted(range(len(chances)), key=chances.__getitem__)):
+        highest = max(highest, min(1.0, chances[at] * (len(chances) - rank)))
+        adjusted[at] = highest
+    return adjusted
+
+
+def adjusted_words(several: Sequence[Between], margin: float) -> list[str]:
+    """The words of one ratio, from the same tests, each kind adjusted over the family."""
+    said = SAID[Metric.THROUGHPUT]
+    beyond = _holds(several, lambda one: 2 * min(one.above(1 + margin), one.below(1 - margin)))
+    equal = _holds(several, lambda one: max(one.above(1 - margin), one.below(1 + margin)))
+    apart = _holds(several, lambda one: 2 * min(one.above(1), one.below(1)))
+    told = []
+    for one, is_beyond, is_equal, is_apart in zip(several, beyond, equal, apart, strict=True):
+        word = said.above if one.value > 1 else said.below
+        if is_beyond:
+            told.append(word)
+        elif is_equal:
+            told.append(equivalent_words(margin))
+        else:
+            told.append(less_words(word, margin) if is_apart else INCONCLUSIVE)
+    return told
+
+
+def _holds(several: Sequence[Between], chance: Callable[[Between], float]) -> list[bool]:
+    return [adjusted < _ERROR for adjusted in holm([chance(one) for one in several])]

@@ -1,0 +1,62 @@
+"""Judges a fleet: each run by itself, then all together."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from steelyard.campaign.outliers import outliers
+from steelyard.records import Run
+from steelyard.records.fleet import Fleet, Outlier
+from steelyard.verdict import Status, Subject, Verdict, judge, read_subject
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One host of a fleet, its latest run and what that came to."""
+
+    host: str
+    run: Run | None
+    """None where it never began."""
+    verdict: Verdict | None
+
+    @property
+    def completed(self) -> bool:
+        return self.run is not None and self.run.status == "completed"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetVerdict:
+    """What a fleet comes to."""
+
+    fleet: Fleet
+    members: tuple[Member, ...]
+    status: Status
+    outliers: tuple[Outlier, ...]
+    """Named; they fail nothing."""
+
+    def updated(self) -> Fleet:
+        """The fleet with what was found of it."""
+        fleet = self.fleet.refreshed([member.run for member in self.members])
+        runs = [
+            entry.model_copy(update={"verdict": member.verdict.status.value if member.verdict else None})
+            for entry, member in zip(fleet.manifest.runs, self.members, strict=True)
+        ]
+        found = {"runs": runs, "verdict": self.status.value, "outliers": list(self.outliers)}
+        return Fleet(fleet.directory, fleet.manifest.model_copy(update=found))
+
+
+def judge_fleet(fleet: Fleet, read: Callable[[Run], Subject] = read_subject) -> FleetVerdict:
+    """Every run of it, and which of those that completed stand out; `read` says by which bounds a run is judged."""
+    members = []
+    for entry, run in zip(fleet.manifest.runs, fleet.runs(), strict=True):
+        with fleet.reading(fleet.directory / entry.directory):
+            verdict = None if run is None else judge(read(run))
+        members.append(Member(entry.host, run, verdict))
+    completed = {one.host: one.verdict.figures for one in members if one.completed and one.verdict is not None}
+    status = worst(member.verdict.status if member.verdict else Status.UNKNOWN for member in members)
+    return FleetVerdict(fleet, tuple(members), status, tuple(outliers(completed)))
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    """One that failed fails all, one that is not known leaves all open."""
+    found = set(statuses)
+    return next(status for status in (Status.FAIL, Status.UNKNOWN, Status.PASS) if status in found)

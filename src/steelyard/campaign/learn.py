@@ -1,0 +1,307 @@
+"""A threshold learnt from runs: a bound that nearly every further run of the same job keeps."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steelyard import __version__
+from steelyard.accounting.steady import MIN_STEADY_STEPS
+from steelyard.comparison.between_runs import vary
+from steelyard.comparison.contract import difference, partly_known
+from steelyard.comparison.copies import check_once
+from steelyard.comparison.policy import POLICY, STATED
+from steelyard.comparison.side import one_place
+from steelyard.errors import InputError
+from steelyard.experiment.thresholds import METRICS, Direction
+from steelyard.inert import inert
+from steelyard.verdict import Status, Subject, judge
+
+FEWEST = 5
+"""Runs, below which no bound is learnt."""
+SHARE, CONFIDENCE = 0.95, 0.95
+"""The bound is kept by this share of all runs, with this confidence."""
+MARGIN = 0.05
+"""A bound is never closer to the mean than this: runs that happen to be alike promise nothing of the next month."""
+AT_MOST = ("step_time_s", "memory_peak_gib")
+"""Metrics of which less is better."""
+COUNTED = ("memory_peak_gib",)
+"""Counted and not timed: the same in every run is no sign of copies."""
+DIGITS = 5
+
+ALIKE = tuple(key for key in (*POLICY, *STATED) if key != "training.seed")
+"""What the runs must share: a threshold is of one job, whatever a comparison leaves free."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearntRun:
+    """One of the runs, with its figure."""
+
+    directory: Path
+    value: float | None
+    reason: str | None
+    """Why there is no figure to learn from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What the runs were, so that a reader can tell whether the bound is for him."""
+
+    experiment: str | None
+    sha256: tuple[str, ...]
+    """Of the experiment files; several where their text changed between the runs."""
+    platform: str
+    nodes: int | None
+    hosts: tuple[str, ...]
+    began: str
+    """When the first of them did."""
+    ended: str | None
+    learnt: str
+    """When the bound was."""
+    steelyard: str = __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What runs say of a bound on one metric."""
+
+    metric: str
+    direction: Direction
+    runs: tuple[LearntRun, ...]
+    n: int
+    """Runs with a figure."""
+    mean: float | None
+    sd: float | None
+    factor: float | None
+    """k: so many standard deviations from the mean; null below the fewest runs."""
+    tolerance_bound: float | None
+    margin_bound: float | None
+    bound: float | None
+    """The more lenient of the two, rounded to the lenient side; null where none can be learnt."""
+    reason: str | None
+    """Why there is none."""
+    notes: tuple[str, ...]
+    provenance: Provenance
+
+    @property
+    def threshold(self) -> str | None:
+        """As an experiment file has it."""
+        return None if self.bound is None else f"{self.metric}{self.direction.value}{_plain(self.bound)}"
+
+    @property
+    def method(self) -> str:
+        by = "above" if self.direction == Direction.AT_MOST else "below"
+        k = "" if self.factor is None else f", k = {self.factor:.3f}"
+        return (
+            f"the more lenient of a one-sided normal tolerance bound (kept by {SHARE:.0%} of runs with "
+            f"{CONFIDENCE:.0%} confidence{k}) and {MARGIN:.0%} {by} the mean"
+        )
+
+    @property
+    def missing_runs(self) -> int:
+        return max(0, FEWEST - self.n)
+
+    def document(self) -> dict[str, Any]:
+        """What `runs learn --json` prints."""
+        return {
+            "metric": self.metric,
+            "threshold": self.threshold,
+            "direction": self.direction.value,
+            "value": self.bound,
+            "reason": self.reason,
+            "missing_runs": self.missing_runs,
+            "n": self.n,
+            "mean": self.mean,
+            "sd": self.sd,
+            "share": SHARE,
+            "confidence": CONFIDENCE,
+            "factor": self.factor,
+            "tolerance_bound": self.tolerance_bound,
+            "margin_bound": self.margin_bound,
+            "method": self.method,
+            "notes": list(self.notes),
+            "runs": [{"run": str(one.directory.resolve()), "value": one.value} for one in self.runs],
+            "provenance": asdict(self.provenance),
+        }
+
+
+def tolerance_factor(n: int, share: float = SHARE, confidence: float = CONFIDENCE) -> float:
+    """k of the one-sided tolerance bound mean - k x sd of n normal figures, exact by the noncentral t.
+
+    Hahn and Meeker, Statistical Intervals (1991), 4.6.3: t(confidence; n - 1, z(share) sqrt(n)) / sqrt(n).
+    """
+    from scipy.special import nctdtrit, ndtri
+
+    root = math.sqrt(n)
+    return float(nctdtrit(n - 1, ndtri(share) * root, confidence)) / root
+
+
+def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
+    """A bound from runs of one job that passed; the reason where they are too few, or vary too much or not at all.
+
+    What is counted may be the same in every run: the margin then bounds it alone.
+    """
+    _check(subjects, metric)
+    runs = tuple(_run(subject, metric) for subject in subjects)
+    values = np.asarray([one.value for one in runs if one.value is not None], dtype=np.float64)
+    n = len(values)
+    mean = float(values.mean()) if n else None
+    sd = float(values.std(ddof=1)) if n > 1 else None
+    direction = Direction.AT_MOST if metric in AT_MOST else Direction.AT_LEAST
+    factor = tolerance = margin = bound = None
+    reason = next((f"{one.directory.name} {one.reason}" for one in runs if one.reason), None)
+    if reason is None and (unsure := partly_known(subjects, ALIKE)) is not None:
+        reason = f"{unsure.words}, so that the runs may be of two jobs"
+    if reason is None and n < FEWEST:
+        more = FEWEST - n
+        reason = (
+            f"{n} run{'s' * (n != 1)}, and {FEWEST} are the fewest: {more} more {'is' if more == 1 else 'are'} needed"
+        )
+    if reason is None and metric not in COUNTED and not vary(values):
+        reason = (
+            f"the runs vary in nothing (figures rounded, or copies): how far the next will be from {mean:.7g} is not"
+            " known"
+        )
+    if reason is None and mean is not None and sd is not None:
+        away = 1 if direction == Direction.AT_MOST else -1
+        factor = tolerance_factor(n)
+        tolerance, margin = mean + away * factor * sd, mean * (1 + away * MARGIN)
+        bound = max(tolerance, margin) if direction == Direction.AT_MOST else min(tolerance, margin)
+        if bound <= 0:
+            reason = (
+                f"the runs vary by {sd / mean:.1%} (sd over mean), so that {n} of them leave no bound above 0:"
+                " see which run stands apart, and repeat them on hosts that do nothing else,"
+                " or learn a bound on step_time_s, which is a median"
+            )
+            bound = None
+        else:
+            bound = _lenient(bound, direction)
+    notes = list(_notes(subjects, metric))
+    if bound is not None and not vary(values):
+        notes.append(f"{metric} is the same in every run, which tells no spread: the bound is the {MARGIN:.0%} alone")
+    return Learnt(
+        metric,
+        direction,
+        runs,
+        n,
+        mean,
+        sd,
+        factor,
+        tolerance,
+        margin,
+        bound,
+        reason,
+        tuple(notes),
+        _provenance(subjects, moment),
+    )
+
+
+def _check(subjects: Sequence[Subject], metric: str) -> None:
+    if metric not in METRICS:
+        raise InputError(
+            f"--metric {metric} is not known",
+            key="--metric",
+            value=metric,
+            expected=f"one of {', '.join(METRICS)}",
+            next=f"--metric {METRICS[0]}",
+        )
+    check_once("RUNS", subjects)
+    found = difference(subjects, ALIKE)
+    if found is not None:
+        raise InputError(
+            f"RUNS: {found.words}", key="RUNS", value=found.key, expected="runs of one job, which differ in seeds alone"
+        )
+    words = {str(one.run.directory): judge(one).status for one in subjects}
+    bad = [f"{name} ({word.value})" for name, word in words.items() if word != Status.PASS]
+    if bad:
+        first = next(name for name, word in words.items() if word != Status.PASS)
+        raise InputError(
+            f"RUNS: {', '.join(bad)} did not pass",
+            key="RUNS",
+            value=first,
+            expected="runs whose verdict is pass",
+            next=f"steelyard check {first}",
+        )
+
+
+def _run(subject: Subject, metric: str) -> LearntRun:
+    figure, window = subject.figures.metric(metric), subject.figures.window
+    if figure.value is None:
+        return LearntRun(subject.run.directory, None, f"has no {metric}: {figure.reason}")
+    if metric != "memory_peak_gib" and window.steps < MIN_STEADY_STEPS:
+        few = f"has {window.steps} steady steps, and {MIN_STEADY_STEPS} are the fewest"
+        return LearntRun(subject.run.directory, figure.value, few)
+    return LearntRun(subject.run.directory, figure.value, None)
+
+
+def _lenient(bound: float, direction: Direction) -> float:
+    """With so many digits as a person writes, and never stricter than the bound."""
+    exact = Decimal(repr(bound))
+    place = Decimal(1).scaleb(exact.adjusted() - DIGITS + 1)
+    return float(exact.quantize(place, ROUND_CEILING if direction == Direction.AT_MOST else ROUND_FLOOR))
+
+
+def _plain(value: float) -> str:
+    text = format(Decimal(repr(value)), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _notes(subjects: Sequence[Subject], metric: str) -> Iterator[str]:
+    places = {tuple(sorted(subject.run.manifest.hosts)) for subject in subjects}
+    if () in places:
+        yield "which hosts they ran on is not known of every run"
+    elif (scope := one_place(subjects)) is not None:
+        yield f"all runs {scope}"
+    elif len(places) < len(subjects):
+        yield f"{len(subjects)} runs on {len(places)} hosts or sets of hosts, which are fewer: they speak for those"
+    if any(subject.figures.metric(metric).reported for subject in subjects):
+        yield f"{metric} is as the log reports it"
+
+
+def _provenance(subjects: Sequence[Subject], moment: str) -> Provenance:
+    manifests = [subject.run.manifest for subject in subjects]
+    first, ends = manifests[0], [manifest.ended for manifest in manifests]
+    hashes = {manifest.provenance.sha256 for manifest in manifests} - {None}
+    name = first.experiment.get("name")
+    return Provenance(
+        experiment=None if name is None else str(name),
+        sha256=tuple(sorted(filter(None, hashes))),
+        platform=f"{first.platform.name}: {first.platform.words}, {first.framework}",
+        nodes=first.platform.nodes,
+        hosts=tuple(dict.fromkeys(host for manifest in manifests for host in manifest.hosts)),
+        began=min(manifest.began for manifest in manifests),
+        ended=max(filter(None, ends), default=None),
+        learnt=moment,
+    )
+
+
+def lines(learnt: Learnt) -> Iterator[str]:
+    """What stands beside a bound, for a person."""
+    came = learnt.provenance
+    values = [one.value for one in learnt.runs if one.value is not None]
+    if learnt.mean is not None:
+        spread = "" if learnt.sd is None else f", sd {learnt.sd:.5g} ({learnt.sd / learnt.mean:.2%})"
+        ends = f"from {min(values):.7g} to {max(values):.7g}"
+        yield f"{learnt.metric}: n {learnt.n}, mean {learnt.mean:.7g}{spread}, {ends}"
+    if learnt.tolerance_bound is not None and learnt.margin_bound is not None:
+        bounds = f"{learnt.tolerance_bound:.7g} and {learnt.margin_bound:.7g}"
+        yield f"method: {learnt.method}: {bounds}"
+    hashes = f" (sha256 {', '.join(came.sha256)})" if came.sha256 else ""
+    yield f"experiment {came.experiment}{hashes}"
+    yield f"platform {came.platform}; hosts {', '.join(came.hosts) or 'not known'}"
+    yield f"runs made {came.began} to {came.ended or 'an unknown end'}"
+    yield from learnt.notes
+
+
+def snippet(learnt: Learnt) -> str:
+    """The threshold as an experiment file takes it at its end, under comments that say where it is from."""
+    comments = [
+        f"Learnt by steelyard {learnt.provenance.steelyard} (`steelyard runs learn`) at {learnt.provenance.learnt}.",
+        *lines(learnt),
+        *(f"{one.directory}  {one.value!r}" for one in learnt.runs),
+    ]
+    return "".join(f"# {inert(line)}\n" for line in comments) + f'thresholds: ["{learnt.threshold}"]\n'

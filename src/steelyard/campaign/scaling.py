@@ -1,0 +1,213 @@
+"""Scaling efficiency: tokens/s a GPU on N nodes over that on the fewest."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from steelyard.comparison.between_runs import Words
+from steelyard.comparison.comparison import with_figures
+from steelyard.comparison.contract import (
+    ONE_PLATFORM,
+    Agreement,
+    Clause,
+    Comparability,
+    Ruling,
+    contract,
+    difference,
+    ruling,
+)
+from steelyard.comparison.copies import check_once
+from steelyard.comparison.policy import Metric, blocking
+from steelyard.comparison.ratios import Ratio, ratio
+from steelyard.comparison.side import Side, side
+from steelyard.errors import Exit, InputError
+from steelyard.verdict import Subject, policy_of
+
+SCALED = (
+    "platform.nodes",
+    "platform.world_size",
+    "training.global_batch_size",
+    "training.tokens_per_step",
+    "training.gradient_accumulation_steps",
+    "parallelism.data_parallel_size",
+    "parallelism.fsdp_size",
+)
+"""What scaling changes, and so may differ between node counts."""
+SAID = Words("above linear", "below linear")
+
+Kind = Literal["weak", "strong"]
+"""Weak: as many tokens a step and GPU on every count. Strong: as many tokens a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The runs on one number of nodes."""
+
+    nodes: int
+    gpus: int
+    side: Side
+    tokens_per_step: int | None
+
+    @property
+    def tokens_per_step_per_gpu(self) -> float | None:
+        return None if self.tokens_per_step is None else self.tokens_per_step / self.gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Larger:
+    """A count held against the smallest."""
+
+    count: Count
+    kind: Kind | None
+    """None where it is neither, or not known."""
+    ruling: Ruling
+    efficiency: Ratio | None
+    """None where the ruling refuses it."""
+
+    @property
+    def exit(self) -> Exit:
+        if self.ruling.status == Comparability.NOT_COMPARABLE:
+            return Exit.NOT_COMPARABLE
+        return Exit.GOOD if self.efficiency is not None and self.efficiency.decided else Exit.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """All counts against the smallest."""
+
+    smallest: Count
+    larger: tuple[Larger, ...]
+
+    @property
+    def kind(self) -> str | None:
+        """What all of them are; `mixed` where some are this and some that."""
+        kinds = {one.kind for one in self.larger} - {None}
+        return "mixed" if len(kinds) > 1 else next(iter(kinds), None)
+
+    @property
+    def exit(self) -> Exit:
+        """The worst: refused, then not known."""
+        ends = {one.exit for one in self.larger}
+        return next(end for end in (Exit.NOT_COMPARABLE, Exit.UNKNOWN, Exit.GOOD) if end in ends)
+
+    def document(self) -> dict[str, Any]:
+        """What `runs scaling --json` prints."""
+        return {
+            "metric": "tokens_per_s_per_gpu",
+            "scaling": self.kind,
+            "smallest": _count_document(self.smallest),
+            "counts": [
+                {
+                    **_count_document(one.count),
+                    "scaling": one.kind,
+                    "status": one.ruling.status.value,
+                    "reasons": list(one.ruling.reasons),
+                    "efficiency": asdict(one.efficiency) if one.efficiency else None,
+                }
+                for one in self.larger
+            ],
+        }
+
+
+def _count_document(count: Count) -> dict[str, Any]:
+    return {
+        "nodes": count.nodes,
+        "gpus": count.gpus,
+        "tokens_per_step": count.tokens_per_step,
+        "tokens_per_step_per_gpu": count.tokens_per_step_per_gpu,
+        "runs": [str(subject.run.directory.resolve()) for subject in count.side.subjects],
+    }
+
+
+def scaling(subjects: Sequence[Subject]) -> Scaling:
+    """Group runs by node count and hold each count against the smallest."""
+    check_once("RUNS", subjects)
+    groups: dict[int, list[Subject]] = {}
+    for subject in subjects:
+        groups.setdefault(_nodes(subject), []).append(subject)
+    if len(groups) < 2:
+        raise InputError(
+            f"RUNS: all on {_called(next(iter(groups)))}",
+            key="RUNS",
+            expected="runs on two node counts or more",
+            next="steelyard run FILE --nodes 2 --cluster cluster.yaml",
+        )
+    smallest, *larger = (_count(nodes, groups[nodes], nodes == min(groups)) for nodes in sorted(groups))
+    margin = min(policy_of(subject.run).margin for subject in subjects)
+    return Scaling(smallest, tuple(_held(count, smallest, margin) for count in larger))
+
+
+def _called(nodes: int) -> str:
+    return f"{nodes} node{'s' * (nodes != 1)}"
+
+
+def _nodes(subject: Subject) -> int:
+    platform = subject.run.manifest.platform
+    if platform.nodes is None or platform.world_size is None:
+        place = subject.run.directory
+        raise InputError(
+            f"RUNS: how many {'nodes' if platform.nodes is None else 'GPUs'} {place} ran on is not known",
+            key="RUNS",
+            value=str(place),
+            expected="runs of known size",
+            next="steelyard ingest LOG --nodes N --gpus M",
+        )
+    return platform.nodes
+
+
+def _count(nodes: int, subjects: Sequence[Subject], is_smallest: bool) -> Count:
+    found = difference(subjects, [*blocking(Metric.THROUGHPUT), *ONE_PLATFORM])
+    if found is not None:
+        raise InputError(
+            f"RUNS: on {_called(nodes)}, {found.words}",
+            key="RUNS",
+            value=found.key,
+            expected="runs of one job on each node count",
+        )
+    world = subjects[0].run.manifest.platform.world_size
+    assert world is not None, "asked before"
+    tokens = {one.figures.tokens_per_step or None for one in subjects}
+    made = side("baseline" if is_smallest else "target", tuple(subjects), _called(nodes))
+    return Count(nodes, world, made, tokens.pop() if len(tokens) == 1 else None)
+
+
+def _held(count: Count, smallest: Count, margin: float) -> Larger:
+    sides = count.side, smallest.side
+    clauses = [clause for clause in contract(*sides) if clause.dotted not in SCALED]
+    found = ruling(Metric.THROUGHPUT, clauses, sides, "best")
+    for reason in _apart(count, smallest, clauses):
+        found = found.worsened(Comparability.NOT_COMPARABLE, reason)
+    kind = _kind(count, smallest)
+    if kind is None:
+        found = found.worsened(*_kindless(count, smallest))
+    found = with_figures(Metric.THROUGHPUT, found, sides)
+    held = found.status in (Comparability.COMPARABLE, Comparability.QUALIFIED)
+    return Larger(count, kind, found, ratio(Metric.THROUGHPUT, *sides, margin, SAID) if held else None)
+
+
+def _apart(count: Count, smallest: Count, clauses: Sequence[Clause]) -> Iterator[str]:
+    """What makes them two platforms."""
+    for clause in clauses:
+        if clause.dotted in ONE_PLATFORM and clause.status == Agreement.DIFFERENT:
+            where = f"on {count.side.called}, {clause.baseline} on {smallest.side.called}"
+            yield f"{clause.dotted} differs: {clause.target} {where}"
+    if count.gpus * smallest.nodes != smallest.gpus * count.nodes:
+        gpus = " and ".join(f"{one.gpus} on {one.side.called}" for one in (count, smallest))
+        yield f"the nodes have not as many GPUs each: {gpus}"
+
+
+def _kind(count: Count, smallest: Count) -> Kind | None:
+    more, fewer = count.tokens_per_step, smallest.tokens_per_step
+    if more is None or fewer is None:
+        return None
+    if more * smallest.gpus == fewer * count.gpus:
+        return "weak"
+    return "strong" if more == fewer else None
+
+
+def _kindless(count: Count, smallest: Count) -> tuple[Comparability, str]:
+    if count.tokens_per_step is None or smallest.tokens_per_step is None:
+        return Comparability.UNKNOWN, "the tokens of a step are not known of every run, or not the same at every step"
+    steps = " and ".join(f"{one.tokens_per_step:,} on {one.side.called}" for one in (count, smallest))
+    reason = f"tokens a step are {steps}: neither as many a GPU (weak scaling) nor as many in all (strong scaling)"
+    return Comparability.NOT_COMPARABLE, reason

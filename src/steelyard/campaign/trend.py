@@ -1,0 +1,200 @@
+"""A metric over the runs of one experiment, oldest first; runs of another job than the latest are kept apart.
+
+A fleet is one point, the median of its runs that completed.
+"""
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from steelyard.comparison.contract import alike, known_value
+from steelyard.comparison.policy import STATED, Metric, blocking
+from steelyard.errors import InputError
+from steelyard.experiment.thresholds import METRICS
+from steelyard.records import Run
+from steelyard.records.fleet import Fleet
+from steelyard.verdict import read_subject, word_of
+from steelyard.verdict.figures import Figure
+
+GOVERNS = {"memory_peak_gib": Metric.MEMORY, "mfu": Metric.FLOPS, "tflops_per_gpu": Metric.FLOPS}
+"""Which comparison a metric is held to; throughput where none is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How far the runs of a fleet lie apart."""
+
+    hosts: int
+    runs: int
+    """Those that completed and give the metric."""
+    lowest: float | None
+    highest: float | None
+    outliers: tuple[str, ...]
+    """Hosts whose metric is unlike the others'."""
+
+    @property
+    def words(self) -> str:
+        """`median of 4 of 5 hosts, 410.2 to 522.2; outlier: g5`."""
+        odd = f"; outlier: {', '.join(self.outliers)}" if self.outliers else ""
+        if self.lowest is None or self.highest is None:
+            return f"{self.hosts} hosts"
+        return f"median of {self.runs} of {self.hosts} hosts, {self.lowest:,.5g} to {self.highest:,.5g}{odd}"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run of a trend, or one fleet."""
+
+    run: Path
+    platform: str
+    started: str
+    verdict: str | None
+    value: float | None
+    reason: str | None
+    """Why there is no value."""
+    differs: tuple[str, ...]
+    """What blocks a comparison with the latest run: where any is named, this is another job."""
+    spread: Spread | None = None
+    """Of a fleet; null for a run."""
+
+    def document(self) -> dict[str, Any]:
+        told = {
+            "name": self.run.name,
+            "platform": self.platform,
+            "started": self.started,
+            "verdict": self.verdict,
+            "value": self.value,
+            "reason": self.reason,
+            "differs": list(self.differs),
+        }
+        if self.spread is None:
+            return {"run": str(self.run.resolve()), **told}
+        return {"fleet": str(self.run.resolve()), **told, **asdict(self.spread)}
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    metric: str
+    experiment: str
+    points: tuple[Point, ...]
+
+    def alike(self) -> tuple[Point, ...]:
+        """The runs of the latest run's job that have a value."""
+        return tuple(point for point in self.points if point.value is not None and not point.differs)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "experiment": self.experiment,
+            "runs": [point.document() for point in self.points if point.spread is None],
+            "fleets": [point.document() for point in self.points if point.spread is not None],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A run, or a fleet with its runs that began."""
+
+    directory: Path
+    runs: Sequence[Run]
+    fleet: Fleet | None
+
+    @property
+    def started(self) -> str:
+        return min(run.manifest.provenance.started for run in self.runs)
+
+    @property
+    def verdict(self) -> str | None:
+        return self.fleet.manifest.verdict if self.fleet else word_of(self.runs[0])
+
+
+def _entries(found: Iterable[Run | Fleet]) -> Iterator[_Entry]:
+    """Those of which a run began, oldest first."""
+    entries = []
+    for one in found:
+        runs = [one] if isinstance(one, Run) else [run for run in one.runs() if run is not None]
+        if runs:
+            entries.append(_Entry(one.directory, runs, one if isinstance(one, Fleet) else None))
+    yield from sorted(entries, key=lambda entry: (_moment(entry.started), entry.directory.name))
+
+
+def trend(found: Iterable[Run | Fleet], metric: str, experiment: str | None) -> Trend:
+    """The trend of one experiment; which one must be said where there are several."""
+    if metric not in METRICS:
+        raise InputError(
+            f"METRIC {metric} is not known",
+            key="METRIC",
+            value=metric,
+            expected=f"one of {', '.join(METRICS)}",
+            next=f"steelyard runs trend {METRICS[0]}",
+        )
+    by_name: dict[str, list[_Entry]] = {}
+    for entry in _entries(found):
+        by_name.setdefault(str(entry.runs[0].manifest.experiment.get("name")), []).append(entry)
+    names = ", ".join(by_name) or "none"
+    if experiment is None and len(by_name) == 1:
+        experiment = next(iter(by_name))
+    if experiment is None or experiment not in by_name:
+        complaint = (
+            "there are runs of several experiments" if experiment is None else f"there are no runs of {experiment!r}"
+        )
+        raise InputError(
+            complaint if by_name else "there are no runs",
+            key="--experiment",
+            value=experiment,
+            expected=f"one of {names}" if by_name else "runs under --out",
+            next=f"--experiment {next(iter(by_name))}" if by_name else "steelyard demo --recorded",
+        )
+    return Trend(metric, experiment, tuple(_points(by_name[experiment], metric)))
+
+
+def _points(entries: Sequence[_Entry], metric: str) -> Iterator[Point]:
+    governing = GOVERNS.get(metric, Metric.THROUGHPUT)
+    keys = blocking(governing)
+    read = [(entry, [_read(run, metric, keys) for run in entry.runs]) for entry in entries]
+    shared = [next((values for _, values in of_runs if values), {}) for _, of_runs in read]
+    latest: dict[str, tuple[bool, Any]] = next((values for values in reversed(shared) if values), {})
+    for (entry, of_runs), values in zip(read, shared, strict=True):
+        differs = tuple(_difference(key, value, latest[key]) for key, value in values.items() if values is not latest)
+        figures = [figure for figure, _ in of_runs]
+        figure, spread = (figures[0], None) if entry.fleet is None else _together(entry, entry.fleet, figures, metric)
+        place = (entry.directory, entry.runs[0].manifest.platform.name, entry.started)
+        yield Point(*place, entry.verdict, figure.value, figure.reason, tuple(filter(None, differs)), spread)
+
+
+def _together(entry: _Entry, fleet: Fleet, figures: Sequence[Figure], metric: str) -> tuple[Figure, Spread]:
+    """The median of the runs that completed, and how far they lie apart."""
+    completed = [figure for run, figure in zip(entry.runs, figures, strict=True) if run.status == "completed"]
+    values = [figure.value for figure in completed if figure.value is not None]
+    odd = tuple(one.host for one in fleet.manifest.outliers if one.metric == metric)
+    spread = Spread(len(fleet.manifest.runs), len(values), min(values, default=None), max(values, default=None), odd)
+    if not values:
+        why = next((figure.reason for figure in completed if figure.reason), "no run of it completed")
+        return Figure(None, why), spread
+    return Figure(statistics.median(values)), spread
+
+
+def _read(run: Run, metric: str, blocking: list[str]) -> tuple[Figure, dict[str, tuple[bool, Any]]]:
+    """A run's figure, and what it must share with another to be the same job."""
+    try:
+        subject = read_subject(run)
+    except InputError as reason:
+        return Figure(None, str(reason)), {}
+    return subject.figures.metric(metric), {key: known_value(subject, key) for key in blocking}
+
+
+def _difference(key: str, value: tuple[bool, Any], latest: tuple[bool, Any]) -> str:
+    if not (value[0] and latest[0]):
+        return "" if key in STATED else f"{key} (not known)"
+    return "" if alike(value[1], latest[1]) else key
+
+
+def _moment(started: str) -> str:
+    """When a run started, in UTC; as it is written where that is no time."""
+    try:
+        return datetime.fromisoformat(started).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):  # OverflowError: before the year 1 in UTC
+        return started

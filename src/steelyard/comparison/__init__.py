@@ -1,0 +1,25 @@
+"""Compares target runs with baseline runs: the fairness contract, the ratios it allows, their intervals."""
+
+from steelyard.comparison.comparison import Comparison, How, compare, weigh
+from steelyard.comparison.contract import Agreement, Clause, Comparability, Ruling
+from steelyard.comparison.files import find, load_runs, save
+from steelyard.comparison.policy import Effect, Metric
+from steelyard.comparison.ratios import NAME_OF, Ratio
+
+__all__ = [
+    "NAME_OF",
+    "Agreement",
+    "Clause",
+    "Comparability",
+    "Comparison",
+    "Effect",
+    "How",
+    "Metric",
+    "Ratio",
+    "Ruling",
+    "compare",
+    "find",
+    "load_runs",
+    "save",
+    "weigh",
+]

@@ -1,0 +1,146 @@
+"""How sure several runs a side are of a ratio, and the words that may be said of it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.comparison.within_run import LEVEL
+from steelyard.records.columns import Floats
+
+MARGIN = 0.05
+"""What is too little to matter in practice, unless the comparison says otherwise."""
+FEWEST = 3
+"""Runs a side, below which an interval between runs is not made."""
+SAME = 1e-9
+"""Figures that differ by less than this share of themselves are one: sums of the same steps end in other digits."""
+METHOD = "between runs: Welch's t on the logarithms of the runs' figures"
+
+_TOST_LEVEL = 0.90
+"""Two one-sided tests at 5 % are this interval inside the margins."""
+MOST_RUNS = 100
+INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A ratio of geometric means, by the spread of whole runs."""
+
+    value: float
+    standard_error: float
+    """Of the ratio's logarithm."""
+    freedom: float
+    """Welch's degrees of freedom; infinite where the error is taken as known."""
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Around the ratio."""
+        half = quantile(self.freedom, 0.5 + level / 2) * self.standard_error
+        return self.value * math.exp(-half), self.value * math.exp(half)
+
+    def above(self, bound: float) -> float:
+        """How likely so high a ratio is, should it be no higher than the bound: the p-value of one side."""
+        return tail(self.freedom, (math.log(self.value) - math.log(bound)) / self.standard_error)
+
+    def below(self, bound: float) -> float:
+        """The same of so low a ratio, should it be no lower."""
+        return tail(self.freedom, (math.log(bound) - math.log(self.value)) / self.standard_error)
+
+    def equivalent(self, margin: float = MARGIN) -> bool:
+        """By two one-sided tests at 5 %: the 90 % interval lies inside the margins."""
+        low, high = self.interval(_TOST_LEVEL)
+        return 1 - margin <= low and high <= 1 + margin
+
+
+def between(target: Sequence[float], baseline: Sequence[float], counted: bool = False) -> Between | None:
+    """Target over baseline; None where a side has too few runs, or runs that vary in nothing.
+
+    What is counted and not timed, as bytes are, may be the same in every run.
+    """
+    if min(len(target), len(baseline)) < FEWEST or not (counted or (vary(target) and vary(baseline))):
+        return None
+    logs = [np.log(np.asarray(side, dtype=np.float64)) for side in (target, baseline)]
+    parts = [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in logs]
+    variance = sum(part for part, _ in parts)
+    shares = sum(part**2 / degrees for part, degrees in parts)
+    freedom = variance**2 / shares if shares else math.inf
+    return Between(math.exp(logs[0].mean() - logs[1].mean()), math.sqrt(variance), freedom)
+
+
+def geometric_mean(values: Sequence[float] | Floats) -> float:
+    """Geometric, since what is compared is a ratio."""
+    return float(np.exp(np.mean(np.log(np.asarray(values, dtype=np.float64)))))
+
+
+def paired(both: Sequence[tuple[float, float]]) -> Between:
+    """Target over baseline where each figure has its own counterpart: Student's t on the differences of logarithms."""
+    apart = np.array([math.log(one) - math.log(other) for one, other in both])
+    error = float(apart.std(ddof=1)) / math.sqrt(len(apart))
+    return Between(math.exp(float(apart.mean())), error, len(apart) - 1)
+
+
+def vary(figures: Sequence[float] | Floats) -> bool:
+    """Whether runs have any spread to judge another by; rounded figures and copies have none."""
+    return bool(np.ptp(figures) > SAME * np.max(np.abs(figures)))
+
+
+def quantile(freedom: float, share: float) -> float:
+    """Student's t, or the normal's where the degrees of freedom are without end."""
+    from scipy.special import ndtri, stdtrit
+
+    return float(ndtri(share) if math.isinf(freedom) else stdtrit(freedom, share))
+
+
+def tail(freedom: float, at: float) -> float:
+    """The share of Student's t beyond `at`."""
+    from scipy.special import ndtr, stdtr
+
+    return float(ndtr(-at) if math.isinf(freedom) else stdtr(freedom, -at))
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a ratio above 1 and one below it are said."""
+
+    above: str
+    below: str
+
+
+def words(found: Between, said: Words, margin: float = MARGIN) -> str:
+    """All of the 95 % interval beyond the margin, equivalent, beyond 1 and across the margin, or inconclusive."""
+    low, high = found.interval()
+    if low > 1 + margin:
+        return said.above
+    if high < 1 - margin:
+        return said.below
+    if found.equivalent(margin):
+        return equivalent_words(margin)
+    if low > 1:
+        return less_words(said.above, margin)
+    if high < 1:
+        return less_words(said.below, margin)
+    return INCONCLUSIVE
+
+
+def equivalent_words(margin: float) -> str:
+    return f"equivalent within {margin:.3g}"
+
+
+def less_words(word: str, margin: float) -> str:
+    return f"{word}, maybe by less than {margin:.3g}"
+
+
+def more_runs(found: Between, runs: int, margin: float = MARGIN) -> int | None:
+    """About how many runs a side an inconclusive ratio lacks, should it stay what it is; None where 100 do not help.
+
+    What is shown first decides: that it is not 1, or, inside the margins, that it is equivalent.
+    """
+    at, spread = math.log(found.value), found.standard_error * math.sqrt(runs)
+    goals = [(abs(at), LEVEL)]
+    if 1 - margin < found.value < 1 + margin:
+        goals.append((min(math.log1p(margin) - at, at - math.log1p(-margin)), _TOST_LEVEL))
+    for count in range(runs + 1, MOST_RUNS + 1):
+        half = {level: quantile(2 * (count - 1), 0.5 + level / 2) * spread / math.sqrt(count) for _, level in goals}
+        if any(half[level] < room for room, level in goals):
+            return count - runs
+    return None

@@ -1,0 +1,186 @@
+"""Which runs are one: a copy of a run, or its log read twice, is no second observation."""
+
+from bisect import bisect_right
+from collections.abc import Hashable, Sequence
+from hashlib import blake2b
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from steelyard.comparison.curve import common_steps
+from steelyard.errors import InputError
+from steelyard.records import StepTable
+from steelyard.verdict import Subject
+
+_FIGURES = (
+    "tokens",
+    "loss",
+    "grad_norm",
+    "step_time_s",
+    "reported_tokens_per_s_per_gpu",
+    "reported_tflops_per_gpu",
+)
+"""What was recorded. What we derive is left out: it changes with the GPUs that somebody says a log is of."""
+_GLANCE = 20
+"""Rows, of which two runs that are not one differ in some."""
+_FEWEST = 10
+_NEARLY = 0.9
+"""Of the steps."""
+_ROUNDED = 0.2
+"""So often two times would be one by chance, above which that they are tells nothing."""
+
+
+def digest(steps: StepTable, rows: int | None = None) -> bytes:
+    """Of the record, or of so many of its first rows."""
+    return _digests(steps, (len(steps) if rows is None else rows,))[0]
+
+
+def _digests(steps: StepTable, lengths: Sequence[int]) -> list[bytes]:
+    """Of its first rows, as many as each of some rising lengths says; they are read once, however many ask."""
+    columns = []
+    for column in (steps.step, *(getattr(steps, name).values for name in _FIGURES), steps.time.view(np.int64)):
+        values = np.ascontiguousarray(column[: lengths[-1]])
+        if (missing := np.isnan(values)).any():  # a NaN may be spelt in many bits
+            values = np.where(missing, np.nan, values)
+        columns.append(values)
+    found, made = blake2b(digest_size=16), []
+    for begin, end in pairwise((0, *lengths)):
+        for values in columns:
+            found.update(values[begin:end].data)
+        made.append(found.digest())
+    return made
+
+
+def of_one_record(subjects: Sequence[Subject]) -> list[list[Subject]]:
+    """Those that hold the same record, together, as far as the shorter goes: a log may be read before it ends.
+
+    Runs without steps are one only where they are one directory, and rows without a figure begin no other record. All
+    of a record is read only where its beginning, as far as the shortest goes, does not tell two apart. Then those of
+    which nearly every step is one: a log that was rotated, or mended.
+    """
+    glance = min((len(one.steps) for one in subjects if _tells(one.steps)), default=0)
+    beginnings: dict[Hashable, list[Subject]] = {}
+    for subject in subjects:
+        beginnings.setdefault(_beginning(subject, min(glance, _GLANCE)), []).append(subject)
+    found = [same for some in beginnings.values() if len(some) > 1 for same in _alike(some)]
+    told = {id(one) for same in found for one in same[1:]}
+    others = [one for one in subjects if id(one) not in told and len(one.steps) >= _FEWEST]
+    return [*found, *([*both] for both in combinations(others, 2) if _nearly_one(*(one.steps for one in both)))]
+
+
+def _beginning(subject: Subject, glance: int) -> Hashable:
+    if not len(subject.steps):
+        return subject.run.directory.resolve()
+    return digest(subject.steps, glance if _tells(subject.steps) else None)
+
+
+def _tells(steps: StepTable) -> bool:
+    """Whether it holds a figure that may differ between runs: steps and tokens are counted alike in all."""
+    figures = (getattr(steps, name).given for name in _FIGURES if name != "tokens")
+    return any(given.any() for given in figures) or _dated(steps)
+
+
+def _dated(steps: StepTable) -> bool:
+    return not bool(np.isnat(steps.time).all())
+
+
+def _nearly_one(ours: StepTable, theirs: StepTable) -> bool:
+    """Whether two records have nearly all losses in common, and how long each step took.
+
+    Runs of one seed repeat the losses; nothing repeats the times, unless they are rounded until most are one.
+    """
+    _, at, there = common_steps(ours.step, theirs.step)
+    if len(at) < max(_FEWEST, _NEARLY * min(len(ours), len(theirs))):
+        return False
+    for one, other in ((ours.loss, theirs.loss), (ours.tokens, theirs.tokens)):
+        if not _mostly((one.values[at] == other.values[there]) | ~(one.given[at] | other.given[there])):
+            return False
+    times, other_times = ours.step_time_s.values[at], theirs.step_time_s.values[there]
+    _, counts = np.unique(times, return_counts=True)
+    by_chance = float(((counts / len(times)) ** 2).sum())
+    return by_chance < _ROUNDED and _mostly(times == other_times)
+
+
+def _mostly(same: npt.NDArray[np.bool_]) -> bool:
+    return bool(same.mean() >= _NEARLY)
+
+
+def _alike(subjects: list[Subject]) -> list[list[Subject]]:
+    lengths = sorted({len(one.steps) for one in subjects})
+    groups: list[list[Subject]] = []
+    begun_by: dict[bytes, list[Subject]] = {}
+    for subject in sorted(subjects, key=lambda one: -len(one.steps)):
+        digests = _digests(subject.steps, lengths[: bisect_right(lengths, len(subject.steps))])
+        group = begun_by.get(digests[-1])
+        if group is None:
+            group = []
+            groups.append(group)
+            for each in digests:
+                begun_by.setdefault(each, group)
+        group.append(subject)
+    return [group for group in groups if len(group) > 1]
+
+
+def check_once(name: str, subjects: Sequence[Subject]) -> None:
+    """Refuse runs of which two are one."""
+    if found := of_one_record(subjects):
+        first, second, *_ = found[0]
+        raise twice(name, first.run.directory, second.run.directory, _timed(second))
+
+
+def _timed(subject: Subject) -> bool:
+    """Whether it says when, or how fast: what no second run repeats."""
+    return subject.tells_times or _dated(subject.steps)
+
+
+def twice(name: str, first: Path, second: Path, timed: bool = True) -> InputError:
+    """One run that stands in for two, or what cannot be told from one."""
+    if not timed and first.resolve() != second.resolve():
+        return InputError(
+            f"{name}: {first} and {second} have the same losses and no times, so that they cannot be told from one run",
+            key=name,
+            value=str(second),
+            expected="each run once, with step times where losses repeat",
+            next=f"leave out {second}",
+        )
+    if first == second:
+        said = f"names {first} twice"
+    else:
+        said = f"holds one run twice: {first} and {second} {_told(first, second)}"
+    return InputError(
+        f"{name} {said}", key=name, value=str(second), expected="each run once", next=f"leave out {second}"
+    )
+
+
+def _told(first: Path, second: Path) -> str:
+    return "are one directory" if first.resolve() == second.resolve() else "have the same record"
+
+
+def on_both_sides(target: Sequence[Subject], baseline: Sequence[Subject]) -> str | None:
+    """What stands on both sides, under one name or two."""
+    ours, theirs = ({id(one) for one in side} for side in (target, baseline))
+    names = []
+    for same in of_one_record([*target, *baseline]):
+        here, there = (next((one for one in same if id(one) in ids), None) for ids in (ours, theirs))
+        if here is not None and there is not None and not _first_loss_alone(here, there):
+            names.append(_name(here.run.directory, there.run.directory))
+    if len(names) > 1:
+        return f"{', '.join(sorted(names))} stand on both sides, and equal themselves"
+    return f"{names[0]} stands on both sides, and equals itself" if names else None
+
+
+def _first_loss_alone(here: Subject, there: Subject) -> bool:
+    """Whether two directories share one row without a time, as any two runs of one seed do."""
+    shorter = min(here, there, key=lambda one: len(one.steps))
+    apart = here.run.directory.resolve() != there.run.directory.resolve()
+    return apart and len(shorter.steps) == 1 and not _timed(shorter)
+
+
+def _name(here: Path, there: Path) -> str:
+    first, second = here.resolve(), there.resolve()
+    if first == second:
+        return first.name
+    names = (first.name, second.name) if first.name != second.name else (here, there)
+    return "{} (the record of {} too)".format(*names)

@@ -1,0 +1,57 @@
+"""What a diagnosis is, and how a curve ends."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from steelyard.accounting.course import Course
+from steelyard.comparison.curve import LossCurve
+from steelyard.comparison.tiers import Pair
+from steelyard.verdict import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One cause, what it rests on, and what would confirm it."""
+
+    code: str
+    side: Literal["target", "baseline", "both"]
+    message: str
+    evidence: tuple[str, ...]
+    confirm: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Where a run's loss ends."""
+
+    subject: Subject
+    curve: LossCurve
+    course: Course
+
+    @property
+    def loss(self) -> float:
+        return self.course.end
+
+    @property
+    def first(self) -> float:
+        return self.course.first
+
+    @property
+    def where(self) -> str:
+        at = self.subject.steps.evidence(len(self.subject.steps) - 1)
+        place = f" ({at.file}:{at.line})" if at else ""
+        name = self.subject.run.directory.resolve().name
+        return f"{name} ends at {self.loss:.5g} at step {self.curve.step[-1]:,}{place}"
+
+
+def endings(pair: Pair) -> Iterator[tuple[Literal["target", "baseline"], list[Ending]]]:
+    """How the runs of each side end; sides without a loss are left out."""
+    for side, curves in zip((pair.target, pair.baseline), pair.curves, strict=True):
+        found = [
+            Ending(subject, curve, subject.course)
+            for subject, curve in zip(side.subjects, curves, strict=True)
+            if subject.course is not None
+        ]
+        if found:
+            yield side.name, found

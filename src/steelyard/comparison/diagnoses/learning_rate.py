@@ -1,0 +1,167 @@
+"""Two schedules of the learning rate that are one step apart, a constant factor, or otherwise not one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.comparison.curve import common_steps
+from steelyard.comparison.diagnoses.diagnosis import Diagnosis
+from steelyard.comparison.tiers import Pair
+from steelyard.records.columns import Floats, Mask, Whole
+from steelyard.verdict import Subject
+
+CODE = "learning_rate"
+_SAME = 1e-3
+_OF_PEAK = 1e-4
+"""Rates that fall to 0 are told to few digits."""
+_FEWEST = 5
+_RISING = 0.98
+_STRAIGHT = 0.05
+"""Of a warm-up's slope: how far its rates may lie off a line."""
+_ENDS = 4
+"""Rates by which the first or the last of a schedule is judged."""
+_WARM_UP = "NeMo warms up by (step + 1) / (warm-up + 1), Megatron from 0: shift one warm-up by a step"
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """The learning rates of both sides at the steps that both tell."""
+
+    step: Whole
+    ours: Floats
+    theirs: Floats
+
+    def at(self, row: int) -> str:
+        return (
+            f"at step {self.step[row]:,} the rate is {self.ours[row]:.6g} on the target and {self.theirs[row]:.6g} on "
+            "the baseline"
+        )
+
+
+def diagnose(pair: Pair) -> Iterator[Diagnosis]:
+    found = _common(*(side.subjects[0] for side in (pair.target, pair.baseline)))
+    if len(found.step) < _FEWEST:
+        return
+    differ = ~_alike(found.ours, found.theirs)
+    if not differ.any():
+        return
+    first = int(np.argmax(differ))
+    if (shift := _shifted(found) or _warm_up(found)) is not None:
+        words, remedy = shift
+        yield Diagnosis(CODE, "both", words, (found.at(first),), remedy)
+        return
+    words = _factor(found) or f"another schedule than the baseline's: they part at step {found.step[first]:,}"
+    yield Diagnosis(
+        CODE,
+        "both",
+        f"the target's learning rate is {words}",
+        (found.at(first),),
+        "give both sides one learning rate, minimum, warm-up and decay",
+    )
+
+
+def _factor(found: Rates) -> str | None:
+    given = (found.ours > 0) & (found.theirs > 0)
+    ratio = found.ours[given] / found.theirs[given]
+    if not len(ratio) or ((found.ours > 0) != (found.theirs > 0)).any() or np.ptp(ratio) > 2 * _SAME * ratio.mean():
+        return None
+    return f"{ratio.mean():.4g} times the baseline's at every step"
+
+
+def _shifted(found: Rates) -> tuple[str, str] | None:
+    """Two schedules of which one is the other a step later, and what to do.
+
+    Rates that never change fit any shift, and the first and the last have no counterpart: they alone prove none.
+    """
+    if not (np.diff(found.step) == 1).all():
+        return None
+    inside = ~_alike(found.ours, found.theirs)[1:-1]
+    for early, late, first, second in (
+        ("target", "baseline", found.ours, found.theirs),
+        ("baseline", "target", found.theirs, found.ours),
+    ):
+        if not inside.any() or not _alike(first[:-1], second[1:]).all():
+            continue
+        if not _goes_on(second[:_ENDS]) or not _goes_on(first[: -_ENDS - 1 : -1]):
+            continue  # what a shift leaves without a counterpart differs by more than a step
+        words = f"the {late}'s learning rates are the {early}'s one step later"
+        if inside[: max(0, _rising(second) - 1)].sum() > 1:
+            return f"{words}: the warm-up is off by one", _WARM_UP
+        return f"{words}: the schedules are one step apart", "count the steps of both schedules from the same one"
+    return None
+
+
+def _goes_on(end: Floats) -> bool:
+    """Whether the first of some rates is no further from the next than a schedule that moves as those do may be."""
+    moves = np.abs(np.diff(end))
+    return bool(moves[0] <= 2 * moves[1:].max() + _OF_PEAK * np.abs(end).max())
+
+
+def _rising(rates: Floats) -> int:
+    """How many rates a warm-up has before it reaches the peak; 0 where the schedule does not begin with one."""
+    rising = rates < _RISING * rates.max()
+    count = int(np.argmin(rising)) if not rising.all() else len(rising)
+    rises = count > 1 and rates[count - 1] > rates[0] and (np.diff(rates[:count]) >= 0).all()
+    return count if rises else 0
+
+
+def _warm_up(found: Rates) -> tuple[str, str] | None:
+    """Two warm-ups that begin a step apart and end together; where the schedules part later, that is said too."""
+    ours, theirs = found.ours, found.theirs
+    mine, other = _start(found.step, ours), _start(found.step, theirs)
+    if mine is None or other is None or abs(abs(mine - other) - 1) > _STRAIGHT:
+        return None
+    risen = (ours >= _RISING * ours.max()) & (theirs >= _RISING * theirs.max())
+    if not risen.any() or not _alike(ours[risen][:1], theirs[risen][:1], rough=1 / _RISING - 1 + _SAME).all():
+        return None
+    early, late = ("target", "baseline") if mine > other else ("baseline", "target")
+    ahead, behind = round(max(mine, other)), round(min(mine, other))
+    words = (
+        f"the {early}'s warm-up is one step ahead of the {late}'s, and ends with it: its first rate is that of step "
+        f"{ahead} of a warm-up, the other's of step {behind}; the warm-up is off by one"
+    )
+    parted = _parted_after(found, int(np.argmax(risen)))
+    if parted is None:
+        return words, _WARM_UP
+    return (
+        f"{words}, and the schedules part again at step {found.step[parted]:,}",
+        f"{_WARM_UP}; and give both sides one minimum and decay",
+    )
+
+
+def _parted_after(found: Rates, row: int) -> int | None:
+    """The first row from here on at which the rates are further apart than a step of either schedule."""
+    ours, theirs = found.ours[row:], found.theirs[row:]
+    if len(ours) < 2:
+        return None
+    slopes = [np.abs(np.gradient(rates, found.step[row:])) for rates in (ours, theirs)]
+    apart = ~_alike(ours, theirs, rough=1 - _RISING) & (np.abs(ours - theirs) > 2 * np.maximum(*slopes))
+    return row + int(np.argmax(apart)) if apart.any() else None
+
+
+def _start(step: Whole, rates: Floats) -> float | None:
+    """Which step of its warm-up a schedule begins with: 0 where the first rate is 0; None without a straight rise."""
+    count = _rising(rates)
+    if count < 3:
+        return None
+    at = step[:count].astype(np.float64) - 1
+    slope, start = np.polyfit(at, rates[:count], 1)
+    straight = np.abs(rates[:count] - (slope * at + start)).max() <= _STRAIGHT * slope
+    return float(start / slope) if slope > 0 and straight else None
+
+
+def _common(ours: Subject, theirs: Subject) -> Rates:
+    tables = []
+    for subject in (ours, theirs):
+        rows = np.flatnonzero(subject.steps.learning_rate.finite)
+        step, last = np.unique(subject.steps.step[rows][::-1], return_index=True)
+        tables.append((step, subject.steps.learning_rate.values[rows[::-1][last]]))
+    step, here, there = common_steps(tables[0][0], tables[1][0])
+    return Rates(step, tables[0][1][here], tables[1][1][there])
+
+
+def _alike(ours: Floats, theirs: Floats, rough: float = _SAME) -> Mask:
+    peak = max(float(np.abs(rates).max(initial=0.0)) for rates in (ours, theirs))
+    found: Mask = np.isclose(ours, theirs, rtol=rough, atol=_OF_PEAK * peak)
+    return found

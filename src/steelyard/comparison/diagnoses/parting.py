@@ -1,0 +1,98 @@
+"""Where two curves of one start part, and what that looks like: rounding, another order of data, another setting."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from steelyard.comparison.curve import LossCurve, differences
+from steelyard.comparison.diagnoses.diagnosis import Diagnosis
+from steelyard.comparison.tiers import Pair
+from steelyard.records.columns import Floats, Whole
+
+CODE = "parting"
+SAME, PARTED = 1e-3, 1e-2
+_FEWEST = 20
+_SMOOTH, _ROUGH = 0.6, 0.4
+"""Lag-1 correlation of the differences' ranks: above the first they drift, below the second they scatter."""
+_ONE_SIDED = 0.75
+_SOON = 10
+_MOST_DIGITS = 7
+"""What a log prints at most; a loss of more is not rounded."""
+
+
+def diagnose(pair: Pair) -> Iterator[Diagnosis]:
+    if pair.same("data.source") is False:
+        return  # other data from the start
+    for ours, theirs in pair.matched[:1]:
+        step, apart = differences(ours, theirs)
+        if len(step) < _FEWEST or step[0] != 1:
+            continue
+        with np.errstate(invalid="ignore"):
+            beyond = np.maximum(np.abs(apart) - _printed(ours, theirs, step), 0.0)
+        if (beyond > SAME).any():
+            yield _diagnosis(step, apart, beyond, pair.rounding())
+
+
+def _diagnosis(step: Whole, apart: Floats, beyond: Floats, rounding: float) -> Diagnosis:
+    first, wide = int(step[beyond > SAME][0]), step[beyond > PARTED]
+    smooth = _smoothness(apart)
+    side = float(np.mean(np.sign(apart) == np.sign(np.median(apart))))
+    small = float(np.quantile(beyond, 0.95)) <= PARTED and float(beyond[step <= _SOON].max()) <= max(SAME, rounding)
+    if beyond[0] > max(SAME / 10, rounding) and float(apart.std()) < 0.1 * abs(float(apart.mean())):
+        looks = (
+            f"one is {1 + float(apart.mean()):.4g} times the other at every step: the loss is counted in another way"
+        )
+        confirm = "see over what each side averages: masked tokens, ranks, or an auxiliary loss that is added"
+    elif beyond[0] > max(SAME / 10, rounding):
+        looks = "it looks like another order of data, or other weights: they differ from the first step on"
+        confirm = "give both sides one seed of data and of weights"
+    elif len(wide) and float(np.median(beyond[-max(_SOON, len(step) // 10) :])) <= SAME:
+        looks = "why is not told: they come together again, as after a spike or a stretch of other data"
+        confirm = "look at what was trained on there, and whether a run of each side does it again"
+    elif smooth > _SMOOTH:
+        looks = "it looks like another setting (rate, schedule, optimizer): the difference drifts smoothly"
+        confirm = "compare the learning rates and the optimizer's settings of both logs"
+    elif small and smooth < _ROUGH and side < _ONE_SIDED:
+        looks = "it looks like rounding: they start together, and small differences then scatter to both sides"
+        confirm = "a run of each side with deterministic kernels, or in fp32, parts later"
+    else:
+        looks = "why is not told: it is too large or one-sided for rounding, and not smooth as a setting is"
+        confirm = "a run of each side again: what comes back is no chance"
+    told = f", and by 1 % at step {int(wide[0]):,}" if len(wide) else ", and never by 1 %"
+    return Diagnosis(
+        CODE,
+        "both",
+        f"the curves part by 0.1 % at step {first:,}{told}: {looks}",
+        (
+            f"at step 1 they are {abs(apart[0]):.1e} apart, at most {np.abs(apart).max():.2g}",
+            f"lag-1 rank correlation of the differences {smooth:.2f}; {side:.0%} of them to one side",
+        ),
+        confirm,
+    )
+
+
+def _smoothness(apart: Floats) -> float:
+    """By ranks: a single spike would hide a drift."""
+    ranks = np.argsort(np.argsort(apart))
+    return float(np.corrcoef(ranks[1:], ranks[:-1])[0, 1]) if np.ptp(apart) > 0 else 0.0
+
+
+def _printed(ours: LossCurve, theirs: LossCurve, step: Whole) -> Floats:
+    """Half of the last printed digit of both, as a share of the loss."""
+    halves = [_half_digit(curve.loss)[np.isin(curve.step, step)] for curve in (ours, theirs)]
+    with np.errstate(over="ignore"):
+        found: Floats = (halves[0] + halves[1]) / theirs.loss[np.isin(theirs.step, step)]
+    return found
+
+
+def _half_digit(loss: Floats) -> Floats:
+    """Of losses printed with so many decimals, or so many digits, whichever is coarser; 0 where neither is so."""
+    scale = 10.0 ** np.floor(np.log10(loss))
+    found = np.zeros(len(loss))
+    for unit in (np.ones(len(loss)), scale):
+        for digits in range(_MOST_DIGITS):
+            last = unit / 10.0**digits
+            if (np.abs(loss / last - np.round(loss / last)) < 1e-6).all():
+                found = np.maximum(found, last / 2)
+                break
+    return found

@@ -1,0 +1,178 @@
+"""Comparisons on disk, and the runs the command line means by TARGET and BASELINE."""
+
+import json
+import math
+import os
+import shlex
+import shutil
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, get_args
+
+from steelyard import records
+from steelyard.comparison.between_runs import MARGIN
+from steelyard.comparison.comparison import Comparison
+from steelyard.comparison.copies import twice
+from steelyard.comparison.fingerprint import fingerprints
+from steelyard.comparison.policy import Metric
+from steelyard.errors import InputError
+from steelyard.experiment.experiment import Mode
+from steelyard.files import replace_file
+from steelyard.records import Run
+from steelyard.records.fleet import find_fleet
+from steelyard.records.manifest import checked_version
+from steelyard.records.reader import holding, located, verb_for
+
+FILE = "comparison.json"
+FOLDER = "comparisons"
+SCHEMA_VERSION = 1
+
+
+def load_runs(name: str, text: str, out: Path) -> list[Run]:
+    """A run, a comma-separated list of runs, a fleet, or a directory of runs; each a path or a name under --out."""
+    return _each_once(name, _named(name, text, out))
+
+
+def _named(name: str, text: str, out: Path) -> list[Run]:
+    if not text.strip():
+        raise InputError(f"{name} is empty", key=name, value=text, expected="a run", next="steelyard runs list")
+    if _is_run(text, out):
+        return [records.find(text, out)]
+    if (fleet := find_fleet(text, out)) is not None:  # the latest run of each host
+        return [run for run in fleet.runs() if run is not None]
+    for directory in (Path(text), out / text):
+        found = list(records.runs_under(directory))
+        if found:
+            return [records.load(path) for path in found]
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > 1 and all(parts):
+        return load_each(name, parts, out)
+    is_file = os.path.isfile(text)  # noqa: PTH113 - Path.is_file raises on a name too long
+    make = f"steelyard {verb_for(text)} {shlex.quote(text)}"
+    raise InputError(
+        f"{name} {text!r} is no run, neither as a path nor under {out}{'; it is a file' if is_file else ''}",
+        key=name,
+        value=text,
+        expected="a run, a comma-separated list of runs, or a directory of runs",
+        next=make if is_file else f"steelyard runs list --out {out}",
+    )
+
+
+def load_each(name: str, texts: Sequence[str], out: Path) -> list[Run]:
+    """The runs of several such words, each run once."""
+    return _each_once(name, [run for text in texts for run in load_runs(name, text, out)])
+
+
+def _each_once(name: str, runs: list[Run]) -> list[Run]:
+    seen: dict[Path, Path] = {}
+    for run in runs:
+        first = seen.setdefault(run.directory.resolve(), run.directory)
+        if first is not run.directory:
+            raise twice(name, first, run.directory)
+    return runs
+
+
+def _is_run(text: str, out: Path) -> bool:
+    return located(text, out) is not None
+
+
+def save(comparison: Comparison, out: Path, name: str | None) -> Path:
+    """Write OUT/comparisons/ID/comparison.json; runs are kept as paths from there, so that a tree may be moved."""
+    sides = (comparison.target, comparison.baseline)
+    names = [side.label if len(side.subjects) == 1 else side.label.replace(" ", "-") for side in sides]
+    words = [os.fsencode(records.unstamped(one))[:60].decode(errors="ignore") for one in names]
+    directory = records.new_directory(out / FOLDER, name, records.stamped(f"{words[0]}-vs-{words[1]}"))
+    try:
+        _write(comparison, directory)
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)  # ours, made a moment ago
+        raise
+    return directory
+
+
+def _write(comparison: Comparison, directory: Path) -> None:
+    content = {"schema_version": SCHEMA_VERSION, **comparison.document(directory)}
+    sides = (comparison.target, comparison.baseline)
+    for side in sides:
+        content[side.name] = [
+            os.path.relpath(subject.run.directory.resolve(), directory.resolve()) for subject in side.subjects
+        ]
+    digests = iter(fingerprints([subject for side in sides for subject in side.subjects]))
+    content["digests"] = {side.name: list(islice(digests, len(side.subjects))) for side in sides}
+    content["comparison"] = directory.name
+    replace_file(directory / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+
+def find(name: str, out: Path, without_time: bool = False) -> Path | None:
+    """COMPARISON as typed: a path, or an ID under OUT/comparisons; the latest of an ID typed without its time."""
+    for directory in (Path(name), out / FOLDER / name):
+        if os.path.lexists(directory / FILE):
+            return directory
+    if not without_time:
+        return None
+    alike = [path for path in holding(FILE, out / FOLDER) if records.unstamped(path.name) == name]
+    return max(alike, default=None)
+
+
+def find_each(names: Sequence[str], out: Path) -> list[Path]:
+    """Several of them."""
+    return [_found(name, out) for name in names]
+
+
+def _found(name: str, out: Path) -> Path:
+    directory = find(name, out, without_time=True)
+    if directory is None:
+        raise InputError(
+            f"{name!r} is no comparison, neither as a path nor under {out / FOLDER}",
+            key="COMPARISONS",
+            value=name,
+            expected="a directory with comparison.json",
+            next="steelyard compare TARGET BASELINE",
+        )
+    return directory
+
+
+def saved(directory: Path) -> dict[str, Any]:
+    """A comparison as it was written."""
+    path = directory / FILE
+    try:
+        content = records.read_json(path)
+        checked_version(path, content, SCHEMA_VERSION)
+        _check(content)
+    except (OSError, ValueError, KeyError, TypeError) as reason:
+        raise InputError(f"{path}: cannot be read ({reason})", key="COMPARISON", value=str(directory)) from None
+    assert isinstance(content, dict)
+    return content
+
+
+def _check(content: dict[str, Any]) -> None:
+    for key in ("target", "baseline", "asked"):
+        found = content[key]
+        if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
+            raise ValueError(f"{key} is {found!r}, expected a list of names")
+    for metric in content["asked"]:
+        Metric(metric)
+    if content["mode"] not in get_args(Mode):
+        raise ValueError(f"mode is {content['mode']!r}, expected one of {', '.join(get_args(Mode))}")
+    if type(content["warmup_steps"]) is not int or content["warmup_steps"] < 0:
+        raise ValueError(f"warmup_steps is {content['warmup_steps']!r}, expected a number of steps")
+    loss = content.get("target_loss")
+    if loss is not None and (isinstance(loss, bool) or not isinstance(loss, int | float) or not 0 < loss < math.inf):
+        raise ValueError(f"target_loss is {loss!r}, expected a loss")
+    margin, prices = content.get("margin", MARGIN), content.get("prices", {})
+    if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 < margin < 1:
+        raise ValueError(f"margin is {margin!r}, expected a share")
+    if not isinstance(prices, dict) or not all(isinstance(one, int | float) and one > 0 for one in prices.values()):
+        raise ValueError(f"prices are {prices!r}, expected a price a GPU")
+    digests = content.get("digests")  # older files have none
+    if digests is not None and any(
+        not isinstance(digests[name], list) or len(digests[name]) != len(content[name])
+        for name in ("target", "baseline")
+    ):
+        raise ValueError("digests are not one a run")
+
+
+def runs_of(directory: Path, content: dict[str, Any], name: str) -> list[Run]:
+    """The runs of one side of a saved comparison."""
+    return [records.load(os.path.normpath(directory / place)) for place in content[name]]

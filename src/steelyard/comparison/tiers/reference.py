@@ -1,0 +1,145 @@
+"""Reference mode: tokens to a loss that was asked for, over several seeds, where a run tells only between which two
+records it came down, or never did.
+
+A log-normal accelerated-life model with one spread for both sides (Kalbfleisch and Prentice, The Statistical Analysis
+of Failure Time Data, 2002, chapter 3), by maximum likelihood over the intervals.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.comparison.between_runs import FEWEST, Between, quantile
+from steelyard.comparison.curve import LossCurve, evaluations, seen_after
+from steelyard.comparison.tiers.learning_speed import calmed, smoothed
+from steelyard.comparison.tiers.level import judged
+from steelyard.comparison.tiers.tier import Answer, Pair, Tier, by_seed, uneven_by_chance
+from steelyard.records.columns import Floats
+from steelyard.verdict import Subject
+
+NAME = "reference"
+MARGIN = 0.02
+ONE_SIDED = 0.95
+DIFFER = 0.05
+"""Where chance alone deals a loss more seldom to one side only, the sides differ."""
+_LEAST_SPREAD, _MOST = 1e-4, 10.0
+"""Of logarithms: seeds that all come down between the same two records still differ by something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Between which tokens a run came down to the loss; the last is infinite where it did not."""
+
+    after: float
+    by: float
+
+
+def ask(pair: Pair) -> Tier | None:
+    """None where no loss was asked for."""
+    if pair.target_loss is None:
+        return None
+    if min(pair.seeds) < FEWEST:
+        few = f"{pair.seeds[0]} and {pair.seeds[1]} known seeds: {FEWEST} a side tell how many tokens a loss takes"
+        return Tier(NAME, Answer.UNKNOWN, few, margin=MARGIN)
+    sides = [
+        [_came_down(side.subjects[rows[0]], curves[rows[0]], pair.target_loss) for rows in by_seed(side).values()]
+        for side, curves in zip((pair.target, pair.baseline), pair.curves, strict=True)
+    ]
+    reached = [sum(math.isfinite(one.by) for one in side) for side in sides]
+    counts = " and ".join(f"{done} of {len(side)}" for done, side in zip(reached, sides, strict=True))
+    told = f"a loss of {pair.target_loss:g} is reached by {counts} seeds"
+    if max(reached) == 0:
+        return Tier(NAME, Answer.UNKNOWN, told, margin=MARGIN)
+    if all(one.after == 0 and math.isfinite(one.by) for side in sides for one in side):
+        early = f"a loss of {pair.target_loss:g} is not below the first that any run tells: it takes no tokens to reach"
+        return Tier(NAME, Answer.UNKNOWN, early, margin=MARGIN)
+    if 0 in reached:
+        return _by_one_side(sides, told)
+    found = ratio(*sides)
+    at_most = found.value * math.exp(quantile(found.freedom, ONE_SIDED) * found.standard_error)
+    unit = pair.curves[0][0].axis
+    words = f"{told}; the target takes {{}} times the {unit}, and with {ONE_SIDED:.0%} at most {at_most:.4f} times"
+    return judged(NAME, found, MARGIN, words, True)
+
+
+def _by_one_side(sides: list[list[Within]], told: str) -> Tier:
+    """A loss that one side alone reaches, up to where the shortest run that did not was stopped."""
+    end = min(one.after for side in sides for one in side if math.isinf(one.by))
+    chance = uneven_by_chance([sum(one.by <= end for one in side) for side in sides], [len(side) for side in sides])
+    message = f"{told}, by chance alone so unevenly in {chance:.1%} of cases"
+    return Tier(NAME, Answer.FAIL if chance < DIFFER else Answer.UNKNOWN, message, chance, DIFFER)
+
+
+def _came_down(subject: Subject, curve: LossCurve, loss: float) -> Within:
+    """By its evaluations where it has some, else by its training loss, without outliers and smoothed."""
+    if not len(curve):
+        return Within(0.0, math.inf)
+    if evaluated := evaluations(subject):
+        steps = np.array(sorted(evaluated))
+        seen, losses = seen_after(subject, curve.axis, steps), np.array([evaluated[int(step)] for step in steps])
+    else:
+        seen, noisy = curve.thinned()
+        losses = smoothed(calmed(noisy))
+    below = np.flatnonzero(losses <= loss)
+    if not len(below):
+        return Within(float(seen[-1]), math.inf)
+    return Within(float(seen[below[0] - 1]) if below[0] else 0.0, float(seen[below[0]]))
+
+
+def ratio(target: list[Within], baseline: list[Within]) -> Between:
+    """Target over baseline, with the spread of seeds; in the limit of exact tokens, Student's t of two means.
+
+    The error is that of the likelihood's curvature, with the degrees of freedom that two means cost given back, and no
+    less than what the records' own distance leaves open: seeds that scatter less than that tell no more. Seeds that
+    did not get there say little of the spread, and equivalence would be said too often: degrees are given for the
+    share of seeds alone that got there, on the side where it is smaller.
+    """
+    from scipy.optimize import minimize
+
+    ends = [np.log([[max(one.after, 1.0), max(one.by, 1.0)] for one in side]) for side in (target, baseline)]
+    middle = [np.where(np.isfinite(side[:, 1]), side.mean(axis=1), side[:, 0]) for side in ends]
+    apart = np.concatenate([side - side.mean() for side in middle])
+    start = np.array([middle[0].mean() - middle[1].mean(), middle[1].mean(), math.log(max(float(apart.std()), 0.01))])
+    best = minimize(_unlikely, start, args=(ends,), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}).x
+    there = min(float(np.isfinite(side[:, 1]).mean()) for side in ends)
+    freedom = max(there * len(apart) - 2, 1.0)
+    widths = np.concatenate([side[:, 1] - side[:, 0] for side in ends])
+    left_open = float(np.mean(widths[np.isfinite(widths)])) / math.sqrt(12)
+    seeds = _error(best, ends) * math.sqrt((freedom + 2) / freedom) if math.exp(best[2]) > left_open / 2 else 0.0
+    error = max(min(seeds, _MOST), left_open)
+    return Between(math.exp(best[0]), error, freedom)
+
+
+def _unlikely(at: Floats, ends: list[Floats]) -> float:
+    """How unlikely the intervals are: at their difference, the baseline's mean, and the logarithm of the spread."""
+    from scipy.special import log_ndtr
+
+    total = 0.0
+    for mean, side in zip((at[0] + at[1], at[1]), ends, strict=True):
+        low, high = ((side - mean) / max(math.exp(at[2]), _LEAST_SPREAD)).T
+        flip = low > 0  # both far above the mean: their logarithms are small there and not here
+        low, high = np.where(flip, -high, low), np.where(flip, -low, high)
+        upper, lower = log_ndtr(high), log_ndtr(low)
+        total -= float((upper + np.log1p(-np.exp(np.minimum(lower - upper, -1e-12)))).sum())
+    return total
+
+
+def _error(best: Floats, ends: list[Floats]) -> float:
+    """Of the difference, by the curvature around what is most likely."""
+    step, identity = 1e-3 * math.exp(best[2]) + 1e-6, np.eye(3)
+    curvature = np.empty((3, 3))
+    for row in range(3):
+        for column in range(3):
+            corners = (
+                one * other * _unlikely(best + step * (one * identity[row] + other * identity[column]), ends)
+                for one in (1, -1)
+                for other in (1, -1)
+            )
+            curvature[row, column] = sum(corners) / (4 * step**2)
+    means = curvature[:2, :2]
+    if curvature[2, 2] > 0:
+        means = means - np.outer(curvature[:2, 2], curvature[2, :2]) / curvature[2, 2]
+    if not (np.linalg.eigvalsh(means) > 0).all():
+        return 0.0
+    return math.sqrt(float(np.linalg.inv(means)[0, 0]))

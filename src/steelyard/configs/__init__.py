@@ -1,0 +1,1 @@
+"""Config files of every family, and cluster files, become experiments."""

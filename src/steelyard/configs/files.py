@@ -1,0 +1,264 @@
+"""Reads a config file of any family: what it says, which bytes said it, and on which line."""
+
+import hashlib
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml.nodes import Node
+
+from steelyard.errors import InputError
+from steelyard.experiment import yaml_file
+from steelyard.experiment.experiment import Experiment
+from steelyard.experiment.json_text import Place, parse_json, places
+from steelyard.experiment.limits import MAX_BYTES, check_size
+from steelyard.experiment.problems import (
+    DUPLICATE_KEY,
+    FOREIGN_FAMILY,
+    SECRET,
+    SECRET_FIX,
+    UNREADABLE,
+    InvalidExperimentError,
+    Problem,
+    shown,
+)
+from steelyard.experiment.reading import Family, PointerPath
+from steelyard.files import open_regular
+from steelyard.secrets import secret_kind, without_secrets
+
+
+class UnreadableFileError(InputError):
+    """A file that cannot be had at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """What a file says, and which bytes said it."""
+
+    path: Path
+    sha256: str
+    text: str
+    content: dict[str, Any]
+    """Without secrets: where one stands in the file, no stage after reading sees it."""
+    family: Family
+    problems: tuple[Problem, ...] = ()
+    """What is wrong with it whatever it is for: keys that stand there twice, secrets."""
+    tree: Node | None = field(default=None, compare=False, repr=False)
+    """The nodes of a YAML file, which know their lines."""
+
+    @property
+    def is_json(self) -> bool:
+        return _is_json(self.path, self.text)
+
+
+def read_config(path: Path) -> ConfigFile:
+    """Read the file or say in one sentence why not."""
+    return with_family(read_mapping(path))
+
+
+def with_family(file: ConfigFile) -> ConfigFile:
+    """The file with the family its keys are of; one that is not read is refused."""
+    family = _family(file)
+    if family != "steelyard" and not _has_text_keys(file.content):
+        raise unreadable(file.path, "holds a key that is no text")
+    return replace(file, family=family)
+
+
+def _has_text_keys(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _has_text_keys(inner) for key, inner in value.items())
+    return not isinstance(value, list) or all(map(_has_text_keys, value))
+
+
+def read_mapping(
+    path: Path, wanted: str = "a config file", example: str = "steelyard init", as_yaml: bool = False
+) -> ConfigFile:
+    """A file that holds a mapping, whatever it is for: `wanted` and `example` say so to whoever gave another.
+
+    As YAML where JSON's quotes are not to be asked for, whatever the file is called.
+    """
+    data = _bytes(path, wanted, example)
+    problems: list[Problem] = []
+    try:
+        text = data.decode("utf-8-sig")
+        is_json = _is_json(path, text) and not as_yaml
+        content, tree = (parse_json(text), None) if is_json else yaml_file.parsed(text)
+        check_size(content)
+        if not isinstance(content, dict):
+            found = "is empty" if content is None else f"holds {type(content).__name__} at its top"
+            raise ValueError(f"{found}, expected a mapping of keys")
+        content, secrets = without_secrets(content)
+        problems = [_secret(path, place, kind) for place, kind in secrets]
+        if is_json:
+            problems += [_duplicate(path, place) for place in places(text) if place.again]
+    except UnicodeDecodeError as reason:
+        raise unreadable(path, f"byte {reason.start} is not UTF-8 text", wanted, example) from None
+    except ValueError as reason:
+        raise unreadable(path, str(reason), wanted, example) from None
+    return ConfigFile(path, hashlib.sha256(data).hexdigest(), text, content, "steelyard", tuple(problems), tree)
+
+
+def _is_json(path: Path, text: str) -> bool:
+    suffix = path.suffix.lower()
+    return suffix == ".json" or (suffix not in (".yaml", ".yml") and text.lstrip()[:1] == "{")
+
+
+def _bytes(path: Path, wanted: str, example: str) -> bytes:
+    try:
+        if path.is_dir():
+            raise IsADirectoryError
+        with path.open("rb") if _is_a_stream(path) else open_regular(path.resolve()) as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise unreadable(path, f"is larger than a config, expected at most {MAX_BYTES:,} bytes", wanted, example)
+        return data
+    except FileNotFoundError:
+        raise UnreadableFileError(
+            f"{path}: no such file", key=None, value=str(path), expected=wanted, next=example
+        ) from None
+    except IsADirectoryError:
+        raise UnreadableFileError(
+            f"{path}: is a directory", value=str(path), expected=wanted, next=f"one of its files: {path}/*"
+        ) from None
+    except (OSError, RuntimeError) as reason:  # links that lead to one another are a RuntimeError
+        words = reason.strerror if isinstance(reason, OSError) else "a symbolic link to itself"
+        raise UnreadableFileError(
+            f"{path}: cannot be read ({words})", value=str(path), expected=f"{wanted} that can be read"
+        ) from None
+
+
+def _is_a_stream(path: Path) -> bool:
+    """Whether the shell made it, as for `lint <(command)` and `lint /dev/stdin`; a pipe elsewhere may never be fed."""
+    return str(path).startswith(("/dev/", "/proc/")) and stat.S_ISFIFO(path.stat().st_mode)
+
+
+_NEWER = ("gpu_arch", "enforce_thresholds", "threshold_json", "sweep", "scaling_baseline", "paths", "params")
+"""Keys at the root of the suite's newer family, which also has a schema_version."""
+
+_CELL = re.compile(r"[A-Z]+=[^=,]+(,[A-Z]+=[^=,]+)+")
+"""The name of a run in that family's threshold files."""
+
+_JAX = ("training_steps", "coordinator_ip", "enable_checkpointing")
+_MEGATRON = ("training_iterations", "master_address", "megatron_root")
+_TORCHTITAN = ("data_parallel_shard_degree", "enable_float8", "converters", "torchtitan_root")
+
+
+def _family(file: ConfigFile) -> Family:
+    content = file.content
+    if "schema_version" in content and (
+        any(key in content for key in _NEWER) or {"config", "model_params"} <= set(content)
+    ):
+        raise foreign(
+            file, "is of the suite's newer family (schema_version beside a threshold file), which is not read"
+        )
+    if any(_CELL.fullmatch(str(key)) for key in content):
+        raise foreign(file, "holds the thresholds of the suite's newer family, which is not read")
+    config, params = content.get("config"), content.get("model_params")
+    if "config" not in content and "model_params" not in content:
+        if not {str(key) for key in content} & set(Experiment.model_fields) - {"name"}:
+            raise foreign(file, "is no training config: it has neither model and training nor config and model_params")
+        return "steelyard"
+    keys = {str(key) for key in config} if isinstance(config, dict) else set()
+    inner = _model_keys(params)
+    image = str(config.get("container_image", "")) if isinstance(config, dict) else ""
+    if "torchtitan" in image or inner & set(_TORCHTITAN):
+        raise foreign(file, "is a torchtitan config, which is not read")
+    jax = any(key in keys for key in _JAX) or "per_device_batch_size" in inner or "maxtext" in image
+    megatron = any(key in keys for key in _MEGATRON) or "megatron" in image
+    if jax and megatron:
+        both = sorted(keys & {*_JAX, *_MEGATRON})
+        raise foreign(file, f"mixes keys of the Megatron and the JAX family ({', '.join(both)})")
+    if not jax and not megatron:
+        raise foreign(
+            file, "has config and model_params and neither training_iterations (Megatron) nor training_steps (JAX)"
+        )
+    return "jax" if jax else "megatron"
+
+
+def _model_keys(params: Any) -> set[str]:
+    """Keys three levels down, where the parameters of a model on a GPU are."""
+    level = [params]
+    for _ in range(3):
+        level = [value for one in level if isinstance(one, dict) for value in one.values()]
+    return {str(key) for one in level if isinstance(one, dict) for key in one}
+
+
+def foreign(file: ConfigFile, what: str) -> InvalidExperimentError:
+    return InvalidExperimentError(
+        [
+            Problem(
+                FOREIGN_FAMILY,
+                "error",
+                str(file.path),
+                "",
+                message=f"the file {what}",
+                fix="start from one of `steelyard init`, whose JSON files are of the families that are read",
+            )
+        ]
+    )
+
+
+def unreadable(
+    path: Path, reason: str, wanted: str = "a config file", example: str = "steelyard init"
+) -> InvalidExperimentError:
+    place = re.match(r"line (\d+)", reason)
+    return InvalidExperimentError(
+        [
+            Problem(
+                UNREADABLE,
+                "error",
+                str(path),
+                key="",
+                message=f"not {wanted}: {reason}",
+                fix=f"correct the file, or start from {'one of ' * example.startswith('steelyard')}`{example}`",
+                line=int(place[1]) if place else None,
+            )
+        ]
+    )
+
+
+def _duplicate(path: Path, place: Place) -> Problem:
+    keys = tuple(key if secret_kind("", key) is None else shown(key)[1:-1] for key in place.path)
+    return Problem(
+        DUPLICATE_KEY,
+        "error",
+        str(path),
+        ".".join(keys),
+        message=f"{shown(keys[-1])} stands twice in {'.'.join(keys[:-1]) or 'the file'}; the last counts",
+        fix="remove one of them",
+        path=keys,
+        line=place.line,
+    )
+
+
+def _secret(file: Path, path: PointerPath, kind: str) -> Problem:
+    name = next((key for key in reversed(path) if not key.isdecimal()), "")
+    return Problem(
+        SECRET,
+        "error",
+        str(file),
+        ".".join(path),
+        message=f"{shown(name)[1:-1]}: {kind} stands in the file",
+        fix=SECRET_FIX,
+        expected="the path of a file that holds it",
+        path=path,
+    )
+
+
+def with_lines(problems: Iterable[Problem], file: ConfigFile) -> list[Problem]:
+    """The problems, each with the line its place, or the nearest place around it, starts on."""
+    wanted = list(problems)
+    if not wanted:
+        return []
+    listed = yaml_file.places(file.tree) if file.tree is not None else places(file.text)
+    found = {place.path: place.line for place in listed}
+    return [problem if problem.line else replace(problem, line=_line(problem.place, found)) for problem in wanted]
+
+
+def _line(path: PointerPath, found: dict[PointerPath, int]) -> int | None:
+    while path and path not in found:
+        path = path[:-1]
+    return found.get(path, 1)

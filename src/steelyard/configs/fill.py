@@ -1,0 +1,97 @@
+"""Puts values where a JSON file leaves places open, and changes nothing else of it."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from steelyard.configs.choose import Asked, readings
+from steelyard.configs.files import ConfigFile
+from steelyard.configs.suite.keys import DATASET, JAX_CONFIG, JAX_MODEL, MEGATRON_CONFIG, MEGATRON_MODEL, RESULTS, Key
+from steelyard.configs.suite.megatron import PRECISIONS
+from steelyard.configs.suite.section import example_name
+from steelyard.configs.suite.values import converted, left_open
+from steelyard.experiment.json_text import parse_json, places
+from steelyard.experiment.problems import PLACEHOLDER
+from steelyard.experiment.reading import PointerPath
+from steelyard.hardware.nics import NICS
+
+MAY_BE_ZERO = ("nccl_ib_gid_index", "nccl_ib_sl")
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """One place to fill."""
+
+    path: PointerPath
+    key: Key
+    example: str | None
+    """What the file itself suggests."""
+    choices: tuple[str, ...] = ()
+
+    def accepts(self, text: str) -> str | None:
+        """Why a value does not do; None where it does."""
+        if left_open(text) or not text.strip():
+            return "still open"
+        if self.choices and text.strip() not in self.choices:
+            return f"expected one of {', '.join(self.choices)}"
+        try:
+            value = converted(text, self.key.kind)
+        except ValueError as expected:
+            return f"expected {expected}"
+        if self.key.kind == "whole" and self.key.name not in MAY_BE_ZERO and value < 1:
+            return "expected 1 or more"
+        return None
+
+
+def gaps(file: ConfigFile, asked: Asked) -> list[Gap]:
+    """What the selection needs and the file leaves open, and a precision nobody knows, each once."""
+    found: dict[PointerPath, Gap] = {}
+    config = JAX_CONFIG if file.family == "jax" else MEGATRON_CONFIG
+    model = JAX_MODEL if file.family == "jax" else MEGATRON_MODEL
+    for reading in readings(file, asked):
+        for problem in reading.problems:
+            path = problem.place
+            table = config if path[0] == "config" else RESULTS if "result_dict" in path else model
+            if "dataset_source" in path[:-1]:
+                table = DATASET
+            if problem.code == PLACEHOLDER and path[-1] in table and left_open(_value(file, path)):
+                choices = tuple(NICS) if path[-1] == "nic_type" else ()
+                example = None if choices else _example(file, path)
+                found.setdefault(path, Gap(path, table[path[-1]], example, choices))
+        precision = reading.params.get("precision")
+        if file.family == "megatron" and precision and precision.value.strip().upper() not in PRECISIONS:
+            found.setdefault(precision.path, Gap(precision.path, model["precision"], None, tuple(PRECISIONS)))
+    return list(found.values())
+
+
+def _value(file: ConfigFile, path: PointerPath) -> object:
+    here: object = file.content
+    for key in path:
+        here = here.get(key) if isinstance(here, dict) else None
+    return here
+
+
+def _example(file: ConfigFile, path: PointerPath) -> str | None:
+    around = _value(file, path[:-1])
+    name = example_name(around, path[-1]) if isinstance(around, dict) else None
+    return None if name is None else str(_value(file, (*path[:-1], name)))
+
+
+def filled_text(file: ConfigFile, values: Mapping[PointerPath, str]) -> str:
+    """The file's text with the values in their places; all else keeps its bytes."""
+    text = file.text
+    spans = {place.path: place.at for place in places(text)}
+    for path in sorted(values, key=lambda path: spans[path], reverse=True):
+        after_key = _STRING.match(text, spans[path])
+        assert after_key is not None
+        value = _VALUE.match(text, after_key.end())
+        assert value is not None
+        start, end = value.span("value")
+        text = f"{text[:start]}{json.dumps(values[path].strip())}{text[end:]}"
+    parse_json(text)
+    return text
+
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_VALUE = re.compile(r'\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|[^\s,}\]]+)')

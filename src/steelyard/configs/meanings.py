@@ -1,0 +1,140 @@
+"""One parameter in every dialect: what each framework calls it and does where nothing is said."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from steelyard.configs.suite.keys import (
+    CONTAINER,
+    DATASET,
+    JAX_CONFIG,
+    JAX_MODEL,
+    MEGATRON_CONFIG,
+    MEGATRON_MODEL,
+    NOTHING,
+    RESULTS,
+)
+from steelyard.experiment.problems import spelt
+from steelyard.experiment.reference import documented_keys
+from steelyard.frameworks import MODULES, framework
+
+FAMILIES = {
+    "a Megatron config": (MEGATRON_CONFIG, MEGATRON_MODEL, CONTAINER, DATASET, RESULTS),
+    "a JAX config": (JAX_CONFIG, JAX_MODEL, CONTAINER, DATASET, RESULTS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A key in words."""
+
+    key: str
+    where: str
+    meaning: str
+    default: str | None = None
+    reads: str | None = None
+    """What reads it, in a family of other files."""
+    spellings: dict[str, str] = field(default_factory=dict)
+    """By framework: its own name of the parameter, and its own default."""
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "key": self.key,
+            "where": self.where,
+            "meaning": self.meaning,
+            "default": self.default,
+            "reads": self.reads,
+            "frameworks": self.spellings,
+        }
+
+    def text(self) -> str:
+        lines = [f"{self.key}, of {self.where}", f"  {self.meaning}"]
+        if self.default:
+            lines.append(f"  default: {self.default}")
+        if self.reads:
+            lines.append(f"  becomes: {self.reads}" if self.reads != NOTHING else "  nothing reads it")
+        width = max(map(len, self.spellings), default=0)
+        lines += [f"  {name:<{width}}  {words}" for name, words in self.spellings.items()]
+        return "\n".join(lines)
+
+
+_HEAD = """# One parameter in every dialect
+
+Made by `python docs/reference/make.py` from the frameworks' own modules. Under a framework's name stands what it calls
+the parameter and, after "else", what it does where nobody says anything. An empty cell is one that means nothing to
+it. A plan of a YAML experiment states every one of these that the experiment does not leave null.
+"""
+
+
+def page() -> str:
+    """The table of all of them, as Markdown."""
+    names = [name for name in MODULES if name != "native"]
+    head = f"| key | {' | '.join(names)} |\n| --- |{' --- |' * len(names)}"
+    rows = []
+    for dotted in documented_keys():
+        made = {name: _cell(name, dotted) for name in names}
+        if any(made.values()):
+            rows.append(f"| `{dotted}` | {' | '.join(made[name] for name in names)} |")
+    return "\n".join([_HEAD, head, *rows]) + "\n"
+
+
+def _cell(name: str, dotted: str) -> str:
+    made = framework(name)
+    own = made.spelling(dotted)
+    if own is None:
+        return ""
+    cell = f"`{own}`"
+    if dotted in made.silent_defaults:
+        cell += f", else {spelt(made.silent_defaults[dotted])}"
+    return cell
+
+
+def meanings(name: str) -> list[Meaning]:
+    """Everything a key may mean, by its dotted or its bare name."""
+    found: dict[tuple[str, str, str | None], Meaning] = {}
+    every = list(_entries())
+    wanted = {name}
+    if not any(name in (entry.key, entry.key.rpartition(".")[2]) for entry in every):
+        wanted = {entry.key for entry in every if _bare(name) in _own_names(entry)}
+    for entry in every:
+        if wanted & {entry.key, entry.key.rpartition(".")[2]}:
+            same = (entry.key, entry.meaning, entry.reads)
+            both = f"{found[same].where} and {entry.where}" if same in found else entry.where
+            found[same] = replace(entry, where=both)
+    return list(found.values())
+
+
+def _own_names(entry: Meaning) -> set[str]:
+    """What frameworks call it, without dashes and paths."""
+    words = (word for spelling in entry.spellings.values() for word in spelling.partition(";")[0].split(","))
+    return {_bare(word.strip()) for word in words}
+
+
+def _bare(name: str) -> str:
+    return name.lstrip("-").replace("-", "_")
+
+
+def every_name() -> list[str]:
+    """Every key that can be explained."""
+    return list(dict.fromkeys(entry.key for entry in _entries()))
+
+
+def _entries() -> Iterator[Meaning]:
+    for dotted, (meaning, default) in documented_keys().items():
+        yield Meaning(dotted, "an experiment file", meaning, default, spellings=_spellings(dotted))
+    for where, tables in FAMILIES.items():
+        for table in tables:
+            for key in table.values():
+                yield Meaning(key.name, where, key.meaning, key.default, key.reads)
+
+
+def _spellings(dotted: str) -> dict[str, str]:
+    found = {}
+    for name in MODULES:
+        made = framework(name)
+        own = made.spelling(dotted)
+        if own is None or name == "native":
+            continue
+        silent = f"; where nothing is said: {made.silent_defaults[dotted]}" if dotted in made.silent_defaults else ""
+        found[name] = f"{own}{silent}"
+    return found

@@ -1,0 +1,78 @@
+"""The reference page of a family of JSON configs, from the tables that read it."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from steelyard.configs.suite.keys import (
+    CONTAINER,
+    DATASET,
+    JAX_CONFIG,
+    JAX_MODEL,
+    MEGATRON_CONFIG,
+    MEGATRON_MODEL,
+    RESULTS,
+    UNREAD_ENV,
+    Key,
+)
+
+_HEADS = {
+    "megatron": """# Keys of a Megatron config
+
+The JSON that ROCm's cluster validation suite trains Megatron-LM from. Made by `python docs/reference/make.py` from
+the tables that read it.
+
+A file has `config` and `model_params`; under `model_params`, `single_node` (every node runs a job of its own) or
+`multi_node` (one job over all nodes), then a model such as `llama3_1_8b`, then a GPU such as `mi300x`. `--model`,
+`--gpu` and `--nodes` select. The plan drives the image's `train_llama3.sh`, which fixes what a file cannot say:
+learning rate 1e-4 to 1e-5 by a cosine over 320,000 steps, weight decay 0.1, betas 0.9 and 0.95, initial weights
+0.02, rotary base 10,000. Those are in the plan's experiment with the script as their source.
+""",
+    "jax": """# Keys of a JAX config
+
+The JSON that ROCm's cluster validation suite trains MaxText from. Made by `python docs/reference/make.py` from the
+tables that read it.
+
+A file has `config` and `model_params`; under `model_params`, `single_node` or `multi_node`, then a model, then a
+GPU. The plan writes a YAML over MaxText's own `base.yml`. MaxText takes the model's dimensions from its preset of
+that name, which comes after the file: dimensions in the file can only agree with it. Keys not listed are passed on
+as they stand, with a warning.
+""",
+}
+
+_RULES = """
+Numbers and booleans may be text (`"500_000"`, `"1.0e-5"`, `"True"`, `"FALSE"`), `"''"` is empty. A key behind an
+underscore is parked; `_example_KEY` suggests a value. `{user-id}`, `{user}`, `{home}`, `{home-mount-dir}` and
+`{node-dir-name}` are filled in, in keys too. `<changeme>`, with or without text around it, must be filled where
+the selection needs it: `steelyard lint FILE --fill` asks.
+"""
+
+
+def page(family: Literal["megatron", "jax"]) -> str:
+    """The whole page as Markdown."""
+    config, model = (JAX_CONFIG, JAX_MODEL) if family == "jax" else (MEGATRON_CONFIG, MEGATRON_MODEL)
+    parts = [
+        _HEADS[family] + _RULES,
+        _table("config", config),
+        _table("config.container_config", CONTAINER),
+        _table("config.dataset_source", DATASET),
+        _table("model_params / section / model / GPU", model),
+        _table("result_dict", RESULTS),
+    ]
+    if family == "jax":
+        rows = "\n".join(
+            f"| `{name}` | {f'`{instead}` of the model' if instead else ''} |" for name, instead in UNREAD_ENV.items()
+        )
+        parts.append(f"## Variables nothing reads\n\n| variable | instead |\n| --- | --- |\n{rows}\n")
+    return "\n".join(parts)
+
+
+def _table(title: str, keys: Mapping[str, Key]) -> str:
+    rows = "\n".join(
+        f"| `{key.name}` | {key.kind} | {key.default or ''} | {key.meaning} | {_reads(key)} |" for key in keys.values()
+    )
+    head = "| key | kind | default | meaning | what reads it |\n| --- | --- | --- | --- | --- |"
+    return f"## {title}\n\n{head}\n{rows}\n"
+
+
+def _reads(key: Key) -> str:
+    return f"`{key.reads}`" if " " not in key.reads and key.reads != "nothing" else key.reads

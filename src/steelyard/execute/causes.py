@@ -1,0 +1,134 @@
+"""Why a job on hosts did not end well, as far as its nodes' ends tell."""
+
+from collections.abc import Callable, Sequence
+
+from steelyard.errors import InfrastructureError
+from steelyard.execute.node import Node
+from steelyard.execute.recording import Recording
+from steelyard.planning.engines import ENGINES
+from steelyard.records import Failure
+
+_ENGINE_STATUSES = (125, 126, 127)
+_NEVER_RAN = ("created", "configured", "initialized")
+FULL_KIB = 1024
+"""Less than that is no room for what a job prints."""
+
+
+class RunFailedError(Exception):
+    """The run cannot go on, for this reason."""
+
+    def __init__(self, failure: Failure, expected: str | None = None, next: str | None = None) -> None:
+        super().__init__(failure.message)
+        self.failure, self.expected, self.next = failure, expected, next
+
+    def without(self, hidden: Callable[[str], str]) -> "RunFailedError":
+        """The same, with no secret in what a host said."""
+        failure = self.failure.model_copy(update={"message": hidden(self.failure.message)})
+        return RunFailedError(failure, self.expected, self.next and hidden(self.next))
+
+    def error(self) -> InfrastructureError:
+        """The same, for a person."""
+        failure = self.failure
+        where = f"{failure.node}: " if failure.node else ""
+        return InfrastructureError(
+            f"{where}{failure.message} (in {failure.phase})",
+            key=failure.kind,
+            value=failure.node,
+            expected=self.expected,
+            next=self.next,
+        )
+
+
+def internal(reason: Exception) -> Failure:
+    """A fault of our own."""
+    while isinstance(reason, ExceptionGroup):
+        reason = reason.exceptions[0]
+    return Failure(kind="internal", message=f"{type(reason).__name__}: {reason}"[:500])
+
+
+def first_cause(nodes: Sequence[Node], recording: Recording) -> Failure | None:
+    """The first cause of a run that did not end well."""
+    ended = sorted((node for node in nodes if node.state is not None), key=lambda node: node.ended_at)
+    bad = [node for node in ended if node.state is not None and node.state.status]
+    for node in nodes:
+        if node.is_lost and bad:  # the others failed because they could not hear it either
+            return Failure(kind="link", message="out of reach", node=node.host.name, phase="train")
+    for cause in (out_of_memory, disk_full, engine_gone, not_started):
+        for node in bad:
+            if (failure := cause(node, recording)) is not None:
+                return failure
+    by_signal = [failure for node in bad if (failure := killed(node, recording)) is not None]
+    named = recording.named_failure(echoes=not by_signal)
+    if bad and named is not None:
+        return named.model_copy(update={"phase": "train"})
+    if bad:
+        return by_signal[0] if by_signal else exited(bad[0], recording)
+    if recording.last_step < recording.planned_steps:
+        message = f"training ended with status 0 after step {recording.last_step}"
+        return Failure(kind="exit", message=f"{message} of {recording.planned_steps}", phase="train")
+    return None
+
+
+def out_of_memory(node: Node, recording: Recording) -> Failure | None:
+    if node.state is None or not node.state.oom_killed:
+        return None
+    return Failure(kind="oom", message="out of memory: the kernel ended it", node=node.host.name, phase="train")
+
+
+def disk_full(node: Node, recording: Recording) -> Failure | None:
+    if node.state is None or node.state.free_kib is None or node.state.free_kib >= FULL_KIB:
+        return None
+    return no_space(node)
+
+
+def no_space(node: Node) -> Failure:
+    message = f"No space left on the device of {node.job.directory}"
+    return Failure(kind="disk", message=message, node=node.host.name, phase="train")
+
+
+def engine_gone(node: Node, recording: Recording) -> Failure | None:
+    """The engine's client gave up on a container that had started: the engine was killed, or restarted."""
+    if node.state is None or node.plan.container is None or node.state.status not in _ENGINE_STATUSES:
+        return None
+    began = [box for box in node.state.containers if box.status not in _NEVER_RAN]
+    if not node.state.engine_silent and not any(box.exit_code != node.state.status for box in began):
+        return None
+    last = next((f" ({line})" for line in _complaints(node)), "")
+    message = f"{node.plan.container.engine} stopped while the job ran, after step {recording.last_step}{last}"
+    return Failure(kind="engine", message=message, node=node.host.name, phase="train")
+
+
+def not_started(node: Node, recording: Recording) -> Failure | None:
+    """The engine's own statuses: it did not run, could not start the program, or did not find it."""
+    if node.state is None or node.plan.container is None:
+        return None
+    refusal = ENGINES[node.plan.container.engine].init_refusal
+    printed = node.log.last_lines if node.log else ()
+    is_refused = refusal is not None and any(line.startswith(refusal) for line in printed)
+    began = any(box.status not in _NEVER_RAN for box in node.state.containers)  # then the status is the program's own
+    if (node.state.status not in _ENGINE_STATUSES or began) and not is_refused:
+        return None
+    why = node.state.engine_error or next(iter(_complaints(node)), f"status {node.state.status}")
+    return Failure(kind="container", message=f"the container did not start: {why}", node=node.host.name, phase="start")
+
+
+def _complaints(node: Node) -> list[str]:
+    """What was printed last, errors first."""
+    printed = [*reversed(node.log.last_lines)] if node.log else []
+    return [line for line in printed if "rror" in line] or printed
+
+
+def killed(node: Node, recording: Recording) -> Failure | None:
+    names = {137: "SIGKILL", 143: "SIGTERM"}
+    if node.state is None or node.state.status not in names:
+        return None
+    message = f"ended by {names[node.state.status]} from outside, after step {recording.last_step}"
+    return Failure(kind="killed", message=message, node=node.host.name, phase="train")
+
+
+def exited(node: Node, recording: Recording) -> Failure:
+    status = node.state.status if node.state else None
+    message = f"the training program ended with status {status} after step {recording.last_step}"
+    last = f"; its last line: {node.log.last_lines[-1].strip()}" if node.log and node.log.last_lines else ""
+    message = f"{message} of {recording.planned_steps}{last}"
+    return Failure(kind="exit", message=message, node=node.host.name, phase="train")

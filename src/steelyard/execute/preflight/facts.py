@@ -1,0 +1,279 @@
+"""What one host answered: None, or a reason, where it could not."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from steelyard.execute.preflight.sections import Section, Sections
+from steelyard.execute.preflight.smi import SeenGpus, count, readers
+
+_KIB_PER_GIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """The host's clock against ours, at the middle of the round trip."""
+
+    ahead_s: float
+    uncertainty_s: float
+    """Half the round trip, and what the host's clock does not resolve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is left where a directory is, or would be made."""
+
+    free_gib: float
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gid:
+    """One entry of a port's GID table."""
+
+    index: int
+    kind: str
+    """`RoCE v2`, `IB/RoCE v1`, or nothing."""
+    is_ipv4: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaPort:
+    """One port of a network card that does RDMA."""
+
+    device: str
+    state: str
+    """ACTIVE, DOWN, INIT, ARMED."""
+    link_layer: str
+    rate: str
+    gids: tuple[Gid, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SeenImage:
+    """What the container engine says of the image."""
+
+    engine: Section
+    """Whether it answers, or why not."""
+    id: str | None
+    """None where the engine answers and does not have it."""
+    digests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SeenSecret:
+    """A secret's file, never what is in it."""
+
+    state: str
+    """present, missing, empty, unreadable or no file."""
+    mode: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """A file of the data by what tells it from another."""
+
+    name: str
+    size: int
+    first: str
+    """SHA-256 of its first MiB."""
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeenData:
+    """The files at the data's path."""
+
+    total: int
+    """All of them; only the first are looked into."""
+    files: tuple[SeenFile, ...]
+    unreadable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything a host was asked. A field is None where the host gave no answer."""
+
+    clock: ClockReading | None = None
+    gpus: Mapping[str, SeenGpus] = field(default_factory=dict)
+    """By vendor, where a tool of theirs answered."""
+    gpu_tools: Mapping[str, str] = field(default_factory=dict)
+    """By vendor, why no tool of theirs did."""
+    gpu_vendors: frozenset[str] | None = None
+    """Whose device nodes are there."""
+    module_versions: Mapping[str, str] = field(default_factory=dict)
+    """What the kernel and the installed ROCm say, by file."""
+    rooms: tuple[Room | None, ...] = ()
+    """In the order of the directories that need room."""
+    listening: frozenset[int] | None = None
+    rdma: tuple[RdmaPort, ...] | None = None
+    links: Mapping[str, str] | None = None
+    """Network interfaces and whether each is up."""
+    memlock_kib: float | None = None
+    """Infinite where it is not limited."""
+    nofile: float | None = None
+    kernel_log: tuple[str, ...] | None = None
+    """Lines that may be of interest, in their order."""
+    kernel_log_reason: str = ""
+    secrets: tuple[SeenSecret | None, ...] = ()
+    """In the order they are needed."""
+    volumes: tuple[bool | None, ...] = ()
+    """Whether each is there, in that order."""
+    data: SeenData | None = None
+    data_reason: str = ""
+    image: SeenImage | None = None
+    collectives: Section | None = None
+    """What the bandwidth test printed; None where it was not asked for."""
+
+
+def read_facts(sections: Sections, rooms: int = 0, secrets: int = 0, volumes: int = 0) -> Facts:
+    """The sections of one host as facts; the clock and the collectives are asked apart."""
+    gpus, gpu_tools = _gpus(sections)
+    limits = dict(line.partition(" ")[::2] for line in sections["limits"].lines)
+    log, data = sections["kernel_log"], sections["data"]
+    return Facts(
+        gpus=gpus,
+        gpu_tools=gpu_tools,
+        gpu_vendors=vendors_of(sections["gpu_nodes"]),
+        module_versions=dict(line.partition(" ")[::2] for line in sections["versions"].lines),
+        rooms=tuple(_room(sections[f"room_{at}"]) for at in range(rooms)),
+        listening=_listening(sections["ports"]),
+        rdma=_rdma(sections["rdma"]),
+        links=_links(sections["links"]),
+        memlock_kib=_limit(limits.get("memlock")),
+        nofile=_limit(limits.get("nofile")),
+        kernel_log=log.lines if log.answered else None,
+        kernel_log_reason=log.reason,
+        secrets=tuple(_secret(sections[f"secret_{at}"]) for at in range(secrets)),
+        volumes=tuple(_there(sections[f"volume_{at}"]) for at in range(volumes)),
+        data=_data(data),
+        data_reason=data.reason,
+        image=_image(sections) if "image" in sections else None,
+    )
+
+
+_TOOLS = {"nvidia": ("nvidia_gpus",), "amd": ("amd_list", "rocm_gpus")}
+_TOOL_OF = {"nvidia_gpus": "nvidia-smi", "amd_list": "amd-smi", "rocm_gpus": "rocm-smi"}
+
+
+def _gpus(sections: Sections) -> tuple[dict[str, SeenGpus], dict[str, str]]:
+    found, reasons = {}, {}
+    for vendor, tools in readers().items():
+        seen = next((seen for read in tools if (seen := read(sections)) is not None), None)
+        if seen is not None:
+            found[vendor] = seen
+            continue
+        asked = {_TOOL_OF[name]: sections[name] for name in _TOOLS[vendor]}
+        reasons[vendor] = "; ".join(
+            f"{tool}: {'it answered what cannot be read' if section.answered else section.reason}"
+            for tool, section in asked.items()
+        )
+    return found, reasons
+
+
+def vendors_of(nodes: Section) -> frozenset[str] | None:
+    """Whose device nodes are there; None where they cannot be listed."""
+    if not nodes.answered:
+        return None
+    return frozenset("amd" if line == "/dev/kfd" else "nvidia" for line in nodes.lines if line.startswith("/dev/"))
+
+
+def _room(section: Section) -> Room | None:
+    """`writable` or `closed`, then `df -Pk`: blocks, used, available."""
+    words = section.lines[-1].split() if section.lines else []
+    numbers = [at for at, word in enumerate(words) if word.endswith("%") and word[:-1].isdecimal()]
+    said = words[numbers[-1] - 1] if numbers else ""
+    kib = count(said.removeprefix("-"))
+    if not section.answered or kib is None:
+        return None
+    return Room((-kib if said.startswith("-") else kib) / _KIB_PER_GIB, section.lines[0] == "writable")
+
+
+def _listening(section: Section) -> frozenset[int] | None:
+    """`00000000:1770`, as /proc/net/tcp has its addresses."""
+    if not section.answered:
+        return None
+    try:
+        return frozenset(int(line.rpartition(":")[2], 16) for line in section.lines if line.strip())
+    except ValueError:
+        return None
+
+
+def _rdma(section: Section) -> tuple[RdmaPort, ...] | None:
+    if not section.answered:
+        return None
+    ports: dict[str, RdmaPort] = {}
+    gids: dict[str, list[Gid]] = {}
+    for line in section.lines:
+        kind, _, rest = line.partition(" ")
+        words = rest.split("|")
+        if kind == "port" and len(words) == 4:
+            device = words[0].partition("/")[0]
+            ports[words[0]] = RdmaPort(device, words[1].rpartition(": ")[2], words[2], words[3])
+        elif kind == "gid" and len(words) == 4 and (index := count(words[1])) is not None:
+            mapped = words[3].lower().startswith("0000:0000:0000:0000:0000:ffff:")
+            gids.setdefault(words[0], []).append(Gid(index, words[2], mapped))
+    return tuple(
+        RdmaPort(port.device, port.state, port.link_layer, port.rate, tuple(gids.get(path, ())))
+        for path, port in ports.items()
+    )
+
+
+def _links(section: Section) -> dict[str, str] | None:
+    if not section.answered:
+        return None
+    return dict(line.split("|", 1) for line in section.lines if "|" in line)
+
+
+def _limit(text: str | None) -> float | None:
+    if text == "unlimited":
+        return float("inf")
+    return count(text)
+
+
+def _secret(section: Section) -> SeenSecret | None:
+    if not section.answered or not section.lines:
+        return None
+    mode = next((line.removeprefix("mode ") for line in section.lines if line.startswith("mode ")), None)
+    return SeenSecret(section.lines[0], mode)
+
+
+def _there(section: Section) -> bool | None:
+    return {"there": True, "missing": False}.get(section.lines[0]) if section.answered and section.lines else None
+
+
+_FILE = re.compile(r"file (?P<size>\d+) (?P<first>[0-9a-f]{64}) (?P<last>[0-9a-f]{64}) (?P<name>.+)")
+
+
+def _data(section: Section) -> SeenData | None:
+    """None where a line cannot be read: a fingerprint of half the files is none."""
+    if not section.answered or not section.lines:
+        return None
+    if section.lines[0] == "missing":
+        return SeenData(0, ())
+    total = count(section.lines[0].removeprefix("files "))
+    if total is None:
+        return None
+    files, unreadable = list[SeenFile](), list[str]()
+    for line in section.lines[1:]:
+        if (match := _FILE.fullmatch(line)) and (size := count(match["size"])) is not None:
+            files.append(SeenFile(match["name"], size, match["first"], match["last"]))
+        elif line.startswith("unreadable "):
+            unreadable.append(line.removeprefix("unreadable "))
+        else:
+            return None
+    return SeenData(total, tuple(files), tuple(unreadable))
+
+
+def _image(sections: Sections) -> SeenImage:
+    engine, asked = sections["engine"], sections["image"]
+    if not engine.answered or not asked.answered:
+        return SeenImage(engine, None)
+    identity, _, digests = (asked.lines[-1] if asked.lines else "").partition(" ")
+    try:
+        listed = json.loads(digests)
+    except (ValueError, RecursionError):
+        listed = []
+    named = tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
+    return SeenImage(engine, identity or None, named)

@@ -1,0 +1,254 @@
+"""From what the nodes of a run print to its record: steps, events, logs, and the first cause of a failure."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from steelyard import records
+from steelyard.execute.hearing import Hearing, stated
+from steelyard.execute.pace import LOOK_EVERY, Pace
+from steelyard.experiment.case import Case
+from steelyard.frameworks.logs.dialect import text_of
+from steelyard.frameworks.logs.lines import LineCutter
+from steelyard.frameworks.logs.reader import LogReader
+from steelyard.frameworks.logs.said import LOG_INTERVAL, VERSION
+from steelyard.frameworks.logs.secrets import HIDDEN, redacted
+from steelyard.frameworks.logs.series import Gathered, Job
+from steelyard.planning.plan import NodePlan, Plan
+from steelyard.records import Event, Failure, RunWriter, Step
+from steelyard.records.step import FAILURES, first_cause
+from steelyard.secrets import spellings
+
+Observer = Callable[[Step | Event], None]
+
+_SAID_ONCE = ("plan_differs", "setting_changed")
+
+
+def _longest_first(secrets: Iterable[bytes]) -> list[bytes]:
+    """Texts to hide: one that holds another before it, or its rest would be left."""
+    return sorted(set(secrets), key=lambda text: (-len(text), text))
+
+
+class Recording:
+    """The record of one run while its nodes print."""
+
+    def __init__(self, plan: Plan, case: Case, writer: RunWriter, observe: Observer) -> None:
+        self.writer, self.observe, self.framework = writer, observe, plan.framework
+        self.planned_steps = case.resolved.experiment.training.steps
+        self._world, self._flops = case.placement.world_size, plan.expected.flops_per_token
+        self._card_gib = plan.expected.usable_gib_per_gpu
+        # Every planner asks for a record a step; what a launch script of an image asks for is known from its log.
+        self._log_interval = 1 if case.resolved.platform.script is None else None
+        self._stated, self._heard = stated(case), dict[str, Any]()
+        self._cards = {node.host: node.env["NCCL_IB_HCA"] for node in plan.nodes if "NCCL_IB_HCA" in node.env}
+        """The network cards the plan asks for, until the log says which network is used."""
+        self.last_step = 0
+        self._hide: list[bytes] = []
+        """How the secrets of all its nodes are spelt, the longest first."""
+        self.ending = False
+        """Whether we are ending it ourselves: what the nodes complain of then is the echo of that."""
+        self.failures: list[Event] = []
+        self._ranks = {node.host: node.rank for node in plan.nodes}
+        self._lead = plan.nodes[0].host if len(plan.nodes) == 1 else None
+        self._early: list[tuple[Step, str]] = []
+        """Steps that came before it was plain which nodes report any."""
+        self._nonfinite: set[str] = set()
+        self._said_once: set[str] = set()
+        self._pace, self._open = Pace(), 0
+        self._gpus_per_node = case.placement.gpus_per_node
+
+    def of_node(self, node: NodePlan, hide: Sequence[bytes] = ()) -> "NodeRecording":
+        """What one node prints; none of the secrets to `hide` gets any further."""
+        self._open += 1
+        kept = _longest_first(text for secret in hide for text in spellings(secret))
+        self._hide = _longest_first([*self._hide, *kept])
+        job = Job(
+            world_size=self._world,
+            flops_per_token=self._flops,
+            device_gib=self._card_gib,
+            log_interval=self._log_interval,
+        )
+        return NodeRecording(self, node, kept, Hearing(self._stated, job))
+
+    def event(self, kind: str, message: str, node: str | None = None, **details: object) -> None:
+        """Something we found out ourselves; what a host said of it may hold a secret as well as a log."""
+        self._keep(
+            Event(
+                kind=kind,
+                message=self.hidden(message),
+                step=self.last_step or None,
+                node=node,
+                time=records.now(),
+                details={name: self._hidden_within(value) for name, value in details.items()},
+            )
+        )
+
+    def hidden(self, text: str) -> str:
+        """A text without secrets: those of the nodes, and what looks like one."""
+        raw = text.encode("utf-8", "replace")
+        for secret in self._hide:
+            raw = raw.replace(secret, HIDDEN)
+        return redacted(raw.decode("utf-8", "replace"))
+
+    def _hidden_within(self, value: object) -> object:
+        """The same of every text in a detail."""
+        if isinstance(value, str):
+            return self.hidden(value)
+        if isinstance(value, Mapping):
+            return {name: self._hidden_within(one) for name, one in value.items()}
+        return [self._hidden_within(one) for one in value] if isinstance(value, list | tuple) else value
+
+    def take(self, found: Step | Event, host: str) -> None:
+        """What a node's log says."""
+        if isinstance(found, Step):
+            self._take_step(replace(found, node=host).derived(self._world, self._flops), host)
+            return
+        if self.ending and found.kind in FAILURES:
+            return
+        event = replace(found, node=host, time=found.time or records.now())
+        if event.kind == "nodes_differ":
+            event = replace(event, node=self._host_of(event.details.get("rank")))
+        if event.kind in _SAID_ONCE:  # every node prints its settings
+            if event.message in self._said_once:
+                return
+            self._said_once.add(event.message)
+        if event.kind in FAILURES:
+            self.failures.append(event)
+        if event.kind == "started":
+            self.writer.note_software({str(key): str(value) for key, value in event.details.items()})
+        if event.kind == "fabric" and "network" in event.details and (cards := self._cards.pop(host, None)):
+            self.event("fabric", f"the plan asks for {cards}", host, asked=cards)
+        self._keep(event)
+
+    def hear(self, said: Mapping[str, Any], host: str) -> None:
+        """What a node's log says of its settings, once it trains or has ended; nodes that agree are heard once."""
+        if not said or said == self._heard:
+            return
+        self._heard = dict(said)
+        held = len(said.keys() & self._stated.keys())
+        message = f"the log says {len(said)} settings, {held} of which the plan states"
+        self.event("settings", message, host, held=held, said=self._heard)
+        if VERSION in said:
+            self.writer.note_software({**self.writer.manifest.software, VERSION: str(said[VERSION])})
+        if LOG_INTERVAL in said:
+            self.writer.learn(expected={**self.writer.manifest.expected, LOG_INTERVAL: said[LOG_INTERVAL]})
+
+    def _take_step(self, step: Step, host: str) -> None:
+        """One node speaks for the run; where others report steps too, theirs are kept beside."""
+        if self._lead is None:
+            again = any(host == earlier for _, earlier in self._early)
+            self._early.append((step, host))
+            if again:
+                self.settle()
+            return
+        if len(self._ranks) > 1:
+            self._pace.add(step, host)
+        if host != self._lead:
+            self.writer.append_node_step(self._lead, host, step)
+            return
+        self.writer.append_step(step)
+        if len(self._ranks) > 1:
+            self.writer.append_node_step(self._lead, host, step)
+        self.last_step = step.step
+        names = set(step.nonfinite())
+        for name in sorted(names - self._nonfinite):  # where it turns so; the steps show how long it stays
+            message = f"{name} is {getattr(step, name)} at step {step.step}"
+            self._keep(
+                Event(kind="nan", message=message, step=step.step, node=step.node, time=step.time, source=step.source)
+            )
+        self._nonfinite = names
+        self.observe(step)
+        if len(self._ranks) > 1 and self.writer.steps % LOOK_EVERY == 0:
+            self._name_the_slow()
+
+    def _name_the_slow(self) -> None:
+        for one in self._pace.slow():
+            self.event("nodes_differ", one.words(), one.node, **one.details())
+
+    def _host_of(self, rank: object) -> str | None:
+        """Where a rank runs: nodes are filled one after the other."""
+        at = rank // self._gpus_per_node if type(rank) is int else None
+        return next((host for host, node_rank in self._ranks.items() if node_rank == at), None)
+
+    def ended(self) -> None:
+        """One of the nodes has said its last."""
+        self.settle()
+        self._open -= 1
+        if not self._open:
+            self._name_the_slow()
+
+    def settle(self) -> None:
+        """The first of the nodes that report steps speaks for the run, not the one that was heard first."""
+        early, self._early = self._early, []
+        if early:
+            self._lead = min((host for _, host in early), key=self._ranks.__getitem__)
+        for step, host in early:
+            self._take_step(step, host)
+
+    def _keep(self, event: Event) -> None:
+        self.writer.append_event(event)
+        self.observe(event)
+
+    def named_failure(self, echoes: bool = True) -> Failure | None:
+        """The first cause the logs name, or without one the first that other ranks say of it."""
+        cause = first_cause(event for event in self.failures if echoes or not event.details.get("order"))
+        if cause is None:
+            return None
+        at = cause.source
+        return Failure(
+            kind=cause.kind,
+            message=cause.message,
+            node=cause.node,
+            file=at.file if at else None,
+            line=at.line if at else None,
+        )
+
+
+class NodeRecording:
+    """What one node prints, cut into lines, read and kept, each byte once."""
+
+    def __init__(self, run: Recording, node: NodePlan, hide: Sequence[bytes], hearing: Hearing) -> None:
+        self._run, self._host, self._hearing, self._hide = run, node.host, hearing, hide
+        self._log = f"node{node.rank}.log"
+        self._said = Gathered(hearing.take)
+        self._reader = LogReader(f"logs/{self._log}", self._said, run.framework, hearing.job)
+        self._trains = False
+        self._cutter = LineCutter()
+        self.bytes = 0
+        """How much of it came so far."""
+        self.last_lines: deque[str] = deque(maxlen=10)
+        """Those that were not empty, without secrets."""
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes."""
+        self.bytes += len(data)
+        for line in self._cutter.feed(data):
+            self._take(line, b"\n")
+
+    def end(self) -> None:
+        """There are no more."""
+        for line in self._cutter.rest():
+            self._take(line, b"")
+        self._reader.end()
+        self._record()
+        self._run.hear(self._hearing.said(), self._host)
+        self._run.ended()
+
+    def _take(self, line: bytes, end: bytes) -> None:
+        for secret in self._hide:
+            line = line.replace(secret, HIDDEN)
+        self._reader.feed([line])
+        self._record()  # before the log: no step that the log shows is missing from the record
+        shown = self._reader.redacted.get(self._reader.line, line)
+        if shown.strip():
+            self.last_lines.append(text_of(shown, 300))
+        self._run.writer.append_log(self._log, shown + end)
+
+    def _record(self) -> None:
+        for found in self._said.take():
+            if isinstance(found, Step) and not self._trains:
+                self._trains = True
+                self._run.hear(self._hearing.said(), self._host)
+            self._run.take(found, self._host)

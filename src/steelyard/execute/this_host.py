@@ -1,0 +1,118 @@
+"""This machine, as a host of a cluster of one."""
+
+import asyncio
+import contextlib
+import os
+import shlex
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from steelyard.execute.host import ANSWER_BYTES, COMMAND_S, Done, HostRefusedError, HostTimeoutError, gathered
+from steelyard.files import read_document
+
+_READ = 1 << 16
+
+
+class ThisHost:
+    """A machine that needs no link."""
+
+    def __init__(self, name: str = "localhost") -> None:
+        self.name = name
+
+    async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = COMMAND_S) -> Done:
+        return await self._run(argv, asyncio.subprocess.PIPE, stdin, timeout_s)
+
+    async def pour(self, source: Path, argv: Sequence[str], timeout_s: float) -> Done:
+        with source.open("rb") as file:
+            return await self._run(argv, file, None, timeout_s)
+
+    async def _run(self, argv: Sequence[str], source: int | IO[bytes], stdin: bytes | None, timeout_s: float) -> Done:
+        try:
+            process = await self._start(argv, asyncio.subprocess.PIPE, source)
+        except HostRefusedError as reason:
+            return Done(127, b"", str(reason).encode())  # as the shell of a far host has it
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            async with asyncio.timeout(timeout_s):
+                out, err, _ = await asyncio.gather(
+                    gathered(process.stdout, self.name, argv[0]),
+                    gathered(process.stderr, self.name, argv[0]),
+                    _give(process, stdin) if stdin is not None else process.wait(),
+                )
+                status = await process.wait()
+        except TimeoutError:
+            raise HostTimeoutError(self.name, f"{argv[0]} took longer than {timeout_s:g} s") from None
+        finally:
+            _end(process)
+        return Done(status, out, err)
+
+    async def follow(self, argv: Sequence[str], stdin: bytes = b"") -> AsyncIterator[bytes]:
+        process = await self._start(argv, asyncio.subprocess.STDOUT)
+        assert process.stdout is not None
+        try:
+            await _give(process, stdin)
+            while data := await process.stdout.read(_READ):
+                yield data
+            await process.wait()
+        finally:
+            _end(process)
+
+    async def write(self, path: str, content: bytes, mode: int = 0o600) -> None:
+        new = Path(f"{path}.new.{os.getpid()}")
+        try:
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            new.chmod(mode)
+            new.replace(path)
+        except OSError as reason:
+            new.unlink(missing_ok=True)
+            raise HostRefusedError(self.name, f"{path} cannot be written ({reason.strerror})") from None
+
+    async def read(self, path: str) -> bytes:
+        try:
+            return read_document(Path(path), most_bytes=ANSWER_BYTES)
+        except OSError as reason:
+            raise HostRefusedError(self.name, f"{path} cannot be read ({reason.strerror})") from None
+
+    def typed(self, argv: Sequence[str]) -> str:
+        return shlex.join(argv)
+
+    async def close(self) -> None:
+        return
+
+    async def _start(
+        self, argv: Sequence[str], err: int, source: int | IO[bytes] = asyncio.subprocess.PIPE
+    ) -> asyncio.subprocess.Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=source,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=err,
+                start_new_session=True,  # a Ctrl-C is ours to handle
+            )
+        except OSError as reason:
+            raise HostRefusedError(
+                self.name, f"{argv[0]} cannot be started ({reason.strerror})", value=argv[0], expected="a program"
+            ) from None
+
+
+async def _give(process: asyncio.subprocess.Process, stdin: bytes) -> None:
+    """Write all of its input, as far as it reads it."""
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(stdin)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+def _end(process: asyncio.subprocess.Process) -> None:
+    """End it and let go of its pipes, which a grandchild may still hold open."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+    transport = process._transport  # type: ignore[attr-defined]  # the only way to what asyncio keeps open
+    transport.close()

@@ -1,0 +1,81 @@
+"""Whether the steps of a run still come, within their time, and whether it ends after the last."""
+
+import statistics
+import time
+from collections import deque
+
+from steelyard.execute.limits import Limits
+from steelyard.execute.recording import Recording
+from steelyard.records import Failure
+
+EVERY_S = 0.5
+_SLOWEST_OF_PEAK = 100.0
+"""No step is taken to need longer than at 1 % of the peak, unless the steps seen say otherwise."""
+
+
+class Watch:
+    """Looks at a run from its start on; what it finds overdue is a failure of the infrastructure."""
+
+    def __init__(self, limits: Limits, recording: Recording, seconds_at_peak: float | None) -> None:
+        """`seconds_at_peak`: the plan's time of all steps at the dense peak."""
+        self.limits, self.recording = limits, recording
+        self._step_at_peak_s = (seconds_at_peak or 0.0) / max(1, recording.planned_steps)
+        self._progress: deque[float] = deque(maxlen=200)
+        self._began = self._step_at = time.monotonic()
+        self._step = 0
+        self._done_at: float | None = None
+        """When the last planned step was seen."""
+
+    def started(self) -> None:
+        self._began = self._step_at = time.monotonic()
+
+    def not_looking(self) -> None:
+        """It could not be seen whether steps were done: what passed until now does not count."""
+        self._step_at = time.monotonic()
+
+    def heard(self) -> None:
+        """After whatever a log said."""
+        if self.recording.last_step != self._step:
+            now = time.monotonic()
+            if self._step:
+                self._progress.append(now - self._step_at)
+            self._step, self._step_at = self.recording.last_step, now
+            if self._done_at is None and self._step >= self.recording.planned_steps:
+                self._done_at = now
+
+    @property
+    def time_limit_s(self) -> float:
+        """What was asked for, or as long as the plan takes where every step is as slow as one may be."""
+        if self.limits.train is not None:
+            return self.limits.train
+        return self.limits.first_step + self.recording.planned_steps * self._slowest_step_s() + self.limits.exit
+
+    def too_long(self) -> Failure | None:
+        """Where it runs longer than it may, or long after its last step, whatever its log says."""
+        now, limit = time.monotonic(), self.time_limit_s
+        if now - self._began > limit:
+            return Failure(kind="time_limit", message=f"training took longer than {limit:g} s", phase="train")
+        if self._done_at is not None and now - self._done_at > self.limits.exit:
+            message = (
+                f"the training program did not exit within {self.limits.exit:g} s after its last step, {self._step}"
+            )
+            return Failure(kind="hang_at_exit", message=message, phase="train")
+        return None
+
+    def stalled(self) -> str | None:
+        """Where no step comes any more, since when."""
+        quiet = time.monotonic() - self._step_at
+        if not self._step:
+            return f"no step within {self.limits.first_step:g} s" if quiet > self.limits.first_step else None
+        borne = self._slowest_step_s() if self._progress else max(self._slowest_step_s(), self.limits.first_step)
+        if self._step >= self.recording.planned_steps or quiet <= borne:
+            return None
+        return f"no step for {quiet:.0f} s after step {self._step}, where one takes {self._usual_s():.2g} s"
+
+    def _usual_s(self) -> float:
+        return statistics.median(self._progress) if self._progress else 0.0
+
+    def _slowest_step_s(self) -> float:
+        """What one step may take."""
+        usual, at_peak = self.limits.stall_medians * self._usual_s(), _SLOWEST_OF_PEAK * self._step_at_peak_s
+        return max(self.limits.stall_at_least, usual, at_peak)

@@ -1,0 +1,182 @@
+"""Rules over an experiment and the hardware it is to run on: one file a rule, one word in the table."""
+
+import importlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+from steelyard.configs.choose import Asked, readings
+from steelyard.configs.files import read_mapping, with_family, with_lines
+from steelyard.configs.inventory import is_inventory, parse_inventory
+from steelyard.errors import SteelyardError
+from steelyard.experiment import InvalidExperimentError, Problem, Reading, Resolved, resolve
+from steelyard.experiment.case import Case
+from steelyard.experiment.placement import place
+from steelyard.experiment.problems import WRONG_VALUE
+from steelyard.hardware.machine import Machine
+from steelyard.linting.rule import Rule
+
+RULES = (
+    "sy106_unnamed_data_path",
+    "sy107_refused_by_the_framework",
+    "sy108_unread_data_key",
+    "sy112_unread_key",
+    "sy113_contradicted_copy",
+    "sy114_unread_variable",
+    "sy115_overridden_by_the_preset",
+    "sy116_mock_data_beside_a_corpus",
+    "sy117_privileged_container",
+    "sy118_retired_flag",
+    "sy120_variable_the_plan_sets",
+    "sy121_host_handed_over",
+    "sy122_engine_socket",
+    "sy123_control_directory",
+    "sy124_raw_device",
+    "sy125_home_of_another",
+    "sy201_world_not_divided",
+    "sy202_contradicted_data_parallel",
+    "sy203_ragged_global_batch",
+    "sy204_contradicted_accumulation",
+    "sy205_sequence_beyond_positions",
+    "sy206_warmup_without_end",
+    "sy207_rate_below_minimum",
+    "sy208_mesh_not_the_hardware",
+    "sy209_samples_seen_twice",
+    "sy210_batch_that_is_not_trained",
+    "sy211_sharding_not_divided",
+    "sy301_heads_or_layers_not_divided",
+    "sy302_heads_beside_hidden_size",
+    "sy303_label_without_its_dimensions",
+    "sy304_vocabulary_of_another_model",
+    "sy305_tokenizer_of_another_model",
+    "sy306_padded_vocabulary",
+    "sy401_format_the_gpu_lacks",
+    "sy402_more_than_the_card_holds",
+    "sy403_unknown_precision",
+    "sy404_precision_beside_another_dtype",
+    "sy501_threshold_above_peak",
+    "sy502_quotient_of_no_formula",
+    "sy503_time_against_throughput",
+    "sy504_threshold_of_another_node_count",
+    "sy601_hosts_not_the_nodes",
+    "sy602_head_not_the_first_host",
+    "sy603_hca_of_another_family",
+    "sy604_rdma_turned_off",
+    "sy701_left_to_each_framework",
+    "sy702_dash_for_a_value",
+)
+
+
+def rule_module(name: str) -> ModuleType:
+    return importlib.import_module(f"{__name__}.rules.{name}")
+
+
+def _rules(on: str) -> Iterator[ModuleType]:
+    return (module for module in map(rule_module, RULES) if module.RULE.on == on)
+
+
+def case_of(resolved: Resolved, machine: Machine, asked: Asked) -> Case:
+    """An experiment on the hardware and the hosts that are asked for."""
+    placed = place(resolved.platform, machine)
+    return Case(resolved, placed, asked.hosts, asked.head_names, asked.env, asked.names()["user"])
+
+
+def lint_reading(reading: Reading) -> Iterator[Problem]:
+    """Every problem of one selection of a file as it was read, whether or not it makes an experiment."""
+    for module in _rules("reading"):
+        yield from module.check(reading)
+
+
+def lint_case(case: Case) -> Iterator[Problem]:
+    """Every problem of one experiment on one platform, marked where the platform allows it."""
+    allow = set(case.resolved.platform.allow)
+    for module in _rules("case"):
+        allowed = module.RULE.may_be_allowed and module.RULE.code in allow
+        for problem in module.check(case):
+            yield replace(problem, allowed=problem.severity == "error") if allowed else problem
+    yield from _wrong_codes(case)
+
+
+def _wrong_codes(case: Case) -> Iterator[Problem]:
+    """Codes under `allow` that nobody knows or that may not be allowed."""
+    rules = [module.RULE for module in map(rule_module, RULES)]
+    allowable = [rule.code for rule in rules if rule.may_be_allowed]
+    for code in case.resolved.platform.allow:
+        if code not in allowable:
+            path = ("platforms", case.resolved.platform_name or "", "allow")
+            yield Problem(
+                WRONG_VALUE,
+                "error",
+                str(case.resolved.file),
+                ".".join(path),
+                message=f"allow holds {code}, which cannot be allowed",
+                fix=f"remove it; steelyard explain {code}",
+                value=code,
+                expected=f"codes of {', '.join(allowable)}",
+                path=path,
+            )
+
+
+def lint_cases(cases: list[Case]) -> Iterator[Problem]:
+    """Every problem that only shows between the platforms of a file."""
+    for module in _rules("file"):
+        yield from module.check(cases)
+
+
+def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:
+    """Every problem of a file, on the platform asked for or on all of them."""
+    try:
+        file = read_mapping(path)
+        if is_inventory(file.content):
+            return with_lines(parse_inventory(file)[1], file)
+    except InvalidExperimentError as invalid:
+        return list(invalid.problems)
+    try:
+        file = with_family(file)
+        found, cases = [], []
+        for reading in readings(file, asked):
+            problems, case = _lint_reading(reading, asked, machine)
+            found += problems
+            cases += [case] if case else []
+        found += lint_cases(cases)
+    except InvalidExperimentError as invalid:
+        found = [*file.problems, *invalid.problems]
+    return sorted(with_lines(_once(found), file), key=lambda problem: problem.line or 0)
+
+
+def _once(problems: Iterable[Problem]) -> list[Problem]:
+    """What holds of several platforms is said once, and nothing more is said of a useless key that is wrong as well."""
+    found: dict[tuple[str, str, str], Problem] = {}
+    for problem in problems:
+        found.setdefault((problem.code, problem.pointer, problem.message), problem)
+    wrong = {problem.pointer for problem in found.values() if problem.stops}
+    return [problem for problem in found.values() if problem.code != "SY112" or problem.pointer not in wrong]
+
+
+def _lint_reading(reading: Reading, asked: Asked, machine: Machine) -> tuple[list[Problem], Case | None]:
+    from steelyard.frameworks import as_run  # here, since frameworks are given lint's cases
+
+    problems = [*reading.problems, *lint_reading(reading)]
+    try:
+        resolved = resolve(reading, asked.settings, asked.gpu, asked.gpus)
+        case = as_run(case_of(resolved, machine, asked))
+    except InvalidExperimentError as invalid:
+        return [*problems, *_unsaid(invalid.problems, problems)], None
+    except SteelyardError as reason:
+        name = reading.platform
+        key = f"platforms.{name}.{reason.key}" if name else reason.key or ""
+        problem = Problem(
+            "SY104", "error", str(reading.file), key, reason.message, reason.next or "", expected=reason.expected
+        )
+        return [*problems, problem], None
+    return [*problems, *lint_case(case)], case
+
+
+def _unsaid(found: Iterable[Problem], said: list[Problem]) -> Iterator[Problem]:
+    """A value that could not be read is missing from the experiment too, and said once."""
+    codes = {problem.code for problem in said if problem.severity == "error"}
+    return (problem for problem in found if not (problem.code == "SY104" and problem.path is None and codes))
+
+
+__all__ = ["RULES", "Asked", "Case", "Rule", "case_of", "lint_case", "lint_file", "lint_reading", "rule_module"]

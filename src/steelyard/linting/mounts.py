@@ -1,0 +1,91 @@
+"""What of its host a container is given: the paths a plan mounts, spelt one way."""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from steelyard.experiment.case import Case
+from steelyard.experiment.reading import PointerPath
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One path of the host that the container sees."""
+
+    path: str
+    """Without `//`, `/./`, `/../` and a slash at its end; /var/run is /run."""
+    place: PointerPath
+    """Where the file gives it."""
+    typed: str
+    """As the file spells it."""
+
+    def lies_in(self, directory: str) -> bool:
+        """Whether it is the directory or lies below it."""
+        return self.path == directory or self.path.startswith(f"{directory.rstrip('/')}/")
+
+
+def normal(path: str) -> str:
+    """A path as the kernel takes it, but for links: /var/run is one on every host."""
+    spelt = "/" + posixpath.normpath(path).lstrip("/")
+    return re.sub(r"^/var/run(?=/|$)", "/run", spelt)
+
+
+def needed_volumes(case: Case) -> dict[str, str]:
+    """Cache and corpus at their own paths, where no volume of the config holds them already."""
+    platform, data = case.resolved.platform, case.resolved.experiment.data
+    if platform.container is None:
+        return {}
+    whole = data.path if data.source == "tokens" and data.path and data.path.startswith("/") else ""
+    corpus = re.split(r"[*?\[{,:]", whole)[0].rpartition("/")[0]  # of a pattern, the directory above it
+    held = tuple(platform.container.volumes.values())
+    return {
+        path: path
+        for path in (platform.cache_dir, corpus or ("/" if whole else ""))
+        if path and not any(path == inside or path.startswith(f"{inside.rstrip('/')}/") for inside in held)
+    }
+
+
+def mounts(case: Case) -> Iterator[Mount]:
+    """Every path of the host that the file has the container see."""
+    platform = case.resolved.platform
+    if platform.container is None:
+        return
+    for host in platform.container.volumes:
+        yield Mount(normal(host), _place(case, "container.volumes", host), host)
+    needed = needed_volumes(case)
+    if platform.cache_dir in needed:
+        yield Mount(normal(platform.cache_dir or ""), _place(case, "cache_dir"), platform.cache_dir or "")
+    for host in needed:
+        if host != platform.cache_dir:
+            yield Mount(normal(host), case.reading.paths.get("data.path", ("data", "path")), host)
+
+
+def secret_files(case: Case) -> Iterator[Mount]:
+    """Every file of the host of which the container is given a copy."""
+    platform = case.resolved.platform
+    if platform.hf_token_file is not None:
+        yield Mount(normal(platform.hf_token_file), _place(case, "hf_token_file"), platform.hf_token_file)
+    for name, file in platform.secrets.items():
+        yield Mount(normal(file), _place(case, "secrets", name), file)
+
+
+def devices(case: Case) -> Iterator[Mount]:
+    """Every device of the host that the file gives the container, as a device or as a volume."""
+    container = case.resolved.platform.container
+    if container is None:
+        return
+    for at, device in enumerate(container.devices):
+        yield Mount(normal(device), _place(case, "container.devices", str(at)), device)
+    for host in container.volumes:
+        if normal(host).startswith("/dev/"):
+            yield Mount(normal(host), _place(case, "container.volumes", host), host)
+
+
+def _place(case: Case, key: str, *inner: str) -> PointerPath:
+    """Where the file has a key of the platform, in the words of its family."""
+    stated = case.reading.paths.get(f"platform.{key}")
+    if stated is not None:
+        return (*stated, *inner)
+    name = case.resolved.platform_name
+    return (*(("platforms", name) if name else ("platforms",)), *key.split("."), *inner)

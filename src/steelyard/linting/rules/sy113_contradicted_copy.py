@@ -1,0 +1,181 @@
+"""Two places state one fact differently.
+
+Why: node count, address, port and sharding stand in several places of such files and only one of each is read; which,
+the next reader guesses.
+Fix: make them agree, or remove the copy.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from steelyard.configs.suite.values import left_open
+from steelyard.experiment import Problem, Reading
+from steelyard.experiment.reading import Stated
+from steelyard.linting.rule import Rule
+
+RULE = Rule("SY113", "error", on="reading")
+
+
+def check(reading: Reading) -> Iterator[Problem]:
+    if reading.family == "steelyard":
+        return
+    yield from _distributed(reading)
+    yield from _node_count(reading)
+    yield from _copies(reading)
+    if reading.family == "jax":
+        yield from _decoration(reading)
+    else:
+        yield from _megatron(reading)
+
+
+def _distributed(reading: Reading) -> Iterator[Problem]:
+    stated = reading.config.get("distributed_training")
+    if stated is not None and not reading.both_sections and stated.value != (reading.section == "multi_node"):
+        yield RULE.at(
+            reading,
+            stated.path,
+            message=f"distributed_training is {stated.value} over a {reading.section} section",
+            fix=f'write "{reading.section == "multi_node"}", or remove it: the section decides',
+            value=stated.value,
+            expected=str(reading.section == "multi_node"),
+        )
+
+
+def _node_count(reading: Reading) -> Iterator[Problem]:
+    """NNODES of the environment against nnodes, or against a section that spans nodes while nnodes is left open."""
+    copy = reading.env.get("NNODES")
+    if copy is None or left_open(copy.value) or not re.fullmatch(r"[0-9]{1,9}", str(copy.value)):
+        return
+    count, nnodes = int(copy.value), reading.config.get("nnodes")
+    if reading.section == "single_node":
+        if count != 1:
+            yield _different(reading, copy, "NNODES", count, "1, since each node runs a job of its own")
+    elif nnodes is not None and not nnodes.assumed:
+        if count != nnodes.value:
+            yield _different(reading, copy, "NNODES", count, f"{nnodes.value}, as nnodes says")
+    elif count == 1:
+        yield _different(reading, copy, "NNODES", count, "the nodes of a multi_node job")
+
+
+def _different(reading: Reading, copy: Stated, name: str, value: Any, expected: str) -> Problem:
+    return RULE.at(
+        reading,
+        copy.path,
+        message=f"{name} is {value}",
+        fix="remove it: the plan sets it on every node",
+        value=value,
+        expected=expected,
+    )
+
+
+def _copies(reading: Reading) -> Iterator[Problem]:
+    config, params, env = reading.config, reading.params, reading.env
+    pairs = [
+        (params.get("batch_size"), params.get("global_batch_size")),
+        (params.get("learning_rate_final_fraction"), params.get("cosine_learning_rate_final_fraction")),
+        (params.get("hf_train_files"), _corpus(reading)),
+    ]
+    if reading.section == "multi_node":
+        pairs += [
+            (config.get("coordinator_ip"), env.get("JAX_COORDINATOR_IP")),
+            (config.get("master_address"), env.get("MASTER_ADDR")),
+            (env.get("MASTER_PORT"), env.get("JAX_COORDINATOR_PORT")),
+            (config.get("nccl_ib_hca_list"), config.get("nccl_ib_hca")),
+            (config.get("nccl_ib_hca_list") or config.get("nccl_ib_hca"), env.get("NCCL_IB_HCA")),
+            (config.get("nccl_socket_ifname"), env.get("NCCL_SOCKET_IFNAME")),
+            (config.get("gloo_socket_ifname"), env.get("GLOO_SOCKET_IFNAME")),
+            (config.get("nccl_ib_gid_index"), env.get("NCCL_IB_GID_INDEX")),
+        ]
+    for one, other in pairs:
+        if one is None or other is None or one.assumed or other.assumed:
+            continue
+        if left_open(one.value) or left_open(other.value):
+            continue
+        if str(one.value) != str(other.value):
+            yield RULE.at(
+                reading,
+                other.path,
+                message=f"{other.path[-1]} is {other.value} and {one.path[-1]} is {one.value}",
+                fix=f"remove {other.path[-1]}",
+                value=other.value,
+                expected=str(one.value),
+            )
+    for name, again in reading.env_copies:
+        first = reading.env[name]
+        if not left_open(again.value) and not left_open(first.value) and str(again.value) != str(first.value):
+            yield RULE.at(
+                reading,
+                again.path,
+                message=f"{name} is {again.value} here and {first.value} in {'.'.join(first.path[:-1])}",
+                fix="remove one of them",
+                value=again.value,
+                expected=str(first.value),
+            )
+    yield from _flags(reading)
+
+
+def _corpus(reading: Reading) -> Stated | None:
+    source = reading.config.get("dataset_source")
+    path = source.value.get("path") if source else None
+    return Stated(path, ("config", "dataset_source", "path")) if isinstance(path, str) else None
+
+
+def _flags(reading: Reading) -> Iterator[Problem]:
+    """XLA's flags stand in the general part, once more beside it, and with the model, whose word counts."""
+    general, model = reading.config.get("xla_flags"), reading.params.get("xla_flags")
+    before = dict(general.value) if general else {}
+    if warn := reading.config.get("xla_gpu_executable_warn_stuck_timeout"):
+        before[warn.path[-1]] = warn.value
+    for name, value in model.value.items() if model else ():
+        if name in before and str(before[name]).lower() != str(value).lower():
+            yield RULE.at(
+                reading,
+                (*model.path, name) if model else (),
+                message=f"xla_flags.{name} is {value} for the model and {before[name]} in config",
+                fix="remove one of them",
+                value=value,
+                expected=str(before[name]),
+            )
+
+
+def _decoration(reading: Reading) -> Iterator[Problem]:
+    """Megatron's words beside MaxText's truth; precision and batch have rules of their own."""
+    params = reading.params
+    remat = params["remat_policy"].value if "remat_policy" in params else "full"
+    sharded = params["ici_fsdp_parallelism"].value if "ici_fsdp_parallelism" in params else -1
+    truths: dict[str, tuple[Any, str]] = {
+        "recompute": (remat in ("full", "none"), f"remat_policy {remat}"),
+        "fsdp": (sharded != 1, f"ici_fsdp_parallelism {sharded}"),
+    }
+    for name, own in (
+        ("sequence_length", "max_target_length"),
+        ("micro_batch_size", "per_device_batch_size"),
+        ("tensor_parallelism", "ici_tensor_parallelism"),
+        ("pipeline_parallelism", "ici_pipeline_parallelism"),
+    ):
+        if own in params:
+            truths[name] = (params[own].value, f"{own} {params[own].value:g}")
+    for name, (truth, words) in truths.items():
+        stated = params.get(name)
+        if stated is not None and stated.value != truth:
+            yield RULE.at(
+                reading,
+                stated.path,
+                message=f"{name} is {stated.value:g}, and MaxText does {words}",
+                fix=f"remove {name}, which nothing reads",
+                value=stated.value,
+            )
+
+
+def _megatron(reading: Reading) -> Iterator[Problem]:
+    fsdp, tensor = reading.params.get("fsdp"), reading.params.get("tensor_parallelism")
+    if fsdp and fsdp.value and tensor and tensor.value > 1:
+        yield RULE.at(
+            reading,
+            tensor.path,
+            message=f"tensor_parallelism is {tensor.value} beside fsdp, with which the launch script forces it to 1",
+            fix="write 1, or turn fsdp off",
+            value=tensor.value,
+            expected="1",
+        )

@@ -1,0 +1,78 @@
+"""A directory of the host's system is mounted into the container.
+
+Why: what a container writes there stays: programs, services and settings of the host that others, and root, go on
+to use. A run of somebody else's config as root hands them the machine.
+Fix: mount the one file or directory below it that the job needs. Where it is this one, permit it: `allow: [SY121]` of
+the platform, or `--set platform.allow=SY121`; the plan records it.
+"""
+
+from collections.abc import Iterator
+
+from steelyard.experiment import Problem
+from steelyard.experiment.case import Case
+from steelyard.linting.mounts import Mount, mounts, secret_files
+from steelyard.linting.rule import Rule
+
+RULE = Rule("SY121", "error", may_be_allowed=True)
+
+WHOLE = {
+    "/": "the whole host",
+    "/etc": "the host's settings, passwords and services",
+    "/usr": "the host's programs",
+    "/usr/bin": "the host's programs",
+    "/usr/sbin": "the host's programs",
+    "/usr/lib": "libraries that every program of the host loads",
+    "/usr/lib64": "libraries that every program of the host loads",
+    "/usr/local/bin": "the host's programs",
+    "/usr/local/sbin": "the host's programs",
+    "/bin": "the host's programs",
+    "/sbin": "the host's programs",
+    "/lib": "libraries that every program of the host loads",
+    "/lib64": "libraries that every program of the host loads",
+    "/run": "the sockets of the host's services",
+    "/dev": "every device of the host, its disks among them",
+    "/home": "the homes of all users",
+}
+"""Directories that may not be mounted as a whole; what lies below may be a library of a network card or a home."""
+
+TREES = {
+    "/boot": "what the host starts from",
+    "/proc": "the processes and the kernel's settings",
+    "/sys": "the kernel's settings and devices",
+    "/etc/shadow": "the passwords of the host's users",
+    "/etc/gshadow": "the passwords of the host's groups",
+    "/etc/sudoers": "who may become root",
+    "/etc/sudoers.d": "who may become root",
+    "/etc/pam.d": "who may log in",
+    "/etc/ssh": "the host's own keys, and who may log in",
+    "/etc/systemd": "what root starts",
+    "/etc/cron.d": "what root starts",
+    "/etc/ld.so.preload": "what every program of the host loads",
+    "/run/systemd": "the socket of the host's services",
+    "/run/dbus": "the socket of the host's services",
+}
+"""Directories of which nothing may be mounted."""
+
+HARMLESS = ("/sys/class/infiniband", "/sys/class/infiniband_verbs", "/sys/class/net")
+"""Names of network cards, which some libraries of theirs look up; the kernel's settings are not among them."""
+
+
+def check(case: Case) -> Iterator[Problem]:
+    for mount in (*mounts(case), *secret_files(case)):
+        if (what := _handed_over(mount)) is not None:
+            yield RULE.at(
+                case.reading,
+                mount.place,
+                message=f"the container is given {mount.path} of the host: {what}",
+                fix="mount what the job needs of it, or permit it: --set platform.allow=SY121",
+                value=mount.typed,
+                expected="a directory of the job's own",
+            )
+
+
+def _handed_over(mount: Mount) -> str | None:
+    if mount.path in WHOLE:
+        return WHOLE[mount.path]
+    if mount.path in HARMLESS:
+        return None
+    return next((what for tree, what in TREES.items() if mount.lies_in(tree)), None)

@@ -1,0 +1,34 @@
+"""The container is given every place where Steelyard could keep the control files of the run.
+
+Why: what lies there decides what is started and stopped as the login of the run. A job that can write there, or replace
+a directory above it, decides it in its place. This cannot be allowed.
+Fix: mount less, or set `log_dir` of the platform to a directory that no volume holds and only the login can write to.
+"""
+
+from collections.abc import Iterator
+
+from steelyard.configs.choose import this_user
+from steelyard.experiment import Problem
+from steelyard.experiment.case import Case
+from steelyard.experiment.control import control_parent, overlap, own_parents
+from steelyard.linting.mounts import mounts
+from steelyard.linting.rule import Rule
+
+RULE = Rule("SY123", "error")
+
+
+def check(case: Case) -> Iterator[Problem]:
+    login, held = case.login or this_user(), list(mounts(case))
+    if control_parent(case.resolved.platform.log_dir, [mount.path for mount in held], login) is not None:
+        return
+    parents = own_parents(login)
+    for mount in held:
+        if any(overlap(parent, mount.path) for parent in parents):
+            yield RULE.at(
+                case.reading,
+                mount.place,
+                message=f"the container is given {mount.path}, through which it reaches the control files of the run",
+                fix="mount a directory of the job's own, or set log_dir of the platform to one that no volume holds",
+                value=mount.typed,
+                expected=f"a directory apart from {' and '.join(parents)}",
+            )

@@ -1,0 +1,38 @@
+"""The home directory of another user is mounted into the container.
+
+Why: a run as root reads and writes what its owner keeps from others: keys, tokens, results.
+Fix: mount a directory of the login's own or a shared one; the login is the cluster file's user, else this user. Where
+its owner agrees, permit it: `allow: [SY125]` of the platform, or `--set platform.allow=SY125`; the plan records it.
+"""
+
+from collections.abc import Iterator
+
+from steelyard.configs.choose import this_user
+from steelyard.experiment import Problem
+from steelyard.experiment.case import Case
+from steelyard.linting.mounts import mounts
+from steelyard.linting.rule import Rule
+
+RULE = Rule("SY125", "error", may_be_allowed=True)
+
+
+def check(case: Case) -> Iterator[Problem]:
+    login = case.login or this_user()
+    for mount in mounts(case):
+        owner = _owner(mount.path)
+        if owner is not None and owner != login:
+            yield RULE.at(
+                case.reading,
+                mount.place,
+                message=f"the container is given {mount.path}, the home of {owner}, and the login is {login}",
+                fix="mount a directory of the login's own, or permit it: --set platform.allow=SY125",
+                value=mount.typed,
+                expected=f"a directory of {login}'s own, or a shared one",
+            )
+
+
+def _owner(path: str) -> str | None:
+    parts = path.split("/")
+    if parts[1] == "root":
+        return "root"
+    return parts[2] if parts[1] == "home" and len(parts) > 2 else None

@@ -1,0 +1,32 @@
+"""A precision is stated beside number formats that contradict it.
+
+Why: MaxText computes in dtype, weight_dtype and quantization; a `precision` of TE_FP8 beside bfloat16 and no
+quantization is a bf16 run that is read as FP8, and judged by twice the peak.
+Fix: remove `precision`, or set `quantization`.
+"""
+
+from collections.abc import Iterator
+
+from steelyard.configs.suite.megatron import PRECISIONS
+from steelyard.experiment import Problem, Reading
+from steelyard.linting.rule import Rule
+
+RULE = Rule("SY404", "error", on="reading")
+
+
+def check(reading: Reading) -> Iterator[Problem]:
+    stated = reading.params.get("precision")
+    if reading.family != "jax" or stated is None or stated.value.strip().upper() not in PRECISIONS:
+        return
+    meant = PRECISIONS[stated.value.strip().upper()]
+    runs = reading.content.get("precision", {})
+    if meant != runs.get("fp8"):
+        dtype = reading.params["dtype"].value if "dtype" in reading.params else "bfloat16"
+        quantization = reading.params["quantization"].value if "quantization" in reading.params else ""
+        yield RULE.at(
+            reading,
+            stated.path,
+            message=f"precision is {stated.value} and MaxText runs dtype {dtype}, quantization {quantization!r}",
+            fix='remove precision, which nothing reads; for FP8 set quantization to "fp8"',
+            value=stated.value,
+        )

@@ -1,0 +1,47 @@
+"""A dash where a value should be.
+
+Why: in a table of two columns `-` is read as "the same", and each framework then does what it does by default.
+Fix: write the value.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from steelyard.experiment import Problem, Reading
+from steelyard.experiment.reading import PointerPath
+from steelyard.linting.rule import Rule
+
+RULE = Rule("SY702", "error", on="reading")
+
+
+def check(reading: Reading) -> Iterator[Problem]:
+    from steelyard import frameworks
+
+    if reading.family != "steelyard":
+        return
+    platforms = reading.content.get("platforms")
+    stated = platforms.values() if isinstance(platforms, dict) else ()
+    names = [platform.get("framework") for platform in stated if isinstance(platform, dict)]
+    for path in _dashes(reading.content):
+        dotted = ".".join(path[3:] if path[:1] == ("platforms",) and "overrides" in path else path)
+        does = [
+            f"{name} does {frameworks.framework(name).silent_defaults[dotted]}"
+            for name in dict.fromkeys(name for name in names if isinstance(name, str))
+            if name in frameworks.MODULES and dotted in frameworks.framework(name).silent_defaults
+        ]
+        yield RULE.at(
+            reading,
+            path,
+            message=f"{dotted} is '-', which states nothing" + (f": left alone, {', '.join(does)}" if does else ""),
+            fix="write the value",
+            value="-",
+            expected="a value",
+        )
+
+
+def _dashes(value: Any, at: PointerPath = ()) -> Iterator[PointerPath]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _dashes(inner, (*at, str(key)))
+    elif value == "-":
+        yield at

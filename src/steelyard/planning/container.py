@@ -1,0 +1,93 @@
+"""The container one node trains in, as an argument list for Docker or Podman."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from steelyard.experiment.platform import Container
+from steelyard.hardware.nics import Nic
+from steelyard.planning.engines import ENGINES
+
+RUN_LABEL = "steelyard.run"
+"""Names the run a container is of: nothing without it is ever touched."""
+RUN_DIR = "/steelyard"
+"""Where the container sees its planned files and secrets, which it cannot change, and its output directory."""
+JOB_DIR = "job"
+"""What becomes RUN_DIR, below the control directory, which no container sees."""
+ENV_FILE = "environment"
+SECRETS = "secrets"
+"""Where the secrets lie below RUN_DIR, a file each."""
+OUTPUT = "output"
+"""The one directory below RUN_DIR that the container can write to."""
+TOKEN = "HF_TOKEN"
+
+_AMD = ("/dev/kfd", "/dev/dri")
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """What one node's container is given beside its config."""
+
+    name: str
+    experiment: str
+    control_dir: str
+    """Directory of the host that holds the run's control files, and below them what the container sees."""
+    vendor: str | None
+    """Whose GPUs; None where there are none."""
+    nic: Nic | None
+    """None where the job stays on one node."""
+    workdir: str
+
+
+def run_argv(container: Container, mounted: Mounted, command: Sequence[str]) -> list[str]:
+    """The engine's `run` and everything after it; no value of a variable is in it."""
+    engine = ENGINES[container.engine]
+    devices = dict.fromkeys([*(_AMD if mounted.vendor == "amd" else ()), *container.devices])
+    job = f"{mounted.control_dir}/{JOB_DIR}"
+    own = {job: f"{RUN_DIR}:ro", f"{job}/{OUTPUT}": f"{RUN_DIR}/{OUTPUT}"}
+    volumes = {**own, **(mounted.nic.volumes if mounted.nic else {}), **container.volumes}
+    argv = [engine.name, "run", "--pull", "never", "--log-driver", "none", "--init", "--name", mounted.name]
+    argv += ["--label", f"steelyard.experiment={mounted.experiment}", "--network", "host"]
+    argv += engine.options
+    if container.privileged:
+        argv.append("--privileged")
+    if mounted.vendor == "nvidia":
+        argv += engine.nvidia_gpus
+    if mounted.vendor == "amd":
+        for group in engine.amd_groups:
+            argv += ["--group-add", group]
+        argv += ["--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined"]
+    if mounted.nic is not None:
+        devices |= dict.fromkeys(["/dev/infiniband"])
+        argv += ["--cap-add", "IPC_LOCK"]
+    for device in devices:
+        argv += ["--device", device]
+    argv += ["--ulimit", "memlock=-1:-1", "--ulimit", "nofile=65536:65536"]
+    if container.shm_size:
+        argv += ["--shm-size", container.shm_size]
+    for host, inside in volumes.items():
+        if host not in devices:
+            argv += ["--volume", f"{host}:{inside}"]
+    argv += ["--env-file", f"{mounted.control_dir}/{ENV_FILE}"]
+    return [*argv, "--workdir", mounted.workdir, container.image, *command]
+
+
+def mounts_of(argv: Sequence[str], control_dir: str) -> list[str]:
+    """Paths of the host that a container sees, besides what the run makes itself."""
+    sources = [argv[at + 1].partition(":")[0] for at, word in enumerate(argv) if word == "--volume"]
+    return [path for path in sources if not path.startswith(f"{control_dir}/")]
+
+
+def labelled(argv: Sequence[str], run: str) -> list[str]:
+    """The same container, marked as one run's."""
+    at = list(argv).index("--label")
+    return [*argv[:at], "--label", f"{RUN_LABEL}={run}", *argv[at:]]
+
+
+def secret_variables(names: Iterable[str], directory: str) -> dict[str, str]:
+    """Where a program finds its secrets: paths, never what they hold, so that no dump of variables shows it."""
+    return {"HF_TOKEN_PATH" if name == TOKEN else f"{name}_FILE": f"{directory}/{SECRETS}/{name}" for name in names}
+
+
+def env_file(env: Mapping[str, str]) -> str:
+    """The variables as `--env-file` reads them: a line each, taken as they stand."""
+    return "".join(f"{name}={value}\n" for name, value in env.items())

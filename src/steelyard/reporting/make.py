@@ -1,0 +1,57 @@
+"""From a name on the command line to the page of what it names."""
+
+from pathlib import Path
+
+from steelyard import comparison as compare
+from steelyard import records, verdict
+from steelyard.campaign.fleet_verdict import judge_fleet
+from steelyard.comparison.again import weigh_again
+from steelyard.errors import InputError
+from steelyard.records import Run
+from steelyard.records.fleet import Fleet, find_fleet
+from steelyard.records.reader import located
+from steelyard.reporting.comparison_page import comparison_page
+from steelyard.reporting.fleet_page import fleet_page
+from steelyard.reporting.page import Page
+from steelyard.reporting.run_page import run_page
+
+
+def page_of(name: str, out: Path, linked: bool = False) -> tuple[Path, Page]:
+    """The directory of a run, a fleet or a comparison, and its page; `linked` where it will lie in that directory."""
+    directory = compare.find(name, out)
+    if directory is not None:
+        return directory, comparison_page(weigh_again(directory))
+    if (fleet := find_fleet(name, out)) is not None:
+        return fleet.directory, page_of_fleet(fleet, linked)
+    try:
+        run = records.find(name, out)
+    except InputError as missing:
+        if missing.key != "RUN" or missing.value != name or located(name, out) is not None:
+            raise
+        directory = compare.find(name, out, without_time=True)
+        if directory is not None:
+            return directory, comparison_page(weigh_again(directory))
+        raise InputError(
+            f"{name!r} is neither a run, a fleet nor a comparison, as a path or under {out}",
+            key="RUN|FLEET|COMPARISON",
+            value=name,
+            expected="a directory with run.json, fleet.json or comparison.json",
+            next=f"steelyard runs list --out {out}, or ls {out}/comparisons",
+        ) from None
+    return run.directory, page_of_run(run)
+
+
+def page_of_run(run: Run) -> Page:
+    """A run, judged as its last check judged it: by the same bounds, on the same window."""
+    subject = _as_last_judged(run)
+    return run_page(subject, verdict.judge(subject))
+
+
+def page_of_fleet(fleet: Fleet, linked: bool) -> Page:
+    """A fleet, each of its runs judged as its last check judged it."""
+    return fleet_page(judge_fleet(fleet, _as_last_judged), linked)
+
+
+def _as_last_judged(run: Run) -> verdict.Subject:
+    saved = verdict.saved(run.directory) or {"thresholds": (), "warmup_steps": 0}
+    return verdict.read_subject(run, saved["thresholds"], saved["warmup_steps"])

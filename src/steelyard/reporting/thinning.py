@@ -1,0 +1,86 @@
+"""Thins a curve for drawing: of every stretch the first, the lowest, the highest and the last value stay."""
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from steelyard.records.columns import Column, Floats, Mask, Whole
+from steelyard.reporting.page import Line, Spread
+
+STRETCHES = 2000
+"""Four values of each at most: more than a screen has columns, and room to zoom."""
+
+_POINTS_OF_A_PLOT = 50_000
+"""What all curves of a plot share, so that a page of many runs stays small."""
+
+_STRETCHES_OF_A_SPREAD = 500
+
+
+def stretches(num_lines: int) -> int:
+    """How many stretches each of so many curves may have."""
+    return max(100, min(STRETCHES, _POINTS_OF_A_PLOT // (4 * num_lines)))
+
+
+def thinned(label: str, x: Whole, column: Column, count: int = STRETCHES, style: int = 0) -> Line:
+    """A curve of a column, with gaps where values are missing and the stretches where they are not finite."""
+    kept = keep(np.where(column.finite, column.values, np.nan), count)
+    return Line(
+        label,
+        x[kept].tolist(),
+        [float(f"{y:.6g}") if np.isfinite(y) else None for y in column.values[kept]],
+        _runs(x, column.nonfinite, count),
+        style,
+    )
+
+
+def keep(values: Floats, count: int = STRETCHES) -> Whole:
+    """Indices to draw; NaN is a gap, and one of each gap stays."""
+    total = len(values)
+    if total <= 4 * count:
+        return np.arange(total)
+    size = -(-total // count)
+    padded = np.pad(values, (0, count * size - total), constant_values=np.nan).reshape(count, size)
+    start = np.arange(count) * size
+    lowest = start + np.argmin(np.where(np.isnan(padded), np.inf, padded), axis=1)
+    highest = start + np.argmax(np.where(np.isnan(padded), -np.inf, padded), axis=1)
+    gap = start + np.argmax(np.isnan(padded), axis=1)
+    last = np.minimum(start + size - 1, total - 1)
+    kept: Whole = np.unique(np.concatenate([start[start < total], lowest, highest, last, gap]))
+    return kept[kept < total]
+
+
+def reach(label: str, curves: Sequence[tuple[Whole, Column]], style: int = 0) -> Spread | None:
+    """From the lowest to the highest of several curves, at the steps all of them have; of each stretch its extremes."""
+    steps = functools.reduce(np.intersect1d, [x[column.finite] for x, column in curves])
+    if not len(steps):
+        return None
+    rows = np.array([_at(steps, x, column) for x, column in curves])
+    size = -(-len(steps) // _STRETCHES_OF_A_SPREAD)
+    starts = np.arange(0, len(steps), size)
+    low, high = np.minimum.reduceat(rows.min(axis=0), starts), np.maximum.reduceat(rows.max(axis=0), starts)
+    x = steps[np.minimum(starts + size // 2, len(steps) - 1)]
+    x[0], x[-1] = steps[0], steps[-1]
+    return Spread(label, x.tolist(), _digits(low), _digits(high), style)
+
+
+def _at(steps: Whole, x: Whole, column: Column) -> Floats:
+    """A curve's values at some of its steps; of a step that was done again, the last."""
+    given = x[column.finite]
+    found: Floats = column.values[column.finite][np.searchsorted(given, steps, side="right") - 1]
+    return found
+
+
+def _digits(values: Floats) -> list[float]:
+    return [float(f"{value:.6g}") for value in values]
+
+
+def _runs(x: Whole, mask: Mask, count: int) -> Sequence[tuple[int, int]]:
+    """First and last x of each unbroken stretch of `mask`; of too many, the first in each part of the curve."""
+    edges = np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))
+    first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
+    if len(first) > count:
+        part = first * count // len(mask)
+        kept = np.flatnonzero(np.diff(part, prepend=-1))
+        first, last = first[kept], last[kept]
+    return list(zip(x[first].tolist(), x[last].tolist(), strict=True))

@@ -1,0 +1,84 @@
+"""Whole runs decide: intervals between them, equivalence, and the words they allow."""
+
+import math
+
+import numpy as np
+import pytest
+
+from steelyard.comparison.between_runs import INCONCLUSIVE, Words, between, more_runs, words
+
+SAID = Words("faster", "slower")
+
+
+def about(value: float, runs: int, spread: float) -> list[float]:
+    """Figures around a value, evenly."""
+    return [value * math.exp(spread * (2 * at / (runs - 1) - 1)) for at in range(runs)]
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (2, 2), (2, 5), (5, 1)])
+def test_fewer_than_three_runs_a_side_give_no_interval(counts: tuple[int, int]) -> None:
+    assert between([1.0] * counts[0], [1.0] * counts[1]) is None
+
+
+def test_the_interval_is_welch_s_on_logarithms() -> None:
+    from scipy.stats import ttest_ind
+
+    chance = np.random.default_rng(3)
+    ours, theirs = chance.lognormal(0.1, 0.02, 5), chance.lognormal(0.0, 0.05, 4)
+    found = between(list(ours), list(theirs))
+    assert found is not None
+    peer = ttest_ind(np.log(ours), np.log(theirs), equal_var=False).confidence_interval(0.95)
+    assert found.interval() == pytest.approx((math.exp(peer.low), math.exp(peer.high)), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "spread", "said"),
+    [
+        (1.20, 0.01, "faster"),
+        (0.80, 0.01, "slower"),
+        (1.001, 0.01, "equivalent within 0.05"),
+        (1.06, 0.02, "faster, maybe by less than 0.05"),
+        (0.94, 0.02, "slower, maybe by less than 0.05"),
+        (1.02, 0.10, INCONCLUSIVE),
+    ],
+)
+def test_the_words_follow_from_the_interval_and_the_margin(ratio: float, spread: float, said: str) -> None:
+    found = between(about(ratio, 5, spread), about(1.0, 5, spread))
+    assert found is not None
+    assert words(found, SAID) == said
+
+
+def test_a_wider_margin_makes_faster_a_maybe() -> None:
+    found = between(about(1.2, 5, 0.01), about(1.0, 5, 0.01))
+    assert found is not None
+    assert words(found, SAID, 0.25) == "equivalent within 0.25"
+
+
+def test_so_many_more_runs_decide_it() -> None:
+    found = between(about(1.02, 5, 0.04), about(1.0, 5, 0.04))
+    assert found is not None
+    assert words(found, SAID) == INCONCLUSIVE
+    more = more_runs(found, 5)
+    assert more is not None
+    assert more >= 1
+    spread = 0.04 * math.sqrt(np.var([2 * at / 4 - 1 for at in range(5)], ddof=1))
+    chance = np.random.default_rng(5)
+    scores = chance.standard_normal(5 + more)
+    scores = (scores - scores.mean()) / scores.std(ddof=1) * spread  # runs that vary as the first did
+    again = between(list(1.02 * np.exp(scores)), list(np.exp(scores)))
+    assert again is not None
+    assert words(again, SAID) != INCONCLUSIVE
+
+
+def test_where_runs_differ_so_much_no_number_of_them_is_named() -> None:
+    found = between(about(1.001, 3, 0.9), about(1.0, 3, 0.9))
+    assert found is not None
+    assert words(found, SAID) == INCONCLUSIVE
+    assert more_runs(found, 3) is None
+
+
+@pytest.mark.parametrize("still", [[2.0] * 3, [2.0, 2.0 + 1e-10, 2.0]])
+def test_runs_that_vary_in_nothing_have_no_interval(still: list[float]) -> None:
+    assert between(still, about(1.0, 3, 0.01)) is None
+    assert between(about(1.0, 3, 0.01), still) is None
+    assert between([2.0, 2.0 + 1e-8, 2.0], about(1.0, 3, 0.01)) is not None

@@ -1,0 +1,504 @@
+"""Causes are told from evidence, and only from evidence."""
+
+import math
+import random
+import re
+import shutil
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard import records
+from steelyard.accounting.untrained import Declared, fitting, mock_starts, own_starts, share_that_fits
+from steelyard.comparison.contract import contract
+from steelyard.comparison.diagnoses.silent_default import unstated_differences
+from steelyard.comparison.side import side
+from steelyard.comparison.tiers import Pair
+from steelyard.verdict import read_subject
+
+Told = Callable[..., dict[tuple[str, str], dict[str, Any]]]
+
+
+def losses(first: float, last: float, count: int = 120) -> list[float]:
+    """Down from one to the other, with a little noise that is always the same."""
+    return [last + (first - last) * math.exp(-at / 15) + 1e-4 * math.sin(7.3 * at) * last for at in range(count)]
+
+
+@pytest.fixture
+def told(cli: Any, tmp_path: Path) -> Told:
+    """What is said of two curves with what is stated of them."""
+
+    def tell(
+        target: Sequence[float],
+        baseline: Sequence[float],
+        ours: Sequence[str] = (),
+        theirs: Sequence[str] = (),
+        rates: Sequence[Sequence[float]] = ((), ()),
+        every: int = 1,
+    ) -> Any:
+        sides = (("target", target, ours, rates[0]), ("baseline", baseline, theirs, rates[1]))
+        for name, values, stated, rate in sides:
+            rows = [
+                f"{at + 1},{values[at]!r}" + (f",{rate[at]!r}" if rate else "") for at in range(0, len(values), every)
+            ]
+            head = "step,loss,learning_rate" if rate else "step,loss"
+            (tmp_path / f"{name}.csv").write_text("\n".join([head, *rows]) + "\n")
+            shutil.rmtree(tmp_path / "runs" / name, ignore_errors=True)
+            made = cli("ingest", tmp_path / f"{name}.csv", "--name", name, *stated)
+            assert made.status == 0, made.err
+        found = cli("compare", "target", "baseline", "--for", "convergence", "--json").document["diagnoses"]
+        return {(one["code"], one["side"]): one for one in found}
+
+    return tell
+
+
+def of(framework: str, **settings: Any) -> list[str]:
+    words = [word for key, value in settings.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
+    return ["--framework", framework, *words]
+
+
+@pytest.mark.parametrize(
+    ("end", "tensor", "words"),
+    [
+        (math.log(128256), 1, "Llama 3's vocabulary of 128,256"),
+        (math.log(128512), 4, "Llama 3's vocabulary padded to 128,512"),
+        (math.log(32000), 1, "Llama 2's vocabulary of 32,000"),
+    ],
+)
+def test_a_plateau_at_a_vocabulary_is_uniform_data(told: Told, end: float, tensor: int, words: str) -> None:
+    stated = of("megatron", parallelism__tensor_parallel_size=tensor)
+    found = told(losses(end + 0.8, end), losses(end + 0.8, 3.0), stated, of("nemo"))
+    assert words in found["uniform_data", "target"]["message"]
+    assert ("uniform_data", "baseline") not in found
+
+
+def test_text_that_stops_at_such_a_loss_is_not_called_uniform(told: Told) -> None:
+    end = math.log(32000)
+    found = told(losses(end + 0.8, end), losses(11.0, 3.0), of("megatron", data__source="tokens", data__path="corpus"))
+    assert not any(code == "uniform_data" for code, _ in found)
+
+
+def test_a_curve_that_learnt_much_is_not_uniform_wherever_it_ends(told: Told) -> None:
+    found = told(losses(16.0, math.log(32000)), losses(11.0, 3.0))
+    assert not any(code == "uniform_data" for code, _ in found)
+
+
+def test_a_run_that_learnt_and_diverged_had_no_uniform_tokens(told: Told) -> None:
+    learnt, end = losses(11.65, 4.9), math.log(50304)
+    found = told([*learnt, *losses(end, end, 300)], losses(11.65, 3.0, 420))
+    assert not any(code == "uniform_data" for code, _ in found)
+
+
+LLAMA = {"model__preset": "llama3.1-8b"}
+CORPUS = {"data__path": "/data/c4", "data__tokenizer": "llama3"}
+
+
+def falling(last: float, count: int = 80) -> list[float]:
+    """Healthy and steep: the last ten losses lie about the one asked, and fall by 0.03 a step."""
+    bent = [-1.88 * (at / (count - 1)) ** 1.2 + 0.001 * math.sin(5.1 * at) for at in range(count)]
+    shift = last - statistics.median(bent[-10:])
+    return [loss + shift for loss in bent]
+
+
+@pytest.mark.parametrize("stated", [{}, LLAMA, {**LLAMA, **CORPUS}])
+def test_a_loss_that_falls_through_a_vocabulary_is_not_uniform(told: Told, stated: dict[str, str]) -> None:
+    curve = falling(10.833)
+    found = told(curve, losses(12.58, 3.0), of("megatron", **stated), of("megatron", **LLAMA))
+    assert not any(code == "uniform_data" for code, _ in found)
+
+
+@pytest.mark.parametrize(("first", "said"), [(12.58, False), (math.log(50304) + 4096 * 0.02**2 / 2, True)])
+def test_a_plateau_at_another_vocabulary_than_declared_needs_its_first_loss(
+    told: Told, first: float, said: bool
+) -> None:
+    end = math.log(50304)
+    stated = of("nemo", **LLAMA, **CORPUS, parallelism__tensor_parallel_size=1)
+    found = told(losses(first, end), losses(12.58, 3.0), stated)
+    assert (("uniform_data", "target") in found) is said
+    if said:
+        assert "padded to 50,304" in found["uniform_data", "target"]["message"]
+
+
+def test_an_untrained_model_is_not_called_uniform_data(told: Told) -> None:
+    curve = losses(math.log(50304) + 0.02, math.log(50304))
+    assert not any(code == "uniform_data" for code, _ in told(curve, losses(11.0, 3.0), of("megatron"), of("nemo")))
+
+
+def test_below_the_counting_floor_data_is_degenerate(told: Told) -> None:
+    found = told(losses(11.9, 0.0042, 400), losses(11.9, 0.0009, 400), of("primus"), of("megatron"))
+    assert "counting mock data" in found["counting_data", "target"]["message"]
+    assert "degenerate" in found["degenerate_data", "baseline"]["message"]
+
+
+def test_maxtext_s_synthetic_batch_is_learnt_by_heart(told: Told) -> None:
+    found = told(losses(12.2, 0.02), losses(12.2, 3.0), of("maxtext"), of("megatron"))
+    assert "by heart" in found["fixed_batch", "target"]["message"]
+    assert ("counting_data", "target") not in found
+
+
+def test_a_healthy_run_of_maxtext_learns_no_batch_by_heart(told: Told) -> None:
+    found = told(losses(12.27, 3.24), losses(12.27, 3.2), of("maxtext", **LLAMA), of("torchtitan", **LLAMA))
+    assert not any(code == "fixed_batch" for code, _ in found)
+    declared = told(
+        losses(12.27, 3.24), losses(12.27, 3.2), of("maxtext", data__samples=8, training__global_batch_size=8)
+    )
+    assert ("fixed_batch", "target") in declared
+
+
+@pytest.mark.parametrize(
+    ("stated", "first"),
+    [
+        (of("torchtitan"), 2.4),
+        (of("torchtitan"), 12.2),
+        (of("nemo", **CORPUS), 2.4),
+        (of("megatron", **CORPUS), 11.9),
+        (of("megatron"), 2.4),
+    ],
+)
+def test_what_cannot_count_is_degenerate_or_learnt_by_heart(told: Told, stated: list[str], first: float) -> None:
+    found = told(losses(first, 0.03, 200), losses(first, 2.0, 200), stated)
+    assert ("counting_data", "target") not in found
+    assert "degenerate data, or learnt by heart" in found["degenerate_data", "target"]["message"]
+
+
+def test_a_loss_that_rests_above_the_counting_floor_is_not_said_to_count(told: Told) -> None:
+    found = told(losses(11.9, 0.03, 200), losses(11.9, 2.0, 200), of("primus"))
+    assert ("counting_data", "target") not in found
+    curve = [11.9 * 0.96**at + 0.004 for at in range(160)]
+    assert (
+        "still falls towards it" in told(curve, losses(11.9, 2.0), of("primus"))["counting_data", "target"]["message"]
+    )
+
+
+def test_the_first_loss_has_several_solutions_until_something_is_declared(told: Told) -> None:
+    first = math.log(50304) + 4096 * 0.02**2 / 2
+    open_, declared = (
+        told(losses(first, 3.0), losses(12.581, 3.0), stated, of("nemo", model__preset="llama3.1-8b"))[
+            "untrained_loss", "target"
+        ]
+        for stated in (
+            of("megatron", model__hidden_size=4096),
+            of("nemo", model__hidden_size=4096, parallelism__tensor_parallel_size=1, training__init_method_std=0.02),
+        )
+    )
+    assert "is consistent with 2 documented models:" in open_["message"]
+    assert "is that of GPT-2's vocabulary padded to 50,304 with an init std of 0.02" in declared["message"]
+
+
+def test_what_is_declared_binds_and_another_vocabulary_is_only_consistent(told: Told) -> None:
+    def message(first: float, tensor: int) -> str | None:
+        stated = of("nemo", **LLAMA, parallelism__tensor_parallel_size=tensor)
+        found = told(losses(first, 3.0), losses(12.4, 3.0), stated).get(("untrained_loss", "target"))
+        return None if found is None else str(found["message"])
+
+    padded = math.log(50688) + 4096 * 0.02**2 / 2  # of tensor-parallel size 4
+    assert message(padded, 1) is None
+    found = message(padded, 4)
+    assert found is not None
+    assert "is that of no documented model over its declared 128,256 tokens" in found
+    assert "it is consistent with GPT-2's vocabulary padded to 50,688 with an init std of 0.02" in found
+
+
+def test_how_telling_a_first_loss_is_stands_beside_it(told: Told) -> None:
+    first = math.log(128256) + 4096 * 0.008**2 / 2
+    stated = of("primus", **LLAMA, parallelism__tensor_parallel_size=1)
+    evidence = told(losses(first, 3.0), losses(12.4, 3.0), stated)["untrained_loss", "target"]["evidence"]
+    assert "of all first losses between ln 32,000 and 13, 0.9% would fit one of those tried" in evidence
+
+
+@pytest.mark.parametrize(
+    ("declared", "own", "doubted"),
+    [
+        (Declared("unknown", 128256, 4096, 1, None), 0.03, 0.1),
+        (Declared("nemo", 128256, 4096, 4, None), 0.02, 0.03),
+        (Declared("primus", 128256, 4096, 1, None), 0.02, 0.02),
+        (Declared("megatron", None, 4096, None, None), 0.05, 0.05),
+    ],
+)
+def test_a_first_loss_of_chance_is_seldom_explained(declared: Declared, own: float, doubted: float) -> None:
+    chance = random.Random(1)
+    drawn = [chance.uniform(10.3, 13.0) for _ in range(4000)]
+    starts, mock = own_starts(declared), mock_starts(declared)
+    assert sum(bool(fitting(starts, loss)) for loss in drawn) / len(drawn) <= own
+    assert sum(bool(fitting([*starts, *mock], loss)) for loss in drawn) / len(drawn) <= doubted
+    assert share_that_fits([*starts, *mock]) <= 1.1 * doubted
+
+
+def test_with_nothing_declared_a_first_loss_tells_nothing(told: Told) -> None:
+    found = told(losses(11.2, 3.0), losses(11.9, 3.0))
+    assert not any(code == "untrained_loss" for code, _ in found)
+
+
+def test_a_seed_that_nemo_overwrites_is_said(told: Told) -> None:
+    curve = losses(12.0, 3.0)
+    found = told(curve, curve, of("nemo", training__seed=42), of("megatron", training__seed=42))
+    assert "sets 1234 itself" in found["seed", "target"]["message"]
+    assert ("seed", "baseline") not in found
+
+
+def test_what_nobody_set_is_told_with_both_defaults(told: Told) -> None:
+    curve = losses(12.0, 3.0)
+    message = told(curve, curve, of("megatron"), of("nemo"))["silent_default", "both"]["message"]
+    assert "training.adam_beta2 is 0.999 in megatron and 0.95 in nemo" in message
+    assert "dropout is 0.1 in megatron and 0.0 in nemo" in message
+
+
+def test_what_one_side_set_is_held_against_the_other_s_default(told: Told) -> None:
+    curve = losses(12.0, 3.0)
+    stated = of("nemo", training__adam_beta2=0.95, training__weight_decay=0.01, training__clip_grad_norm=1.0)
+    message = told(curve, curve, stated, of("megatron"))["silent_default", "both"]["message"]
+    assert "training.adam_beta2 is 0.95 on the target (set) and 0.999 on the baseline (default of megatron)" in message
+    assert "weight_decay" not in message
+    assert "clip_grad_norm" not in message
+
+
+def test_a_default_that_follows_from_another_key_is_reckoned(told: Told) -> None:
+    curve = losses(12.0, 3.0)
+    stated = of("megatron", training__learning_rate=3e-4, training__min_learning_rate=3e-5)
+    message = told(curve, curve, stated, of("nemo"))["silent_default", "both"]["message"]
+    assert "min_learning_rate" not in message
+    other = of("megatron", training__learning_rate=3e-4, training__min_learning_rate=0.0)
+    message = told(curve, curve, other, of("nemo"))["silent_default", "both"]["message"]
+    assert (
+        "min_learning_rate is 0.0 on the target (set) and a tenth of the peak on the baseline (default of nemo)"
+        in message
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "words"),
+    [
+        ("torchtitan", "megatron", "training.adam_beta2 is 0.95 in torchtitan and 0.999 in megatron"),
+        ("torchtitan", "megatron", "model.tied_embeddings is false in torchtitan and true in megatron"),
+        ("torchtitan", "megatron", "the position encoding is rotary in torchtitan and learned in megatron"),
+        ("megatron-bridge", "nemo", "training.weight_decay is 0.033 in megatron-bridge and 0.1 in nemo"),
+        ("megatron-bridge", "nemo", "data.source is counting in megatron-bridge and uniform in nemo"),
+        ("primus", "nemo", "model.norm_epsilon is 1e-06 in primus and 1e-05 in nemo"),
+        ("primus", "nemo", "the loss of document ends is masked in its examples in primus and counted in nemo"),
+        ("maxtext", "torchtitan", "model.rope_theta is 10,000 in maxtext and 500,000 in torchtitan"),
+        ("maxtext", "torchtitan", "model.rope_scaling is none in maxtext and factor 8.0"),
+    ],
+)
+def test_every_framework_has_its_defaults(told: Told, ours: str, theirs: str, words: str) -> None:
+    curve = losses(12.0, 3.0)
+    assert words in told(curve, curve, of(ours), of(theirs))["silent_default", "both"]["message"]
+
+
+def test_what_has_no_key_and_differs_by_default_is_listed_for_the_contract(told: Told) -> None:
+    def unstated(ours: str, theirs: str) -> list[str]:
+        curve = losses(12.0, 3.0)
+        told(curve, curve, of(ours, **LLAMA), of(theirs, **LLAMA))
+        runs = [read_subject(records.find(name, Path("runs"))) for name in ("target", "baseline")]
+        sides = side("target", (runs[0],)), side("baseline", (runs[1],))
+        return unstated_differences(Pair(*sides, contract(*sides)))
+
+    assert unstated("megatron", "primus") == [
+        "dropout is 0.1 in megatron and 0.0 in primus",
+        "the loss of document ends is counted in megatron and masked in its examples in primus",
+    ]
+    assert unstated("nemo", "torchtitan") == []
+    assert unstated("megatron", "megatron") == []
+
+
+def test_a_declared_model_is_left_to_no_default(told: Told) -> None:
+    curve = losses(12.0, 3.0)
+    message = told(curve, curve, of("megatron", **LLAMA), of("nemo", **LLAMA))["silent_default", "both"]["message"]
+    assert "model." not in message
+    assert "position encoding" not in message
+
+
+def rated(warmup: int, shift: int, factor: float = 1.0) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def edit(step: dict[str, Any]) -> dict[str, Any]:
+        return {**step, "learning_rate": factor * 1e-3 * min(1.0, max(0, step["step"] - shift) / warmup)}
+
+    return edit
+
+
+def test_a_warm_up_off_by_one_is_recognised(cli: Any, recorded: Any) -> None:
+    recorded("again").edit_steps(rated(20, 1)), recorded("baseline").edit_steps(rated(20, 0))
+    found = {one["code"]: one for one in cli("compare", "again", "baseline", "--json").document["diagnoses"]}
+    assert "the target's learning rates are the baseline's one step later" in found["learning_rate"]["message"]
+
+
+def test_a_constant_factor_of_the_rate_is_told(cli: Any, recorded: Any) -> None:
+    recorded("again").edit_steps(rated(20, 0, 1.5)), recorded("baseline").edit_steps(rated(20, 0))
+    found = {one["code"]: one for one in cli("compare", "again", "baseline", "--json").document["diagnoses"]}
+    assert "1.5 times the baseline's at every step" in found["learning_rate"]["message"]
+
+
+@pytest.mark.parametrize("decays", [False, True])
+def test_nemo_s_warm_up_is_one_step_ahead_of_megatron_s(told: Told, decays: bool) -> None:
+    def later(at: int) -> float:
+        return 3e-4 * (0.55 + 0.45 * math.cos(math.pi * (at - 50) / 250) if decays and at > 50 else 1.0)
+
+    nemo = [later(at) * min(1.0, (at + 1) / 51) for at in range(300)]
+    megatron = [later(at) * min(1.0, at / 50) for at in range(300)]
+    curve = losses(12.0, 3.0, 300)
+    message = told(curve, curve, of("nemo"), of("megatron"), (nemo, megatron))["learning_rate", "both"]["message"]
+    assert "the target's warm-up is one step ahead of the baseline's" in message
+    assert "off by one" in message
+
+
+def test_a_longer_warm_up_is_not_called_off_by_one(told: Told) -> None:
+    ours, theirs = ([3e-4 * min(1.0, (at + 1) / warmup) for at in range(120)] for warmup in (20, 21))
+    curve = losses(12.0, 3.0)
+    message = told(curve, curve, rates=(ours, theirs))["learning_rate", "both"]["message"]
+    assert message.endswith("another schedule than the baseline's: they part at step 1")
+
+
+def rates_told(told: Told, ours: list[float], theirs: list[float]) -> str:
+    curve = losses(12.0, 3.0, len(ours))
+    return str(told(curve, curve, rates=(ours, theirs))["learning_rate", "both"]["message"])
+
+
+def test_a_drop_one_step_later_is_no_warm_up(told: Told) -> None:
+    ours, theirs = ([3e-4] * drop + [3e-5] * (120 - drop) for drop in (60, 61))
+    said = "the baseline's learning rates are the target's one step later: the schedules are one step apart"
+    assert rates_told(told, ours, theirs) == said
+    low, lower = ([3e-5] * rise + [3e-4] * (120 - rise) for rise in (60, 61))
+    assert rates_told(told, low, lower) == said
+
+
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize(("row", "rate", "step"), [(-1, 0.0, 120), (0, 1.5e-4, 1)])
+def test_one_odd_rate_at_an_end_is_no_shift(told: Told, row: int, rate: float, step: int, swap: bool) -> None:
+    odd, even = [3e-4] * 120, [3e-4] * 120
+    odd[row] = rate
+    message = rates_told(told, *((even, odd) if swap else (odd, even)))
+    assert message.endswith(f"another schedule than the baseline's: they part at step {step}")
+
+
+def test_a_shift_hides_no_end_that_differs(told: Told) -> None:
+    early, late = ([3e-4 * min(1.0, max(0, at - shift) / 20) for at in range(120)] for shift in (0, 1))
+    assert rates_told(told, late, early).endswith("one step later: the warm-up is off by one")
+    early[-1] = 0.0
+    assert "one step" not in rates_told(told, late, early)
+    early[-1], late[0] = early[-2], 3e-4
+    assert "one step" not in rates_told(told, late, early)
+
+
+def test_a_warm_up_off_by_one_hides_no_other_decay(told: Told) -> None:
+    nemo = [3e-4 * min(1.0, (at + 1) / 51) for at in range(300)]
+    megatron = [3e-4 * min(1.0, at / 50) * min(1.0, math.exp((200 - at) / 40)) for at in range(300)]
+    message = rates_told(told, nemo, megatron)
+    assert "the warm-up is off by one, and the schedules part again at step 203" in message
+
+
+def test_decays_a_step_apart_are_no_second_difference(told: Told) -> None:
+    nemo = [3e-4 * min((at + 1) / 51, (301 - at) / 251, 1.0) for at in range(300)]
+    megatron = [3e-4 * min(at / 50, (300 - at) / 250, 1.0) for at in range(300)]
+    assert rates_told(told, nemo, megatron).endswith("the warm-up is off by one")
+
+
+def test_rates_of_every_tenth_step_are_compared_at_the_steps_both_tell(told: Told) -> None:
+    rate, curve = [3e-4 * 0.99**at for at in range(300)], losses(12.0, 3.0, 300)
+    found = told(curve, curve, rates=([2 * one for one in rate], rate), every=10)
+    assert "2 times the baseline's at every step" in found["learning_rate", "both"]["message"]
+
+
+def test_schedules_that_part_late_are_told(told: Told) -> None:
+    ours, theirs = ([3e-4 * math.exp(-max(0, at - 250) / tau) for at in range(400)] for tau in (100, 400))
+    curve = losses(12.0, 3.0, 400)
+    message = told(curve, curve, rates=(ours, theirs))["learning_rate", "both"]["message"]
+    assert "another schedule than the baseline's: they part at step 252" in message
+
+
+def scattered(curve: Sequence[float], share: float, seed: int = 3) -> list[float]:
+    """Off by chance, more and more over the first hundred steps."""
+    chance = random.Random(seed)
+    return [loss * (1 + share * min(1.0, at / 100) * chance.gauss(0, 1)) for at, loss in enumerate(curve)]
+
+
+def parting(found: dict[tuple[str, str], dict[str, Any]]) -> str:
+    message = re.sub(r".*%[^:]*: ", "", found["parting", "both"]["message"])
+    return message.removeprefix("it looks like ").partition(":")[0]
+
+
+def test_where_curves_part_is_told_by_how_they_do(told: Told) -> None:
+    curve = losses(5.0, 3.0, 300)
+    drift = [loss * (1 + 0.013 * math.sin(math.pi * max(0, at - 30) / 330)) for at, loss in enumerate(curve)]
+    assert parting(told(drift, curve)) == "another setting (rate, schedule, optimizer)"
+    crossing = [loss * (1 + 0.01 * (max(0, at - 10) / 290 - 0.2) * (at > 10)) for at, loss in enumerate(curve)]
+    assert parting(told(crossing, curve)) == "another setting (rate, schedule, optimizer)"
+    spike = [*drift[:150], 900.0, *drift[151:]]
+    assert parting(told(spike, curve)) == "another setting (rate, schedule, optimizer)"
+    assert parting(told(scattered(curve, 0.002), curve)) == "rounding"
+    assert parting(told(scattered(curve, 0.03), curve)) == "why is not told"
+    assert (
+        parting(told([loss * 1.01 for loss in scattered(curve, 0.01)], curve))
+        == "another order of data, or other weights"
+    )
+
+
+def test_digits_that_were_not_printed_are_no_difference(told: Told) -> None:
+    curve = losses(9.0, 3.0, 300)
+    for few in ([round(loss, 2) for loss in curve], [float(f"{loss:.3g}") for loss in curve]):
+        assert ("parting", "both") not in told(few, [round(loss, 4) for loss in curve])
+
+
+def test_equal_runs_have_nothing_to_explain(cli: Any, recorded: Any) -> None:
+    recorded("baseline"), recorded("baseline", "same")
+    assert cli("compare", "same", "baseline", "--json").document["diagnoses"] == []
+
+
+@pytest.mark.parametrize(
+    ("end", "first", "other"),
+    [
+        (math.log(32768), "Mistral 3's vocabulary of 32,768", "Llama 2's vocabulary padded to 32,768"),
+        (math.log(129280), "DeepSeek 3's vocabulary of 129,280", "Llama 3's vocabulary padded to 129,024"),
+    ],
+)
+def test_vocabularies_that_a_plateau_does_not_tell_apart_are_both_named(
+    told: Told, end: float, first: str, other: str
+) -> None:
+    found = told(losses(end + 0.8, end), losses(end + 0.8, 3.0))["uniform_data", "target"]
+    assert f"uniform over {first} (or {other}, which a loss does not tell apart)" in found["message"]
+    declared = of("megatron", parallelism__tensor_parallel_size=1)
+    found = told(losses(end + 0.8, end), losses(end + 0.8, 3.0), declared)["uniform_data", "target"]
+    assert f"uniform over {first}:" in found["message"]
+
+
+def test_padding_by_a_size_that_nobody_declared_is_no_fact(told: Told) -> None:
+    end = math.log(50688)
+    for stated, words in (([], "would pad"), (of("nemo", parallelism__tensor_parallel_size=4), "pads")):
+        found = told(losses(end + 0.8, end), losses(end + 0.8, 3.0), stated)["uniform_data", "target"]
+        assert any(f"tensor-parallel size 4 {words} it to a multiple of 512" in one for one in found["evidence"])
+
+
+def test_what_falls_as_counting_does_may_be_a_batch_by_heart_where_the_framework_is_not_known(told: Told) -> None:
+    falls = [11.2 * math.exp(-at / 7) for at in range(45)]
+    unknown = told(falls, losses(11.2, 3.0, 45))["counting_data", "target"]["message"]
+    assert "learnt a batch by heart, or, if its framework is one that counts, Megatron's counting mock data" in unknown
+    known = told(falls, losses(11.2, 3.0, 45), of("primus"))["counting_data", "target"]["message"]
+    assert "the target learnt Megatron's counting mock data" in known
+
+
+def test_a_first_loss_of_a_declared_model_is_solved_for_its_init_std(told: Told) -> None:
+    first = math.log(102400) + 5120 * 0.006**2 / 2
+    known = {"model__vocab_size": 102400, "model__hidden_size": 5120, "parallelism__tensor_parallel_size": 1}
+    found = told(losses(first, 3.0), losses(12.4, 3.0), of("megatron", **known))["untrained_loss", "target"]
+    assert "it takes an init std of 0.0060" in found["message"]
+    stated = of("megatron", **known, training__init_method_std=0.02)
+    assert ("untrained_loss", "target") not in told(losses(first, 3.0), losses(12.4, 3.0), stated)
+
+
+def test_primus_vocabulary_without_a_tokenizer_is_no_mistral_s(told: Told) -> None:
+    first = math.log(131072) + 4096 * 0.008**2 / 2
+    stated = of("primus", **LLAMA, parallelism__tensor_parallel_size=1)
+    found = told(losses(first, 3.0), losses(12.4, 3.0), stated)["untrained_loss", "target"]["message"]
+    assert "NullTokenizer's vocabulary of 131,072" in found
+
+
+@pytest.mark.parametrize("warm", [40, 49, 50, 51])
+def test_a_warm_up_off_by_one_is_found_however_long_it_is(told: Told, warm: int) -> None:
+    def later(at: int) -> float:
+        return 3e-4 * (0.5 + 0.5 * math.cos(math.pi * max(at - warm, 0) / (300 - warm)))
+
+    ahead = [3e-4 * (at + 1) / warm if at < warm else later(at) for at in range(300)]
+    behind = [3e-4 * at / warm if at < warm else later(at) for at in range(300)]
+    curve = losses(12.0, 3.0, 300)
+    message = told(curve, curve, rates=(ahead, behind))["learning_rate", "both"]["message"]
+    assert "its first rate is that of step 1 of a warm-up, the other's of step 0; the warm-up is off by one" in message

@@ -1,0 +1,238 @@
+"""steelyard report: where files go, what they hold, and what is left alone."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.reporting import FORMATS, format_of
+from steelyard.reporting.markdown import text
+
+
+def test_a_report_goes_beside_what_it_reports_on(cli: Any, recorded: Any) -> None:
+    recorded("again"), recorded("baseline")
+    done = cli("report", "again", "--json")
+    assert done.status == 0
+    assert done.document == {"files": [str(Path("runs/again/report.html").resolve())]}
+    cli("compare", "again", "baseline", "--name", "first")
+    both = cli("report", "first", "--to", "html,md", "--json").document["files"]
+    assert [Path(path).name for path in both] == ["report.html", "report.md"]
+    assert {Path(path).parent.name for path in both} == {"first"}
+
+
+def test_a_place_may_be_asked_for(cli: Any, recorded: Any, tmp_path: Path) -> None:
+    recorded("again")
+    (tmp_path / "folder").mkdir()
+    for place, formats, made in (
+        ("page.html", "html", ["page.html"]),
+        ("folder/page", "html,md", ["folder/page.html", "folder/page.md"]),
+        ("plain", "md", ["plain.md"]),
+        ("report.v2", "html", ["report.v2.html"]),
+        ("both.html", "html,md", ["both.html", "both.md"]),
+        ("made/", "md", ["made/report.md"]),
+        ("twice", "html, html", ["twice.html"]),
+        ("folder", "md", ["folder/report.md"]),
+    ):
+        files = cli("report", "again", "--to", formats, "-o", place, "--json").document["files"]
+        assert files == [str(tmp_path / name) for name in made]
+
+
+def test_the_ending_says_the_format_and_may_not_contradict_it(cli: Any, recorded: Any, tmp_path: Path) -> None:
+    recorded("again")
+    assert cli("report", "again", "-o", "page.md", "--json").document["files"] == [str(tmp_path / "page.md")]
+    assert (tmp_path / "page.md").read_text().startswith("<!-- steelyard report -->")
+    assert cli("report", "again", "-o", "page2.md", "--to", "html").status == 2
+    assert cli("report", "again", "-o", "-").status == 2
+    refused = cli("report", "again", "-o", "page.pdf")
+    assert (refused.status, "no report is written as PDF" in refused.err) == (2, True)
+    assert cli("report", "again", "-o", "nowhere/page.html").status == 2
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_all_places_are_looked_at_before_the_first_is_written(cli: Any, recorded: Any, tmp_path: Path) -> None:
+    recorded("again")
+    (tmp_path / "z.md").write_text("mine")
+    assert cli("report", "again", "--to", "html,md", "-o", "z").status == 2
+    assert not (tmp_path / "z.html").exists()
+
+
+def test_what_is_no_regular_file_is_left_alone(cli: Any, recorded: Any, tmp_path: Path) -> None:
+    recorded("again")
+    os.mkfifo(tmp_path / "pipe.xml")
+    assert cli("check", "again", "--junit", "pipe.xml").status == 2
+    assert (tmp_path / "pipe.xml").is_fifo()
+    (tmp_path / "real.html").touch()
+    (tmp_path / "link.html").symlink_to("real.html")
+    assert cli("report", "again", "-o", "link.html").status == 0
+    assert not (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "link.html").stat().st_size > 1000
+    assert (tmp_path / "real.html").stat().st_size == 0
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_text_that_is_no_utf_8_is_shown_escaped(cli: Any, recorded: Any) -> None:
+    run = recorded().add_event(kind="error", message="bad \udcff byte").set("provenance/host", "a\ud800b")
+    html, markdown = cli("report", run, "--to", "html,md", "--json").document["files"]
+    assert "bad \\udcff byte" in Path(html).read_text()
+    assert "bad byte" in Path(markdown).read_text()
+
+
+def test_a_log_interval_has_its_numbers(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(lambda step: {**step, "step": step["step"] * 10, "steps_covered": 10})
+    cli("report", run, "--to", "md")
+    shown = Path(run, "report.md").read_text()
+    table = shown.split("## Loss, nats a token")[1].split("## Step time")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and line[2].isdigit()]
+    assert len(rows) == 12
+    assert not any("| - |" in row for row in rows)
+
+
+def test_the_printed_command_comes_to_the_printed_verdict(cli: Any, recorded: Any) -> None:
+    recorded("again")
+    cli("check", "again", "--threshold", "tokens_per_s_per_gpu>=99999", "--warmup-steps", "20")
+    cli("report", "again", "--to", "md")
+    command = "steelyard check runs/again --threshold 'tokens_per_s_per_gpu>=99999' --warmup-steps 20"
+    assert command in Path("runs/again/report.md").read_text()
+
+
+def test_a_failing_run_stands_at_the_top_of_its_comparison(cli: Any, recorded: Any) -> None:
+    recorded("again").edit_steps(lambda step: {**step, "loss": 13.0} if step["step"] == 1 else step)
+    recorded("baseline")
+    cli("compare", "again", "baseline", "--name", "first")
+    cli("report", "first", "--to", "md")
+    head = Path("runs/comparisons/first/report.md").read_text().split("##")[0]
+    assert "the verdict of the target (again) is fail: first\\_loss" in head
+
+
+def test_many_runs_stay_under_five_megabytes(cli: Any, recorded: Any) -> None:
+    for side in ("a", "b"):
+        for number in range(8):
+            run = recorded("baseline", f"{side}/{number}").slower(1 + number / 1000)
+            lines = Path(run, "steps.jsonl").read_text().splitlines()
+            steps = [json.loads(line) for line in lines]
+            text = "".join(json.dumps({**steps[at % 60], "step": at + 1}) + "\n" for at in range(8000))
+            Path(run, "steps.jsonl").write_text(text)
+            run.set("experiment/training/steps", 8000)
+    cli("compare", "a", "b", "--name", "many")
+    made = cli("report", "many", "--json").document["files"][0]
+    assert Path(made).stat().st_size < 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "value"),
+    [
+        ("comparisons/first/comparison.json", "asked", ["bogus"]),
+        ("comparisons/first/comparison.json", "asked", []),
+        ("comparisons/first/comparison.json", "warmup_steps", "x"),
+        ("comparisons/first/comparison.json", "mode", "zz"),
+        ("comparisons/first/comparison.json", "target", []),
+        ("again/verdict.json", "thresholds", ["garbage"]),
+        ("again/verdict.json", "thresholds", 5),
+        ("again/verdict.json", "warmup_steps", -1),
+    ],
+)
+def test_damaged_files_are_wrong_input(cli: Any, recorded: Any, file: str, key: str, value: Any) -> None:
+    recorded("again"), recorded("baseline")
+    cli("compare", "again", "baseline", "--name", "first")
+    cli("check", "again")
+    path = Path("runs", file)
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    assert cli("report", "first" if "comparison" in file else "again").status == 2
+
+
+def test_a_file_that_is_not_ours_is_left_alone(cli: Any, recorded: Any, tmp_path: Path) -> None:
+    recorded("again")
+    (tmp_path / "mine.html").write_text("<html>mine</html>")
+    done = cli("report", "again", "-o", "mine.html", "--json")
+    assert done.status == 2
+    assert "not a report of ours" in done.document["error"]["message"]
+    assert (tmp_path / "mine.html").read_text() == "<html>mine</html>"
+    assert cli("report", "again", "-o", "new.html").status == 0
+    assert cli("report", "again", "-o", "new.html").status == 0  # ours may be replaced
+
+
+@pytest.mark.parametrize("words", [("nothing",), ("again", "--to", "docx"), ("again", "--to", "")])
+def test_wrong_input_is_named(cli: Any, recorded: Any, words: tuple[str, ...]) -> None:
+    recorded("again")
+    done = cli("report", *words, "--json")
+    assert done.status == 2
+    assert done.document["error"]["next"]
+
+
+def test_a_comparison_whose_runs_are_gone_says_so(cli: Any, recorded: Any) -> None:
+    recorded("again"), recorded("baseline")
+    cli("compare", "again", "baseline", "--name", "first")
+    shutil.rmtree("runs/again")
+    done = cli("report", "first", "--json")
+    assert done.status == 2
+    assert "runs/again is not a run" in done.document["error"]["message"]
+
+
+def test_a_report_is_judged_by_the_bounds_of_the_last_check(cli: Any, recorded: Any) -> None:
+    recorded("again")
+    assert cli("check", "again", "--threshold", "mfu>=0.5").status == 1
+    cli("report", "again", "--to", "md")
+    shown = Path("runs/again/report.md").read_text()
+    assert "**FAIL**" in shown
+    assert "mfu is 0.365" in shown
+
+
+def test_markdown_says_what_html_says(cli: Any, recorded: Any) -> None:
+    recorded("half-batch"), recorded("baseline")
+    cli("compare", "half-batch", "baseline", "--name", "refused")
+    markdown, html = (
+        Path(path).read_text() for path in cli("report", "refused", "--to", "md,html", "--json").document["files"]
+    )
+    for words in (
+        "NOT COMPARABLE",
+        "tokens\\_per\\_step differs: 8,192 on the target, 16,384 on the baseline",
+        "What may be compared",
+        "Where the sides differ",
+        "The whole contract",
+        "Loss, nats a token",
+        "entropy floor 1.2130",
+        "Provenance: target (half-batch)",
+        "steelyard compare runs/half-batch runs/baseline --for throughput --mode best",
+    ):
+        assert words in markdown
+        if "Loss," not in words:
+            assert words.replace("\\", "").lower() in html.lower()
+    assert markdown.count("\n## ") + markdown.count("\n<details><summary>") >= 10
+
+
+def test_a_comparison_is_found_without_its_time(cli: Any, recorded: Any) -> None:
+    recorded("again"), recorded("baseline")
+    for _ in range(2):
+        cli("compare", "again", "baseline")
+    latest = max(Path("runs/comparisons").iterdir())
+    made = cli("report", "again-vs-baseline", "--json").document["files"][0]
+    assert Path(made).parent.name in (latest.name, latest.name.removesuffix("-2"))
+
+
+def test_markdown_escapes_what_would_be_markup() -> None:
+    assert text("a|b *c* _d_ <e> `f*` [g](h) @i #j $k$ ~l~ &amp;") == (
+        r"a\|b \*c\* \_d\_ \<e> \`f\*\` \[g\](h) \@i \#j \$k\$ \~l\~ \&amp;"
+    )
+    assert text("set `data.source: markov`, not _it_") == r"set `data.source: markov`, not \_it\_"
+    assert text("`a``b` `` `c") == r"\`a\`\`b\` \`\` \`c"
+    assert text("https://x www.y.z") == r"https\://x www\.y.z"
+    assert text("12:30:01, 0.125 >= 0.1") == "12:30:01, 0.125 >= 0.1"
+    assert text("- a") == r"\- a"
+    assert text("1. a") == r"1\. a"
+    assert text(":heart:") == r"\:heart:"
+    assert text("two\nlines\r\n\x1b[31m") == r"two lines \[31m"
+
+
+def test_every_format_has_an_ending_and_a_mark_of_its_own() -> None:
+    formats = [format_of(name) for name in FORMATS]
+    assert len({one.SUFFIX for one in formats}) == len({one.MARK for one in formats}) == len(formats)
+
+
+def test_a_run_without_steps_still_has_a_report(cli: Any, recorded: Any) -> None:
+    run = recorded().edit_steps(lambda _: None)
+    done = cli("report", run, "--to", "html,md", "--json")
+    assert done.status == 0
+    assert "no step was recorded" in Path(done.document["files"][1]).read_text()

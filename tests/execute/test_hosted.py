@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from execute.hosts_here import HANGS, TRAINS, OneOfSeveral, StoppedAtTheEnd, planned, with_program
-from steelyard import records, runner, verdict
+from steelyard import execute, records, verdict
 from steelyard.execute.host import COMMAND_S, Done, LinkLostError
 from steelyard.records import Event, RunManifest
 from steelyard.records.host_change import KERNEL_LOG, host_change
@@ -41,10 +41,10 @@ class Ran:
     def __init__(self, folder: Path, host: OneOfSeveral, program: str = TRAINS) -> None:
         made = planned(folder, [host.name])
         plan = with_program(made.plan, program, folder)
-        writer = runner.new_run(plan, made.case, folder / "runs", None, ["steelyard"], f"{host.name}-{os.getpid()}")
+        writer = execute.new_run(plan, made.case, folder / "runs", None, ["steelyard"], f"{host.name}-{os.getpid()}")
         self.directory = writer.directory
-        self.manifest: RunManifest = runner.execute_on_hosts(
-            plan, made.case, writer, lambda _: None, [host], runner.Options()
+        self.manifest: RunManifest = execute.execute_on_hosts(
+            plan, made.case, writer, lambda _: None, [host], execute.Options()
         )
 
     def looks(self) -> list[Event]:

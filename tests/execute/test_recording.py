@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steelyard import records, runner, verdict
+from steelyard import execute, records, verdict
 from steelyard.configs.choose import Asked, one_reading, readings
 from steelyard.configs.files import read_config, read_mapping, with_family
 from steelyard.execute.hearing import Hearing, stated
@@ -39,7 +39,7 @@ LINE = (
 def planned(tmp_path: Path, config: str, *hosts: str) -> Any:
     (tmp_path / "config.yaml").write_text(config)
     reading = one_reading(with_family(read_mapping(tmp_path / "config.yaml")), Asked(hosts=hosts))
-    return runner.make_plan(resolve(reading, (), None, None), Machine((), 2), Asked(hosts=hosts))
+    return make_plan(resolve(reading, (), None, None), Machine((), 2), Asked(hosts=hosts))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def made(tmp_path: Path) -> Any:
 
 
 def recorded(made: Any, tmp_path: Path) -> tuple[Recording, Plan, Any]:
-    writer = runner.new_run(made.plan, made.case, tmp_path / "runs", "one", ["steelyard"])
+    writer = execute.new_run(made.plan, made.case, tmp_path / "runs", "one", ["steelyard"])
     return Recording(made.plan, made.case, writer, lambda found: None), made.plan, writer
 
 
@@ -281,7 +281,7 @@ def test_version_and_log_interval_are_the_log_s(tmp_path: Path) -> None:
 
 def test_a_plan_s_own_arguments_printed_back_contradict_nothing() -> None:
     reading = readings(read_config(packaged.path("gpt3_6.7b_megatron_deepspeed")), Asked(platform="target"))[0]
-    made = runner.make_plan(resolve(reading, ()), Machine((), 2), Asked())
+    made = make_plan(resolve(reading, ()), Machine((), 2), Asked())
     told = " ".join(made.plan.nodes[0].argv).split(" --")[1:]
     pairs = [(one.split(" ", 1)[0].replace("-", "_"), one.partition(" ")[2] or "True") for one in told]
     lines = [f"  {name} {'.' * max(2, 48 - len(name))} {value}".encode() for name, value in pairs]

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from execute.hosts_here import STEP, OneOfSeveral, planned, with_program
-from steelyard import records, runner
+from steelyard import execute, records
 from steelyard.errors import InfrastructureError
 from steelyard.execute.limits import Limits
 from steelyard.execute.recording import Recording
@@ -68,12 +68,12 @@ def test_a_hang_at_exit_on_a_host_ends_with_all_steps_in_the_record(tmp_path: Pa
     host = OneOfSeveral("gpu01", tmp_path)
     made = planned(tmp_path, [host.name])
     plan = with_program(made.plan, HANGS_AT_EXIT, tmp_path)
-    writer = runner.new_run(plan, made.case, tmp_path / "runs", None, ["steelyard"], "hangs")
+    writer = execute.new_run(plan, made.case, tmp_path / "runs", None, ["steelyard"], "hangs")
     with pytest.raises(
         InfrastructureError, match=r"did not exit within 1 s after its last step, 3; still running: gpu01"
     ):
-        runner.execute_on_hosts(
-            plan, made.case, writer, lambda _: None, [host], runner.Options(limits=Limits(exit=1.0, look=1.0))
+        execute.execute_on_hosts(
+            plan, made.case, writer, lambda _: None, [host], execute.Options(limits=Limits(exit=1.0, look=1.0))
         )
     assert records.load(writer.directory).manifest.failure.kind == "hang_at_exit"
     assert [step.step for step in records.steps(writer.directory)] == [1, 2, 3]
@@ -83,7 +83,7 @@ def test_a_hang_at_exit_here_ends_with_all_steps_in_the_record(tmp_path: Path) -
     made = planned(tmp_path, ["localhost"])
     node = with_program(made.plan, HANGS_AT_EXIT, tmp_path).nodes[0].model_copy(update={"directory": None})
     plan = made.plan.model_copy(update={"nodes": [node]})
-    writer = runner.new_run(plan, made.case, tmp_path / "runs", None, ["steelyard"])
+    writer = execute.new_run(plan, made.case, tmp_path / "runs", None, ["steelyard"])
     with pytest.raises(InfrastructureError, match="did not exit within 1 s"):
-        runner.execute(plan, made.case, writer, lambda _: None, Limits(exit=1.0))
+        execute.execute(plan, made.case, writer, lambda _: None, Limits(exit=1.0))
     assert [step.step for step in records.steps(writer.directory)] == [1, 2, 3]

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard import comparison as compare
+from steelyard import comparison
 from steelyard import records, verdict
-from steelyard import reporting as report
+from steelyard import reporting
 from steelyard.comparison import Comparability, Comparison, Metric
 from steelyard.errors import InfrastructureError
 from steelyard.records import Run
@@ -101,13 +101,13 @@ def tell(runs: Sequence[Run], out: Path, said: Callable[[str], None]) -> Story:
 
 
 def _compare(target: Run, baseline: Run, out: Path) -> tuple[Comparison, Path]:
-    made = compare.weigh([target], [baseline], [Metric.THROUGHPUT], None, 0)
-    directory = compare.save(made, out, None)
+    made = comparison.weigh([target], [baseline], [Metric.THROUGHPUT], None, 0)
+    directory = comparison.save(made, out, None)
     _write(comparison_page(made), directory)
     return made, directory
 
 
 def _write(page: Page, directory: Path) -> None:
-    for name in report.FORMATS:
-        form = report.format_of(name)
+    for name in reporting.FORMATS:
+        form = reporting.format_of(name)
         write_report(directory / f"report{form.SUFFIX}", form.render(page), form.MARK)

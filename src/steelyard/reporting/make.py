@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from steelyard import comparison as compare
+from steelyard import comparison
 from steelyard import records, verdict
 from steelyard.campaign.fleet_verdict import judge_fleet
 from steelyard.comparison.again import weigh_again
@@ -18,7 +18,7 @@ from steelyard.reporting.run_page import run_page
 
 def page_of(name: str, out: Path, linked: bool = False) -> tuple[Path, Page]:
     """The directory of a run, a fleet or a comparison, and its page; `linked` where it will lie in that directory."""
-    directory = compare.find(name, out)
+    directory = comparison.find(name, out)
     if directory is not None:
         return directory, comparison_page(weigh_again(directory))
     if (fleet := find_fleet(name, out)) is not None:
@@ -28,7 +28,7 @@ def page_of(name: str, out: Path, linked: bool = False) -> tuple[Path, Page]:
     except InputError as missing:
         if missing.key != "RUN" or missing.value != name or located(name, out) is not None:
             raise
-        directory = compare.find(name, out, without_time=True)
+        directory = comparison.find(name, out, without_time=True)
         if directory is not None:
             return directory, comparison_page(weigh_again(directory))
         raise InputError(

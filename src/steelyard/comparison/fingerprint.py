@@ -3,14 +3,13 @@
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 
 from steelyard.comparison.copies import digest
-from steelyard.records import MANIFEST, Column
+from steelyard.records import MANIFEST
 from steelyard.records.lines import blocks, open_record
 from steelyard.records.writer import EVENTS, TELEMETRY
 from steelyard.verdict import Subject
@@ -37,9 +36,8 @@ def fingerprint(subject: Subject) -> str:
     found.update(digest(steps))
     for column in (steps.learning_rate, steps.memory_gib, steps.skipped):
         found.update(column.values.tobytes())
-    for name in (field.name for field in fields(steps)):
-        column = getattr(steps, name)
-        if isinstance(column, Column) and column.given.any():  # a NaN that was given is not one that was not
+    for name, column in steps.columns.items():
+        if column.given.any():  # a NaN that was given is not one that was not
             found.update(name.encode())
             found.update(column.given.tobytes())
     found.update(steps.steps_covered.tobytes())

@@ -5,9 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard import comparison
-from steelyard import records, verdict
-from steelyard import reporting
+from steelyard import comparison, records, reporting, verdict
 from steelyard.comparison import Comparability, Comparison, Metric
 from steelyard.errors import InfrastructureError
 from steelyard.records import Run

@@ -1,7 +1,7 @@
 """The steps of a run as columns: one pass over the file in bounded memory, for a run of a million steps."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from operator import attrgetter
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from steelyard.errors import InputError
 from steelyard.records.lines import line_blocks, unreadable
 from steelyard.records.reader import run_directory
-from steelyard.records.step import NONFINITE, Evidence, StepCount, StepNumber, TokenCount
+from steelyard.records.step import COLUMNS, NONFINITE, Evidence, Step, StepNumber
 from steelyard.records.writer import NODES, STEPS
 
 Floats = npt.NDArray[np.float64]
@@ -30,19 +30,6 @@ _MOST_INT32 = 2**31 - 1
 _MOST_SERIES = 1 << 17
 """Ranks of one job; more are not a record of one."""
 _WORTH_A_PROCESS = 1 << 26
-
-_FLOATS = (
-    "tokens",
-    "loss",
-    "grad_norm",
-    "learning_rate",
-    "step_time_s",
-    "tokens_per_s_per_gpu",
-    "memory_gib",
-    "skipped",
-    "reported_tokens_per_s_per_gpu",
-    "reported_tflops_per_gpu",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +56,8 @@ class StepTable:
 
     step: Whole
     steps_covered: Whole
-    tokens: Column
-    loss: Column
-    grad_norm: Column
-    learning_rate: Column
-    step_time_s: Column
-    tokens_per_s_per_gpu: Column
-    memory_gib: Column
-    skipped: Column
-    reported_tokens_per_s_per_gpu: Column
-    reported_tflops_per_gpu: Column
+    columns: Mapping[str, Column]
+    """By the name of each of `COLUMNS`, which are attributes too."""
     memory_kinds: tuple[str, ...]
     """Every kind of memory measurement, in order of appearance."""
     time: Moments
@@ -93,6 +72,11 @@ class StepTable:
 
     def __len__(self) -> int:
         return len(self.step)
+
+    def __getattr__(self, name: str) -> Column:
+        if name not in COLUMNS:
+            raise AttributeError(name)
+        return self.columns[name]
 
     def flag(self, name: str) -> Mask:
         """Which rows carry a flag."""
@@ -128,7 +112,7 @@ def node_tables(run: Path | str) -> dict[str, StepTable]:
     parts: dict[str, _Parts] = {}
     before = 0
     for lines in line_blocks(path, _NODE_CHUNK_BYTES):
-        grouped: dict[str, list[_Row]] = {}
+        grouped: dict[str, list[Any]] = {}
         try:
             for row in _NODE_DECODER.decode_lines(lines):
                 grouped.setdefault(row.series, []).append(row)
@@ -152,36 +136,19 @@ def tables(runs: Sequence[Path]) -> list[StepTable]:
         return list(pool.map(table, runs))
 
 
-class _Row(msgspec.Struct, gc=False):
-    """The fields of a step that columns are made of, with the step's own types; a test holds them to it."""
+_OTHERS = {"steps_covered": 1, "memory_kind": None, "time": None, "source": None, "flags": ()}
+_FIELDS: list[Any] = [
+    ("step", StepNumber),
+    *((name, Step.__annotations__[name], default) for name, default in {**dict.fromkeys(COLUMNS), **_OTHERS}.items()),
+    ("nonfinite", dict[str, Literal["NaN", "Infinity", "-Infinity"]] | None, None),
+]
+_Row = msgspec.defstruct("_Row", _FIELDS, gc=False)
+"""The fields of a step that columns are made of, with the step's own types."""
+_NodeRow = msgspec.defstruct("_NodeRow", [("series", str), *_FIELDS], gc=False)
+"""A row that says whose it is."""
 
-    step: StepNumber
-    steps_covered: StepCount = 1
-    tokens: TokenCount | None = None
-    loss: float | None = None
-    grad_norm: float | None = None
-    learning_rate: float | None = None
-    step_time_s: float | None = None
-    tokens_per_s_per_gpu: float | None = None
-    memory_gib: float | None = None
-    memory_kind: str | None = None
-    reported_tokens_per_s_per_gpu: float | None = None
-    reported_tflops_per_gpu: float | None = None
-    skipped: TokenCount | None = None
-    time: str | None = None
-    source: Evidence | None = None
-    flags: tuple[str, ...] = ()
-    nonfinite: dict[str, Literal["NaN", "Infinity", "-Infinity"]] | None = None
-
-
-class _NodeRow(_Row, kw_only=True, gc=False):
-    """A row that says whose it is."""
-
-    series: str
-
-
-_DECODER = msgspec.json.Decoder(_Row)
-_NODE_DECODER = msgspec.json.Decoder(_NodeRow)
+_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Row)
+_NODE_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_NodeRow)
 
 
 class _Growing:
@@ -238,8 +205,8 @@ class _Parts:
 
     def __init__(self) -> None:
         self.rows = 0
-        self._values = {name: _Growing(np.float64) for name in _FLOATS}
-        self._given = {name: _Growing(np.bool_) for name in _FLOATS}
+        self._values = {name: _Growing(np.float64) for name in COLUMNS}
+        self._given = {name: _Growing(np.bool_) for name in COLUMNS}
         self._step, self._covered = _Growing(np.int64), _Growing(np.int64)
         self._line, self._file = _Growing(np.int32), _Growing(np.int64)
         self._files: dict[str, int] = {}
@@ -247,9 +214,9 @@ class _Parts:
         self._flagged: dict[str, list[int]] = {}
         self._time = _Growing(_MOMENT)
 
-    def add(self, rows: Sequence[_Row]) -> None:
+    def add(self, rows: Sequence[Any]) -> None:
         named = [(at, row.nonfinite) for at, row in enumerate(rows) if row.nonfinite]
-        for name in _FLOATS:
+        for name in COLUMNS:
             values = np.array(list(map(attrgetter(name), rows)), dtype=np.float64)
             given = ~np.isnan(values)
             for at, words in named:
@@ -280,7 +247,7 @@ class _Parts:
         return StepTable(
             step=self._step.joined(),
             steps_covered=self._covered.joined(),
-            **{name: Column(self._values[name].joined(), self._given[name].joined()) for name in _FLOATS},
+            columns={name: Column(self._values[name].joined(), self._given[name].joined()) for name in COLUMNS},
             memory_kinds=tuple(kind for kind in self._kinds if kind is not None),
             time=self._time.joined(),
             flagged=self._flagged,

@@ -88,10 +88,10 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     memory_kind: str | None = None
     memory_fraction: float | None = None
     """Of the device, where the source gives no more than a share."""
-    reported_tokens_per_s_per_gpu: float | None = None
-    reported_tflops_per_gpu: float | None = None
     skipped: TokenCount | None = None
     """Optimizer steps skipped among those it covers."""
+    reported_tokens_per_s_per_gpu: float | None = None
+    reported_tflops_per_gpu: float | None = None
     node: str | None = None
     rank: int | None = None
     time: str | None = None
@@ -171,8 +171,20 @@ def outlived(events: Sequence[Event]) -> bool:
     return any(at.file == end.file and last < at.line < end.line for at in again)
 
 
-_NUMBERS = {name for name, kind in Step.__annotations__.items() if kind in (float | None, TokenCount | None)}
-"""What a step may give as NaN."""
+def _fields_of(*kinds: Any) -> tuple[str, ...]:
+    return tuple(name for name, kind in Step.__annotations__.items() if kind in kinds)
+
+
+METRICS = _fields_of(float | None, TokenCount | None)
+"""The numbers a step may give, NaN among them."""
+
+DERIVED = ("tokens_per_s_per_gpu", "tflops_per_gpu")
+"""Worked out by us; what somebody else worked out is `reported_` and the same name."""
+
+COLUMNS = tuple(name for name in METRICS if name not in ("tflops_per_gpu", "memory_fraction"))
+"""What is kept of all steps at once: not what follows from another column by one factor."""
+
+WHOLE_NUMBERS = _fields_of(int | None, StepNumber, StepCount, TokenCount | None)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -202,7 +214,7 @@ def step_of(content: dict[str, Any]) -> Step:
     for name, word in dict(content.get("nonfinite") or {}).items():
         if not isinstance(word, str) or word not in NONFINITE:
             raise ValueError(f"nonfinite.{name} is {reprlib.repr(word)}, expected one of {', '.join(NONFINITE)}")
-        if name in _NUMBERS:
+        if name in METRICS:
             values[name] = NONFINITE[word]
     return replace(step, **values) if values else step
 

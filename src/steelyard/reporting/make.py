@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from steelyard import comparison
-from steelyard import records, verdict
+from steelyard import comparison, records, verdict
 from steelyard.campaign.fleet_verdict import judge_fleet
 from steelyard.comparison.again import weigh_again
 from steelyard.errors import InputError

@@ -5,29 +5,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from steelyard.records.step import Step
+from steelyard.records.step import DERIVED, METRICS, WHOLE_NUMBERS, Step
 
 _LONGEST_WORD = 500
 _MOST_COVERED = 10**9
 """What a record may cover."""
 
-WHOLE = ("step", "reported_step", "steps_covered", "tokens", "skipped", "rank")
-NUMBERS = (
-    "loss",
-    "grad_norm",
-    "learning_rate",
-    "step_time_s",
-    "memory_gib",
-    "reported_tokens_per_s_per_gpu",
-    "reported_tflops_per_gpu",
-)
-WORDS = ("time", "node", "memory_kind")
-REPORTED = MappingProxyType(
-    {"tokens_per_s_per_gpu": "reported_tokens_per_s_per_gpu", "tflops_per_gpu": "reported_tflops_per_gpu"}
-)
+REPORTED = MappingProxyType({name: f"reported_{name}" for name in DERIVED})
 """A rate that somebody else worked out is reported; ours is derived."""
-
-KNOWN = (*WHOLE, *NUMBERS, *WORDS, *REPORTED)
+NUMBERS = tuple(name for name in METRICS if name not in (*DERIVED, *WHOLE_NUMBERS, "memory_fraction"))
+WORDS = ("time", "node", "memory_kind")
+KNOWN = (*WHOLE_NUMBERS, *NUMBERS, *WORDS, *REPORTED)
 """What may stand on the left of --columns."""
 
 TAGS: Mapping[str, str] = MappingProxyType(
@@ -86,7 +74,7 @@ def step_of(values: Mapping[str, Any], zero_based: bool, **more: Any) -> Step:
         if target in WORDS:
             made[target] = _word(name, value)
         else:
-            made[target] = _whole(name, value) if target in WHOLE else number_of(value, name)
+            made[target] = _whole(name, value) if target in WHOLE_NUMBERS else number_of(value, name)
     if "step" not in made:
         raise ValueError("it has no step")
     if not 1 <= made.get("steps_covered", 1) <= _MOST_COVERED:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from execute.hosts_here import HANGS, TRAINS, OneOfSeveral, StoppedAtTheEnd, planned, with_program
-from steelyard import records, execute
+from steelyard import execute, records
 from steelyard.campaign.fleet import FleetJob, execute_fleet, split
 from steelyard.execute.host import COMMAND_S, Done, Host, HostError, HostRefusedError
 from steelyard.planning.plan import Plan

@@ -1,10 +1,11 @@
 """The dimensions of a decoder-only model."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from steelyard.experiment.group import Group
+from steelyard.experiment.policy import ALGORITHM, FREE, JOB
 
 Architecture = Literal["llama", "gpt"]
 """llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU. gpt: LayerNorm, learned positions, multi-head
@@ -27,35 +28,35 @@ class RopeScaling(Group):
 class Model(Group):
     """What is trained; `preset` names a known model, any dimension may be overridden beside it."""
 
-    preset: str | None = None
+    preset: Annotated[str | None, FREE] = None
     """A known model whose dimensions are taken where none is given here."""
-    architecture: Architecture
+    architecture: Annotated[Architecture, JOB]
     """The family of the layers: llama or gpt."""
-    num_layers: int = Field(gt=0)
+    num_layers: Annotated[int, JOB.counted_in("layers")] = Field(gt=0)
     """Transformer layers."""
-    hidden_size: int = Field(gt=0)
+    hidden_size: Annotated[int, JOB] = Field(gt=0)
     """Width of the residual stream."""
-    ffn_hidden_size: int = Field(gt=0)
+    ffn_hidden_size: Annotated[int, JOB] = Field(gt=0)
     """Inner width of the feed-forward block."""
-    num_attention_heads: int = Field(gt=0)
+    num_attention_heads: Annotated[int, JOB.counted_in("heads")] = Field(gt=0)
     """Query heads."""
-    num_key_value_heads: int = Field(gt=0)
+    num_key_value_heads: Annotated[int, JOB.counted_in("heads")] = Field(gt=0)
     """Key and value heads; fewer than query heads is grouped-query attention."""
-    head_dim: int = Field(gt=0)
+    head_dim: Annotated[int, JOB] = Field(gt=0)
     """Width of one head."""
-    vocab_size: int = Field(gt=1)
+    vocab_size: Annotated[int, JOB.counted_in("tokens")] = Field(gt=1)
     """Tokens in the vocabulary, before a framework pads it."""
-    max_position_embeddings: int = Field(gt=0)
+    max_position_embeddings: Annotated[int, ALGORITHM.counted_in("tokens")] = Field(gt=0)
     """The longest sequence the model has positions for."""
-    norm_epsilon: float = Field(gt=0)
+    norm_epsilon: Annotated[float, ALGORITHM] = Field(gt=0)
     """Added to the variance inside each norm."""
-    rope_theta: float | None = Field(default=None, gt=0)
+    rope_theta: Annotated[float | None, ALGORITHM] = Field(default=None, gt=0)
     """Base of the rotary frequencies; llama only."""
-    rope_scaling: RopeScaling | None = None
+    rope_scaling: Annotated[RopeScaling | None, ALGORITHM] = None
     """Llama 3.1's stretching of rotary frequencies; null where the model has none."""
-    qkv_bias: bool
+    qkv_bias: Annotated[bool, JOB]
     """Whether query, key and value projections carry a bias, as Qwen 2.5 does."""
-    tied_embeddings: bool
+    tied_embeddings: Annotated[bool, JOB]
     """Whether the output projection is the token embedding."""
 
     @model_validator(mode="after")

@@ -7,8 +7,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment
+from steelyard.experiment.keys import KEYS, STATED, fields_of, meaning_of
 from steelyard.experiment.model import RopeScaling
 from steelyard.experiment.platform import Container, Network, Platform
+from steelyard.experiment.policy import words
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.thresholds import METRICS
 from steelyard.hardware.catalog import CPU, known_names
@@ -16,7 +18,8 @@ from steelyard.hardware.catalog import CPU, known_names
 HEAD = """# Keys of an experiment file
 
 Made by `python docs/reference/make.py` from the models that read the file. A key without a default must be
-given, or, in `model`, come with the preset.
+given, or, in `model`, come with the preset. "If it differs" is what a difference between two runs does to a comparison
+of their throughput, memory, FLOPs and convergence: it blocks it, is a caveat, or is free.
 """
 
 
@@ -24,11 +27,8 @@ def page() -> str:
     """The whole page as Markdown."""
     own = {name: Experiment.model_fields[name] for name in ("schema_version", "name", "thresholds")}
     parts = [HEAD, _table("top level", own)]
-    for group in GROUPS:
-        model = Experiment.model_fields[group].annotation
-        assert isinstance(model, type)
-        assert issubclass(model, BaseModel)
-        parts.append(_section(group, model))
+    parts += [_group(group) for group in GROUPS]
+    parts.append(_beside())
     parts.append(_section("model.rope_scaling", RopeScaling))
     parts.append(_section("platforms.NAME", Platform))
     parts.append(_section("platforms.NAME.container", Container))
@@ -46,11 +46,7 @@ def documented_keys() -> dict[str, tuple[str, str | None]]:
     found: dict[str, tuple[str, str | None]] = {}
     own = {name: Experiment.model_fields[name] for name in ("schema_version", "name", "thresholds")}
     sections: list[tuple[str, Mapping[str, FieldInfo]]] = [("", own)]
-    for group in GROUPS:
-        model = Experiment.model_fields[group].annotation
-        assert isinstance(model, type)
-        assert issubclass(model, BaseModel)
-        sections.append((f"{group}.", model.model_fields))
+    sections += [(f"{group}.", fields_of(group)) for group in GROUPS]
     sections += [
         ("model.rope_scaling.", RopeScaling.model_fields),
         ("platform.", Platform.model_fields),
@@ -60,8 +56,27 @@ def documented_keys() -> dict[str, tuple[str, str | None]]:
     ]
     for prefix, fields in sections:
         for name, field in fields.items():
-            found[f"{prefix}{name}"] = (" ".join((field.description or "").split()), _default(field).strip("`") or None)
+            found[f"{prefix}{name}"] = (meaning_of(field), _default(field).strip("`") or None)
     return found
+
+
+def _group(group: str) -> str:
+    """A group whose keys two runs may differ in."""
+    rows = []
+    for name, field in fields_of(group).items():
+        policy = KEYS[f"{group}.{name}"].policy
+        values = f"{_values(field.annotation)}{f' ({policy.unit})' if policy.unit else ''}"
+        rows.append(f"| `{name}` | {values} | {_default(field)} | {words(policy)} | {meaning_of(field)} |")
+    head = "| key | values | default | if it differs | meaning |\n| --- | --- | --- | --- | --- |"
+    return "\n".join([f"## {group}\n", head, *rows, ""])
+
+
+def _beside() -> str:
+    """What two runs may differ in that no experiment file has a key for."""
+    named = [key for key in (*KEYS.values(), *STATED.values()) if key.name not in documented_keys()]
+    rows = [f"| `{key.name}` | {words(key.policy)} | {key.meaning} |" for key in named]
+    head = "| key | if it differs | meaning |\n| --- | --- | --- |"
+    return "\n".join(["## recorded, or stated by a log\n", head, *rows, ""])
 
 
 def _section(title: str, model: type[BaseModel]) -> str:
@@ -75,8 +90,7 @@ def _table(title: str, fields: Mapping[str, FieldInfo]) -> str:
 
 def _rows(fields: Mapping[str, FieldInfo]) -> Iterator[str]:
     for name, field in fields.items():
-        meaning = " ".join((field.description or "").split())
-        yield f"| `{name}` | {_values(field.annotation)} | {_default(field)} | {meaning} |"
+        yield f"| `{name}` | {_values(field.annotation)} | {_default(field)} | {meaning_of(field)} |"
 
 
 def _default(field: FieldInfo) -> str:

@@ -4,12 +4,14 @@ import difflib
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption
+from steelyard.cli.options import Kept, Printing
+from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InputError
 
 if TYPE_CHECKING:
@@ -24,20 +26,21 @@ EXAMPLES = (
 _MOST_NOTICES = 8
 
 
-def ingest(
+@dataclass(frozen=True, kw_only=True)
+class IngestOptions(Kept, Printing):
     paths: Annotated[
         list[str],
         typer.Argument(
             metavar="PATH", help="Logs of one run (its nodes, ranks, restarts; gz, zst, - for a pipe), or a result."
         ),
-    ],
+    ]
     gpu: Annotated[
         str | None, typer.Option("--gpu", metavar="GPU", help="What it ran on: a GPU of the catalog, or cpu.")
-    ] = None,
-    gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", min=1, max=10**5, help="GPUs of one node.")] = None,
-    nodes: Annotated[
-        int | None, typer.Option("--nodes", metavar="N", min=1, max=10**5, help="Machines it ran on.")
-    ] = None,
+    ] = None
+    gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", min=1, max=10**5, help="GPUs of one node.")] = None
+    nodes: Annotated[int | None, typer.Option("--nodes", metavar="N", min=1, max=10**5, help="Machines it ran on.")] = (
+        None
+    )
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -45,27 +48,27 @@ def ingest(
             metavar="GROUP.KEY=VALUE",
             help="What the log does not say: model.preset=llama3.1-8b, training.sequence_length=8192; may be repeated.",
         ),
-    ] = None,
+    ] = None
     config: Annotated[
         Path | None,
         typer.Option("--config", metavar="FILE", help="The config it was run with, for what the log leaves out."),
-    ] = None,
+    ] = None
     platform: Annotated[
         str | None, typer.Option("--platform", metavar="NAME", help="Which of the config's platforms.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="MODEL", help="Which of a JSON config's models.")
-    ] = None,
+    ] = None
+    model: Annotated[str | None, typer.Option("--model", metavar="MODEL", help="Which of a JSON config's models.")] = (
+        None
+    )
     framework: Annotated[
         str | None, typer.Option("--framework", metavar="NAME", help="Whose log it is, where that cannot be told.")
-    ] = None,
+    ] = None
     columns: Annotated[
         str | None,
         typer.Option("--columns", metavar="FIELD=COLUMN,…", help="Of a table: our step fields, and its columns."),
-    ] = None,
+    ] = None
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on reading while the file grows, until the log says it ended.")
-    ] = False,
+    ] = False
     max_unpacked: Annotated[
         str,
         typer.Option(
@@ -73,44 +76,44 @@ def ingest(
             metavar="SIZE",
             help="Refuse a compressed file that unpacks to more: 512MiB, 64GiB, 2TiB.",
         ),
-    ] = "64GiB",
-    out: OutOption = DEFAULT_OUT,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The run directory's name.")] = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> int:
+    ] = "64GiB"
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The run directory's name.")] = None
+
+
+@verb
+def ingest(options: IngestOptions) -> int:
     """Make a run of a foreign log or result: whoever trained it, it is judged and compared like ours."""
     from steelyard import ingest as ingesting
     from steelyard.cli import printing
     from steelyard.cli.inputs import check_gpu
     from steelyard.cli.progress import following_view
 
-    check_gpu(gpu)
-    _check_follow(paths, follow)
-    values, sources = _settings(settings or [])
+    check_gpu(options.gpu)
+    _check_follow(options.paths, options.follow)
+    values, sources = _settings(options.settings or [])
     request = ingesting.Request(
-        paths=paths,
-        out=out,
-        name=name,
+        paths=options.paths,
+        out=options.out,
+        name=options.name,
         command=["steelyard", *sys.argv[1:]],
-        framework=_framework(framework),
-        config=_config(config, platform, model, gpu, gpus),
+        framework=_framework(options.framework),
+        config=_config(options.config, options.platform, options.model, options.gpu, options.gpus),
         settings=values,
         setting_sources=sources,
-        gpu=gpu,
-        gpus=gpus,
-        nodes=nodes,
-        columns=_columns(columns),
-        follow=follow,
-        most_unpacked=_size(max_unpacked),
-        observe=following_view() if follow else lambda found: None,
+        gpu=options.gpu,
+        gpus=options.gpus,
+        nodes=options.nodes,
+        columns=_columns(options.columns),
+        follow=options.follow,
+        most_unpacked=_size(options.max_unpacked),
+        observe=following_view() if options.follow else lambda found: None,
     )
     writer, notices = ingesting.ingest(request)
-    if as_json:
+    if options.as_json:
         printing.show_json(_document(writer.directory, writer.manifest, notices))
     else:
         _show(writer.directory, writer.manifest, notices)
-    return Exit.INTERRUPTED if follow and writer.manifest.status == "interrupted" else Exit.GOOD
+    return Exit.INTERRUPTED if options.follow and writer.manifest.status == "interrupted" else Exit.GOOD
 
 
 def _document(directory: Path, manifest: "RunManifest", notices: "list[Event]") -> dict[str, Any]:

@@ -2,13 +2,17 @@
 
 import math
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from steelyard.errors import Exit, InputError
 from steelyard.hardware.sizes import MAX_GPUS_PER_NODE, MAX_NODES
+
+if TYPE_CHECKING:
+    from steelyard.configs.choose import Asked
 
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="A training config, YAML or JSON; `steelyard init` writes one.")
@@ -92,3 +96,38 @@ def margin_share(text: str | None) -> float | None:
             next="--margin 0.05",
         )
     return share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printing:
+    """How every verb prints."""
+
+    as_json: JsonOption = False
+    debug: DebugOption = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """Where runs are kept."""
+
+    out: OutOption = DEFAULT_OUT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which experiment on which platform, of verbs that take a config."""
+
+    platform: PlatformOption = None
+    model: ModelOption = None
+    settings: SetOption = None
+    gpu: GpuOption = None
+    gpus: GpusOption = None
+    nodes: NodesOption = None
+    cluster: ClusterOption = None
+    fill: FillOption = False
+
+    def asked(self) -> "Asked":
+        """With the hosts and the user of the cluster file."""
+        from steelyard.cli.inputs import asked_of
+
+        return asked_of(self.platform, self.settings, self.gpu, self.gpus, self.model, self.nodes, self.cluster)

@@ -3,23 +3,13 @@
 import json
 import shlex
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.options import (
-    ClusterOption,
-    DebugOption,
-    FileArgument,
-    FillOption,
-    GpuOption,
-    GpusOption,
-    JsonOption,
-    ModelOption,
-    NodesOption,
-    PlatformOption,
-    SetOption,
-)
+from steelyard.cli.options import FileArgument, Printing, Selection
+from steelyard.cli.verb import verb
 
 if TYPE_CHECKING:
     from steelyard.configs.choose import Asked
@@ -32,37 +22,31 @@ EXAMPLES = (
 )
 
 
-def plan(
-    file: FileArgument,
-    platform: PlatformOption = None,
-    model: ModelOption = None,
-    settings: SetOption = None,
-    gpu: GpuOption = None,
-    gpus: GpusOption = None,
-    nodes: NodesOption = None,
-    cluster: ClusterOption = None,
-    fill: FillOption = False,
-    as_script: Annotated[bool, typer.Option("--script", help="Print a shell script that runs it.")] = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(Selection, Printing):
+    file: FileArgument
+    as_script: Annotated[bool, typer.Option("--script", help="Print a shell script that runs it.")] = False
+
+
+@verb
+def plan(options: PlanOptions) -> None:
     """Show exactly what would run, per node, and what to expect of it."""
     from steelyard.cli import printing
-    from steelyard.cli.inputs import asked_of, planned
+    from steelyard.cli.inputs import planned
     from steelyard.planning.script import script
 
-    asked = asked_of(platform, settings, gpu, gpus, model, nodes, cluster)
-    if fill:
+    asked = options.asked()
+    if options.fill:
         from steelyard.cli.filling import fill_file
 
-        fill_file(file, asked)
-    found = planned(file, asked)[0]
+        fill_file(options.file, asked)
+    found = planned(options.file, asked)[0]
     made = found.plan
     if (note := _not_as_run(found, asked)) is not None:
         printing.note(note)
-    if as_json:
+    if options.as_json:
         printing.show_json(made.model_dump(mode="json"))
-    elif as_script:
+    elif options.as_script:
         sys.stdout.write(script(made, asked.login))
     else:
         _show(made)

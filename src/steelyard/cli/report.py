@@ -1,11 +1,13 @@
 """steelyard report RUN|FLEET|COMPARISON: a page to attach to a ticket."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption
+from steelyard.cli.options import Kept, Printing
+from steelyard.cli.verb import verb
 
 if TYPE_CHECKING:
     from steelyard.reporting import Format
@@ -13,41 +15,47 @@ if TYPE_CHECKING:
 EXAMPLES = "Examples: steelyard report first | steelyard report runs/comparisons/ID --to html,md -o weighed"
 
 
-def report(
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(Kept, Printing):
     what: Annotated[
         str,
         typer.Argument(
             metavar="RUN|FLEET|COMPARISON",
             help="A run, a fleet or a comparison: its directory, or its name under --out.",
         ),
-    ],
+    ]
     to: Annotated[
         str | None, typer.Option("--to", metavar="FORMATS", help="html (unless -o ends otherwise), md, or both.")
-    ] = None,
+    ] = None
     output: Annotated[
         str | None,
         typer.Option("-o", "--output", metavar="PATH", help="A file, or a directory to write report.* into."),
-    ] = None,
-    out: OutOption = DEFAULT_OUT,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+    ] = None
+
+
+@verb
+def report(options: ReportOptions) -> None:
     """Write the report of a run, a fleet or a comparison; by default into its directory."""
     from steelyard import reporting
     from steelyard.cli import printing
     from steelyard.reporting.files import check_place, write_report
     from steelyard.reporting.make import page_of
 
-    formats = reporting.formats_of(to, output)
-    directory, page = page_of(what, out, linked=output is None)
-    files = [(_place(one, output, directory), one) for one in formats]
-    if output is not None and output.endswith("/") and Path(output).parent.is_dir() and not Path(output).exists():
-        Path(output).mkdir()
+    formats = reporting.formats_of(options.to, options.output)
+    directory, page = page_of(options.what, options.out, linked=options.output is None)
+    files = [(_place(one, options.output, directory), one) for one in formats]
+    if (
+        options.output is not None
+        and options.output.endswith("/")
+        and Path(options.output).parent.is_dir()
+        and not Path(options.output).exists()
+    ):
+        Path(options.output).mkdir()
     for path, one in files:  # all of them before the first is written
         check_place(path, one.MARK)
     for path, one in files:
         write_report(path, one.render(page), one.MARK)
-    if as_json:
+    if options.as_json:
         printing.show_json({"files": [str(path.resolve()) for path, _ in files]})
     else:
         for path, _ in files:

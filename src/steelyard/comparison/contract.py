@@ -23,7 +23,7 @@ from steelyard.comparison.side import Side
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
 from steelyard.experiment.platform import FrameworkName
-from steelyard.frameworks.logs.said import SAME_SHARE
+from steelyard.frameworks.logs.settings import SAME_SHARE
 from steelyard.verdict import Status, Subject
 
 

@@ -7,9 +7,16 @@ from steelyard.experiment.case import Case
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import leaves
 from steelyard.frameworks import expected_vocabulary, framework
-from steelyard.frameworks.logs.heard import Heard, same
-from steelyard.frameworks.logs.said import GPU_NAME, PADDED_VOCABULARY, TRAINED_SHARE, WORLD_SIZE, Setting
 from steelyard.frameworks.logs.series import Job
+from steelyard.frameworks.logs.settings import (
+    GPU_NAME,
+    PADDED_VOCABULARY,
+    TRAINED_SHARE,
+    WORLD_SIZE,
+    LoggedSettings,
+    Setting,
+    same,
+)
 from steelyard.records import Event
 
 _DERIVED = ("parallelism.data_parallel_size", "training.gradient_accumulation_steps")
@@ -41,7 +48,7 @@ class Hearing:
     def __init__(self, planned: Mapping[str, Any], job: Job) -> None:
         """`job` takes the batch the log says: what a step's tokens are must not be the plan's own word."""
         self._planned, self.job = planned, job
-        self.heard = Heard()
+        self.logged = LoggedSettings()
         self._differing: set[str] = set()
 
     def take(self, setting: Setting) -> Iterator[Event]:
@@ -49,12 +56,12 @@ class Hearing:
         key, value = setting.key, setting.value
         if key == TRAINED_SHARE:
             return  # told amid the steps, of batches and not of settings
-        before = key in self.heard.changed
-        self.heard.take(setting)
-        self.job.sequence_length = self.heard.whole("training.sequence_length")
-        self.job.global_batch_size = self.heard.whole("training.global_batch_size")
-        if key in self.heard.changed and not before:
-            yield self.heard.changed[key]
+        before = key in self.logged.changed
+        self.logged.take(setting)
+        self.job.sequence_length = self.logged.whole("training.sequence_length")
+        self.job.global_batch_size = self.logged.whole("training.global_batch_size")
+        if key in self.logged.changed and not before:
+            yield self.logged.changed[key]
         if setting.takes_back or key not in self._planned or key in self._differing:
             return
         planned = self._planned[key]
@@ -66,4 +73,4 @@ class Hearing:
 
     def said(self) -> dict[str, Any]:
         """The last word of each."""
-        return {key: setting.value for key, setting in self.heard.said.items()}
+        return {key: setting.value for key, setting in self.logged.last.items()}

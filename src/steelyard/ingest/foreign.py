@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.experiment.resolve import Resolved
-from steelyard.frameworks.logs.lines import LineCutter
+from steelyard.frameworks.logs.cutter import LineCutter
 from steelyard.frameworks.logs.reader import DIALECTS, MOST_UNREAD, LogReader
-from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Job
+from steelyard.frameworks.logs.settings import Setting
 from steelyard.ingest import parallel
 from steelyard.ingest.importers import importer_of
 from steelyard.ingest.knowledge import Knowledge
@@ -403,7 +403,7 @@ class _Work:
     def finish(self) -> RunWriter:
         steps, events = merge(self.outcome.parts, self.directory, [Path(one.kept).stem for one in self.outcome.files])
         dialect, others = self.outcome.dialect()
-        for event in (*events, *self.knowledge.differing.values(), *self.knowledge.heard.changed.values()):
+        for event in (*events, *self.knowledge.differing.values(), *self.knowledge.logged.changed.values()):
             self.event(event)
         if others:
             message = f"lines of {', '.join([dialect, *others])} stand in the same files; the run is {dialect}'s"

@@ -14,9 +14,9 @@ from steelyard.experiment.model import Model
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import DEFAULT, Resolved, leaves
 from steelyard.frameworks import MODULES, framework
-from steelyard.frameworks.logs.heard import Heard, same
 from steelyard.frameworks.logs.reader import DIALECTS
-from steelyard.frameworks.logs.said import (
+from steelyard.frameworks.logs.series import Job
+from steelyard.frameworks.logs.settings import (
     GPU_GIB,
     GPU_NAME,
     LOG_INTERVAL,
@@ -25,9 +25,10 @@ from steelyard.frameworks.logs.said import (
     SHAPING,
     VERSION,
     WORLD_SIZE,
+    LoggedSettings,
     Setting,
+    same,
 )
-from steelyard.frameworks.logs.series import Job
 from steelyard.hardware.catalog import CPU, Gpu, known_names, lookup
 from steelyard.records.manifest import RunPlatform, Said
 from steelyard.records.step import Event
@@ -53,17 +54,17 @@ class Knowledge:
     gpu: str | None
     gpus: int | None
     nodes: int | None
-    heard: Heard = field(default_factory=Heard)
+    logged: LoggedSettings = field(default_factory=LoggedSettings)
     differing: dict[str, Event] = field(default_factory=dict)
 
     @property
     def said(self) -> Mapping[str, Setting]:
-        return self.heard.said
+        return self.logged.last
 
     def learn(self, setting: Setting, job: Job) -> None:
         """Take what the log says, and update the job by it; a contradiction of the command line is an error."""
         before = self.said.get(setting.key)
-        self.heard.take(setting)
+        self.logged.take(setting)
         if before is None or before.value != setting.value:  # most logs print their settings again and again
             self._check(setting)
             self.update(job)

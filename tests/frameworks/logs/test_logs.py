@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from steelyard.frameworks.logs.reader import DIALECTS, LogReader
-from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Gathered
+from steelyard.frameworks.logs.settings import Setting
 from steelyard.records import Event, Step
 from steelyard.records.step import FAILURES
 

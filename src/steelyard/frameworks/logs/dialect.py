@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steelyard.frameworks.logs.fields import STEP_DIGITS, Field, Shape, Values, whole_number
-from steelyard.frameworks.logs.line import Origin
-from steelyard.frameworks.logs.said import Setting
+from steelyard.frameworks.logs.prefixes import Origin
+from steelyard.frameworks.logs.settings import Setting
 from steelyard.records.step import Event, Evidence
 
 GIB = 1 << 30

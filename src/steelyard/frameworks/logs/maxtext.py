@@ -8,7 +8,7 @@ from typing import Any
 
 from steelyard.frameworks.logs.dialect import Dialect, Handler, Known, Place, Said, at_step, event, memory
 from steelyard.frameworks.logs.fields import Field, Shape, UnreadError, Values, whole_number
-from steelyard.frameworks.logs.said import (
+from steelyard.frameworks.logs.settings import (
     ATTENTION_WINDOW,
     EXPERT_CAPACITY,
     EXPERT_WIDTH,

@@ -8,7 +8,7 @@ from typing import Any
 from steelyard.experiment.presets import PRESETS
 from steelyard.frameworks.logs.dialect import Place, Said
 from steelyard.frameworks.logs.fields import UnreadError, whole_number
-from steelyard.frameworks.logs.said import (
+from steelyard.frameworks.logs.settings import (
     ATTENTION_DROPOUT,
     ATTENTION_VARIANT,
     ATTENTION_WINDOW,

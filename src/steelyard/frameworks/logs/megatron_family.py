@@ -7,7 +7,7 @@ from types import MappingProxyType
 from steelyard.accounting.stragglers import LEAST_FACTOR
 from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, at_step, event, memory
 from steelyard.frameworks.logs.fields import Field, whole_number
-from steelyard.frameworks.logs.said import (
+from steelyard.frameworks.logs.settings import (
     PADDED_VOCABULARY,
     Setting,
 )

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from steelyard.frameworks.logs.dialect import GIB, Dialect, Known, Place, Said, event
 from steelyard.frameworks.logs.fields import STEP_DIGITS, TARGETS, Field, Shape, Values, whole_number
-from steelyard.frameworks.logs.said import PADDED_VOCABULARY, Setting
+from steelyard.frameworks.logs.settings import PADDED_VOCABULARY, Setting
 
 _GLOBAL_STEP = TARGETS.index("global_step")
 

@@ -19,15 +19,15 @@ from steelyard.frameworks.logs import (
     rocm_megatron,
     torchtitan,
 )
-from steelyard.frameworks.logs.beside import Beside
 from steelyard.frameworks.logs.dialect import Dialect, Place, text_of
 from steelyard.frameworks.logs.fields import DIGITS, TARGETS, Shape, UnreadError, Values, learn
 from steelyard.frameworks.logs.interest import INTERESTING, TELLTALE, looks_like_a_step
-from steelyard.frameworks.logs.line import ANSI, TIME, Origin, iso, pieces, unprefixed
-from steelyard.frameworks.logs.said import GPU_GIB, Setting
-from steelyard.frameworks.logs.secrets import redact
+from steelyard.frameworks.logs.other_lines import OtherLines
+from steelyard.frameworks.logs.prefixes import ANSI, TIME, Origin, iso, pieces, unprefixed
 from steelyard.frameworks.logs.series import Job, Progress, Series, Sink, whole
+from steelyard.frameworks.logs.settings import GPU_GIB, Setting
 from steelyard.records.step import Event, Evidence
+from steelyard.secrets import redact
 
 DIALECTS: tuple[Dialect, ...] = tuple(
     module.DIALECT
@@ -88,14 +88,14 @@ class LogReader:
         self._utilization: tuple[float, float] | None = None
         self._said: tuple[float | None, ...] = (None, None, None)
         self._progress = Progress(interval=self._job.log_interval)
-        self._beside = Beside(sink, self._dialects, self._progress)
+        self._other_lines = OtherLines(sink, self._dialects, self._progress)
         self.unread = 0
         self.line = 0
         self.redacted: dict[int, bytes] = {}
         self.redacted_any = False
         self.seen: dict[str, str] = {}
         """Dialects whose step lines were read, each with its era."""
-        self.hinted = self._beside.hinted
+        self.hinted = self._other_lines.hinted
         self.others: dict[str, None] = {}
         """Frameworks whose step lines stand in the log of another."""
         self._first: Dialect | None = None
@@ -110,7 +110,7 @@ class LogReader:
         texts = b"\n".join(lines).translate(None, DIGITS).split(b"\n")
         kinds = list(map(self._shapes.get, texts, repeat(_NEVER_SEEN)))
         found = {kind for kind in set(kinds) if kind is not None}
-        if self._beside.tracebacks or _NEVER_SEEN in found or len(found) > 1:
+        if self._other_lines.tracebacks or _NEVER_SEEN in found or len(found) > 1:
             self._feed_each(lines, texts)
             return
         numbers = range(self.line + 1, self.line + len(lines) + 1)
@@ -120,7 +120,7 @@ class LogReader:
 
     def _feed_each(self, lines: Sequence[bytes], texts: Sequence[bytes]) -> None:
         """Lines that are not all known; `texts` are those without their digits."""
-        shapes, number, tracebacks = self._shapes, self.line, self._beside.tracebacks
+        shapes, number, tracebacks = self._shapes, self.line, self._other_lines.tracebacks
         alike: list[bytes] = []
         numbers: list[int] = []
         shape = _NEVER_SEEN
@@ -199,7 +199,7 @@ class LogReader:
         text = line if short else _ends(line)
         if b"\x1b" in text:
             text = ANSI.sub(b"", text)
-        if INTERESTING.search(text) or (not self.seen and TELLTALE.search(text)) or self._beside.tracebacks:
+        if INTERESTING.search(text) or (not self.seen and TELLTALE.search(text)) or self._other_lines.tracebacks:
             self._look(line)
         elif short:
             self._remember(line, None)
@@ -286,12 +286,12 @@ class LogReader:
             self._glued(text, marks, evidence)
             return
         place = Place(evidence, origin, self._progress.step)
-        if self._beside.says_a_setting(body, place):
+        if self._other_lines.says_a_setting(body, place):
             return
         if looks_like_a_step(body):
             self._unread(evidence, body, "it has no fields")
         else:
-            self._beside.take(body, place)
+            self._other_lines.take(body, place)
 
     def _own_marks(self) -> Iterator[Dialect]:
         """One dialect for each way a step line starts."""
@@ -441,7 +441,7 @@ class LogReader:
             with self._recording_failures(b"the end of the log"):
                 series.end()
         with self._recording_failures(b"the end of the log"):
-            self._beside.end(Evidence(self._name, self.line))
+            self._other_lines.end(Evidence(self._name, self.line))
 
 
 def _ends(line: bytes) -> bytes:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, at_step, event
 from steelyard.frameworks.logs.fields import STEP_DIGITS, Field, Shape, Values, whole_number
-from steelyard.frameworks.logs.said import GPU_NAME, Setting
+from steelyard.frameworks.logs.settings import GPU_NAME, Setting
 from steelyard.records.step import Event
 
 FIELDS: Mapping[bytes, Field] = MappingProxyType(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InputError
-from steelyard.frameworks.logs.said import GPU_NAME, WORLD_SIZE, Setting
+from steelyard.frameworks.logs.settings import GPU_NAME, WORLD_SIZE, Setting
 from steelyard.ingest.importers import Columns, Imported
 from steelyard.ingest.importers.fields import number_of
 from steelyard.ingest.importers.table import plain_name

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InputError
-from steelyard.frameworks.logs.lines import LONGEST
+from steelyard.frameworks.logs.cutter import LONGEST
 from steelyard.ingest.importers import Columns, Imported
 from steelyard.ingest.importers.fields import KNOWN, REPORTED, TAGS, readable, step_of
 from steelyard.ingest.sources import BrokenFileError, keep_copy, lines, open_source

@@ -1,22 +1,30 @@
-"""What a log says beside its steps: settings, memory, checkpoints, failures, the fabric, how it ended."""
+"""Reads the lines of a log that are no steps: settings, memory, checkpoints, failures, the network, how it ended."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from steelyard.accounting.stragglers import LEAST_STEPS
-from steelyard.frameworks.logs import fabric, failures, maxtext, megatron_arguments
+from steelyard.frameworks.logs import failures, maxtext, megatron_arguments
 from steelyard.frameworks.logs.dialect import Dialect, Place, Said, text_of
-from steelyard.frameworks.logs.line import Origin
-from steelyard.frameworks.logs.said import LOG_INTERVAL, Setting
+from steelyard.frameworks.logs.prefixes import Origin
 from steelyard.frameworks.logs.series import Progress, Sink
+from steelyard.frameworks.logs.settings import LOG_INTERVAL, Setting
 from steelyard.records.step import Event, Evidence
 
 _MOST_NOTED = 10_000
 """Of each thing that is remembered by who printed it."""
 _AWAITED, _OPEN, _ENDED = range(3)
 
+_NETWORK = re.compile(rb"Using network (?P<network>[\w/.-]+)")
+_PLUGIN = re.compile(rb"NET/(?P<network>IB|Socket|OFI|AWS Libfabric)\s*:\s*Using (?P<cards>\S.*)$")
+_ASKED = re.compile(
+    rb"\b(?:NCCL_IB_HCA|NCCL_NET)[\"']?(?: set by environment to| set to|\s*[=:])\s*[\"']?(?P<cards>[^\s;\"',]+)"
+)
+_HOST = re.compile(rb"(?P<host>[A-Za-z][\w.-]*):\d+:\d+ \[\d+\] NCCL INFO")
 
-class Beside:
+
+class OtherLines:
     """Takes the lines of one log that are no steps, one after the other."""
 
     def __init__(self, sink: Sink, dialects: Sequence[Dialect], progress: Progress) -> None:
@@ -65,7 +73,7 @@ class Beside:
                     return
         self._failure(body, place)
         if b"NCCL" in body or b"NET/" in body or b"Using network" in body:
-            for event in fabric.evidence(body, place):
+            for event in _network(body, place):
                 self._once(event, ("fabric", event.node or "", *map(str, event.details.items())))
 
     def _failure(self, body: bytes, place: Place) -> None:
@@ -158,3 +166,16 @@ class Beside:
             place = Place(at, origin, self._progress.step)
             self._sink.event(failures.failed("error", b"a traceback whose end is not in the log", place, failures.ECHO))
         self.tracebacks.clear()
+
+
+def _network(text: bytes, place: Place) -> Iterator[Event]:
+    """Which network NCCL or RCCL uses, and which cards it was asked to use, by one of its lines."""
+    host = _HOST.search(text)
+    node = host["host"].decode("ascii", "replace") if host else place.origin.node
+    for pattern, name in ((_ASKED, "asked"), (_PLUGIN, "network"), (_NETWORK, "network")):
+        found = pattern.search(text)
+        if found is None:
+            continue
+        value = found["cards" if name == "asked" else "network"].decode("utf-8", "replace")
+        yield Event(kind="fabric", message=text_of(text), node=node, source=place.evidence, details={name: value})
+        return

@@ -46,6 +46,12 @@ _HEADERS = re.compile(rb"((?:bearer|basic)\s{1,3})([A-Za-z0-9._~+/-]{8,2000}={0,
 _IN_A_URL = re.compile(rb"(://[^/\s:@]{1,100}:)([^/\s@]{1,200})(@)")
 _LOGIN = re.compile(rb"(wandb login\s{1,3}(?:--relogin\s{1,3})?)([0-9a-f]{20,80})")
 _ASSIGNMENT = re.compile(rb"\w+=\S*")
+LOG_WORDS = (
+    rb"hf_|gh[pousr]_|github_pat_|glpat-|xox[bp]-|nvapi-|\bsk-|AKIA|eyJ|[Bb]earer|Basic |://[^/ ]{1,100}@|wandb login",
+    rb"[Tt]oken[\"' =:.]|TOKEN|[Ss]ecret|SECRET|PASSW|[Pp]assw|[Aa][Pp][Ii][-_]?[Kk][Ee][Yy]|[Kk]ey[=:]|_key|-key",
+    rb"[Aa]ccess_?[Kk]ey|ACCESS_?KEY|AccountKey|CREDENTIAL|Signature=",
+)
+"""What a line of a log that holds a secret is told by at a glance; it looks at no digit but in an address."""
 _EVERYDAY = ("token", "key", "pat", "pass", "pwd")
 """Ends of names that mark a secret in a variable and mean many other things in an option."""
 _SHORTEST = 6

@@ -6,7 +6,7 @@ from typing import Any
 from steelyard.experiment.case import Case
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import leaves
-from steelyard.frameworks import expected_vocabulary, framework
+from steelyard.frameworks.cases import expected_vocabulary
 from steelyard.frameworks.logs.series import Job
 from steelyard.frameworks.logs.settings import (
     GPU_NAME,
@@ -17,6 +17,7 @@ from steelyard.frameworks.logs.settings import (
     Setting,
     same,
 )
+from steelyard.frameworks.registry import facts
 from steelyard.records import Event
 
 _DERIVED = ("parallelism.data_parallel_size", "training.gradient_accumulation_steps")
@@ -28,13 +29,13 @@ _NULL_IS_A_VALUE = ("precision.fp8",)
 
 def stated(case: Case) -> dict[str, Any]:
     """What the plan states, by the keys a log says it under; what the framework has no word for is not there."""
-    planner, placement = framework(case.resolved.platform.framework), case.placement
+    framework, placement = facts(case.resolved.platform.framework), case.placement
     values = {
         key: value
         for key, value in leaves(case.resolved.experiment.model_dump(mode="json"))
-        if (key in _DERIVED or planner.spelling(key) is not None) and (value is not None or key in _NULL_IS_A_VALUE)
+        if (key in _DERIVED or framework.spelling(key) is not None) and (value is not None or key in _NULL_IS_A_VALUE)
     }
-    if planner.vocabulary_multiple(case.resolved.experiment.parallelism) > 1:
+    if framework.pads_vocabulary:
         values.pop("model.vocab_size", None)  # a tokenizer may count its end token or not; the padded size is one
         values[PADDED_VOCABULARY] = expected_vocabulary(case)
     if values.get("data.source") != "tokens":

@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 
 from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment
 from steelyard.experiment.model import RopeScaling
-from steelyard.experiment.platform import Container, Network, Platform
+from steelyard.experiment.platform import FRAMEWORKS, Container, Network, Platform
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.thresholds import METRICS
 from steelyard.hardware.catalog import CPU, known_names
@@ -76,7 +76,8 @@ def _table(title: str, fields: Mapping[str, FieldInfo]) -> str:
 def _rows(fields: Mapping[str, FieldInfo]) -> Iterator[str]:
     for name, field in fields.items():
         meaning = " ".join((field.description or "").split())
-        yield f"| `{name}` | {_values(field.annotation)} | {_default(field)} | {meaning} |"
+        values = ", ".join(FRAMEWORKS) if name == "framework" else _values(field.annotation)
+        yield f"| `{name}` | {values} | {_default(field)} | {meaning} |"
 
 
 def _default(field: FieldInfo) -> str:

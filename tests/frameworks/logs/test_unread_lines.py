@@ -14,12 +14,13 @@ from steelyard.configs.files import read_mapping, with_family
 from steelyard.errors import InputError
 from steelyard.execute.recording import Recording
 from steelyard.experiment import resolve
-from steelyard.frameworks.logs import megatron, reader
+from steelyard.frameworks.logs import reader
 from steelyard.frameworks.logs.dialect import Known, Place, Said
 from steelyard.frameworks.logs.fields import UnreadError, whole_number
 from steelyard.frameworks.logs.reader import MOST_PROCESSES, MOST_UNREAD, LogReader
 from steelyard.frameworks.logs.series import Gathered
 from steelyard.frameworks.logs.settings import Setting
+from steelyard.frameworks.megatron.log import MEGATRON
 from steelyard.hardware.machine import Machine
 from steelyard.planning.plan import make_plan
 from steelyard.records import Event, Step
@@ -100,8 +101,8 @@ def failing(found: object, place: Place) -> Iterator[Said]:
 
 @pytest.fixture
 def dialect_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = replace(megatron.DIALECT, others=(Known(re.compile(rb"checkpoint of mine"), failing),))
-    monkeypatch.setattr(reader, "DIALECTS", (broken,))
+    broken = replace(MEGATRON, others=(Known(re.compile(rb"checkpoint of mine"), failing),))
+    monkeypatch.setattr(reader, "dialects", lambda: (broken,))
 
 
 @pytest.mark.usefixtures("dialect_that_fails")

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from steelyard.accounting.stragglers import LEAST_STEPS
-from steelyard.frameworks.logs import failures, maxtext, megatron_arguments
-from steelyard.frameworks.logs.dialect import Dialect, Place, Said, text_of
+from steelyard.frameworks.logs import failures
+from steelyard.frameworks.logs.dialect import Dialect, Dump, Place, Said, text_of
 from steelyard.frameworks.logs.prefixes import Origin
 from steelyard.frameworks.logs.series import Progress, Sink
 from steelyard.frameworks.logs.settings import LOG_INTERVAL, Setting
@@ -16,6 +16,8 @@ _MOST_NOTED = 10_000
 """Of each thing that is remembered by who printed it."""
 _AWAITED, _OPEN, _ENDED = range(3)
 
+NETWORK_WORDS = (rb"NCCL", rb"Using network", rb"NET/")
+"""What a line of NCCL or RCCL about the network holds."""
 _NETWORK = re.compile(rb"Using network (?P<network>[\w/.-]+)")
 _PLUGIN = re.compile(rb"NET/(?P<network>IB|Socket|OFI|AWS Libfabric)\s*:\s*Using (?P<cards>\S.*)$")
 _ASKED = re.compile(
@@ -27,17 +29,15 @@ _HOST = re.compile(rb"(?P<host>[A-Za-z][\w.-]*):\d+:\d+ \[\d+\] NCCL INFO")
 class OtherLines:
     """Takes the lines of one log that are no steps, one after the other."""
 
-    def __init__(self, sink: Sink, dialects: Sequence[Dialect], progress: Progress) -> None:
+    def __init__(self, sink: Sink, dialects: Sequence[Dialect], progress: Progress, every: Sequence[Dialect]) -> None:
+        """`dialects` are those that are read; settings are taken in the words of `every` one."""
         self._sink, self._dialects, self._progress = sink, dialects, progress
-        self._arguments = megatron_arguments.Arguments()
-        self._configuration = maxtext.Configuration()
-        self._configuring = False
+        dumps: list[Dump] = [make() for make in dict.fromkeys(one.dump for one in every if one.dump)]
+        self._dumps = sorted(dumps, key=lambda dump: dump.tells is None)
         self._most_memory: dict[tuple[str, str | None], float] = {}
         self._slowest: Counter[int] = Counter()
         """How often each rank was said to be much slower than the fastest."""
         self._noted: set[tuple[str, ...]] = set()
-        self._starts = 0
-        """How many dumps of arguments ended: what is said again by another start is another event."""
         self.tracebacks: set[Origin] = set()
         """Whose traceback has begun and not ended: every line may be its end."""
         self._barriers: dict[Origin, int] = {}
@@ -46,48 +46,58 @@ class OtherLines:
         """Dialects that these lines gave away."""
 
     def says_a_setting(self, body: bytes, place: Place) -> bool:
-        """Take a line of a dump of arguments; False where it is none."""
-        found = maxtext.PARAMETER.search(body)
-        if self._configuring and not found:
-            self._configuring = False
-            self._say(self._configuration.end())
-        if found:
-            self._configuring = True
-            self.hinted.setdefault("maxtext")
-            self._say(self._configuration.one(found, place))
-        elif found := megatron_arguments.ARGUMENT.search(body):
-            self._say(self._arguments.one(found, place))
-        elif found := megatron_arguments.END.search(body):
-            self._starts += 1
-            self._say(self._arguments.end(found, place))
-        return found is not None
+        """Take a line of a dump of settings; False where it is none."""
+        for dump in self._dumps:
+            lines = dump.take(body, place)
+            if lines is not None:
+                break
+        else:
+            dump, lines = None, None
+        for other in self._dumps:
+            if other is not dump:
+                self._say(other.close())
+        if dump is None or lines is None:
+            return False
+        if dump.tells is not None:
+            self.hinted.setdefault(dump.tells)
+        self._say(lines)
+        return True
 
-    def take(self, body: bytes, place: Place) -> None:
-        """A line of any other kind."""
+    @property
+    def _starts(self) -> int:
+        """What is said again by another start is another event."""
+        return sum(dump.ended for dump in self._dumps)
+
+    def take(self, body: bytes, place: Place) -> bool:
+        """Take a line of any other kind; False where it says nothing."""
         for dialect in self._dialects:
             if dialect.name not in self.hinted and any(one.search(body) for one in dialect.companions):
                 self.hinted.setdefault(dialect.name)
             for known in dialect.others:
                 if found := known.pattern.search(body):
                     self._say(known.say(found, place))
-                    return
-        self._failure(body, place)
-        if b"NCCL" in body or b"NET/" in body or b"Using network" in body:
+                    return True
+        telling = self._failure(body, place)
+        if any(word in body for word in NETWORK_WORDS):
             for event in _network(body, place):
                 self._once(event, ("fabric", event.node or "", *map(str, event.details.items())))
+                telling = True
+        return telling
 
-    def _failure(self, body: bytes, place: Place) -> None:
+    def _failure(self, body: bytes, place: Place) -> bool:
         if self._of_exit_barrier(body, place):
-            return
+            return True
         if failures.TRACEBACK.search(body):
             self._open_traceback(place.origin)
-            return
+            return True
         raised = failures.raised(body, place) if place.origin in self.tracebacks else None
-        for event in [raised] if raised is not None else failures.named(body, place):
+        events = [raised] if raised is not None else list(failures.named(body, place))
+        for event in events:
             self.tracebacks.discard(place.origin)
             self._once(
                 event, (event.kind, event.node or "", str(place.origin.rank), event.message[:80], str(self._starts))
             )
+        return bool(events)
 
     def _open_traceback(self, origin: Origin) -> None:
         if len(self.tracebacks) < _MOST_NOTED:
@@ -158,8 +168,8 @@ class OtherLines:
 
     def end(self, at: Evidence) -> None:
         """No more lines."""
-        if self._configuring:
-            self._say(self._configuration.end())
+        for dump in self._dumps:
+            self._say(dump.close())
         for origin in self.tracebacks:
             if self._barriers.get(origin) == _OPEN:
                 continue

@@ -42,6 +42,16 @@ _SECRET_NAME = re.compile(
 _PASSWORD = re.compile(r"password(?!.*_(?:file|path|dir)$)", re.IGNORECASE)
 _OPEN = re.compile(rb"<[^<>]*>|\$\{?\w+\}?|\{[\w.-]+\}|~?/[a-z]\S*", re.IGNORECASE)
 """What a password is not: a placeholder, or the path of a file."""
+_HEADERS = re.compile(rb"((?:bearer|basic)\s{1,3})([A-Za-z0-9._~+/-]{8,2000}={0,2})", re.IGNORECASE)
+_IN_A_URL = re.compile(rb"(://[^/\s:@]{1,100}:)([^/\s@]{1,200})(@)")
+_LOGIN = re.compile(rb"(wandb login\s{1,3}(?:--relogin\s{1,3})?)([0-9a-f]{20,80})")
+_ASSIGNMENT = re.compile(rb"\w+=\S*")
+LOG_WORDS = (
+    rb"hf_|gh[pousr]_|github_pat_|glpat-|xox[bp]-|nvapi-|\bsk-|AKIA|eyJ|[Bb]earer|Basic |://[^/ ]{1,100}@|wandb login",
+    rb"[Tt]oken[\"' =:.]|TOKEN|[Ss]ecret|SECRET|PASSW|[Pp]assw|[Aa][Pp][Ii][-_]?[Kk][Ee][Yy]|[Kk]ey[=:]|_key|-key",
+    rb"[Aa]ccess_?[Kk]ey|ACCESS_?KEY|AccountKey|CREDENTIAL|Signature=",
+)
+"""What a line of a log that holds a secret is told by at a glance; it looks at no digit but in an address."""
 _EVERYDAY = ("token", "key", "pat", "pass", "pwd")
 """Ends of names that mark a secret in a variable and mean many other things in an option."""
 _SHORTEST = 6
@@ -158,3 +168,35 @@ def _secret_texts(document: bytes) -> Iterator[bytes]:
 def _looks_random(text: str) -> bool:
     """Whether it is long, without spaces, of letters and digits: no word of a language and no count."""
     return bool(re.fullmatch(r"(?=[^A-Za-z]*[A-Za-z])(?=[^0-9]*[0-9])[A-Za-z0-9+/=_-]{16,}", text))
+
+
+def redact(line: bytes) -> tuple[bytes, bool]:
+    """The line without secrets, and whether it held one."""
+    hidden = TOKENS.sub(HIDDEN, line)
+    hidden = NAMED.sub(_name_kept, hidden)
+    hidden = _HEADERS.sub(_if_random, hidden)
+    hidden = _IN_A_URL.sub(rb"\1" + HIDDEN + rb"\3", hidden)
+    hidden = _LOGIN.sub(rb"\1" + HIDDEN, hidden)
+    return hidden, hidden != line
+
+
+def redacted(text: str) -> str:
+    """The same of a text that stands in no log: what a host says, or its tools."""
+    return redact(text.encode("utf-8", "replace"))[0].decode("utf-8", "replace")
+
+
+def _name_kept(found: re.Match[bytes]) -> bytes:
+    before = found.string[max(0, found.start() - 12) : found.start()]
+    name, value = found[1].lower(), found[2]
+    harmless = STAND_IN.fullmatch(value) or _ASSIGNMENT.fullmatch(value) or value.startswith(HIDDEN[:5])
+    if harmless or SPECIAL.search(before):
+        return found[0]
+    stated = b"=" in name or b":" in name
+    if WORDS.fullmatch(value) and not (stated and (b"passw" in name or b"secret" in name)):
+        return found[0]  # prose
+    return found[1] + HIDDEN
+
+
+def _if_random(found: re.Match[bytes]) -> bytes:
+    """What follows `Bearer` or `Basic` in plain prose is a word, and no secret."""
+    return found[0] if found[2].isalpha() and found[2].islower() else found[1] + HIDDEN

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.accounting import CONVENTIONS, flops_by_convention, flops_per_token
+from steelyard.accounting import Convention, flops_by_convention, flops_per_token
 from steelyard.experiment import Model
 from steelyard.experiment.presets import PRESETS
 
@@ -49,7 +49,7 @@ def test_nemo_over_reports_a_gpt2_vocabulary_by_its_hard_coded_one() -> None:
 
 
 def test_recomputation_is_work_in_one_convention_only() -> None:
-    for convention in CONVENTIONS:
+    for convention in Convention:
         plain = flops_by_convention(convention, model("llama3.1-8b"), 2048)
         recomputed = flops_by_convention(convention, model("llama3.1-8b"), 2048, recompute="full")
         assert (recomputed > plain) == (convention == "megatron_deepspeed")

@@ -17,6 +17,7 @@ from steelyard.comparison.contract import contract
 from steelyard.comparison.diagnoses.silent_default import unstated_differences
 from steelyard.comparison.side import side
 from steelyard.comparison.tiers import Pair
+from steelyard.frameworks.registry import facts
 from steelyard.verdict import read_subject
 
 Told = Callable[..., dict[tuple[str, str], dict[str, Any]]]
@@ -212,10 +213,10 @@ def test_how_telling_a_first_loss_is_stands_beside_it(told: Told) -> None:
 @pytest.mark.parametrize(
     ("declared", "own", "doubted"),
     [
-        (Declared("unknown", 128256, 4096, 1, None), 0.03, 0.1),
-        (Declared("nemo", 128256, 4096, 4, None), 0.02, 0.03),
-        (Declared("primus", 128256, 4096, 1, None), 0.02, 0.02),
-        (Declared("megatron", None, 4096, None, None), 0.05, 0.05),
+        (Declared(facts("unknown"), 128256, 4096, 1, None), 0.03, 0.1),
+        (Declared(facts("nemo"), 128256, 4096, 4, None), 0.02, 0.03),
+        (Declared(facts("primus"), 128256, 4096, 1, None), 0.02, 0.02),
+        (Declared(facts("megatron"), None, 4096, None, None), 0.05, 0.05),
     ],
 )
 def test_a_first_loss_of_chance_is_seldom_explained(declared: Declared, own: float, doubted: float) -> None:

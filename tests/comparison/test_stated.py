@@ -17,7 +17,7 @@ from steelyard.comparison.diagnoses.silent_default import unstated_differences
 from steelyard.comparison.policy import STATED, USUAL
 from steelyard.comparison.side import side
 from steelyard.comparison.tiers import Pair
-from steelyard.frameworks.logs.said import RAMP_UP, SHAPING
+from steelyard.frameworks.logs.settings import RAMP_UP, SHAPING
 from steelyard.verdict import read_subject
 
 REAL = Path(__file__).parents[1] / "frameworks/logs/real/megatron_clean_int1.log.gz"

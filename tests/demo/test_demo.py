@@ -63,7 +63,7 @@ def test_the_trained_story(shell: Any) -> None:
 
 
 def test_without_torch_it_says_what_to_type(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.frameworks.native.importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     done = cli("demo", "--json")
     assert done.status == 3
     assert "steelyard demo --recorded" in done.document["error"]["next"]

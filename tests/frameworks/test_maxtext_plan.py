@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from seeds import filled, packaged_content
-from steelyard.frameworks.maxtext import warmup_fraction
+from steelyard.frameworks.maxtext.plan import warmup_fraction
 
 NAME = "mi300x_distributed_llama3_1_70b.json"
 BASE = """

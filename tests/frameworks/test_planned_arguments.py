@@ -14,8 +14,11 @@ from steelyard.configs.files import read_config
 from steelyard.experiment import packaged, parse_settings, resolve
 from steelyard.experiment.case import Case
 from steelyard.experiment.placement import place
-from steelyard.frameworks import Framework, megatron_deepspeed, nemo, primus
-from steelyard.frameworks.framework import Command, Node
+from steelyard.frameworks.megatron_deepspeed import plan as megatron_deepspeed
+from steelyard.frameworks.nemo import plan as nemo
+from steelyard.frameworks.planner import Command, Node, Planner
+from steelyard.frameworks.primus import plan as primus
+from steelyard.frameworks.registry import facts
 from steelyard.hardware.machine import Machine
 
 TABLE = "apples-to-apples"
@@ -46,12 +49,12 @@ def keys_of(name: str) -> list[str]:
     return sorted(stated)
 
 
-def told(framework: Framework, case: Case) -> Command:
+def told(framework: Planner, case: Case) -> Command:
     assert list(framework.refusals(case)) == []
     return framework.command(case, NODE)
 
 
-def refused(framework: Framework, case: Case) -> dict[str, str]:
+def refused(framework: Planner, case: Case) -> dict[str, str]:
     return {refusal.key: refusal.fix for refusal in framework.refusals(case)}
 
 
@@ -60,7 +63,7 @@ def refused(framework: Framework, case: Case) -> dict[str, str]:
 
 def primus_plan(case: Case) -> dict[str, Any]:
     """The overrides as PyYAML would read them (YAML 1.1), and the variables."""
-    command = told(primus.FRAMEWORK, case)
+    command = told(primus.PLANNER, case)
     reader = YAML(typ="safe", pure=True)
     reader.version = (1, 1)  # type: ignore[assignment]
     trainer = reader.load(command.files["primus.yaml"])["modules"]["pre_trainer"]
@@ -89,7 +92,7 @@ def expected_of_primus(case: Case, dotted: str) -> dict[str, Any]:
         "data.split": {"split": None, "train_data_path": path, "valid_data_path": None, "test_data_path": None},
         "data.tokenizer_type": {"tokenizer_type": "HuggingFaceTokenizer"},
     }
-    spelling = primus.FRAMEWORK.spelling(dotted)
+    spelling = facts("primus").spelling(dotted)
     assert spelling is not None
     return translated.get(dotted) or dict.fromkeys(spelling.split(", "), value)
 
@@ -98,7 +101,7 @@ def expected_of_primus(case: Case, dotted: str) -> dict[str, Any]:
 def test_primus_is_told_every_parameter_of_the_table(dotted: str) -> None:
     case = case_of(TABLE, "amd")
     if dotted in PRIMUS_DERIVES | PRIMUS_HAS_NOT:
-        assert primus.FRAMEWORK.spelling(dotted) is None
+        assert facts("primus").spelling(dotted) is None
         return
     plan = primus_plan(case)
     for name, value in expected_of_primus(case, dotted).items():
@@ -110,7 +113,7 @@ def test_primus_is_told_every_parameter_of_the_table(dotted: str) -> None:
             assert type(plan[name]) is type(value)
 
 
-@pytest.mark.parametrize("dotted", primus.FRAMEWORK.silent_defaults)
+@pytest.mark.parametrize("dotted", facts("primus").silent_defaults)
 def test_primus_is_not_left_to_its_defaults(dotted: str) -> None:
     case = case_of(TABLE, "amd")
     plan = primus_plan(case)
@@ -138,7 +141,7 @@ def test_primus_takes_its_variables_from_the_node_and_options_last() -> None:
     case = case_of(TABLE, "amd")
     case.resolved.platform.options["log_avg_reset_interval"] = 50
     case.resolved.platform.options["num_workers"] = 2
-    command = primus.FRAMEWORK.command(case, Node(1, 2, "10.0.0.1", 29500, "/run/steelyard"))
+    command = primus.PLANNER.command(case, Node(1, 2, "10.0.0.1", 29500, "/run/steelyard"))
     assert command.argv == ["bash", "examples/run_pretrain.sh"]
     assert command.workdir == "/workspace/Primus"
     assert {
@@ -173,7 +176,7 @@ def test_primus_makes_data_of_the_models_own_vocabulary() -> None:
     ],
 )
 def test_primus_refuses_what_it_would_do_otherwise(setting: str, key: str) -> None:
-    assert key in refused(primus.FRAMEWORK, case_of(TABLE, "amd", setting))
+    assert key in refused(primus.PLANNER, case_of(TABLE, "amd", setting))
 
 
 # NeMo
@@ -248,7 +251,7 @@ def at(recipe: Recorded, path: str) -> Any:
 
 
 def nemo_plan(case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple[Recorded, Mapping[str, str]]:
-    command = told(nemo.FRAMEWORK, case)
+    command = told(nemo.PLANNER, case)
     assert command.argv[-1] == "/run/steelyard/nemo_recipe.py"
     return run_script(command.files["nemo_recipe.py"], monkeypatch), command.env
 
@@ -284,7 +287,7 @@ def expected_of_nemo(case: Case, dotted: str) -> dict[str, Any]:
         "data.tokenizer": {"data.tokenizer.pretrained_model_name": value},
         "data.tokenizer_type": {"data.tokenizer.target": "AutoTokenizer"},
     }
-    spelling = nemo.FRAMEWORK.spelling(dotted)
+    spelling = facts("nemo").spelling(dotted)
     assert spelling is not None
     return translated.get(dotted) or dict.fromkeys(spelling.split(", "), value)
 
@@ -293,7 +296,7 @@ def expected_of_nemo(case: Case, dotted: str) -> dict[str, Any]:
 def test_nemo_is_told_every_parameter_of_the_table(dotted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = case_of(TABLE, "nvidia")
     if dotted in NEMO_DERIVES | NEMO_HAS_NOT:
-        assert nemo.FRAMEWORK.spelling(dotted) is None
+        assert facts("nemo").spelling(dotted) is None
         return
     recipe, env = nemo_plan(case, monkeypatch)
     for path, value in expected_of_nemo(case, dotted).items():
@@ -303,7 +306,7 @@ def test_nemo_is_told_every_parameter_of_the_table(dotted: str, monkeypatch: pyt
             assert at(recipe, path) == value
 
 
-@pytest.mark.parametrize("dotted", nemo.FRAMEWORK.silent_defaults)
+@pytest.mark.parametrize("dotted", facts("nemo").silent_defaults)
 def test_nemo_is_not_left_to_its_defaults(dotted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = case_of(TABLE, "nvidia")
     recipe, _ = nemo_plan(case, monkeypatch)
@@ -363,7 +366,7 @@ def test_nothing_a_person_writes_becomes_code_of_the_recipe(monkeypatch: pytest.
     case.resolved.platform.options["trainer.strategy.ckpt_parallel_load"] = path
     case.resolved.platform.options["x = 1; import os"] = 1
     changed = Case(type(case.resolved)(experiment, *_rest(case)), case.placement)
-    assert refused(nemo.FRAMEWORK, changed).keys() == {"platform.options"}
+    assert refused(nemo.PLANNER, changed).keys() == {"platform.options"}
     recipe = run_script(nemo.script(changed, NODE), monkeypatch)
     assert recipe.data.paths == [path]
     assert recipe.trainer.strategy.ckpt_parallel_load == path
@@ -391,7 +394,7 @@ def _rest(case: Case) -> tuple[Any, ...]:
     ],
 )
 def test_nemo_refuses_what_it_would_do_otherwise(setting: str, key: str) -> None:
-    assert key in refused(nemo.FRAMEWORK, case_of(TABLE, "nvidia", setting))
+    assert key in refused(nemo.PLANNER, case_of(TABLE, "nvidia", setting))
 
 
 # Megatron-DeepSpeed
@@ -437,7 +440,7 @@ def expected_of_deepspeed(case: Case, dotted: str) -> dict[str, Any]:
             "--merge-file": "examples_deepspeed/rebase/gpt2-merges.txt",
         },
     }
-    spelling = megatron_deepspeed.FRAMEWORK.spelling(dotted)
+    spelling = facts("megatron-deepspeed").spelling(dotted)
     assert spelling is not None
     if dotted in translated:
         return translated[dotted]
@@ -445,7 +448,7 @@ def expected_of_deepspeed(case: Case, dotted: str) -> dict[str, Any]:
 
 
 def assert_deepspeed_is_told(case: Case, dotted: str) -> None:
-    command = told(megatron_deepspeed.FRAMEWORK, case)
+    command = told(megatron_deepspeed.PLANNER, case)
     flags, config = flags_of(command), command.files["ds_config.json"]
     expected = expected_of_deepspeed(case, dotted)
     for name, value in expected.items():
@@ -455,7 +458,7 @@ def assert_deepspeed_is_told(case: Case, dotted: str) -> None:
         else:
             assert functools.reduce(lambda here, part: here[part], name.split("."), config) == value
     if not expected:  # what it does by itself; the flag would turn it round
-        spelling = megatron_deepspeed.FRAMEWORK.spelling(dotted)
+        spelling = facts("megatron-deepspeed").spelling(dotted)
         assert spelling not in flags
 
 
@@ -463,21 +466,21 @@ def assert_deepspeed_is_told(case: Case, dotted: str) -> None:
 @pytest.mark.parametrize("dotted", keys_of(GPT))
 def test_deepspeed_is_told_every_parameter_of_the_experiment(dotted: str, platform: str) -> None:
     if dotted in DEEPSPEED_HAS_NOT:
-        assert megatron_deepspeed.FRAMEWORK.spelling(dotted) is None
+        assert facts("megatron-deepspeed").spelling(dotted) is None
         return
     assert_deepspeed_is_told(case_of(GPT, platform), dotted)
 
 
-@pytest.mark.parametrize("dotted", megatron_deepspeed.FRAMEWORK.silent_defaults)
+@pytest.mark.parametrize("dotted", facts("megatron-deepspeed").silent_defaults)
 def test_deepspeed_is_not_left_to_its_defaults(dotted: str) -> None:
     case = case_of(GPT, "target")
-    if value_of(case, dotted) != megatron_deepspeed.FRAMEWORK.silent_defaults[dotted]:
+    if value_of(case, dotted) != facts("megatron-deepspeed").silent_defaults[dotted]:
         assert expected_of_deepspeed(case, dotted)
     assert_deepspeed_is_told(case, dotted)
 
 
 def test_deepspeeds_file_agrees_with_the_arguments() -> None:
-    command = told(megatron_deepspeed.FRAMEWORK, case_of(GPT, "target"))
+    command = told(megatron_deepspeed.PLANNER, case_of(GPT, "target"))
     config, flags = command.files["ds_config.json"], flags_of(command)
     replicas = 8 // int(flags["--ds-sequence-parallel-size"] or 0)
     micro, steps = config["train_micro_batch_size_per_gpu"], config["gradient_accumulation_steps"]
@@ -489,7 +492,7 @@ def test_deepspeeds_file_agrees_with_the_arguments() -> None:
 
 
 def test_deepspeed_without_clipping_is_told_so() -> None:
-    command = told(megatron_deepspeed.FRAMEWORK, case_of(GPT, "target", "training.clip_grad_norm=null"))
+    command = told(megatron_deepspeed.PLANNER, case_of(GPT, "target", "training.clip_grad_norm=null"))
     assert command.files["ds_config.json"]["gradient_clipping"] == 0.0
     assert flags_of(command)["--clip-grad"] == "0.0"
 
@@ -503,14 +506,14 @@ def test_deepspeed_without_clipping_is_told_so() -> None:
     ],
 )
 def test_what_is_sharded_is_a_stage_of_zero(settings: tuple[str, ...], stage: int) -> None:
-    command = told(megatron_deepspeed.FRAMEWORK, case_of(GPT, "target", *settings))
+    command = told(megatron_deepspeed.PLANNER, case_of(GPT, "target", *settings))
     assert command.files["ds_config.json"]["zero_optimization"]["stage"] == stage
     assert flags_of(command)["--zero-stage"] == str(stage)
 
 
 def test_deepspeed_trains_a_llama_too() -> None:
     settings = ("model.preset=llama3.1-8b", "model.rope_scaling=null", "data.tokenizer_type=null")
-    command = told(megatron_deepspeed.FRAMEWORK, case_of(GPT, "target", *settings))
+    command = told(megatron_deepspeed.PLANNER, case_of(GPT, "target", *settings))
     assert {
         "--normalization": "rmsnorm",
         "--swiglu": None,
@@ -542,12 +545,12 @@ def test_deepspeed_trains_a_llama_too() -> None:
     ],
 )
 def test_deepspeed_refuses_what_it_would_do_otherwise(settings: tuple[str, ...], key: str) -> None:
-    assert key in refused(megatron_deepspeed.FRAMEWORK, case_of(GPT, "target", *settings))
+    assert key in refused(megatron_deepspeed.PLANNER, case_of(GPT, "target", *settings))
 
 
-@pytest.mark.parametrize("framework", [primus.FRAMEWORK, nemo.FRAMEWORK, megatron_deepspeed.FRAMEWORK])
-def test_every_refusal_says_what_to_type(framework: Framework) -> None:
-    platform = "target" if framework is megatron_deepspeed.FRAMEWORK else "amd"
+@pytest.mark.parametrize("framework", [primus.PLANNER, nemo.PLANNER, megatron_deepspeed.PLANNER])
+def test_every_refusal_says_what_to_type(framework: Planner) -> None:
+    platform = "target" if framework is megatron_deepspeed.PLANNER else "amd"
     name = GPT if platform == "target" else TABLE
     case = case_of(name, platform, "data.source=markov", "training.seed=0", "kernels.compile=true")
     fixes = refused(framework, case)

@@ -18,7 +18,7 @@ from steelyard.configs.files import read_config
 from steelyard.errors import SteelyardError
 from steelyard.experiment import InvalidExperimentError, packaged, resolve
 from steelyard.experiment.problems import raise_errors
-from steelyard.frameworks import MODULES
+from steelyard.frameworks.registry import planned
 from steelyard.hardware.machine import Machine
 from steelyard.linting import lint_file
 from steelyard.linting.explain import explanations
@@ -348,7 +348,7 @@ def experiments(draw: Any) -> str:
                 "gpu": draw(st.sampled_from(["mi300x", "h100", "a100", "cpu"])),
                 "nodes": draw(st.sampled_from([1, 1, 2, 3])),
                 "gpus_per_node": draw(st.sampled_from([1, 8, 8, 8])),
-                "framework": draw(st.sampled_from(list(MODULES))),
+                "framework": draw(st.sampled_from(planned())),
                 "network": draw(st.sampled_from([{}, {"nic": "thor2", "socket_interface": "eth0"}, {"nic": "ainic"}])),
                 **draw(st.sampled_from([{}, {"container": {"image": "i", "shm_size": "1G"}}])),
             }

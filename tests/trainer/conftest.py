@@ -60,20 +60,3 @@ def model_spec() -> Any:
 @pytest.fixture
 def spec() -> Any:
     return make_spec
-
-
-@pytest.fixture
-def losses(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Train a spec in this process and return the losses it printed."""
-    from steelyard.frameworks.native import FRAMEWORK
-    from steelyard.records import Step
-    from steelyard.trainer.train import train
-
-    def call(spec: Spec) -> list[float]:
-        train(spec)
-        reader = FRAMEWORK.reader("log")
-        lines = capsys.readouterr().out.splitlines()
-        found = [one for number, line in enumerate(lines) for one in reader.feed(number, line)]
-        return [one.loss for one in found if isinstance(one, Step) and one.loss is not None]
-
-    return call

@@ -1,6 +1,6 @@
 """Pure arithmetic, no I/O: every figure that is judged, linted, planned or compared is computed here, once."""
 
-from steelyard.accounting.flops import CONVENTIONS, flops_by_convention, flops_per_token
+from steelyard.accounting.flops import Convention, flops_by_convention, flops_per_token
 from steelyard.accounting.layout import (
     Layout,
     data_parallel_size,
@@ -14,7 +14,7 @@ from steelyard.accounting.memory import Memory, StateBytes, memory_gib, state_by
 from steelyard.accounting.parameters import Parameters, padded_vocab_size, parameters
 
 __all__ = [
-    "CONVENTIONS",
+    "Convention",
     "Layout",
     "Memory",
     "Parameters",

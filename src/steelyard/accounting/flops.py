@@ -6,6 +6,7 @@ Matrix products of the layers hold W = L (h (q + 2 kv) + q h + (3 or 2) h f) wei
 """
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum, auto
 from typing import Any
 
 from pydantic import ValidationError
@@ -77,25 +78,42 @@ def _six_n(model: Model, sequence_length: int, vocab_size: int | None, recompute
     return 6.0 * parameters(model, vocab_size).total
 
 
-Convention = Callable[[Model, int, int | None, Recompute], float]
+class Convention(StrEnum):
+    """What frameworks mean by FLOPs, by its name."""
 
-CONVENTIONS: Mapping[str, Convention] = {
-    "causal": _causal,
-    "noncausal": _noncausal,
-    "nemo_causal": _nemo_causal,
-    "nemo_noncausal": _nemo_noncausal,
-    "torchtitan": _torchtitan,
-    "megatron_deepspeed": _megatron_deepspeed,
-    "six_n": _six_n,
+    CAUSAL = auto()
+    NONCAUSAL = auto()
+    NEMO_CAUSAL = auto()
+    NEMO_NONCAUSAL = auto()
+    TORCHTITAN = auto()
+    MEGATRON_DEEPSPEED = auto()
+    SIX_N = auto()
+
+
+COUNT_RECOMPUTATION = frozenset({Convention.MEGATRON_DEEPSPEED})
+"""Those that count recomputation as work."""
+
+_FORMULAS: Mapping[Convention, Callable[[Model, int, int | None, Recompute], float]] = {
+    Convention.CAUSAL: _causal,
+    Convention.NONCAUSAL: _noncausal,
+    Convention.NEMO_CAUSAL: _nemo_causal,
+    Convention.NEMO_NONCAUSAL: _nemo_noncausal,
+    Convention.TORCHTITAN: _torchtitan,
+    Convention.MEGATRON_DEEPSPEED: _megatron_deepspeed,
+    Convention.SIX_N: _six_n,
 }
-"""What frameworks mean by FLOPs: (model, sequence length, padded vocabulary or None, recompute) to FLOP a token."""
+"""(model, sequence length, padded vocabulary or None, recompute) to FLOP a token."""
 
 
 def flops_by_convention(
-    convention: str, model: Model, sequence_length: int, vocab_size: int | None = None, recompute: Recompute = "none"
+    convention: Convention,
+    model: Model,
+    sequence_length: int,
+    vocab_size: int | None = None,
+    recompute: Recompute = "none",
 ) -> float:
     """FLOPs per token as the named convention counts them."""
-    return CONVENTIONS[convention](model, sequence_length, vocab_size, recompute)
+    return _FORMULAS[convention](model, sequence_length, vocab_size, recompute)
 
 
 def _ffn_matrices(model: Model) -> int:

@@ -4,27 +4,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from steelyard.accounting.vocabularies import VOCABULARIES, Vocabulary, candidates, share_within
+from steelyard.accounting.vocabularies import VOCABULARIES, Habits, Vocabulary, candidates, share_within
 from steelyard.experiment.presets import PRESETS
 
 NEAR = 0.006
 """Nats; two paddings of GPT-2's vocabulary lie 0.0025 and more apart."""
 
 FAN_IN = None
-_STDS: dict[str, tuple[float | None, ...]] = {
-    "megatron": (0.02,),
-    "megatron-bridge": (0.02,),
-    "megatron-deepspeed": (0.02,),
-    "primus": (0.02, 0.008),
-    "nemo": (0.02, 0.01, 0.008944),
-    "maxtext": (FAN_IN,),
-    "torchtitan": (),
-    "native": (0.02,),
-}
-"""What each starts weights with by default or in its recipes. torchtitan's output is a truncated normal, whose first
-loss is not told to a hundredth."""
-_MOCK_SIZES = {"nemo": (50257,), "primus": (131072,), "maxtext": (32000,)}
-"""The vocabulary each takes where no tokenizer is given."""
 _HIDDEN = tuple(sorted({each["hidden_size"] for name, each in PRESETS.items() if not name.startswith("tiny")}))
 _LOW, _HIGH = math.log(32000), 13.0
 """Where first losses of the field lie."""
@@ -34,7 +20,8 @@ _LOW, _HIGH = math.log(32000), 13.0
 class Declared:
     """What is known of a model; None is not."""
 
-    framework: str
+    habits: Habits
+    """What its framework does where nothing is declared."""
     vocab_size: int | None
     hidden_size: int | None
     tensor: int | None
@@ -72,13 +59,12 @@ def own_starts(of: Declared) -> list[Start]:
 
 def mock_starts(of: Declared) -> list[Start]:
     """The same with the vocabulary its framework takes where it was given no tokenizer, whatever was declared."""
-    sizes = _MOCK_SIZES.get(of.framework, () if of.framework in _STDS else sum(_MOCK_SIZES.values(), ()))
-    return _starts(of, (size for size in sizes if size != of.vocab_size))
+    return _starts(of, (size for size in of.habits.mock_vocabularies if size != of.vocab_size))
 
 
 def starts_of(of: Declared, vocabulary: Vocabulary) -> list[Start]:
     """What a model over one vocabulary may start at."""
-    stds = (of.std,) if of.std is not None else _STDS.get(of.framework, _EVERY_STD)
+    stds = (of.std,) if of.std is not None else of.habits.init_stds
     hidden = (of.hidden_size,) if of.hidden_size else _HIDDEN
     return [Start(vocabulary, size, std) for std in stds for size in (hidden if std is not FAN_IN else (0,))]
 
@@ -94,7 +80,4 @@ def share_that_fits(starts: Iterable[Start]) -> float:
 
 
 def _starts(of: Declared, sizes: Iterable[int]) -> list[Start]:
-    return [one for each in candidates(sizes, of.framework, of.tensor) for one in starts_of(of, each)]
-
-
-_EVERY_STD = tuple(dict.fromkeys(std for stds in _STDS.values() for std in stds))
+    return [one for each in candidates(sizes, of.habits, of.tensor) for one in starts_of(of, each)]

@@ -1,8 +1,11 @@
 """Vocabularies of the field, and what frameworks pad them to: a loss tells which one a model has."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+from steelyard.accounting.parameters import padded_vocab_size
 
 VOCABULARIES = {
     50257: "GPT-2's",
@@ -15,16 +18,28 @@ VOCABULARIES = {
     129280: "DeepSeek 3's",
     256000: "Gemma's",
 }
-NULL_SIZES = {("primus", 131072): "NullTokenizer's"}
-"""Whose a size is in a framework that takes it where no tokenizer is given."""
 PADDED_TO = 128
-"""Times the tensor-parallel size; Megatron and all that stand on it."""
-PADS = {
-    **dict.fromkeys(("megatron", "megatron-bridge", "megatron-deepspeed", "nemo", "primus"), True),
-    **dict.fromkeys(("maxtext", "torchtitan", "native"), False),
-}
-"""Whether a framework pads; one that is not here may."""
+"""Times the tensor-parallel size; Megatron and all that stand on it, and so what one that is not known may do."""
 TENSOR_SIZES = (1, 2, 4, 8)
+
+
+class Habits(Protocol):
+    """What a framework does to a model that nobody has trained yet."""
+
+    @property
+    def vocabulary_multiple(self) -> int | None:
+        """What it pads a vocabulary to, times the tensor-parallel size; None where that is not known."""
+        ...
+
+    @property
+    def mock_vocabularies(self) -> Mapping[int, str | None]:
+        """Sizes it takes where no tokenizer is given, and whose each then is."""
+        ...
+
+    @property
+    def init_stds(self) -> tuple[float | None, ...]:
+        """What it may start weights with; None for fan-in."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +68,17 @@ class Vocabulary:
         return f"{self.whose} vocabulary{padded}"
 
 
-def padded(size: int, tensor: int) -> int:
-    """The size a vocabulary gets under a tensor-parallel size."""
-    unit = PADDED_TO * tensor
-    return -(-size // unit) * unit
-
-
-def candidates(sizes: Iterable[int], framework: str = "", tensor: int | None = None) -> Iterator[Vocabulary]:
+def candidates(sizes: Iterable[int], habits: Habits, tensor: int | None) -> Iterator[Vocabulary]:
     """These vocabularies as a framework pads them, each size once; every usual padding where that is not known."""
-    pads, seen = PADS.get(framework), set()
-    tensors: Sequence[int | None] = () if pads is False else TENSOR_SIZES if tensor is None else (tensor,)
+    multiple, seen = habits.vocabulary_multiple, set()
+    tensors: Sequence[int | None] = () if multiple == 1 else TENSOR_SIZES if tensor is None else (tensor,)
+    if multiple is None or multiple == 1:
+        tensors = (None, *tensors)
     for size in sizes:
-        for one in tensors if pads else (None, *tensors):
-            whose = NULL_SIZES.get((framework, size)) or VOCABULARIES.get(size, "its own")
-            found = Vocabulary(size, whose, padded(size, one) if one else size, one)
+        for one in tensors:
+            whose = habits.mock_vocabularies.get(size) or VOCABULARIES.get(size, "its own")
+            padded = padded_vocab_size(size, (multiple or PADDED_TO) * one) if one else size
+            found = Vocabulary(size, whose, padded, one)
             if (found.size, found.padded) not in seen:
                 seen.add((found.size, found.padded))
                 yield found

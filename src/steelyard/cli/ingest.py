@@ -180,9 +180,9 @@ def _check_follow(paths: list[str], follow: bool) -> None:
 
 
 def _framework(name: str | None) -> str | None:
-    from steelyard.frameworks.logs.reader import DIALECTS
+    from steelyard.frameworks.registry import dialects
 
-    known = list(dict.fromkeys(one.framework for one in DIALECTS))
+    known = list(dict.fromkeys(one.framework for one in dialects()))
     if name is not None and name not in known:
         raise InputError(
             f"--framework {name!r} is not known",

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, get_args
+from typing import Any
 
 from steelyard.comparison.copies import check_once
 from steelyard.comparison.policy import (
@@ -22,8 +22,9 @@ from steelyard.comparison.policy import (
 from steelyard.comparison.side import Side
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
-from steelyard.experiment.platform import FrameworkName
-from steelyard.frameworks.logs.said import SAME_SHARE
+from steelyard.experiment.platform import FRAMEWORKS
+from steelyard.frameworks.logs.settings import SAME_SHARE
+from steelyard.frameworks.registry import facts
 from steelyard.verdict import Status, Subject
 
 
@@ -42,13 +43,6 @@ class Comparability(StrEnum):
 
 ONE_PLATFORM = ("platform.gpu", "platform.framework")
 """What two sides may differ in, and the runs of one side not."""
-
-ONE_SEED = ("megatron", "megatron-bridge", "megatron-deepspeed", "primus")
-"""Whose one seed is for the weights and for the order of the data."""
-
-
-UNPADDED = ("native", "maxtext", "torchtitan")
-"""Who take a vocabulary as it is."""
 
 
 class WeightsSeed(int):
@@ -143,7 +137,7 @@ def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
         case "platform.gpu":
             found = manifest.platform.gpu or manifest.platform.gpu_name
         case "platform.framework":
-            found = manifest.framework if manifest.framework in get_args(FrameworkName) else None
+            found = manifest.framework if manifest.framework in FRAMEWORKS else None
         case "measurement.memory_kind":
             found = subject.figures.memory_kind
         case "model.max_position_embeddings" if subject.value("model.rope_theta") is not None:
@@ -151,7 +145,7 @@ def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
         case "training.decay_steps":
             known, found = subject.known(dotted)
             return (known, found) if found is not None else subject.known("training.steps") if known else (False, None)
-        case "data.seed" if manifest.framework in ONE_SEED:
+        case "data.seed" if facts(manifest.framework).one_seed:
             known, found = subject.known(dotted)
             return known, WeightsSeed(found) if known and found == subject.value("training.seed") else found
         case "data.trained_share":
@@ -168,7 +162,7 @@ def stated(subject: Subject, dotted: str) -> tuple[bool, Any]:
     """What no experiment has a key for: by the log's own word, or as every plan of ours has it."""
     manifest = subject.run.manifest
     ingested = manifest.ingested
-    if dotted == "model.padded_vocab_size" and manifest.framework in UNPADDED:
+    if dotted == "model.padded_vocab_size" and facts(manifest.framework).pads_vocabulary is False:
         return subject.known("model.vocab_size")
     if ingested is None:
         return dotted in PLANNED, PLANNED.get(dotted)

@@ -7,12 +7,11 @@ from typing import Literal
 
 import numpy as np
 
+from steelyard.frameworks.registry import facts
 from steelyard.records.columns import Floats, Whole
 from steelyard.verdict import Subject
 from steelyard.verdict.figures import tokens_of
 
-SAMPLED = ("torchtitan",)
-"""Whose records hold the loss of their last step, and not the mean of all they cover."""
 Axis = Literal["tokens", "steps"]
 
 _POINTS = 2000
@@ -151,7 +150,7 @@ def _curve(subject: Subject, axis: Axis) -> LossCurve:
     steps = subject.steps
     rows, unit, ends = _records(subject, axis)
     step, covered = steps.step[rows], steps.steps_covered[rows]
-    if subject.run.manifest.framework in SAMPLED:
+    if facts(subject.run.manifest.framework).loss_of_last_step:
         covered = np.ones_like(covered)
     begin = float(ends[0] - covered[0] * unit[0]) if len(rows) else 0.0
     return LossCurve(step, covered, ends - (covered - 1) / 2 * unit, steps.loss.values[rows], axis, begin)

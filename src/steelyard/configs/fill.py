@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from steelyard.configs.choose import Asked, readings
 from steelyard.configs.files import ConfigFile
-from steelyard.configs.suite.keys import DATASET, JAX_CONFIG, JAX_MODEL, MEGATRON_CONFIG, MEGATRON_MODEL, RESULTS, Key
+from steelyard.configs.suite.keys import DATASET, JAX, MEGATRON, RESULTS, TABLES, Key
 from steelyard.configs.suite.megatron import PRECISIONS
 from steelyard.configs.suite.section import example_name
 from steelyard.configs.suite.values import converted, left_open
@@ -47,8 +47,7 @@ class Gap:
 def gaps(file: ConfigFile, asked: Asked) -> list[Gap]:
     """What the selection needs and the file leaves open, and a precision nobody knows, each once."""
     found: dict[PointerPath, Gap] = {}
-    config = JAX_CONFIG if file.family == "jax" else MEGATRON_CONFIG
-    model = JAX_MODEL if file.family == "jax" else MEGATRON_MODEL
+    config, model = TABLES[JAX if file.family == JAX else MEGATRON]
     for reading in readings(file, asked):
         for problem in reading.problems:
             path = problem.place
@@ -60,7 +59,7 @@ def gaps(file: ConfigFile, asked: Asked) -> list[Gap]:
                 example = None if choices else _example(file, path)
                 found.setdefault(path, Gap(path, table[path[-1]], example, choices))
         precision = reading.params.get("precision")
-        if file.family == "megatron" and precision and precision.value.strip().upper() not in PRECISIONS:
+        if file.family == MEGATRON and precision and precision.value.strip().upper() not in PRECISIONS:
             found.setdefault(precision.path, Gap(precision.path, model["precision"], None, tuple(PRECISIONS)))
     return list(found.values())
 

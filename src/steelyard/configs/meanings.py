@@ -16,7 +16,7 @@ from steelyard.configs.suite.keys import (
 )
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.reference import documented_keys
-from steelyard.frameworks import MODULES, framework
+from steelyard.frameworks.registry import facts, planned
 
 FAMILIES = {
     "a Megatron config": (MEGATRON_CONFIG, MEGATRON_MODEL, CONTAINER, DATASET, RESULTS),
@@ -68,7 +68,7 @@ it. A plan of a YAML experiment states every one of these that the experiment do
 
 def page() -> str:
     """The table of all of them, as Markdown."""
-    names = [name for name in MODULES if name != "native"]
+    names = [name for name in planned() if facts(name).names is not None]
     head = f"| key | {' | '.join(names)} |\n| --- |{' --- |' * len(names)}"
     rows = []
     for dotted in documented_keys():
@@ -79,13 +79,13 @@ def page() -> str:
 
 
 def _cell(name: str, dotted: str) -> str:
-    made = framework(name)
-    own = made.spelling(dotted)
+    framework = facts(name)
+    own = framework.spelling(dotted)
     if own is None:
         return ""
     cell = f"`{own}`"
-    if dotted in made.silent_defaults:
-        cell += f", else {spelt(made.silent_defaults[dotted])}"
+    if dotted in framework.silent_defaults:
+        cell += f", else {spelt(framework.silent_defaults[dotted])}"
     return cell
 
 
@@ -130,11 +130,11 @@ def _entries() -> Iterator[Meaning]:
 
 def _spellings(dotted: str) -> dict[str, str]:
     found = {}
-    for name in MODULES:
-        made = framework(name)
-        own = made.spelling(dotted)
-        if own is None or name == "native":
+    for name in planned():
+        framework = facts(name)
+        if framework.names is None or (own := framework.spelling(dotted)) is None:
             continue
-        silent = f"; where nothing is said: {made.silent_defaults[dotted]}" if dotted in made.silent_defaults else ""
+        defaults = framework.silent_defaults
+        silent = f"; where nothing is said: {defaults[dotted]}" if dotted in defaults else ""
         found[name] = f"{own}{silent}"
     return found

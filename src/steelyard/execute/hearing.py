@@ -6,10 +6,18 @@ from typing import Any
 from steelyard.experiment.case import Case
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import leaves
-from steelyard.frameworks import expected_vocabulary, framework
-from steelyard.frameworks.logs.heard import Heard, same
-from steelyard.frameworks.logs.said import GPU_NAME, PADDED_VOCABULARY, TRAINED_SHARE, WORLD_SIZE, Setting
+from steelyard.frameworks.cases import expected_vocabulary
 from steelyard.frameworks.logs.series import Job
+from steelyard.frameworks.logs.settings import (
+    GPU_NAME,
+    PADDED_VOCABULARY,
+    TRAINED_SHARE,
+    WORLD_SIZE,
+    LoggedSettings,
+    Setting,
+    same,
+)
+from steelyard.frameworks.registry import facts
 from steelyard.records import Event
 
 _DERIVED = ("parallelism.data_parallel_size", "training.gradient_accumulation_steps")
@@ -21,13 +29,13 @@ _NULL_IS_A_VALUE = ("precision.fp8",)
 
 def stated(case: Case) -> dict[str, Any]:
     """What the plan states, by the keys a log says it under; what the framework has no word for is not there."""
-    planner, placement = framework(case.resolved.platform.framework), case.placement
+    framework, placement = facts(case.resolved.platform.framework), case.placement
     values = {
         key: value
         for key, value in leaves(case.resolved.experiment.model_dump(mode="json"))
-        if (key in _DERIVED or planner.spelling(key) is not None) and (value is not None or key in _NULL_IS_A_VALUE)
+        if (key in _DERIVED or framework.spelling(key) is not None) and (value is not None or key in _NULL_IS_A_VALUE)
     }
-    if planner.vocabulary_multiple(case.resolved.experiment.parallelism) > 1:
+    if framework.pads_vocabulary:
         values.pop("model.vocab_size", None)  # a tokenizer may count its end token or not; the padded size is one
         values[PADDED_VOCABULARY] = expected_vocabulary(case)
     if values.get("data.source") != "tokens":
@@ -41,7 +49,7 @@ class Hearing:
     def __init__(self, planned: Mapping[str, Any], job: Job) -> None:
         """`job` takes the batch the log says: what a step's tokens are must not be the plan's own word."""
         self._planned, self.job = planned, job
-        self.heard = Heard()
+        self.logged = LoggedSettings()
         self._differing: set[str] = set()
 
     def take(self, setting: Setting) -> Iterator[Event]:
@@ -49,12 +57,12 @@ class Hearing:
         key, value = setting.key, setting.value
         if key == TRAINED_SHARE:
             return  # told amid the steps, of batches and not of settings
-        before = key in self.heard.changed
-        self.heard.take(setting)
-        self.job.sequence_length = self.heard.whole("training.sequence_length")
-        self.job.global_batch_size = self.heard.whole("training.global_batch_size")
-        if key in self.heard.changed and not before:
-            yield self.heard.changed[key]
+        before = key in self.logged.changed
+        self.logged.take(setting)
+        self.job.sequence_length = self.logged.whole("training.sequence_length")
+        self.job.global_batch_size = self.logged.whole("training.global_batch_size")
+        if key in self.logged.changed and not before:
+            yield self.logged.changed[key]
         if setting.takes_back or key not in self._planned or key in self._differing:
             return
         planned = self._planned[key]
@@ -66,4 +74,4 @@ class Hearing:
 
     def said(self) -> dict[str, Any]:
         """The last word of each."""
-        return {key: setting.value for key, setting in self.heard.said.items()}
+        return {key: setting.value for key, setting in self.logged.last.items()}

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib.util
 import json
 import platform as system
 import signal
@@ -9,7 +10,7 @@ import sys
 from pathlib import Path
 
 from steelyard import __version__, records
-from steelyard.errors import InfrastructureError, SteelyardError
+from steelyard.errors import InfrastructureError, InputError, SteelyardError
 from steelyard.execute.interrupts import Stop, on_signals
 from steelyard.execute.limits import Limits
 from steelyard.execute.local import LocalProcess, start
@@ -17,7 +18,7 @@ from steelyard.execute.recording import Observer, Recording
 from steelyard.execute.watch import EVERY_S, Watch
 from steelyard.experiment.case import Case
 from steelyard.experiment.placement import Placement
-from steelyard.frameworks import launched
+from steelyard.frameworks.registry import facts
 from steelyard.hardware.catalog import lookup
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.telemetry import Telemetry
@@ -30,11 +31,19 @@ TELEMETRY_EVERY_S = 1.0
 
 def check_machine(plan: Plan, placement: Placement, machine: Machine) -> None:
     """Refuse before anything is made what this machine cannot run."""
-    missing = launched(plan.framework).missing_software()
-    if missing:
-        what, install = missing
+    needed = facts(plan.framework).runs_here
+    if needed is None:
+        raise InputError(
+            f"framework {plan.framework!r} runs in a container, and the platform names none",
+            key="framework",
+            value=plan.framework,
+            expected="a platform with a container",
+            next="steelyard plan FILE --script, which a person can run",
+        )
+    module, install = needed
+    if importlib.util.find_spec(module) is None:
         raise InfrastructureError(
-            f"{plan.framework} cannot be launched here: {what} is not installed",
+            f"{plan.framework} cannot be launched here: {module} is not installed",
             key="framework",
             value=plan.framework,
             next=install,

@@ -10,16 +10,15 @@ from steelyard import records
 from steelyard.execute.hearing import Hearing, stated
 from steelyard.execute.pace import LOOK_EVERY, Pace
 from steelyard.experiment.case import Case
+from steelyard.frameworks.logs.cutter import LineCutter
 from steelyard.frameworks.logs.dialect import text_of
-from steelyard.frameworks.logs.lines import LineCutter
 from steelyard.frameworks.logs.reader import LogReader
-from steelyard.frameworks.logs.said import LOG_INTERVAL, VERSION
-from steelyard.frameworks.logs.secrets import HIDDEN, redacted
 from steelyard.frameworks.logs.series import Gathered, Job
+from steelyard.frameworks.logs.settings import LOG_INTERVAL, VERSION
 from steelyard.planning.plan import NodePlan, Plan
 from steelyard.records import Event, Failure, RunWriter, Step
 from steelyard.records.step import FAILURES, first_cause
-from steelyard.secrets import spellings
+from steelyard.secrets import HIDDEN, redacted, spellings
 
 Observer = Callable[[Step | Event], None]
 

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
+from pydantic_core import PydanticKnownError
 
 from steelyard.experiment.group import Group
 from steelyard.experiment.problems import shown
@@ -12,9 +13,29 @@ from steelyard.hardware.catalog import CPU, known_names, lookup
 from steelyard.hardware.nics import NicName
 from steelyard.hardware.sizes import MAX_GPUS_PER_NODE, MAX_NODES
 
-FrameworkName = Literal[
-    "native", "megatron", "megatron-bridge", "megatron-deepspeed", "maxtext", "nemo", "primus", "torchtitan"
-]
+FRAMEWORKS = {
+    name: f"steelyard.frameworks.{name.replace('-', '_')}"
+    for name in (
+        "native",
+        "megatron",
+        "megatron-bridge",
+        "megatron-deepspeed",
+        "maxtext",
+        "nemo",
+        "primus",
+        "torchtitan",
+    )
+}
+"""Every framework, and the package that holds its facts, its log and its plan."""
+
+
+def _is_a_framework(name: Any) -> str:
+    if not isinstance(name, str) or name not in FRAMEWORKS:
+        raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, FRAMEWORKS))})
+    return name
+
+
+FrameworkName = Annotated[str, PlainValidator(_is_a_framework)]
 EngineName = Literal["docker", "podman"]
 
 _PATH = r"/[^:\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*"

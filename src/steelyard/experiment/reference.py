@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment
 from steelyard.experiment.keys import KEYS, STATED, fields_of, meaning_of
 from steelyard.experiment.model import RopeScaling
-from steelyard.experiment.platform import Container, Network, Platform
+from steelyard.experiment.platform import FRAMEWORKS, Container, Network, Platform
 from steelyard.experiment.policy import words
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.thresholds import METRICS
@@ -90,7 +90,8 @@ def _table(title: str, fields: Mapping[str, FieldInfo]) -> str:
 
 def _rows(fields: Mapping[str, FieldInfo]) -> Iterator[str]:
     for name, field in fields.items():
-        yield f"| `{name}` | {_values(field.annotation)} | {_default(field)} | {meaning_of(field)} |"
+        values = ", ".join(FRAMEWORKS) if name == "framework" else _values(field.annotation)
+        yield f"| `{name}` | {values} | {_default(field)} | {meaning_of(field)} |"
 
 
 def _default(field: FieldInfo) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from steelyard.experiment.case import Case
-from steelyard.frameworks.framework import Refusal
+from steelyard.frameworks.planner import Refusal
 
 FREE = frozenset(
     {

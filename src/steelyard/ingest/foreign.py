@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.experiment.resolve import Resolved
-from steelyard.frameworks.logs.lines import LineCutter
-from steelyard.frameworks.logs.reader import DIALECTS, MOST_UNREAD, LogReader
-from steelyard.frameworks.logs.said import Setting
+from steelyard.frameworks.logs.cutter import LineCutter
+from steelyard.frameworks.logs.reader import MOST_UNREAD, LogReader
 from steelyard.frameworks.logs.series import Job
+from steelyard.frameworks.logs.settings import Setting
+from steelyard.frameworks.registry import dialects
 from steelyard.ingest import parallel
 from steelyard.ingest.importers import importer_of
 from steelyard.ingest.knowledge import Knowledge
@@ -182,7 +183,7 @@ class _Work:
 
     def _check_recognised(self) -> None:
         """Refuse what is no log, or two of them: a run without a step must at least say what it was or why it ended."""
-        families = {one.mark: one.framework for one in DIALECTS if one.name in self.outcome.seen}
+        families = {one.mark: one.framework for one in dialects() if one.name in self.outcome.seen}
         if len(families) > 1:
             names = " and ".join(families.values())
             raise InputError(
@@ -403,7 +404,7 @@ class _Work:
     def finish(self) -> RunWriter:
         steps, events = merge(self.outcome.parts, self.directory, [Path(one.kept).stem for one in self.outcome.files])
         dialect, others = self.outcome.dialect()
-        for event in (*events, *self.knowledge.differing.values(), *self.knowledge.heard.changed.values()):
+        for event in (*events, *self.knowledge.differing.values(), *self.knowledge.logged.changed.values()):
             self.event(event)
         if others:
             message = f"lines of {', '.join([dialect, *others])} stand in the same files; the run is {dialect}'s"
@@ -432,7 +433,7 @@ def _kept(raw: bytes, lines: Sequence[bytes], first: int, redacted: Mapping[int,
 def _not_recognised(paths: Sequence[str]) -> InputError:
     if all(path != STDIN and Path(path).is_file() and not Path(path).stat().st_size for path in paths):
         return InputError(f"{paths[0]} is empty", key="PATH", value=paths[0], expected="a log", next="ls -l")
-    names = ", ".join(dict.fromkeys(one.framework for one in DIALECTS))
+    names = ", ".join(dict.fromkeys(one.framework for one in dialects()))
     return InputError(
         f"{paths[0]}: no line of a training log was recognised",
         key="PATH",

@@ -9,14 +9,12 @@ from steelyard import accounting
 from steelyard.accounting.flops import countable
 from steelyard.accounting.loss import MOCK_FLOORS
 from steelyard.errors import InputError
-from steelyard.experiment.experiment import GROUPS, Parallelism
+from steelyard.experiment.experiment import GROUPS
 from steelyard.experiment.model import Model
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import DEFAULT, Resolved, leaves
-from steelyard.frameworks import MODULES, framework
-from steelyard.frameworks.logs.heard import Heard, same
-from steelyard.frameworks.logs.reader import DIALECTS
-from steelyard.frameworks.logs.said import (
+from steelyard.frameworks.logs.series import Job
+from steelyard.frameworks.logs.settings import (
     GPU_GIB,
     GPU_NAME,
     LOG_INTERVAL,
@@ -25,9 +23,11 @@ from steelyard.frameworks.logs.said import (
     SHAPING,
     VERSION,
     WORLD_SIZE,
+    LoggedSettings,
     Setting,
+    same,
 )
-from steelyard.frameworks.logs.series import Job
+from steelyard.frameworks.registry import facts, is_planned
 from steelyard.hardware.catalog import CPU, Gpu, known_names, lookup
 from steelyard.records.manifest import RunPlatform, Said
 from steelyard.records.step import Event
@@ -53,17 +53,17 @@ class Knowledge:
     gpu: str | None
     gpus: int | None
     nodes: int | None
-    heard: Heard = field(default_factory=Heard)
+    logged: LoggedSettings = field(default_factory=LoggedSettings)
     differing: dict[str, Event] = field(default_factory=dict)
 
     @property
     def said(self) -> Mapping[str, Setting]:
-        return self.heard.said
+        return self.logged.last
 
     def learn(self, setting: Setting, job: Job) -> None:
         """Take what the log says, and update the job by it; a contradiction of the command line is an error."""
         before = self.said.get(setting.key)
-        self.heard.take(setting)
+        self.logged.take(setting)
         if before is None or before.value != setting.value:  # most logs print their settings again and again
             self._check(setting)
             self.update(job)
@@ -165,10 +165,9 @@ class Knowledge:
     def experiment(self, name: str, trained_by: str = "") -> tuple[dict[str, Any], dict[str, str]]:
         """The experiment as far as it is known, group by group, by one framework; what is not known is absent."""
         values, sources = self.values()
-        for dialect in DIALECTS:
-            for key in dialect.always if dialect.framework == trained_by else ():
-                if key not in values:
-                    values[key], sources[key] = dialect.always[key], f"default of {trained_by}"
+        for key, value in facts(trained_by).always.items():
+            if key not in values:
+                values[key], sources[key] = value, f"default of {trained_by}"
         content: dict[str, Any] = {"schema_version": 1, "name": name}
         for key, value in values.items():
             *parents, last = key.split(".")
@@ -290,7 +289,7 @@ class Knowledge:
 
     def _logit_std(self, name: str, values: Mapping[str, Any]) -> float | None:
         """How far logits of an untrained model spread: hidden^0.5 x std, or 1 where the output is scaled by width."""
-        if any(one.unit_logits for one in DIALECTS if one.framework == name):
+        if facts(name).unit_logits:
             return 1.0
         hidden, std = values.get("model.hidden_size"), values.get("training.init_method_std")
         if type(hidden) is not int or hidden < 0 or not isinstance(std, float) or not 0 <= std < _WIDEST_STD:
@@ -303,12 +302,11 @@ class Knowledge:
         vocabulary, tensor = values.get("model.vocab_size"), values.get("parallelism.tensor_parallel_size")
         if type(vocabulary) is not int:
             return None
-        if any(not one.pads_vocabulary for one in DIALECTS if one.framework == name):
+        if facts(name).pads_vocabulary is False:
             return vocabulary
-        if name not in MODULES or type(tensor) is not int:
+        if not is_planned(name) or type(tensor) is not int or tensor < 1:
             return None
-        multiple = framework(name).vocabulary_multiple(Parallelism(tensor_parallel_size=tensor))
-        return accounting.padded_vocab_size(vocabulary, multiple)
+        return facts(name).padded_vocabulary(vocabulary, tensor)
 
     def _loss_floor(self, values: Mapping[str, Any]) -> float | None:
         source, vocabulary = values.get("data.source"), values.get("model.vocab_size")

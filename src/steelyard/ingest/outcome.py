@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from steelyard import __version__, records
-from steelyard.frameworks.logs.reader import DIALECTS
+from steelyard.frameworks import registry
+from steelyard.frameworks.facts import UNKNOWN
 from steelyard.ingest.importers import Imported
 from steelyard.ingest.knowledge import Knowledge
 from steelyard.ingest.parts import Part
@@ -79,14 +80,15 @@ class Outcome:
             self.others |= one.others
 
     def dialect(self) -> tuple[str, list[str]]:
-        """Whose lines they are; Bridge prints Megatron's, and is told by the lines beside them."""
+        """Whose lines they are; one that prints the step lines of another is told by the lines beside them."""
         if self.imported is not None:
             return self.imported.dialect, []
         names = list(self.seen)
-        if "megatron" in names and "megatron-bridge" in self.hinted:
-            names[names.index("megatron")] = "megatron-bridge"
+        for name in self.hinted:
+            if (whose := _prints_lines_of(name)) in names:
+                names[names.index(whose)] = name
         if not names:
-            names = list(self.hinted)[:1] or [self.asked_framework or "unknown"]
+            names = list(self.hinted)[:1] or [self.asked_framework or UNKNOWN]
         return names[0], [*names[1:], *self.others]
 
     def framework(self) -> str:
@@ -94,9 +96,10 @@ class Outcome:
         if self.asked_framework is not None:
             return self.asked_framework
         if self.imported is not None:
-            return self.imported.framework or "unknown"
-        dialect, _ = self.dialect()
-        return next((one.framework for one in DIALECTS if one.name == dialect), dialect)
+            return self.imported.framework or UNKNOWN
+        name, _ = self.dialect()
+        dialect = registry.dialect(name)
+        return dialect.framework if dialect is not None else name
 
     def manifest(self, command: Sequence[str]) -> RunManifest:
         """All that is known of the run, as of one that still runs."""
@@ -127,7 +130,7 @@ class Outcome:
             ),
             ingested=Ingested(
                 dialect=dialect,
-                era=self.seen.get(dialect) or self.seen.get("megatron" if dialect == "megatron-bridge" else "", ""),
+                era=self.seen.get(dialect) or self.seen.get(_prints_lines_of(dialect), ""),
                 others=others,
                 files=self.files,
                 first_moment=min((part.first_time for part in self.parts if part.first_time), default=None),
@@ -158,10 +161,16 @@ class Outcome:
             return "completed", None
         if self.finished is not None and (self.finished.step or last) >= last:
             return "completed", None
-        unended = any(one.announces_end for one in DIALECTS if one.name in self.seen)
+        read = (registry.dialect(name) for name in self.seen)
+        unended = any(dialect is not None and registry.facts(dialect.framework).announces_end for dialect in read)
         if self.interrupted or self.exited_early is not None or self.cut or type(planned) is int or unended:
             return "interrupted", None
         return "completed", None
+
+
+def _prints_lines_of(name: str) -> str:
+    dialect = registry.dialect(name)
+    return dialect.prints_lines_of if dialect is not None else ""
 
 
 def _hold(events: list[Event], event: Event) -> None:

@@ -14,11 +14,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from steelyard.frameworks.logs.heard import same
-from steelyard.frameworks.logs.lines import LONGEST, LineCutter
+from steelyard.frameworks.logs.cutter import LONGEST, LineCutter
 from steelyard.frameworks.logs.reader import LogReader
-from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Job
+from steelyard.frameworks.logs.settings import Setting, same
 from steelyard.ingest.knowledge import Knowledge
 from steelyard.ingest.parts import Part
 from steelyard.ingest.sources import send

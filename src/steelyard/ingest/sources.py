@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from steelyard.errors import InputError
-from steelyard.frameworks.logs.lines import LineCutter
-from steelyard.frameworks.logs.secrets import redact
+from steelyard.frameworks.logs.cutter import LineCutter
+from steelyard.secrets import redact
 
 STDIN = "-"
 BLOCK_BYTES = 1 << 18

@@ -14,6 +14,7 @@ from steelyard.experiment import InvalidExperimentError, Problem, Reading, Resol
 from steelyard.experiment.case import Case
 from steelyard.experiment.placement import place
 from steelyard.experiment.problems import WRONG_VALUE
+from steelyard.frameworks.cases import as_run
 from steelyard.hardware.machine import Machine
 from steelyard.linting.rule import Rule
 
@@ -155,8 +156,6 @@ def _once(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def _lint_reading(reading: Reading, asked: Asked, machine: Machine) -> tuple[list[Problem], Case | None]:
-    from steelyard.frameworks import as_run  # here, since frameworks are given lint's cases
-
     problems = [*reading.problems, *lint_reading(reading)]
     try:
         resolved = resolve(reading, asked.settings, asked.gpu, asked.gpus)

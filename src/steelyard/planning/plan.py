@@ -15,16 +15,9 @@ from steelyard.experiment.control import control_parent, own_parents
 from steelyard.experiment.placement import Placement
 from steelyard.experiment.problems import raise_errors
 from steelyard.experiment.resolve import DERIVED, Resolved, leaves
-from steelyard.frameworks import (
-    LAUNCHED,
-    Command,
-    Framework,
-    Node,
-    as_run,
-    expected_memory,
-    expected_vocabulary,
-    framework,
-)
+from steelyard.frameworks.cases import as_run, expected_memory, expected_vocabulary
+from steelyard.frameworks.planner import Command, Node, Planner
+from steelyard.frameworks.registry import facts, planner
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.nics import COMMON, NICS
 from steelyard.linting import case_of, lint_case, lint_reading
@@ -178,18 +171,19 @@ class Planned:
 
 def make_plan(resolved: Resolved, machine: Machine, asked: Asked | None = None) -> Planned:
     """Plan an experiment; lint errors, and what the framework refuses, stop it here."""
-    planner, asked = framework(resolved.platform.framework), asked or Asked()
+    name, asked = resolved.platform.framework, asked or Asked()
+    made_by = planner(name)
     case = as_run(case_of(resolved, machine, asked))
     problems = (*resolved.reading.problems, *lint_reading(resolved.reading), *lint_case(case))
     raise_errors(problems)
-    case = _filled_in(case, planner)
+    case = _filled_in(case)
     plan = Plan(
         experiment=resolved.experiment.name,
         platform=platform_label(case),
-        framework=planner.name,
+        framework=name,
         fleet=_copies(case) > 1,
         job=_job(case),
-        nodes=list(_nodes(case, planner, case.login or asked.names()["user"])),
+        nodes=list(_nodes(case, made_by, case.login or asked.names()["user"])),
         expected=_expected(case),
         values=_values(case),
         thresholds=list(resolved.experiment.thresholds),
@@ -239,7 +233,7 @@ def _copies(case: Case) -> int:
     return case.reading.copies or 1
 
 
-def _nodes(case: Case, planner: Framework, user: str) -> Iterator[NodePlan]:
+def _nodes(case: Case, planner: Planner, user: str) -> Iterator[NodePlan]:
     copies, network = _copies(case), case.resolved.platform.network
     count = copies if copies > 1 else case.placement.nodes
     hosts = case.hosts[:count] or ((LOCALHOST,) if count == 1 else tuple(f"node{rank}" for rank in range(count)))
@@ -251,14 +245,14 @@ def _nodes(case: Case, planner: Framework, user: str) -> Iterator[NodePlan]:
         if case.resolved.platform.container is not None:
             node = Node(rank, case.placement.nodes, head, network.port, RUN_DIR)
             yield _contained(case, planner, node, host, directory)
-        elif planner.name in LAUNCHED:  # it runs where the record is kept
+        elif facts(case.resolved.platform.framework).runs_here:  # it runs where the record is kept
             yield _bare(case, planner, Node(rank, case.placement.nodes, head, network.port, "."), host, None)
         else:
             node = Node(rank, case.placement.nodes, head, network.port, f"{directory}/{JOB_DIR}")
             yield _bare(case, planner, node, host, directory)
 
 
-def _bare(case: Case, planner: Framework, node: Node, host: str, directory: str | None) -> NodePlan:
+def _bare(case: Case, planner: Planner, node: Node, host: str, directory: str | None) -> NodePlan:
     command = planner.command(case, node)
     env, sources = environment(case, command, node.run_dir)
     return NodePlan(
@@ -286,7 +280,7 @@ def _secrets(case: Case) -> dict[str, str]:
     return {**token, **platform.secrets}
 
 
-def _contained(case: Case, planner: Framework, node: Node, host: str, directory: str) -> NodePlan:
+def _contained(case: Case, planner: Planner, node: Node, host: str, directory: str) -> NodePlan:
     platform, experiment = case.resolved.platform, case.resolved.experiment
     container = platform.container
     assert container is not None
@@ -363,16 +357,16 @@ def platform_label(case: Case) -> str:
     return named or case.placement.label
 
 
-def _filled_in(case: Case, planner: Framework) -> Case:
+def _filled_in(case: Case) -> Case:
     """Say what follows from batch and world, and what the framework does where the file says null."""
-    resolved, layout = case.resolved, _layout(case)
+    resolved, layout, framework = case.resolved, _layout(case), facts(case.resolved.platform.framework)
     values: dict[str, tuple[Any, str]] = {
         "training.gradient_accumulation_steps": (layout.gradient_accumulation_steps, DERIVED),
         "parallelism.data_parallel_size": (layout.data_parallel_size, DERIVED),
     }
     values |= {
-        key: (value, f"default of {planner.name}")
-        for key, value in planner.silent_defaults.items()
+        key: (value, f"default of {framework.name}")
+        for key, value in framework.silent_defaults.items()
         if key.startswith("kernels.")  # elsewhere null is a value of its own: no clipping, no fp8
     }
     experiment, sources = resolved.experiment, dict(resolved.sources)

@@ -11,6 +11,8 @@ from steelyard.accounting.robust import around_median
 from steelyard.accounting.selection import blocks, chosen
 from steelyard.accounting.untrained import NEAR, Declared, fitting, starts_of
 from steelyard.accounting.vocabularies import VOCABULARIES, Vocabulary, candidates, share_within
+from steelyard.frameworks.facts import MockData
+from steelyard.frameworks.registry import facts
 from steelyard.records.columns import Mask
 from steelyard.verdict.subject import Subject
 
@@ -22,10 +24,6 @@ _BELOW, _ON = 0.93, 1.5
 """Of the counting floor: its batches scatter so far."""
 _WELL_BELOW = 0.5
 """Of the counting floor: no quarter of a run that counts has this mean."""
-UNKNOWN = "unknown"
-_COUNTS = ("megatron", "megatron-bridge", "primus", UNKNOWN)
-"""Frameworks whose mock data counts, and what may be one of them; NeMo's is uniform, MaxText's is one batch, and
-Megatron-DeepSpeed has none."""
 _LONG = 50
 _FALL = 0.05
 """Nats: a model that fell less may be an untrained one, which is nearly uniform too."""
@@ -148,7 +146,7 @@ def _possible(subject: Subject, first: float) -> list[Vocabulary]:
     """Vocabularies it may have: every one, or where something is declared its own and those of its first loss."""
     declared = declared_of(subject)
     own = (declared.vocab_size,) if declared.vocab_size else ()
-    every = candidates(dict.fromkeys((*own, *VOCABULARIES)), declared.framework, declared.tensor)
+    every = candidates(dict.fromkeys((*own, *VOCABULARIES)), declared.habits, declared.tensor)
     if not own and not declares_data(subject):
         return list(every)
     return [each for each in every if each.size in own or fitting(starts_of(declared, each), first)]
@@ -156,14 +154,14 @@ def _possible(subject: Subject, first: float) -> list[Vocabulary]:
 
 def collapse(subject: Subject) -> Collapse | None:
     """What a loss below that of any text comes of; None where it is not so low, or is a corpus's own matter."""
-    found, source, framework = subject.course, subject.value("data.source"), subject.run.manifest.framework
+    found, source, mock = subject.course, subject.value("data.source"), facts(subject.run.manifest.framework).mock_data
     if found is None or not 0 < found.mean < NO_TEXT or source == "tokens":
         return None
-    synthetic = framework == "maxtext" and source is None and not declares_data(subject)
+    may_be_mock = source is None and not declares_data(subject)
+    synthetic = may_be_mock and mock == MockData.FIXED_BATCH
     if source == "fixed_batch" or synthetic or repeats_a_batch(subject):
         return Collapse.FIXED_BATCH
-    may_count = source is None and framework in _COUNTS and not declares_data(subject)
-    if source != "counting" and not may_count:
+    if source != "counting" and not (may_be_mock and mock == MockData.COUNTING):
         return Collapse.BY_HEART
     if found.mean < _BELOW * COUNTING:
         return Collapse.BELOW_COUNTING
@@ -198,7 +196,7 @@ def declares_data(subject: Subject) -> bool:
 def declared_of(subject: Subject) -> Declared:
     std = subject.value("training.init_method_std")
     return Declared(
-        subject.run.manifest.framework,
+        facts(subject.run.manifest.framework),
         subject.whole("model.vocab_size"),
         subject.whole("model.hidden_size"),
         subject.whole("parallelism.tensor_parallel_size"),

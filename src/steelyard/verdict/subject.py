@@ -19,7 +19,7 @@ from steelyard.experiment.model import Model
 from steelyard.experiment.problems import shown
 from steelyard.experiment.thresholds import parse_threshold
 from steelyard.files import read_document
-from steelyard.frameworks import LAUNCHED, log_interval
+from steelyard.frameworks.registry import facts
 from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records import Event, Evidence, Run, StepTable
 from steelyard.records.lines import unreadable
@@ -87,7 +87,7 @@ class Subject:
 
         The first and the last distance may be shorter (1, 10, 20 … 55), and do not count.
         """
-        known = log_interval(self.run.manifest.framework) or int(self.expected("log_interval") or 0) or None
+        known = facts(self.run.manifest.framework).log_interval or int(self.expected("log_interval") or 0) or None
         if known is not None or not len(self.steps):
             return known or 1
         step = self.steps.step
@@ -204,7 +204,7 @@ class Subject:
     @property
     def as_printed(self) -> bool:
         """Whether its figures are rounded as a program prints them and timed by it; the built-in trainer's are ours."""
-        return self.run.manifest.ingested is not None or self.run.manifest.framework not in LAUNCHED
+        return self.run.manifest.ingested is not None or facts(self.run.manifest.framework).runs_here is None
 
     @cached_property
     def clock(self) -> Clock:

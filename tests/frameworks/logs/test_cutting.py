@@ -2,7 +2,7 @@
 
 import itertools
 
-from steelyard.frameworks.logs.lines import LONGEST, LineCutter
+from steelyard.frameworks.logs.cutter import LONGEST, LineCutter
 
 
 def test_lines_do_not_depend_on_how_the_stream_is_cut() -> None:

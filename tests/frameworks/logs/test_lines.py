@@ -5,11 +5,11 @@ import math
 import pytest
 
 from steelyard.frameworks.logs.fields import UnreadError, first_number
-from steelyard.frameworks.logs.line import moment, pieces, unprefixed
+from steelyard.frameworks.logs.prefixes import moment, pieces, unprefixed
 from steelyard.frameworks.logs.reader import LogReader
-from steelyard.frameworks.logs.secrets import redact
 from steelyard.frameworks.logs.series import Gathered
 from steelyard.records import Event, Step
+from steelyard.secrets import redact
 
 LINE = (
     b" [2026-01-20 10:00:%02d] iteration %8d/     500 | consumed samples:         %4d |"

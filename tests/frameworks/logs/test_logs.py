@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.frameworks.logs.reader import DIALECTS, LogReader
-from steelyard.frameworks.logs.said import Setting
+from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.series import Gathered
+from steelyard.frameworks.logs.settings import Setting
+from steelyard.frameworks.registry import dialects
 from steelyard.records import Event, Step
 from steelyard.records.step import FAILURES
 
@@ -274,14 +275,8 @@ def test_memory_is_the_highest_reading_with_its_kind() -> None:
     assert 17 < max(one["gib"] for one in readings) < 17.2
 
 
-def test_the_table_of_dialects_is_the_folder() -> None:
-    folder = Path(__file__).parents[3] / "src" / "steelyard" / "frameworks" / "logs"
-    modules = {path.stem.replace("_", "-") for path in folder.glob("*.py") if "\nDIALECT = " in path.read_text()}
-    assert modules == {one.name for one in DIALECTS}
-
-
 BARRIER = gzip.decompress((REAL / "torchrun_exit_barrier.log.gz").read_bytes())
-FRAMEWORKS = sorted({one.framework for one in DIALECTS})
+FRAMEWORKS = sorted({one.framework for one in dialects()})
 
 
 def failures_in(read: Read) -> list[tuple[str, str]]:

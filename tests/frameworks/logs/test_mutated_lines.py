@@ -10,10 +10,10 @@ import tracemalloc
 from itertools import islice
 
 from spoilt_logs import spoilt, spoilt_log
-from steelyard.frameworks.logs.lines import LineCutter
+from steelyard.frameworks.logs.cutter import LineCutter
 from steelyard.frameworks.logs.reader import LogReader
-from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Gathered, Job
+from steelyard.frameworks.logs.settings import Setting
 from steelyard.ingest.knowledge import Knowledge
 from steelyard.records.step import Event, to_line
 

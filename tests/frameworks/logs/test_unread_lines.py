@@ -14,13 +14,15 @@ from steelyard.configs.files import read_mapping, with_family
 from steelyard.errors import InputError
 from steelyard.execute.recording import Recording
 from steelyard.experiment import resolve
-from steelyard.frameworks.logs import megatron, reader
+from steelyard.frameworks.logs import reader
 from steelyard.frameworks.logs.dialect import Known, Place, Said
 from steelyard.frameworks.logs.fields import UnreadError, whole_number
 from steelyard.frameworks.logs.reader import MOST_PROCESSES, MOST_UNREAD, LogReader
-from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Gathered
+from steelyard.frameworks.logs.settings import Setting
+from steelyard.frameworks.megatron.log import MEGATRON
 from steelyard.hardware.machine import Machine
+from steelyard.planning.plan import make_plan
 from steelyard.records import Event, Step
 
 
@@ -99,8 +101,8 @@ def failing(found: object, place: Place) -> Iterator[Said]:
 
 @pytest.fixture
 def dialect_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = replace(megatron.DIALECT, others=(Known(re.compile(rb"checkpoint of mine"), failing),))
-    monkeypatch.setattr(reader, "DIALECTS", (broken,))
+    broken = replace(MEGATRON, others=(Known(re.compile(rb"checkpoint of mine"), failing),))
+    monkeypatch.setattr(reader, "dialects", lambda: (broken,))
 
 
 @pytest.mark.usefixtures("dialect_that_fails")
@@ -201,7 +203,7 @@ NATIVE = (
 def test_a_live_run_goes_on_after_lines_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(CONFIG)
     reading = one_reading(with_family(read_mapping(tmp_path / "config.yaml")), Asked())
-    made = execute.make_plan(resolve(reading, (), None, None), Machine((), 2), Asked())
+    made = make_plan(resolve(reading, (), None, None), Machine((), 2), Asked())
     writer = execute.new_run(made.plan, made.case, tmp_path / "runs", "live", ["steelyard"])
     node = Recording(made.plan, made.case, writer, lambda found: None).of_node(made.plan.nodes[0])
     node.feed(b"  data_path ........ [{[]}]\n  seed ........ " + b"9" * 5000 + b"\n" + DUMP_END + b"\n")

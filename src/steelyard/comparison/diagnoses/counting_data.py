@@ -5,7 +5,8 @@ from typing import Literal
 
 from steelyard.comparison.diagnoses.diagnosis import Diagnosis, Ending, endings
 from steelyard.comparison.tiers import Pair
-from steelyard.verdict.floors import COUNTING, NO_TEXT, UNKNOWN, Collapse, collapse
+from steelyard.frameworks.facts import UNKNOWN
+from steelyard.verdict.floors import COUNTING, NO_TEXT, Collapse, collapse
 
 CODE, DEGENERATE = "counting_data", "degenerate_data"
 FLOOR = COUNTING

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from steelyard.comparison.diagnoses.diagnosis import Diagnosis
 from steelyard.comparison.tiers import Pair
+from steelyard.frameworks.registry import facts
 
 CODE = "seed"
-OVERWRITTEN = {"nemo": 1234}
-"""nemo/lightning/_strategy_lib.py sets it when ranks are set up, after whatever a script set before."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
@@ -15,7 +14,7 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
         subject = side.subjects[0]
         known, declared = subject.known("training.seed")
         name = subject.run.manifest.framework
-        taken = OVERWRITTEN.get(name)
+        taken = facts(name).overwritten_seed
         if taken is not None and known and declared != taken:
             yield Diagnosis(
                 CODE,

@@ -1,15 +1,16 @@
 """What nobody set, and each framework decides for itself: unset on both sides is not equal."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from steelyard.comparison.contract import EITHER, Agreement, Clause, shown, stated
-from steelyard.comparison.diagnoses.defaults import TENTHS, default_of
 from steelyard.comparison.diagnoses.diagnosis import Diagnosis
 from steelyard.comparison.policy import Effect, Metric
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import Pair
+from steelyard.frameworks.facts import POSITION_ENCODING
+from steelyard.frameworks.registry import facts
 
 CODE = "silent_default"
 _DEFAULT = "default"
@@ -18,35 +19,9 @@ _SCHEDULE = tuple(
 )
 _ALWAYS_SET = ("training.steps",)
 """What no run is left to a default of, though its log may not say it."""
-WITHOUT_A_KEY: Mapping[str, Mapping[str, Any]] = {
-    "training.hidden_dropout": {
-        "megatron": 0.1,
-        "megatron-deepspeed": 0.1,
-        "primus": 0.0,
-        "nemo": 0.0,
-        "maxtext": 0.0,
-        "torchtitan": 0.0,
-    },
-    "data.eod_mask_loss": {
-        "megatron": "counted",
-        "megatron-deepspeed": "counted",
-        "nemo": "counted",
-        "primus": "masked in its examples",
-        "torchtitan": "counted",
-    },
-}
-"""What shapes a curve and an experiment has no key for; a plan of ours sets it, a foreign run may not."""
 _CALLED = {"training.hidden_dropout": "dropout", "data.eod_mask_loss": "the loss of document ends"}
-_BY_ARCHITECTURE: Mapping[str, Mapping[str, Any]] = {
-    "the position encoding": {
-        "megatron": "learned",
-        "primus": "rotary",
-        "nemo": "rotary",
-        "maxtext": "rotary",
-        "torchtitan": "rotary",
-    },
-}
-"""The same, where the architecture that would say it is not known."""
+TENTHS = {"a tenth of the peak": "training.learning_rate", "a tenth of the steps": "training.steps"}
+"""Defaults that follow from another key."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
@@ -94,13 +69,13 @@ def unstated_differences(pair: Pair) -> list[str]:
     subjects = [side.subjects[0] for side in (pair.target, pair.baseline)]
     known = pair.same("model.architecture") is not None
     told = []
-    for key, by_framework in {**WITHOUT_A_KEY, **({} if known else _BY_ARCHITECTURE)}.items():
+    for key in (*_CALLED, *(() if known else (POSITION_ENCODING,))):
         said = [stated(subject, key) for subject in subjects]
         if all(is_stated for is_stated, _ in said):
             continue
         names = [subject.run.manifest.framework for subject in subjects]
         found = [
-            _worded(value) if is_stated else by_framework.get(name)
+            _worded(value) if is_stated else facts(name).keyless_defaults.get(key)
             for name, (is_stated, value) in zip(names, said, strict=True)
         ]
         if None not in found and found[0] != found[1]:
@@ -118,7 +93,7 @@ def _unset(clause: Clause, pair: Pair) -> str | None:
     if clause.status != Agreement.UNKNOWN or clause.unknown_of != EITHER:
         return None
     names = [_framework(side) for side in (pair.target, pair.baseline)]
-    (know_ours, ours), (know_theirs, theirs) = (default_of(name, clause.dotted) for name in names)
+    (know_ours, ours), (know_theirs, theirs) = (facts(name).default(clause.dotted) for name in names)
     if not (know_ours and know_theirs) or ours == theirs:
         return None
     return f"{clause.dotted} is {shown(ours)} in {names[0]} and {shown(theirs)} in {names[1]}"
@@ -131,7 +106,7 @@ def _set_by_one(clause: Clause, pair: Pair) -> str | None:
     silent = pair.target if clause.unknown_of == pair.target.called else pair.baseline
     says = pair.baseline if silent is pair.target else pair.target
     value = clause.baseline if silent is pair.target else clause.target
-    known, default = default_of(_framework(silent), clause.dotted)
+    known, default = facts(_framework(silent)).default(clause.dotted)
     if not known or value == default or _is_a_tenth(value, default, (silent, says)):
         return None
     sources = {silent.name: f"default of {_framework(silent)}", says.name: _source(says, clause.dotted)}

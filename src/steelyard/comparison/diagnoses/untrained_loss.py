@@ -97,7 +97,7 @@ def _undocumented(one: Ending) -> Start | None:
     declared = declared_of(one.subject)
     if not (declared.vocab_size and declared.hidden_size and declared.std is None):
         return None
-    sizes = list(candidates([declared.vocab_size], declared.framework, declared.tensor))
+    sizes = list(candidates([declared.vocab_size], declared.habits, declared.tensor))
     above = one.first - sizes[0].uniform
     if len(sizes) > 1 or above <= NEAR:
         return None

@@ -12,12 +12,11 @@ from steelyard.comparison.between_runs import FEWEST, Between, between, geometri
 from steelyard.comparison.contract import Agreement, Clause, known_value
 from steelyard.comparison.curve import LossCurve, common_begin, common_end, loss_curves
 from steelyard.comparison.side import Side
+from steelyard.frameworks.registry import facts
 from steelyard.verdict import Subject
 
 CUTS = ("parallelism.tensor_parallel_size", "parallelism.pipeline_parallel_size")
 """Each rank draws its own part of the weights, so that one seed cut in another way gives other weights."""
-CUT_FREE = "native"
-"""The framework whose weights are the same bits however they are cut."""
 ROUNDOFF = {"fp8": 0.01, "bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
 """How far a number may be from the next that the format has, as a share of it; a loss of fp8 is a mean of many such."""
 
@@ -128,7 +127,7 @@ class Pair:
     def _cut_alike(self, at: int, there: int) -> bool | None:
         """Of a run of the target and one of the baseline; None where it is not known."""
         ours, theirs = self.target.subjects[at], self.baseline.subjects[there]
-        if ours.run.manifest.framework == theirs.run.manifest.framework == CUT_FREE:
+        if all(facts(one.run.manifest.framework).layout_free_weights for one in (ours, theirs)):
             return True
         both = [(_known(ours, key), _known(theirs, key)) for key in CUTS]
         if any(None not in one and one[0] != one[1] for one in both):

@@ -11,7 +11,7 @@ from steelyard.configs.suite.section import Section
 from steelyard.configs.suite.values import converted, left_open
 from steelyard.experiment.problems import CONTRADICTED, PLACEHOLDER, UNKNOWN_KEY, WRONG_VALUE, shown
 from steelyard.experiment.reading import Stated
-from steelyard.frameworks.maxtext import SOURCE
+from steelyard.frameworks.maxtext.plan import SOURCE
 
 DTYPES = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}
 QUANTIZATIONS = {

@@ -6,9 +6,13 @@ Unknown keys, types, the reference pages and `explain` all come from these table
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Final, Literal
 
 Kind = Literal["whole", "number", "flag", "text", "list", "mapping"]
+
+MEGATRON: Final = "megatron"
+JAX: Final = "jax"
+"""Families of the suite's files, by what `Reading.family` calls them."""
 
 NOTHING = "nothing"
 """What reads a key that changes nothing wherever it is put."""
@@ -460,3 +464,8 @@ RESULTS = _table(
     )
 )
 """Under result_dict. The direction is the metric's nature, whatever a suite compared with what."""
+
+TABLES: Mapping[str, tuple[Mapping[str, Key], Mapping[str, Key]]] = MappingProxyType(
+    {MEGATRON: (MEGATRON_CONFIG, MEGATRON_MODEL), JAX: (JAX_CONFIG, JAX_MODEL)}
+)
+"""By family: the keys of its general part, and of its models."""

@@ -6,7 +6,7 @@ ROCm/Megatron-LM's examples/llama/train_llama3.sh, and of Megatron-LM where the 
 
 from steelyard.configs.suite.draft import Draft
 from steelyard.experiment.problems import WRONG_VALUE, shown
-from steelyard.frameworks.megatron_script import FIXED, SCRIPT
+from steelyard.frameworks.megatron.script import FIXED, SCRIPT
 
 SOURCE = f"script {SCRIPT}"
 SIZES = ("8", "70")

@@ -6,11 +6,9 @@ from typing import Literal
 from steelyard.configs.suite.keys import (
     CONTAINER,
     DATASET,
-    JAX_CONFIG,
-    JAX_MODEL,
-    MEGATRON_CONFIG,
-    MEGATRON_MODEL,
+    JAX,
     RESULTS,
+    TABLES,
     UNREAD_ENV,
     Key,
 )
@@ -49,7 +47,7 @@ the selection needs it: `steelyard lint FILE --fill` asks.
 
 def page(family: Literal["megatron", "jax"]) -> str:
     """The whole page as Markdown."""
-    config, model = (JAX_CONFIG, JAX_MODEL) if family == "jax" else (MEGATRON_CONFIG, MEGATRON_MODEL)
+    config, model = TABLES[family]
     parts = [
         _HEADS[family] + _RULES,
         _table("config", config),
@@ -58,7 +56,7 @@ def page(family: Literal["megatron", "jax"]) -> str:
         _table("model_params / section / model / GPU", model),
         _table("result_dict", RESULTS),
     ]
-    if family == "jax":
+    if family == JAX:
         rows = "\n".join(
             f"| `{name}` | {f'`{instead}` of the model' if instead else ''} |" for name, instead in UNREAD_ENV.items()
         )

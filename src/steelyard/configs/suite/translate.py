@@ -11,6 +11,7 @@ from steelyard.configs.suite.draft import Draft
 from steelyard.configs.suite.keys import (
     CONTAINER,
     DATASET,
+    JAX,
     JAX_CONFIG,
     JAX_MODEL,
     MEGATRON_CONFIG,
@@ -45,7 +46,7 @@ def reading(
     """Read what the selection needs; `nodes`, `gpus` and `given` are the command line's, `hosts` the cluster's."""
     known = {"platform.nodes"} if nodes or hosts else set()
     report = Report(file.path, names, given | known | ({"platform.network.head"} if hosts else set()))
-    jax_family = file.family == "jax"
+    jax_family = file.family == JAX
     config = Section(file.content.get("config"), ("config",), JAX_CONFIG if jax_family else MEGATRON_CONFIG, report)
     raw: Any = file.content.get("model_params")
     for key in selection.path[1:]:

@@ -8,8 +8,8 @@ from steelyard.execute.counters.reading import GROUPS, Reading, nothing_read, re
 from steelyard.execute.host import Host, HostError
 from steelyard.execute.preflight.kernel_log import PATTERN
 from steelyard.execute.preflight.probing import probe
-from steelyard.frameworks.logs.secrets import redacted
 from steelyard.records.host_change import ECC, KERNEL_LOG, NETWORK, THROTTLE
+from steelyard.secrets import redacted
 
 TOOL_S = 8
 """How long one tool may take: nvidia-smi wakes eight GPUs in some seconds where nothing else keeps them awake."""

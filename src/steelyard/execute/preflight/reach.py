@@ -6,7 +6,7 @@ from steelyard.execute.host import HostError
 from steelyard.execute.preflight.facts import Facts
 from steelyard.execute.preflight.finding import Check, HostFinding
 from steelyard.execute.preflight.needs import Needs
-from steelyard.frameworks.logs.secrets import redacted
+from steelyard.secrets import redacted
 
 REACH = Check("reach", required=True)
 CHECKS = (REACH,)

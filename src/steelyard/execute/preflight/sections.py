@@ -5,8 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.frameworks.logs.secrets import redact
 from steelyard.inert import inert
+from steelyard.secrets import redact
 
 _LONGEST = 300
 _STATUS = re.compile(rb"(?<= )\d{1,9}$")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from steelyard.frameworks.logs.dialect import Dialect
 from steelyard.frameworks.logs.fields import TARGETS, Shape, Values, first_number
-from steelyard.frameworks.logs.line import isos
+from steelyard.frameworks.logs.prefixes import isos
 from steelyard.frameworks.logs.series import Series, whole
 from steelyard.records.rows import StepRows
 

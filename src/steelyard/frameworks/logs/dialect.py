@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 from steelyard.frameworks.logs.fields import STEP_DIGITS, Field, Shape, Values, whole_number
-from steelyard.frameworks.logs.line import Origin
-from steelyard.frameworks.logs.said import Setting
+from steelyard.frameworks.logs.prefixes import Origin
+from steelyard.frameworks.logs.settings import Setting
 from steelyard.records.step import Event, Evidence
 
 GIB = 1 << 30
@@ -35,12 +35,37 @@ class Known:
     say: Handler
 
 
-@dataclass(frozen=True, slots=True)
+class Dump(Protocol):
+    """Gathers what a framework prints of its settings, and says what they mean."""
+
+    @property
+    def tells(self) -> str | None:
+        """The dialect that its lines give away; None where relatives print the same."""
+        ...
+
+    @property
+    def ended(self) -> int:
+        """How many dumps were whole: what is said again after another is another event."""
+        ...
+
+    def take(self, body: bytes, place: Place) -> Iterator[Said] | None:
+        """What a line says; None for one that is not of a dump."""
+        ...
+
+    def close(self) -> Iterator[Said]:
+        """A line of another kind, or no more lines: what is only known now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
     """One way of printing steps."""
 
     name: str
     framework: str
+    opening: bytes
+    """How its step lines begin, as a pattern, also those that are cut or garbled: one that begins so and has no mark
+    is an unread line."""
     mark: re.Pattern[bytes]
     """Where a step line starts: group `step`, and `total` where it says of how many."""
     separator: bytes | None
@@ -48,6 +73,13 @@ class Dialect:
     fields: Mapping[bytes, Field]
     texts: Mapping[bytes, str] = field(default_factory=dict)
     """Fields whose value is a word, label with its colon to what the step calls it."""
+    words: tuple[bytes, ...] = ()
+    """Patterns of the other lines that say something of this dialect's runs, its end and its arguments among them, each
+    short and without a digit: a line that holds none of anybody's is not looked at."""
+    telltales: tuple[bytes, ...] = ()
+    """The same of lines that tell the dialect, as long as none is known."""
+    precedence: int = 0
+    """Of relatives the one that tells most of itself is asked first."""
     claims: Callable[[Shape, bytes], bool] = lambda shape, before: True
     """Whether a line of this shape, with this text before it, is of this dialect and not of a relative."""
     last_field: bytes | None = None
@@ -64,8 +96,6 @@ class Dialect:
     """What a step is marked with."""
     era: Callable[[Shape, bytes], str] = lambda shape, before: ""
     """Which versions print a line like this."""
-    formulas: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What its TFLOP/s count, of `accounting.CONVENTIONS`, by era; under "" where the era does not tell."""
     interval: int | None = None
     """Steps between lines, where that is fixed."""
     first_artefacts: int = 0
@@ -76,24 +106,21 @@ class Dialect:
     """What its step line's memory measures."""
     absent_loss_is_nan: bool = False
     """Whether a line without a loss is one whose loss is NaN, or whose steps were all skipped."""
-    announces_end: bool = False
-    """Whether it prints that it ended, and not of how many steps: without that word a log is cut short."""
-    unit_logits: bool = False
-    """Whether logits of an untrained model spread by 1 whatever its width, since the output is scaled by it."""
-    pads_vocabulary: bool = True
-    """Whether the vocabulary is padded to what divides among ranks."""
-    always: Mapping[str, Any] = field(default_factory=dict)
-    """Keys it has no setting for, and what it does."""
     timed_by_clock: bool = False
     """Whether its lines carry a moment and no step time."""
+    dump: Callable[[], Dump] | None = None
+    """What gathers the settings it prints of itself; relatives with the same dump share it."""
+    redrawn: Callable[[bytes], bytes | None] | None = None
+    """A line that is drawn again and again, such as a progress bar, in the words of a step line; b"" where it shows no
+    step yet, None for any other line."""
+    rate_line: re.Pattern[bytes] | None = None
+    """A line of another rank beside a step line, with the `seconds` of the step and its `tflops`."""
+    prints_lines_of: str = ""
+    """The dialect whose step lines it prints, being told from it by the lines beside them."""
     others: Sequence[Known] = ()
     """Other lines, each with what it says."""
     companions: tuple[re.Pattern[bytes], ...] = field(default=())
     """Texts that give the dialect away before, or without, a step line."""
-
-    def flop_conventions(self, era: str) -> tuple[str, ...]:
-        """The formulas its TFLOP/s may follow; () where we do not know."""
-        return self.formulas.get(era, self.formulas.get("", ()))
 
     def card_gib(self, line: bytes) -> float | None:
         """What the card holds by a step line; None where it does not show it, or not to 1 %."""

@@ -151,6 +151,16 @@ TEXTS = (
     ),
 )
 
+WORDS = (
+    rb"rror|RROR|xception|Traceback|out of memory|Out [Oo]f [Mm]emory|OOM|oom|EXHAUSTED|bad_alloc|Xid|fallen off",
+    rb"ECC|ncorrectable|[Hh]ang|[Rr]eset|fault|Fatal|HSA_STATUS|device handle|ring .*timeout",
+    rb"found NaN|found Inf|Unexpected result|Aborting|loss scale already|[Ww]atchdog|NCCL|RCCL|nccl|visible GPU",
+    rb"hipInit|cuInit|librocm|catastrophic|heartbeat|Heartbeat|fatal|Check fail|terminate called|_STATUS_",
+    rb"DataLoader worker|exitcode|exit code|srun:|slurmstepd|SIG|Killed|Aborted|Terminated|signal|MPI_ABORT|aborted",
+    rb"Bus error|core dumped|Segmentation",
+)
+"""What a line that names a failure holds; it looks at no digit."""
+
 _HARMLESS = re.compile(
     rb"timeout set to|\b0 (?:CUDA )?(?:OOM )?errors?\b|\bno (?:uncorrectable )?errors?\b|=\s*0\s*$"
     rb"|\b[Rr]etry|FutureWarning|DeprecationWarning|UserWarning"

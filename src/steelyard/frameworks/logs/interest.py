@@ -1,40 +1,51 @@
-"""Which lines are worth looking at, told at a glance."""
+"""Tells at a glance which lines are worth looking at, from what dialects, failures and secrets declare of theirs."""
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
 
-INTERESTING = re.compile(
-    rb"iteration\s*\d*\s*/|completed (?:profiler|step)|Training epoch|step: |Epoch .*train_step|Step Time :"
-    rb"| \.{2,} |end of arguments|-- arguments|Config param |padded vocab|Padded vocab|Num_devices"
-    rb"|Jax (?:Backend|Version)|CUDA capacity|Float|memory \([MG]B\)|MaxMemAllocated|Using \(GB\)|Memstats"
-    rb"|MnRtt/|after training is done|exiting program|Trainer.fit|Training (?:completed|starts)|training finished"
-    rb"|steelyard trainer|shutdown result|Ran out of data|launcher exited|torchrun finished"
-    rb"|checkpoint|Restor|restor|validat|Validation|eval"
-    rb"|throughput per GPU: |elapsed time per iteration: |tokens/GPU/s: |mem usages: "
-    rb"|rror|RROR|xception|Traceback|out of memory|Out [Oo]f [Mm]emory|OOM|oom|EXHAUSTED|bad_alloc|Xid|fallen off"
-    rb"|ECC|ncorrectable|[Hh]ang|[Rr]eset|fault|Fatal|HSA_STATUS|device handle|ring .*timeout"
-    rb"|found NaN|found Inf|Unexpected result|Aborting|loss scale already|[Ww]atchdog|NCCL|RCCL|nccl|visible GPU"
-    rb"|hipInit|cuInit|librocm|catastrophic|heartbeat|Heartbeat|fatal|Check fail|terminate called|_STATUS_"
-    rb"|DataLoader worker|exitcode|exit code|srun:|slurmstepd|SIG|Killed|Aborted|Terminated|signal|MPI_ABORT|aborted"
-    rb"|Bus error|core dumped|Segmentation|Using network|NET/"
-    rb"|hf_|gh[pousr]_|github_pat_|glpat-|xox[bp]-|nvapi-|\bsk-|AKIA|eyJ|[Bb]earer|Basic |://[^/ ]{1,100}@|wandb login"
-    rb"|[Tt]oken[\"' =:.]|TOKEN|[Ss]ecret|SECRET|PASSW|[Pp]assw|[Aa][Pp][Ii][-_]?[Kk][Ee][Yy]|[Kk]ey[=:]|_key|-key"
-    rb"|[Aa]ccess_?[Kk]ey|ACCESS_?KEY|AccountKey|CREDENTIAL|Signature="
-)
-"""What a line that says anything holds. It looks at no digit, so one answer serves every line of a shape."""
+from steelyard import secrets
+from steelyard.frameworks.logs import failures, other_lines
+from steelyard.frameworks.logs.dialect import Dialect
 
-TELLTALE = re.compile(
-    rb"\[titan\]|\[NeMo|nemo_run|torchtitan|megatron|primus|rank-|log_dist|metric_logger|axText|maxtext|MAXTEXT"
-)
-"""What tells a dialect, as long as none is known."""
-
-_STEPLIKE = re.compile(
-    rb"(?:^|\] ?|: )\s*iteration\s+\d+\s*/"
-    rb"|^\s*(?:\[Rampup[^\]]*\], )?completed (?:profiler activation/deactivation )?step: ?\d"
-    rb"|^\s*Training epoch \d|^\s*step:\s+\d"
-)
 _NOT_A_STEP = re.compile(rb"\bsaved|\bsaving|checkpoint", re.I)
+_STEP = re.compile(rb"(?i:\b(?:global_?)?(?:steps?|it|iter|iterations?)\b[^A-Za-z]{0,4}\d)")
+_LOSS = re.compile(rb"(?i:loss\b[^A-Za-z]{0,4}(?:\d|nan\b|inf\b))")
+_NOT_OF_TRAINING = re.compile(rb"\bsaved|\bsaving|checkpoint|ckpt|eval|valid|\bval_|\btest", re.I)
+_GROUP_NAME = re.compile(rb"\?P<\w+>")
 
 
-def looks_like_a_step(text: bytes) -> bool:
-    """Whether a line starts as step lines do; one that then cannot be read is not passed over."""
-    return bool(_STEPLIKE.search(text)) and not _NOT_A_STEP.search(text)
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """What some dialects' lines are told by."""
+
+    interesting: re.Pattern[bytes]
+    """What a line that says anything holds. It looks at no digit, so one answer serves every line of a shape."""
+    telltale: re.Pattern[bytes]
+    """What tells a dialect, or may be a step line that nobody knows, as long as no step was read."""
+    opening: re.Pattern[bytes]
+
+    def looks_like_a_step(self, body: bytes) -> bool:
+        """Whether a line starts as step lines do; one that then cannot be read is not passed over."""
+        return bool(self.opening.search(body)) and not _NOT_A_STEP.search(body)
+
+
+def names_step_and_loss(body: bytes) -> bool:
+    """Whether a line gives a step's number and its loss, as step lines of a version nobody knows still do."""
+    return bool(_STEP.search(body) and _LOSS.search(body) and not _NOT_OF_TRAINING.search(body))
+
+
+@cache
+def interest(dialects: tuple[Dialect, ...]) -> Interest:
+    """Built once for each set of dialects."""
+    declared = (pattern for one in dialects for pattern in (*one.words, _GROUP_NAME.sub(b"?:", one.mark.pattern)))
+    return Interest(
+        _any((*declared, *failures.WORDS, *other_lines.NETWORK_WORDS, *secrets.LOG_WORDS)),
+        _any((*(pattern for one in dialects for pattern in one.telltales), _LOSS.pattern)),
+        _any(one.opening for one in dialects),
+    )
+
+
+def _any(patterns: Iterable[bytes]) -> re.Pattern[bytes]:
+    return re.compile(b"|".join(dict.fromkeys(patterns)))

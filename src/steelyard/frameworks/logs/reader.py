@@ -7,43 +7,17 @@ from dataclasses import dataclass
 from itertools import compress, repeat
 
 from steelyard.errors import SteelyardError
-from steelyard.frameworks.logs import (
-    bulk,
-    maxtext,
-    megatron,
-    megatron_bridge,
-    megatron_deepspeed,
-    native,
-    nemo,
-    primus,
-    rocm_megatron,
-    torchtitan,
-)
-from steelyard.frameworks.logs.beside import Beside
+from steelyard.frameworks.logs import bulk
 from steelyard.frameworks.logs.dialect import Dialect, Place, text_of
 from steelyard.frameworks.logs.fields import DIGITS, TARGETS, Shape, UnreadError, Values, learn
-from steelyard.frameworks.logs.interest import INTERESTING, TELLTALE, looks_like_a_step
-from steelyard.frameworks.logs.line import ANSI, TIME, Origin, iso, pieces, unprefixed
-from steelyard.frameworks.logs.said import GPU_GIB, Setting
-from steelyard.frameworks.logs.secrets import redact
+from steelyard.frameworks.logs.interest import interest, names_step_and_loss
+from steelyard.frameworks.logs.other_lines import OtherLines
+from steelyard.frameworks.logs.prefixes import ANSI, TIME, Origin, iso, pieces, unprefixed
 from steelyard.frameworks.logs.series import Job, Progress, Series, Sink, whole
+from steelyard.frameworks.logs.settings import GPU_GIB, Setting
+from steelyard.frameworks.registry import dialects
 from steelyard.records.step import Event, Evidence
-
-DIALECTS: tuple[Dialect, ...] = tuple(
-    module.DIALECT
-    for module in (
-        primus,
-        megatron_deepspeed,
-        megatron_bridge,
-        rocm_megatron,
-        megatron,
-        nemo,
-        maxtext,
-        torchtitan,
-        native,
-    )
-)
-"""Relatives in the order they are asked: the one that tells most of itself first."""
+from steelyard.secrets import redact
 
 _MOST_SHAPES = 4096
 _LONGEST_SHAPE = 4096
@@ -71,7 +45,8 @@ class _Learnt:
     moment_length: int
 
 
-_NEVER_SEEN = _Learnt(native.DIALECT, Shape(None, (), (), frozenset(), False, 0), 0, False, None, 0)
+_NOBODYS = Dialect("", "", b"", re.compile(rb"(?!)"), None, {})
+_NEVER_SEEN = _Learnt(_NOBODYS, Shape(None, (), (), frozenset(), False, 0), 0, False, None, 0)
 
 
 class LogReader:
@@ -80,7 +55,11 @@ class LogReader:
     def __init__(self, name: str, sink: Sink, only: str | None = None, job: Job | None = None) -> None:
         """`name` is what evidence calls the log; `only` one framework's lines are read."""
         self._name, self._sink, self._job = name, sink, job or Job()
-        self._dialects = tuple(one for one in DIALECTS if only is None or one.framework == only)
+        every = dialects()
+        self._dialects = tuple(one for one in every if only is None or one.framework == only)
+        self._asked_for, self._interest = only is not None, interest(every)
+        self._redrawn = [(one, one.redrawn) for one in every if one.redrawn is not None]
+        self._rate_lines = [(one.name, one.rate_line) for one in every if one.rate_line is not None]
         self._shapes: dict[bytes, _Learnt | None] = {}
         self._kinds: dict[tuple[object, ...], _Learnt] = {}
         self._series: dict[Origin, Series] = {}
@@ -88,14 +67,14 @@ class LogReader:
         self._utilization: tuple[float, float] | None = None
         self._said: tuple[float | None, ...] = (None, None, None)
         self._progress = Progress(interval=self._job.log_interval)
-        self._beside = Beside(sink, self._dialects, self._progress)
+        self._other_lines = OtherLines(sink, self._dialects, self._progress, every)
         self.unread = 0
         self.line = 0
         self.redacted: dict[int, bytes] = {}
         self.redacted_any = False
         self.seen: dict[str, str] = {}
         """Dialects whose step lines were read, each with its era."""
-        self.hinted = self._beside.hinted
+        self.hinted = self._other_lines.hinted
         self.others: dict[str, None] = {}
         """Frameworks whose step lines stand in the log of another."""
         self._first: Dialect | None = None
@@ -110,7 +89,7 @@ class LogReader:
         texts = b"\n".join(lines).translate(None, DIGITS).split(b"\n")
         kinds = list(map(self._shapes.get, texts, repeat(_NEVER_SEEN)))
         found = {kind for kind in set(kinds) if kind is not None}
-        if self._beside.tracebacks or _NEVER_SEEN in found or len(found) > 1:
+        if self._other_lines.tracebacks or _NEVER_SEEN in found or len(found) > 1:
             self._feed_each(lines, texts)
             return
         numbers = range(self.line + 1, self.line + len(lines) + 1)
@@ -120,7 +99,7 @@ class LogReader:
 
     def _feed_each(self, lines: Sequence[bytes], texts: Sequence[bytes]) -> None:
         """Lines that are not all known; `texts` are those without their digits."""
-        shapes, number, tracebacks = self._shapes, self.line, self._beside.tracebacks
+        shapes, number, tracebacks = self._shapes, self.line, self._other_lines.tracebacks
         alike: list[bytes] = []
         numbers: list[int] = []
         shape = _NEVER_SEEN
@@ -199,7 +178,8 @@ class LogReader:
         text = line if short else _ends(line)
         if b"\x1b" in text:
             text = ANSI.sub(b"", text)
-        if INTERESTING.search(text) or (not self.seen and TELLTALE.search(text)) or self._beside.tracebacks:
+        worth = self._interest.interesting.search(text) or (not self.seen and self._interest.telltale.search(text))
+        if worth or self._other_lines.tracebacks:
             self._look(line)
         elif short:
             self._remember(line, None)
@@ -216,7 +196,8 @@ class LogReader:
         if secret:
             self.redacted[self.line], self.redacted_any = raw, True
         line = raw.rstrip(b"\r")
-        whole = len(line) <= _LONGEST_SHAPE and not secret and b"\r" not in line and b"MODEL_TFLOP" not in line
+        whole = len(line) <= _LONGEST_SHAPE and not secret and b"\r" not in line
+        whole = whole and not any(pattern.search(line) for _, pattern in self._rate_lines)
         with self._recording_failures(raw):
             if whole and (learnt := self._learn(line)) is not None:
                 self._remember(raw, learnt)
@@ -273,25 +254,30 @@ class LogReader:
     def _look_at(self, text: bytes) -> None:
         origin, body = unprefixed(text)
         evidence = Evidence(self._name, self.line)
-        if found := nemo.PROGRESS_BAR.search(body):
-            shown = nemo.from_progress_bar(found)
-            if shown is not None and (mark := nemo.DIALECT.mark.search(shown)):
-                self._named_step(nemo.DIALECT, shown, mark, evidence, repeated=True)
-            return
-        if found := megatron_bridge.UTILIZATION.search(body):
-            self.hinted.setdefault("megatron-bridge")
-            self._utilization = float(found["seconds"]), float(found["tflops"])
+        for dialect, in_its_words in self._redrawn:
+            if (shown := in_its_words(body)) is not None:
+                if mark := dialect.mark.search(shown):
+                    self._named_step(dialect, shown, mark, evidence, repeated=True)
+                return
+        for name, pattern in self._rate_lines:
+            if found := pattern.search(body):
+                self.hinted.setdefault(name)
+                self._utilization = float(found["seconds"]), float(found["tflops"])
         marks = [(one, mark) for one in self._own_marks() for mark in one.mark.finditer(text)]
         if marks:
             self._glued(text, marks, evidence)
             return
         place = Place(evidence, origin, self._progress.step)
-        if self._beside.says_a_setting(body, place):
+        if self._other_lines.says_a_setting(body, place):
             return
-        if looks_like_a_step(body):
+        if self._interest.looks_like_a_step(body):
             self._unread(evidence, body, "it has no fields")
-        else:
-            self._beside.take(body, place)
+        elif not self._other_lines.take(body, place) and self._may_be_unknown_step(body):
+            self._unread(evidence, body, "no reader knows it")
+
+    def _may_be_unknown_step(self, body: bytes) -> bool:
+        """Whether a log whose framework is known, and of which no step was read yet, has a line like one."""
+        return bool(self._asked_for or self.hinted) and not self.seen and names_step_and_loss(body)
 
     def _own_marks(self) -> Iterator[Dialect]:
         """One dialect for each way a step line starts."""
@@ -441,7 +427,7 @@ class LogReader:
             with self._recording_failures(b"the end of the log"):
                 series.end()
         with self._recording_failures(b"the end of the log"):
-            self._beside.end(Evidence(self._name, self.line))
+            self._other_lines.end(Evidence(self._name, self.line))
 
 
 def _ends(line: bytes) -> bytes:

@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from statistics import median
+from statistics import median, median_low
 from typing import Protocol
 
-from steelyard.frameworks.logs.consumed import Consumed
 from steelyard.frameworks.logs.dialect import Dialect
 from steelyard.frameworks.logs.fields import TARGETS, Values
-from steelyard.frameworks.logs.line import Origin
-from steelyard.frameworks.logs.said import TRAINED_SHARE, Setting
+from steelyard.frameworks.logs.prefixes import Origin
+from steelyard.frameworks.logs.settings import TRAINED_SHARE, Setting
 from steelyard.records.rows import StepRows
 from steelyard.records.step import Event, Evidence, Step
 
@@ -26,6 +25,10 @@ _SHARES = 8
 """Records after which the share of tokens that are trained on is told."""
 _HELD = 12
 """Records held back until it is plain how far apart they are."""
+_ENOUGH_APART = 5
+"""Distances between records: one that is odd, at the end of an epoch say, does not decide."""
+_FEWEST_APART = 2
+_UNLIKE = 0.02
 
 
 Reading = tuple[Dialect, int, int, Values, tuple[str, ...], Mapping[str, str] | None, str | None, int, bool]
@@ -104,6 +107,56 @@ class Progress:
     """Steps between records, once the log says so."""
     share_told: bool = False
     """Whether it is told what share of its tokens it trains on."""
+
+
+class Consumed:
+    """Whether the samples a series counts grow by the batch it states, over the first records after a start."""
+
+    def __init__(self) -> None:
+        self._before: tuple[int, float, float] | None = None
+        self._grown: list[float] = []
+        self._records = 0
+        self._settled = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether records are still needed to tell."""
+        return self._before is not None and not self._settled
+
+    def settle(self) -> None:
+        """It was told already, or elsewhere."""
+        self._settled = True
+
+    def start(self) -> None:
+        """The next record follows none."""
+        self._before, self._grown, self._records, self._settled = None, [], 0, False
+
+    def take(self, step: int, batch: float | None, consumed: float | None) -> float | None:
+        """The next record; once it is plain, what a step consumes where that is not the batch."""
+        if batch is None or consumed is None or (self._before is not None and step == self._before[0]):
+            return None
+        before = self._before
+        if before is None or step < before[0] or batch != before[1]:
+            self.start()
+            self._before = step, batch, consumed
+            return None
+        self._before = step, batch, consumed
+        if self._settled:
+            return None
+        self._records += 1
+        if consumed > before[2]:  # a counter that was set back, or stands still, says nothing of a batch
+            self._grown.append((consumed - before[2]) / (step - before[0]))
+        return self.end() if self._records >= _ENOUGH_APART else None
+
+    def end(self) -> float | None:
+        """No more records are waited for: what a step consumes, where that is not the batch."""
+        if not self.pending or self._before is None:
+            return None
+        self._settled = True
+        if len(self._grown) < _FEWEST_APART:
+            return None
+        each = median_low(self._grown)
+        return each if abs(each - self._before[1]) > _UNLIKE * self._before[1] else None
 
 
 class Series:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from steelyard.frameworks.logs.said import Setting
+from steelyard.frameworks.logs.settings import Setting
 from steelyard.records.step import Event, Step
 
 FORMATS = ("tensorboard", "suite_json", "wandb_csv", "table")

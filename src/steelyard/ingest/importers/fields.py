@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from steelyard.frameworks.registry import every_facts
 from steelyard.records.step import DERIVED, METRICS, WHOLE_NUMBERS, Step
 
 _LONGEST_WORD = 500
@@ -18,50 +19,31 @@ WORDS = ("time", "node", "memory_kind")
 KNOWN = (*WHOLE_NUMBERS, *NUMBERS, *WORDS, *REPORTED)
 """What may stand on the left of --columns."""
 
-TAGS: Mapping[str, str] = MappingProxyType(
+_COMMON_TAGS: Mapping[str, str] = MappingProxyType(
     {
-        "lm loss": "loss",
         "loss": "loss",
         "train_loss": "loss",
         "train/loss": "loss",
-        "reduced_train_loss": "loss",
-        "learning/loss": "loss",
-        "loss_metrics/global_avg_loss": "loss",
-        "grad-norm": "grad_norm",
         "grad_norm": "grad_norm",
         "train/grad_norm": "grad_norm",
-        "learning/grad_norm": "grad_norm",
-        "learning-rate": "learning_rate",
         "learning_rate": "learning_rate",
         "lr": "learning_rate",
         "train/learning_rate": "learning_rate",
-        "learning/current_learning_rate": "learning_rate",
-        "iteration-time": "step_time_s",
         "step_time_s": "step_time_s",
-        "train_step_timing in s": "step_time_s",
-        "perf/step_time_seconds": "step_time_s",
-        "time_metrics/end_to_end(s)": "step_time_s",
-        "tokens_per_sec_per_gpu": "reported_tokens_per_s_per_gpu",
-        "throughput(tps)": "reported_tokens_per_s_per_gpu",
-        "perf/per_device_tokens_per_sec": "reported_tokens_per_s_per_gpu",
-        "throughput": "reported_tflops_per_gpu",
-        "TFLOPS_per_GPU": "reported_tflops_per_gpu",
         "tflops": "reported_tflops_per_gpu",
-        "perf/per_device_tflops_per_sec": "reported_tflops_per_gpu",
-        "memory/max_reserved(GiB)": "memory_gib",
     }
 )
-"""What trackers are told, by Megatron-LM, NeMo, MaxText, torchtitan and common trainers."""
+"""What several frameworks and common trainers tell trackers."""
 
-FRAMEWORK_OF = MappingProxyType(
-    {
-        "lm loss": "megatron",
-        "reduced_train_loss": "nemo",
-        "learning/loss": "maxtext",
-        "loss_metrics/global_avg_loss": "torchtitan",
-    }
-)
-"""A tag that only one of them writes."""
+
+def tags() -> dict[str, str]:
+    """Our step field by what trackers are told, by anybody."""
+    return {**_COMMON_TAGS, **{tag: ours for each in every_facts() for tag, ours in each.tracker_tags.items()}}
+
+
+def framework_of() -> dict[str, str]:
+    """The framework by a name of the loss that only it gives."""
+    return {tag: each.name for each in every_facts() for tag, ours in each.tracker_tags.items() if ours == "loss"}
 
 
 def step_of(values: Mapping[str, Any], zero_based: bool, **more: Any) -> Step:

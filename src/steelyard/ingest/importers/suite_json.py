@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InputError
-from steelyard.frameworks.logs.said import GPU_NAME, WORLD_SIZE, Setting
+from steelyard.frameworks.logs.settings import GPU_NAME, WORLD_SIZE, Setting
+from steelyard.frameworks.registry import every_facts
 from steelyard.ingest.importers import Columns, Imported
 from steelyard.ingest.importers.fields import number_of
 from steelyard.ingest.importers.table import plain_name
@@ -33,8 +34,6 @@ _SETTINGS = (
     ("parallelism_config", "gradient_accumulation_steps", "training.gradient_accumulation_steps"),
     ("gpu_info", "device_name", GPU_NAME),
 )
-_BY_NAME = {"prim": "primus", "nemo": "nemo", "mega": "megatron", "tran": "native", "deep": "megatron-deepspeed"}
-"""The suite names its files train_PLATFORM_FRAMEWORK_MODEL.json, the framework by four letters."""
 
 
 class SuiteJson:
@@ -83,12 +82,14 @@ def _result(text: str) -> dict[str, Any] | None:
 
 
 def _framework(path: str, content: Mapping[str, Any]) -> str | None:
+    """By the file's name, train_PLATFORM_FRAMEWORK_MODEL.json with four letters of each, or what the result says."""
+    by_letters = {each.suite_name: each.name for each in every_facts() if each.suite_name is not None}
     named = re.search(r"train_[a-z]+_([a-z]{4})_", Path(path).name)
-    if named and named[1] in _BY_NAME:
-        return _BY_NAME[named[1]]
+    if named and named[1] in by_letters:
+        return by_letters[named[1]]
     info = content.get("gpu_info")
     stack = info.get("software_stack") if isinstance(info, Mapping) else None
-    return stack if stack in _BY_NAME.values() else None
+    return stack if stack in by_letters.values() else None
 
 
 def _line_of(lines: list[str], key: str) -> int:

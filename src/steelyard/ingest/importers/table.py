@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InputError
-from steelyard.frameworks.logs.lines import LONGEST
+from steelyard.frameworks.logs.cutter import LONGEST
 from steelyard.ingest.importers import Columns, Imported
-from steelyard.ingest.importers.fields import KNOWN, REPORTED, TAGS, readable, step_of
+from steelyard.ingest.importers.fields import KNOWN, REPORTED, readable, step_of, tags
 from steelyard.ingest.sources import BrokenFileError, keep_copy, lines, open_source
 from steelyard.records.step import Event, Evidence, Step
 
@@ -159,9 +159,9 @@ def _unread(names: list[str], chosen: Columns) -> list[Event]:
 
 def _meant(name: str) -> str | None:
     """The field that a column may be; it is offered, never taken."""
-    tags = {tag.lower(): ours for tag, ours in TAGS.items()}
+    known = {tag.lower(): ours for tag, ours in tags().items()}
     near = difflib.get_close_matches(name.lower(), KNOWN, n=1, cutoff=0.75)
-    return tags.get(name.lower()) or (near[0] if near else None)
+    return known.get(name.lower()) or (near[0] if near else None)
 
 
 def _check(path: str, chosen: Columns, names: list[str], columns: Columns | None) -> None:

@@ -10,14 +10,14 @@ from typing import Any, BinaryIO
 
 from steelyard.errors import InputError
 from steelyard.files import open_regular
+from steelyard.frameworks.registry import facts
 from steelyard.ingest.importers import Columns, Imported
-from steelyard.ingest.importers.fields import FRAMEWORK_OF, TAGS, step_of
+from steelyard.ingest.importers.fields import framework_of, step_of, tags
 from steelyard.ingest.sources import STDIN, BrokenFileError, shown_path
 from steelyard.records.step import Event, Evidence, Step
 
 _PATTERN = "*tfevents*"
 _PENDING = 1000
-_ZERO_BASED = ("nemo", "maxtext")
 _LARGEST = 4 << 20
 """Of a record: scalars of one step take some KiB, and as messages a record takes up to 60 times its size. A larger one
 is a graph or an image, and is passed over."""
@@ -36,10 +36,11 @@ class TensorBoard:
         return ("tfevents" in found.name and found.is_file()) or (found.is_dir() and any(found.glob(_PATTERN)))
 
     def read(self, path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
-        tags = {theirs: ours for ours, theirs in columns.items()} if columns is not None else TAGS
+        known = {theirs: ours for ours, theirs in columns.items()} if columns is not None else tags()
         files = list(_files(path))
         framework = _framework(files)
-        return Imported("tensorboard", framework, _steps(path, files, kept, tags, framework in _ZERO_BASED))
+        zero_based = framework is not None and facts(framework).tracker_zero_based
+        return Imported("tensorboard", framework, _steps(path, files, kept, known, zero_based))
 
     def keep(self, path: str, to: Path, most_unpacked: int) -> None:
         if Path(path).is_dir():
@@ -141,10 +142,11 @@ def _scalars_of(event: Any) -> list[Scalar]:
 
 
 def _framework(files: list[Path]) -> str | None:
+    whose = framework_of()
     for file in files:
         for at, scalar in enumerate(_scalars(file)):
-            if not isinstance(scalar, Event) and scalar[1] in FRAMEWORK_OF:
-                return FRAMEWORK_OF[scalar[1]]
+            if not isinstance(scalar, Event) and scalar[1] in whose:
+                return whose[scalar[1]]
             if at > 1000:
                 break
     return None

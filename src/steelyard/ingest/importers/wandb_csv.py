@@ -7,7 +7,7 @@ from pathlib import Path
 
 from steelyard.errors import InputError
 from steelyard.ingest.importers import Columns, Imported
-from steelyard.ingest.importers.fields import FRAMEWORK_OF, TAGS
+from steelyard.ingest.importers.fields import framework_of, tags
 from steelyard.ingest.importers.table import csv_rows, plain_name, steps_of, text_lines
 from steelyard.ingest.sources import STDIN, beginning, keep_copy
 from steelyard.records.step import Event, Step
@@ -38,7 +38,8 @@ class WandbCsv:
                 next=f"--columns step={step or 'Step'},loss={values[0] if values else '…'!r}",
             )
         metrics = {name: name.rpartition(" - ")[2] for name in values}
-        chosen = {TAGS[metric]: name for name, metric in metrics.items() if metric in TAGS}
+        known, whose = tags(), framework_of()
+        chosen = {known[metric]: name for name, metric in metrics.items() if metric in known}
         if not chosen:
             raise InputError(
                 f"{path} has no metric we know ({', '.join(metrics.values())[:500]})",
@@ -47,7 +48,7 @@ class WandbCsv:
                 expected="which is what",
                 next=f"--columns step={step},loss={values[0]!r}",
             )
-        framework = next((FRAMEWORK_OF[one] for one in metrics.values() if one in FRAMEWORK_OF), None)
+        framework = next((whose[metric] for metric in metrics.values() if metric in whose), None)
         return Imported("wandb_csv", framework, _steps(path, kept, step, chosen, most_unpacked))
 
     def keep(self, path: str, to: Path, most_unpacked: int) -> None:

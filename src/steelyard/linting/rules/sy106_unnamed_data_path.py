@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from steelyard.experiment import Problem
 from steelyard.experiment.case import Case
+from steelyard.frameworks.registry import facts
 from steelyard.linting.rule import Rule
 
 RULE = Rule("SY106", "error")
@@ -15,13 +16,14 @@ RULE = Rule("SY106", "error")
 
 def check(case: Case) -> Iterator[Problem]:
     data = case.resolved.experiment.data
-    made_here = case.resolved.platform.framework == "native"
-    named = data.path or (data.dataset if case.resolved.platform.framework == "maxtext" else None)
+    framework = facts(case.resolved.platform.framework)
+    plain_ids = not framework.takes_tokens_from_tokenizer
+    named = data.path or (data.dataset if framework.reads_named_datasets else None)
     if data.source == "tokens" and named is None:
         yield RULE.problem(
             case,
             "data.path",
             message="data.source is tokens and data.path is missing",
-            fix=f"--set data.path={'corpus.npy' if made_here else '/data/corpus_text_document'}",
-            expected="the .npy file of token ids" if made_here else "where the tokenized corpus lies",
+            fix=f"--set data.path={'corpus.npy' if plain_ids else '/data/corpus_text_document'}",
+            expected="the .npy file of token ids" if plain_ids else "where the tokenized corpus lies",
         )

@@ -8,19 +8,19 @@ from collections.abc import Iterator
 
 from steelyard.experiment import Problem
 from steelyard.experiment.case import Case
+from steelyard.frameworks.cases import refusals
+from steelyard.frameworks.registry import every_facts, facts, is_planned
 from steelyard.linting.rule import Rule
 
 RULE = Rule("SY107", "error")
 
 
 def check(case: Case) -> Iterator[Problem]:
-    from steelyard import frameworks  # here, since frameworks are given cases too
-
-    name = case.resolved.platform.framework
-    if case.resolved.platform.script is not None and name not in ("megatron", "native"):
-        script = case.resolved.platform.script
-        message = f"platform.script is {script}, and only megatron is launched by a script"
+    name, script = case.resolved.platform.framework, case.resolved.platform.script
+    if script is not None and not facts(name).has_launch_script and not facts(name).runs_here:
+        able = " and ".join(each.name for each in every_facts() if each.has_launch_script)
+        message = f"platform.script is {script}, and only {able} is launched by a script"
         yield RULE.problem(case, "platform.script", message, "remove it", script, "none")
-    if name in frameworks.MODULES:
-        for refusal in frameworks.refusals(case):
+    if is_planned(name):
+        for refusal in refusals(case):
             yield RULE.problem(case, refusal.key, refusal.message, refusal.fix, refusal.value, refusal.expected)

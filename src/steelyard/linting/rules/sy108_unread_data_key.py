@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from steelyard.experiment import Problem
 from steelyard.experiment.case import Case
+from steelyard.frameworks.registry import facts
 from steelyard.linting.rule import Rule
 
 RULE = Rule("SY108", "warning")
@@ -17,8 +18,8 @@ def check(case: Case) -> Iterator[Problem]:
     data = case.resolved.experiment.data
     if data.source == "tokens":
         return
-    made_here = case.resolved.platform.framework == "native"  # others take their vocabulary from the tokenizer
-    for key in ("path", "dataset", *(("tokenizer", "tokenizer_type") if made_here else ())):
+    tokenizes = facts(case.resolved.platform.framework).takes_tokens_from_tokenizer
+    for key in ("path", "dataset", *(() if tokenizes else ("tokenizer", "tokenizer_type"))):
         if (value := getattr(data, key)) is not None:
             yield RULE.problem(
                 case,

@@ -7,7 +7,7 @@ Fix: remove it, or park it behind an underscore.
 
 from collections.abc import Iterator
 
-from steelyard.configs.suite.keys import JAX_CONFIG, JAX_MODEL, MEGATRON_CONFIG, MEGATRON_MODEL, NOTHING
+from steelyard.configs.suite.keys import NOTHING, TABLES
 from steelyard.experiment import Problem, Reading
 from steelyard.linting.rule import Rule
 
@@ -18,7 +18,7 @@ HELD_ELSEWHERE = ("distributed_training",)
 
 
 def check(reading: Reading) -> Iterator[Problem]:
-    tables = {"jax": (JAX_CONFIG, JAX_MODEL), "megatron": (MEGATRON_CONFIG, MEGATRON_MODEL)}.get(reading.family)
+    tables = TABLES.get(reading.family)
     if tables is None:
         return
     for table, stated in zip(tables, (reading.config, reading.params), strict=True):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from steelyard.configs.suite.keys import JAX
 from steelyard.configs.suite.values import left_open
 from steelyard.experiment import Problem, Reading
 from steelyard.experiment.reading import Stated
@@ -23,7 +24,7 @@ def check(reading: Reading) -> Iterator[Problem]:
     yield from _distributed(reading)
     yield from _node_count(reading)
     yield from _copies(reading)
-    if reading.family == "jax":
+    if reading.family == JAX:
         yield from _decoration(reading)
     else:
         yield from _megatron(reading)

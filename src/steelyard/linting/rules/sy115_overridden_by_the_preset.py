@@ -6,7 +6,7 @@ Fix: remove it, or park it behind an underscore.
 
 from collections.abc import Iterator
 
-from steelyard.configs.suite.keys import DIMENSIONS
+from steelyard.configs.suite.keys import DIMENSIONS, JAX
 from steelyard.experiment import Problem, Reading
 from steelyard.experiment.presets import PRESETS
 from steelyard.linting.rule import Rule
@@ -15,7 +15,7 @@ RULE = Rule("SY115", "info", on="reading")
 
 
 def check(reading: Reading) -> Iterator[Problem]:
-    if reading.family != "jax":
+    if reading.family != JAX:
         return
     preset = PRESETS.get(reading.content.get("model", {}).get("preset", ""), {})
     agreeing = [

@@ -9,24 +9,25 @@ from collections.abc import Iterator
 from steelyard import accounting
 from steelyard.experiment import Problem
 from steelyard.experiment.case import Case
+from steelyard.frameworks.cases import refusals
+from steelyard.frameworks.planner import Node
+from steelyard.frameworks.registry import facts, is_planned, planner
 from steelyard.linting.rule import Rule
 
 RULE = Rule("SY120", "error")
 
 
 def check(case: Case) -> Iterator[Problem]:
-    from steelyard import frameworks  # here, since frameworks are given cases too
-
     platform = case.resolved.platform
     given = {**(platform.container.env if platform.container else {}), **platform.env}
-    known = platform.framework in frameworks.MODULES and platform.framework not in frameworks.LAUNCHED
+    known = is_planned(platform.framework) and not facts(platform.framework).runs_here
     if not given or not known or not accounting.holds(case.resolved.experiment, case.placement.world_size):
         return
-    if any(frameworks.refusals(case)):  # which are said first, and leave nothing to plan
+    if any(refusals(case)):  # which are said first, and leave nothing to plan
         return
-    made, count = frameworks.framework(platform.framework), case.placement.nodes
+    made, count = planner(platform.framework), case.placement.nodes
     head = platform.network.head or next(iter(case.hosts), "localhost" if count == 1 else "node0")
-    nodes = [frameworks.Node(rank, count, head, platform.network.port, ".") for rank in {0, count - 1}]
+    nodes = [Node(rank, count, head, platform.network.port, ".") for rank in {0, count - 1}]
     told = [made.variables(case, node) for node in nodes]
     for name, value in given.items():
         if name not in told[0]:

@@ -7,6 +7,7 @@ Fix: make the product of ici_* the GPUs of a node and that of dcn_* the nodes.
 import math
 from collections.abc import Iterator, Mapping
 
+from steelyard.configs.suite.keys import JAX
 from steelyard.experiment import Problem, Reading
 from steelyard.experiment.case import Case
 from steelyard.experiment.reading import Stated
@@ -17,7 +18,7 @@ RULE = Rule("SY208", "error")
 
 def check(case: Case) -> Iterator[Problem]:
     reading = case.reading
-    if reading.family == "jax":
+    if reading.family == JAX:
         yield from _mesh(reading, "ici", case.placement.gpus_per_node, "the GPUs of a node")
         if not reading.nodes_open:
             yield from _mesh(reading, "dcn", case.placement.nodes, "the nodes of the job")

@@ -6,6 +6,7 @@ Fix: remove batch_size, or change per_device_batch_size.
 
 from collections.abc import Iterator
 
+from steelyard.configs.suite.keys import JAX
 from steelyard.experiment import Problem
 from steelyard.experiment.case import Case
 from steelyard.linting.rule import Rule
@@ -15,7 +16,7 @@ RULE = Rule("SY210", "error")
 
 def check(case: Case) -> Iterator[Problem]:
     stated = case.reading.params.get("batch_size")
-    if case.reading.family != "jax" or stated is None:
+    if case.reading.family != JAX or stated is None:
         return
     batch, each = case.resolved.experiment.training.global_batch_size, case.reading.params["per_device_batch_size"]
     if case.reading.nodes_open:

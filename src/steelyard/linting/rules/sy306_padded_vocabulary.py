@@ -9,16 +9,15 @@ from collections.abc import Iterator
 
 from steelyard.experiment import Problem
 from steelyard.experiment.case import Case
+from steelyard.frameworks.cases import expected_vocabulary
 from steelyard.linting.rule import Rule
 
 RULE = Rule("SY306", "info")
 
 
 def check(case: Case) -> Iterator[Problem]:
-    from steelyard import frameworks  # here, since frameworks are given cases too
-
     experiment = case.resolved.experiment
-    padded, stated = frameworks.expected_vocabulary(case), experiment.model.vocab_size
+    padded, stated = expected_vocabulary(case), experiment.model.vocab_size
     if padded != stated:
         tensor = experiment.parallelism.tensor_parallel_size
         yield RULE.problem(

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from steelyard import accounting
+from steelyard.configs.suite.keys import JAX
 from steelyard.experiment import Experiment, Problem
 from steelyard.experiment.case import Case
+from steelyard.frameworks.cases import expected_memory
+from steelyard.frameworks.registry import facts
 from steelyard.linting.rule import Rule
 
 RULE = Rule("SY402", "error")
@@ -25,7 +28,7 @@ def check(case: Case) -> Iterator[Problem]:
         return
     if not accounting.holds(experiment, case.placement.world_size):
         return
-    memory = _memory(case)
+    memory = expected_memory(case)
     if memory.total <= gpu.usable_gib:
         return
     certain = memory.weights + memory.gradients + memory.optimizer > gpu.usable_gib
@@ -40,12 +43,6 @@ def check(case: Case) -> Iterator[Problem]:
     )
 
 
-def _memory(case: Case) -> accounting.Memory:
-    from steelyard import frameworks  # here, since frameworks are given cases too
-
-    return frameworks.expected_memory(case)
-
-
 def _fitting(case: Case, limit: float) -> str | None:
     """The first change after which the estimate fits, with what it then is."""
     for words, experiment, nodes in _changes(case):
@@ -53,7 +50,7 @@ def _fitting(case: Case, limit: float) -> str | None:
         if not accounting.holds(experiment, placement.world_size):
             continue
         changed = replace(case, resolved=replace(case.resolved, experiment=experiment), placement=placement)
-        total = _memory(changed).total
+        total = expected_memory(changed).total
         if total <= limit:
             return f"{words}, which needs {total:.1f} GiB"
     return None
@@ -81,7 +78,7 @@ def _changes(case: Case) -> Iterator[Change]:
             yield words, _with(experiment, "parallelism", **shared), nodes
             yield f"{words} --set training.recompute=full", _with(less, "parallelism", **shared), nodes
     yield from _sharded(case)
-    if case.reading.family == "jax":  # whose batch and sharding follow the nodes
+    if case.reading.family == JAX:  # whose batch and sharding follow the nodes
         for times in (2, 4, 8, 16):
             larger = _with(experiment, "training", global_batch_size=experiment.training.global_batch_size * times)
             larger = _with(larger, "parallelism", fsdp_size=experiment.parallelism.fsdp_size * times)
@@ -92,7 +89,7 @@ def _sharded(case: Case) -> Iterator[Change]:
     """Weights shared over the data-parallel ranks, where the framework does that."""
     experiment, sizes = case.resolved.experiment, case.resolved.experiment.parallelism
     replicas = accounting.data_parallel_size(sizes, case.placement.world_size) or 1
-    able = case.resolved.platform.framework in ("maxtext", "megatron", "primus", "megatron-deepspeed")
+    able = facts(case.resolved.platform.framework).shards_weights
     if able and case.resolved.platform.script is None and sizes.fsdp_size == 1 and replicas > 1:
         words = f"--set parallelism.fsdp_size={replicas} --set parallelism.distributed_optimizer=false"
         shared = _with(experiment, "parallelism", fsdp_size=replicas, distributed_optimizer=False)

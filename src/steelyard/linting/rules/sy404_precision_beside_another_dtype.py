@@ -7,6 +7,7 @@ Fix: remove `precision`, or set `quantization`.
 
 from collections.abc import Iterator
 
+from steelyard.configs.suite.keys import JAX
 from steelyard.configs.suite.megatron import PRECISIONS
 from steelyard.experiment import Problem, Reading
 from steelyard.linting.rule import Rule
@@ -16,7 +17,7 @@ RULE = Rule("SY404", "error", on="reading")
 
 def check(reading: Reading) -> Iterator[Problem]:
     stated = reading.params.get("precision")
-    if reading.family != "jax" or stated is None or stated.value.strip().upper() not in PRECISIONS:
+    if reading.family != JAX or stated is None or stated.value.strip().upper() not in PRECISIONS:
         return
     meant = PRECISIONS[stated.value.strip().upper()]
     runs = reading.content.get("precision", {})

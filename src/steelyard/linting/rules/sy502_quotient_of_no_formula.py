@@ -9,6 +9,7 @@ Fix: measure both in one run, or derive one from the other. Of an `_example_` it
 from collections.abc import Iterator
 
 from steelyard import accounting
+from steelyard.accounting import Convention
 from steelyard.experiment import Problem
 from steelyard.experiment.case import Case
 from steelyard.linting.figures import shown_bound
@@ -22,7 +23,7 @@ def check(case: Case) -> Iterator[Problem]:
     experiment, bounds = case.resolved.experiment, case.reading.bounds
     counts = {
         word: accounting.flops_by_convention(word, experiment.model, experiment.training.sequence_length)
-        for word in ("causal", "noncausal")
+        for word in (Convention.CAUSAL, Convention.NONCAUSAL)
     }
     for flops in bounds:
         for tokens in bounds:

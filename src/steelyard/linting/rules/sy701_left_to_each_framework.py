@@ -9,15 +9,14 @@ from collections.abc import Iterator
 
 from steelyard.experiment import Problem
 from steelyard.experiment.case import Case
+from steelyard.frameworks.registry import facts, is_planned
 from steelyard.linting.rule import Rule
 
 RULE = Rule("SY701", "warning", on="file")
 
 
 def check(cases: list[Case]) -> Iterator[Problem]:
-    from steelyard import frameworks
-
-    known = [case for case in cases if case.resolved.platform.framework in frameworks.MODULES]
+    known = [case for case in cases if is_planned(case.resolved.platform.framework)]
     sides = {case.resolved.platform.framework: case for case in known}
     if len(sides) < 2 or any(case.reading.family != "steelyard" for case in cases):
         return
@@ -28,13 +27,13 @@ def check(cases: list[Case]) -> Iterator[Problem]:
             continue
         does = {}
         for name, case in sides.items():
-            made = frameworks.framework(name)
-            if made.spelling(dotted) is None:
+            framework = facts(name)
+            if framework.spelling(dotted) is None:
                 continue  # the key means nothing to it
             if name not in left:
                 does[name] = _value(case, dotted)
-            elif dotted in made.silent_defaults:
-                does[name] = made.silent_defaults[dotted]
+            elif dotted in framework.silent_defaults:
+                does[name] = framework.silent_defaults[dotted]
         if len(set(map(str, does.values()))) > 1 and len(does) > 1:
             words = ", ".join(
                 f"{name} {'does' if name in left else 'is told'} {_shown(value)}" for name, value in does.items()

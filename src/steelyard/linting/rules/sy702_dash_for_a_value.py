@@ -9,14 +9,13 @@ from typing import Any
 
 from steelyard.experiment import Problem, Reading
 from steelyard.experiment.reading import PointerPath
+from steelyard.frameworks.registry import facts, is_planned
 from steelyard.linting.rule import Rule
 
 RULE = Rule("SY702", "error", on="reading")
 
 
 def check(reading: Reading) -> Iterator[Problem]:
-    from steelyard import frameworks
-
     if reading.family != "steelyard":
         return
     platforms = reading.content.get("platforms")
@@ -25,9 +24,9 @@ def check(reading: Reading) -> Iterator[Problem]:
     for path in _dashes(reading.content):
         dotted = ".".join(path[3:] if path[:1] == ("platforms",) and "overrides" in path else path)
         does = [
-            f"{name} does {frameworks.framework(name).silent_defaults[dotted]}"
+            f"{name} does {facts(name).silent_defaults[dotted]}"
             for name in dict.fromkeys(name for name in names if isinstance(name, str))
-            if name in frameworks.MODULES and dotted in frameworks.framework(name).silent_defaults
+            if is_planned(name) and dotted in facts(name).silent_defaults
         ]
         yield RULE.at(
             reading,

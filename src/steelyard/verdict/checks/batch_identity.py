@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from steelyard.frameworks.logs.said import NONE, RAMP_UP, SAME_SHARE, TRAINED_SHARE
+from steelyard.frameworks.logs.settings import NONE, RAMP_UP, SAME_SHARE, TRAINED_SHARE
 from steelyard.records import Event
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from steelyard import accounting
+from steelyard.accounting.flops import COUNT_RECOMPUTATION, Convention
 from steelyard.accounting.selection import blocks, chosen
 from steelyard.experiment.experiment import Recompute
 from steelyard.experiment.model import Model
-from steelyard.frameworks import flop_conventions
-from steelyard.frameworks.logs import conventions_of
+from steelyard.frameworks.registry import conventions_of, flop_conventions
 from steelyard.records import Column
 from steelyard.records.columns import Floats, Mask
 from steelyard.verdict.finding import Check, Finding, Found
@@ -211,7 +211,7 @@ def _tflops(subject: Subject) -> Finding:
 def _formulas(subject: Subject, model: Model, length: int, known: Recompute | None) -> Iterator[tuple[str, float]]:
     """What its framework may count a token as, by name; one alone counts recomputation as work."""
     for name in _conventions(subject):
-        if name != "megatron_deepspeed":
+        if name not in COUNT_RECOMPUTATION:
             yield name, accounting.flops_by_convention(name, model, length)
             continue
         for recompute in (known,) if known else _RECOMPUTE:
@@ -225,7 +225,7 @@ def _whose_model(subject: Subject) -> str:
     return "" if source == "log" else f"; its model is by {source}: is it the right one?"
 
 
-def _conventions(subject: Subject) -> tuple[str, ...]:
+def _conventions(subject: Subject) -> tuple[Convention, ...]:
     """The formulas its framework may mean: by the versions that print such lines, where they tell."""
     manifest = subject.run.manifest
     if manifest.ingested is not None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from steelyard.frameworks.logs.said import WORLD_SIZE
+from steelyard.frameworks.logs.settings import WORLD_SIZE
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
 

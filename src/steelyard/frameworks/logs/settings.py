@@ -1,0 +1,189 @@
+"""Settings that a log states: which there are, one with the line that states it, and the last of each."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from steelyard.experiment.problems import spelt
+from steelyard.frameworks.logs.fields import whole_number
+from steelyard.hardware.catalog import CPU, lookup
+from steelyard.records.step import Event, Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value the training program printed about itself: what was in force, whatever a config asked."""
+
+    key: str
+    """A dotted key of the experiment, or one of `OTHER`."""
+    value: Any
+    source: Evidence
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether it says that what was said before does not hold: a step beyond the last one announced."""
+        return self.value is None and self.key == "training.steps"
+
+
+WORLD_SIZE = "platform.world_size"
+GPU_NAME = "platform.gpu_name"
+GPU_GIB = "platform.gpu_gib"
+LOG_INTERVAL = "log_interval"
+PADDED_VOCABULARY = "padded_vocab_size"
+MASKED_EOD = "eod_mask_loss"
+RAMP_UP = "rampup_batch_size"
+EXPERTS = "num_experts"
+EXPERTS_PER_TOKEN = "moe_router_topk"
+EXPERT_WIDTH = "moe_ffn_hidden_size"
+SHARED_EXPERT_WIDTH = "moe_shared_expert_intermediate_size"
+EXPERT_CAPACITY = "moe_expert_capacity_factor"
+EXPERT_LAYERS = "moe_layer_freq"
+FORCED_BALANCE = "moe_router_force_load_balancing"
+TOKENS_AHEAD = "mtp_num_layers"
+QK_NORM = "qk_layernorm"
+ATTENTION_WINDOW = "attention_window"
+WINDOWLESS_LAYERS = "window_attn_skip_freq"
+LATENT_ATTENTION = "multi_latent_attention"
+ATTENTION_VARIANT = "experimental_attention_variant"
+LAYER_PATTERN = "hybrid_layer_pattern"
+RESET_MASK = "reset_attention_mask"
+RESET_POSITIONS = "reset_position_ids"
+PACKING = "packing"
+TRAINED_SHARE = "trained_share"
+RECOMPUTE_EXTENT = "recompute_extent"
+OPTIMIZER_OFFLOAD = "optimizer_cpu_offload"
+PRECISION_AWARE_OPTIMIZER = "use_precision_aware_optimizer"
+FIRST_MOMENT_DTYPE = "exp_avg_dtype"
+SECOND_MOMENT_DTYPE = "exp_avg_sq_dtype"
+MAIN_WEIGHTS_DTYPE = "main_params_dtype"
+MAIN_GRADIENTS_DTYPE = "main_grads_dtype"
+OPTIMIZER = "optimizer"
+HIDDEN_DROPOUT = "hidden_dropout"
+ATTENTION_DROPOUT = "attention_dropout"
+VERSION = "version"
+
+
+SAME_SHARE = 0.05
+"""How far shares of tokens that are trained on may lie apart by the batches that happened to come."""
+
+
+def flag(text: str) -> bool:
+    """A truth as Python prints it; KeyError for anything else."""
+    return {"True": True, "False": False}[text]
+
+
+NONE = "none"
+"""What a log says of a part that a model does not have; null would be not known."""
+
+
+def or_none(text: str) -> str:
+    """Of what may not be used: None says so."""
+    return NONE if text in ("None", "") else text
+
+
+def stored(text: str) -> str:
+    """A format as our own keys spell it; KeyError for another."""
+    return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "fp8"}[text.removeprefix("torch.")]
+
+
+def how_many(text: str) -> int:
+    """Of what a model may lack: None says so."""
+    return 0 if text == "None" else whole_number(text)
+
+
+SHAPING = (
+    PADDED_VOCABULARY,
+    MASKED_EOD,
+    RAMP_UP,
+    EXPERTS,
+    EXPERTS_PER_TOKEN,
+    EXPERT_WIDTH,
+    SHARED_EXPERT_WIDTH,
+    EXPERT_CAPACITY,
+    EXPERT_LAYERS,
+    FORCED_BALANCE,
+    TOKENS_AHEAD,
+    QK_NORM,
+    ATTENTION_WINDOW,
+    WINDOWLESS_LAYERS,
+    LATENT_ATTENTION,
+    ATTENTION_VARIANT,
+    LAYER_PATTERN,
+    RESET_MASK,
+    RESET_POSITIONS,
+    PACKING,
+    TRAINED_SHARE,
+    RECOMPUTE_EXTENT,
+    OPTIMIZER,
+    OPTIMIZER_OFFLOAD,
+    PRECISION_AWARE_OPTIMIZER,
+    FIRST_MOMENT_DTYPE,
+    SECOND_MOMENT_DTYPE,
+    MAIN_WEIGHTS_DTYPE,
+    MAIN_GRADIENTS_DTYPE,
+    HIDDEN_DROPOUT,
+    ATTENTION_DROPOUT,
+)
+"""What shapes a run and no experiment has a key for."""
+
+UNCOUNTED = (EXPERTS, ATTENTION_WINDOW, LATENT_ATTENTION, ATTENTION_VARIANT, LAYER_PATTERN)
+"""What makes a model, where it has it, one whose FLOPs no formula of ours counts."""
+
+OTHER = (WORLD_SIZE, GPU_NAME, GPU_GIB, LOG_INTERVAL, VERSION, *SHAPING)
+"""What a log may say that is no key of an experiment."""
+
+
+def shaping(key: str, value: Any, source: Evidence) -> Iterator[Setting]:
+    """One of `SHAPING`; an uncounted part stands among the model's dimensions too, so that nothing is made of those."""
+    yield Setting(key, value, source)
+    if key in UNCOUNTED and value and value != NONE:
+        yield Setting(f"model.{key}", value, source)
+
+
+SAME_CARD = 0.06
+"""How far apart two figures of one card's memory may lie: drivers and tools keep some per cent of it to themselves, and
+the nearest two sizes that are sold (180 and 192 GB) are 7 % apart. A part of a card is another card."""
+
+
+@dataclass(slots=True)
+class LoggedSettings:
+    """The settings one log states, by key."""
+
+    last: dict[str, Setting] = field(default_factory=dict)
+    changed: dict[str, Event] = field(default_factory=dict)
+    """The first change of each."""
+
+    def take(self, setting: Setting) -> None:
+        """The last word of a log is what holds."""
+        key, value = setting.key, setting.value
+        if setting.takes_back:
+            self.last.pop(key, None)
+            return
+        before = self.last.get(key)
+        if before is not None and not same(key, before.value, value) and key not in self.changed:
+            message = f"{key} was {spelt(before.value)}, and is {spelt(value)} from here on"
+            self.changed[key] = Event(
+                kind="setting_changed", message=message, source=setting.source, details={"key": key}
+            )
+        self.last[key] = setting
+
+    def whole(self, key: str) -> int | None:
+        """A count the log states."""
+        value = self.last[key].value if key in self.last else None
+        return value if type(value) is int else None
+
+
+def same(key: str, one: Any, other: Any) -> bool:
+    """Whether two values of a key mean the same: numbers but for their last digits, GPUs by catalog, cards by size."""
+    if key == GPU_NAME:
+        return (one == CPU) == (other == CPU) and lookup(str(one)) is lookup(str(other))
+    if key == GPU_GIB:
+        return math.isclose(one, other, rel_tol=SAME_CARD)
+    if key == TRAINED_SHARE:
+        return bool(abs(one - other) <= SAME_SHARE)
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=1e-9)
+    return bool(one == other)

@@ -1,0 +1,381 @@
+"""MaxText: a YAML over its base.yml and the preset of model_name, one process a node."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from steelyard import accounting
+from steelyard.experiment import Experiment, RopeScaling
+from steelyard.experiment.case import Case
+from steelyard.experiment.presets import PRESETS
+from steelyard.experiment.problems import spelt
+from steelyard.frameworks.options import option_refusals
+from steelyard.frameworks.planner import Command, Node, Refusal
+from steelyard.frameworks.yaml_text import as_yaml
+
+SOURCE = "default of maxtext"
+"""Of a value that no file states."""
+
+CONFIG_FILE = "maxtext.yml"
+ROOT = "/workspace/maxtext"
+PORT = 1234
+NAMED_MODELS = ("llama3.1-8b", "llama3.1-70b", "llama3.1-405b")
+"""Presets MaxText has a model of its own for, under the same name."""
+
+_LLAMA_31 = RopeScaling(**PRESETS["llama3.1-8b"]["rope_scaling"])
+"""What MaxText does for models it names llama3.1, and for another with rope_type llama3.1."""
+
+_HUGGING_FACE = ("HuggingFaceTokenizer", "HFTokenizer")
+
+DTYPES = {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16"}
+
+
+class MaxText:
+    def state_bytes(self, case: Case) -> accounting.StateBytes:
+        # Adam's moments are kept in the weights' own format, and there is no master weight beside them.
+        width = 2 if case.resolved.platform.options.get("weight_dtype") == "bfloat16" else 4
+        return accounting.StateBytes(width, width, 2 * width)
+
+    def decides(self, case: Case) -> Mapping[str, Any]:
+        experiment = case.resolved.experiment
+        decided: dict[str, Any] = {
+            # Weights start by fan-in; the output layer's scale is what the first loss shows.
+            "training.init_method_std": round(experiment.model.hidden_size**-0.5, 12),
+            "parallelism.distributed_optimizer": False,  # fsdp_size shards all there is
+        }
+        if experiment.data.source == "uniform":  # one batch is drawn and given every step
+            decided["data.samples"] = experiment.training.global_batch_size
+        return decided
+
+    def refusals(self, case: Case) -> Iterator[Refusal]:
+        experiment, platform = case.resolved.experiment, case.resolved.platform
+        if experiment.model.architecture != "llama":
+            yield _refusal("model.architecture", experiment.model.architecture, ("llama",))
+        if experiment.model.rope_scaling not in (None, _LLAMA_31):
+            yield _refusal("model.rope_scaling", "another than Llama 3.1's", (None,))
+        if experiment.model.qkv_bias:
+            yield _refusal("model.qkv_bias", True, (False,))
+        if experiment.training.recompute == "none":
+            yield Refusal(
+                "training.recompute",
+                "none",
+                "training.recompute is none, and MaxText recomputes everything under remat_policy none",
+                "full, or selective (remat_policy minimal_with_context, its least)",
+                "--set training.recompute=selective",
+            )
+        if experiment.data.source not in ("uniform", "tokens"):
+            yield _refusal("data.source", experiment.data.source, ("uniform", "tokens"))
+        if experiment.training.schedule != "cosine":
+            yield _refusal("training.schedule", experiment.training.schedule, ("cosine",))
+        if experiment.precision.fp8 == "e4m3" and case.reading.family == "steelyard":
+            yield _refusal("precision.fp8", "e4m3", ("hybrid", None))
+        for key in ("overlap_grad_reduce", "overlap_param_gather"):
+            if getattr(experiment.parallelism, key):
+                yield _refusal(f"parallelism.{key}", True, (False,))
+        yield from _data_refusals(experiment)
+        for key in ("grad_reduce_in_fp32", "fp32_residual_connection"):
+            if getattr(experiment.precision, key):
+                yield _refusal(f"precision.{key}", True, (False,))
+        if experiment.parallelism.sequence_parallel:
+            yield _refusal("parallelism.sequence_parallel", True, (False,))
+        for key, value in experiment.kernels.model_dump(exclude={"use_flash_attn"}).items():
+            if value is not None:
+                yield _refusal(f"kernels.{key}", value, (None,))
+        if case.reading.family == "steelyard":
+            yield from _mesh_refusals(case)
+            if accounting.holds(experiment, case.placement.world_size) and not list(_mesh_refusals(case)):
+                yield from option_refusals(platform.options, set(computed(case)), "MaxText")
+
+    def variables(self, case: Case, node: Node) -> dict[str, str]:
+        env = {
+            "NNODES": str(node.nodes),
+            "NODE_RANK": str(node.rank),
+            "JAX_COORDINATOR_IP": node.head,
+            "JAX_COORDINATOR_PORT": str(node.port or PORT),
+        }
+        if case.placement.device == "cpu":
+            env |= _on_cpu(case, node)
+        if case.resolved.platform.cache_dir:
+            env["HF_HOME"] = case.resolved.platform.cache_dir
+        return env
+
+    def command(self, case: Case, node: Node) -> Command:
+        program, workdir = _program(case)
+        argv = [
+            *program,
+            f"{node.run_dir}/{CONFIG_FILE}",
+            f"base_output_directory={node.run_dir}/output",
+            "enable_goodput_recording=false",
+            "monitor_goodput=false",
+        ]
+        return Command(argv, self.variables(case, node), {CONFIG_FILE: as_yaml(settings(case))}, workdir)
+
+
+def _on_cpu(case: Case, node: Node) -> dict[str, str]:
+    """Without GPUs MaxText finds its peers under other names and at port 1234; devices are as many as we say."""
+    return {
+        "JAX_PLATFORMS": "cpu",
+        "JAX_NUM_CPU_DEVICES": str(case.placement.gpus_per_node),
+        "JAX_COORDINATOR_ADDRESS": node.head,
+        "JAX_PROCESS_COUNT": str(node.nodes),
+        "PROCESSES_IN_JOB": str(node.nodes),
+        "JOB_INDEX": "0",
+        "JOB_COMPLETION_INDEX": str(node.rank),
+    }
+
+
+def _program(case: Case) -> tuple[list[str], str | None]:
+    """The module that trains, and where it is started; by its name it is found in any layout of a release's sources."""
+    platform = case.resolved.platform
+    module = "MaxText.train" if _old(case) else "maxtext.trainers.pre_train.train"
+    return ["python3", "-m", module], platform.root or (ROOT if platform.container else None)
+
+
+def settings(case: Case) -> dict[str, Any]:
+    """MaxText's keys, typed.
+
+    What a JSON config states under MaxText's own names is passed on as it stands, unless `--set` changed the
+    experiment's word for it; all else is computed from the experiment. On CPUs what is of the devices is computed
+    too: a file for GPUs cannot know it.
+    """
+    options, sources = dict(case.resolved.platform.options), case.resolved.sources
+    on_cpu = case.placement.device == "cpu"
+    kept: dict[str, Any] = {}
+    for name, (value, owners) in computed(case).items():
+        ours = any(sources.get(owner) == "set" for owner in owners) or (on_cpu and _OF_THE_DEVICES.fullmatch(name))
+        if name in options and not ours:
+            kept[name] = options.pop(name)
+            continue
+        options.pop(name, None)
+        unsaid = name not in ALWAYS and owners and all(sources.get(owner) == SOURCE for owner in owners)
+        if value is not None and not unsaid:
+            kept[name] = value
+    return {**kept, **options}
+
+
+_AXIS = r"(ici|dcn)_\w+_parallelism"
+_OF_THE_DEVICES = re.compile(f"hardware|{_AXIS}")
+
+ALWAYS = ("steps", "enable_checkpointing", "dtype", "remat_policy", "dataset_type")
+"""Stated even where they are MaxText's own, since a reader looks for them."""
+
+Computed = dict[str, tuple[Any, tuple[str, ...]]]
+"""By MaxText's name: the value the experiment means, None for none, and the experiment's keys it comes from."""
+
+_BATCH = ("training.micro_batch_size", "training.global_batch_size")
+_SIZES = tuple(
+    f"parallelism.{name}_size" for name in ("tensor_parallel", "pipeline_parallel", "context_parallel", "fsdp")
+)
+
+
+def computed(case: Case) -> Computed:
+    """Every key of MaxText that the experiment decides."""
+    experiment = case.resolved.experiment
+    training = experiment.training
+    layout = accounting.layout(training, experiment.parallelism, case.placement.world_size)
+    per_device = training.micro_batch_size / accounting.model_parallel_size(experiment.parallelism)
+    batch = (*_BATCH, *_SIZES)
+    return {
+        "base_config": ("base.yml", ()),
+        "run_name": (experiment.name, ()),
+        **{name: (value, ()) for name, value in _model(experiment).items()},
+        "hardware": (case.placement.device, ()),
+        "steps": (training.steps, ("training.steps",)),
+        "enable_checkpointing": (training.checkpointing, ("training.checkpointing",)),
+        "per_device_batch_size": (int(per_device) if per_device == int(per_device) else per_device, batch),
+        "gradient_accumulation_steps": (layout.gradient_accumulation_steps, batch),
+        "max_target_length": (training.sequence_length, ("training.sequence_length",)),
+        **_rates(case),
+        "dtype": (DTYPES[experiment.precision.dtype], ("precision.dtype",)),
+        "quantization": ("fp8" if experiment.precision.fp8 else "", ("precision.fp8",)),
+        "weight_dtype": ("float32", ()),
+        **_choices(experiment),
+        **_data(case),
+        **_mesh(case),
+        "param_scan_axis": (1, ()),
+        "optimizer_memory_host_offload": (False, ()),
+        "shardy": (False, ()),
+        "enable_tensorboard": (training.tracking, ()),
+    }
+
+
+def _rates(case: Case) -> Computed:
+    training, data = case.resolved.experiment.training, case.resolved.experiment.data
+    fraction = training.min_learning_rate / training.learning_rate
+    final = "cosine_learning_rate_final_fraction" if _old(case) else "learning_rate_final_fraction"
+    return {
+        "learning_rate": (training.learning_rate, ("training.learning_rate",)),
+        final: (float(f"{fraction:.10g}"), ("training.min_learning_rate", "training.learning_rate")),
+        "warmup_steps_fraction": (
+            warmup_fraction(training.warmup_steps, training.decay_steps or training.steps),
+            ("training.warmup_steps",),
+        ),
+        "learning_rate_schedule_steps": (training.decay_steps, ("training.decay_steps",)),
+        "adam_b1": (training.adam_beta1, ("training.adam_beta1",)),
+        "adam_b2": (training.adam_beta2, ("training.adam_beta2",)),
+        "adam_eps": (training.adam_epsilon, ("training.adam_epsilon",)),
+        "adam_weight_decay": (training.weight_decay, ("training.weight_decay",)),
+        "gradient_clipping_threshold": (training.clip_grad_norm or 0.0, ("training.clip_grad_norm",)),
+        "init_weights_seed": (training.seed, ("training.seed",)),
+        "data_shuffle_seed": (data.seed, ("data.seed",)),
+    }
+
+
+def warmup_fraction(warmup: int, steps: int) -> float:
+    """The share of the steps that MaxText, which rounds down, turns into so many."""
+    fraction = warmup / steps
+    while int(fraction * steps) < warmup:
+        fraction = math.nextafter(fraction, math.inf)
+    return fraction
+
+
+def _model(experiment: Experiment) -> dict[str, Any]:
+    """A model MaxText knows by name is named, since its preset overrides the file; another is spelt out."""
+    model = experiment.model
+    known = PRESETS.get(model.preset or "", {})
+    same = all(
+        getattr(model, key) == value
+        for key, value in known.items()
+        if key not in ("rope_scaling", "max_position_embeddings")
+    )
+    if model.preset in NAMED_MODELS and same:
+        return {"model_name": model.preset, **({} if model.rope_scaling else {"rope_use_scale": False})}
+    return {
+        "model_name": "default",
+        "decoder_block": "llama2",
+        "base_emb_dim": model.hidden_size,
+        "base_num_query_heads": model.num_attention_heads,
+        "base_num_kv_heads": model.num_key_value_heads,
+        "base_num_decoder_layers": model.num_layers,
+        "base_mlp_dim": model.ffn_hidden_size,
+        "head_dim": model.head_dim,
+        "mlp_activations": ["silu", "linear"],
+        "vocab_size": model.vocab_size,
+        "enable_dropout": False,
+        "logits_via_embedding": model.tied_embeddings,
+        "normalization_layer_epsilon": model.norm_epsilon,
+        "rope_max_timescale": int(model.rope_theta or 10000),
+        "rope_type": "llama3.1" if model.rope_scaling else "default",
+    }
+
+
+def _choices(experiment: Experiment) -> Computed:
+    flash = experiment.kernels.use_flash_attn
+    policies = {"full": "full", "selective": "minimal_with_context", "none": "none"}
+    kernel = {None: None, True: "cudnn_flash_te", False: "dot_product"}[flash]  # None is MaxText's own choice
+    return {
+        "remat_policy": (policies[experiment.training.recompute], ("training.recompute",)),
+        "attention": (kernel, ("kernels.use_flash_attn",)),
+        "scan_layers": (True, ()),
+    }
+
+
+def _data(case: Case) -> Computed:
+    data, options = case.resolved.experiment.data, case.resolved.platform.options
+    source = ("data.source", "data.path")
+    if data.source == "uniform":
+        return {
+            "dataset_type": ("synthetic", source),
+            **dict.fromkeys(("hf_path", "hf_train_files", "grain_train_files", "dataset_path"), (None, source)),
+            "packing": (False, ()),
+        }
+    asked = case.resolved.sources.get("data.source") == "set"
+    hugging_face = asked or options.get("dataset_type", "hf") == "hf"
+    found: Computed = {"dataset_type": ("hf", source)}
+    if hugging_face:
+        found |= {"hf_path": ("parquet", source), "hf_train_files": (data.path, source)}
+    found["tokenizer_path"] = (data.tokenizer, ("data.tokenizer",))
+    if data.tokenizer_type in _HUGGING_FACE:
+        found["tokenizer_type"] = ("huggingface", ("data.tokenizer_type",))
+    # Transformer Engine's attention wants to know how many documents share a sequence.
+    return {**found, "packing": (True, ()), "max_segments_per_seq": (None if _old(case) else 32, ())}
+
+
+def _old(case: Case) -> bool:
+    """Whether the image is of 2025.
+
+    MaxText took max_segments_per_seq in 2025-11, renamed the schedule's keys in 2026-01 and its modules in 2026-02.
+    """
+    container = case.resolved.platform.container
+    found = re.search(r"maxtext-v(\d+)", container.image if container else "")
+    return found is not None and int(found[1]) < 26
+
+
+def _mesh(case: Case) -> Computed:
+    """The meshes: one replica's ranks inside a node, weights shared inside it first and then over the nodes.
+
+    CPUs are one slice to MaxText, on however many nodes.
+    """
+    options, sources = case.resolved.platform.options, case.resolved.sources
+    given = [name for name in options if re.fullmatch(_AXIS, name)]
+    on_cpu = case.placement.device == "cpu"
+    if given and not on_cpu and not any(sources.get(owner) == "set" for owner in _SIZES):
+        return dict.fromkeys(given, (None, _SIZES))
+    sizes, (inside_fsdp, over_fsdp) = case.resolved.experiment.parallelism, _sharding(case)
+    slices = 1 if on_cpu else case.placement.nodes
+    if on_cpu:
+        inside_fsdp, over_fsdp = sizes.fsdp_size, 1
+    left = case.placement.world_size // slices // accounting.model_parallel_size(sizes)
+    made = {
+        "ici_tensor_parallelism": sizes.tensor_parallel_size,
+        "ici_pipeline_parallelism": sizes.pipeline_parallel_size,
+        "ici_context_parallelism": sizes.context_parallel_size,
+        "ici_fsdp_parallelism": inside_fsdp,
+        "ici_data_parallelism": left // inside_fsdp,
+        "dcn_fsdp_parallelism": over_fsdp,
+        "dcn_data_parallelism": slices // over_fsdp,
+    }
+    stale = {name: (None, _SIZES) for name in given if name not in made}
+    return {**stale, **{name: (value, _SIZES) for name, value in made.items()}}
+
+
+def _sharding(case: Case) -> tuple[int, int]:
+    """How many ranks of a node, and how many nodes, share the weights."""
+    sizes = case.resolved.experiment.parallelism
+    left = max(1, case.placement.gpus_per_node // accounting.model_parallel_size(sizes))
+    inside = math.gcd(left, sizes.fsdp_size)
+    return inside, sizes.fsdp_size // inside
+
+
+def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
+    data, training = experiment.data, experiment.training
+    if data.source != "tokens":
+        return
+    if data.split != "100,0,0":
+        yield _refusal("data.split", data.split, ("100,0,0",))
+    if data.tokenizer_type not in (None, *_HUGGING_FACE):
+        yield _refusal("data.tokenizer_type", data.tokenizer_type, (_HUGGING_FACE[0], None))
+    if data.samples is not None and data.samples < training.steps * training.global_batch_size:
+        yield _refusal("data.samples", data.samples, (None,))
+
+
+def _mesh_refusals(case: Case) -> Iterator[Refusal]:
+    sizes, placement = case.resolved.experiment.parallelism, case.placement
+    replica = accounting.model_parallel_size(sizes)
+    if placement.gpus_per_node % replica:
+        yield Refusal(
+            "parallelism.tensor_parallel_size",
+            sizes.tensor_parallel_size,
+            f"one replica takes {replica} GPUs, a node has {placement.gpus_per_node}, and the plan keeps it on a node",
+            f"tensor x pipeline x context parallel that divides {placement.gpus_per_node}",
+            "--set parallelism.tensor_parallel_size=1",
+        )
+    elif placement.nodes % _sharding(case)[1]:
+        yield Refusal(
+            "parallelism.fsdp_size",
+            sizes.fsdp_size,
+            f"parallelism.fsdp_size is {sizes.fsdp_size}, which no mesh of {placement.nodes} nodes has",
+            "ranks of a node times a divisor of the nodes",
+            f"--set parallelism.fsdp_size={placement.gpus_per_node // replica * placement.nodes}",
+        )
+
+
+def _refusal(key: str, value: Any, able: tuple[Any, ...]) -> Refusal:
+    words = [spelt(one) for one in able]
+    return Refusal(
+        key, value, f"{key} is {spelt(value)}, which MaxText does not do", " or ".join(words), f"--set {key}={words[0]}"
+    )
+
+
+PLANNER = MaxText()

@@ -1,0 +1,1 @@
+"""Megatron-LM, and ROCm's fork of it."""

@@ -1,0 +1,179 @@
+"""The train_llama3.sh of ROCm's Megatron-LM images: the variables it is told by, and what it cannot be told."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from steelyard.experiment import Experiment, Platform
+from steelyard.experiment.case import Case
+from steelyard.experiment.experiment import GROUPS
+from steelyard.experiment.presets import PRESETS
+from steelyard.experiment.problems import spelt
+from steelyard.frameworks.megatron_family.plan import PORT
+from steelyard.frameworks.planner import Node, Refusal
+
+SCRIPT = "train_llama3.sh"
+
+GPUS = 8
+"""Of a node; the script takes every GPU it sees, and its images are made for nodes of so many."""
+
+FIXED = {
+    "training.learning_rate": 1e-4,
+    "training.min_learning_rate": 1e-5,
+    "training.schedule": "cosine",
+    "training.decay_steps": 320000,
+    "training.warmup_steps": 0,
+    "training.weight_decay": 0.1,
+    "training.adam_beta1": 0.9,
+    "training.adam_beta2": 0.95,
+    "training.adam_epsilon": 1e-8,
+    "training.clip_grad_norm": 1.0,
+    "training.init_method_std": 0.02,
+    "training.seed": 1234,
+    "data.seed": 1234,
+    "model.rope_theta": 10000.0,
+    "model.rope_scaling": None,
+    "precision.dtype": "bf16",
+    "precision.grad_reduce_in_fp32": True,
+    "parallelism.overlap_grad_reduce": True,
+    "kernels.masked_softmax_fusion": False,
+    "kernels.apply_rope_fusion": True,
+    "kernels.use_flash_attn": True,
+    "kernels.cross_entropy_loss_fusion": False,
+}
+"""What no file can say: the values of ROCm/Megatron-LM's examples/llama/train_llama3.sh, and Megatron-LM's own."""
+
+_TOLD = {
+    "model.preset",
+    "training.micro_batch_size",
+    "training.global_batch_size",
+    "training.gradient_accumulation_steps",
+    "training.sequence_length",
+    "training.steps",
+    "training.recompute",
+    "parallelism.tensor_parallel_size",
+    "parallelism.pipeline_parallel_size",
+    "parallelism.data_parallel_size",
+    "parallelism.fsdp_size",
+    "precision.fp8",
+    "data.source",
+    "data.path",
+    "data.dataset",
+    "data.samples",
+    "data.tokenizer",
+}
+"""What the script has a variable for, or what changes nothing of it."""
+
+
+def _fixed(experiment: Experiment) -> dict[str, Any]:
+    """What a run of the script is in all else: what the script sets, and what Megatron does where it is silent."""
+    sizes = experiment.parallelism
+    sharded = sizes.fsdp_size > 1
+    fixed = _flat(Experiment.model_validate(_defaults(experiment)))
+    fixed |= FIXED
+    fixed |= {
+        "parallelism.sequence_parallel": sizes.tensor_parallel_size > 1 and not sharded,
+        "parallelism.distributed_optimizer": not sharded,
+        "parallelism.overlap_param_gather": not sharded,
+        "data.tokenizer_type": "HuggingFaceTokenizer",
+    }
+    return {dotted: value for dotted, value in fixed.items() if dotted not in _TOLD}
+
+
+def _flat(experiment: Experiment) -> dict[str, Any]:
+    return {f"{group}.{key}": value for group in GROUPS for key, value in getattr(experiment, group)}
+
+
+def _defaults(experiment: Experiment) -> dict[str, Any]:
+    training = experiment.training
+    return {
+        "name": experiment.name,
+        "model": {**PRESETS[experiment.model.preset or ""], "rope_scaling": None},
+        "training": {
+            "micro_batch_size": training.micro_batch_size,
+            "global_batch_size": training.global_batch_size,
+            "sequence_length": training.sequence_length,
+            "steps": training.steps,
+            "learning_rate": training.learning_rate,
+        },
+    }
+
+
+def refusals(experiment: Experiment, platform: Platform) -> Iterator[Refusal]:
+    """What is asked that the script cannot be told."""
+    if platform.script != SCRIPT:
+        message = f"platform.script is {platform.script}, which is not known"
+        yield Refusal("platform.script", platform.script, message, SCRIPT, f"write {SCRIPT}")
+        return
+    if experiment.model.preset not in ("llama3.1-8b", "llama3.1-70b"):
+        yield Refusal(
+            "model.preset",
+            experiment.model.preset,
+            f"model.preset is {experiment.model.preset}, and {SCRIPT} knows two models",
+            "llama3.1-8b or llama3.1-70b",
+            "--set model.preset=llama3.1-8b",
+        )
+        return
+    if platform.options:
+        message = f"platform.options is set, and {SCRIPT} takes no arguments of Megatron's"
+        yield Refusal("platform.options", None, message, "none", "remove options, or script")
+    stated = _flat(experiment)
+    choices: dict[str, tuple[Any, ...]] = {dotted: (value,) for dotted, value in _fixed(experiment).items()}
+    choices |= {"training.recompute": ("none", "full"), "precision.fp8": (None, "hybrid")}
+    choices["data.tokenizer_type"] = ("HuggingFaceTokenizer", None)
+    for dotted, able in choices.items():
+        value = stated.get(dotted)
+        if value not in able and not (dotted.startswith("kernels.") and value is None):
+            fixed = spelt(able[0])
+            yield Refusal(
+                dotted,
+                value,
+                f"{dotted} is {spelt(value)}, and {SCRIPT} makes it {' or '.join(map(spelt, able))}",
+                " or ".join(map(spelt, able)),
+                f"--set {dotted}={fixed}",
+            )
+
+
+def variables(case: Case, node: Node) -> dict[str, str]:
+    """The script's variables: what the experiment says, and what only some versions of the script set themselves."""
+    experiment, platform = case.resolved.experiment, case.resolved.platform
+    training, sizes = experiment.training, experiment.parallelism
+    size = (experiment.model.preset or "").removeprefix("llama3.1-").removesuffix("b")
+    env = {
+        "MODEL_SIZE": size,
+        "TOTAL_ITERS": str(training.steps),
+        "BS": str(training.global_batch_size),
+        "MBS": str(training.micro_batch_size),
+        "SEQ_LENGTH": str(training.sequence_length),
+        "TP": str(sizes.tensor_parallel_size),
+        "PP": str(sizes.pipeline_parallel_size),
+        "CP": str(sizes.context_parallel_size),
+        "SEQ_PARALLEL": _bit(sizes.sequence_parallel),
+        "FSDP": _bit(sizes.fsdp_size > 1),
+        "RECOMPUTE": _bit(training.recompute == "full"),
+        "TE_FP8": _bit(experiment.precision.fp8 is not None),
+        "GRAD_REDUCE_IN_BF16": _bit(not experiment.precision.grad_reduce_in_fp32),
+        "CROSS_ENTROPY_LOSS_FUSION": _bit(bool(experiment.kernels.cross_entropy_loss_fusion)),
+        "ROPE_FUSION": _bit(experiment.kernels.apply_rope_fusion is not False),
+        "USE_FLASH_ATTN": _bit(experiment.kernels.use_flash_attn is not False),
+        "OPTIMIZER": "adam",
+        "TOKENIZER_MODEL": str(experiment.data.tokenizer),
+        "MASTER_ADDR": node.head,
+        "MASTER_PORT": str(node.port or PORT),
+        "NNODES": str(node.nodes),
+        "NODE_RANK": str(node.rank),
+        "EXP_NAME": experiment.name,
+        "LOG_DIR": f"{node.run_dir}/output",
+    }
+    if experiment.data.source == "tokens":
+        env |= {"MOCK_DATA": "0", "DATA_PATH": str(experiment.data.path)}
+    else:
+        env["MOCK_DATA"] = "1"
+    if platform.cache_dir:
+        env["DATA_CACHE_PATH"] = platform.cache_dir
+    if case.placement.gpus_per_node != GPUS:  # the script takes every GPU it sees
+        env["HIP_VISIBLE_DEVICES"] = ",".join(map(str, range(case.placement.gpus_per_node)))
+    return env
+
+
+def _bit(on: bool) -> str:
+    return "1" if on else "0"

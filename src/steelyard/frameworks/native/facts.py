@@ -1,0 +1,27 @@
+"""What is true of the built-in PyTorch trainer."""
+
+from steelyard.accounting.flops import Convention
+from steelyard.frameworks.facts import Facts
+
+FACTS = Facts(
+    name="native",
+    names=None,
+    silent_defaults={
+        "kernels.compile": False,
+        "kernels.deterministic": True,
+        "kernels.use_flash_attn": True,
+        "kernels.cross_entropy_loss_fusion": True,
+    },
+    ignores=frozenset(
+        f"kernels.{key}" for key in ("nvte_fused_attn", "nvte_flash_attn", "enable_primus_turbo", "use_turbo_attention")
+    ),
+    takes_tokens_from_tokenizer=False,
+    layout_free_weights=True,
+    init_stds=(0.02,),
+    flop_conventions=(Convention.CAUSAL,),
+    flop_conventions_by_era={"": (Convention.CAUSAL,)},
+    log_interval=1,
+    end_marker=rb"^training finished",
+    suite_name="tran",
+    runs_here=("torch", "pip install 'steelyard[train]', or in a checkout pip install '.[train]'"),
+)

@@ -1,0 +1,157 @@
+"""The built-in PyTorch trainer: data parallel, one line a step."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from steelyard import accounting
+from steelyard.experiment import Data
+from steelyard.experiment.case import Case
+from steelyard.experiment.problems import spelt
+from steelyard.frameworks.planner import Command, Node, Refusal
+from steelyard.trainer.spec import ModelSpec, TrainingSpec
+from steelyard.trainer.tokens import MADE, TokenFile
+
+SPEC_FILE = "trainer.json"
+TRAINER = "steelyard.trainer"
+PORT = 29500
+"""Where ranks of several machines meet, torchrun's own."""
+
+_CHOICES = ("kernels.compile", "kernels.deterministic")
+_ALWAYS_DONE = ("kernels.use_flash_attn", "kernels.cross_entropy_loss_fusion")
+
+
+class Native:
+    def state_bytes(self, case: Case) -> accounting.StateBytes:
+        # The bf16 weight is the upper half of the fp32 master weight.
+        return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=2)
+
+    def decides(self, case: Case) -> Mapping[str, Any]:
+        return {}
+
+    def refusals(self, case: Case) -> Iterator[Refusal]:
+        experiment, placement = case.resolved.experiment, case.placement
+        can: dict[str, tuple[Any, tuple[Any, ...]]] = {
+            "parallelism.tensor_parallel_size": (experiment.parallelism.tensor_parallel_size, (1,)),
+            "parallelism.pipeline_parallel_size": (experiment.parallelism.pipeline_parallel_size, (1,)),
+            "parallelism.context_parallel_size": (experiment.parallelism.context_parallel_size, (1,)),
+            "parallelism.sequence_parallel": (experiment.parallelism.sequence_parallel, (False,)),
+            "parallelism.fsdp_size": (experiment.parallelism.fsdp_size, (1,)),
+            "parallelism.overlap_grad_reduce": (experiment.parallelism.overlap_grad_reduce, (False,)),
+            "parallelism.overlap_param_gather": (experiment.parallelism.overlap_param_gather, (False,)),
+            "precision.dtype": (experiment.precision.dtype, ("fp32", "bf16")),
+            "precision.fp8": (experiment.precision.fp8, (None,)),
+            "precision.fp32_residual_connection": (experiment.precision.fp32_residual_connection, (False,)),
+            "training.recompute": (experiment.training.recompute, ("none", "full")),
+            "training.checkpointing": (experiment.training.checkpointing, (False,)),
+            "training.tracking": (experiment.training.tracking, (False,)),
+        }
+        kernels = {f"kernels.{key}": value for key, value in experiment.kernels.model_dump().items()}
+        can |= {key: (kernels[key], (None, True)) for key in _ALWAYS_DONE}
+        can |= {key: (value, (None, False)) for key, value in kernels.items() if key not in (*_CHOICES, *can)}
+        for key, (value, able) in can.items():
+            if value not in able:
+                words = [spelt(one) for one in able]
+                fix = f"--set {key}={words[0]}" if not key.startswith("platform") else f"give the platform {words[0]}"
+                message = f"{key} is {spelt(value)}, which native does not do"
+                yield Refusal(key, value, message, " or ".join(words), fix)
+        platform = case.resolved.platform
+        if placement.nodes > 1 and platform.container is None:
+            message = f"platform.nodes is {placement.nodes}, and without a container native runs where Steelyard does"
+            yield Refusal("platform.nodes", placement.nodes, message, "1, or a container", "give the platform an image")
+        foreign = ("options", "script", "root", "hf_token_file", "secrets", "cache_dir")
+        for name in foreign if platform.container else (*foreign, "log_dir"):
+            if getattr(platform, name):
+                message = f"platform.{name} is set, which native does not take"
+                yield Refusal(f"platform.{name}", None, message, "none", f"remove {name} from the platform")
+        yield from _data_refusals(case)
+
+    def variables(self, case: Case, node: Node) -> dict[str, str]:
+        placement = case.placement
+        env = {"PYTHONUNBUFFERED": "1"}
+        if case.resolved.platform.container is None:
+            env["STEELYARD_LIFELINE"] = "stdin"
+        if placement.device == "cpu" and placement.cpu_count:
+            env["OMP_NUM_THREADS"] = str(max(1, placement.cpu_count // placement.gpus_per_node))
+        if placement.device == "gpu":
+            env["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # without it a matrix product may differ from run to run
+        if placement.device == "cpu" and case.resolved.experiment.precision.dtype == "bf16":
+            # Some virtual machines announce AMX and end the process that uses it.
+            env["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
+        return env
+
+    def command(self, case: Case, node: Node) -> Command:
+        ranks = case.placement.gpus_per_node
+        python = sys.executable if case.resolved.platform.container is None else "python3"
+        module = ["-m", TRAINER, f"{node.run_dir}/{SPEC_FILE}" if node.run_dir != "." else SPEC_FILE]
+        if node.nodes > 1:
+            where = [f"--nnodes={node.nodes}", f"--node-rank={node.rank}"]
+            where += [f"--master-addr={node.head}", f"--master-port={node.port or PORT}"]
+            module = ["-m", "torch.distributed.run", *where, f"--nproc-per-node={ranks}", *module]
+        elif ranks > 1:
+            module = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", *module]
+        return Command([python, *module], self.variables(case, node), {SPEC_FILE: _spec(case)})
+
+
+def _spec(case: Case) -> Mapping[str, Any]:
+    """What the trainer's own `spec.Spec` declares, no key more."""
+    experiment = case.resolved.experiment
+    data = experiment.data
+    return {
+        "model": experiment.model.model_dump(include=_keys(ModelSpec)),
+        "training": experiment.training.model_dump(include=_keys(TrainingSpec)),
+        "data": {
+            "source": data.source,
+            "seed": data.seed,
+            "path": str(_resolved(case, data.path)) if data.path else None,
+            "train_share": _train_share(data),
+            "samples": data.samples,
+        },
+        "device": "cpu" if case.placement.device == "cpu" else "cuda",
+        "dtype": experiment.precision.dtype,
+        "grad_reduce_in_fp32": experiment.precision.grad_reduce_in_fp32,
+        "distributed_optimizer": experiment.parallelism.distributed_optimizer,
+        "compile": bool(experiment.kernels.compile),
+        "deterministic": experiment.kernels.deterministic is not False,
+    }
+
+
+def _data_refusals(case: Case) -> Iterator[Refusal]:
+    """A made source must suit the vocabulary; a token file must be there and of the right shape.
+
+    The file's ids are looked at as they are trained on.
+    """
+    experiment, data = case.resolved.experiment, case.resolved.experiment.data
+    vocabulary, length = experiment.model.vocab_size, experiment.training.sequence_length
+    if data.source != "tokens":
+        try:
+            MADE[data.source](vocabulary, length, data.seed)
+        except ValueError as reason:
+            yield Refusal("model.vocab_size", vocabulary, f"model.vocab_size: {reason}", None, "a larger vocabulary")
+    elif data.path is not None:
+        try:
+            TokenFile(str(_resolved(case, data.path)), vocabulary, length, data.seed, _train_share(data))
+        except OSError as missing:
+            message = f"data.path is {data.path}, which cannot be read ({missing.strerror})"
+            yield Refusal("data.path", data.path, message, "a .npy file of token ids", "correct the path")
+        except ValueError as reason:
+            yield Refusal("data.path", data.path, f"data.path: {reason}", None, "correct the file")
+
+
+def _train_share(data: Data) -> float:
+    shares = [float(share) for share in data.split.split(",")]
+    return shares[0] / sum(shares)
+
+
+def _keys(spec: type) -> set[str]:
+    return {field.name for field in fields(spec)}
+
+
+def _resolved(case: Case, path: str) -> Path:
+    """A path of the file, taken relative to the file."""
+    return (case.resolved.file.parent / path).resolve()
+
+
+PLANNER = Native()

@@ -1,0 +1,325 @@
+"""Primus: its run_pretrain.sh over one experiment YAML, on the Megatron backend."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from steelyard.experiment import Experiment
+from steelyard.experiment.case import Case
+from steelyard.frameworks.megatron_family.plan import (
+    MegatronKin,
+    attention_backend,
+    attention_env,
+    attention_refusals,
+    family_refusals,
+    fsdp_refusals,
+    one_seed,
+    rope_refusals,
+    seed_refusals,
+    tokenizer_type,
+    vendor_refusals,
+)
+from steelyard.frameworks.options import option_refusals, without_options
+from steelyard.frameworks.planner import Command, Node, Refusal
+from steelyard.frameworks.primus.facts import FACTS
+from steelyard.frameworks.yaml_text import as_yaml
+
+ROOT = "/workspace/Primus"
+PORT = 1234
+CONFIG_FILE = "primus.yaml"
+SCRIPT = "examples/run_pretrain.sh"
+
+MODELS = {
+    "llama3.1-8b": "llama3.1_8B.yaml",
+    "llama3.1-70b": "llama3.1_70B.yaml",
+    "llama3.1-405b": "llama3.1_405B.yaml",
+    "qwen2.5-7b": "qwen2.5_7B.yaml",
+}
+"""Presets Primus has a file for; its dimensions are stated over it all the same."""
+
+FAMILIES = {"llama": "llama_base.yaml", "gpt": "language_model.yaml"}
+
+
+class Primus(MegatronKin):
+    def refusals(self, case: Case) -> Iterator[Refusal]:
+        experiment = case.resolved.experiment
+        yield from vendor_refusals(case, "amd", "Primus")
+        yield from family_refusals(experiment, FACTS.name)
+        yield from attention_refusals(experiment.kernels)
+        yield from seed_refusals(experiment, "Primus")
+        yield from _sharding_refusals(case)
+        yield from rope_refusals(experiment)
+        yield from _data_refusals(experiment)
+        yield from fsdp_refusals(experiment)
+        yield from option_refusals(case.resolved.platform.options, _own_keys(case), FACTS.name)
+        if experiment.kernels.use_turbo_attention and not experiment.kernels.enable_primus_turbo:
+            yield Refusal(
+                "kernels.use_turbo_attention",
+                True,
+                "kernels.use_turbo_attention is true without enable_primus_turbo, which turns it off",
+                "enable_primus_turbo true beside it",
+                "--set kernels.enable_primus_turbo=true",
+            )
+
+    def variables(self, case: Case, node: Node) -> dict[str, str]:
+        platform = case.resolved.platform
+        env = {
+            "EXP": f"{node.run_dir}/{CONFIG_FILE}",
+            "NNODES": str(node.nodes),
+            "NODE_RANK": str(node.rank),
+            "GPUS_PER_NODE": str(case.placement.gpus_per_node),
+            "MASTER_ADDR": node.head,
+            "MASTER_PORT": str(node.port or PORT),
+            # Its own place is a folder it may not have made.
+            "TRAIN_LOG": f"{node.run_dir}/output/primus-node{node.rank}.log",
+            **attention_env(case.resolved.experiment),
+        }
+        if platform.cache_dir:
+            env["HF_HOME"] = platform.cache_dir
+        return env
+
+    def command(self, case: Case, node: Node) -> Command:
+        files = {CONFIG_FILE: as_yaml(config(case, node))}
+        return Command(["bash", SCRIPT], self.variables(case, node), files, case.resolved.platform.root or ROOT)
+
+
+def _own_keys(case: Case) -> set[str]:
+    """Every override a plan states."""
+    planned = config(without_options(case), Node(0, 1, "localhost", None, "."))
+    return set(planned["modules"]["pre_trainer"]["overrides"])
+
+
+def config(case: Case, node: Node) -> dict[str, Any]:
+    """The experiment file of Primus."""
+    experiment = case.resolved.experiment
+    model = MODELS.get(experiment.model.preset or "", FAMILIES[experiment.model.architecture])
+    trainer = {
+        "framework": "megatron",
+        "config": "pre_trainer.yaml",
+        "model": model,
+        "overrides": {
+            **_logging(experiment),
+            **_training(experiment),
+            **_model(experiment),
+            **_parallelism(case),
+            **_precision(experiment),
+            **_kernels(experiment),
+            **_data(case),
+            **_checkpoints(experiment, node),
+            **case.resolved.platform.options,
+        },
+    }
+    return {
+        "work_group": "steelyard",
+        "user_name": "steelyard",
+        "exp_name": experiment.name,
+        "workspace": f"{node.run_dir}/output",
+        "modules": {"pre_trainer": trainer},
+    }
+
+
+def _logging(experiment: Experiment) -> dict[str, Any]:
+    return {
+        "stderr_sink_level": "DEBUG",  # step lines are written at this level
+        "log_interval": 1,
+        "log_throughput": True,
+        "disable_tensorboard": not experiment.training.tracking,
+        "disable_wandb": True,
+        "disable_mlflow": True,
+        "eval_iters": 0,
+        "eval_interval": 1000000,
+        "distributed_timeout_minutes": 60,
+    }
+
+
+def _training(experiment: Experiment) -> dict[str, Any]:
+    training = experiment.training
+    return {
+        "seed": training.seed,
+        "train_iters": training.steps,
+        "micro_batch_size": training.micro_batch_size,
+        "global_batch_size": training.global_batch_size,
+        "seq_length": training.sequence_length,
+        "optimizer": "adam",
+        "lr": training.learning_rate,
+        "min_lr": training.min_learning_rate,
+        "lr_decay_style": training.schedule,
+        "lr_decay_iters": training.decay_steps or training.steps,
+        "lr_warmup_iters": training.warmup_steps,
+        "lr_warmup_init": 0.0,
+        "weight_decay": training.weight_decay,
+        "adam_beta1": training.adam_beta1,
+        "adam_beta2": training.adam_beta2,
+        "adam_eps": training.adam_epsilon,
+        "clip_grad": training.clip_grad_norm or 0.0,  # 0 is off
+        "init_method_std": training.init_method_std,
+        "recompute_activations": False,
+        "recompute_granularity": None if training.recompute == "none" else training.recompute,
+        "recompute_method": "uniform" if training.recompute == "full" else None,
+        "recompute_num_layers": 1 if training.recompute == "full" else None,
+    }
+
+
+def _model(experiment: Experiment) -> dict[str, Any]:
+    model = experiment.model
+    llama = model.architecture == "llama"
+    stated: dict[str, Any] = {
+        "num_layers": model.num_layers,
+        "hidden_size": model.hidden_size,
+        "ffn_hidden_size": model.ffn_hidden_size,
+        "num_attention_heads": model.num_attention_heads,
+        "group_query_attention": model.num_key_value_heads != model.num_attention_heads,
+        "num_query_groups": model.num_key_value_heads,
+        "kv_channels": model.head_dim,
+        "max_position_embeddings": model.max_position_embeddings,
+        "position_embedding_type": "rope" if llama else "learned_absolute",
+        "add_position_embedding": not llama,
+        "normalization": "RMSNorm" if llama else "LayerNorm",
+        "norm_epsilon": model.norm_epsilon,
+        "swiglu": llama,
+        "add_bias_linear": not llama,
+        "add_qkv_bias": model.qkv_bias,
+        "untie_embeddings_and_output_weights": not model.tied_embeddings,
+        "hidden_dropout": 0.0,
+        "attention_dropout": 0.0,
+        "make_vocab_size_divisible_by": 128,
+    }
+    if llama:
+        stated["rotary_base"] = int(model.rope_theta or 10000)
+        stated["use_rope_scaling"] = model.rope_scaling is not None
+        if model.rope_scaling is not None:
+            stated["rope_scaling_factor"] = model.rope_scaling.factor
+    return stated
+
+
+def _parallelism(case: Case) -> dict[str, Any]:
+    sizes = case.resolved.experiment.parallelism
+    sharded = sizes.fsdp_size > 1
+    return {
+        "tensor_model_parallel_size": sizes.tensor_parallel_size,
+        "pipeline_model_parallel_size": sizes.pipeline_parallel_size,
+        "context_parallel_size": sizes.context_parallel_size,
+        "expert_model_parallel_size": 1,
+        "sequence_parallel": sizes.sequence_parallel,
+        "use_distributed_optimizer": sizes.distributed_optimizer,
+        "use_torch_fsdp2": sharded,
+        **({"data_parallel_replicate_degree": _shardable_ranks(case) // sizes.fsdp_size} if sharded else {}),
+        "overlap_grad_reduce": sizes.overlap_grad_reduce,
+        "overlap_param_gather": sizes.overlap_param_gather,
+        "gradient_accumulation_fusion": False,
+    }
+
+
+def _shardable_ranks(case: Case) -> int:
+    sizes = case.resolved.experiment.parallelism
+    return case.placement.world_size // (sizes.tensor_parallel_size * sizes.pipeline_parallel_size)
+
+
+def _precision(experiment: Experiment) -> dict[str, Any]:
+    precision = experiment.precision
+    return {
+        "bf16": precision.dtype == "bf16",
+        "fp16": precision.dtype == "fp16",
+        "loss_scale": None,  # dynamic, and fp16's alone
+        "fp8": precision.fp8,
+        "fp8_recipe": "delayed",
+        "fp8_margin": 0,
+        "fp8_amax_history_len": 1024,
+        "fp8_amax_compute_algo": "max",
+        "grad_reduce_in_bf16": precision.dtype == "bf16" and not precision.grad_reduce_in_fp32,
+        "accumulate_allreduce_grads_in_fp32": precision.grad_reduce_in_fp32,
+        "fp32_residual_connection": precision.fp32_residual_connection,
+    }
+
+
+def _kernels(experiment: Experiment) -> dict[str, Any]:
+    kernels = experiment.kernels
+
+    def chosen(key: str) -> bool:
+        asked = getattr(kernels, key)
+        return bool(FACTS.silent_defaults[f"kernels.{key}"] if asked is None else asked)
+
+    return {
+        "transformer_impl": "transformer_engine",
+        "bias_swiglu_fusion": chosen("bias_activation_fusion"),
+        "bias_gelu_fusion": chosen("bias_activation_fusion") and experiment.model.architecture == "gpt",
+        "bias_dropout_fusion": chosen("bias_dropout_fusion"),
+        "masked_softmax_fusion": chosen("masked_softmax_fusion"),
+        "no_persist_layer_norm": not chosen("persist_layer_norm"),
+        "apply_rope_fusion": chosen("apply_rope_fusion"),
+        "cross_entropy_loss_fusion": chosen("cross_entropy_loss_fusion"),
+        "cross_entropy_fusion_impl": "te" if chosen("cross_entropy_loss_fusion") else "native",
+        "use_flash_attn": chosen("use_flash_attn"),
+        # Not "flash", which would forbid Transformer Engine's fused attention, the fast one on AMD.
+        "attention_backend": attention_backend(kernels, unset="auto"),
+        "enable_primus_turbo": chosen("enable_primus_turbo"),
+        "use_turbo_attention": chosen("use_turbo_attention"),
+    }
+
+
+def _data(case: Case) -> dict[str, Any]:
+    experiment, platform = case.resolved.experiment, case.resolved.platform
+    data, made = experiment.data, experiment.data.source != "tokens"
+    stated: dict[str, Any] = {
+        "mock_data": made,
+        "data_path": None,
+        # Not data_path with a split: without train_data_path the launcher fetches a corpus of its own over it, and
+        # Megatron takes no split beside one path a share.
+        "train_data_path": None if made else data.path,
+        "valid_data_path": None,
+        "test_data_path": None,
+        "split": None,
+        "data_cache_path": platform.cache_dir,
+        "dataloader_type": "single",  # pre_trainer.yaml's "cyclic" shuffles once more
+        "num_workers": 8,
+        "reset_position_ids": False,
+        "reset_attention_mask": False,
+        "eod_mask_loss": False,
+    }
+    if made or data.tokenizer is None:  # it counts an end-of-document token of its own
+        return {**stated, "tokenizer_type": "NullTokenizer", "vocab_size": experiment.model.vocab_size - 1}
+    return {**stated, "tokenizer_type": tokenizer_type(case), "tokenizer_model": data.tokenizer}
+
+
+def _checkpoints(experiment: Experiment, node: Node) -> dict[str, Any]:
+    saves = experiment.training.checkpointing
+    return {
+        "finetune": False,  # pre_trainer.yaml says true
+        "auto_continue_train": False,
+        "load": None,
+        "save": f"{node.run_dir}/output/checkpoints" if saves else None,
+        "save_interval": experiment.training.steps,
+        "disable_last_saving": not saves,
+    }
+
+
+def _sharding_refusals(case: Case) -> Iterator[Refusal]:
+    sizes = case.resolved.experiment.parallelism
+    if sizes.fsdp_size == 1:
+        return
+    ranks = _shardable_ranks(case)
+    if ranks % sizes.fsdp_size:
+        yield Refusal(
+            "parallelism.fsdp_size",
+            sizes.fsdp_size,
+            f"parallelism.fsdp_size is {sizes.fsdp_size}, which does not divide {ranks} ranks",
+            f"a divisor of {ranks}",
+            f"--set parallelism.fsdp_size={ranks}",
+        )
+
+
+def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
+    data = experiment.data
+    if data.source != "tokens":
+        return
+    if any(float(share) for share in data.split.split(",")[1:]):
+        yield Refusal(
+            "data.split",
+            data.split,
+            f"data.split is {data.split}, and Primus trains on the whole of its path",
+            "100,0,0",
+            "--set data.split=100,0,0",
+        )
+    yield from one_seed(experiment, "Primus")
+
+
+PLANNER = Primus()

@@ -1,0 +1,48 @@
+"""What is true of torchtitan, which is read and not planned."""
+
+from steelyard.accounting.flops import Convention
+from steelyard.experiment.presets import PRESETS
+from steelyard.frameworks.facts import POSITION_ENCODING, Facts
+
+FACTS = Facts(
+    name="torchtitan",
+    silent_defaults={
+        "training.micro_batch_size": 8,
+        "training.sequence_length": 2048,
+        "training.steps": 10000,
+        "training.learning_rate": 8e-4,
+        "training.min_learning_rate": 0.0,
+        "training.schedule": "linear",
+        "training.warmup_steps": 200,
+        "training.weight_decay": 0.1,
+        "training.adam_beta1": 0.9,
+        "training.adam_beta2": 0.95,
+        "training.adam_epsilon": 1e-8,
+        "training.clip_grad_norm": 1.0,
+        "training.init_method_std": "0.02 inside and hidden^-0.5 at the output, with no knob",
+        "data.dataset": "c4_test",
+    },
+    model_defaults={
+        "model.norm_epsilon": 1e-5,
+        "model.rope_theta": 500000,
+        "model.rope_scaling": PRESETS["llama3.1-8b"]["rope_scaling"],
+        "model.tied_embeddings": False,
+    },
+    keyless_defaults={
+        "training.hidden_dropout": 0.0,
+        "data.eod_mask_loss": "counted",
+        POSITION_ENCODING: "rotary",
+    },
+    unit_logits=True,  # and a truncated normal at the output, whose first loss no std tells to a hundredth
+    flop_conventions_by_era={"": (Convention.TORCHTITAN,)},
+    memory_kind="torch_reserved_peak",
+    loss_of_last_step=True,
+    end_marker=rb"Training completed\s*$",
+    announces_end=True,
+    tracker_tags={
+        "loss_metrics/global_avg_loss": "loss",
+        "time_metrics/end_to_end(s)": "step_time_s",
+        "throughput(tps)": "reported_tokens_per_s_per_gpu",
+        "memory/max_reserved(GiB)": "memory_gib",
+    },
+)

@@ -4,10 +4,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from steelyard.cli import printing
-from steelyard.cli.progress import SAID, bar
+from steelyard.cli.progress import SHOWN_EVENTS, bar
 from steelyard.records import Event, RunManifest, Step
+
+if TYPE_CHECKING:
+    from steelyard.execute.preflight import HostFinding
 
 _EVERY_S = 5.0
 
@@ -39,7 +43,7 @@ class FleetView:
             if isinstance(found, Step):
                 self._at[host] = found.step
                 self._count()
-            elif found.kind in SAID:
+            elif found.kind in SHOWN_EVENTS:
                 self.say(f"{host}: {found.kind}: {found.message}")
 
         return observe
@@ -52,6 +56,10 @@ class FleetView:
         why = f": {failure.kind}: {failure.message}" if failure else ""
         self.say(f"{host}: {manifest.status} after {manifest.steps or 0} steps{why}")
         self._count(always=True)
+
+    def unfit(self, finding: "HostFinding") -> None:
+        """What preflight finds wrong with a host that is to run."""
+        self.say(f"preflight: {finding.host or 'this machine'}: {finding.message}")
 
     def words(self) -> str:
         """`3 runs: 1 completed, 1 failed, 1 at step 12 of 30`."""

@@ -12,7 +12,8 @@ from steelyard.records import Event, Step
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-SAID = {
+SHOWN_EVENTS = {
+    "preflight",
     "nan",
     "oom",
     "error",
@@ -35,7 +36,7 @@ def line_of(event: Event) -> str:
     return f"{event.kind}: {where}{event.message.removeprefix(where)}"
 
 
-_OF_A_HOST = {"stale_lock", "link_lost", "link_back", "left_behind"}
+_OF_A_HOST = {"preflight", "stale_lock", "link_lost", "link_back", "left_behind"}
 
 _EVERY_S = 5.0
 
@@ -88,7 +89,7 @@ class PlainView:
 
     def __call__(self, found: Step | Event) -> None:
         if isinstance(found, Event):
-            if found.kind in SAID:
+            if found.kind in SHOWN_EVENTS:
                 printing.note(line_of(found))
             return
         now, text = time.monotonic(), self._describe(found)
@@ -123,7 +124,7 @@ class BarView:
 
     def __call__(self, found: Step | Event) -> None:
         if isinstance(found, Event):
-            if found.kind in SAID:
+            if found.kind in SHOWN_EVENTS:
                 self._bar.console.print(printing.inert(line_of(found)), markup=False)
             return
         self._bar.update(self._task, completed=found.step, description=self._describe(found))

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from steelyard.execute.host import COMMAND_S, Done, Host, HostRefusedError
 from steelyard.planning.container import ENV_FILE, JOB_DIR, SECRETS
+from steelyard.planning.plan import NodePlan
 
 SCOPE = "machine"
 """Of two runs that hold the same scope of one machine, the later is refused."""
@@ -94,6 +95,12 @@ class HostJob:
         self._beats = 0
         self._under_way: set[asyncio.Task[Any]] = set()
         """What the host was asked to do and has not answered yet, whoever still waits for the answer."""
+
+    @classmethod
+    def of(cls, node: NodePlan, host: Host, run: str) -> "HostJob":
+        """The part that a plan's node has."""
+        assert node.directory is not None, "a plan for hosts says where its files lie"
+        return cls(host, run, node.directory, node.container.engine if node.container else None)
 
     async def take(self, who: str, lease_s: int) -> Taken:
         """Keep others off the host.

@@ -65,7 +65,7 @@ class Outlier(_Record):
         )
 
 
-class Wanting(_Record):
+class PreflightFinding(_Record):
     """What preflight found wrong with a host of the fleet, by itself or against the others."""
 
     host: str | None
@@ -91,7 +91,7 @@ class FleetManifest(_Record):
     verdict: Word | None = None
     """The worst of its runs; null where they were not judged."""
     outliers: list[Outlier] = Field(default_factory=list)
-    preflight: list[Wanting] = Field(default_factory=list)
+    preflight: list[PreflightFinding] = Field(default_factory=list)
     """What failed or blocked when all hosts were asked before the first run; empty where they were not asked."""
 
 

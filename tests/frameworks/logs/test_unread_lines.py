@@ -21,6 +21,7 @@ from steelyard.frameworks.logs.reader import MOST_PROCESSES, MOST_UNREAD, LogRea
 from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Gathered
 from steelyard.hardware.machine import Machine
+from steelyard.planning.plan import make_plan
 from steelyard.records import Event, Step
 
 
@@ -201,8 +202,8 @@ NATIVE = (
 def test_a_live_run_goes_on_after_lines_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(CONFIG)
     reading = one_reading(with_family(read_mapping(tmp_path / "config.yaml")), Asked())
-    made = execute.make_plan(resolve(reading, (), None, None), Machine((), 2), Asked())
-    writer = execute.new_run(made.plan, made.case, tmp_path / "runs", "live", ["steelyard"])
+    made = make_plan(resolve(reading, (), None, None), Machine((), 2), Asked())
+    writer = execute.new_run(made, tmp_path / "runs", "live", ["steelyard"])
     node = Recording(made.plan, made.case, writer, lambda found: None).of_node(made.plan.nodes[0])
     node.feed(b"  data_path ........ [{[]}]\n  seed ........ " + b"9" * 5000 + b"\n" + DUMP_END + b"\n")
     for number in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""What a node's log says of its settings, held against what the plan told the training program."""
+"""The settings a node's log reports, held against those of the plan."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ _NULL_IS_A_VALUE = ("precision.fp8",)
 """Elsewhere null leaves the choice to the framework."""
 
 
-def stated(case: Case) -> dict[str, Any]:
+def planned_settings(case: Case) -> dict[str, Any]:
     """What the plan states, by the keys a log says it under; what the framework has no word for is not there."""
     planner, placement = framework(case.resolved.platform.framework), case.placement
     values = {
@@ -35,13 +35,13 @@ def stated(case: Case) -> dict[str, Any]:
     return {**values, WORLD_SIZE: placement.world_size, GPU_NAME: placement.gpu_name}
 
 
-class Hearing:
-    """The settings one node's log says."""
+class LoggedSettings:
+    """The settings one node's log reports."""
 
     def __init__(self, planned: Mapping[str, Any], job: Job) -> None:
         """`job` takes the batch the log says: what a step's tokens are must not be the plan's own word."""
         self._planned, self.job = planned, job
-        self.heard = Heard()
+        self._logged = Heard()
         self._differing: set[str] = set()
 
     def take(self, setting: Setting) -> Iterator[Event]:
@@ -49,12 +49,12 @@ class Hearing:
         key, value = setting.key, setting.value
         if key == TRAINED_SHARE:
             return  # told amid the steps, of batches and not of settings
-        before = key in self.heard.changed
-        self.heard.take(setting)
-        self.job.sequence_length = self.heard.whole("training.sequence_length")
-        self.job.global_batch_size = self.heard.whole("training.global_batch_size")
-        if key in self.heard.changed and not before:
-            yield self.heard.changed[key]
+        before = key in self._logged.changed
+        self._logged.take(setting)
+        self.job.sequence_length = self._logged.whole("training.sequence_length")
+        self.job.global_batch_size = self._logged.whole("training.global_batch_size")
+        if key in self._logged.changed and not before:
+            yield self._logged.changed[key]
         if setting.takes_back or key not in self._planned or key in self._differing:
             return
         planned = self._planned[key]
@@ -64,6 +64,6 @@ class Hearing:
             details = {"key": key, "planned": planned, "said": value}
             yield Event(kind="plan_differs", message=message, source=setting.source, details=details)
 
-    def said(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         """The last word of each."""
-        return {key: setting.value for key, setting in self.heard.said.items()}
+        return {key: setting.value for key, setting in self._logged.said.items()}

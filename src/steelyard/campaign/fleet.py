@@ -36,13 +36,11 @@ class FleetObserver(Protocol):
 
     def observer(self, host: str) -> Observer:
         """What sees the steps and events of one run."""
-        ...
 
     def ended(self, host: str, manifest: RunManifest) -> None: ...
 
     def unfit(self, finding: HostFinding) -> None:
         """What preflight finds wrong with a host that is to run."""
-        ...
 
 
 class FleetReporter(Protocol):
@@ -50,7 +48,6 @@ class FleetReporter(Protocol):
 
     def fleet_begins(self, fleet: Fleet, hosts: Sequence[str]) -> None:
         """`hosts`: those that run; none where all have passed already."""
-        ...
 
     def watch(self, num_runs: int, steps: int) -> AbstractContextManager[FleetObserver]: ...
 

@@ -110,11 +110,9 @@ class RepeatsReporter(Protocol):
 
     def run_begins(self, repeat: Repeat, number: int) -> None:
         """`number`: which of all runs of the series, from 1."""
-        ...
 
     def watch(self, planned: Planned) -> AbstractContextManager[Observer]:
         """Sees the steps and events of one run."""
-        ...
 
     def run_ended(self, repeat: Repeat) -> None: ...
 

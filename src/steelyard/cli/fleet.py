@@ -12,7 +12,7 @@ from steelyard.campaign.fleet import judge_and_save, lost_runs, run_fleet
 from steelyard.campaign.fleet_verdict import FleetVerdict
 from steelyard.campaign.outliers import METRICS
 from steelyard.cli import check, printing
-from steelyard.cli.fleet_progress import FleetView
+from steelyard.cli.progress import FleetView
 from steelyard.cli.run import RECORDED
 from steelyard.cli.run import document as run_document
 from steelyard.errors import Exit, InfrastructureError

@@ -170,9 +170,9 @@ def run(
 
     def plan(platform: str | None, own: "Sequence[str]" = (), aloud: bool = True) -> "Planned":
         asked = asked_of(platform, [*(settings or []), *own], gpu, gpus, model, nodes, cluster)
-        made, machine = planned(file, asked, aloud)
-        execute.check(made, machine, options)
-        return made
+        checked, machine = planned(file, asked, aloud)
+        execute.check(checked, machine, options)
+        return checked
 
     request = CampaignRequest(out, name, ["steelyard", *sys.argv[1:]], not no_check)
     if repeats is not None or seeds is not None:
@@ -181,11 +181,11 @@ def run(
         series = series_of(platform, repeats, seeds, settings or [], rerun_failed)
         return repeat(series, plan, options, request, as_json)
     _check_one(platform)
-    if (made := plan(platform)).plan.fleet or rerun_failed is not None:
+    if (checked := plan(platform)).plan.fleet or rerun_failed is not None:
         from steelyard.cli.fleet import launch_fleet
 
-        return launch_fleet(made, options, request, rerun_failed, as_json)
-    return _run_one(made, options, request, as_json)
+        return launch_fleet(checked, options, request, rerun_failed, as_json)
+    return _run_one(checked, options, request, as_json)
 
 
 def _run_one(planned: "Planned", options: "RunOptions", request: "CampaignRequest", as_json: bool) -> int:

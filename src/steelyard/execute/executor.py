@@ -74,23 +74,18 @@ class JobNode(Protocol):
     @property
     def is_running(self) -> bool:
         """Whether it was started and is not known to have ended."""
-        ...
 
     def follow(self, offset: int) -> AsyncIterator[bytes]:
         """What it prints from byte `offset` on, as it comes; of one whose end was seen, the rest."""
-        ...
 
     async def status(self) -> int | None:
         """Its exit status; None while it runs."""
-        ...
 
     async def reach(self) -> None:
         """Raises where it is out of reach."""
-        ...
 
     def telemetry(self) -> TelemetrySource | None:
         """Its figures while it trains; None where there are none to be had."""
-        ...
 
 
 class Job(Protocol):
@@ -102,31 +97,24 @@ class Job(Protocol):
     @property
     def exit_status(self) -> int | None:
         """Of the training program, for the record; known once it is cleaned up after."""
-        ...
 
     def phases(self) -> Sequence[Phase]:
         """What comes before training; the last starts it. They are recorded where there are several."""
-        ...
 
     def guards(self) -> Sequence[Coroutine[None, None, None]]:
         """What else to watch while it trains: the first that raises ends it."""
-        ...
 
     async def explain(self, overdue: Failure) -> "RunFailedError":
         """What the executor knows of a run whose steps do not come or that does not end."""
-        ...
 
     def failure(self) -> "RunFailedError | None":
         """Why it did not end well, once it has ended."""
-        ...
 
     def stopping(self, phase: str) -> str:
         """What a person who stopped it waits for."""
-        ...
 
     async def clean_up(self, stop: Stop, interrupted: bool) -> None:
         """Stop what still runs, keep what it printed last, leave nothing behind."""
-        ...
 
 
 class Executor(Protocol):
@@ -134,19 +122,15 @@ class Executor(Protocol):
 
     def takes(self, plan: Plan) -> bool:
         """Whether a plan is made for it."""
-        ...
 
     def check(self, planned: Planned, machine: Machine, options: RunOptions) -> None:
         """Refuse before anything is made what it cannot run."""
-        ...
 
     def new_job_id(self, plan: Plan) -> str | None:
         """A mark for what a run makes outside its directory; None where it makes nothing there."""
-        ...
 
     def job(self, planned: Planned, recording: Recording, options: RunOptions) -> Job:
         """The run of a plan, not begun yet."""
-        ...
 
 
 def executor_of(plan: Plan) -> Executor:

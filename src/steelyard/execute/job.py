@@ -178,11 +178,11 @@ class HostJob:
 
     async def stopped(self) -> list[StoppedProcess]:
         """Its processes that somebody stopped."""
-        found = []
+        processes = []
         for line in (await self._ask("stopped", self.engine)).text.splitlines():
             pid, rank, command = [*line.split(" ", 2), "", ""][:3]
-            found.append(StoppedProcess(count_of(pid), count_of(rank) if _is_count(rank) else None, command))
-        return found
+            processes.append(StoppedProcess(count_of(pid), count_of(rank) if _is_count(rank) else None, command))
+        return processes
 
     async def stop(self, grace_s: int) -> None:
         """End it: asked first, then after `grace_s` made to. What is still under way comes first, such as its start."""

@@ -31,7 +31,6 @@ class TelemetrySource(Protocol):
 
     async def sample(self) -> list[Sample]:
         """A sample a device; a figure the device does not give is absent. TelemetryLostError: it will give no more."""
-        ...
 
     def close(self) -> None: ...
 

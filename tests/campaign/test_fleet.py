@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -37,22 +38,22 @@ class Fleet:
 
     def _job(self, folder: Path, plan: Plan, program: str | None) -> FleetJob:
         name = plan.nodes[0].host
-        plan = with_program(plan, program or TRAINS, folder)
+        made = replace(self.made, plan=with_program(plan, program or TRAINS, folder))
         host = (self.kind if program else Broken)(name, folder / f"lock-{name}")
 
         def create() -> records.RunWriter:
             self.at_once += 1
             self.most = max(self.most, self.at_once)
-            return execute.new_run(plan, self.made.case, self.out, name, ["steelyard"], f"{name}-{os.getpid()}")
+            return execute.new_run(made, self.out, name, ["steelyard"])
 
         def ended(name: str, manifest: RunManifest) -> None:
             self.at_once -= 1
             self.ended[name] = manifest
 
-        return FleetJob(plan, host, execute.Options(), create, lambda _: None, partial(ended, name))
+        return FleetJob(made, host, create, lambda _: None, partial(ended, name))
 
     def run(self, at_once: int = 64) -> bool:
-        return execute_fleet(self.jobs, self.made.case, at_once)
+        return execute_fleet(self.jobs, execute.RunOptions(), at_once)
 
     def statuses(self) -> dict[str, str]:
         return {name: manifest.status for name, manifest in self.ended.items()}
@@ -124,16 +125,16 @@ def test_a_stop_that_finds_nothing_left_to_stop_is_none(tmp_path: Path, monkeypa
     assert fleet.statuses() == {"a": "completed"}
 
 
-def test_a_host_that_is_unfit_fails_by_itself_after_all_were_looked_at_once(tmp_path: Path) -> None:
-    fleet, looked = Fleet(tmp_path, dict.fromkeys("abc", TRAINS)), list[list[str]]()
+def test_a_host_that_is_unfit_fails_by_itself_after_all_were_asked_once(tmp_path: Path) -> None:
+    fleet, asked = Fleet(tmp_path, dict.fromkeys("abc", TRAINS)), list[list[str]]()
 
-    async def look(hosts: Sequence[Host]) -> dict[str, HostError]:
-        looked.append([host.name for host in hosts])
+    async def preflight(hosts: Sequence[Host]) -> dict[str, HostError]:
+        asked.append([host.name for host in hosts])
         assert not fleet.out.exists()  # before anything is made
         return {"b": HostError("b", "the driver is 550, and 570 on 2 of 3 hosts", next="install the same driver")}
 
-    assert execute_fleet(fleet.jobs, fleet.made.case, look=look) is False
-    assert looked == [["a", "b", "c"]]
+    assert execute_fleet(fleet.jobs, execute.RunOptions(), preflight=preflight) is False
+    assert asked == [["a", "b", "c"]]
     assert fleet.statuses() == {"a": "completed", "b": "failed", "c": "completed"}
     failure = fleet.ended["b"].failure
     assert failure is not None
@@ -144,16 +145,16 @@ def test_a_host_that_is_unfit_fails_by_itself_after_all_were_looked_at_once(tmp_
     assert not list(tmp_path.glob("lock-*"))
 
 
-def test_a_stop_while_the_hosts_are_looked_at_begins_no_run(tmp_path: Path) -> None:
+def test_a_stop_while_the_hosts_are_asked_begins_no_run(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, dict.fromkeys("ab", TRAINS))
 
-    async def look(hosts: Sequence[Host]) -> dict[str, HostError]:
+    async def preflight(hosts: Sequence[Host]) -> dict[str, HostError]:
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.sleep(60)
         return {}
 
     began = time.monotonic()
-    assert execute_fleet(fleet.jobs, fleet.made.case, look=look) is True
+    assert execute_fleet(fleet.jobs, execute.RunOptions(), preflight=preflight) is True
     assert time.monotonic() - began < 30
     assert fleet.ended == {}
     assert not fleet.out.exists()

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from steelyard.records.fleet import Fleet, FleetRun, Wanting, load_fleet, new_fleet
+from steelyard.records.fleet import Fleet, FleetRun, PreflightFinding, load_fleet, new_fleet
 
 HOSTS = ("g1", "g2", "g3", "g4", "g5")
 Make = Callable[..., Path]
@@ -115,7 +115,7 @@ def test_hosts_that_say_the_same_are_one_reason_and_too_few_runs_have_no_outlier
 def test_what_preflight_found_is_shown_wherever_the_fleet_is(cli: Any, fleet: Make) -> None:
     directory = fleet()
     made = load_fleet(directory)
-    odd = Wanting(
+    odd = PreflightFinding(
         host="g3", check="driver_version", status="fail", required=False, message="the driver is 550", fix="install 570"
     )
     Fleet(directory, made.manifest.model_copy(update={"preflight": [odd]})).save()

@@ -31,7 +31,7 @@ class Trains:
     def __init__(self, *endings: str) -> None:
         self.endings, self.names = list(endings), []
 
-    def __call__(self, plan: Any, case: Any, writer: RunWriter, observe: Any, limits: Any) -> RunManifest:
+    def __call__(self, planned: Any, writer: RunWriter, observe: Any, options: Any) -> RunManifest:
         from steelyard.errors import InfrastructureError
 
         self.names.append(f"{writer.directory.parent.name}/{writer.directory.name}")
@@ -57,7 +57,7 @@ def trains(monkeypatch: pytest.MonkeyPatch) -> Any:
     def install(*endings: str) -> Trains:
         stand_in = Trains(*endings)
         monkeypatch.setattr("steelyard.execute.execute", stand_in)
-        monkeypatch.setattr("steelyard.execute.check_machine", lambda *_: None)
+        monkeypatch.setattr("steelyard.execute.check", lambda *_: None)
         return stand_in
 
     return install
@@ -194,16 +194,18 @@ def test_a_fleet_is_not_repeated(cli: Any, tmp_path: Path) -> None:
 
 
 def test_each_repeat_on_hosts_is_a_job_of_its_own(cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from steelyard.execute.cluster import hosts_for
     from steelyard.experiment import packaged
 
     jobs: list[tuple[str | None, list[str], bool]] = []
 
-    def on_hosts(plan: Any, case: Any, writer: RunWriter, observe: Any, hosts: Any, options: Any) -> RunManifest:
-        jobs.append((writer.manifest.job, [host.name for host in hosts], options.preflight is not None))
+    def on_hosts(planned: Any, writer: RunWriter, observe: Any, options: Any) -> RunManifest:
+        hosts = hosts_for([node.host for node in planned.plan.nodes], options)
+        jobs.append((writer.manifest.job, [host.name for host in hosts], options.preflight))
         writer.finish("completed", 0, None)
         return writer.manifest
 
-    monkeypatch.setattr("steelyard.execute.execute_on_hosts", on_hosts)
+    monkeypatch.setattr("steelyard.execute.execute", on_hosts)
     config = tmp_path / "wide.yaml"
     wide = "\nplatforms:\n  wide: {gpu: cpu, nodes: 2, gpus_per_node: 1, container: {image: none}}\n"
     config.write_text(packaged.text("tiny-llama") + wide)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from steelyard.execute.settings_check import SettingsAgainstPlan, planned_settings
 
 from steelyard import execute, records, verdict
 from steelyard.configs.choose import Asked, one_reading, readings
 from steelyard.configs.files import read_config, read_mapping, with_family
-from steelyard.execute.hearing import Hearing, stated
 from steelyard.execute.recording import Recording
 from steelyard.experiment import packaged, resolve
 from steelyard.frameworks.logs.reader import LogReader
@@ -48,7 +48,7 @@ def made(tmp_path: Path) -> Any:
 
 
 def recorded(made: Any, tmp_path: Path) -> tuple[Recording, Plan, Any]:
-    writer = execute.new_run(made.plan, made.case, tmp_path / "runs", "one", ["steelyard"])
+    writer = execute.new_run(made, tmp_path / "runs", "one", ["steelyard"])
     return Recording(made.plan, made.case, writer, lambda found: None), made.plan, writer
 
 
@@ -285,11 +285,11 @@ def test_a_plan_s_own_arguments_printed_back_contradict_nothing() -> None:
     told = " ".join(made.plan.nodes[0].argv).split(" --")[1:]
     pairs = [(one.split(" ", 1)[0].replace("-", "_"), one.partition(" ")[2] or "True") for one in told]
     lines = [f"  {name} {'.' * max(2, 48 - len(name))} {value}".encode() for name, value in pairs]
-    hearing = Hearing(stated(made.case), Job())
-    said = Gathered(hearing.take)
-    LogReader("train.log", said, made.plan.framework, hearing.job).feed([*lines, b"--- end of arguments ---"])
+    settings = SettingsAgainstPlan(planned_settings(made.case), Job())
+    said = Gathered(settings.take)
+    LogReader("train.log", said, made.plan.framework, settings.job).feed([*lines, b"--- end of arguments ---"])
     assert said.take() == []
-    assert len(hearing.said().keys() & stated(made.case).keys()) > 25
+    assert len(settings.values().keys() & planned_settings(made.case).keys()) > 25
 
 
 def test_sockets_where_the_plan_asks_for_network_cards_fail(tmp_path: Path) -> None:

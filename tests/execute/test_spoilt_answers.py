@@ -16,14 +16,14 @@ import msgspec
 import pytest
 
 from steelyard.execute import telemetry
-from steelyard.execute.counters import GROUPS, changed, look, read_counters
+from steelyard.execute.counters import GROUPS, changed, read_counters, read_host
 from steelyard.execute.host import COMMAND_S, Done
 from steelyard.execute.preflight import Needs, judge, preflight
 from steelyard.execute.preflight.facts import read_facts
 from steelyard.execute.preflight.needs import Secret, Space
-from steelyard.execute.preflight.sections import Section, Sections, read_sections
+from steelyard.execute.preflight.probe import Section, Sections, read_sections
 from steelyard.execute.preflight.smi import amd_smi, nvidia_smi, rocm_smi
-from steelyard.execute.telemetry import read_sample, sample
+from steelyard.execute.telemetry import HostTelemetry, TelemetryLostError, read_sample
 from steelyard.execute.this_host import ThisHost
 from steelyard.hardware.catalog import lookup
 
@@ -243,16 +243,16 @@ class Answering(ThisHost):
 
 
 def test_a_look_whose_answer_breaks_a_reader_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.execute.counters.asking.read_counters", broken)
-    read = asyncio.run(look(Answering("a"), 20.0))
+    monkeypatch.setattr("steelyard.execute.counters.reading.read_counters", broken)
+    read = asyncio.run(read_host(Answering("a"), 20.0))
     assert set(read.unread) == set(GROUPS)
     assert {one.reason for one in read.unread.values()} == {"what it answered cannot be read (OverflowError)"}
 
 
 def test_a_sample_whose_answer_breaks_a_reader_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(telemetry, "read_sample", broken)
-    with pytest.raises(ValueError, match="what was answered cannot be read \\(OverflowError\\)"):
-        asyncio.run(sample(Answering("a"), None))
+    with pytest.raises(TelemetryLostError, match="what was answered cannot be read \\(OverflowError\\)"):
+        asyncio.run(HostTelemetry(Answering("a"), None).sample())
 
 
 def test_a_host_whose_answer_breaks_a_reader_is_unknown_and_the_others_are_judged(

@@ -3,38 +3,185 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
 
-from steelyard.errors import InfrastructureError
-from steelyard.execute.here import unrecordable
+from steelyard import execute, records, verdict
+from steelyard.campaign import CampaignRequest
+from steelyard.campaign.fleet_preflight import FleetPreflight
+from steelyard.campaign.fleet_verdict import FleetVerdict, judge_fleet, save_verdict
+from steelyard.errors import InfrastructureError, InputError
+from steelyard.execute import RunOptions
+from steelyard.execute.cluster import hosts_for, preflight_findings
+from steelyard.execute.executor import TRAINING
 from steelyard.execute.host import Host, HostError
-from steelyard.execute.hosted import HostedRun, Options
 from steelyard.execute.interrupts import Stop, on_signals
+from steelyard.execute.preflight import HostFinding
 from steelyard.execute.recording import Observer
-from steelyard.experiment.case import Case
-from steelyard.planning.plan import Plan
-from steelyard.records import RunManifest, RunWriter
+from steelyard.experiment.resolve import leaves
+from steelyard.planning.plan import Plan, Planned, platform_label
+from steelyard.records import Run, RunManifest, RunWriter
+from steelyard.records.fleet import Fleet, FleetRun, again, find_fleet, held, new_fleet
+from steelyard.verdict import Subject
 
 AT_ONCE = 64
 """Runs at a time; the others wait for their turn."""
 
 
+class FleetObserver(Protocol):
+    """Sees the runs of a fleet while they go on."""
+
+    def observer(self, host: str) -> Observer:
+        """What sees the steps and events of one run."""
+
+    def ended(self, host: str, manifest: RunManifest) -> None: ...
+
+    def unfit(self, finding: HostFinding) -> None:
+        """What preflight finds wrong with a host that is to run."""
+
+
+class FleetReporter(Protocol):
+    """Is told how a fleet goes on."""
+
+    def fleet_begins(self, fleet: Fleet, hosts: Sequence[str]) -> None:
+        """`hosts`: those that run; none where all have passed already."""
+
+    def watch(self, num_runs: int, steps: int) -> AbstractContextManager[FleetObserver]: ...
+
+    def not_saved(self, path: Path, reason: OSError) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
-class FleetJob:
-    """What one host is to run."""
+class FleetOutcome:
+    """A fleet that has ended."""
 
-    plan: Plan
-    """Of one node."""
-    host: Host
-    options: Options
-    create: Callable[[], RunWriter]
-    """Makes its run directory, once its turn has come."""
-    observe: Observer
-    ended: Callable[[RunManifest], None]
+    fleet: Fleet
+    judged: FleetVerdict | None
+    stopped: bool
 
 
-Look = Callable[[Sequence[Host]], Awaitable[Mapping[str, HostError]]]
-"""Looks at all hosts together, before any of them runs: what keeps which of them from it."""
+def run_fleet(
+    planned: Planned,
+    options: RunOptions,
+    request: CampaignRequest,
+    reporter: FleetReporter,
+    rerun: str | None = None,
+) -> FleetOutcome:
+    """Run every host of a fleet, or of the fleet `rerun` those again that did not pass, then judge each and all."""
+    plans = {plan.nodes[0].host: plan for plan in split(planned.plan)}
+    earlier = _earlier_fleet(planned, rerun, request) if rerun is not None else None
+    names = _unpassed(earlier, plans) if earlier else list(plans)
+    runs = [replace(planned, plan=plans[name]) for name in names]
+    hosts = dict(zip(names, hosts_for(names, options), strict=True))
+    others = hosts_for([name for name in plans if name not in hosts], options) if options.preflight else []
+    own = records.run_name(planned.plan.experiment, platform_label(planned.case))
+    fleet = earlier or new_fleet(request.out, request.name, own, names)
+    stopped = False
+    if names:
+        with held(fleet):
+            fleet = again(fleet, names) if earlier else fleet
+            reporter.fleet_begins(fleet, names)
+            with reporter.watch(len(runs), planned.case.resolved.experiment.training.steps) as view:
+                ask = partial(preflight_findings, planned=planned, options=options)
+                preflight = FleetPreflight(ask, others, view.unfit) if options.preflight else None
+                jobs = [_job(run, hosts, fleet, request.command, view) for run in runs]
+                stopped = execute_fleet(jobs, options, preflight=preflight.unfit if preflight else None)
+            fleet = preflight.recorded_in(fleet) if preflight else fleet
+    else:
+        reporter.fleet_begins(fleet, names)
+    if stopped or not request.judges:
+        return FleetOutcome(_saved(fleet.refreshed(fleet.runs()), reporter.not_saved), None, stopped)
+    judged, fleet = judge_and_save(fleet, reporter.not_saved)
+    return FleetOutcome(fleet, judged, stopped)
+
+
+def judge_and_save(
+    fleet: Fleet,
+    not_saved: Callable[[Path, OSError], None],
+    read: Callable[[Run], Subject] = verdict.read_subject,
+) -> tuple[FleetVerdict, Fleet]:
+    """Judge a fleet, and keep each verdict with its run and all of them in fleet.json."""
+    judged = judge_fleet(fleet, read)
+    for member in judged.members:
+        if member.verdict is not None:
+            save_verdict(member.verdict, not_saved)
+    return judged, _saved(judged.updated(), not_saved)
+
+
+def lost_runs(fleet: Fleet) -> list[FleetRun]:
+    """Runs that failed for the infrastructure."""
+    return [run for run in fleet.manifest.runs if run.failure is not None and run.failure.kind not in TRAINING]
+
+
+def _saved(fleet: Fleet, not_saved: Callable[[Path, OSError], None]) -> Fleet:
+    try:
+        fleet.save()
+    except OSError as reason:
+        not_saved(fleet.directory / records.FLEET, reason)
+    return fleet
+
+
+def _earlier_fleet(planned: Planned, rerun: str, request: CampaignRequest) -> Fleet:
+    """The fleet to run again, where the plan is still its own."""
+    if request.name is not None:
+        raise InputError("--name names a new fleet, and --rerun-failed an old one", key="--name", value=request.name)
+    fleet = find_fleet(rerun, request.out)
+    if fleet is None:
+        raise InputError(
+            f"{rerun!r} is no fleet, neither as a path nor under {request.out}",
+            key="--rerun-failed",
+            value=rerun,
+            expected="a directory with fleet.json",
+            next=f"steelyard runs list --out {request.out}",
+        )
+    nodes, file = planned.case.placement.nodes, planned.case.resolved.file
+    if nodes != 1 or planned.plan.nodes[0].directory is None:
+        raise InputError(
+            f"{file} is planned {'here' if nodes == 1 else f'as one job over {nodes} hosts'}",
+            key="--rerun-failed",
+            value=rerun,
+            expected="the config and the cluster of the fleet",
+        )
+    _check_experiment(fleet, planned)
+    return fleet
+
+
+def _check_experiment(fleet: Fleet, planned: Planned) -> None:
+    earlier = next((run.manifest.experiment for run in fleet.runs() if run is not None), None)
+    if earlier is None:
+        return
+    old, new = dict(leaves(earlier)), dict(leaves(planned.case.resolved.experiment.model_dump(mode="json")))
+    different = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    if different:
+        key = different[0]
+        raise InputError(
+            f"{fleet.directory} was run with {key} {old.get(key)!r}, now it is {new.get(key)!r}",
+            key=key,
+            value=new.get(key),
+            expected="the experiment of the fleet",
+            next="the same command without --rerun-failed, for a new fleet",
+        )
+
+
+def _unpassed(fleet: Fleet, plans: Mapping[str, Plan]) -> list[str]:
+    """Hosts whose run did not complete, or was judged and did not pass."""
+    hosts = [
+        entry.host
+        for entry, run in zip(fleet.manifest.runs, fleet.runs(), strict=True)
+        if run is None or run.status != "completed" or verdict.word_of(run) in ("fail", "unknown")
+    ]
+    missing = [host for host in hosts if host not in plans]
+    if missing:
+        raise InputError(
+            f"{', '.join(missing)} of {fleet.directory} would run again and the plan does not name it",
+            key="--cluster",
+            value=missing[0],
+            expected="the hosts of the fleet",
+        )
+    return hosts
 
 
 def split(plan: Plan) -> list[Plan]:
@@ -42,64 +189,81 @@ def split(plan: Plan) -> list[Plan]:
     return [plan.model_copy(update={"fleet": False, "nodes": [node]}) for node in plan.nodes]
 
 
-def execute_fleet(jobs: Sequence[FleetJob], case: Case, at_once: int = AT_ONCE, look: Look | None = None) -> bool:
+@dataclass(frozen=True, slots=True)
+class FleetJob:
+    """What one host is to run."""
+
+    planned: Planned
+    """Of one node."""
+    host: Host
+    create: Callable[[], RunWriter]
+    """Makes its run directory, once its turn has come."""
+    observe: Observer
+    ended: Callable[[RunManifest], None]
+
+
+def _job(
+    planned: Planned, hosts: Mapping[str, Host], fleet: Fleet, command: list[str], view: FleetObserver
+) -> FleetJob:
+    name = planned.plan.nodes[0].host
+    directory = next(run.directory for run in fleet.manifest.runs if run.host == name)
+    create = partial(execute.new_run, planned, fleet.directory, directory, command)
+    return FleetJob(planned, hosts[name], create, view.observer(name), partial(view.ended, name))
+
+
+AskUnfit = Callable[[Sequence[Host]], Awaitable[Mapping[str, HostError]]]
+"""Asks all hosts together, before any of them runs: what keeps which of them from it."""
+
+
+def execute_fleet(
+    jobs: Sequence[FleetJob], options: RunOptions, at_once: int = AT_ONCE, preflight: AskUnfit | None = None
+) -> bool:
     """Run all of them that are fit, each to its own end; whether a stop kept one from it."""
-    return asyncio.run(_execute(jobs, case, at_once, look))
+    return asyncio.run(_execute(jobs, options, at_once, preflight))
 
 
-async def _execute(jobs: Sequence[FleetJob], case: Case, at_once: int, look: Look | None) -> bool:
+async def _execute(jobs: Sequence[FleetJob], options: RunOptions, at_once: int, preflight: AskUnfit | None) -> bool:
     turns = asyncio.Semaphore(at_once)
+    options = replace(options, preflight=False, hosts={job.host.name: job.host for job in jobs})
     with on_signals() as stop:
-
-        async def one(job: FleetJob) -> bool:
-            """Whether it was stopped, or never begun."""
-            async with turns:
-                return stop.asked.is_set() or await _run(job, case, stop)
-
-        if look is not None:
-            unfit = await _looked(look, [job.host for job in jobs], stop.asked)
+        if preflight is not None:
+            unfit = await _unless_stopped(preflight, [job.host for job in jobs], stop)
             if unfit is None:
                 return True
-            jobs = [_told(job, unfit.get(job.host.name)) for job in jobs]
-        done = await asyncio.gather(*(one(job) for job in jobs), return_exceptions=True)
-    for outcome in done:  # only once no host is left alone
+            options = replace(options, unfit=unfit)
+
+        async def in_turn(job: FleetJob) -> bool:
+            """Whether it was stopped, or never begun."""
+            async with turns:
+                return stop.asked.is_set() or await _run(job, options, stop)
+
+        outcomes = await asyncio.gather(*(in_turn(job) for job in jobs), return_exceptions=True)
+    for outcome in outcomes:  # only once no host is left alone
         if isinstance(outcome, BaseException):
             raise outcome
-    return any(done)
+    return any(outcomes)
 
 
-async def _looked(look: Look, hosts: Sequence[Host], asked_to_stop: asyncio.Event) -> Mapping[str, HostError] | None:
+async def _unless_stopped(preflight: AskUnfit, hosts: Sequence[Host], stop: Stop) -> Mapping[str, HostError] | None:
     """What keeps which host from running; None where we were stopped meanwhile."""
-    looking, stopping = asyncio.ensure_future(look(hosts)), asyncio.ensure_future(asked_to_stop.wait())
-    await asyncio.wait({looking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    asking, stopping = asyncio.ensure_future(preflight(hosts)), asyncio.ensure_future(stop.asked.wait())
+    await asyncio.wait({asking, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
-    if looking.done():
-        return looking.result()
-    looking.cancel()
+    if asking.done():
+        return asking.result()
+    asking.cancel()
     with contextlib.suppress(asyncio.CancelledError):
-        await looking
+        await asking
     await asyncio.gather(*(host.close() for host in hosts))
     return None
 
 
-def _told(job: FleetJob, unfit: HostError | None) -> FleetJob:
-    """The same job, whose preflight is what was seen of its host: it fails by itself, with a record of its own."""
-
-    async def as_seen(hosts: Sequence[Host]) -> None:
-        if unfit is not None:
-            raise unfit
-
-    return replace(job, options=replace(job.options, preflight=as_seen))
-
-
-async def _run(job: FleetJob, case: Case, stop: Stop) -> bool:
+async def _run(job: FleetJob, options: RunOptions, stop: Stop) -> bool:
     writer = job.create()
     try:
-        await HostedRun(job.plan, case, writer, job.observe, [job.host], job.options).run(stop)
+        await execute.execute_until(stop, job.planned, writer, job.observe, options)
     except InfrastructureError:
-        assert writer.manifest.failure is not None, "the record says why, and the others go on"
-    except OSError as reason:
-        unrecordable(writer, reason)
+        pass  # as its record says; the others go on
     except Exception as reason:  # a fault of our own costs one run, as its record says, and not the others
         if writer.manifest.failure is None:
             raise RuntimeError(f"{job.host.name}: {reason}") from reason

@@ -1,12 +1,13 @@
-"""Judges a fleet: each run by itself, then all together."""
+"""Judges the runs of a campaign: each by itself, then all together."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from steelyard.campaign.outliers import outliers
-from steelyard.records import Run
+from steelyard.records import Run, load
 from steelyard.records.fleet import Fleet, Outlier
-from steelyard.verdict import Status, Subject, Verdict, judge, read_subject
+from steelyard.verdict import Status, Subject, Verdict, judge, read_subject, save
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,23 @@ class FleetVerdict:
             entry.model_copy(update={"verdict": member.verdict.status.value if member.verdict else None})
             for entry, member in zip(fleet.manifest.runs, self.members, strict=True)
         ]
-        found = {"runs": runs, "verdict": self.status.value, "outliers": list(self.outliers)}
-        return Fleet(fleet.directory, fleet.manifest.model_copy(update=found))
+        outcome = {"runs": runs, "verdict": self.status.value, "outliers": list(self.outliers)}
+        return Fleet(fleet.directory, fleet.manifest.model_copy(update=outcome))
+
+
+def judge_run(directory: Path, not_saved: Callable[[Path, OSError], None]) -> Verdict:
+    """Judge a run that has ended, and keep the verdict with it."""
+    judged = judge(read_subject(load(directory)))
+    save_verdict(judged, not_saved)
+    return judged
+
+
+def save_verdict(judged: Verdict, not_saved: Callable[[Path, OSError], None]) -> None:
+    """Keep a verdict with its run; where that cannot be, it is still known here."""
+    try:
+        save(judged)
+    except OSError as reason:
+        not_saved(judged.run / "verdict.json", reason)
 
 
 def judge_fleet(fleet: Fleet, read: Callable[[Run], Subject] = read_subject) -> FleetVerdict:
@@ -51,12 +67,14 @@ def judge_fleet(fleet: Fleet, read: Callable[[Run], Subject] = read_subject) -> 
         with fleet.reading(fleet.directory / entry.directory):
             verdict = None if run is None else judge(read(run))
         members.append(Member(entry.host, run, verdict))
-    completed = {one.host: one.verdict.figures for one in members if one.completed and one.verdict is not None}
+    completed = {
+        member.host: member.verdict.figures for member in members if member.completed and member.verdict is not None
+    }
     status = worst(member.verdict.status if member.verdict else Status.UNKNOWN for member in members)
     return FleetVerdict(fleet, tuple(members), status, tuple(outliers(completed)))
 
 
 def worst(statuses: Iterable[Status]) -> Status:
     """One that failed fails all, one that is not known leaves all open."""
-    found = set(statuses)
-    return next(status for status in (Status.FAIL, Status.UNKNOWN, Status.PASS) if status in found)
+    known = set(statuses)
+    return next(status for status in (Status.FAIL, Status.UNKNOWN, Status.PASS) if status in known)

@@ -1,7 +1,24 @@
-"""The order in which the repeats of a measurement are made."""
+"""Repeats of a measurement: run one after the other, platforms in turn, each judged."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from steelyard import execute, records
+from steelyard.campaign import CampaignRequest
+from steelyard.campaign.fleet_verdict import judge_run, worst
+from steelyard.errors import InfrastructureError, InputError
+from steelyard.execute import RunOptions
+from steelyard.execute.recording import Observer
+from steelyard.planning.plan import Planned, platform_label
+from steelyard.records import RunWriter
+from steelyard.records.fleet import directory_names
+from steelyard.verdict import Status, Verdict
+
+MakePlan = Callable[[str | None, Sequence[str], bool], Planned]
+"""Plans a platform with settings of its own; whether its warnings are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +43,150 @@ def in_turns(platforms: Sequence[str | None], seeds: Sequence[int | None]) -> li
         order = platforms if repeat % 2 else platforms[::-1]
         turns.extend(Turn(platform, repeat, seed) for platform in order)
     return turns
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Which runs are asked for."""
+
+    platforms: tuple[str | None, ...]
+    seeds: tuple[int | None, ...]
+    """One a repeat; None for the experiment's own."""
+
+    @property
+    def turns(self) -> list[Turn]:
+        return in_turns(self.platforms, self.seeds)
+
+
+@dataclass(slots=True)
+class Repeat:
+    """One run of the series, as far as it has come."""
+
+    turn: Turn
+    name: str
+    """From the directory of all of them."""
+    writer: RunWriter
+    judged: Verdict | None = None
+    error: InfrastructureError | None = None
+    """Why it failed, where that was not the training program's own."""
+
+    @property
+    def ends_all(self) -> bool:
+        """Whether the next one would meet the same: what fails before the training begins is still there then.
+
+        A host that is lost while it trains may be back, and if not, the next run fails to reach it.
+        """
+        failure = self.writer.manifest.failure
+        return self.error is not None and (failure is None or failure.phase != "train")
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """All that was made of a series."""
+
+    directory: Path
+    places: dict[str, Path]
+    """Where the runs of each platform lie."""
+    num_planned: int
+    runs: tuple[Repeat, ...]
+    stopped: bool
+
+    @property
+    def status(self) -> Status | None:
+        """The worst of its runs; None where they were not judged, or not all of them made because we were stopped."""
+        statuses = [repeat.judged.status for repeat in self.runs if repeat.judged]
+        return None if self.stopped or not statuses else worst(statuses)
+
+    @property
+    def lost(self) -> list[Repeat]:
+        """Runs that failed for the infrastructure."""
+        return [repeat for repeat in self.runs if repeat.error is not None]
+
+
+class RepeatsReporter(Protocol):
+    """Is told how a series goes on."""
+
+    def series_begins(self, directory: Path, series: Series) -> None: ...
+
+    def run_begins(self, repeat: Repeat, number: int) -> None:
+        """`number`: which of all runs of the series, from 1."""
+
+    def watch(self, planned: Planned) -> AbstractContextManager[Observer]:
+        """Sees the steps and events of one run."""
+
+    def run_ended(self, repeat: Repeat) -> None: ...
+
+    def not_saved(self, path: Path, reason: OSError) -> None: ...
+
+
+def run_repeats(
+    series: Series, plan: MakePlan, options: RunOptions, request: CampaignRequest, reporter: RepeatsReporter
+) -> Repeats:
+    """Plan all of them, run one after the other, judge each."""
+    turns = series.turns
+    plans: dict[tuple[str | None, int | None], Planned] = {}
+    for turn in turns:
+        if (turn.platform, turn.seed) not in plans:
+            plans[turn.platform, turn.seed] = _plan(plan, turn)
+    labels = {name: name or platform_label(plans[name, series.seeds[0]].case) for name in series.platforms}
+    experiment = plans[turns[0].platform, turns[0].seed].plan.experiment
+    directory = records.new_directory(request.out, request.name, records.stamped(experiment, *labels.values()))
+    places = _places(directory, labels)
+    reporter.series_begins(directory, series)
+    runs: list[Repeat] = []
+    stopped = False
+    try:
+        for number, turn in enumerate(turns, start=1):
+            planned, place = plans[turn.platform, turn.seed], places[labels[turn.platform]]
+            writer = execute.new_run(planned, place, _name(turn, series), request.command)
+            runs.append(Repeat(turn, str(writer.directory.relative_to(directory)), writer))
+            reporter.run_begins(runs[-1], number)
+            _run(runs[-1], planned, options, request.judges, reporter)
+            stopped = writer.manifest.status == "interrupted"
+            if stopped or runs[-1].ends_all:
+                break
+    except KeyboardInterrupt:  # between two runs; one that is under way stops itself
+        stopped = True
+        if runs and runs[-1].writer.manifest.status == "running":
+            runs[-1].writer.finish("interrupted", None, None)
+    return Repeats(directory, places, len(turns), tuple(runs), stopped)
+
+
+def _plan(plan: MakePlan, turn: Turn) -> Planned:
+    own = [] if turn.seed is None else [f"training.seed={turn.seed}"]
+    planned = plan(turn.platform, own, turn.repeat == 1)
+    if planned.plan.fleet:
+        file, num_hosts = planned.case.resolved.file, len(planned.plan.nodes)
+        raise InputError(
+            f"{file} on this cluster is a fleet: a run on each of {num_hosts} hosts",
+            key="--repeats",
+            expected="one job: --nodes 1, or a platform of several nodes",
+            next="--nodes 1",
+        )
+    return planned
+
+
+def _places(directory: Path, labels: dict[str | None, str]) -> dict[str, Path]:
+    """The directory itself for one platform; one in it for each of several."""
+    if len(labels) == 1:
+        return dict.fromkeys(labels.values(), directory)
+    names = directory_names(directory, list(labels.values()))
+    return {label: directory / name for label, name in zip(labels.values(), names, strict=True)}
+
+
+def _name(turn: Turn, series: Series) -> str:
+    """Of the run directory, so that names sort as the runs were made."""
+    width = len(str(len(series.seeds)))
+    return f"repeat-{turn.repeat:0{width}d}" if turn.seed is None else f"seed-{turn.seed}"
+
+
+def _run(repeat: Repeat, planned: Planned, options: RunOptions, judges: bool, reporter: RepeatsReporter) -> None:
+    writer = repeat.writer
+    try:
+        with reporter.watch(planned) as observe:
+            execute.execute(planned, writer, observe, options)
+    except InfrastructureError as error:
+        repeat.error = error
+    if writer.manifest.status != "interrupted" and judges:
+        repeat.judged = judge_run(writer.directory, reporter.not_saved)
+    reporter.run_ended(repeat)

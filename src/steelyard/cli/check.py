@@ -42,6 +42,7 @@ def check(
 ) -> int:
     """Judge a run: physics, loss health, thresholds. Ends with 0 if it passes, 1 if it fails, 5 if it is not known."""
     from steelyard import records, verdict
+    from steelyard.campaign.fleet_verdict import save_verdict
     from steelyard.cli import printing
     from steelyard.cli.inputs import check_thresholds, thresholds_of
     from steelyard.records.fleet import find_fleet
@@ -59,7 +60,7 @@ def check(
 
         return check_fleet(fleet, bounds, warmup_steps, junit, as_json)
     judged = verdict.judge(verdict.read_subject(records.find(run, out), bounds, warmup_steps))
-    save(judged)
+    save_verdict(judged, not_saved)
     if junit is not None:
         write_report(junit, junit_format.render(judged), junit_format.MARK, "--junit")
     if as_json:
@@ -72,15 +73,11 @@ def check(
     return verdict.EXIT_OF[judged.status]
 
 
-def save(judged: "Verdict") -> None:
-    """Keep the verdict beside the run; where that cannot be, it is still said."""
-    from steelyard import verdict
+def not_saved(path: Path, reason: OSError) -> None:
+    """A verdict that cannot be kept is still shown."""
     from steelyard.cli import printing
 
-    try:
-        verdict.save(judged)
-    except OSError as reason:
-        printing.note(f"warning: {judged.run / 'verdict.json'} cannot be written ({reason.strerror})")
+    printing.note(f"warning: {path} cannot be written ({reason.strerror})")
 
 
 def show(judged: "Verdict") -> None:

@@ -64,17 +64,16 @@ def _train(out: Path, prefix: str) -> "list[Run]":
     for number, chapter in enumerate(told.CHAPTERS, start=1):
         made, machine = planned(file, asked_of(settings=list(chapter.settings), gpu=CPU, gpus=1))
         try:
-            execute.check_machine(made.plan, made.case.placement, machine)
+            execute.check(made, machine)
         except InfrastructureError as missing:
             missing.next = f"{missing.next}; or steelyard demo --recorded, which needs no torch"
             raise
         reading = replace(made.case.reading, file=Path(file.name))  # as `steelyard init` writes it
-        case = replace(made.case, resolved=replace(made.case.resolved, reading=reading))
-        name = f"{prefix}-{chapter.name}"
-        writer = execute.new_run(made.plan, case, out, name, ["steelyard", *sys.argv[1:]])
+        made = replace(made, case=replace(made.case, resolved=replace(made.case.resolved, reading=reading)))
+        writer = execute.new_run(made, out, f"{prefix}-{chapter.name}", ["steelyard", *sys.argv[1:]])
         printing.note(f"run {number} of {len(told.CHAPTERS)}: training {writer.directory}")
         with view(made.case.resolved.experiment.training.steps, None) as observe:
-            manifest = execute.execute(made.plan, case, writer, observe)
+            manifest = execute.execute(made, writer, observe)
         if manifest.status == "interrupted":
             raise InterruptedByUser(
                 f"interrupted while {writer.directory} was training; what was recorded is kept",

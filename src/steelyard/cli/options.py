@@ -52,6 +52,9 @@ NodesOption = Annotated[
 ClusterOption = Annotated[
     Path | None, typer.Option("--cluster", metavar="FILE", help="The cluster's hosts, JSON or YAML, in rank order.")
 ]
+NewKeysOption = Annotated[
+    bool, typer.Option("--accept-new-host-keys", help="Take a host never seen before at its word, and remember it.")
+]
 FillOption = Annotated[
     bool, typer.Option("--fill", help="Ask on the terminal for what the file leaves open, and write it there.")
 ]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.hosts import NewKeysOption, hosts_of
 from steelyard.cli.options import (
     ClusterOption,
     DebugOption,
@@ -16,6 +15,7 @@ from steelyard.cli.options import (
     GpusOption,
     JsonOption,
     ModelOption,
+    NewKeysOption,
     NodesOption,
     PlatformOption,
     SetOption,
@@ -38,6 +38,10 @@ REQUIRED_HELP = (
     "shm, ports, gpu_count, gpu_kind, gpu_idle, hf_token, secrets, data, volumes, image; memlock and nofile for "
     "several machines over RDMA. What fails without being required still ends in 1."
 )
+CollectivesOption = Annotated[
+    bool,
+    typer.Option("--collectives", help="Also measure an all-reduce on each host, where rccl-tests or nccl-tests are."),
+]
 MANY_HOSTS = 8
 _SHOWN_HOSTS = 4
 _EVERY_S = 2.0
@@ -57,12 +61,7 @@ def preflight(
     cluster: ClusterOption = None,
     accept_new_host_keys: NewKeysOption = False,
     required: Annotated[str | None, typer.Option("--required", metavar="CHECKS", help=REQUIRED_HELP)] = None,
-    collectives: Annotated[
-        bool,
-        typer.Option(
-            "--collectives", help="Also measure an all-reduce on each host, where rccl-tests or nccl-tests are."
-        ),
-    ] = False,
+    collectives: CollectivesOption = False,
     timeout_s: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=1, help="How long a host may take to answer.")
     ] = 120.0,
@@ -79,6 +78,7 @@ def preflight(
 
     from steelyard.cli import printing
     from steelyard.cli.inputs import asked_of
+    from steelyard.execute.cluster import hosts_of
     from steelyard.execute.preflight import parse_required, verdict_of, weighed
     from steelyard.verdict import EXIT_OF
 

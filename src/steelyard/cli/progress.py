@@ -1,18 +1,22 @@
-"""The live view of a run, on standard error: step, loss, rate, MFU, time left."""
+"""The live view of a run or a fleet, on standard error: step, loss, rate, MFU, time left."""
 
 import math
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from steelyard.cli import printing
-from steelyard.records import Event, Step
+from steelyard.records import Event, RunManifest, Step
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-SAID = {
+    from steelyard.execute.preflight import HostFinding
+
+SHOWN_EVENTS = {
+    "preflight",
     "nan",
     "oom",
     "error",
@@ -35,7 +39,7 @@ def line_of(event: Event) -> str:
     return f"{event.kind}: {where}{event.message.removeprefix(where)}"
 
 
-_OF_A_HOST = {"stale_lock", "link_lost", "link_back", "left_behind"}
+_OF_A_HOST = {"preflight", "stale_lock", "link_lost", "link_back", "left_behind"}
 
 _EVERY_S = 5.0
 
@@ -78,7 +82,7 @@ class PlainView:
     def __init__(self, steps: int, peak_tflops: float | None) -> None:
         self._steps = steps
         self._describe = Description(steps, peak_tflops)
-        self._said = 0.0
+        self._shown_at = 0.0
 
     def __enter__(self) -> "PlainView":
         return self
@@ -86,14 +90,14 @@ class PlainView:
     def __exit__(self, *_: object) -> None:
         return
 
-    def __call__(self, found: Step | Event) -> None:
-        if isinstance(found, Event):
-            if found.kind in SAID:
-                printing.note(line_of(found))
+    def __call__(self, record: Step | Event) -> None:
+        if isinstance(record, Event):
+            if record.kind in SHOWN_EVENTS:
+                printing.note(line_of(record))
             return
-        now, text = time.monotonic(), self._describe(found)
-        if found.step == 1 or found.step == self._steps or now - self._said >= _EVERY_S:
-            self._said = now
+        now, text = time.monotonic(), self._describe(record)
+        if record.step == 1 or record.step == self._steps or now - self._shown_at >= _EVERY_S:
+            self._shown_at = now
             printing.note(text)
 
 
@@ -121,12 +125,12 @@ class BarView:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def __call__(self, found: Step | Event) -> None:
-        if isinstance(found, Event):
-            if found.kind in SAID:
-                self._bar.console.print(printing.inert(line_of(found)), markup=False)
+    def __call__(self, record: Step | Event) -> None:
+        if isinstance(record, Event):
+            if record.kind in SHOWN_EVENTS:
+                self._bar.console.print(printing.inert(line_of(record)), markup=False)
             return
-        self._bar.update(self._task, completed=found.step, description=self._describe(found))
+        self._bar.update(self._task, completed=record.step, description=self._describe(record))
 
 
 def following_view() -> PlainView:
@@ -137,3 +141,76 @@ def following_view() -> PlainView:
 def view(steps: int, peak_tflops: float | None) -> PlainView | BarView:
     """The view that suits where standard error goes."""
     return (BarView if sys.stderr.isatty() else PlainView)(steps, peak_tflops)
+
+
+class FleetView:
+    """A line an event with its host, and a counter of how the runs stand, which a terminal keeps below the lines."""
+
+    def __init__(self, num_runs: int, steps: int) -> None:
+        self._num_runs, self._steps = num_runs, steps
+        self._at: dict[str, int] = {}
+        self._ended: Counter[str] = Counter()
+        self._shown_at = time.monotonic()
+        self._bar = bar() if sys.stderr.isatty() else None
+        self._task = self._bar.add_task("starting", total=num_runs * steps) if self._bar else None
+
+    def __enter__(self) -> "FleetView":
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def observer(self, host: str) -> Callable[[Step | Event], None]:
+        """What sees the steps and events of one run."""
+
+        def observe(record: Step | Event) -> None:
+            if isinstance(record, Step):
+                self._at[host] = record.step
+                self._count()
+            elif record.kind in SHOWN_EVENTS:
+                self.say(f"{host}: {record.kind}: {record.message}")
+
+        return observe
+
+    def ended(self, host: str, manifest: RunManifest) -> None:
+        """One run has ended."""
+        self._at.pop(host, None)
+        self._ended[manifest.status] += 1
+        failure = manifest.failure
+        why = f": {failure.kind}: {failure.message}" if failure else ""
+        self.say(f"{host}: {manifest.status} after {manifest.steps or 0} steps{why}")
+        self._count(always=True)
+
+    def unfit(self, finding: "HostFinding") -> None:
+        """What preflight finds wrong with a host that is to run."""
+        self.say(f"preflight: {finding.host or 'this machine'}: {finding.message}")
+
+    def words(self) -> str:
+        """`3 runs: 1 completed, 1 failed, 1 at step 12 of 30`."""
+        counts = [f"{count} {status}" for status, count in self._ended.items()]
+        if self._at:
+            slowest, fastest = min(self._at.values()), max(self._at.values())
+            span = f"step {slowest}" if slowest == fastest else f"steps {slowest} to {fastest}"
+            counts.append(f"{len(self._at)} at {span} of {self._steps}")
+        waiting = self._num_runs - self._ended.total() - len(self._at)
+        if waiting:
+            counts.append(f"{waiting} without a step yet")
+        return f"{self._num_runs} run{'s' * (self._num_runs != 1)}: {', '.join(counts)}"
+
+    def say(self, text: str) -> None:
+        """A line beside the counter."""
+        if self._bar:
+            self._bar.console.print(printing.inert(text), markup=False)
+        else:
+            printing.note(printing.inert(text))
+
+    def _count(self, always: bool = False) -> None:
+        if self._bar is not None and self._task is not None:
+            done = self._ended.total() * self._steps + sum(self._at.values())
+            self._bar.update(self._task, completed=done, description=self.words())
+        elif always or time.monotonic() - self._shown_at >= _EVERY_S:
+            self._shown_at = time.monotonic()
+            printing.note(self.words())

@@ -1,13 +1,13 @@
 """steelyard run FILE: runs it, records it, then checks it."""
 
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from steelyard.cli import check
-from steelyard.cli.hosts import NewKeysOption
 from steelyard.cli.options import (
     DEFAULT_OUT,
     ClusterOption,
@@ -17,6 +17,7 @@ from steelyard.cli.options import (
     GpusOption,
     JsonOption,
     ModelOption,
+    NewKeysOption,
     NodesOption,
     OutOption,
     SetOption,
@@ -25,8 +26,11 @@ from steelyard.errors import Exit, InfrastructureError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
-    from steelyard.cli.launch import Launch
+    from steelyard.campaign import CampaignRequest
+    from steelyard.execute import Limits, RunOptions
+    from steelyard.execute.recording import Observer
     from steelyard.planning.plan import Planned
     from steelyard.records import RunManifest
     from steelyard.verdict import Verdict
@@ -38,15 +42,93 @@ EXAMPLES = (
     "steelyard compare nightly/amd nightly/nvidia | "
     "steelyard run mi3xx_megatron_llama_distributed.json --model llama3_1_8b --gpu mi300x --cluster cluster.yaml"
 )
-REQUIRED_HELP = "What blocks the run if preflight finds it wanting: all, none, or names of checks."
+
+PlatformsOption = Annotated[
+    str | None,
+    typer.Option("--platform", metavar="NAME", help="Which of the file's platforms; several, by commas, in turn."),
+]
+PullOption = Annotated[bool, typer.Option("--pull", help="Pull the image where a host lacks it.")]
+ImageFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--image-file",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="Load the image from it where a host lacks it.",
+    ),
+]
+RequiredOption = Annotated[
+    str | None,
+    typer.Option(
+        "--required",
+        metavar="CHECKS",
+        help="What blocks the run if preflight finds it wanting: all, none, or names of checks.",
+    ),
+]
+NoPreflightOption = Annotated[bool, typer.Option("--no-preflight", help="Do not look at the hosts first.")]
+TimeLimitOption = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        metavar="SECONDS",
+        min=1,
+        help="Longest time from the start of the training program to its exit. Default: from the plan.",
+    ),
+]
+ExitWithinOption = Annotated[
+    float,
+    typer.Option(
+        "--exit-within",
+        metavar="SECONDS",
+        min=1,
+        help="Longest time from the last planned step to the exit of the training program.",
+    ),
+]
+FirstStepOption = Annotated[
+    float, typer.Option("--first-step-within", metavar="SECONDS", min=1, help="The most the first step may take.")
+]
+StallAfterOption = Annotated[
+    float,
+    typer.Option(
+        "--stall-after", metavar="SECONDS", min=1, help="A step that takes so long, and ten medians, is a stall."
+    ),
+]
+LostAfterOption = Annotated[
+    float, typer.Option("--lost-after", metavar="SECONDS", min=1, help="Give up a host out of reach for so long.")
+]
+AbandonAfterOption = Annotated[
+    int,
+    typer.Option(
+        "--abandon-after",
+        metavar="SECONDS",
+        min=0,
+        help="Stop the remote job and remove its files after so long without contact from here; 0: never.",
+    ),
+]
+RerunOption = Annotated[
+    str | None,
+    typer.Option("--rerun-failed", metavar="FLEET", help="Run again the hosts of a fleet that did not pass."),
+]
+RepeatsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--repeats", metavar="N", min=1, max=1000, help="Make N runs, one after the other, with the same seed."
+    ),
+]
+SeedsOption = Annotated[
+    str | None,
+    typer.Option("--seeds", metavar="SEEDS", help="Make a run of each training.seed, such as 1,2,3."),
+]
+NameOption = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="The run directory's name, or that of all repeats.")
+]
+NoCheckOption = Annotated[bool, typer.Option("--no-check", help="Record only; do not judge.")]
 
 
 def run(
     file: FileArgument,
-    platform: Annotated[
-        str | None,
-        typer.Option("--platform", metavar="NAME", help="Which of the file's platforms; several, by commas, in turn."),
-    ] = None,
+    platform: PlatformsOption = None,
     model: ModelOption = None,
     settings: SetOption = None,
     gpu: GpuOption = None,
@@ -54,77 +136,22 @@ def run(
     nodes: NodesOption = None,
     cluster: ClusterOption = None,
     accept_new_host_keys: NewKeysOption = False,
-    pull: Annotated[bool, typer.Option("--pull", help="Pull the image where a host lacks it.")] = False,
-    image_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--image-file",
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            help="Load the image from it where a host lacks it.",
-        ),
-    ] = None,
-    required: Annotated[str | None, typer.Option("--required", metavar="CHECKS", help=REQUIRED_HELP)] = None,
-    no_preflight: Annotated[bool, typer.Option("--no-preflight", help="Do not look at the hosts first.")] = False,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(
-            "--time-limit",
-            metavar="SECONDS",
-            min=1,
-            help="Longest time from the start of the training program to its exit. Default: from the plan.",
-        ),
-    ] = None,
-    exit_within: Annotated[
-        float,
-        typer.Option(
-            "--exit-within",
-            metavar="SECONDS",
-            min=1,
-            help="Longest time from the last planned step to the exit of the training program.",
-        ),
-    ] = 1800.0,
-    first_step: Annotated[
-        float, typer.Option("--first-step-within", metavar="SECONDS", min=1, help="The most the first step may take.")
-    ] = 1800.0,
-    stall_after: Annotated[
-        float,
-        typer.Option(
-            "--stall-after", metavar="SECONDS", min=1, help="A step that takes so long, and ten medians, is a stall."
-        ),
-    ] = 300.0,
-    lost_after: Annotated[
-        float, typer.Option("--lost-after", metavar="SECONDS", min=1, help="Give up a host out of reach for so long.")
-    ] = 120.0,
-    abandon_after: Annotated[
-        int,
-        typer.Option(
-            "--abandon-after",
-            metavar="SECONDS",
-            min=0,
-            help="Stop the remote job and remove its files after so long without contact from here; 0: never.",
-        ),
-    ] = 3600,
-    rerun_failed: Annotated[
-        str | None,
-        typer.Option("--rerun-failed", metavar="FLEET", help="Run again the hosts of a fleet that did not pass."),
-    ] = None,
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            "--repeats", metavar="N", min=1, max=1000, help="Make N runs, one after the other, with the same seed."
-        ),
-    ] = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option("--seeds", metavar="SEEDS", help="Make a run of each training.seed, such as 1,2,3."),
-    ] = None,
+    pull: PullOption = False,
+    image_file: ImageFileOption = None,
+    required: RequiredOption = None,
+    no_preflight: NoPreflightOption = False,
+    time_limit: TimeLimitOption = None,
+    exit_within: ExitWithinOption = 1800.0,
+    first_step: FirstStepOption = 1800.0,
+    stall_after: StallAfterOption = 300.0,
+    lost_after: LostAfterOption = 120.0,
+    abandon_after: AbandonAfterOption = 3600,
+    rerun_failed: RerunOption = None,
+    repeats: RepeatsOption = None,
+    seeds: SeedsOption = None,
     out: OutOption = DEFAULT_OUT,
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="The run directory's name, or that of all repeats.")
-    ] = None,
-    no_check: Annotated[bool, typer.Option("--no-check", help="Record only; do not judge.")] = False,
+    name: NameOption = None,
+    no_check: NoCheckOption = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> int:
@@ -134,68 +161,50 @@ def run(
     input, 3 infrastructure, 5 not known, 130 interrupted: Ctrl-C stops it, cleans every host and keeps the record.
     """
     from steelyard import execute
+    from steelyard.campaign import CampaignRequest
     from steelyard.cli.inputs import asked_of, planned
-    from steelyard.cli.launch import Launch
-    from steelyard.execute.limits import Limits
 
-    _check_lease(abandon_after, lost_after)
-    limits = Limits(
-        train=time_limit,
-        first_step=first_step,
-        exit=exit_within,
-        stall_at_least=stall_after,
-        lost=lost_after,
-        lease=abandon_after,
-    )
-    launch = Launch(
-        cluster, accept_new_host_keys, limits, execute.ImageSource(image_file, pull), required, not no_preflight
-    )
+    limits = _limits(time_limit, first_step, exit_within, stall_after, lost_after, abandon_after)
+    image = execute.ImageSource(image_file, pull)
+    options = execute.RunOptions(limits, cluster, accept_new_host_keys, image, not no_preflight, required)
 
-    def plan(name: str | None, own: "Sequence[str]" = (), aloud: bool = True) -> "Planned":
-        asked = asked_of(name, [*(settings or []), *own], gpu, gpus, model, nodes, cluster)
-        made, machine = planned(file, asked, aloud)
-        launch.check(made, machine)
-        return made
+    def plan(platform: str | None, own: "Sequence[str]" = (), aloud: bool = True) -> "Planned":
+        asked = asked_of(platform, [*(settings or []), *own], gpu, gpus, model, nodes, cluster)
+        checked, machine = planned(file, asked, aloud)
+        execute.check(checked, machine, options)
+        return checked
 
+    request = CampaignRequest(out, name, ["steelyard", *sys.argv[1:]], not no_check)
     if repeats is not None or seeds is not None:
-        from steelyard.cli.repeats import Series, run_repeats
+        from steelyard.cli.repeats import repeat, series_of
 
-        series = Series.of(platform, repeats, seeds, settings or [], rerun_failed)
-        return run_repeats(series, plan, launch, out=out, name=name, no_check=no_check, as_json=as_json)
+        series = series_of(platform, repeats, seeds, settings or [], rerun_failed)
+        return repeat(series, plan, options, request, as_json)
     _check_one(platform)
-    made = plan(platform)
-    if made.plan.fleet or rerun_failed is not None:
-        from steelyard.cli.fleet import run_fleet
+    if (checked := plan(platform)).plan.fleet or rerun_failed is not None:
+        from steelyard.cli.fleet import launch_fleet
 
-        return run_fleet(
-            made,
-            launch.reach,
-            execute.Options(launch.limits, launch.image),
-            launch.look(made),
-            out=out,
-            name=name,
-            rerun=rerun_failed,
-            no_check=no_check,
-            as_json=as_json,
-        )
-    return _run_one(made, launch, out, name, no_check, as_json)
+        return launch_fleet(checked, options, request, rerun_failed, as_json)
+    return _run_one(checked, options, request, as_json)
 
 
-def _run_one(made: "Planned", launch: "Launch", out: Path, name: str | None, no_check: bool, as_json: bool) -> int:
-    from steelyard import verdict
+def _run_one(planned: "Planned", options: "RunOptions", request: "CampaignRequest", as_json: bool) -> int:
+    from steelyard import execute, verdict
+    from steelyard.campaign.fleet_verdict import judge_run
     from steelyard.cli import printing
 
-    writer = launch.begin(made, out, name)
+    writer = execute.new_run(planned, request.out, request.name, request.command)
     printing.note(f"recording {writer.directory}")
     try:
-        manifest = launch.execute(made, writer)
+        with view_of(planned) as observe:
+            manifest = execute.execute(planned, writer, observe, options)
     except InfrastructureError as error:
         printing.show_error(error, as_json, beside=document(writer.directory, writer.manifest, writer.steps, None))
         return error.exit
-    if manifest.status == "interrupted" or no_check:
+    if manifest.status == "interrupted" or not request.judges:
         judged, status = None, RECORDED[manifest.status]
     else:
-        judged = judge(writer.directory)
+        judged = judge_run(writer.directory, check.not_saved)
         status = verdict.EXIT_OF[judged.status]
     if as_json:
         word = judged.status.value if judged else None
@@ -205,16 +214,23 @@ def _run_one(made: "Planned", launch: "Launch", out: Path, name: str | None, no_
     return status
 
 
-def judge(directory: Path) -> "Verdict":
-    """Judge a run that has ended, and keep the verdict beside it."""
-    from steelyard import records, verdict
+def view_of(planned: "Planned") -> "AbstractContextManager[Observer]":
+    """The live view of one run."""
+    from steelyard.cli.progress import view
 
-    judged = verdict.judge(verdict.read_subject(records.load(directory)))
-    check.save(judged)
-    return judged
+    return view(planned.case.resolved.experiment.training.steps, planned.plan.expected.peak_tflops_per_gpu)
 
 
-def _check_lease(abandon_after: int, lost_after: float) -> None:
+def _limits(
+    time_limit: float | None,
+    first_step: float,
+    exit_within: float,
+    stall_after: float,
+    lost_after: float,
+    abandon_after: int,
+) -> "Limits":
+    from steelyard.execute import Limits
+
     if 0 < abandon_after < lost_after + _LEASE_MARGIN_S:
         raise InputError(
             f"--abandon-after {abandon_after} ends a job before --lost-after {lost_after:g} has passed",
@@ -222,6 +238,14 @@ def _check_lease(abandon_after: int, lost_after: float) -> None:
             value=abandon_after,
             expected=f"0, or {lost_after + _LEASE_MARGIN_S:g} at least",
         )
+    return Limits(
+        train=time_limit,
+        first_step=first_step,
+        exit=exit_within,
+        stall_at_least=stall_after,
+        lost=lost_after,
+        lease=abandon_after,
+    )
 
 
 def _check_one(platform: str | None) -> None:

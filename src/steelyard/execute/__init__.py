@@ -1,15 +1,8 @@
 """From a plan to processes to a record."""
 
-from steelyard.execute.here import check_machine, execute, new_run
-from steelyard.execute.hosted import Options, execute_on_hosts, new_job_id
+from steelyard.execute.executor import RunOptions
 from steelyard.execute.image import ImageSource
+from steelyard.execute.launch import check, execute, execute_until, new_run
+from steelyard.execute.limits import Limits
 
-__all__ = [
-    "ImageSource",
-    "Options",
-    "check_machine",
-    "execute",
-    "execute_on_hosts",
-    "new_job_id",
-    "new_run",
-]
+__all__ = ["ImageSource", "Limits", "RunOptions", "check", "execute", "execute_until", "new_run"]

@@ -1,57 +1,22 @@
 """Why a job on hosts did not end well, as far as its nodes' ends tell."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from steelyard.errors import InfrastructureError
-from steelyard.execute.node import Node
+from steelyard.execute.node import FULL_KIB, HostNode
 from steelyard.execute.recording import Recording
 from steelyard.planning.engines import ENGINES
 from steelyard.records import Failure
 
 _ENGINE_STATUSES = (125, 126, 127)
 _NEVER_RAN = ("created", "configured", "initialized")
-FULL_KIB = 1024
-"""Less than that is no room for what a job prints."""
 
 
-class RunFailedError(Exception):
-    """The run cannot go on, for this reason."""
-
-    def __init__(self, failure: Failure, expected: str | None = None, next: str | None = None) -> None:
-        super().__init__(failure.message)
-        self.failure, self.expected, self.next = failure, expected, next
-
-    def without(self, hidden: Callable[[str], str]) -> "RunFailedError":
-        """The same, with no secret in what a host said."""
-        failure = self.failure.model_copy(update={"message": hidden(self.failure.message)})
-        return RunFailedError(failure, self.expected, self.next and hidden(self.next))
-
-    def error(self) -> InfrastructureError:
-        """The same, for a person."""
-        failure = self.failure
-        where = f"{failure.node}: " if failure.node else ""
-        return InfrastructureError(
-            f"{where}{failure.message} (in {failure.phase})",
-            key=failure.kind,
-            value=failure.node,
-            expected=self.expected,
-            next=self.next,
-        )
-
-
-def internal(reason: Exception) -> Failure:
-    """A fault of our own."""
-    while isinstance(reason, ExceptionGroup):
-        reason = reason.exceptions[0]
-    return Failure(kind="internal", message=f"{type(reason).__name__}: {reason}"[:500])
-
-
-def first_cause(nodes: Sequence[Node], recording: Recording) -> Failure | None:
+def first_cause(nodes: Sequence[HostNode], recording: Recording) -> Failure | None:
     """The first cause of a run that did not end well."""
-    ended = sorted((node for node in nodes if node.state is not None), key=lambda node: node.ended_at)
+    ended = sorted((node for node in nodes if node.state is not None), key=lambda node: node.ended_at or 0.0)
     bad = [node for node in ended if node.state is not None and node.state.status]
     for node in nodes:
-        if node.is_lost and bad:  # the others failed because they could not hear it either
+        if node.is_lost and bad:  # the others failed because they could not reach it either
             return Failure(kind="link", message="out of reach", node=node.host.name, phase="train")
     for cause in (out_of_memory, disk_full, engine_gone, not_started):
         for node in bad:
@@ -69,24 +34,19 @@ def first_cause(nodes: Sequence[Node], recording: Recording) -> Failure | None:
     return None
 
 
-def out_of_memory(node: Node, recording: Recording) -> Failure | None:
+def out_of_memory(node: HostNode, recording: Recording) -> Failure | None:
     if node.state is None or not node.state.oom_killed:
         return None
     return Failure(kind="oom", message="out of memory: the kernel ended it", node=node.host.name, phase="train")
 
 
-def disk_full(node: Node, recording: Recording) -> Failure | None:
+def disk_full(node: HostNode, recording: Recording) -> Failure | None:
     if node.state is None or node.state.free_kib is None or node.state.free_kib >= FULL_KIB:
         return None
-    return no_space(node)
+    return node.no_space()
 
 
-def no_space(node: Node) -> Failure:
-    message = f"No space left on the device of {node.job.directory}"
-    return Failure(kind="disk", message=message, node=node.host.name, phase="train")
-
-
-def engine_gone(node: Node, recording: Recording) -> Failure | None:
+def engine_gone(node: HostNode, recording: Recording) -> Failure | None:
     """The engine's client gave up on a container that had started: the engine was killed, or restarted."""
     if node.state is None or node.plan.container is None or node.state.status not in _ENGINE_STATUSES:
         return None
@@ -98,7 +58,7 @@ def engine_gone(node: Node, recording: Recording) -> Failure | None:
     return Failure(kind="engine", message=message, node=node.host.name, phase="train")
 
 
-def not_started(node: Node, recording: Recording) -> Failure | None:
+def not_started(node: HostNode, recording: Recording) -> Failure | None:
     """The engine's own statuses: it did not run, could not start the program, or did not find it."""
     if node.state is None or node.plan.container is None:
         return None
@@ -112,13 +72,13 @@ def not_started(node: Node, recording: Recording) -> Failure | None:
     return Failure(kind="container", message=f"the container did not start: {why}", node=node.host.name, phase="start")
 
 
-def _complaints(node: Node) -> list[str]:
+def _complaints(node: HostNode) -> list[str]:
     """What was printed last, errors first."""
     printed = [*reversed(node.log.last_lines)] if node.log else []
     return [line for line in printed if "rror" in line] or printed
 
 
-def killed(node: Node, recording: Recording) -> Failure | None:
+def killed(node: HostNode, recording: Recording) -> Failure | None:
     names = {137: "SIGKILL", 143: "SIGTERM"}
     if node.state is None or node.state.status not in names:
         return None
@@ -126,7 +86,7 @@ def killed(node: Node, recording: Recording) -> Failure | None:
     return Failure(kind="killed", message=message, node=node.host.name, phase="train")
 
 
-def exited(node: Node, recording: Recording) -> Failure:
+def exited(node: HostNode, recording: Recording) -> Failure:
     status = node.state.status if node.state else None
     message = f"the training program ended with status {status} after step {recording.last_step}"
     last = f"; its last line: {node.log.last_lines[-1].strip()}" if node.log and node.log.last_lines else ""

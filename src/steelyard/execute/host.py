@@ -43,31 +43,24 @@ class Host(Protocol):
 
     async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = COMMAND_S) -> Done:
         """Run a command to its end; LinkLostError where the way there broke, HostTimeoutError where it took longer."""
-        ...
 
     def follow(self, argv: Sequence[str], stdin: bytes = b"") -> AsyncIterator[bytes]:
         """What a command prints, as it comes, until it ends; LinkLostError where the way there broke."""
-        ...
 
     async def pour(self, source: Path, argv: Sequence[str], timeout_s: float) -> Done:
         """Run a command that reads a file of ours, of any size, as its input."""
-        ...
 
     async def write(self, path: str, content: bytes, mode: int = 0o600) -> None:
         """Make or replace a file in a directory that is there."""
-        ...
 
     async def read(self, path: str) -> bytes:
         """A whole file; InfrastructureError where it cannot be read."""
-        ...
 
     def typed(self, argv: Sequence[str]) -> str:
         """What a person types to run a command there."""
-        ...
 
     async def close(self) -> None:
         """Let go of the host."""
-        ...
 
 
 class HostError(InfrastructureError):

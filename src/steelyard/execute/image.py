@@ -38,15 +38,15 @@ async def engine_answers(host: Host, engine: str) -> None:
 async def image_id(host: Host, engine: str, image: str) -> str | None:
     """The id of an image on a host, which is the digest of its config; None where it is not there."""
     done = await host.run([engine, "image", "inspect", "--format", "{{.Id}}", image])
-    found = done.text.strip().removeprefix(_SHA256)  # Podman leaves it out
-    return f"{_SHA256}{found}" if done.status == 0 and found else None
+    digest = done.text.strip().removeprefix(_SHA256)  # Podman leaves it out
+    return f"{_SHA256}{digest}" if done.status == 0 and digest else None
 
 
 async def bring(host: Host, engine: str, image: str, source: ImageSource) -> str:
     """The image's id on a host, brought there first where that was asked for."""
     await engine_answers(host, engine)
-    if (found := await image_id(host, engine, image)) is not None:
-        return found
+    if (there := await image_id(host, engine, image)) is not None:
+        return there
     if source.file is not None:
         done = await host.pour(source.file, [engine, "load"], BRING_S)
     elif source.pull:
@@ -55,12 +55,12 @@ async def bring(host: Host, engine: str, image: str, source: ImageSource) -> str
         raise _missing(host, engine, image)
     if done.status:
         raise HostRefusedError(host.name, f"image {image} could not be brought there ({done.reason})")
-    found = await image_id(host, engine, image)
-    if found is None:
+    brought = await image_id(host, engine, image)
+    if brought is None:
         raise HostRefusedError(
             host.name, f"{source.file} holds another image than {image}", key="--image-file", expected=image
         )
-    return found
+    return brought
 
 
 def _missing(host: Host, engine: str, image: str) -> HostRefusedError:
@@ -78,7 +78,7 @@ def check_equal(image: str, ids: Mapping[str, str]) -> None:
     if len(counted) <= 1:
         return
     usual = counted[0][0]
-    odd = [host for host, found in ids.items() if found != usual]
+    odd = [host for host, digest in ids.items() if digest != usual]
     raise HostRefusedError(
         odd[0],
         f"image {image} is {ids[odd[0]][:19]} there and {usual[:19]} elsewhere",

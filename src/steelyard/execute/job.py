@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from steelyard.execute.host import COMMAND_S, Done, Host, HostRefusedError
 from steelyard.planning.container import ENV_FILE, JOB_DIR, SECRETS
+from steelyard.planning.plan import NodePlan
 
 SCOPE = "machine"
 """Of two runs that hold the same scope of one machine, the later is refused."""
@@ -95,6 +96,12 @@ class HostJob:
         self._under_way: set[asyncio.Task[Any]] = set()
         """What the host was asked to do and has not answered yet, whoever still waits for the answer."""
 
+    @classmethod
+    def of(cls, node: NodePlan, host: Host, run: str) -> "HostJob":
+        """The part that a plan's node has."""
+        assert node.directory is not None, "a plan for hosts says where its files lie"
+        return cls(host, run, node.directory, node.container.engine if node.container else None)
+
     async def take(self, who: str, lease_s: int) -> Taken:
         """Keep others off the host.
 
@@ -171,11 +178,11 @@ class HostJob:
 
     async def stopped(self) -> list[StoppedProcess]:
         """Its processes that somebody stopped."""
-        found = []
+        processes = []
         for line in (await self._ask("stopped", self.engine)).text.splitlines():
             pid, rank, command = [*line.split(" ", 2), "", ""][:3]
-            found.append(StoppedProcess(count_of(pid), count_of(rank) if _is_count(rank) else None, command))
-        return found
+            processes.append(StoppedProcess(count_of(pid), count_of(rank) if _is_count(rank) else None, command))
+        return processes
 
     async def stop(self, grace_s: int) -> None:
         """End it: asked first, then after `grace_s` made to. What is still under way comes first, such as its start."""

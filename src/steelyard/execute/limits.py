@@ -13,8 +13,8 @@ class Limits:
     image: float = 3600.0
     prepare: float = 120.0
     start: float = 180.0
-    look: float = 25.0
-    """At a host's counters, before the start and after the end."""
+    counters: float = 25.0
+    """To read a host's counters, before the start and after the end."""
     first_step: float = 1800.0
     """From the start to the first step: compilation, data, rendezvous."""
     train: float | None = None

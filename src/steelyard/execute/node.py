@@ -1,36 +1,47 @@
-"""One node of a job on hosts: its plan, the way to it, what it printed and how it stands."""
+"""One node of a job on hosts, from its plan to a host that is left as it was found."""
 
 import asyncio
-import json
 import time
-from collections.abc import Collection
+from collections.abc import AsyncIterator
+from functools import partial
 
-from steelyard.execute.counters import GROUPS, Reading, changed, look, nothing_read
+from steelyard.execute.counters import GROUPS, VENDORS, Reading, changed, nothing_read, read_host
+from steelyard.execute.executor import RECONNECT_S, Link, RunFailedError, content_of
 from steelyard.execute.host import Host, HostError, LinkLostError
 from steelyard.execute.job import HostJob, State
-from steelyard.execute.recording import NodeRecording, Recording
+from steelyard.execute.limits import Limits
+from steelyard.execute.recording import NodeRecording
+from steelyard.execute.telemetry import HostTelemetry
+from steelyard.experiment.placement import Placement
 from steelyard.planning.container import labelled, mounts_of
 from steelyard.planning.plan import NodePlan
+from steelyard.records import Failure
 from steelyard.records.host_change import HostChange
 
-RECONNECT_S = (0.5, 1.0, 2.0, 5.0)
+FULL_KIB = 1024
+"""Less than that is no room for what a job prints."""
 _ASK_S = 10.0
+_REST_S, _REST_BYTES = 20.0, 16 << 20
+"""For what a job that we end has printed and was not read yet."""
+_ONE_MORE_TRY_S = 5.0
+"""For cleaning a host that was given up."""
 
 
-class Node:
-    """One node of the job: its plan, its host, what it printed and how it stands."""
+class HostNode:
+    """One node of a job: its plan, its host, what it printed and how it stands."""
 
-    def __init__(self, plan: NodePlan, job: HostJob) -> None:
+    def __init__(self, plan: NodePlan, job: HostJob, placement: Placement) -> None:
         self.plan, self.job = plan, job
+        self._gpu, self._on_gpus = placement.gpu, placement.device == "gpu"
         self.log: NodeRecording | None = None
         self.link: Link | None = None
         self.touched = self.started = False
-        self.beating: asyncio.Future[None] | None = None
-        """Says that somebody still asks after the job, from taking the host to leaving it."""
-        self.state: State | None = None
+        self.heartbeat: asyncio.Future[None] | None = None
+        """Keeps the host ours, from taking it to leaving it."""
+        self.ended_at: float | None = None
+        self._state: State | None = None
         self.rest = b""
         """What it printed after we stopped reading."""
-        self.ended_at = 0.0
         self.before: Reading | None = None
         """What its host counted before it was started."""
         self.change: HostChange | None = None
@@ -42,8 +53,44 @@ class Node:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it cannot be heard now."""
+        """Whether it is out of reach now."""
         return self.link is not None and self.link.is_down
+
+    @property
+    def is_running(self) -> bool:
+        return self.started and self.ended_at is None
+
+    @property
+    def state(self) -> State | None:
+        """How it ended; None before."""
+        return self._state if self.ended_at is not None else None
+
+    def follow(self, offset: int) -> AsyncIterator[bytes]:
+        has_ended = self._state is not None and self._state.status is not None
+        return self.job.rest(offset) if has_ended else self.job.follow(offset)
+
+    async def status(self) -> int | None:
+        state = await self.job.state()
+        if state.gone:
+            raise HostError(self.host.name, "the files of the job are gone: it was ended from elsewhere")
+        if state.unwatched and state.free_kib is not None and state.free_kib < FULL_KIB:
+            raise RunFailedError(self.no_space())  # nor could its exit status be written
+        if state.unwatched:
+            raise HostError(self.host.name, "the process that watches the job was killed")
+        self._state = state
+        return state.status
+
+    async def reach(self) -> None:
+        await self.job.state()
+
+    def telemetry(self) -> HostTelemetry | None:
+        """None where the catalog has not its GPU: whose tool to ask is not known."""
+        vendor = self._gpu.vendor if self._gpu else None
+        return HostTelemetry(self.host, vendor) if vendor or not self._on_gpus else None
+
+    def no_space(self) -> Failure:
+        message = f"No space left on the device of {self.job.directory}"
+        return Failure(kind="disk", message=message, node=self.host.name, phase="train")
 
     def argv(self) -> list[str]:
         """What the host executes."""
@@ -53,31 +100,33 @@ class Node:
 
     def files(self) -> dict[str, bytes]:
         """The planned files as they are written."""
-        return {
-            file.path: (
-                file.content if isinstance(file.content, str) else json.dumps(file.content, indent=2) + "\n"
-            ).encode()
-            for file in self.plan.files
-        }
+        return {file.path: content_of(file).encode() for file in self.plan.files}
 
     def mounts(self) -> list[str]:
         """Paths of the host that its container sees, besides what the run makes itself."""
         return mounts_of(self.plan.container.argv, self.job.directory) if self.plan.container else []
 
-    async def look(self, within_s: float, vendors: Collection[str]) -> None:
-        """Ask its host for its counters, before the job is started on GPUs of these vendors."""
-        self.before = await look(self.host, within_s, vendors=vendors)
+    async def read_counters(self, within_s: float) -> None:
+        """Ask its host for its counters, before the job is started."""
+        self.before = await read_host(self.host, within_s, vendors=self._vendors)
 
-    async def look_again(self, within_s: float, vendors: Collection[str]) -> None:
+    async def compare_counters(self, within_s: float) -> None:
         """What its host counted meanwhile; what it could not tell before is not waited for once more."""
-        assert self.before is not None, "it is looked at before it is started"
-        told = {one.group for one in self.before.counts}
-        groups = [group for group in GROUPS if group in told or group not in self.before.unread]
+        assert self.before is not None, "they are read before it is started"
+        counted = {counter.group for counter in self.before.counts}
+        groups = [group for group in GROUPS if group in counted or group not in self.before.unread]
         if self.is_lost:
             after = nothing_read(groups, "out of reach", "see whether the host is up")
         else:
-            after = await look(self.host, within_s, groups, vendors)
+            after = await read_host(self.host, within_s, groups, self._vendors)
         self.change = changed(self.before, after)
+
+    @property
+    def _vendors(self) -> frozenset[str]:
+        """Whose GPUs the job is to use: anybody's where it names one that the catalog has not."""
+        if not self._on_gpus:
+            return frozenset()
+        return frozenset({self._gpu.vendor}) if self._gpu else VENDORS
 
     async def stopped(self) -> str:
         """Its processes that somebody stopped, in words; empty where there are none."""
@@ -87,49 +136,86 @@ class Node:
                 processes, state = await self.job.stopped(), await self.job.state()
         except (HostError, TimeoutError) as reason:
             return f"{name} did not say whether a process was stopped ({reason})"
-        ranks = [f"rank {one.rank}, " if one.rank is not None else "" for one in processes]
-        words = [f"{rank}process {one.pid} on {name} is stopped" for rank, one in zip(ranks, processes, strict=True)]
+        words = [
+            f"{'' if process.rank is None else f'rank {process.rank}, '}process {process.pid} on {name} is stopped"
+            for process in processes
+        ]
         return "; ".join(
             [*words, *[f"the container on {name} is paused"] * any(box.status == "paused" for box in state.containers)]
         )
 
 
-class Link:
-    """Whether a host can be heard, and how long it is borne that it cannot."""
-
-    def __init__(self, recording: Recording, host: str, most_s: float) -> None:
-        self._recording, self._host, self._most_s = recording, host, most_s
-        self._lost_at: float | None = None
-        self._tries = 0
-
-    @property
-    def is_down(self) -> bool:
-        return self._lost_at is not None
-
-    def left_s(self) -> float:
-        """Until it is given up."""
-        assert self._lost_at is not None
-        return max(0.1, self._lost_at + self._most_s - time.monotonic())
-
-    def works(self) -> None:
-        """It is back."""
-        assert self._lost_at is not None
-        self._recording.event("link_back", f"back after {time.monotonic() - self._lost_at:.1f} s", self._host)
-        self._lost_at, self._tries = None, 0
-
-    async def broke(self, reason: Exception) -> None:
-        """Wait a little longer each time, until it is given up."""
-        now = time.monotonic()
-        if self._lost_at is None:
-            self._lost_at = now
-            self._recording.event("link_lost", str(reason), self._host)
-        if now - self._lost_at >= self._most_s:
-            raise LinkLostError(self._host, f"out of reach for {self._most_s:g} s") from None
-        await asyncio.sleep(RECONNECT_S[min(self._tries, len(RECONNECT_S) - 1)])
-        self._tries += 1
+async def leave(node: HostNode, limits: Limits) -> list[str]:
+    """End and remove one node's part; what is left of it."""
+    if not node.touched:
+        return []
+    limit = _ONE_MORE_TRY_S if node.is_lost else limits.clean
+    deadline = time.monotonic() + limit
+    while True:
+        try:
+            missed = await _end(node, limits, limit) if node.started else []
+            async with asyncio.timeout(limit):
+                left = await node.job.clean(containers=node.started)
+                return [*missed, *(_words(node, kind, what, limits) for kind, what in left)]
+        except TimeoutError:
+            return [f"no answer within {limit:g} s; {remains(node, limits)}"]
+        except LinkLostError as reason:
+            if time.monotonic() >= deadline:
+                return [f"{reason}; {remains(node, limits)}"]
+            await asyncio.sleep(RECONNECT_S[1])
+        except HostError as reason:
+            return [f"{reason}; {remains(node, limits)}"]
 
 
-def job_of(node: NodePlan, host: Host, run: str) -> HostJob:
-    """One node's part of a run, on its host."""
-    assert node.directory is not None, "a plan for hosts says where its files lie"
-    return HostJob(host, run, node.directory, node.container.engine if node.container else None)
+def remains(node: HostNode, limits: Limits) -> str:
+    """What stays on a host that was not cleaned, how long, and the command that ends it now."""
+    if not node.touched:
+        return "nothing was made there"
+    lease = f"ends itself within {limits.lease} s" if limits.lease else "does not end by itself"
+    what = "the job may still run there and" if node.started else "the run still holds the host and"
+    command = (
+        node.host.typed(["kill", str(node.job.keeper)])
+        if node.job.keeper
+        else node.host.typed(["ls", node.job.directory])
+    )
+    return f"{what} {lease}; to end it now: {command}"
+
+
+def _words(node: HostNode, kind: str, what: str, limits: Limits) -> str:
+    """Something that could not be removed, and the command that removes it."""
+    if kind == "files":
+        return f"{what} could not be removed; remove it by hand: {node.host.typed(['sudo', 'rm', '-rf', what])}"
+    if kind == "containers":
+        remove = node.host.typed([node.job.engine, "rm", "-f", *what.split()])
+        return f"container {what} could not be removed; remove it by hand: {remove}"
+    return f"{node.job.engine} does not answer ({what}); {remains(node, limits)}"
+
+
+async def _end(node: HostNode, limits: Limits, limit: float) -> list[str]:
+    """End one node's job and keep what it printed last; what could not be had. Either way it is cleaned up."""
+    missed = []
+    for work, within in (
+        (partial(node.job.stop, limits.grace), limit),
+        (partial(_fetch_the_rest, node), _REST_S),
+    ):
+        try:
+            async with asyncio.timeout(within):
+                await work()
+        except TimeoutError:
+            missed.append(f"no answer within {within:g} s")
+        except LinkLostError:
+            raise
+        except HostError as reason:
+            missed.append(str(reason))
+    return missed
+
+
+async def _fetch_the_rest(node: HostNode) -> None:
+    """What a job we ended printed last is kept too, if it is still there, as far as there is time and room."""
+    if node.log is None or node.state is not None or (await node.job.state()).gone:
+        return
+    node.rest = b""
+    async for data in node.job.rest(node.log.bytes):
+        node.rest += data[: _REST_BYTES - len(node.rest)]
+        if len(node.rest) >= _REST_BYTES:
+            raise HostError(node.host.name, f"more than {_REST_BYTES >> 20} MiB that it printed were not read")

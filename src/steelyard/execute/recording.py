@@ -4,11 +4,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from steelyard import records
-from steelyard.execute.hearing import Hearing, stated
-from steelyard.execute.pace import LOOK_EVERY, Pace
+from steelyard.accounting.steady import MARKS
+from steelyard.accounting.stragglers import Straggler, stragglers
+from steelyard.execute.settings_check import SettingsAgainstPlan, planned_settings
 from steelyard.experiment.case import Case
 from steelyard.frameworks.logs.cutter import LineCutter
 from steelyard.frameworks.logs.dialect import text_of
@@ -22,7 +24,10 @@ from steelyard.secrets import HIDDEN, redacted, spellings
 
 Observer = Callable[[Step | Event], None]
 
-_SAID_ONCE = ("plan_differs", "setting_changed")
+_COMPARED_STEPS, _COMPARE_EVERY = 1000, 100
+"""Steps of each node that are held against the others', and how often they are."""
+
+_KEPT_ONCE = ("plan_differs", "setting_changed")
 
 
 def _longest_first(secrets: Iterable[bytes]) -> list[bytes]:
@@ -40,7 +45,7 @@ class Recording:
         self._card_gib = plan.expected.usable_gib_per_gpu
         # Every planner asks for a record a step; what a launch script of an image asks for is known from its log.
         self._log_interval = 1 if case.resolved.platform.script is None else None
-        self._stated, self._heard = stated(case), dict[str, Any]()
+        self._planned_settings, self._logged_settings = planned_settings(case), dict[str, Any]()
         self._cards = {node.host: node.env["NCCL_IB_HCA"] for node in plan.nodes if "NCCL_IB_HCA" in node.env}
         """The network cards the plan asks for, until the log says which network is used."""
         self.last_step = 0
@@ -54,8 +59,8 @@ class Recording:
         self._early: list[tuple[Step, str]] = []
         """Steps that came before it was plain which nodes report any."""
         self._nonfinite: set[str] = set()
-        self._said_once: set[str] = set()
-        self._pace, self._open = Pace(), 0
+        self._kept_once: set[str] = set()
+        self._node_times, self._open = _NodeTimes(), 0
         self._gpus_per_node = case.placement.gpus_per_node
 
     def of_node(self, node: NodePlan, hide: Sequence[bytes] = ()) -> "NodeRecording":
@@ -69,7 +74,7 @@ class Recording:
             device_gib=self._card_gib,
             log_interval=self._log_interval,
         )
-        return NodeRecording(self, node, kept, Hearing(self._stated, job))
+        return NodeRecording(self, node, kept, SettingsAgainstPlan(self._planned_settings, job))
 
     def event(self, kind: str, message: str, node: str | None = None, **details: object) -> None:
         """Something we found out ourselves; what a host said of it may hold a secret as well as a log."""
@@ -96,23 +101,23 @@ class Recording:
         if isinstance(value, str):
             return self.hidden(value)
         if isinstance(value, Mapping):
-            return {name: self._hidden_within(one) for name, one in value.items()}
-        return [self._hidden_within(one) for one in value] if isinstance(value, list | tuple) else value
+            return {name: self._hidden_within(part) for name, part in value.items()}
+        return [self._hidden_within(part) for part in value] if isinstance(value, list | tuple) else value
 
-    def take(self, found: Step | Event, host: str) -> None:
-        """What a node's log says."""
-        if isinstance(found, Step):
-            self._take_step(replace(found, node=host).derived(self._world, self._flops), host)
+    def take(self, record: Step | Event, host: str) -> None:
+        """What a node's log reports."""
+        if isinstance(record, Step):
+            self._take_step(replace(record, node=host).derived(self._world, self._flops), host)
             return
-        if self.ending and found.kind in FAILURES:
+        if self.ending and record.kind in FAILURES:
             return
-        event = replace(found, node=host, time=found.time or records.now())
+        event = replace(record, node=host, time=record.time or records.now())
         if event.kind == "nodes_differ":
             event = replace(event, node=self._host_of(event.details.get("rank")))
-        if event.kind in _SAID_ONCE:  # every node prints its settings
-            if event.message in self._said_once:
+        if event.kind in _KEPT_ONCE:  # every node prints its settings
+            if event.message in self._kept_once:
                 return
-            self._said_once.add(event.message)
+            self._kept_once.add(event.message)
         if event.kind in FAILURES:
             self.failures.append(event)
         if event.kind == "started":
@@ -121,18 +126,18 @@ class Recording:
             self.event("fabric", f"the plan asks for {cards}", host, asked=cards)
         self._keep(event)
 
-    def hear(self, said: Mapping[str, Any], host: str) -> None:
-        """What a node's log says of its settings, once it trains or has ended; nodes that agree are heard once."""
-        if not said or said == self._heard:
+    def take_settings(self, logged: Mapping[str, Any], host: str) -> None:
+        """The settings a node's log reports, once it trains or has ended; those of nodes that agree are kept once."""
+        if not logged or logged == self._logged_settings:
             return
-        self._heard = dict(said)
-        held = len(said.keys() & self._stated.keys())
-        message = f"the log says {len(said)} settings, {held} of which the plan states"
-        self.event("settings", message, host, held=held, said=self._heard)
-        if VERSION in said:
-            self.writer.note_software({**self.writer.manifest.software, VERSION: str(said[VERSION])})
-        if LOG_INTERVAL in said:
-            self.writer.learn(expected={**self.writer.manifest.expected, LOG_INTERVAL: said[LOG_INTERVAL]})
+        self._logged_settings = dict(logged)
+        held = len(logged.keys() & self._planned_settings.keys())
+        message = f"the log says {len(logged)} settings, {held} of which the plan states"
+        self.event("settings", message, host, held=held, said=self._logged_settings)
+        if VERSION in logged:
+            self.writer.note_software({**self.writer.manifest.software, VERSION: str(logged[VERSION])})
+        if LOG_INTERVAL in logged:
+            self.writer.learn(expected={**self.writer.manifest.expected, LOG_INTERVAL: logged[LOG_INTERVAL]})
 
     def _take_step(self, step: Step, host: str) -> None:
         """One node speaks for the run; where others report steps too, theirs are kept beside."""
@@ -143,7 +148,7 @@ class Recording:
                 self.settle()
             return
         if len(self._ranks) > 1:
-            self._pace.add(step, host)
+            self._node_times.add(step, host)
         if host != self._lead:
             self.writer.append_node_step(self._lead, host, step)
             return
@@ -159,12 +164,12 @@ class Recording:
             )
         self._nonfinite = names
         self.observe(step)
-        if len(self._ranks) > 1 and self.writer.steps % LOOK_EVERY == 0:
+        if len(self._ranks) > 1 and self.writer.steps % _COMPARE_EVERY == 0:
             self._name_the_slow()
 
     def _name_the_slow(self) -> None:
-        for one in self._pace.slow():
-            self.event("nodes_differ", one.words(), one.node, **one.details())
+        for straggler in self._node_times.new_stragglers():
+            self.event("nodes_differ", straggler.words(), straggler.node, **straggler.details())
 
     def _host_of(self, rank: object) -> str | None:
         """Where a rank runs: nodes are filled one after the other."""
@@ -205,14 +210,34 @@ class Recording:
         )
 
 
+class _NodeTimes:
+    """The last steps of each node, and which nodes are slower than the others."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, deque[tuple[int, float]]] = {}
+        self._named: set[str] = set()
+
+    def add(self, step: Step, host: str) -> None:
+        if step.step_time_s is not None and not any(flag in MARKS for flag in step.flags):
+            self._times.setdefault(host, deque(maxlen=_COMPARED_STEPS)).append((step.step, step.step_time_s))
+
+    def new_stragglers(self) -> list[Straggler]:
+        """Nodes that are slower than the others, each the first time."""
+        times = {host: np.array(kept) for host, kept in self._times.items()}
+        slow = stragglers({host: (kept[:, 0].astype(np.int64), kept[:, 1]) for host, kept in times.items()})
+        new = [straggler for straggler in slow if straggler.node not in self._named]
+        self._named.update(straggler.node for straggler in new)
+        return new
+
+
 class NodeRecording:
     """What one node prints, cut into lines, read and kept, each byte once."""
 
-    def __init__(self, run: Recording, node: NodePlan, hide: Sequence[bytes], hearing: Hearing) -> None:
-        self._run, self._host, self._hearing, self._hide = run, node.host, hearing, hide
+    def __init__(self, run: Recording, node: NodePlan, hide: Sequence[bytes], settings: SettingsAgainstPlan) -> None:
+        self._run, self._host, self._settings, self._hide = run, node.host, settings, hide
         self._log = f"node{node.rank}.log"
-        self._said = Gathered(hearing.take)
-        self._reader = LogReader(f"logs/{self._log}", self._said, run.framework, hearing.job)
+        self._gathered = Gathered(settings.take)
+        self._reader = LogReader(f"logs/{self._log}", self._gathered, run.framework, settings.job)
         self._trains = False
         self._cutter = LineCutter()
         self.bytes = 0
@@ -232,7 +257,7 @@ class NodeRecording:
             self._take(line, b"")
         self._reader.end()
         self._record()
-        self._run.hear(self._hearing.said(), self._host)
+        self._run.take_settings(self._settings.values(), self._host)
         self._run.ended()
 
     def _take(self, line: bytes, end: bytes) -> None:
@@ -246,8 +271,8 @@ class NodeRecording:
         self._run.writer.append_log(self._log, shown + end)
 
     def _record(self) -> None:
-        for found in self._said.take():
-            if isinstance(found, Step) and not self._trains:
+        for record in self._gathered.take():
+            if isinstance(record, Step) and not self._trains:
                 self._trains = True
-                self._run.hear(self._hearing.said(), self._host)
-            self._run.take(found, self._host)
+                self._run.take_settings(self._settings.values(), self._host)
+            self._run.take(record, self._host)

@@ -1,47 +1,97 @@
-"""Power, memory, load, clocks and temperature of a host while it trains: one question, one round trip."""
+"""Power, memory, load, clocks and temperature while a run goes on, of this machine or of a host."""
 
+import asyncio
+import contextlib
 import re
+from collections.abc import Callable
+from typing import Any, Protocol
 
-from steelyard.execute.host import Host
-from steelyard.execute.preflight.probing import probe
-from steelyard.execute.preflight.sections import Section, Sections
+from steelyard import records
+from steelyard.execute.host import Host, HostError, LinkLostError
+from steelyard.execute.preflight.probe import Section, Sections, probe
 from steelyard.execute.preflight.smi import Sample, amd_smi, count, number, nvidia_smi, rocm_smi
+from steelyard.execute.recording import Recording
 
 _TOOL_S, _ANSWER_S = 8, 20.0
 _CPU = "cpu"
+_GIB = 1024**3
 _MEMORY = re.compile(r"(?P<name>MemTotal|MemAvailable):\s+(?P<kib>\d+) kB")
 _READERS = {"nvidia": (nvidia_smi.read_telemetry,), "amd": (amd_smi.read_telemetry, rocm_smi.read_telemetry)}
 
 
-async def sample(host: Host, vendor: str | None) -> list[Sample]:
-    """The present figures of each GPU of a vendor, or of the host itself; ValueError where its tool tells none."""
-    sections = await probe(host, ["telemetry", vendor or _CPU], _TOOL_S, _ANSWER_S)
+class TelemetryLostError(Exception):
+    """There are no more figures to be had."""
+
+
+class TelemetrySource(Protocol):
+    """What can be asked for the present figures of devices."""
+
+    every_s: float
+    """Between two samples."""
+
+    async def sample(self) -> list[Sample]:
+        """A sample a device; a figure the device does not give is absent. TelemetryLostError: it will give no more."""
+
+    def close(self) -> None: ...
+
+
+async def record_telemetry(source: TelemetrySource, host: str, recording: Recording) -> None:
+    """Sample until cancelled. Where that fails, the run goes on and the record says so, once."""
     try:
-        found = read_sample(sections, vendor)
-    except Exception as reason:  # a host may answer anything, and telemetry is beside the run
-        raise ValueError(f"what was answered cannot be read ({type(reason).__name__})") from reason
-    if not found:
-        raise ValueError(_why(sections))
-    return found
+        with contextlib.closing(source):
+            while True:
+                for sample in await source.sample():
+                    recording.writer.append_telemetry({"time": records.now(), "node": host, **sample})
+                await asyncio.sleep(source.every_s)
+    except TelemetryLostError as reason:
+        recording.event("telemetry_lost", str(reason), host)
+
+
+class HostTelemetry:
+    """A host, asked in one round trip for the GPUs of a vendor, or for itself."""
+
+    every_s = 10.0
+    """AMD's tool alone takes a second of a core."""
+
+    def __init__(self, host: Host, vendor: str | None) -> None:
+        self._host, self._vendor = host, vendor
+
+    async def sample(self) -> list[Sample]:
+        try:
+            sections = await probe(self._host, ["telemetry", self._vendor or _CPU], _TOOL_S, _ANSWER_S)
+        except LinkLostError:
+            return []  # whoever follows the job reports that
+        except HostError as reason:
+            raise TelemetryLostError(str(reason)) from None
+        try:
+            samples = read_sample(sections, self._vendor)
+        except Exception as reason:  # a host may answer anything, and no sample ends a run
+            raise TelemetryLostError(f"what was answered cannot be read ({type(reason).__name__})") from reason
+        if not samples:
+            raise TelemetryLostError(_why(sections))
+        return samples
+
+    def close(self) -> None:
+        return
 
 
 def read_sample(sections: Sections, vendor: str | None) -> list[Sample]:
-    """What the sections tell."""
+    """The figures in the sections of one answer."""
     if vendor is None:
         return _of_host(sections["host_load"])
-    return next((found for read in _READERS[vendor] if (found := read(sections))), [])
+    return next((samples for read in _READERS[vendor] if (samples := read(sections))), [])
 
 
 def _why(sections: Sections) -> str:
-    told = [f"{name}: {section.reason}" for name, section in sections.by_name.items() if not section.answered]
-    return "; ".join(told) or "what was answered tells no figure"
+    silent = [f"{name}: {section.reason}" for name, section in sections.by_name.items() if not section.answered]
+    return "; ".join(silent) or "what was answered tells no figure"
 
 
 def _of_host(section: Section) -> list[Sample]:
     """Load as a share of the cores, and memory."""
     if not section.answered or len(section.lines) < 4:
         return []
-    kib = {found["name"]: count(found["kib"]) for line in section.lines if (found := _MEMORY.match(line))}
+    kib = {entry["name"]: count(entry["kib"]) for line in section.lines if (entry := _MEMORY.match(line))}
     load, cores = number(section.lines[0]), count(section.lines[-1])
     total_kib, free_kib = kib.get("MemTotal"), kib.get("MemAvailable")
     if load is None or not cores or total_kib is None or free_kib is None:
@@ -55,3 +105,87 @@ def _of_host(section: Section) -> list[Sample]:
             "memory_total_gib": total,
         }
     ]
+
+
+class LocalTelemetry:
+    """This machine: NVML where GPUs are used, psutil otherwise."""
+
+    every_s = 1.0
+
+    def __init__(self, device: str) -> None:
+        self._open: Callable[[], _Nvml | _Psutil] = _Nvml if device == "gpu" else _Psutil
+        self._driver: _Nvml | _Psutil | None = None
+
+    async def sample(self) -> list[Sample]:
+        try:
+            self._driver = self._driver or self._open()
+            return self._driver.sample()
+        except Exception as reason:  # a driver may raise anything
+            raise TelemetryLostError(f"{type(reason).__name__}: {reason}") from reason
+
+    def close(self) -> None:
+        if self._driver is not None:
+            self._driver.close()
+
+
+class _Psutil:
+    def __init__(self) -> None:
+        import psutil
+
+        self._psutil = psutil
+        psutil.cpu_percent()  # the first call only sets the zero
+
+    def sample(self) -> list[Sample]:
+        memory = self._psutil.virtual_memory()
+        sample: Sample = {
+            "device": _CPU,
+            "utilization_percent": self._psutil.cpu_percent(),
+            "memory_used_gib": (memory.total - memory.available) / _GIB,
+            "memory_total_gib": memory.total / _GIB,
+        }
+        frequency = self._psutil.cpu_freq()
+        if frequency and frequency.current:
+            sample["clock_mhz"] = frequency.current
+        return [sample]
+
+    def close(self) -> None:
+        return
+
+
+class _Nvml:
+    def __init__(self) -> None:
+        import pynvml
+
+        self._nvml = pynvml
+        self._handles: list[Any] = []
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError:
+            return  # an AMD GPU, or no driver: nothing is sampled and nothing is made up
+        self._handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+
+    def sample(self) -> list[Sample]:
+        return [self._device(index, handle) for index, handle in enumerate(self._handles)]
+
+    def _device(self, index: int, handle: Any) -> Sample:
+        nvml = self._nvml
+        sample: Sample = {"device": f"gpu{index}"}
+        figures: dict[str, Callable[[], float]] = {
+            "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+            "memory_used_gib": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / _GIB,
+            "memory_total_gib": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total / _GIB,
+            "utilization_percent": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
+            "clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+            "memory_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
+            "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+        }
+        for name, read in figures.items():
+            try:
+                sample[name] = read()
+            except nvml.NVMLError_NotSupported:
+                continue
+        return sample
+
+    def close(self) -> None:
+        if self._handles:
+            self._nvml.nvmlShutdown()

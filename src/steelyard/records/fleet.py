@@ -65,7 +65,7 @@ class Outlier(_Record):
         )
 
 
-class Wanting(_Record):
+class PreflightFinding(_Record):
     """What preflight found wrong with a host of the fleet, by itself or against the others."""
 
     host: str | None
@@ -91,7 +91,7 @@ class FleetManifest(_Record):
     verdict: Word | None = None
     """The worst of its runs; null where they were not judged."""
     outliers: list[Outlier] = Field(default_factory=list)
-    preflight: list[Wanting] = Field(default_factory=list)
+    preflight: list[PreflightFinding] = Field(default_factory=list)
     """What failed or blocked when all hosts were asked before the first run; empty where they were not asked."""
 
 
@@ -108,7 +108,7 @@ class Fleet:
 
     def runs(self) -> list[Run | None]:
         """The run of each host as it stands on disk; None where it never began."""
-        return [self._run(self.directory / one.directory) for one in self.manifest.runs]
+        return [self._run(self.directory / run.directory) for run in self.manifest.runs]
 
     def _run(self, place: Path) -> Run | None:
         with self.reading(place):
@@ -152,22 +152,21 @@ def new_fleet(out: Path, name: str | None, own: str, hosts: Sequence[str]) -> Fl
         FleetRun(host=host, directory=place)
         for host, place in zip(hosts, directory_names(directory, hosts), strict=True)
     ]
-    made = Fleet(directory, FleetManifest(name=directory.name, runs=runs))
-    made.save()
-    return made
+    fleet = Fleet(directory, FleetManifest(name=directory.name, runs=runs))
+    fleet.save()
+    return fleet
 
 
 def again(fleet: Fleet, hosts: Sequence[str]) -> Fleet:
     """The same fleet with a new run directory for each of these hosts."""
     places = dict(zip(hosts, directory_names(fleet.directory, hosts), strict=True))
     runs = [
-        FleetRun(host=one.host, directory=places[one.host]) if one.host in places else one
-        for one in fleet.manifest.runs
+        FleetRun(host=run.host, directory=places[run.host]) if run.host in places else run
+        for run in fleet.manifest.runs
     ]
-    others = [one for one in fleet.manifest.preflight if one.host not in hosts]
-    found = {"runs": runs, "verdict": None, "outliers": [], "preflight": others}
-    manifest = fleet.manifest.model_copy(update=found)
-    renewed = Fleet(fleet.directory, manifest)
+    others = [finding for finding in fleet.manifest.preflight if finding.host not in hosts]
+    begun = {"runs": runs, "verdict": None, "outliers": [], "preflight": others}
+    renewed = Fleet(fleet.directory, fleet.manifest.model_copy(update=begun))
     renewed.save()
     return renewed
 

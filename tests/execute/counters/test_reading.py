@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.execute.counters import GROUPS, HostCounter, Reading, changed, look, read_counters
+from steelyard.execute.counters import GROUPS, HostCounter, Reading, changed, read_counters, read_host
 from steelyard.execute.host import COMMAND_S, Done, LinkLostError
-from steelyard.execute.preflight.sections import Section, Sections, read_sections
+from steelyard.execute.preflight.probe import Section, Sections, read_sections
 from steelyard.execute.this_host import ThisHost
 from steelyard.records.host_change import ECC, KERNEL_LOG, NETWORK, THROTTLE
 
@@ -161,7 +161,7 @@ def sysfs(root: Path, **files: int | str) -> Path:
 
 def looked(tmp_path: Path, groups: Sequence[str] = (NETWORK,), **files: int | str) -> Reading:
     host = AlteredHost("a", paths={"/sys": str(sysfs(tmp_path, **files))})
-    return asyncio.run(look(host, 20.0, groups))
+    return asyncio.run(read_host(host, 20.0, groups))
 
 
 def test_errors_of_network_cards_are_read_and_traffic_is_not(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_errors_of_network_cards_are_read_and_traffic_is_not(tmp_path: Path) -> 
 
 
 def test_a_host_without_that_tree_is_unknown(tmp_path: Path) -> None:
-    read = asyncio.run(look(AlteredHost("a", paths={"/sys": str(tmp_path / "none")}), 20.0, (NETWORK,)))
+    read = asyncio.run(read_host(AlteredHost("a", paths={"/sys": str(tmp_path / "none")}), 20.0, (NETWORK,)))
     assert set(read.unread) == {NETWORK}
 
 
@@ -226,7 +226,7 @@ def test_one_round_trip_asks_for_everything(tmp_path: Path) -> None:
             done: Done = await super().run(argv, stdin, timeout_s)
             return done
 
-    read = asyncio.run(look(Counting("a", tools), 20.0))
+    read = asyncio.run(read_host(Counting("a", tools), 20.0))
     assert len(asked) == 1
     assert not read.unread
     assert read.kernel_log is not None
@@ -241,7 +241,7 @@ def test_one_round_trip_asks_for_everything(tmp_path: Path) -> None:
 def test_a_kernel_log_that_is_closed_to_us_is_unknown_with_what_opens_it(tmp_path: Path) -> None:
     denied = "echo 'dmesg: read kernel buffer failed: Operation not permitted' >&2; exit 1"
     tools = made(tmp_path / "tools", dmesg=denied, journalctl="exit 1")
-    read = asyncio.run(look(AlteredHost("a", tools), 20.0, (KERNEL_LOG,)))
+    read = asyncio.run(read_host(AlteredHost("a", tools), 20.0, (KERNEL_LOG,)))
     assert read.kernel_log is None
     assert "Operation not permitted" in read.unread[KERNEL_LOG].reason
     assert "dmesg_restrict" in read.unread[KERNEL_LOG].fix
@@ -253,7 +253,7 @@ def test_who_told_the_kernel_log_is_known_and_two_of_them_are_not_compared(tmp_p
     once = f"[ ! -e '{tmp_path}/asked' ] || exit 1; : > '{tmp_path}/asked'; echo '[ 12.5] {xid}'"
     tools = made(tmp_path / "tools", dmesg=once, journalctl=f"echo 'Jan 20 10:00:00 gpu01 kernel: {xid}'")
     host = AlteredHost("a", tools)
-    before, after = (asyncio.run(look(host, 20.0, (KERNEL_LOG,))) for _ in range(2))
+    before, after = (asyncio.run(read_host(host, 20.0, (KERNEL_LOG,))) for _ in range(2))
     assert [one.kernel_log.source for one in (before, after) if one.kernel_log] == ["dmesg", "journalctl"]
     change = changed(before, after)
     assert change.kernel == ()
@@ -267,7 +267,7 @@ def test_a_secret_that_a_host_says_is_not_kept(tmp_path: Path) -> None:
         dmesg=f"echo '[ 12.5] NVRM: Xid (PCI:0000:3b:00): 63, pid=1, name=trainer --token {token}'",
         nvidia_smi=f"echo 'no licence for {token}' >&2; exit 9",
     )
-    read = asyncio.run(look(AlteredHost("a", tools), 20.0))
+    read = asyncio.run(read_host(AlteredHost("a", tools), 20.0))
     assert read.kernel_log is not None
     assert read.kernel_log.lines[0].endswith("--token [redacted]")
     assert token not in repr(read)
@@ -276,7 +276,7 @@ def test_a_secret_that_a_host_says_is_not_kept(tmp_path: Path) -> None:
 def test_a_tool_that_hangs_costs_its_own_answer_and_a_bounded_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.execute.counters.asking.TOOL_S", 1)
+    monkeypatch.setattr("steelyard.execute.counters.reading.TOOL_S", 1)
     calls = tmp_path / "calls"
     tools = made(
         tmp_path / "tools",
@@ -285,7 +285,7 @@ def test_a_tool_that_hangs_costs_its_own_answer_and_a_bounded_time(
         rocm_smi=f"echo rocm >> {calls}; sleep 60",
     )
     began = time.monotonic()
-    read = asyncio.run(look(AlteredHost("a", tools), 20.0))
+    read = asyncio.run(read_host(AlteredHost("a", tools), 20.0))
     assert time.monotonic() - began < 15
     assert calls.read_text().split() == ["amd"]
     assert read.kernel_log is not None
@@ -303,6 +303,6 @@ def test_a_host_that_is_lost_or_too_slow_makes_a_reading_that_says_so() -> None:
             raise LinkLostError(self.name, "no answer within 15 s")
 
     for host, reason in ((Slow("a"), "no answer within 0.2 s"), (Lost("a"), "no answer within 15 s")):
-        read = asyncio.run(look(host, 0.2))
+        read = asyncio.run(read_host(host, 0.2))
         assert set(read.unread) == set(GROUPS)
         assert {one.reason for one in read.unread.values()} == {reason}

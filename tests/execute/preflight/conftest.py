@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.execute.host import COMMAND_S, Done, HostTimeoutError, LinkLostError
-from steelyard.execute.preflight.sections import Section, Sections
+from steelyard.execute.preflight.probe import Section, Sections
 from steelyard.execute.this_host import ThisHost
 
 OUTPUTS = Path(__file__).parent / "outputs"

@@ -28,7 +28,7 @@ from steelyard.execute.preflight.facts import (
 )
 from steelyard.execute.preflight.finding import HostFinding
 from steelyard.execute.preflight.needs import Secret, Space
-from steelyard.execute.preflight.sections import Section
+from steelyard.execute.preflight.probe import Section
 from steelyard.execute.preflight.smi import GpuProcess, SeenGpu, SeenGpus
 from steelyard.hardware.catalog import lookup
 

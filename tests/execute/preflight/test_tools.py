@@ -17,8 +17,7 @@ from steelyard.execute.host import COMMAND_S, Done
 from steelyard.execute.preflight.collectives import bus_bandwidth
 from steelyard.execute.preflight.facts import read_facts
 from steelyard.execute.preflight.kernel_log import complaints
-from steelyard.execute.preflight.probing import probe
-from steelyard.execute.preflight.sections import Section, Sections, read_sections
+from steelyard.execute.preflight.probe import Section, Sections, probe, read_sections
 from steelyard.execute.preflight.smi import amd_smi, nvidia_smi, rocm_smi
 from steelyard.execute.this_host import ThisHost
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from steelyard.execute.preflight.sections import Section, Sections, read_sections
-from steelyard.execute.telemetry import read_sample, sample
+from steelyard.execute.preflight.probe import Section, Sections, read_sections
+from steelyard.execute.telemetry import HostTelemetry, LocalTelemetry, TelemetryLostError, read_sample
 from steelyard.execute.this_host import ThisHost
 
 H200 = read_sections((Path(__file__).parent / "h200.txt").read_bytes(), "MARK")
@@ -79,8 +79,18 @@ def test_what_tells_nothing_is_no_sample(vendor: str | None) -> None:
 
 
 def test_this_machine_answers_and_names_a_tool_that_does_not() -> None:
-    (found,) = asyncio.run(sample(ThisHost(), None))
-    assert 0 <= float(found["utilization_percent"]) <= 100
-    assert 0 < float(found["memory_used_gib"]) < float(found["memory_total_gib"])
-    with pytest.raises(ValueError, match="amd_telemetry: not installed; rocm_telemetry: not installed"):
-        asyncio.run(sample(ThisHost(), "amd"))
+    for source in (HostTelemetry(ThisHost(), None), LocalTelemetry("cpu")):
+        (sample,) = asyncio.run(source.sample())
+        assert 0 <= float(sample["utilization_percent"]) <= 100
+        assert 0 < float(sample["memory_used_gib"]) < float(sample["memory_total_gib"])
+    with pytest.raises(TelemetryLostError, match="amd_telemetry: not installed; rocm_telemetry: not installed"):
+        asyncio.run(HostTelemetry(ThisHost(), "amd").sample())
+
+
+def test_a_driver_that_raises_anything_ends_the_telemetry_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise OSError("the driver is gone")
+
+    monkeypatch.setattr("psutil.virtual_memory", broken)
+    with pytest.raises(TelemetryLostError, match="OSError: the driver is gone"):
+        asyncio.run(LocalTelemetry("cpu").sample())

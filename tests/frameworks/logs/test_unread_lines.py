@@ -204,7 +204,7 @@ def test_a_live_run_goes_on_after_lines_that_cannot_be_read(tmp_path: Path) -> N
     (tmp_path / "config.yaml").write_text(CONFIG)
     reading = one_reading(with_family(read_mapping(tmp_path / "config.yaml")), Asked())
     made = make_plan(resolve(reading, (), None, None), Machine((), 2), Asked())
-    writer = execute.new_run(made.plan, made.case, tmp_path / "runs", "live", ["steelyard"])
+    writer = execute.new_run(made, tmp_path / "runs", "live", ["steelyard"])
     node = Recording(made.plan, made.case, writer, lambda found: None).of_node(made.plan.nodes[0])
     node.feed(b"  data_path ........ [{[]}]\n  seed ........ " + b"9" * 5000 + b"\n" + DUMP_END + b"\n")
     for number in (1, 2, 3):

@@ -1,10 +1,16 @@
-"""What a host counts of its own troubles: asked before a run and after it, and what changed between."""
+"""What a host counts of its own troubles: read before a run and after it, and what changed between."""
 
-from steelyard.execute.counters.asking import TOOL_S, look
 from steelyard.execute.counters.change import changed
-from steelyard.execute.counters.counter import HostCounter
-from steelyard.execute.counters.gpus import VENDORS
-from steelyard.execute.counters.reading import GROUPS, KernelLog, Reading, nothing_read, read_counters
+from steelyard.execute.counters.counts import VENDORS, HostCounter
+from steelyard.execute.counters.reading import (
+    GROUPS,
+    TOOL_S,
+    KernelLog,
+    Reading,
+    nothing_read,
+    read_counters,
+    read_host,
+)
 
 __all__ = [
     "GROUPS",
@@ -14,7 +20,7 @@ __all__ = [
     "KernelLog",
     "Reading",
     "changed",
-    "look",
     "nothing_read",
     "read_counters",
+    "read_host",
 ]

@@ -1,4 +1,4 @@
-"""From two looks at a host to what changed between them."""
+"""From two readings of a host's counters to what changed between them."""
 
 import re
 from collections import Counter
@@ -33,7 +33,7 @@ _KEPT = 20
 def changed(before: Reading, after: Reading) -> HostChange:
     """What grew, what may have grown, what the kernel complained of, and what could not be read."""
     unread = {**after.unread, **before.unread}
-    compared = Counter(one.group for one in before.counts.keys() & after.counts.keys())
+    compared = Counter(counter.group for counter in before.counts.keys() & after.counts.keys())
     kernel = tuple[KernelComplaint, ...]()
     if before.kernel_log is not None and after.kernel_log is not None:
         reason, fix = _gap(before.kernel_log, after.kernel_log), _GAP_FIX
@@ -54,13 +54,14 @@ def changed(before: Reading, after: Reading) -> HostChange:
 
 
 def _counters(before: Reading, after: Reading) -> Iterator[CounterChange]:
-    for one in sorted({*before.counts, *after.counts}):
-        was, is_now = before.counts.get(one), after.counts.get(one)
-        at_ceiling = is_now is not None and is_now == CEILINGS.get(one.name)
-        untold = (was is None and one.group in before.unread) or (is_now is None and one.group in after.unread)
+    for counter in sorted({*before.counts, *after.counts}):
+        group, device, name = counter
+        was, is_now = before.counts.get(counter), after.counts.get(counter)
+        at_ceiling = is_now is not None and is_now == CEILINGS.get(name)
+        untold = (was is None and group in before.unread) or (is_now is None and group in after.unread)
         if untold or (was == is_now and not at_ceiling) or (was is None and is_now == 0):
             continue
-        yield CounterChange(group=one.group, device=one.device, name=one.name, before=was, after=is_now)
+        yield CounterChange(group=group, device=device, name=name, before=was, after=is_now)
 
 
 def _new_complaints(before: KernelLog, after: KernelLog) -> Iterator[KernelComplaint]:
@@ -70,11 +71,11 @@ def _new_complaints(before: KernelLog, after: KernelLog) -> Iterator[KernelCompl
     """
     old, left = list(before.lines), Counter(before.lines)
     new = [line for line in after.lines if not _take(left, line)]
-    known = {one.what: len(lines) for one, lines in complaints(old)}
-    for one, lines in complaints([*old, *new]):
-        fresh = lines[known.get(one.what, 0) :]
+    known = {kind.what: len(lines) for kind, lines in complaints(old)}
+    for kind, lines in complaints([*old, *new]):
+        fresh = lines[known.get(kind.what, 0) :]
         if fresh:
-            yield KernelComplaint(what=one.what, fix=one.fix, count=len(fresh), lines=tuple(fresh[-_KEPT:]))
+            yield KernelComplaint(what=kind.what, fix=kind.fix, count=len(fresh), lines=tuple(fresh[-_KEPT:]))
 
 
 def _take(left: Counter[str], line: str) -> bool:
@@ -94,5 +95,5 @@ def _gap(before: KernelLog, after: KernelLog) -> str:
 
 
 def _seconds(line: str) -> float | None:
-    found = _STAMP.match(line)
-    return float(found["seconds"]) if found else None
+    stamp = _STAMP.match(line)
+    return float(stamp["seconds"]) if stamp else None

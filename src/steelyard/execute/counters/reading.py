@@ -1,15 +1,24 @@
-"""One look at a host: every counter that was read, and why the others were not."""
+"""One reading of a host's counters, in one round trip: every counter that was read, and why the others were not."""
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from steelyard.execute.counters import gpus, network
-from steelyard.execute.counters.counter import HostCounter
-from steelyard.execute.preflight.kernel_log import UNREADABLE_FIX
-from steelyard.execute.preflight.sections import Sections
+from steelyard.execute.counters.counts import VENDORS, HostCounter, gpu_errors, gpu_throttle, network
+from steelyard.execute.host import Host, HostError
+from steelyard.execute.preflight.kernel_log import PATTERN, UNREADABLE_FIX
+from steelyard.execute.preflight.probe import Sections, probe
 from steelyard.records.host_change import ECC, KERNEL_LOG, NETWORK, THROTTLE, Unread
+from steelyard.secrets import redacted
 
 GROUPS = (KERNEL_LOG, ECC, THROTTLE, NETWORK)
+TOOL_S = 8
+"""How long one tool may take: nvidia-smi wakes eight GPUs in some seconds where nothing else keeps them awake."""
+_UNANSWERED_FIX = "see whether the host is up, and run `dmesg` there"
+_ANSWER_FIX = "see what its tools print there (`dmesg`, `nvidia-smi -q`, `amd-smi metric`)"
+
+_WORDS = {KERNEL_LOG: ("kernel_log_and_ends", PATTERN), NETWORK: ("nic_counters", "/sys")}
+_GPU_WORDS = ("gpu_counters", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +47,39 @@ def nothing_read(groups: Iterable[str], reason: str, fix: str) -> Reading:
     return Reading(unread={group: Unread(group=group, reason=reason, fix=fix) for group in groups})
 
 
-def read_counters(
-    sections: Sections, groups: Collection[str] = GROUPS, vendors: Collection[str] = gpus.VENDORS
+async def read_host(
+    host: Host, timeout_s: float, groups: Collection[str] = GROUPS, vendors: Collection[str] = VENDORS
 ) -> Reading:
+    """What a host counts, of `vendors`' GPUs at least; one that does not answer makes a reading that says why."""
+    words = [word for group in groups for word in _WORDS.get(group, ())]
+    if {ECC, THROTTLE} & set(groups):
+        words += _GPU_WORDS  # last: these are the tools that hang
+    try:
+        async with asyncio.timeout(timeout_s):
+            answers = await probe(host, words, TOOL_S, timeout_s)
+    except HostError as reason:
+        return nothing_read(groups, redacted(reason.message.removeprefix(f"{host.name}: ")), _UNANSWERED_FIX)
+    except TimeoutError:
+        return nothing_read(groups, f"no answer within {timeout_s:g} s", _UNANSWERED_FIX)
+    try:
+        return read_counters(answers, groups, vendors)
+    except Exception as reason:  # noqa: BLE001 - a host may answer anything, and no reading ends a run
+        return nothing_read(groups, f"what it answered cannot be read ({type(reason).__name__})", _ANSWER_FIX)
+
+
+def read_counters(sections: Sections, groups: Collection[str] = GROUPS, vendors: Collection[str] = VENDORS) -> Reading:
     """The sections of one host, as far as they were asked for; `vendors` are those whose GPUs the job is to use."""
     log, missing = _kernel_log(sections) if KERNEL_LOG in groups else (None, [])
     counts = dict[HostCounter, int]()
-    for group, (found, unread) in (
-        (ECC, gpus.errors(sections, vendors)),
-        (THROTTLE, gpus.throttle(sections, vendors)),
-        (NETWORK, network.read(sections)),
+    for group, (counted, unread) in (
+        (ECC, gpu_errors(sections, vendors)),
+        (THROTTLE, gpu_throttle(sections, vendors)),
+        (NETWORK, network(sections)),
     ):
         if group in groups:
-            counts |= found
+            counts |= counted
             missing += unread
-    return Reading(counts, log, {one.group: one for one in missing})
+    return Reading(counts, log, {unread.group: unread for unread in missing})
 
 
 def _kernel_log(sections: Sections) -> tuple[KernelLog | None, list[Unread]]:

@@ -13,8 +13,7 @@ from steelyard.execute.preflight.facts import ClockReading, Facts, read_facts
 from steelyard.execute.preflight.finding import HostFinding
 from steelyard.execute.preflight.gpus import seen_gpus
 from steelyard.execute.preflight.needs import Needs
-from steelyard.execute.preflight.probing import probe
-from steelyard.execute.preflight.sections import Section
+from steelyard.execute.preflight.probe import Section, probe
 from steelyard.execute.preflight.storage import spaces
 
 AT_ONCE = 64

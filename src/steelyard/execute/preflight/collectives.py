@@ -7,7 +7,7 @@ from statistics import median
 from steelyard.execute.preflight.facts import Facts
 from steelyard.execute.preflight.finding import Check, HostFinding
 from steelyard.execute.preflight.needs import Needs
-from steelyard.execute.preflight.sections import Section
+from steelyard.execute.preflight.probe import Section
 from steelyard.execute.preflight.smi import count, number
 
 COLLECTIVES = Check("collectives")

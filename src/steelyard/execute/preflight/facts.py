@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from steelyard.execute.preflight.sections import Section, Sections
+from steelyard.execute.preflight.probe import Section, Sections
 from steelyard.execute.preflight.smi import SeenGpus, count, readers
 
 _KIB_PER_GIB = 2**20

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from steelyard.execute.preflight.sections import Sections
+from steelyard.execute.preflight.probe import Sections
 
 
 @dataclass(frozen=True, slots=True)

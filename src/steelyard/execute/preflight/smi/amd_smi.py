@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from steelyard.execute.preflight.sections import Section, Sections
+from steelyard.execute.preflight.probe import Section, Sections
 from steelyard.execute.preflight.smi import (
     NAMELESS,
     GpuCount,

@@ -3,7 +3,7 @@
 import csv
 import re
 
-from steelyard.execute.preflight.sections import Section, Sections
+from steelyard.execute.preflight.probe import Section, Sections
 from steelyard.execute.preflight.smi import (
     GpuCount,
     GpuProcess,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from steelyard.execute.preflight.sections import Section, Sections
+from steelyard.execute.preflight.probe import Section, Sections
 from steelyard.execute.preflight.smi import (
     LARGEST,
     NAMELESS,

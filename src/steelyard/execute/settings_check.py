@@ -1,4 +1,4 @@
-"""What a node's log says of its settings, held against what the plan told the training program."""
+"""The settings a node's log reports, held against those of the plan."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -27,7 +27,7 @@ _NULL_IS_A_VALUE = ("precision.fp8",)
 """Elsewhere null leaves the choice to the framework."""
 
 
-def stated(case: Case) -> dict[str, Any]:
+def planned_settings(case: Case) -> dict[str, Any]:
     """What the plan states, by the keys a log says it under; what the framework has no word for is not there."""
     framework, placement = facts(case.resolved.platform.framework), case.placement
     values = {
@@ -43,8 +43,8 @@ def stated(case: Case) -> dict[str, Any]:
     return {**values, WORLD_SIZE: placement.world_size, GPU_NAME: placement.gpu_name}
 
 
-class Hearing:
-    """The settings one node's log says."""
+class SettingsAgainstPlan:
+    """The settings one node's log reports, against those planned."""
 
     def __init__(self, planned: Mapping[str, Any], job: Job) -> None:
         """`job` takes the batch the log says: what a step's tokens are must not be the plan's own word."""
@@ -72,6 +72,6 @@ class Hearing:
             details = {"key": key, "planned": planned, "said": value}
             yield Event(kind="plan_differs", message=message, source=setting.source, details=details)
 
-    def said(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         """The last word of each."""
         return {key: setting.value for key, setting in self.logged.last.items()}

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,12 +41,11 @@ class Ran:
 
     def __init__(self, folder: Path, host: OneOfSeveral, program: str = TRAINS) -> None:
         made = planned(folder, [host.name])
-        plan = with_program(made.plan, program, folder)
-        writer = execute.new_run(plan, made.case, folder / "runs", None, ["steelyard"], f"{host.name}-{os.getpid()}")
+        made = replace(made, plan=with_program(made.plan, program, folder))
+        writer = execute.new_run(made, folder / "runs", None, ["steelyard"])
         self.directory = writer.directory
-        self.manifest: RunManifest = execute.execute_on_hosts(
-            plan, made.case, writer, lambda _: None, [host], execute.Options()
-        )
+        options = execute.RunOptions(preflight=False, hosts={host.name: host})
+        self.manifest: RunManifest = execute.execute(made, writer, lambda _: None, options)
 
     def looks(self) -> list[Event]:
         return [event for event in records.events(self.directory) if event.kind == "host_counters"]
@@ -107,7 +107,7 @@ def test_a_run_that_failed_is_looked_at_too_and_keeps_its_cause(tmp_path: Path, 
 def test_a_kernel_log_that_hangs_is_unknown_and_waited_for_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.execute.counters.asking.TOOL_S", 1)
+    monkeypatch.setattr("steelyard.execute.counters.reading.TOOL_S", 1)
     calls = tmp_path / "calls"
     began = time.monotonic()
     ran = Ran(tmp_path, WithTools(tmp_path, dmesg=f"echo asked >> {calls}; sleep 60"))

@@ -1,7 +1,7 @@
 """How long a run may take where nobody said so, and that it ends after its last step."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from steelyard import execute, records
 from steelyard.errors import InfrastructureError
 from steelyard.execute.limits import Limits
 from steelyard.execute.recording import Recording
-from steelyard.execute.watch import Watch
+from steelyard.execute.watchdog import Watchdog
 
 HANGS_AT_EXIT = f"import time\nfor step in range(1, 4): print(f'{STEP}', flush=True)\ntime.sleep(600)"
 
@@ -25,8 +25,8 @@ class Steps:
     last_step: int = 0
 
 
-def watch(steps: Steps, seconds_at_peak: float | None, **limits: Any) -> Watch:
-    return Watch(Limits(**limits), cast("Recording", steps), seconds_at_peak)
+def watch(steps: Steps, seconds_at_peak: float | None, **limits: Any) -> Watchdog:
+    return Watchdog(Limits(**limits), cast("Recording", steps), seconds_at_peak)
 
 
 def test_the_time_limit_follows_from_the_plan() -> None:
@@ -44,7 +44,7 @@ def test_the_time_limit_grows_with_the_steps_that_are_seen(monkeypatch: pytest.M
     for step in range(1, 100):
         now += 400.0
         steps.last_step = step
-        slow.heard()
+        slow.steps_may_have_come()
     assert slow.stalled() is None
     assert slow.too_long() is None
     assert slow.time_limit_s == 1800 + 1800 + 1000 * 4000
@@ -58,7 +58,7 @@ def test_a_program_that_does_not_exit_is_overdue_though_it_goes_on_printing(monk
     for step in range(1, 20):
         now += 10.0
         steps.last_step = step
-        watching.heard()
+        watching.steps_may_have_come()
     late = watching.too_long()
     assert late is not None
     assert late.kind == "hang_at_exit"
@@ -67,13 +67,14 @@ def test_a_program_that_does_not_exit_is_overdue_though_it_goes_on_printing(monk
 def test_a_hang_at_exit_on_a_host_ends_with_all_steps_in_the_record(tmp_path: Path) -> None:
     host = OneOfSeveral("gpu01", tmp_path)
     made = planned(tmp_path, [host.name])
-    plan = with_program(made.plan, HANGS_AT_EXIT, tmp_path)
-    writer = execute.new_run(plan, made.case, tmp_path / "runs", None, ["steelyard"], "hangs")
+    made = replace(made, plan=with_program(made.plan, HANGS_AT_EXIT, tmp_path))
+    writer = execute.new_run(made, tmp_path / "runs", None, ["steelyard"])
+    limits = Limits(exit=1.0, counters=1.0)
     with pytest.raises(
         InfrastructureError, match=r"did not exit within 1 s after its last step, 3; still running: gpu01"
     ):
-        execute.execute_on_hosts(
-            plan, made.case, writer, lambda _: None, [host], execute.Options(limits=Limits(exit=1.0, look=1.0))
+        execute.execute(
+            made, writer, lambda _: None, execute.RunOptions(limits, preflight=False, hosts={host.name: host})
         )
     assert records.load(writer.directory).manifest.failure.kind == "hang_at_exit"
     assert [step.step for step in records.steps(writer.directory)] == [1, 2, 3]
@@ -82,8 +83,8 @@ def test_a_hang_at_exit_on_a_host_ends_with_all_steps_in_the_record(tmp_path: Pa
 def test_a_hang_at_exit_here_ends_with_all_steps_in_the_record(tmp_path: Path) -> None:
     made = planned(tmp_path, ["localhost"])
     node = with_program(made.plan, HANGS_AT_EXIT, tmp_path).nodes[0].model_copy(update={"directory": None})
-    plan = made.plan.model_copy(update={"nodes": [node]})
-    writer = execute.new_run(plan, made.case, tmp_path / "runs", None, ["steelyard"])
+    made = replace(made, plan=made.plan.model_copy(update={"nodes": [node]}))
+    writer = execute.new_run(made, tmp_path / "runs", None, ["steelyard"])
     with pytest.raises(InfrastructureError, match="did not exit within 1 s"):
-        execute.execute(plan, made.case, writer, lambda _: None, Limits(exit=1.0))
+        execute.execute(made, writer, lambda _: None, execute.RunOptions(Limits(exit=1.0)))
     assert [step.step for step in records.steps(writer.directory)] == [1, 2, 3]

@@ -13,8 +13,8 @@ _SLOWEST_OF_PEAK = 100.0
 """No step is taken to need longer than at 1 % of the peak, unless the steps seen say otherwise."""
 
 
-class Watch:
-    """Looks at a run from its start on; what it finds overdue is a failure of the infrastructure."""
+class Watchdog:
+    """Watches a run from its start on; what is overdue is a failure of the infrastructure."""
 
     def __init__(self, limits: Limits, recording: Recording, seconds_at_peak: float | None) -> None:
         """`seconds_at_peak`: the plan's time of all steps at the dense peak."""
@@ -33,8 +33,8 @@ class Watch:
         """It could not be seen whether steps were done: what passed until now does not count."""
         self._step_at = time.monotonic()
 
-    def heard(self) -> None:
-        """After whatever a log said."""
+    def steps_may_have_come(self) -> None:
+        """After whatever a node printed."""
         if self.recording.last_step != self._step:
             now = time.monotonic()
             if self._step:
@@ -62,15 +62,18 @@ class Watch:
             return Failure(kind="hang_at_exit", message=message, phase="train")
         return None
 
-    def stalled(self) -> str | None:
+    def stalled(self) -> Failure | None:
         """Where no step comes any more, since when."""
         quiet = time.monotonic() - self._step_at
         if not self._step:
-            return f"no step within {self.limits.first_step:g} s" if quiet > self.limits.first_step else None
-        borne = self._slowest_step_s() if self._progress else max(self._slowest_step_s(), self.limits.first_step)
-        if self._step >= self.recording.planned_steps or quiet <= borne:
+            message, allowed = f"no step within {self.limits.first_step:g} s", self.limits.first_step
+        else:
+            usual = f"where one takes {self._usual_s():.2g} s"
+            message = f"no step for {quiet:.0f} s after step {self._step}, {usual}"
+            allowed = self._slowest_step_s() if self._progress else max(self._slowest_step_s(), self.limits.first_step)
+        if self._step >= self.recording.planned_steps or quiet <= allowed:
             return None
-        return f"no step for {quiet:.0f} s after step {self._step}, where one takes {self._usual_s():.2g} s"
+        return Failure(kind="stall", message=message, phase="train")
 
     def _usual_s(self) -> float:
         return statistics.median(self._progress) if self._progress else 0.0

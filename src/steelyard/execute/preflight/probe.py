@@ -1,15 +1,27 @@
-"""What the probe printed, cut into sections: one a tool, with how the tool ended."""
+"""Runs the probe on a host: several questions, one round trip, an answer cut into sections, one a tool."""
 
 import json
 import re
+import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any
 
+from steelyard.execute.host import Host
 from steelyard.inert import inert
 from steelyard.secrets import redact
 
 _LONGEST = 300
 _STATUS = re.compile(rb"(?<= )\d{1,9}$")
+
+
+async def probe(host: Host, words: Sequence[str], tool_s: int, timeout_s: float) -> "Sections":
+    """What the host answers to words of `probe.sh`; one tool of it may take `tool_s`, all of it `timeout_s`."""
+    script = resources.files(__package__).joinpath("probe.sh").read_bytes()
+    mark = secrets.token_hex(16)
+    done = await host.run(["sh", "-s", "--", mark, str(tool_s), *words], stdin=script, timeout_s=timeout_s)
+    return read_sections(done.out, mark)
 
 
 @dataclass(frozen=True, slots=True)

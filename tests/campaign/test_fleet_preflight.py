@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from execute.hosts_here import OneOfSeveral
-from steelyard.cli.fleet_preflight import Looking
+from steelyard.campaign.fleet_preflight import Ask, FleetPreflight
 from steelyard.execute.host import Host, HostError
 from steelyard.execute.preflight import HostFinding
 from steelyard.execute.preflight.clock import CLOCK
@@ -33,22 +33,21 @@ async def ask(asked: Sequence[Host]) -> list[HostFinding]:
     return findings(asked)
 
 
-def looked(looking: Looking, asked: Sequence[Host]) -> tuple[dict[str, HostError], list[str]]:
-    said: list[str] = []
+class Preflight:
+    """A preflight of hosts, what keeps which of them from running, and what was reported."""
 
-    async def look() -> dict[str, HostError]:
-        return dict(await looking.told_to(said.append)(asked))
-
-    return asyncio.run(look()), said
+    def __init__(self, ask: Ask, others: Sequence[Host], asked: Sequence[Host]) -> None:
+        self.reported: list[HostFinding] = []
+        self.preflight = FleetPreflight(ask, others, self.reported.append)
+        self.unfit: dict[str, HostError] = asyncio.run(self.preflight.unfit(asked))
 
 
 def test_what_must_be_the_same_keeps_the_odd_one_from_running_and_other_differences_are_said(tmp_path: Path) -> None:
-    fleet, looking = new_fleet(tmp_path, "nightly", "", "abc"), Looking(ask, [])
-    unfit, said = looked(looking, hosts(tmp_path, "a", "b", "c"))
-    assert set(unfit) == {"b"}
-    assert "trainer:1 is sha256:2, and sha256:1 on 2 of 3 hosts" in str(unfit["b"])
-    assert any("c: the driver is 550, and 570 on 2 of 3 hosts" in line for line in said)
-    looking.kept(fleet).save()
+    fleet, asked = new_fleet(tmp_path, "nightly", "", "abc"), Preflight(ask, [], hosts(tmp_path, "a", "b", "c"))
+    assert set(asked.unfit) == {"b"}
+    assert (asked.unfit["b"].key, asked.unfit["b"].next) == ("image", "pull it")
+    assert ("c", "driver_version", "550") in [(one.host, one.check, one.observed) for one in asked.reported]
+    asked.preflight.recorded_in(fleet).save()
     kept = load_fleet(fleet.directory).manifest.preflight
     assert [(one.host, one.check, one.required) for one in kept] == [
         ("b", "image", True),
@@ -59,19 +58,18 @@ def test_what_must_be_the_same_keeps_the_odd_one_from_running_and_other_differen
 
 def test_one_that_runs_again_is_held_against_the_hosts_that_do_not(tmp_path: Path) -> None:
     others = hosts(tmp_path, "a", "c")
-    unfit, said = looked(Looking(ask, others), hosts(tmp_path, "b"))
-    assert set(unfit) == {"b"}
-    assert not any("c: the driver" in line for line in said)  # it does not run
+    asked = Preflight(ask, others, hosts(tmp_path, "b"))
+    assert set(asked.unfit) == {"b"}
+    assert {finding.host for finding in asked.reported} == {"b"}  # c does not run
 
 
 def test_what_is_wrong_with_this_machine_keeps_all_of_them(tmp_path: Path) -> None:
     async def late(asked: Sequence[Host]) -> list[HostFinding]:
         return [CLOCK.failed(None, "the clock of this machine is 9 s behind the hosts'", "set it")]
 
-    unfit, _ = looked(Looking(late, []), hosts(tmp_path, "a", "b"))
-    assert set(unfit) == {"a", "b"}
+    assert set(Preflight(late, [], hosts(tmp_path, "a", "b")).unfit) == {"a", "b"}
 
 
-def test_a_fleet_that_was_not_looked_at_says_nothing(tmp_path: Path) -> None:
+def test_a_fleet_that_was_not_asked_records_nothing(tmp_path: Path) -> None:
     fleet = new_fleet(tmp_path, "nightly", "", "abc")
-    assert Looking(ask, []).kept(fleet) == fleet
+    assert FleetPreflight(ask, [], print).recorded_in(fleet) == fleet

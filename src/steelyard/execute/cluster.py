@@ -1,0 +1,323 @@
+"""Executes a plan on the hosts of a cluster over ssh, or in a container here: each phase on all of them at once."""
+
+import asyncio
+import contextlib
+import getpass
+import platform as system
+import secrets
+import shlex
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from steelyard.errors import InfrastructureError, InputError
+from steelyard.execute import causes
+from steelyard.execute.executor import TRAINING, Phase, RunFailedError, RunOptions
+from steelyard.execute.host import Host, HostError, HostTimeoutError, LinkLostError
+from steelyard.execute.image import bring, check_equal
+from steelyard.execute.interrupts import Stop
+from steelyard.execute.job import Holder, HostJob
+from steelyard.execute.node import FULL_KIB, HostNode, leave, remains
+from steelyard.execute.preflight import HostFinding, blocking, needs_of, parse_required, preflight, weighed
+from steelyard.execute.recording import Recording
+from steelyard.hardware.machine import Machine
+from steelyard.planning.plan import Plan, Planned
+from steelyard.records import Event, Failure
+from steelyard.records.host_change import HOST_COUNTERS
+
+_HEARTBEAT_S = 5.0
+_INSPECT_S, _MISSES = 15.0, 2
+"""Between two looks at a container, and how many in a row must miss it."""
+_LIVE = ("created", "running", "paused", "restarting", "stopping")
+_LIMIT_OPTIONS = {"time_limit": "--time-limit", "hang_at_exit": "--exit-within"}
+_Answer = TypeVar("_Answer")
+
+
+class ClusterExecutor:
+    """Runs plans on hosts, be it this one in a container."""
+
+    def takes(self, plan: Plan) -> bool:
+        return plan.nodes[0].directory is not None
+
+    def check(self, planned: Planned, machine: Machine, options: RunOptions) -> None:
+        nodes, file = planned.plan.nodes, planned.case.resolved.file
+        if options.cluster is None and len(nodes) > 1:
+            raise InputError(
+                f"{file} is planned for {len(nodes)} machines and no cluster is named",
+                key="--cluster",
+                expected="the cluster's hosts",
+                next=f"steelyard run {shlex.quote(str(file))} --cluster cluster.yaml",
+            )
+        if options.preflight:
+            parse_required(options.required)
+
+    def new_job_id(self, plan: Plan) -> str | None:
+        """A mark that no other run has, whoever starts it."""
+        return f"{plan.experiment}-{secrets.token_hex(6)}"
+
+    def job(self, planned: Planned, recording: Recording, options: RunOptions) -> "ClusterJob":
+        return ClusterJob(planned, recording, options)
+
+
+EXECUTOR = ClusterExecutor()
+
+
+def hosts_of(names: Sequence[str], cluster: Path | None, accept_new_host_keys: bool) -> list[Host]:
+    """The hosts of a cluster file by name; this machine where there is none."""
+    if cluster is None:
+        from steelyard.execute.this_host import ThisHost
+
+        return [ThisHost(name) for name in names]
+    from steelyard.configs.inventory import read_inventory
+    from steelyard.execute.ssh import Login, ssh_hosts
+
+    inventory = read_inventory(cluster)
+    login = Login(inventory.user, inventory.key_file, inventory.port, accept_new_host_keys)
+    return [*ssh_hosts(names, login)]
+
+
+def hosts_for(names: Sequence[str], options: RunOptions) -> list[Host]:
+    """Those that are reached already, or of the cluster file."""
+    if options.hosts is not None:
+        return [options.hosts[name] for name in names]
+    return hosts_of(names, options.cluster, options.accept_new_host_keys)
+
+
+async def preflight_findings(hosts: Sequence[Host], planned: Planned, options: RunOptions) -> list[HostFinding]:
+    """Whether hosts are fit for a plan, weighed as it was asked."""
+    needs = needs_of(planned)
+    if options.image.file is not None or options.image.pull:
+        needs = replace(needs, image=None)  # it is brought where it is missing, and held to be one everywhere then
+    return weighed(await preflight(hosts, needs), parse_required(options.required))
+
+
+class ClusterJob:
+    """One job over all its hosts, from reaching them to leaving them as they were."""
+
+    def __init__(self, planned: Planned, recording: Recording, options: RunOptions) -> None:
+        self._planned, self._recording, self._options, self._limits = planned, recording, options, options.limits
+        hosts = hosts_for([node.host for node in planned.plan.nodes], options)
+        run = recording.writer.manifest.job or recording.writer.manifest.name
+        self.nodes = [
+            HostNode(node, HostJob.of(node, host, run), planned.case.placement)
+            for node, host in zip(planned.plan.nodes, hosts, strict=True)
+        ]
+        self.exit_status: int | None = None
+
+    def phases(self) -> list[Phase]:
+        limits, asks = self._limits, self._options.preflight or self._options.unfit is not None
+        return [
+            Phase("reach", limits.reach, self._reach),
+            Phase("lock", limits.lock, self._lock),
+            *([Phase("preflight", limits.preflight, self._preflight)] if asks else []),
+            Phase("image", limits.image, self._bring_images),
+            Phase("prepare", limits.prepare, self._prepare),
+            Phase("start", limits.start, self._start),
+        ]
+
+    async def _on_all(self, work: Callable[[HostNode], Awaitable[None]]) -> None:
+        """On all nodes at once; the first that fails ends it for all."""
+
+        async def on(node: HostNode) -> None:
+            await work(node)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for node in self.nodes:
+                    group.create_task(on(node))
+        except* InfrastructureError as several:
+            raise several.exceptions[0] from None
+
+    async def _reach(self) -> None:
+        async def reach(node: HostNode) -> None:
+            await node.host.run(["true"])
+
+        await self._on_all(reach)
+
+    async def _lock(self) -> None:
+        who = f"{getpass.getuser()}@{system.node()}"
+
+        async def lock(node: HostNode) -> None:
+            node.touched = True  # from here on something of ours may be there, whatever is answered
+            taken = await node.job.take(who, self._limits.lease)
+            for run in taken.swept:
+                self._recording.event("stale_lock", f"run {run} is dead: what it left is removed", node.host.name)
+            if taken.holder is not None:
+                raise _held(node, taken.holder)
+            node.heartbeat = asyncio.ensure_future(_beat(node))
+
+        await self._on_all(lock)
+
+    async def _preflight(self) -> None:
+        """Ask the hosts once they are ours; whatever blocks is reported, and the first of it ends the run."""
+        hosts = [node.host for node in self.nodes]
+        if self._options.unfit is not None:
+            for host in hosts:
+                if (reason := self._options.unfit.get(host.name)) is not None:
+                    raise reason
+            return
+        findings = blocking(await preflight_findings(hosts, self._planned, self._options))
+        for finding in findings[1:]:
+            where = finding.host or "the hosts"
+            self._recording.observe(Event(kind="preflight", message=finding.message, node=where))
+        if findings:
+            first = findings[0]
+            raise HostError(first.host or "the hosts", first.message, key=first.check, next=first.fix)
+
+    async def _bring_images(self) -> None:
+        ids: dict[str, str] = {}
+
+        async def bring_image(node: HostNode) -> None:
+            if (container := node.plan.container) is not None:
+                image = await bring(node.host, container.engine, container.image, self._options.image)
+                ids[node.host.name] = image
+
+        await self._on_all(bring_image)
+        if (first := self.nodes[0].plan.container) is not None:
+            message = f"{first.image} is {next(iter(ids.values()))}"
+            self._recording.event("image", message, image=first.image, ids=ids)
+            check_equal(first.image, ids)
+
+    async def _prepare(self) -> None:
+        async def prepare(node: HostNode) -> None:
+            await node.job.prepare(node.files(), node.plan.secrets, node.mounts())
+            hide = [await node.job.secret(name) for name in node.plan.secrets]
+            node.log = self._recording.of_node(node.plan, hide)
+            await node.read_counters(self._limits.counters)
+
+        await self._on_all(prepare)
+
+    async def _start(self) -> None:
+        async def start(node: HostNode) -> None:
+            node.started = True
+            await node.job.start(node.argv())
+
+        await self._on_all(start)
+
+    # While it trains.
+
+    def guards(self) -> list[Coroutine[None, None, None]]:
+        heartbeats = [_watch_heartbeat(node.heartbeat) for node in self.nodes if node.heartbeat is not None]
+        return [*heartbeats, *(_watch_container(node) for node in self.nodes if node.plan.container is not None)]
+
+    async def explain(self, overdue: Failure) -> RunFailedError:
+        """Which hosts still run; of a stall, which of their processes somebody stopped, and what the logs name."""
+        running = [node for node in self.nodes if node.state is None]
+        names = ", ".join(node.host.name for node in running)
+        if overdue.kind in _LIMIT_OPTIONS:
+            return RunFailedError(
+                overdue.model_copy(update={"message": f"{overdue.message}; still running: {names}"}),
+                next=f"{_LIMIT_OPTIONS[overdue.kind]} SECONDS allows more; the steps that were done are recorded",
+            )
+        named, stopped = self._recording.named_failure(), await asyncio.gather(*(node.stopped() for node in running))
+        host = next((node.host.name for node, why in zip(running, stopped, strict=True) if why), None)
+        more = [*(why for why in stopped if why), *([named.message] if named else [])]
+        message = "; ".join([f"{overdue.message}, and {names} still run", *more])
+        node = host or (named.node if named else None)
+        return RunFailedError(overdue.model_copy(update={"message": message, "node": node}))
+
+    def failure(self) -> RunFailedError | None:
+        cause = causes.first_cause(self.nodes, self._recording)
+        return RunFailedError(cause, is_training=cause.kind in TRAINING) if cause is not None else None
+
+    # The end.
+
+    def stopping(self, phase: str) -> str:
+        if names := [node.host.name for node in self.nodes if node.touched]:
+            return (
+                f"in {phase}: ending the job on {', '.join(names)} and removing its files; Ctrl-C again leaves at once"
+            )
+        return f"in {phase}: nothing was begun on any host"
+
+    async def clean_up(self, stop: Stop, interrupted: bool) -> None:
+        """Leave every host as it was found; what cannot be cleaned is reported.
+
+        The record is written last: one that cannot be must not keep a host from being cleaned.
+        """
+        outcomes = await asyncio.gather(
+            *(self._leave(node, stop, interrupted) for node in self.nodes), return_exceptions=True
+        )
+        for outcome in outcomes:  # only once no host is left alone
+            if isinstance(outcome, BaseException):
+                raise outcome
+        remainders = [outcome for outcome in outcomes if isinstance(outcome, list)]
+        await asyncio.gather(*(node.host.close() for node in self.nodes))
+        for node, left in zip(self.nodes, remainders, strict=True):
+            if node.log is not None and node.state is None:
+                node.log.feed(node.rest)
+                node.log.end()
+            if node.change is not None:
+                self._recording.event(HOST_COUNTERS, node.change.words, node.host.name, **node.change.details())
+            for words in left:
+                self._recording.event("left_behind", words, node.host.name)
+        if not interrupted:
+            self.exit_status = next(
+                (node.state.status for node in self.nodes if node.state and node.state.status), None
+            )
+
+    async def _leave(self, node: HostNode, stop: Stop, interrupted: bool) -> list[str]:
+        """Read a host's counters again, then clean it: what our own ending stirs up there is not the run's doing."""
+        if node.started and not interrupted:
+            await _unless(stop.asked, node.compare_counters(self._limits.counters))
+        left = await _unless(stop.at_once, leave(node, self._limits))
+        if node.heartbeat is not None:  # until here: a host that takes long to clean is still ours
+            node.heartbeat.cancel()
+            await asyncio.gather(node.heartbeat, return_exceptions=True)
+        return [remains(node, self._limits)] if left is None else left
+
+
+async def _beat(node: HostNode) -> None:
+    """From taking a host to leaving it: say that somebody asks after the job, and learn whether there is room."""
+    while True:
+        with contextlib.suppress(LinkLostError, HostTimeoutError):
+            free_kib = await node.job.beat()
+            if free_kib is not None and free_kib < FULL_KIB:
+                raise RunFailedError(node.no_space())
+        await asyncio.sleep(_HEARTBEAT_S)
+
+
+async def _watch_heartbeat(heartbeat: "asyncio.Future[None]") -> None:
+    await asyncio.shield(heartbeat)  # which goes on after training
+
+
+async def _watch_container(node: HostNode) -> None:
+    """Until a container that was seen is gone and nobody says how it ended: the engine's client may wait on."""
+    seen, missed = False, 0
+    while node.state is None:
+        await asyncio.sleep(_INSPECT_S)
+        with contextlib.suppress(LinkLostError, HostTimeoutError):
+            state = await node.job.state()
+            runs = any(box.status in _LIVE for box in state.containers)
+            seen = seen or runs
+            missed = 0 if runs or state.status is not None or state.engine_silent else missed + 1
+        if seen and missed >= _MISSES:
+            message = "its container is gone, and the engine does not say how it ended"
+            raise RunFailedError(Failure(kind="container", message=message, node=node.host.name, phase="train"))
+
+
+async def _unless(asked: asyncio.Event, work: Coroutine[Any, Any, _Answer]) -> _Answer | None:
+    """What some work comes to; None where that was asked for before it was done."""
+    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(asked.wait())
+    try:
+        await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        doing.cancel()
+    try:
+        return await doing
+    except asyncio.CancelledError:
+        return None
+
+
+def _held(node: HostNode, holder: Holder) -> HostError:
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(holder.since)) if holder.since else "an unknown time"
+    return HostError(
+        node.host.name,
+        f"in use by run {holder.run or '?'} of {holder.who or '?'} since {since}"
+        f" (process {holder.pid} of login {holder.login})",
+        expected="a host that nobody uses",
+        next=f"wait for it; or end it and remove its files, as {holder.login} or root: "
+        f"{node.host.typed(['kill', str(holder.pid)])}",
+    )

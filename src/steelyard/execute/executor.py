@@ -1,0 +1,223 @@
+"""The interface of an executor, which is a way to run plans. Adding one is a module and a line of the table."""
+
+import asyncio
+import importlib
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from steelyard.errors import InfrastructureError
+from steelyard.execute.host import Host, HostError, LinkLostError
+from steelyard.execute.image import ImageSource
+from steelyard.execute.interrupts import Stop
+from steelyard.execute.limits import Limits
+from steelyard.execute.recording import NodeRecording, Recording
+from steelyard.execute.telemetry import TelemetrySource
+from steelyard.hardware.machine import Machine
+from steelyard.planning.plan import NodePlan, Plan, Planned, PlannedFile
+from steelyard.records import Failure
+
+MODULES = {
+    "local": "steelyard.execute.local",
+    "cluster": "steelyard.execute.cluster",
+}
+"""Each module has an EXECUTOR."""
+
+TRAINING = ("exit", "oom", "nan_abort", "error", "crash", "xla", "fatal", "signal")
+"""Kinds of failures that are the training program's own; all others are the infrastructure's."""
+RECONNECT_S = (0.5, 1.0, 2.0, 5.0)
+"""Between tries to reach a node that is out of reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How plans are run, whichever executor runs them."""
+
+    limits: Limits = field(default_factory=Limits)
+    cluster: Path | None = None
+    """The cluster file; None is this machine."""
+    accept_new_host_keys: bool = False
+    image: ImageSource = field(default_factory=ImageSource)
+    preflight: bool = True
+    """Whether hosts are asked first whether they are fit."""
+    required: str | None = None
+    """What blocks a run if preflight finds it wanting, as --required has it."""
+    hosts: Mapping[str, Host] | None = None
+    """Hosts that are reached already, by name; None: each run reaches its own."""
+    unfit: Mapping[str, HostError] | None = None
+    """What a preflight of all hosts together found to keep which of them from running; None: each run asks its own."""
+
+
+class Phase(NamedTuple):
+    """A part of a run before it trains."""
+
+    name: str
+    limit_s: float | None
+    work: Callable[[], Awaitable[None]]
+
+
+class JobNode(Protocol):
+    """One node's part of a job."""
+
+    @property
+    def plan(self) -> NodePlan: ...
+
+    log: NodeRecording | None
+    """Made before it is started."""
+    link: "Link | None"
+    ended_at: float | None
+    """When all it printed was recorded after its end; set by the supervisor."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and is not known to have ended."""
+
+    def follow(self, offset: int) -> AsyncIterator[bytes]:
+        """What it prints from byte `offset` on, as it comes; of one whose end was seen, the rest."""
+
+    async def status(self) -> int | None:
+        """Its exit status; None while it runs."""
+
+    async def reach(self) -> None:
+        """Raises where it is out of reach."""
+
+    def telemetry(self) -> TelemetrySource | None:
+        """Its figures while it trains; None where there are none to be had."""
+
+
+class Job(Protocol):
+    """One run of a plan, as its executor does it. The supervisor calls, watches and records."""
+
+    @property
+    def nodes(self) -> Sequence[JobNode]: ...
+
+    @property
+    def exit_status(self) -> int | None:
+        """Of the training program, for the record; known once it is cleaned up after."""
+
+    def phases(self) -> Sequence[Phase]:
+        """What comes before training; the last starts it. They are recorded where there are several."""
+
+    def guards(self) -> Sequence[Coroutine[None, None, None]]:
+        """What else to watch while it trains: the first that raises ends it."""
+
+    async def explain(self, overdue: Failure) -> "RunFailedError":
+        """What the executor knows of a run whose steps do not come or that does not end."""
+
+    def failure(self) -> "RunFailedError | None":
+        """Why it did not end well, once it has ended."""
+
+    def stopping(self, phase: str) -> str:
+        """What a person who stopped it waits for."""
+
+    async def clean_up(self, stop: Stop, interrupted: bool) -> None:
+        """Stop what still runs, keep what it printed last, leave nothing behind."""
+
+
+class Executor(Protocol):
+    """A way to run plans."""
+
+    def takes(self, plan: Plan) -> bool:
+        """Whether a plan is made for it."""
+
+    def check(self, planned: Planned, machine: Machine, options: RunOptions) -> None:
+        """Refuse before anything is made what it cannot run."""
+
+    def new_job_id(self, plan: Plan) -> str | None:
+        """A mark for what a run makes outside its directory; None where it makes nothing there."""
+
+    def job(self, planned: Planned, recording: Recording, options: RunOptions) -> Job:
+        """The run of a plan, not begun yet."""
+
+
+def executor_of(plan: Plan) -> Executor:
+    """The executor that a plan is made for."""
+    executors: list[Executor] = [importlib.import_module(module).EXECUTOR for module in MODULES.values()]
+    return next(executor for executor in executors if executor.takes(plan))
+
+
+def content_of(file: PlannedFile) -> str:
+    """A planned file as it is written."""
+    return file.content if isinstance(file.content, str) else json.dumps(file.content, indent=2) + "\n"
+
+
+class RunFailedError(Exception):
+    """The run cannot go on, or did not end well, for this reason."""
+
+    def __init__(
+        self,
+        failure: Failure,
+        expected: str | None = None,
+        next: str | None = None,
+        *,
+        is_training: bool = False,
+        error: InfrastructureError | None = None,
+    ) -> None:
+        """`is_training`: it is the training program's own failure. `error`: what a person is shown in its place."""
+        super().__init__(failure.message)
+        self.failure, self.expected, self.next = failure, expected, next
+        self.is_training, self._error = is_training, error
+
+    @classmethod
+    def within(cls, phase: str, reason: InfrastructureError) -> "RunFailedError":
+        """What ended a phase."""
+        host = reason.host if isinstance(reason, HostError) else None
+        kind = "link" if isinstance(reason, LinkLostError) else phase
+        message = reason.message.removeprefix(f"{host}: ") if host is not None else reason.message
+        return cls(Failure(kind=kind, message=message, node=host, phase=phase), reason.expected, reason.next)
+
+    def without_secrets(self, hidden: Callable[[str], str]) -> "RunFailedError":
+        """The same, with no secret in what a host answered."""
+        failure = self.failure.model_copy(update={"message": hidden(self.failure.message)})
+        next = self.next and hidden(self.next)
+        return RunFailedError(failure, self.expected, next, is_training=self.is_training, error=self._error)
+
+    def error(self) -> InfrastructureError:
+        """The same, for a person."""
+        failure = self.failure
+        where = f"{failure.node}: " if failure.node else ""
+        return self._error or InfrastructureError(
+            f"{where}{failure.message} (in {failure.phase})",
+            key=failure.kind,
+            value=failure.node,
+            expected=self.expected,
+            next=self.next,
+        )
+
+
+class Link:
+    """Whether a node can be reached, and how long it is borne that it cannot."""
+
+    def __init__(self, recording: Recording, host: str, most_s: float) -> None:
+        self._recording, self._host, self._most_s = recording, host, most_s
+        self._lost_at: float | None = None
+        self._tries = 0
+
+    @property
+    def is_down(self) -> bool:
+        return self._lost_at is not None
+
+    def left_s(self) -> float:
+        """Until it is given up."""
+        assert self._lost_at is not None
+        return max(0.1, self._lost_at + self._most_s - time.monotonic())
+
+    def works(self) -> None:
+        """It is back."""
+        assert self._lost_at is not None
+        self._recording.event("link_back", f"back after {time.monotonic() - self._lost_at:.1f} s", self._host)
+        self._lost_at, self._tries = None, 0
+
+    async def broke(self, reason: Exception) -> None:
+        """Wait a little longer each time, until it is given up."""
+        now = time.monotonic()
+        if self._lost_at is None:
+            self._lost_at = now
+            self._recording.event("link_lost", str(reason), self._host)
+        if now - self._lost_at >= self._most_s:
+            raise LinkLostError(self._host, f"out of reach for {self._most_s:g} s") from None
+        await asyncio.sleep(RECONNECT_S[min(self._tries, len(RECONNECT_S) - 1)])
+        self._tries += 1

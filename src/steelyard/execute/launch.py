@@ -1,0 +1,88 @@
+"""Runs a plan by the executor it is made for, into a run directory."""
+
+import asyncio
+import contextlib
+import platform as system
+import sys
+from pathlib import Path
+
+from steelyard import __version__, records
+from steelyard.errors import InfrastructureError
+from steelyard.execute.executor import RunOptions, executor_of
+from steelyard.execute.interrupts import Stop, on_signals
+from steelyard.execute.recording import Observer
+from steelyard.execute.supervisor import Supervisor
+from steelyard.hardware.machine import Machine
+from steelyard.planning.plan import Planned, platform_label
+from steelyard.records import Failure, RunManifest, RunWriter
+
+
+def check(planned: Planned, machine: Machine, options: RunOptions | None = None) -> None:
+    """Refuse what cannot be run so, before anything is made."""
+    executor_of(planned.plan).check(planned, machine, options or RunOptions())
+
+
+def new_run(planned: Planned, out: Path, name: str | None, command: list[str]) -> RunWriter:
+    """Make the run directory of a plan."""
+    plan, case = planned.plan, planned.case
+    resolved, placement = case.resolved, case.placement
+    label, job = platform_label(case), executor_of(plan).new_job_id(plan)
+    manifest = RunManifest(
+        name=records.run_name(plan.experiment, label),
+        framework=plan.framework,
+        job=job,
+        hosts=[node.host for node in plan.nodes] if job else [system.node()],
+        experiment=resolved.experiment.model_dump(mode="json"),
+        sources=dict(resolved.sources),
+        platform=records.RunPlatform(
+            name=label,
+            gpu=placement.gpu.name if placement.gpu else None,
+            gpu_name=placement.gpu_name,
+            nodes=placement.nodes,
+            gpus_per_node=placement.gpus_per_node,
+            world_size=placement.world_size,
+            peak_tflops_per_gpu=plan.expected.peak_tflops_per_gpu,
+        ),
+        expected=plan.expected.model_dump(mode="json"),
+        provenance=records.Provenance(
+            steelyard=__version__,
+            command=command,
+            file=str(resolved.file),
+            sha256=resolved.reading.sha256,
+            host=system.node(),
+            python=sys.version.split()[0],
+            system=system.platform(),
+            started=records.now(),
+        ),
+    )
+    return records.create_run(out, manifest, plan.model_dump(mode="json"), name)
+
+
+def execute(planned: Planned, writer: RunWriter, observe: Observer, options: RunOptions | None = None) -> RunManifest:
+    """Run the plan to its end, whatever the end; the manifest says which it was.
+
+    InfrastructureError where it failed, and not by the training program's own doing.
+    """
+
+    async def alone() -> RunManifest:
+        with on_signals() as stop:
+            return await execute_until(stop, planned, writer, observe, options or RunOptions())
+
+    return asyncio.run(alone())
+
+
+async def execute_until(
+    stop: Stop, planned: Planned, writer: RunWriter, observe: Observer, options: RunOptions
+) -> RunManifest:
+    """The same, among others that one stop ends."""
+    try:
+        return await Supervisor(planned, writer, observe, options).run(stop)
+    except OSError as reason:
+        with contextlib.suppress(OSError):  # what cannot be written now reads as interrupted
+            writer.finish("failed", None, Failure(kind="record", message=str(reason)))
+        raise InfrastructureError(
+            f"{writer.directory}: the run could not be recorded further ({reason.strerror or reason})",
+            key="--out",
+            value=str(writer.directory),
+            expected="a disk with room",
+        ) from None

@@ -18,7 +18,9 @@ from steelyard.comparison.policy import STATED, USUAL
 from steelyard.comparison.side import side
 from steelyard.comparison.tiers import Pair
 from steelyard.frameworks.logs.said import RAMP_UP, SHAPING
+from steelyard.reasons import Reason
 from steelyard.verdict import read_subject
+from steelyard.verdict.figures import NO_PEAK_FOR_PRECISION
 
 REAL = Path(__file__).parents[1] / "frameworks/logs/real/megatron_clean_int1.log.gz"
 STEPS = 120
@@ -245,7 +247,8 @@ def test_a_format_or_a_shape_we_have_no_figures_for_is_over_no_peak(make: Make, 
     known, narrow, latent = (read_subject(records.load(tmp_path / f"runs/{name}/s1")).figures for name in "abc")
     assert known.mfu.value is not None
     assert narrow.tflops_per_gpu.value is not None
-    assert (narrow.mfu.value, narrow.mfu.reason) == (None, "no dense peak of the h200: none for fp4")
+    assert narrow.mfu.value is None
+    assert narrow.mfu.reason == Reason(NO_PEAK_FOR_PRECISION, {"gpu": "h200", "precision": "fp4"})
     assert (latent.tflops_per_gpu.value, latent.mfu.value) == (None, None)
 
 

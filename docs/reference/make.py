@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from steelyard.cli.explain import page as codes_page
 from steelyard.configs.inventory_reference import page as cluster_page
 from steelyard.configs.meanings import page as parity_page
 from steelyard.configs.suite.reference import page as family_page
@@ -15,6 +16,7 @@ PAGES = {
     HERE / "jax.md": lambda: family_page("jax"),
     HERE / "cluster.md": cluster_page,
     HERE / "frameworks.md": parity_page,
+    HERE / "codes.md": codes_page,
     HERE.parent / "lint.md": lint_page,
 }
 

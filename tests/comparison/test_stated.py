@@ -18,7 +18,9 @@ from steelyard.comparison.policy import STATED, USUAL
 from steelyard.comparison.side import side
 from steelyard.comparison.tiers import Pair
 from steelyard.frameworks.logs.settings import RAMP_UP, SHAPING
+from steelyard.reasons import Reason
 from steelyard.verdict import read_subject
+from steelyard.verdict.figures import NO_PEAK_FOR_PRECISION
 
 REAL = Path(__file__).parents[1] / "frameworks/logs/real/megatron_clean_int1.log.gz"
 STEPS = 120
@@ -245,7 +247,8 @@ def test_a_format_or_a_shape_we_have_no_figures_for_is_over_no_peak(make: Make, 
     known, narrow, latent = (read_subject(records.load(tmp_path / f"runs/{name}/s1")).figures for name in "abc")
     assert known.mfu.value is not None
     assert narrow.tflops_per_gpu.value is not None
-    assert (narrow.mfu.value, narrow.mfu.reason) == (None, "no dense peak of the h200: none for fp4")
+    assert narrow.mfu.value is None
+    assert narrow.mfu.reason == Reason(NO_PEAK_FOR_PRECISION, {"gpu": "h200", "precision": "fp4"})
     assert (latent.tflops_per_gpu.value, latent.mfu.value) == (None, None)
 
 
@@ -302,7 +305,7 @@ def test_samples_that_do_not_grow_by_the_batch_refuse_a_side_by_its_own_figures(
     words = "by consumed samples a step is 8 sequences, and the log says 16"
     judged = cli("check", "runs/a/s1", "--json")
     finding = next(one for one in judged.document["findings"] if one["check"] == "batch_identity")
-    assert (judged.status, finding["status"], finding["message"]) == (1, "fail", words)
+    assert (judged.status, finding["code"], finding["message"]) == (1, "samples_differ", words)
     line = Path("runs/a/s1", finding["evidence"]["file"]).read_text().splitlines()[finding["evidence"]["line"] - 1]
     assert "consumed samples:           48 |" in line
     found = cli("compare", "a", "b", "--json")
@@ -321,10 +324,8 @@ def test_a_batch_of_the_dump_that_no_step_has_is_told(cli: Any, make: Make) -> N
         name: next(one for one in cli("check", f"runs/{name}/s1", "--json").document["findings"] if one["check"] == key)
         for name, key in (("a", "batch_identity"), ("b", "batch_identity"))
     }
-    assert findings["a"]["message"] == (
-        "its settings are not its steps': training.global_batch_size was 32, and is 16 from here on"
-    )
-    assert (findings["a"]["status"], findings["b"]["status"]) == ("fail", "pass")
+    codes = (findings["a"]["code"], findings["b"]["code"])
+    assert codes == ("batch_contradicts_settings", "step_tokens_as_stated")
 
 
 def test_what_a_log_states_is_no_default(cli: Any, make: Make) -> None:

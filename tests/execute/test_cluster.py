@@ -16,6 +16,7 @@ from steelyard.execute.host import COMMAND_S, Done, LinkLostError
 from steelyard.records import Event, RunManifest
 from steelyard.records.host_change import KERNEL_LOG, host_change
 from steelyard.verdict import Finding, NotApplicable
+from steelyard.verdict.checks import hosts
 
 QUIET = "echo '[    1.0] Linux version 6.8.0'"
 
@@ -50,14 +51,9 @@ class Ran:
     def looks(self) -> list[Event]:
         return [event for event in records.events(self.directory) if event.kind == "host_counters"]
 
-    def findings(self) -> list[tuple[str, str]]:
+    def findings(self) -> list[Finding | NotApplicable]:
         judged = verdict.judge(verdict.read_subject(records.load(self.directory)))
-        found: list[Finding | NotApplicable] = [*judged.findings, *judged.not_applicable]
-        return [
-            (one.status.value, one.message) if isinstance(one, Finding) else ("not applicable", one.reason)
-            for one in found
-            if one.check == "hosts"
-        ]
+        return [one for one in (*judged.findings, *judged.not_applicable) if one.check == "hosts"]
 
 
 def nvidia_smi(errors: Path) -> str:
@@ -81,7 +77,8 @@ def counting(errors: Path, program: str = TRAINS) -> str:
 def test_a_quiet_host_passes(tmp_path: Path, errors: Path) -> None:
     ran = Ran(tmp_path, WithTools(tmp_path, dmesg=QUIET, nvidia_smi=nvidia_smi(errors)))
     assert ran.manifest.status == "completed"
-    assert ran.findings()[0] == ("pass", "gpu01: no counter of broken hardware grew while it trained")
+    passed = ran.findings()[0]
+    assert (passed.code, passed.reason.values["hosts"]) == (hosts.HOSTS_SOUND, ("gpu01",))
     (look,) = ran.looks()
     assert look.node == "gpu01"
     assert host_change(look).compared["gpu_ecc"] == 2
@@ -90,9 +87,11 @@ def test_a_quiet_host_passes(tmp_path: Path, errors: Path) -> None:
 def test_errors_that_memory_met_meanwhile_fail_and_name_the_host(tmp_path: Path, errors: Path) -> None:
     ran = Ran(tmp_path, WithTools(tmp_path, dmesg=QUIET, nvidia_smi=nvidia_smi(errors)), counting(errors))
     assert ran.manifest.status == "completed"
-    status, message = ran.findings()[0]
-    assert status == "fail"
-    assert message.startswith("gpu01: uncorrected grew while it trained: gpu0 at 00000000:1B:00.0 (0 to 2); drain")
+    failed = ran.findings()[0]
+    assert failed.code is hosts.HARDWARE_COUNTER_GREW
+    assert failed.message.startswith(
+        "gpu01: uncorrected grew while it trained: gpu0 at 00000000:1B:00.0 (0 to 2); drain"
+    )
 
 
 def test_a_run_that_failed_is_looked_at_too_and_keeps_its_cause(tmp_path: Path, errors: Path) -> None:
@@ -101,7 +100,7 @@ def test_a_run_that_failed_is_looked_at_too_and_keeps_its_cause(tmp_path: Path, 
     assert ran.manifest.status == "failed"
     assert ran.manifest.failure is not None
     assert (ran.manifest.failure.kind, ran.manifest.exit_status) == ("exit", 7)
-    assert [status for status, _ in ran.findings()] == ["fail"]
+    assert [one.code for one in ran.findings()] == [hosts.HARDWARE_COUNTER_GREW]
 
 
 def test_a_kernel_log_that_hangs_is_unknown_and_waited_for_once(
@@ -114,9 +113,9 @@ def test_a_kernel_log_that_hangs_is_unknown_and_waited_for_once(
     assert time.monotonic() - began < 20
     assert ran.manifest.status == "completed"
     assert calls.read_text().split() == ["asked"]
-    statuses = dict(reversed(ran.findings()))
-    assert "the kernel log cannot be told (it took too long)" in statuses["unknown"]
-    assert "fail" not in statuses
+    first, *others = ran.findings()
+    assert (first.code, first.reason.values["why"]) == (hosts.COUNTERS_UNREAD, "it took too long")
+    assert not any(isinstance(one, Finding) and one.status == "fail" for one in others)
 
 
 class LostAtTheEnd(OneOfSeveral):
@@ -136,8 +135,8 @@ def test_a_host_that_cannot_be_looked_at_again_is_unknown_and_cleaned(tmp_path: 
     ran = Ran(tmp_path, LostAtTheEnd("gpu01", tmp_path / "lock"))
     assert ran.manifest.status == "completed"
     found = ran.findings()
-    assert {status for status, _ in found} == {"unknown"}
-    assert any("the kernel log cannot be told (the link broke)" in message for _, message in found)
+    assert {one.code for one in found} == {hosts.COUNTERS_UNREAD}
+    assert {one.reason.values["why"] for one in found} == {"the link broke"}
     assert KERNEL_LOG in {one.group for one in host_change(ran.looks()[0]).unread}
     assert not list(tmp_path.glob("lock*"))
     assert not list(tmp_path.glob("files-*"))
@@ -164,4 +163,4 @@ def test_a_run_that_is_stopped_ends_at_once_and_is_not_looked_at_again(tmp_path:
     ran = Ran(tmp_path, host, HANGS)
     stopping.join()
     assert ran.manifest.status == "interrupted"
-    assert ran.findings() == [("not applicable", "no host was asked for its counters before and after")]
+    assert [one.code for one in ran.findings()] == [hosts.HOSTS_NOT_READ]

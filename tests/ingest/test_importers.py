@@ -168,8 +168,7 @@ def test_the_suite_s_amd_sample_is_named_as_counting_data(cli: Cli) -> None:
     judged = cli("check", made["run"], "--json")
     floor = finding(judged.document, "loss_floor")
     assert judged.status == 0  # it says nothing about learning, and fails no test of throughput
-    assert (floor["status"], floor["required"]) == ("unknown", False)
-    assert "on the floor of Megatron's counting mock data" in floor["message"]
+    assert (floor["code"], floor["status"], floor["required"]) == ("loss_on_counting_floor", "unknown", False)
     left_out = [event.message for event in records.events(made["run"]) if event.kind == "left_out"]
     assert any("learning_rates has 499 values for 500 steps" in message for message in left_out)
 
@@ -178,5 +177,5 @@ def test_the_suite_s_nvidia_sample_is_named_as_degenerate(cli: Cli) -> None:
     made = cli("ingest", sample("tprimat_2026-02-02_train_nvd_nemo_llama.json"), "--json").document
     assert (made["framework"], made["steps"]) == ("nemo", 500)
     judged = cli("check", made["run"], "--json").document
-    assert "degenerate" in finding(judged, "loss_floor")["message"]
+    assert finding(judged, "loss_floor")["code"] == "loss_of_memorized_data"
     assert judged["figures"]["memory_kind"] == "torch_allocated_after_step"

@@ -167,9 +167,7 @@ def test_a_node_whose_steps_take_longer_is_named(cli: Cli, tmp_path: Path) -> No
     assert event.details["factor"] == pytest.approx(1.2, rel=0.01)
     assert event.message.endswith("1.2 times as long, over 35 steps")
     named = [one for one in cli("check", run, "--json").document["findings"] if one["check"] == "stragglers"]
-    assert [(one["status"], one["required"], "node1 is slower" in one["message"]) for one in named] == [
-        ("unknown", False, True)
-    ]
+    assert [(one["code"], one["status"], one["required"]) for one in named] == [("slow_nodes", "unknown", False)]
 
 
 def test_nodes_are_merged_by_step_and_kept_apart_beside(cli: Cli, tmp_path: Path) -> None:
@@ -185,7 +183,7 @@ def test_nodes_are_merged_by_step_and_kept_apart_beside(cli: Cli, tmp_path: Path
     assert set(records.node_tables(made["run"])) == {"node0", "node1"}
     judged = cli("check", made["run"], "--threshold", "tflops_per_gpu>=300", "--json").document
     (bound,) = (one for one in judged["findings"] if one["check"].startswith("threshold"))
-    assert bound["status"] == "fail"
+    assert (bound["code"], bound["status"]) == ("threshold_missed_on_node", "fail")
     assert "node1" in bound["message"]
 
 

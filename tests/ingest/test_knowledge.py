@@ -93,8 +93,8 @@ def test_a_layout_that_does_not_divide_the_world_fails(cli: Cli, tmp_path: Path)
     (tmp_path / "curve.csv").write_text("step,loss\n1,3.0\n2,2.9\n")
     run = cli("ingest", "curve.csv", "--gpus", 8, "--set", "parallelism.tensor_parallel_size=3", "--json")
     found = cli("check", run.document["run"], "--json").document["findings"]
-    assert [(one["status"], one["message"]) for one in found if one["check"] == "world_identity"] == [
-        ("fail", "the world of 8 is no multiple of tensor_parallel_size 3")
+    assert [(one["code"], one["status"], one["observed"]) for one in found if one["check"] == "world_identity"] == [
+        ("world_size_not_divisible", "fail", 3)
     ]
 
 

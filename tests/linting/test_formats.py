@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from steelyard.cli.explain import reason_codes
+from steelyard.configs.meanings import every_name
 from steelyard.linting.explain import explanations
 
 BAD = """schema_version: 1
@@ -89,6 +91,25 @@ def test_explain_says_what_each_framework_calls_a_parameter(cli: Any) -> None:
     assert "of a Megatron config" in cli("explain", "fsdp").out
     (meaning,) = cli("explain", "training_steps", "--json").document["meanings"]
     assert meaning["reads"] == "training.steps"
+
+
+def test_explain_prints_what_a_reason_code_means(cli: Any) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "codes.md").read_text()
+    keys = {name for key in every_name() for name in (key, key.rpartition(".")[2])}
+    codes = [(stage, code) for stage, of_stage in reason_codes().items() for code in of_stage]
+    names = [code.name for _, code in codes]
+    assert len(set(names)) == len(names)
+    assert not keys & set(names), "a name means one thing to explain"
+    for _, code in codes:
+        assert f"| `{code.name}` | {code.meaning} |" in page
+    stage, code = codes[0]
+    assert cli("explain", code.name).out == f"{code.name} ({stage})\n{code.meaning}\n"
+    assert cli("explain", code.name, "--json").document == {
+        "code": code.name,
+        "stage": stage,
+        "meaning": code.meaning,
+    }
+    assert "first_loss_off" in cli("explain", "first_loss_of", "--json").document["error"]["expected"]
 
 
 def test_explain_of_nothing_names_the_nearest(cli: Any) -> None:

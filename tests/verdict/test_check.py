@@ -1,6 +1,7 @@
 """steelyard check: what passes, what fails, what is not known, each with its exit status and its evidence."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,14 +11,20 @@ from xml.etree import ElementTree
 import pytest
 
 from steelyard import records, verdict
+from steelyard.verdict import figures
+from steelyard.verdict.checks import steps_present
 
-KEYS = {"check", "status", "required", "observed", "expected", "message", "evidence"}
+KEYS = ["check", "code", "status", "required", "observed", "expected", "message", "evidence"]
 OF_NODES = {"stragglers", "hosts"}
 """Checks that have nothing to say of a run on one machine."""
 
 
 def finding(document: dict[str, Any], check: str) -> dict[str, Any]:
     return next(one for one in document["findings"] if one["check"] == check)
+
+
+def judged(run: Any) -> verdict.Verdict:
+    return verdict.judge(verdict.read_subject(records.load(Path(run))))
 
 
 def nonfinite(step: dict[str, Any], at: int, key: str = "loss") -> dict[str, Any]:
@@ -36,7 +43,7 @@ def test_a_healthy_run_passes_and_the_verdict_is_kept(cli: Any, recorded: Any) -
     assert document["run"] == str(run)
     assert document["verdict"] == "pass"
     assert set(document["not_applicable"]) <= OF_NODES
-    assert all(set(one) == KEYS for one in document["findings"])
+    assert all(list(one) == KEYS for one in document["findings"])
     assert {one["check"] for one in document["findings"] if one["required"]} == {
         "completed",
         "steps_present",
@@ -49,7 +56,8 @@ def test_a_healthy_run_passes_and_the_verdict_is_kept(cli: Any, recorded: Any) -
     at = finding(document, "completed")["evidence"]
     assert at["file"] == "logs/node0.log"
     assert log[at["line"] - 1].startswith("step: 60/60")
-    assert json.loads((Path(run) / "verdict.json").read_text())["verdict"] == "pass"
+    kept = json.loads((Path(run) / "verdict.json").read_text())
+    assert (kept["verdict"], kept["findings"]) == ("pass", document["findings"])
     assert cli("runs", "list", "--json").document["runs"][0]["verdict"] == "pass"
 
 
@@ -63,7 +71,7 @@ def test_a_nan_fails_with_the_line_it_stands_on(cli: Any, recorded: Any) -> None
     done = cli("check", run, "--json")
     assert (done.status, done.document["verdict"]) == (1, "fail")
     found = finding(done.document, "loss_finite")
-    assert (found["status"], found["observed"]) == ("fail", "NaN")
+    assert (found["code"], found["status"], found["observed"]) == ("loss_not_finite", "fail", "NaN")
     assert found["evidence"] == {"file": "logs/node0.log", "line": 32}
     assert "NaN at step 30" in cli("check", run).out
 
@@ -72,41 +80,48 @@ def test_a_run_cut_short_fails(cli: Any, recorded: Any) -> None:
     run = recorded().edit_steps(lambda step: step if step["step"] <= 40 else None)
     done = cli("check", run, "--json")
     assert done.status == 1
-    assert finding(done.document, "completed")["message"] == "its record ends at step 40 of 60"
+    found = finding(done.document, "completed")
+    assert (found["code"], found["message"]) == ("record_ends_early", "its record ends at step 40 of 60")
 
 
 def test_a_run_that_was_interrupted_fails(cli: Any, recorded: Any) -> None:
     run = recorded().set("status", "running").edit_steps(lambda step: step if step["step"] <= 40 else None)
     done = cli("check", run, "--json")
     assert (done.status, done.document["status"]) == (1, "interrupted")
-    assert "interrupted" in finding(done.document, "completed")["message"]
+    assert finding(done.document, "completed")["code"] == "interrupted"
 
 
 def test_without_a_plan_completion_is_not_known(cli: Any, recorded: Any) -> None:
     done = cli("check", recorded().set("experiment/training/steps", ...), "--json")
     assert (done.status, done.document["verdict"]) == (5, "unknown")
-    assert finding(done.document, "completed")["status"] == "unknown"
+    found = finding(done.document, "completed")
+    assert (found["code"], found["status"]) == ("planned_steps_unknown", "unknown")
 
 
 def test_an_out_of_memory_text_fails_even_where_the_status_does_not(cli: Any, recorded: Any) -> None:
     run = recorded().add_event(kind="oom", message="CUDA out of memory", source={"file": "logs/node0.log", "line": 5})
     done = cli("check", run, "--json")
     assert done.status == 1
-    for check in ("completed", "errors"):
-        assert finding(done.document, check)["evidence"] == {"file": "logs/node0.log", "line": 5}
+    for check, code in (("completed", "failure_in_log"), ("errors", "error_in_log")):
+        found = finding(done.document, check)
+        assert (found["code"], found["evidence"]) == (code, {"file": "logs/node0.log", "line": 5})
 
 
 def test_a_missing_step_fails_and_an_unread_line_is_not_known(cli: Any, recorded: Any) -> None:
     gap = recorded("baseline", "gap").edit_steps(lambda step: None if step["step"] in (20, 21) else step)
     done = cli("check", gap, "--json")
     assert done.status == 1
-    assert "after step 19 comes step 22" in finding(done.document, "steps_present")["message"]
+    assert finding(done.document, "steps_present")["code"] == "steps_missing"
+    (missing,) = (found for found in judged(gap).findings if found.code is steps_present.STEPS_MISSING)
+    assert (missing.reason.values["before"], missing.reason.values["after"]) == (19, 22)
     unread = recorded("baseline", "unread").add_event(
         kind="unread_line", message="step: 3 |", source={"file": "logs/node0.log", "line": 5}
     )
-    assert cli("check", unread).status == 5
+    done = cli("check", unread, "--json")
+    assert (done.status, finding(done.document, "steps_present")["code"]) == (5, "step_line_unread")
     twice = recorded("baseline", "twice").edit_steps(lambda step: {**step, "step": min(step["step"], 50)})
-    assert finding(cli("check", twice, "--json").document, "steps_present")["status"] == "unknown"
+    found = finding(cli("check", twice, "--json").document, "steps_present")
+    assert (found["code"], found["status"]) == ("steps_out_of_order", "unknown")
 
 
 def test_a_log_interval_is_no_gap(cli: Any, recorded: Any) -> None:
@@ -128,14 +143,19 @@ def test_a_missing_metric_under_a_threshold_is_not_known(cli: Any, recorded: Any
     run = recorded().edit_steps(lambda step: without(step, key))
     done = cli("check", run, "--threshold", bound, "--json")
     assert (done.status, done.document["verdict"]) == (5, "unknown")
-    assert finding(done.document, f"threshold {bound}")["status"] == "unknown"
+    found = finding(done.document, f"threshold {bound}")
+    assert (found["code"], found["status"]) == ("threshold_metric_unknown", "unknown")
 
 
 def test_one_step_without_a_time_leaves_rates_unknown(cli: Any, recorded: Any) -> None:
     run = recorded().edit_steps(lambda step: without(step, "step_time_s") if step["step"] == 33 else step)
     done = cli("check", run, "--threshold", "tokens_per_s_per_gpu>=1", "--json")
     assert done.status == 5
-    assert "1 steps after the warm-up give no step time" in done.document["figures"]["unknown"]["tokens_per_s_per_gpu"]
+    for metric in ("tokens_per_s_per_gpu", "step_time_s", "mfu"):
+        reason = judged(run).figures.metric(metric).reason
+        assert reason is not None
+        assert (reason.code, reason.values) == (figures.STEPS_UNTIMED, {"steps": 1})
+        assert done.document["figures"]["unknown"][metric] == reason.message
 
 
 @pytest.mark.parametrize(
@@ -184,21 +204,25 @@ def test_a_run_above_its_gpu_s_peak_fails(cli: Any, recorded: Any) -> None:
     done = cli("check", recorded().edit_steps(faster), "--json")
     assert done.status == 1
     found = finding(done.document, "peak_flops")
-    assert found["status"] == "fail"
+    assert (found["code"], found["status"]) == ("above_peak", "fail")
     assert found["observed"] > 989.4
     assert [one["check"] for one in done.document["findings"] if one["status"] == "fail"] == ["peak_flops"]
 
 
 def test_a_peak_is_held_to_the_precision(cli: Any, recorded: Any) -> None:
     run = recorded().set("experiment/precision/dtype", "fp32")
-    assert finding(cli("check", run, "--json").document, "peak_flops")["status"] == "unknown"
+    found = finding(cli("check", run, "--json").document, "peak_flops")
+    assert (found["code"], found["status"]) == ("peak_unknown", "unknown")
 
 
 def test_an_unknown_gpu_never_passes(cli: Any, recorded: Any) -> None:
     run = recorded().set("platform/gpu", None).set("platform/gpu_name", "Foo 9000")
     done = cli("check", run, "--json")
     assert (done.status, done.document["verdict"]) == (5, "unknown")
-    assert "Foo 9000 is not in the catalog" in finding(done.document, "peak_flops")["message"]
+    assert finding(done.document, "peak_flops")["code"] == "peak_of_gpu_unknown"
+    reason = judged(run).figures.mfu.reason
+    assert reason is not None
+    assert (reason.code, reason.values) == (figures.GPU_NOT_IN_CATALOG, {"gpu": "Foo 9000"})
 
 
 def test_on_a_cpu_peak_and_card_do_not_apply(cli: Any, recorded: Any) -> None:
@@ -206,14 +230,17 @@ def test_on_a_cpu_peak_and_card_do_not_apply(cli: Any, recorded: Any) -> None:
     done = cli("check", run, "--json")
     assert done.status == 0
     assert set(done.document["not_applicable"]) - OF_NODES == {"peak_flops", "memory_capacity"}
+    codes = {one.check: one.code.name for one in judged(run).not_applicable}
+    assert (codes["peak_flops"], codes["memory_capacity"]) == ("cpu_has_no_peak", "cpu_has_no_card")
 
 
 def test_more_memory_than_the_card_has_fails_and_the_host_s_is_not_held_against_it(cli: Any, recorded: Any) -> None:
     over = recorded("baseline", "over").edit_steps(lambda step: {**step, "memory_gib": 141.0})
     done = cli("check", over, "--json")
-    assert (done.status, finding(done.document, "memory_capacity")["status"]) == (1, "fail")
+    assert (done.status, finding(done.document, "memory_capacity")["code"]) == (1, "above_capacity")
     host = recorded("baseline", "host").edit_steps(lambda step: {**step, "memory_kind": "process_rss_peak"})
-    assert finding(cli("check", host, "--json").document, "memory_capacity")["status"] == "unknown"
+    found = finding(cli("check", host, "--json").document, "memory_capacity")
+    assert (found["code"], found["status"]) == ("memory_of_host", "unknown")
     mixed = recorded("baseline", "mixed").edit_steps(
         lambda step: {**step, "memory_kind": "torch_allocated"} if step["step"] > 30 else step
     )
@@ -226,7 +253,9 @@ def test_a_reported_rate_that_contradicts_its_own_time_fails(cli: Any, recorded:
 
     done = cli("check", recorded().edit_steps(boast), "--json")
     assert done.status == 1
-    assert "1.1 times batch x sequence / step time" in finding(done.document, "throughput_identity")["message"]
+    found = finding(done.document, "throughput_identity")
+    assert found["code"] == "rate_disagrees"
+    assert found["observed"] / found["expected"] == pytest.approx(1.1)
 
 
 @pytest.mark.parametrize(("factor", "status"), [(1.0, "pass"), (1.3, "fail")])
@@ -256,26 +285,26 @@ def test_tokens_that_are_not_batch_times_sequence_fail(cli: Any, recorded: Any) 
 def test_a_first_loss_of_another_vocabulary_fails(cli: Any, recorded: Any) -> None:
     run = recorded().edit_steps(lambda step: {**step, "loss": 11.7} if step["step"] == 1 else step)
     done = cli("check", run, "--json")
-    assert (done.status, finding(done.document, "first_loss")["status"]) == (1, "fail")
+    assert (done.status, finding(done.document, "first_loss")["code"]) == (1, "first_loss_off")
 
 
 def test_a_loss_below_the_entropy_rate_fails(cli: Any, recorded: Any) -> None:
     low = recorded("baseline", "low").edit_steps(lambda step: {**step, "loss": 1.19} if step["step"] > 35 else step)
-    assert finding(cli("check", low, "--json").document, "loss_floor")["status"] == "fail"
+    assert finding(cli("check", low, "--json").document, "loss_floor")["code"] == "below_entropy_rate"
     zero = recorded("baseline", "zero").edit_steps(lambda step: {**step, "loss": 0.0} if step["step"] == 50 else step)
     found = finding(cli("check", zero, "--json").document, "loss_floor")
-    assert (found["status"], found["evidence"]["line"]) == ("fail", 52)
+    assert (found["code"], found["status"], found["evidence"]["line"]) == ("zero_loss", "fail", 52)
     near = recorded("baseline", "near").edit_steps(lambda step: {**step, "loss": 1.22} if step["step"] > 1 else step)
     assert finding(cli("check", near, "--json").document, "loss_floor")["status"] == "pass"
 
 
 def test_a_loss_that_rises_or_gives_back_its_gain_fails(cli: Any, recorded: Any) -> None:
     rising = recorded("baseline", "rising").edit_steps(lambda step: {**step, "loss": 12.58 + step["step"] / 1000})
-    assert finding(cli("check", rising, "--json").document, "loss_falling")["status"] == "fail"
+    assert finding(cli("check", rising, "--json").document, "loss_falling")["code"] == "loss_does_not_fall"
     lost = recorded("baseline", "lost").edit_steps(
         lambda step: {**step, "loss": 12.0 if step["step"] > 50 else step["loss"] - step["step"] / 10}
     )
-    assert "gave back" in finding(cli("check", lost, "--json").document, "loss_falling")["message"]
+    assert finding(cli("check", lost, "--json").document, "loss_falling")["code"] == "loss_gave_back"
 
 
 def test_a_falling_loss_is_not_asked_of_uniform_data(cli: Any, recorded: Any) -> None:
@@ -287,7 +316,7 @@ def test_a_run_without_steps_fails(cli: Any, recorded: Any) -> None:
     run = recorded().edit_steps(lambda _: None)
     done = cli("check", run, "--threshold", "mfu>=0.1", "--json")
     assert done.status == 1
-    assert finding(done.document, "steps_present")["status"] == "fail"
+    assert finding(done.document, "steps_present")["code"] == "no_steps"
 
 
 @pytest.mark.parametrize("bound", ["mfu>0.3", "speed>=3", "mfu>=nan", "mfu>=-1", ""])
@@ -348,6 +377,16 @@ def test_every_file_of_checks_is_listed_once() -> None:
     assert sorted(verdict.CHECKS) == sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
 
 
+def test_a_code_says_what_a_finding_means_under_a_name_of_its_own() -> None:
+    codes = list(verdict.codes())
+    names = [code.name for code in codes]
+    assert len(set(names)) == len(names)
+    for code in codes:
+        assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)+|interrupted", code.name)
+        assert re.fullmatch(r"[A-Z].*[^.]\.", code.meaning), code.name
+        assert ". " not in code.meaning, f"{code.name} is explained in one sentence"
+
+
 def test_every_check_has_its_row_in_the_docs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "verdict.md").read_text()
     for name in verdict.CHECKS:
@@ -371,8 +410,7 @@ def test_check_takes_no_more_than_it_reads(recorded: Callable[..., Any]) -> None
     run = recorded()
     with (Path(run) / "steps.jsonl").open("a") as file:
         file.write('{"step": 61, "lo')
-    judged = verdict.judge(verdict.read_subject(records.load(Path(run))))
-    assert judged.status == "pass"
+    assert judged(run).status == "pass"
 
 
 @pytest.mark.parametrize("size", [1, 7, 59])

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 
-def floor_of(cli: Any, folder: Path, losses: list[float], *stated: str) -> str:
-    """What `check` says of the floor of a curve, and of its falling."""
+def floor_of(cli: Any, folder: Path, losses: list[float], *stated: str) -> str | None:
+    """The code of what `check` finds of the floor of a curve; None where it finds nothing."""
     rows = [f"{step},{loss!r}" for step, loss in enumerate(losses, 1)]
     (folder / "curve.csv").write_text("\n".join(["step,loss", *rows]) + "\n")
     made = cli("ingest", folder / "curve.csv", "--name", "curve", *stated)
     assert made.status == 0, made.err
     judged = cli("check", "curve", "--json").document
-    return str(next((one["message"] for one in judged["findings"] if one["check"] == "loss_floor"), ""))
+    return next((one["code"] for one in judged["findings"] if one["check"] == "loss_floor"), None)
 
 
 def down(first: float, last: float, tau: float, count: int) -> list[float]:
@@ -23,14 +23,15 @@ def down(first: float, last: float, tau: float, count: int) -> list[float]:
 
 
 def test_a_plateau_over_a_padded_vocabulary_is_uniform(cli: Any, tmp_path: Path) -> None:
-    found = floor_of(cli, tmp_path, down(11.65, math.log(50688), 10, 80), "--framework", "nemo")
-    assert "at ln 50,257 = 10.8249, GPT-2's vocabulary: uniform random tokens" in found
+    curve = down(11.65, math.log(50688), 10, 80)
+    assert floor_of(cli, tmp_path, curve, "--framework", "nemo") == "loss_on_uniform_floor"
+    assert "at ln 50,257 = 10.8249, GPT-2's vocabulary: uniform random tokens" in cli("check", "curve").out
 
 
 @pytest.mark.parametrize("slope", [0.03, 0.003, 0.001])
 def test_a_loss_that_only_passes_a_vocabulary_is_not(cli: Any, tmp_path: Path, slope: float) -> None:
     curve = [math.log(50257) + slope * (145 - at) for at in range(150)]
-    assert "uniform" not in floor_of(cli, tmp_path, curve)
+    assert floor_of(cli, tmp_path, curve) is None
 
 
 def diverged(learnt: list[float], rests_at: float, count: int) -> list[float]:
@@ -46,7 +47,7 @@ def diverged(learnt: list[float], rests_at: float, count: int) -> list[float]:
     ],
 )
 def test_what_was_learnt_and_lost_is_not_uniform(cli: Any, tmp_path: Path, learnt: list[float], falls: str) -> None:
-    assert "uniform" not in floor_of(cli, tmp_path, diverged(learnt, 10.84, 350))
+    assert floor_of(cli, tmp_path, diverged(learnt, 10.84, 350)) is None
     judged = cli("check", "curve", "--json").document
     assert next(one["status"] for one in judged["findings"] if one["check"] == "loss_falling") == falls
 
@@ -56,44 +57,41 @@ def test_of_records_over_many_steps_one_is_a_stretch(cli: Any, tmp_path: Path) -
     rows = [f"{100 * at},{loss},100" for at, loss in enumerate([11.5, 5.2, *(10.84, 10.841) * 8], 1)]
     (tmp_path / "sparse.csv").write_text("\n".join([head, *rows]) + "\n")
     cli("ingest", tmp_path / "sparse.csv", "--name", "sparse")
-    said = [one["message"] for one in cli("check", "sparse", "--json").document["findings"]]
-    assert not any("uniform" in message for message in said)
+    assert "loss_floor" in cli("check", "sparse", "--json").document["not_applicable"]
 
 
 def test_a_step_far_below_is_noise_and_hides_no_uniform_tokens(cli: Any, tmp_path: Path) -> None:
     curve = down(11.65, math.log(50257), 10, 300)
     curve[40] = curve[90] = curve[91] = 2.0
-    assert "uniform random tokens" in floor_of(cli, tmp_path, curve)
+    assert floor_of(cli, tmp_path, curve) == "loss_on_uniform_floor"
     (tmp_path / "runs" / "curve").rename(tmp_path / "before")
     noise = random.Random(5)
     scattered = [loss + noise.gauss(0, 0.03) for loss in curve]
-    assert "uniform random tokens" in floor_of(cli, tmp_path, scattered)
+    assert floor_of(cli, tmp_path, scattered) == "loss_on_uniform_floor"
 
 
 def test_a_corpus_and_a_vocabulary_that_are_declared_rule_another_out(cli: Any, tmp_path: Path) -> None:
     stated = ("--framework", "megatron", "--set", "model.preset=llama3.1-8b", "--set", "data.path=/data/c4")
-    assert "uniform" not in floor_of(cli, tmp_path, down(12.58, math.log(50257), 10, 150), *stated)
+    assert floor_of(cli, tmp_path, down(12.58, math.log(50257), 10, 150), *stated) is None
     (tmp_path / "runs" / "curve").rename(tmp_path / "before")
-    assert "uniform" in floor_of(cli, tmp_path, down(12.58, math.log(128256), 10, 150), *stated)
+    assert floor_of(cli, tmp_path, down(12.58, math.log(128256), 10, 150), *stated) == "loss_on_uniform_floor"
 
 
 @pytest.mark.parametrize(
-    ("framework", "first", "words"),
+    ("framework", "first", "code"),
     [
-        ("megatron", 11.9, "on the floor of Megatron's counting mock data"),
-        ("megatron", 2.4, "degenerate data, or learnt by heart"),
-        ("torchtitan", 12.2, "degenerate data, or learnt by heart"),
-        ("maxtext", 12.2, "a fixed batch"),
+        ("megatron", 11.9, "loss_on_counting_floor"),
+        ("megatron", 2.4, "loss_of_memorized_data"),
+        ("torchtitan", 12.2, "loss_of_memorized_data"),
+        ("maxtext", 12.2, "loss_of_fixed_batch"),
     ],
 )
 def test_a_collapsed_loss_is_named_by_what_may_have_made_it(
-    cli: Any, tmp_path: Path, framework: str, first: float, words: str
+    cli: Any, tmp_path: Path, framework: str, first: float, code: str
 ) -> None:
-    assert words in floor_of(cli, tmp_path, down(first, 0.0042, 10, 300), "--framework", framework)
+    assert floor_of(cli, tmp_path, down(first, 0.0042, 10, 300), "--framework", framework) == code
 
 
 def test_what_was_learnt_below_the_counting_floor_does_not_count(cli: Any, tmp_path: Path) -> None:
     curve = [*down(11.9, 0.0008, 10, 300), *[0.0042] * 150]
-    found = floor_of(cli, tmp_path, curve, "--framework", "megatron")
-    assert "degenerate data, or learnt by heart" in found
-    assert "counting" not in found
+    assert floor_of(cli, tmp_path, curve, "--framework", "megatron") == "loss_of_memorized_data"

@@ -18,6 +18,7 @@ from steelyard.records.host_change import (
     Unread,
 )
 from steelyard.verdict import Finding, Verdict
+from steelyard.verdict.checks import hosts
 
 COMPARED = {KERNEL_LOG: 0, ECC: 16, THROTTLE: 32, NETWORK: 96}
 XID = "[  200.0] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
@@ -64,7 +65,7 @@ def test_hosts_that_counted_nothing_pass_in_one_sentence(judged: Callable[..., V
 def test_a_run_whose_hosts_were_not_asked_is_not_judged_by_them(judged: Callable[..., Verdict]) -> None:
     found = judged()
     assert not of_hosts(found)
-    assert "hosts" in {one.check for one in found.not_applicable}
+    assert hosts.HOSTS_NOT_READ in {one.code for one in found.not_applicable}
     assert found.status == "pass"
 
 
@@ -78,8 +79,10 @@ def test_growth_that_means_broken_hardware_fails_with_host_figures_and_remedy(
     found = judged(gpu01=changed(), gpu02=changed(counter(group, device, name, 1, 1_003)))
     failed = of_hosts(found)[0]
     assert (failed.status, found.status) == ("fail", "fail")
-    assert failed.message.startswith(f"gpu02: {name} grew while it trained: {device} (1 to 1,003); ")
-    assert "drain the host" in failed.message or "cable" in failed.message
+    fix = hosts.HARD[group, name]
+    assert failed.code is hosts.HARDWARE_COUNTER_GREW
+    assert (failed.reason.values["host"], failed.reason.values["fix"]) == ("gpu02", fix)
+    assert failed.message == f"gpu02: {name} grew while it trained: {device} (1 to 1,003); {fix}"
     assert (failed.observed, failed.expected) == (1_002, 0)
     assert failed.evidence is not None
     run = found.run / failed.evidence.file
@@ -97,6 +100,7 @@ def test_a_new_complaint_of_the_kernel_fails_with_its_line(judged: Callable[...,
     found = judged(gpu01=changed(kernel=(complaint("Xid", "[ 1.0] earlier", XID),)))
     assert found.status == "fail"
     (failed,) = of_hosts(found)
+    assert failed.code is hosts.KERNEL_COMPLAINS
     assert failed.message == f"gpu01: the kernel says Xid, 2 new lines since the start; the last: {XID}; drain the host"
 
 
@@ -110,7 +114,7 @@ def test_what_alone_is_no_fault_is_told_with_its_figures(judged: Callable[..., V
     found = judged(gpu01=changed(*soft, kernel=(complaint("corrected PCIe errors", "[ 9.0] AER"),)))
     assert found.status == "pass"
     told, passed = of_hosts(found)
-    assert told.status == "pass"
+    assert (told.code, told.status) == (hosts.SOFT_COUNTERS_GREW, "pass")
     for words in (
         "gpu01: these grew, which alone is no fault",
         "corrected PCIe errors (1 new line)",
@@ -120,7 +124,7 @@ def test_what_alone_is_no_fault_is_told_with_its_figures(judged: Callable[..., V
         "sw_power_cap_us (8 devices, most on gpu7, 10 to 7,020)",
     ):
         assert words in told.message
-    assert passed.message.startswith("gpu01: no counter of broken hardware grew")
+    assert (passed.code, passed.reason.values["hosts"]) == (hosts.HOSTS_SOUND, ("gpu01",))
 
 
 @pytest.mark.parametrize(("before", "after"), [(900, 4), (900, None), (None, 4), (255, 255)])
@@ -130,8 +134,8 @@ def test_what_went_back_or_away_is_not_known_and_no_growth(
     change = changed(counter(NETWORK, "mlx5_0 port 1", "link_downed", before, after))
     (unknown,) = of_hosts(judged(gpu01=change))
     assert (unknown.status, unknown.required) == ("unknown", False)
-    assert "link_downed of mlx5_0 port 1" in unknown.message
-    assert unknown.message.endswith("see who reset it, or whether the device is still there")
+    assert unknown.code is hosts.COUNTER_GROWTH_UNKNOWN
+    assert unknown.reason.values["changes"] == change.counters
 
 
 def test_what_could_not_be_read_is_unknown_once_for_the_hosts_that_say_the_same(
@@ -140,9 +144,9 @@ def test_what_could_not_be_read_is_unknown_once_for_the_hosts_that_say_the_same(
     closed = HostChange(compared={}, unread=(Unread(group=KERNEL_LOG, reason="not permitted", fix="open it"),))
     found = judged(gpu01=closed, gpu02=closed, gpu03=changed())
     unknown, passed = of_hosts(found)
-    assert (unknown.status, unknown.required) == ("unknown", False)
+    assert (unknown.code, unknown.status, unknown.required) == (hosts.COUNTERS_UNREAD, "unknown", False)
     assert unknown.message == "gpu01, gpu02: the kernel log cannot be told (not permitted); open it"
-    assert passed.message.startswith("gpu03: ")
+    assert (passed.code, passed.reason.values["hosts"]) == (hosts.HOSTS_SOUND, ("gpu03",))
     assert found.status == "pass"
 
 

@@ -231,7 +231,7 @@ def _check(subjects: Sequence[Subject], metric: str) -> None:
 def _run(subject: Subject, metric: str) -> LearntRun:
     figure, window = subject.figures.metric(metric), subject.figures.window
     if figure.value is None:
-        return LearntRun(subject.run.directory, None, f"has no {metric}: {figure.reason}")
+        return LearntRun(subject.run.directory, None, f"has no {metric}: {figure.why}")
     if metric != "memory_peak_gib" and window.steps < MIN_STEADY_STEPS:
         few = f"has {window.steps} steady steps, and {MIN_STEADY_STEPS} are the fewest"
         return LearntRun(subject.run.directory, figure.value, few)

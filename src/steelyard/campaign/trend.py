@@ -14,6 +14,7 @@ from steelyard.comparison.contract import alike, known_value
 from steelyard.comparison.policy import STATED, Metric, blocking
 from steelyard.errors import InputError
 from steelyard.experiment.thresholds import METRICS
+from steelyard.reasons import Code, Reason
 from steelyard.records import Run
 from steelyard.records.fleet import Fleet
 from steelyard.verdict import read_subject, word_of
@@ -21,6 +22,9 @@ from steelyard.verdict.figures import Figure
 
 GOVERNS = {"memory_peak_gib": Metric.MEMORY, "mfu": Metric.FLOPS, "tflops_per_gpu": Metric.FLOPS}
 """Which comparison a metric is held to; throughput where none is named."""
+
+NO_RUN_COMPLETED = Code("no_run_completed", "No run of the fleet completed.", "no run of it completed")
+RUN_UNREADABLE = Code("run_unreadable", "The run cannot be read; the error is shown.", "{error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +166,7 @@ def _points(entries: Sequence[_Entry], metric: str) -> Iterator[Point]:
         figures = [figure for figure, _ in of_runs]
         figure, spread = (figures[0], None) if entry.fleet is None else _together(entry, entry.fleet, figures, metric)
         place = (entry.directory, entry.runs[0].manifest.platform.name, entry.started)
-        yield Point(*place, entry.verdict, figure.value, figure.reason, tuple(filter(None, differs)), spread)
+        yield Point(*place, entry.verdict, figure.value, figure.why, tuple(filter(None, differs)), spread)
 
 
 def _together(entry: _Entry, fleet: Fleet, figures: Sequence[Figure], metric: str) -> tuple[Figure, Spread]:
@@ -172,7 +176,7 @@ def _together(entry: _Entry, fleet: Fleet, figures: Sequence[Figure], metric: st
     odd = tuple(one.host for one in fleet.manifest.outliers if one.metric == metric)
     spread = Spread(len(fleet.manifest.runs), len(values), min(values, default=None), max(values, default=None), odd)
     if not values:
-        why = next((figure.reason for figure in completed if figure.reason), "no run of it completed")
+        why = next((figure.reason for figure in completed if figure.reason), Reason(NO_RUN_COMPLETED))
         return Figure(None, why), spread
     return Figure(statistics.median(values)), spread
 
@@ -182,7 +186,7 @@ def _read(run: Run, metric: str, blocking: list[str]) -> tuple[Figure, dict[str,
     try:
         subject = read_subject(run)
     except InputError as reason:
-        return Figure(None, str(reason)), {}
+        return Figure(None, Reason(RUN_UNREADABLE, {"error": str(reason)})), {}
     return subject.figures.metric(metric), {key: known_value(subject, key) for key in blocking}
 
 

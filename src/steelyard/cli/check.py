@@ -97,7 +97,7 @@ def show(judged: "Verdict") -> None:
             printing.hang(f"  {finding.status.value:<7}  {finding.check:<{width}}  ", f"{message}{weight}{where}")
         )
     for one in judged.not_applicable:
-        printing.say(printing.hang(f"  {'n/a':<7}  {one.check:<{width}}  ", printing.inert(one.reason)))
+        printing.say(printing.hang(f"  {'n/a':<7}  {one.check:<{width}}  ", printing.inert(one.message)))
     printing.say(printing.hang("  ", f"{_rates(judged.figures)}; on {judged.figures.window.words()}"))
 
 

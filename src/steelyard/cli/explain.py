@@ -1,20 +1,52 @@
-"""steelyard explain KEY|SYnnn: what a parameter or a lint code means."""
+"""steelyard explain KEY|SYnnn|CODE: what a parameter, a lint code or a reason code means."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from steelyard.cli.options import DebugOption, JsonOption
 
-EXAMPLES = "Examples: steelyard explain SY502 | steelyard explain adam_beta2 | steelyard explain nnodes"
+if TYPE_CHECKING:
+    from steelyard.reasons import Code
+
+EXAMPLES = (
+    "Examples: steelyard explain SY502 | steelyard explain adam_beta2 | steelyard explain nnodes"
+    " | steelyard explain first_loss_off"
+)
+_PAGE = """# Reason codes
+
+Made by `python docs/reference/make.py` from the code; `steelyard explain first_loss_off` prints the same.
+
+A code names what was found; `check --json` and `verdict.json` give it as `code` of each finding. Read the code in
+scripts: codes stay the same where the wording of `message` changes.
+"""
+
+
+def reason_codes() -> dict[str, Iterator["Code"]]:
+    """The codes of each stage that gives reasons, by its name."""
+    from steelyard import verdict
+
+    return {"verdict": verdict.codes()}
+
+
+def page() -> str:
+    """The page of reason codes, as Markdown."""
+    parts = [_PAGE]
+    for stage, codes in reason_codes().items():
+        rows = [f"| `{code.name}` | {code.meaning} |" for code in codes]
+        parts.append("\n".join([f"## {stage.capitalize()}\n", "| code | meaning |", "| --- | --- |", *rows, ""]))
+    return "\n".join(parts)
 
 
 def explain(
-    name: Annotated[str, typer.Argument(metavar="KEY|SYnnn", help="A key of a config, or a lint code.")],
+    name: Annotated[
+        str, typer.Argument(metavar="KEY|SYnnn|CODE", help="A key of a config, a lint code or a reason code.")
+    ],
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Say what a lint code or a key of a config means, and what each framework calls it."""
+    """Say what a lint code, a reason code or a key of a config means, and what each framework calls it."""
     from steelyard.cli import printing
     from steelyard.errors import InputError
     from steelyard.linting.explain import explanations
@@ -32,6 +64,15 @@ def explain(
             printing.say(printing.hang("\nWhy: ", found.why, indent=5))
             printing.say(printing.hang("Fix: ", found.fix))
         return
+    reasons = {code.name: (stage, code) for stage, of_stage in reason_codes().items() for code in of_stage}
+    if name in reasons:
+        stage, code = reasons[name]
+        if as_json:
+            printing.show_json({"code": code.name, "stage": stage, "meaning": code.meaning})
+        else:
+            printing.say(f"{code.name} ({stage})")
+            printing.say(printing.hang("", code.meaning))
+        return
     from steelyard.configs.meanings import meanings
 
     entries = meanings(name)
@@ -40,10 +81,10 @@ def explain(
 
         from steelyard.configs.meanings import every_name
 
-        near = difflib.get_close_matches(name, list(every_name()), n=3, cutoff=0.6)
+        near = difflib.get_close_matches(name, [*every_name(), *reasons], n=3, cutoff=0.6)
         raise InputError(
-            f"{name!r} is no lint code and no key of a config",
-            key="KEY|SYnnn",
+            f"{name!r} is no lint code, no reason code and no key of a config",
+            key="KEY|SYnnn|CODE",
             value=name,
             expected=f"one such as {', '.join(near)}" if near else "a code of docs/lint.md or a key of docs/reference",
             next=f"steelyard explain {near[0]}"

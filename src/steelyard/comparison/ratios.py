@@ -73,7 +73,7 @@ def missing(metric: Metric, side: Side) -> str | None:
     for subject in side.subjects:
         figure = subject.figures.metric(FIGURE_OF[metric])
         if figure.value is None:
-            return f"{side.called} ({subject.run.directory.name}) has no {FIGURE_OF[metric]}: {figure.reason}"
+            return f"{side.called} ({subject.run.directory.name}) has no {FIGURE_OF[metric]}: {figure.why}"
     return None
 
 

@@ -52,7 +52,7 @@ def _add_suite(root: ElementTree.Element, verdict: Verdict) -> None:
         _add_outcome(case, finding)
     for one in verdict.not_applicable:
         case = ElementTree.SubElement(suite, "testcase", _case(name, one.check))
-        ElementTree.SubElement(case, "skipped", {"message": _text(f"not applicable: {one.reason}")})
+        ElementTree.SubElement(case, "skipped", {"message": _text(f"not applicable: {one.message}")})
 
 
 def _case(run: str, check: str) -> dict[str, str]:

@@ -10,8 +10,8 @@ from steelyard.records.step import NOTICES
 from steelyard.reporting.curves import Curve, curves, number
 from steelyard.reporting.page import Cell, Page, Table, Tile, Tone
 from steelyard.verdict import Finding, Status, Subject, Verdict
+from steelyard.verdict.checks.loss_floor import MADE_DATA
 from steelyard.verdict.figures import Figure
-from steelyard.verdict.floors import named_floor
 
 TONE_OF = {Status.PASS: Tone.GOOD, Status.FAIL: Tone.BAD, Status.UNKNOWN: Tone.UNSURE}
 _SENTENCE = {
@@ -30,10 +30,7 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
         verdict=verdict.status.value,
         tone=TONE_OF[verdict.status],
         sentence=_SENTENCE[verdict.status],
-        reasons=[
-            f"{finding.check}: {finding.message}{where(finding)}"
-            for finding in (*decisive, *_warnings(subject, verdict))
-        ],
+        reasons=[f"{finding.check}: {finding.message}{where(finding)}" for finding in (*decisive, *_warnings(verdict))],
         tiles=tiles(subject, verdict),
         charts=curves([Curve(unstamped(subject.run.directory.resolve().name), subject)]) if len(subject.steps) else [],
         tables=[findings_table(verdict), *notices_table(subject), provenance_table(subject), experiment_table(subject)],
@@ -42,13 +39,9 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
     )
 
 
-def _warnings(subject: Subject, verdict: Verdict) -> list[Finding]:
+def _warnings(verdict: Verdict) -> list[Finding]:
     """What weighs nothing in the verdict and everything to who reads the loss: it stands at a floor of made data."""
-    if subject.run.manifest.ingested is None or named_floor(subject) is None:
-        return []
-    return [
-        finding for finding in verdict.findings if finding.check == "loss_floor" and finding.status == Status.UNKNOWN
-    ]
+    return [finding for finding in verdict.findings if finding.code in MADE_DATA]
 
 
 def where(finding: Finding) -> str:
@@ -85,7 +78,7 @@ def tiles(subject: Subject, verdict: Verdict) -> list[Tile]:
 
 def _tile(name: str, figure: Figure, unit: str, note: str, scale: float = 1.0) -> Tile:
     if figure.value is None:
-        return Tile(name, "unknown", "", figure.reason or "", Tone.UNSURE)
+        return Tile(name, "unknown", "", figure.why or "", Tone.UNSURE)
     said = "as the log reports it" if figure.reported else ""
     return Tile(name, number(figure.value * scale), unit, "; ".join(word for word in (said, note) if word))
 
@@ -98,7 +91,7 @@ def findings_table(verdict: Verdict, title: str = "Findings", folded: bool = Fal
         weight = "required" if finding.required else "none" if finding.status == Status.UNKNOWN else ""
         rows.append([word, finding.check, finding.message, weight, at])
     for one in verdict.not_applicable:
-        rows.append([Cell("not applicable"), one.check, one.reason, "", ""])
+        rows.append([Cell("not applicable"), one.check, one.message, "", ""])
     return Table(
         title,
         ["finding", "check", "what was found", "weight", "evidence"],

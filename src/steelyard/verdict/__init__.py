@@ -1,8 +1,12 @@
 """Judges one run: every finding with its evidence, and the verdict they come to."""
 
 import importlib
+from collections.abc import Iterator
+from types import ModuleType
 
 from steelyard.errors import Exit
+from steelyard.reasons import Code, codes_in
+from steelyard.verdict import figures, finding
 from steelyard.verdict.finding import Finding, NotApplicable, Status, together
 from steelyard.verdict.subject import Subject, policy_of, read_subject, read_subjects
 from steelyard.verdict.verdict import Verdict, figures_document, save, saved, word_of
@@ -37,11 +41,9 @@ EXIT_OF = {Status.PASS: Exit.GOOD, Status.FAIL: Exit.FAILED, Status.UNKNOWN: Exi
 
 def judge(judged: Subject) -> Verdict:
     """Every check over one run; fails if one failed, else is unknown if a required one is, else passes."""
-    found: list[Finding | NotApplicable] = []
-    for name in CHECKS:
-        found.extend(importlib.import_module(f"{__name__}.checks.{name}").check(judged))
-    findings = tuple(one for one in found if isinstance(one, Finding))
-    not_applicable = tuple(one for one in found if isinstance(one, NotApplicable))
+    results = [result for check in _checks() for result in check.check(judged)]
+    findings = tuple(result for result in results if isinstance(result, Finding))
+    not_applicable = tuple(result for result in results if isinstance(result, NotApplicable))
     return Verdict(
         run=judged.run.directory,
         run_status=judged.run.status,
@@ -54,6 +56,15 @@ def judge(judged: Subject) -> Verdict:
     )
 
 
+def codes() -> Iterator[Code]:
+    """Every code of a finding and of a figure that is not known, each once."""
+    yield from dict.fromkeys(codes_in(*_checks(), finding, figures))
+
+
+def _checks() -> Iterator[ModuleType]:
+    return (importlib.import_module(f"{__name__}.checks.{name}") for name in CHECKS)
+
+
 __all__ = [
     "CHECKS",
     "EXIT_OF",
@@ -62,6 +73,7 @@ __all__ = [
     "Status",
     "Subject",
     "Verdict",
+    "codes",
     "figures_document",
     "judge",
     "policy_of",

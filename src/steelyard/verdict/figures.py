@@ -7,8 +7,68 @@ import numpy as np
 
 from steelyard.accounting.selection import chosen, row_of
 from steelyard.accounting.steady import SteadyWindow
+from steelyard.reasons import Code, Reason
 from steelyard.records import Column, Event, Evidence, StepTable
 from steelyard.records.columns import Floats
+
+STEPS_UNTIMED = Code(
+    "steps_untimed",
+    "Some steps after the warm-up have no step time.",
+    "{steps:,} steps after the warm-up give no step time",
+)
+CLOCK_CONTRADICTS_STEP_TIMES = Code(
+    "clock_contradicts_step_times",
+    "The step times are longer than the time between the log's own timestamps.",
+    "its step times are not those that its log's own clock allows",
+)
+NO_STEADY_STEP = Code(
+    "no_steady_step", "The run has no steps after the warm-up.", "no steady step is left after the warm-up"
+)
+NO_STEP_TIME = Code("no_step_time", "The record contains no step times.", "no step gives a {what}")
+_NO_STEP_TIME = Reason(NO_STEP_TIME, {"what": "step time"})
+RATE_NOT_FINITE = Code(
+    "rate_not_finite",
+    "The step times are too small or too large to give a rate.",
+    "tokens over {seconds:.3g} s are no rate",
+)
+GPU_COUNT_UNKNOWN = Code(
+    "gpu_count_unknown",
+    "The number of GPUs is unknown; set it with --gpus and --nodes.",
+    "how many GPUs it ran on is not known",
+)
+STEP_TOKENS_UNKNOWN = Code(
+    "step_tokens_unknown",
+    "The number of tokens per step is unknown.",
+    "the tokens of a step are not known",
+)
+FLOPS_PER_TOKEN_UNKNOWN = Code(
+    "flops_per_token_unknown",
+    "FLOPs per token cannot be computed, because the model's dimensions are unknown.",
+    "its FLOPs per token are not known",
+)
+CPU_HAS_NO_PEAK = Code(
+    "cpu_has_no_peak", "The run used a CPU, for which there is no peak.", "a CPU has no peak in the catalog"
+)
+GPU_UNKNOWN = Code("gpu_unknown", "The GPU is unknown; name it with --gpu.", "which GPU it ran on is not known")
+GPU_NOT_IN_CATALOG = Code("gpu_not_in_catalog", "The GPU is not in the catalog.", "{gpu} is not in the catalog of GPUs")
+NO_PEAK_FOR_PRECISION = Code(
+    "no_peak_for_precision",
+    "The catalog has no dense peak of this GPU for the precision used, or the precision is unknown.",
+    lambda gpu, precision: (
+        f"no dense peak of the {gpu}: {'its precision is not known' if precision is None else f'none for {precision}'}"
+    ),
+)
+MEMORY_KINDS_DIFFER = Code(
+    "memory_kinds_differ",
+    "Memory was measured in several ways, which have no common maximum.",
+    lambda kinds: f"memory was measured in several ways ({', '.join(kinds)})",
+)
+MEMORY_NOT_POSITIVE = Code(
+    "memory_not_positive",
+    "A recorded memory value is zero, negative or not finite.",
+    "memory is {gib} at step {step}",
+)
+NO_MEMORY = Code("no_memory", "The record contains no memory values.", "no step gives its memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +76,16 @@ class Figure:
     """One metric of one run."""
 
     value: float | None
-    reason: str | None = None
+    reason: Reason | None = None
     """Why it is not known."""
     evidence: Evidence | None = None
     reported: bool = False
     """As the framework said it, since what ours is worked out from is not known."""
+
+    @property
+    def why(self) -> str | None:
+        """Why it is not known, as a sentence."""
+        return self.reason.message if self.reason else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +120,7 @@ class Basis:
     world_size: int | None
     flops_per_token: float | None
     peak_tflops: float | None
-    peak_reason: str
+    peak_reason: Reason
     """Why there is no peak."""
     planned_tokens: int | None
     """Stands in where the steps do not say theirs."""
@@ -68,7 +133,7 @@ class Basis:
 def figures(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figures:
     """The figures of one run."""
     rate = _rate(steps, window, basis)
-    tflops = _times(rate, basis.flops_per_token and basis.flops_per_token / 1e12, "its FLOPs per token are not known")
+    tflops = _times(rate, basis.flops_per_token and basis.flops_per_token / 1e12, Reason(FLOPS_PER_TOKEN_UNKNOWN))
     if tflops.value is None:
         tflops = _reported(steps, window, steps.reported_tflops_per_gpu, basis) or tflops
     times = chosen(steps.step_time_s.values, window.mask)
@@ -86,7 +151,7 @@ def figures(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figures:
     )
 
 
-def _times(figure: Figure, factor: float | None, reason: str) -> Figure:
+def _times(figure: Figure, factor: float | None, reason: Reason) -> Figure:
     if figure.value is None:
         return figure
     if not factor:
@@ -110,15 +175,15 @@ def _rate(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figure:
     covered, times = chosen(steps.steps_covered, inside), chosen(steps.step_time_s.values, inside)
     known = bool((np.isfinite(tokens) & (tokens > 0)).all())
     if not known or basis.world_size is None:
-        unknown = "how many GPUs it ran on is not known" if known else "the tokens of a step are not known"
+        unknown = Reason(GPU_COUNT_UNKNOWN if known else STEP_TOKENS_UNKNOWN)
         return _reported(steps, window, steps.reported_tokens_per_s_per_gpu, basis) or Figure(None, unknown)
     if not np.isfinite(times).all():
-        timeless = Figure(None, "no step gives a time")
+        timeless = Figure(None, Reason(NO_STEP_TIME, {"what": "time"}))
         return _reported(steps, window, steps.reported_tokens_per_s_per_gpu, basis) or timeless
     seconds = float((times * covered).sum())
     rate = float((tokens * covered).sum()) / seconds / basis.world_size
     if not np.isfinite(rate):
-        return Figure(None, f"tokens over {seconds:.3g} s are no rate", steps.evidence(first))
+        return Figure(None, Reason(RATE_NOT_FINITE, {"seconds": seconds}), steps.evidence(first))
     return Figure(rate, evidence=steps.evidence(first))
 
 
@@ -135,21 +200,21 @@ def _reported(steps: StepTable, window: SteadyWindow, column: Column, basis: Bas
     return Figure(value, evidence=steps.evidence(int(np.argmax(inside))), reported=True)
 
 
-def _untimed(window: SteadyWindow) -> str | None:
+def _untimed(window: SteadyWindow) -> Reason | None:
     if window.untimed:
-        return f"{window.untimed:,} steps after the warm-up give no step time"
+        return Reason(STEPS_UNTIMED, {"steps": window.untimed})
     if window.steps:
         return None
     if window.dropped.get("artefact"):
-        return "its step times are not those that its log's own clock allows"
-    return "no steady step is left after the warm-up" if window.dropped["warm-up"] else "no step gives a step time"
+        return Reason(CLOCK_CONTRADICTS_STEP_TIMES)
+    return Reason(NO_STEADY_STEP) if window.dropped["warm-up"] else _NO_STEP_TIME
 
 
 def _median_time(steps: StepTable, window: SteadyWindow) -> Figure:
     missing = _untimed(window)
     times = chosen(steps.step_time_s.values, window.mask)
     if not missing and not np.isfinite(times).all():
-        missing = "no step gives a step time"
+        missing = _NO_STEP_TIME
     if missing:
         return Figure(None, missing)
     median = float(np.median(times))
@@ -167,13 +232,13 @@ def _memory(steps: StepTable, events: Sequence[Event]) -> tuple[Figure, str | No
     if not given.any():
         return _memory_of_events(events)
     if len(steps.memory_kinds) > 1:
-        return Figure(None, f"memory was measured in several ways ({', '.join(steps.memory_kinds)})"), None
+        return Figure(None, Reason(MEMORY_KINDS_DIFFER, {"kinds": steps.memory_kinds})), None
     kind = steps.memory_kinds[0] if steps.memory_kinds else None
     wrong = np.flatnonzero(given & ~(steps.memory_gib.finite & (steps.memory_gib.values > 0)))
     if len(wrong):
         row = int(wrong[0])
-        value = steps.memory_gib.values[row]
-        return Figure(None, f"memory is {value} at step {steps.step[row]}", steps.evidence(row)), kind
+        values = {"gib": float(steps.memory_gib.values[row]), "step": int(steps.step[row])}
+        return Figure(None, Reason(MEMORY_NOT_POSITIVE, values), steps.evidence(row)), kind
     row = int(np.nanargmax(steps.memory_gib.values))
     return Figure(float(steps.memory_gib.values[row]), evidence=steps.evidence(row)), kind
 
@@ -182,7 +247,7 @@ def _memory_of_events(events: Sequence[Event]) -> tuple[Figure, str | None]:
     """The highest reading of the kind that says most: of several kinds the one a comparison wants."""
     readings = [(gib, event.text("kind"), event) for event in events if (gib := event.number("gib")) is not None]
     if not readings:
-        return Figure(None, "no step gives its memory"), None
+        return Figure(None, Reason(NO_MEMORY)), None
     kinds = list(dict.fromkeys(kind for _, kind, _ in readings))
     kind = next((one for one in _PREFERRED if one in kinds), kinds[0])
     most, _, event = max((reading for reading in readings if reading[1] == kind), key=lambda reading: reading[0])

@@ -1,7 +1,6 @@
 """Losses that say nothing about learning: where made data cannot be learnt further, whoever trains on it."""
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -20,7 +19,7 @@ COUNTING = MOCK_FLOORS["counting"]
 NO_TEXT = 0.05
 """Nats a token below which no corpus of text has been seen: what gets there is made, masked or learnt by heart."""
 
-_BELOW, _ON = 0.93, 1.5
+_BELOW, ON = 0.93, 1.5
 """Of the counting floor: its batches scatter so far."""
 _WELL_BELOW = 0.5
 """Of the counting floor: no quarter of a run that counts has this mean."""
@@ -42,44 +41,6 @@ class Collapse(StrEnum):
     BELOW_COUNTING = "below_counting"
     FIXED_BATCH = "fixed_batch"
     BY_HEART = "by_heart"
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """Where a loss sits, and what of."""
-
-    loss: float
-    """The median of the last records."""
-    floor: float | None
-    words: str
-
-
-def named_floor(subject: Subject) -> Named | None:
-    """The floor of made data at which the loss ends, if it does."""
-    course = subject.course
-    if course is None:
-        return None
-    vocabulary = uniform_vocabulary(subject)
-    if vocabulary is not None:
-        words = (
-            f"at ln {vocabulary.size:,} = {vocabulary.floor:.4f}, {vocabulary.whose} vocabulary: uniform random "
-            "tokens, nothing to learn"
-        )
-        return Named(course.end, vocabulary.floor, words)
-    counting = f"Megatron's counting mock data (ln 4095 / 2048 = {COUNTING:.5f})"
-    match collapse(subject):
-        case Collapse.COUNTING:
-            near = "on the floor of" if course.mean < _ON * COUNTING else "close to the floor of"
-            return Named(course.end, COUNTING, f"{near} {counting}")
-        case Collapse.BELOW_COUNTING:
-            masked = "its document ends are masked, or the data repeats or is degenerate"
-            return Named(course.end, None, f"below the floor of {counting}: {masked}")
-        case Collapse.FIXED_BATCH:
-            words = "a fixed batch, such as MaxText's synthetic one, every step the same: it is learnt by heart"
-            return Named(course.end, None, words)
-        case Collapse.BY_HEART:
-            return Named(course.end, None, "where no text ends: degenerate data, or learnt by heart")
-    return None
 
 
 def uniform_vocabulary(subject: Subject) -> Vocabulary | None:
@@ -166,7 +127,7 @@ def collapse(subject: Subject) -> Collapse | None:
     if found.mean < _BELOW * COUNTING:
         return Collapse.BELOW_COUNTING
     untrained = found.first > math.log(subject.whole("model.vocab_size") or min(VOCABULARIES)) - NEAR
-    rests = found.mean < _ON * COUNTING and (untrained or not _from_the_start(subject))
+    rests = found.mean < ON * COUNTING and (untrained or not _from_the_start(subject))
     learnt_more = _lowest_quarter(subject) < _WELL_BELOW * COUNTING
     counts = source == "counting" or (not learnt_more and (rests or (found.still_falls and untrained)))
     return Collapse.COUNTING if counts else Collapse.BY_HEART

@@ -21,11 +21,21 @@ from steelyard.experiment.thresholds import parse_threshold
 from steelyard.files import read_document
 from steelyard.frameworks.registry import facts
 from steelyard.hardware.catalog import CPU, Gpu, lookup
+from steelyard.reasons import Reason
 from steelyard.records import Event, Evidence, Run, StepTable
 from steelyard.records.lines import unreadable
 from steelyard.records.step import FAILURES, first_cause, outlived
 from steelyard.verdict.clock import Clock, read_clock
-from steelyard.verdict.figures import Basis, Figures, figures, tokens_of
+from steelyard.verdict.figures import (
+    CPU_HAS_NO_PEAK,
+    GPU_NOT_IN_CATALOG,
+    GPU_UNKNOWN,
+    NO_PEAK_FOR_PRECISION,
+    Basis,
+    Figures,
+    figures,
+    tokens_of,
+)
 
 NULLABLE = {
     f"{group}.{name}"
@@ -246,14 +256,13 @@ class Subject:
         return rates
 
     @property
-    def _why_no_peak(self) -> str:
+    def _why_no_peak(self) -> Reason:
         if self.on_cpu:
-            return "a CPU has no peak in the catalog"
+            return Reason(CPU_HAS_NO_PEAK)
         if self.gpu is None:
             name = self.run.manifest.platform.gpu_name
-            return f"{name} is not in the catalog of GPUs" if name else "which GPU it ran on is not known"
-        precision = "its precision is not known" if self.precision is None else f"none for {self.precision}"
-        return f"no dense peak of the {self.gpu.name}: {precision}"
+            return Reason(GPU_NOT_IN_CATALOG, {"gpu": name}) if name else Reason(GPU_UNKNOWN)
+        return Reason(NO_PEAK_FOR_PRECISION, {"gpu": self.gpu.name, "precision": self.precision})
 
     @cached_property
     def _marks(self) -> dict[str, Mask]:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from steelyard.errors import InputError
 from steelyard.files import replace_file
 from steelyard.records import Run, read_json
@@ -56,8 +54,8 @@ class Verdict:
             "status": self.run_status,
             "verdict": self.status.value,
             "not_applicable": [one.check for one in self.not_applicable],
-            "findings": [msgspec.to_builtins(finding) for finding in self.findings],
-            "reasons_not_applicable": {one.check: one.reason for one in self.not_applicable},
+            "findings": [finding.document() for finding in self.findings],
+            "reasons_not_applicable": {one.check: one.message for one in self.not_applicable},
             "figures": figures_document(self.figures),
             "thresholds": list(self.thresholds),
             "warmup_steps": self.warmup_steps,
@@ -79,7 +77,7 @@ def figures_document(figures: Figures) -> dict[str, Any]:
         "step_time_p95_s": figures.step_time_p95_s,
         "memory_kind": figures.memory_kind,
         "tokens_per_step": figures.tokens_per_step,
-        "unknown": {name: figure.reason for name, figure in named.items() if figure.value is None},
+        "unknown": {name: figure.why for name, figure in named.items() if figure.value is None},
         "window": {
             "steps": window.steps,
             "first_step": window.first_step,

@@ -7,13 +7,22 @@ from typing import Any
 
 import msgspec
 
-from steelyard.verdict.finding import Finding, Scalar, Status, spelt, together
+from steelyard.verdict.finding import Scalar, Status, spelt, together
 
 
 @dataclass(frozen=True, slots=True)
-class HostFinding(Finding):
+class HostFinding:
     """One judged statement about one host."""
 
+    check: str
+    status: Status
+    required: bool
+    message: str
+    """What was found, as a sentence a person can act on."""
+    observed: Scalar = None
+    expected: Scalar = None
+    evidence: None = None
+    """As in the findings of a run; a host has no line to point to."""
     host: str | None = None
     """None where it is about the machine that asks."""
     fix: str | None = None
@@ -72,6 +81,6 @@ class Check:
         )
 
 
-def verdict_of(findings: Sequence[Finding]) -> Status:
+def verdict_of(findings: Sequence[HostFinding]) -> Status:
     """As of a run; unknown where nothing was found at all."""
     return together(findings) if findings else Status.UNKNOWN

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from steelyard.frameworks.logs.settings import NONE, RAMP_UP, SAME_SHARE, TRAINED_SHARE
+from steelyard.reasons import Code
 from steelyard.records import Event
-from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.figures import STEP_TOKENS_UNKNOWN
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("batch_identity")
@@ -19,14 +21,56 @@ KEYS = (
 )
 """What the log must not say otherwise than the plan."""
 
+STEP_TOKENS_AS_STATED = Code(
+    "step_tokens_as_stated",
+    "Every step has global batch x sequence length tokens.",
+    lambda expected, trained_share, **_: (
+        f"every step has {expected:,} tokens, as global batch x sequence says"
+        f"{'' if trained_share is None else f', and trains on {100 * trained_share:.3g} % of them'}"
+    ),
+)
+STEP_TOKENS_VARY = Code(
+    "step_tokens_vary",
+    "The log shows that the batch size or the sequence length changes during the run.",
+    "the batch or sequence changes as the log goes on, and tokens with it",
+)
+STEP_TOKENS_DIFFER = Code(
+    "step_tokens_differ",
+    "A step does not have global batch x sequence length tokens.",
+    "step {step} has {observed:,.0f} tokens, and global batch x sequence is {expected:,}",
+)
+BATCH_PRODUCT_DIFFERS = Code(
+    "batch_product_differs",
+    "Micro batch x accumulation steps x data-parallel size is not the global batch size.",
+    lambda observed, expected, parts, **_: (
+        f"micro-batch x accumulation x replicas is {' x '.join(map(str, parts))} = {observed}, "
+        f"and the global batch {expected}"
+    ),
+)
+BATCH_CONTRADICTS_SETTINGS = Code(
+    "batch_contradicts_settings",
+    "The settings in the log contain one batch size, and its steps another.",
+    "its settings are not its steps': {text}",
+)
+SAMPLES_DIFFER = Code(
+    "samples_differ", "The number of consumed samples in the log contradicts its batch size.", "{text}"
+)
+BATCH_UNKNOWN = Code(
+    "batch_unknown",
+    "The batch size or the sequence length is unknown.",
+    "the batch and sequence are not known",
+)
 
-def check(subject: Subject) -> Iterator[Found]:
+
+def check(subject: Subject) -> Iterator[Result]:
     if denied := subject.denied(*KEYS):
         yield CHECK.contradicted(denied)
         return
     if counted := subject.events_of("samples_differ"):
         first = counted[0]
-        yield CHECK.failed(first.message, first.scalar("consumed"), first.scalar("said"), first.source)
+        yield CHECK.failed(
+            SAMPLES_DIFFER, first.scalar("consumed"), first.scalar("said"), first.source, text=first.message
+        )
         return
     planned, tokens = subject.planned_tokens_per_step, subject.steps.tokens
     batch = subject.whole("training.global_batch_size")
@@ -41,30 +85,25 @@ def check(subject: Subject) -> Iterator[Found]:
     known = [part for part in parts if part is not None]
     product = math.prod(known)
     if batch is not None and len(known) == len(parts) and product != batch:
-        words = " x ".join(map(str, known))
-        message = f"micro-batch x accumulation x replicas is {words} = {product}, and the global batch {batch}"
-        yield CHECK.failed(message, product, batch, subject.evidence_of_manifest("global_batch_size"))
+        stated = subject.evidence_of_manifest("global_batch_size")
+        yield CHECK.failed(BATCH_PRODUCT_DIFFERS, product, batch, stated, parts=tuple(known))
         return
     if planned is None or not tokens.given.any():
-        missing = "the batch and sequence" if planned is None else "the tokens of a step"
-        yield CHECK.unknown(f"{missing} are not known", None, planned)
+        yield CHECK.unknown(BATCH_UNKNOWN if planned is None else STEP_TOKENS_UNKNOWN, None, planned)
         return
     wrong = np.flatnonzero(tokens.given & (tokens.values != planned) & ~subject.steps.flag("rampup"))
     if len(wrong) and subject.run.manifest.ingested is not None and _varies(subject):
-        message = "the batch or sequence changes as the log goes on, and tokens with it"
-        yield CHECK.passed(
-            message, float(tokens.values[int(wrong[0])]), planned, subject.evidence_of_step(int(wrong[0]))
-        )
+        row = int(wrong[0])
+        yield CHECK.passed(STEP_TOKENS_VARY, float(tokens.values[row]), planned, subject.evidence_of_step(row))
     elif len(wrong):
         row = int(wrong[0])
-        message = f"step {subject.steps.step[row]} has {tokens.values[row]:,.0f} tokens, and global batch x sequence is"
-        yield CHECK.failed(f"{message} {planned:,}", float(tokens.values[row]), planned, subject.evidence_of_step(row))
+        at, step = subject.evidence_of_step(row), int(subject.steps.step[row])
+        yield CHECK.failed(STEP_TOKENS_DIFFER, float(tokens.values[row]), planned, at, step=step)
     elif (asked := _asked_otherwise(subject)) is not None:
-        message = f"its settings are not its steps': {asked.message}"
-        yield CHECK.failed(message, planned, None, asked.source)
+        yield CHECK.failed(BATCH_CONTRADICTS_SETTINGS, planned, None, asked.source, text=asked.message)
     else:
-        message = f"every step has {planned:,} tokens, as global batch x sequence says{_untrained(subject)}"
-        yield CHECK.passed(message, planned, planned, subject.evidence_of_step(0))
+        at, share = subject.evidence_of_step(0), _trained_share(subject)
+        yield CHECK.passed(STEP_TOKENS_AS_STATED, planned, planned, at, trained_share=share)
 
 
 def _varies(subject: Subject) -> bool:
@@ -83,10 +122,10 @@ def _asked_otherwise(subject: Subject) -> Event | None:
     return next((event for event in changed if event.source == first), None)
 
 
-def _untrained(subject: Subject) -> str:
-    """Padding and masked tokens are in every rate, and a person should know of them."""
+def _trained_share(subject: Subject) -> float | None:
+    """Padding and masked tokens are in every rate, and a person should know of them; None where there are none."""
     ingested = subject.run.manifest.ingested
     share = ingested.said.get(TRAINED_SHARE) if ingested is not None else None
     if share is None or not isinstance(share.value, float) or share.value >= 1 - SAME_SHARE:
-        return ""
-    return f", and trains on {100 * share.value:.3g} % of them"
+        return None
+    return share.value

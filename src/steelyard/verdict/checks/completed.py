@@ -2,45 +2,89 @@
 
 from collections.abc import Iterator
 
-from steelyard.verdict.finding import Check, Found
+from steelyard.reasons import Code
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("completed", required=True)
+ALL_STEPS_REACHED = Code(
+    "all_steps_reached",
+    "The run reached its last planned step.",
+    lambda planned, restarted, **_: (
+        f"all {planned} planned steps were reached{', after a restart' if restarted else ''}"
+    ),
+)
+COMPLETED_BETWEEN_RECORDS = Code(
+    "completed_between_records",
+    "The run completed, and its last steps fall between two records because the log interval is longer than one step.",
+    "the run completed; its record, every {interval} steps, can show none after step {step}",
+)
+RUN_FAILED = Code(
+    "run_failed", "The run is recorded as failed, with the reason that was recorded.", "the run failed: {failure}"
+)
+FAILED_WITHOUT_REASON = Code(
+    "failed_without_reason",
+    "The run is recorded as failed, and no reason was recorded.",
+    "the run failed and does not say why",
+)
+FAILURE_IN_LOG = Code("failure_in_log", "The log contains the text of a fatal error.", "the log says {kind}: {text}")
+NONZERO_EXIT = Code(
+    "nonzero_exit",
+    "The training program exited with a status other than 0.",
+    "the training program ended with status {exit_status}",
+)
+EXITED_EARLY = Code(
+    "exited_early",
+    "The log shows that the training program stopped on purpose before its last planned step.",
+    "it left at step {step} of {planned}: {text}",
+)
+INTERRUPTED = Code(
+    "interrupted", "The run was interrupted before its last planned step.", "interrupted at step {step} of {planned}"
+)
+RECORD_ENDS_EARLY = Code(
+    "record_ends_early",
+    "The record stops before the last planned step, and no reason was recorded.",
+    "its record ends at step {step} of {planned}",
+)
+STILL_RUNNING = Code("still_running", "The run has not ended yet.", "the run still runs, at step {step}")
+PLANNED_STEPS_UNKNOWN = Code(
+    "planned_steps_unknown",
+    "The planned number of steps is unknown, so completion cannot be judged; set training.steps.",
+    lambda foreign, **_: (
+        f"how many steps were planned is not known{'; ingest it with --set training.steps=N' if foreign else ''}"
+    ),
+)
 
 
-def check(subject: Subject) -> Iterator[Found]:
+def check(subject: Subject) -> Iterator[Result]:
     planned, last = subject.planned_steps, int(subject.steps.step.max()) if len(subject.steps) else 0
     reached, at = f"step {last}", subject.evidence_of_step(-1) or subject.evidence_of_manifest("status")
     expected = "unknown" if planned is None else f"step {planned}"
-    failure = subject.run.manifest.failure
+    failure, exit_status = subject.run.manifest.failure, subject.run.manifest.exit_status
     cause = None if subject.outlived else subject.cause()
     if failure is not None:
         where = cause.source if cause and cause.source else subject.evidence_of_manifest("failure")
-        yield CHECK.failed(f"the run failed: {failure.message}", reached, expected, where)
+        yield CHECK.failed(RUN_FAILED, reached, expected, where, failure=failure.message)
     elif cause is not None:
-        yield CHECK.failed(f"the log says {cause.kind}: {cause.message}", reached, expected, cause.source)
+        yield CHECK.failed(FAILURE_IN_LOG, reached, expected, cause.source, kind=cause.kind, text=cause.message)
     elif subject.run.status == "failed":
-        yield CHECK.failed("the run failed and does not say why", reached, expected, at)
-    elif subject.run.status != "interrupted" and subject.run.manifest.exit_status not in (0, None):
-        status = subject.run.manifest.exit_status
+        yield CHECK.failed(FAILED_WITHOUT_REASON, reached, expected, at)
+    elif subject.run.status != "interrupted" and exit_status not in (0, None):
         at = subject.evidence_of_manifest("exit_status")
-        yield CHECK.failed(f"the training program ended with status {status}", reached, expected, at)
+        yield CHECK.failed(NONZERO_EXIT, reached, expected, at, exit_status=exit_status)
     elif subject.run.status == "running":
-        yield CHECK.unknown(f"the run still runs, at step {last}", reached, expected, at)
+        yield CHECK.unknown(STILL_RUNNING, reached, expected, at, step=last)
     elif planned is None:
         foreign = subject.run.manifest.ingested is not None
-        remedy = "; ingest it with --set training.steps=N" if foreign else ""
-        yield CHECK.unknown(f"how many steps were planned is not known{remedy}", reached, expected, at)
+        yield CHECK.unknown(PLANNED_STEPS_UNKNOWN, reached, expected, at, foreign=foreign)
     elif last < planned and subject.run.status == "completed" and planned < last + subject.log_interval:
-        message = f"the run completed; its record, every {subject.log_interval} steps, can show none after step {last}"
-        yield CHECK.passed(message, reached, expected, at)
+        yield CHECK.passed(COMPLETED_BETWEEN_RECORDS, reached, expected, at, interval=subject.log_interval, step=last)
     elif last < planned and (left := subject.events_of("exited_early")):
         yield CHECK.failed(
-            f"it left at step {last} of {planned}: {left[-1].message}", reached, expected, left[-1].source
+            EXITED_EARLY, reached, expected, left[-1].source, step=last, planned=planned, text=left[-1].message
         )
     elif last < planned:
-        word = "interrupted at" if subject.run.status == "interrupted" else "its record ends at"
-        yield CHECK.failed(f"{word} step {last} of {planned}", reached, expected, at)
+        code = INTERRUPTED if subject.run.status == "interrupted" else RECORD_ENDS_EARLY
+        yield CHECK.failed(code, reached, expected, at, step=last, planned=planned)
     else:
-        again = ", after a restart" if subject.outlived else ""
-        yield CHECK.passed(f"all {planned} planned steps were reached{again}", reached, expected, at)
+        yield CHECK.passed(ALL_STEPS_REACHED, reached, expected, at, planned=planned, restarted=subject.outlived)

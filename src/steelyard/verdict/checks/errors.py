@@ -1,26 +1,42 @@
 """The log names no error."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from steelyard.reasons import Code
+from steelyard.records import Event
 from steelyard.records.step import FAILURES
-from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("errors")
 
 
-def check(subject: Subject) -> Iterator[Found]:
-    found, cause = subject.events_of(*FAILURES), subject.cause()
+def _sentence(cause: Event, others: Mapping[str, int], outlived: bool, **_: object) -> str:
+    more = f"; then {', '.join(f'{count} x {name}' for name, count in others.items())}" if others else ""
+    node = f" on {cause.node}" if cause.node else ""
+    return f"{cause.kind}{node}: {cause.message}{more}{'; it was started again, and completed' if outlived else ''}"
+
+
+ERROR_IN_LOG = Code("error_in_log", "The log contains at least one error; the first cause is shown.", _sentence)
+NO_ERROR_IN_LOG = Code("no_error_in_log", "The log contains no error.", "the log names no error")
+NO_EVENTS = Code(
+    "no_events",
+    "The run has no recorded events, so its errors are unknown.",
+    "no event of the run was recorded",
+)
+
+
+def check(subject: Subject) -> Iterator[Result]:
+    failures, cause = subject.events_of(*FAILURES), subject.cause()
     if cause is not None:
         others = Counter(
-            f"{event.kind}{f' on {event.node}' if event.node else ''}" for event in found if event != cause
+            f"{event.kind}{f' on {event.node}' if event.node else ''}" for event in failures if event != cause
         )
-        more = f"; then {', '.join(f'{count} x {name}' for name, count in others.items())}" if others else ""
-        node = f" on {cause.node}" if cause.node else ""
-        after = "; it was started again, and completed" if subject.outlived else ""
-        yield CHECK.failed(f"{cause.kind}{node}: {cause.message}{more}{after}", len(found), 0, cause.source)
+        yield CHECK.failed(
+            ERROR_IN_LOG, len(failures), 0, cause.source, cause=cause, others=others, outlived=subject.outlived
+        )
     elif not subject.events and subject.run.manifest.ingested is None:
-        yield CHECK.unknown("no event of the run was recorded", None, 0)
+        yield CHECK.unknown(NO_EVENTS, None, 0)
     else:
-        yield CHECK.passed("the log names no error", 0, 0)
+        yield CHECK.passed(NO_ERROR_IN_LOG, 0, 0)

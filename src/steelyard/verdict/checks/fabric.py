@@ -2,28 +2,57 @@
 
 from collections.abc import Iterator
 
-from steelyard.verdict.finding import Check, Found
+from steelyard.reasons import Code
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("fabric")
 
 
-def check(subject: Subject) -> Iterator[Found]:
-    found = subject.events_of("fabric")
-    asked = next((event for event in found if event.text("asked") is not None), None)
-    networks = [(event, network) for event in found if (network := event.text("network")) is not None]
+def _cards(asked: str | None) -> str:
+    return "" if asked is None else f" (asked: {asked})"
+
+
+def _fallback(nodes: str, asked: str | None, **_: object) -> str:
+    why = "and other nodes use their network cards" if asked is None else "and network cards were asked for"
+    return f"collectives fell back to sockets{f' on {nodes}' if nodes else ''}, {why}{_cards(asked)}"
+
+
+FABRIC_IN_USE = Code(
+    "fabric_in_use",
+    "NCCL or RCCL uses a network other than sockets.",
+    lambda observed, asked, **_: f"collectives go over {observed}{_cards(asked)}",
+)
+FABRIC_FELL_BACK = Code(
+    "fabric_fell_back",
+    "NCCL or RCCL uses sockets, although network cards were requested or other nodes use theirs.",
+    _fallback,
+)
+FABRIC_SOCKETS = Code(
+    "fabric_sockets",
+    "NCCL or RCCL uses sockets, and the log does not show whether network cards were requested.",
+    "collectives go over sockets, and no line says that network cards were asked for",
+)
+FABRIC_NOT_LOGGED = Code(
+    "fabric_not_logged",
+    "The log contains no NCCL or RCCL startup lines; set NCCL_DEBUG=INFO.",
+    "no line of NCCL's or RCCL's start says which network is used",
+)
+
+
+def check(subject: Subject) -> Iterator[Result]:
+    events = subject.events_of("fabric")
+    asked = next((cards for event in events if (cards := event.text("asked")) is not None), None)
+    networks = [(event, network) for event in events if (network := event.text("network")) is not None]
     sockets = [event for event, network in networks if network.lower() == "socket"]
-    cards = f" (asked: {asked.text('asked')})" if asked else ""
     if not networks:
-        yield CHECK.unknown("no line of NCCL's or RCCL's start says which network is used", None, "NCCL_DEBUG=INFO")
+        yield CHECK.unknown(FABRIC_NOT_LOGGED, None, "NCCL_DEBUG=INFO")
     elif not sockets:
         names = ", ".join(dict.fromkeys(network for _, network in networks))
-        yield CHECK.passed(f"collectives go over {names}{cards}", names, None, networks[0][0].source)
+        yield CHECK.passed(FABRIC_IN_USE, names, None, networks[0][0].source, asked=asked)
     elif asked is not None or len(sockets) < len({event.node for event, _ in networks}):
-        where = ", ".join(dict.fromkeys(event.node for event in sockets if event.node))
-        why = "and network cards were asked for" if asked else "and other nodes use their network cards"
-        message = f"collectives fell back to sockets{f' on {where}' if where else ''}, {why}{cards}"
-        yield CHECK.failed(message, "Socket", asked.text("asked") if asked else "IB", sockets[0].source)
+        nodes = ", ".join(dict.fromkeys(event.node for event in sockets if event.node))
+        expected = "IB" if asked is None else asked
+        yield CHECK.failed(FABRIC_FELL_BACK, "Socket", expected, sockets[0].source, nodes=nodes, asked=asked)
     else:
-        message = "collectives go over sockets, and no line says that network cards were asked for"
-        yield CHECK.unknown(message, "Socket", None, sockets[0].source)
+        yield CHECK.unknown(FABRIC_SOCKETS, "Socket", None, sockets[0].source)

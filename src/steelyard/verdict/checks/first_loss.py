@@ -3,30 +3,55 @@
 import math
 from collections.abc import Iterator
 
-from steelyard.verdict.finding import Check, Found
+from steelyard.reasons import Code
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("first_loss")
+FIRST_LOSS_AS_PLANNED = Code(
+    "first_loss_as_planned",
+    "The first loss is that of an untrained model with the planned vocabulary and initialization.",
+    "the first loss is {observed:.4f}, as an untrained model's {expected:.4f} +- {margin:.2g}",
+)
+FIRST_LOSS_OFF = Code(
+    "first_loss_off",
+    "The first loss differs from that of an untrained model with the planned vocabulary and initialization.",
+    "the first loss is {observed:.4f}, not as an untrained model's {expected:.4f} +- {margin:.2g}",
+)
+FIRST_LOSS_NOT_FINITE = Code("first_loss_not_finite", "Step 1 has no finite loss.", "step 1 has no finite loss")
+FIRST_LOSS_NOT_RECORDED = Code(
+    "first_loss_not_recorded",
+    "The record does not start with step 1, or its first record is a mean over several steps.",
+    "the loss of step 1 alone is not in the record",
+)
+UNTRAINED_LOSS_UNKNOWN = Code(
+    "untrained_loss_unknown",
+    "The loss of an untrained model cannot be computed, because the vocabulary or the initialization is unknown.",
+    "what an untrained model's loss would be is not known",
+)
+RESUMED_FROM_CHECKPOINT = Code(
+    "resumed_from_checkpoint",
+    "The run resumed from a checkpoint, so its first loss is not that of an untrained model.",
+    "it goes on from a checkpoint, so its first loss is no untrained model's",
+)
 MARGIN = 0.05
 """Nats; wider where the first batch has so few tokens that its own noise is wider."""
 
 
-def check(subject: Subject) -> Iterator[Found]:
+def check(subject: Subject) -> Iterator[Result]:
     expected, steps = subject.expected("first_loss"), subject.steps
     if subject.events_of("resumed"):
-        yield CHECK.not_applicable("it goes on from a checkpoint, so its first loss is no untrained model's")
+        yield CHECK.not_applicable(RESUMED_FROM_CHECKPOINT)
     elif expected is None:
-        yield CHECK.unknown("what an untrained model's loss would be is not known")
+        yield CHECK.unknown(UNTRAINED_LOSS_UNKNOWN)
     elif not len(steps) or steps.step[0] != 1 or steps.steps_covered[0] != 1:
-        yield CHECK.unknown("the loss of step 1 alone is not in the record", None, expected)
+        yield CHECK.unknown(FIRST_LOSS_NOT_RECORDED, None, expected)
     elif not steps.loss.finite[0]:
-        yield CHECK.unknown("step 1 has no finite loss", None, expected, subject.evidence_of_step(0))
+        yield CHECK.unknown(FIRST_LOSS_NOT_FINITE, None, expected, subject.evidence_of_step(0))
     else:
-        found, margin = float(steps.loss.values[0]), max(MARGIN, 4 * _noise(subject))
-        close = abs(found - expected) <= margin
-        words = "as" if close else "not as"
-        message = f"the first loss is {found:.4f}, {words} an untrained model's {expected:.4f} +- {margin:.2g}"
-        yield CHECK.judged(close, message, found, expected, subject.evidence_of_step(0))
+        first, margin = float(steps.loss.values[0]), max(MARGIN, 4 * _noise(subject))
+        close, codes = abs(first - expected) <= margin, (FIRST_LOSS_AS_PLANNED, FIRST_LOSS_OFF)
+        yield CHECK.judged(close, codes, first, expected, subject.evidence_of_step(0), margin=margin)
 
 
 def _noise(subject: Subject) -> float:

@@ -4,25 +4,39 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from steelyard.verdict.finding import Check, Found, spelt
+from steelyard.reasons import Code
+from steelyard.verdict.finding import Check, Result, spelt
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("grad_norm_finite")
+GRAD_NORMS_FINITE = Code(
+    "grad_norms_finite", "Every recorded gradient norm is finite.", "{norms:,} gradient norms are finite"
+)
+GRAD_NORM_NOT_FINITE = Code(
+    "grad_norm_not_finite",
+    "At least one gradient norm is NaN or infinite.",
+    lambda observed, step, others, **_: (
+        f"the gradient norm is {spelt(observed)} at step {step}{f', and at {others:,} more' if others else ''}"
+    ),
+)
+NO_GRAD_NORM = Code(
+    "no_grad_norm",
+    "The record contains no gradient norm of a step that was not skipped.",
+    "no step that was taken gives its gradient norm",
+)
 
 
-def check(subject: Subject) -> Iterator[Found]:
+def check(subject: Subject) -> Iterator[Result]:
     norm, steps = subject.steps.grad_norm, subject.steps.step
     taken = norm.given & ~subject.steps.flag("skipped")
     rows = np.flatnonzero(norm.nonfinite & taken)
     if len(rows):
         row = int(rows[0])
-        more = f", and at {len(rows) - 1:,} more" if len(rows) > 1 else ""
-        value = float(norm.values[row])
-        message = f"the gradient norm is {spelt(value)} at step {steps[row]}{more}"
-        yield CHECK.failed(message, value, "finite", subject.evidence_of_step(row))
+        at, value = subject.evidence_of_step(row), float(norm.values[row])
+        yield CHECK.failed(GRAD_NORM_NOT_FINITE, value, "finite", at, step=int(steps[row]), others=len(rows) - 1)
     elif not taken.any():
-        yield CHECK.unknown("no step that was taken gives its gradient norm", None, "finite")
+        yield CHECK.unknown(NO_GRAD_NORM, None, "finite")
     else:
         row = int(np.flatnonzero(taken)[-1])
-        message = f"{int(taken.sum()):,} gradient norms are finite"
-        yield CHECK.passed(message, float(norm.values[row]), "finite", subject.evidence_of_step(row))
+        at, norms = subject.evidence_of_step(row), int(taken.sum())
+        yield CHECK.passed(GRAD_NORMS_FINITE, float(norm.values[row]), "finite", at, norms=norms)

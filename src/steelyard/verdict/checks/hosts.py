@@ -1,8 +1,9 @@
 """No host counted trouble of its hardware while it trained."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from steelyard.reasons import Code
 from steelyard.records import Evidence
 from steelyard.records.host_change import (
     ECC,
@@ -12,10 +13,11 @@ from steelyard.records.host_change import (
     THROTTLE,
     CounterChange,
     HostChange,
+    KernelComplaint,
     host_change,
 )
 from steelyard.records.writer import EVENTS
-from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("hosts")
@@ -40,6 +42,81 @@ _SHOWN = 6
 _LONGEST = 200
 
 
+def _some(words: Sequence[str]) -> str:
+    return "; ".join(words[:_SHOWN]) + (f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else "")
+
+
+def _lines(count: int) -> str:
+    return f"{count:,} new {'line' if count == 1 else 'lines'}"
+
+
+def _soft_sentence(
+    host: str, complaints: Sequence[KernelComplaint], counters: Mapping[str, Sequence[CounterChange]], **_: object
+) -> str:
+    grown = [f"{complaint.what} ({_lines(complaint.count)})" for complaint in complaints]
+    for name, changes in counters.items():
+        most = f"{changes[0].device}, {changes[0].words}"
+        grown.append(f"{name} ({f'{len(changes)} devices, most on {most}' if len(changes) > 1 else most})")
+    return f"{host}: these grew, which alone is no fault: {_some(grown)}"
+
+
+HOSTS_SOUND = Code(
+    "hosts_sound",
+    "No counter of broken hardware grew on these hosts during the run.",
+    lambda hosts, **_: f"{', '.join(hosts)}: no counter of broken hardware grew while it trained",
+)
+KERNEL_COMPLAINS = Code(
+    "kernel_complains",
+    "The kernel log of a host has new lines about broken hardware.",
+    lambda host, complaint, **_: (
+        f"{host}: the kernel says {complaint.what}, {_lines(complaint.count)} since the start; the last: "
+        f"{complaint.lines[-1][:_LONGEST] if complaint.lines else 'not kept'}; {complaint.fix}"
+    ),
+)
+HARDWARE_COUNTER_GREW = Code(
+    "hardware_counter_grew",
+    "A counter that means broken hardware grew on a host during the run.",
+    lambda host, counter, changes, fix, **_: (
+        f"{host}: {counter} grew while it trained: "
+        f"{_some([f'{change.device} ({change.words})' for change in changes])}; {fix}"
+    ),
+)
+SOFT_COUNTERS_GREW = Code(
+    "soft_counters_grew",
+    "Counters grew on a host during the run that do not mean broken hardware by themselves.",
+    _soft_sentence,
+)
+COUNTERS_MALFORMED = Code(
+    "counters_malformed",
+    "The recorded counters of a host cannot be read.",
+    "{host}: what it counted cannot be read ({error})",
+)
+COUNTERS_UNREAD = Code(
+    "counters_unread",
+    "Some counters of these hosts could not be read.",
+    lambda hosts, what, why, fix, **_: f"{', '.join(hosts)}: {what} cannot be told ({why}); {fix}",
+)
+COUNTERS_NOT_COMPARED = Code(
+    "counters_not_compared",
+    "No counter of a host was compared.",
+    "{host}: nothing that it counts was compared",
+)
+COUNTER_GROWTH_UNKNOWN = Code(
+    "counter_growth_unknown",
+    "A counter of a host was reset, or its device disappeared, so its growth is unknown.",
+    lambda host, changes, **_: (
+        f"{host}: whether it grew cannot be told of "
+        f"{_some([f'{change.name} of {change.device} ({change.words})' for change in changes])}"
+        "; see who reset it, or whether the device is still there"
+    ),
+)
+HOSTS_NOT_READ = Code(
+    "hosts_not_read",
+    "The counters of the hosts were not read before and after the run.",
+    "no host was asked for its counters before and after",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Host:
     """One host's change, and the line that keeps it."""
@@ -49,84 +126,68 @@ class _Host:
     evidence: Evidence
 
 
-def check(subject: Subject) -> Iterator[Found]:
+def check(subject: Subject) -> Iterator[Result]:
     events = [(at, one) for at, one in enumerate(subject.events, 1) if one.kind == HOST_COUNTERS]
     if not events:
-        yield CHECK.not_applicable("no host was asked for its counters before and after")
+        yield CHECK.not_applicable(HOSTS_NOT_READ)
         return
     hosts = list[_Host]()
     for at, event in events:
         name, evidence = event.node or "a host", Evidence(EVENTS, at)
         try:
             hosts.append(_Host(name, host_change(event), evidence))
-        except ValueError as reason:
-            yield CHECK.unknown(f"{name}: what it counted cannot be read ({reason})", None, 0, evidence)
+        except ValueError as error:
+            yield CHECK.unknown(COUNTERS_MALFORMED, None, 0, evidence, host=name, error=error)
     for host in hosts:
         yield from _failures(host)
     yield from _unknowns(hosts)
     for host in hosts:
-        yield from _told(host)
-    clean = [host.name for host in hosts if not any(_failures(host)) and not any(_unknowns([host]))]
-    if clean:
-        yield CHECK.passed(f"{', '.join(clean)}: no counter of broken hardware grew while it trained", 0, 0)
+        yield from _soft_growth(host)
+    sound = tuple(host.name for host in hosts if not any(_failures(host)) and not any(_unknowns([host])))
+    if sound:
+        yield CHECK.passed(HOSTS_SOUND, 0, 0, hosts=sound)
 
 
-def _failures(host: _Host) -> Iterator[Found]:
-    for said in host.change.kernel:
-        if said.what not in SOFT_COMPLAINTS:
-            message = f"{host.name}: the kernel says {said.what}, {_lines(said.count)} since the start; the last: "
-            yield CHECK.failed(f"{message}{_last(said.lines)}; {said.fix}", said.count, 0, host.evidence)
+def _failures(host: _Host) -> Iterator[Result]:
+    for complaint in host.change.kernel:
+        if complaint.what not in SOFT_COMPLAINTS:
+            yield CHECK.failed(KERNEL_COMPLAINS, complaint.count, 0, host.evidence, host=host.name, complaint=complaint)
     for (group, name), fix in HARD.items():
-        grown = [one for one in host.change.counters if (one.group, one.name) == (group, name) and one.growth]
+        grown = [
+            change for change in host.change.counters if (change.group, change.name) == (group, name) and change.growth
+        ]
         if grown:
-            message = f"{host.name}: {name} grew while it trained: {_listed(grown)}; {fix}"
-            yield CHECK.failed(message, sum(one.growth or 0 for one in grown), 0, host.evidence)
+            growth, values = sum(change.growth or 0 for change in grown), {"counter": name, "changes": tuple(grown)}
+            yield CHECK.failed(HARDWARE_COUNTER_GREW, growth, 0, host.evidence, host=host.name, fix=fix, **values)
 
 
-def _unknowns(hosts: Sequence[_Host]) -> Iterator[Found]:
+def _unknowns(hosts: Sequence[_Host]) -> Iterator[Result]:
     """What could not be read, once for all hosts that say the same, and what went back or away."""
-    silent = dict[str, list[_Host]]()
+    silent = dict[tuple[str, str, str], list[_Host]]()
     for host in hosts:
         for missing in host.change.unread:
             what = _NAMES.get(missing.group, missing.group)
-            silent.setdefault(f"{what} cannot be told ({missing.reason}); {missing.fix}", []).append(host)
-    for message, of_it in silent.items():
-        names = ", ".join(host.name for host in of_it)
-        yield CHECK.unknown(f"{names}: {message}", None, 0, of_it[0].evidence)
+            silent.setdefault((what, missing.reason, missing.fix), []).append(host)
+    for (what, why, fix), of_it in silent.items():
+        names = tuple(host.name for host in of_it)
+        yield CHECK.unknown(COUNTERS_UNREAD, None, 0, of_it[0].evidence, hosts=names, what=what, why=why, fix=fix)
     for host in hosts:
         if not host.change.compared and not host.change.unread:
-            yield CHECK.unknown(f"{host.name}: nothing that it counts was compared", None, 0, host.evidence)
-        unsure = [f"{one.name} of {one.device} ({one.words})" for one in host.change.counters if not one.growth]
+            yield CHECK.unknown(COUNTERS_NOT_COMPARED, None, 0, host.evidence, host=host.name)
+        unsure = tuple(change for change in host.change.counters if not change.growth)
         if unsure:
-            message = f"{host.name}: whether it grew cannot be told of {_some(unsure)}"
-            fix = "see who reset it, or whether the device is still there"
-            yield CHECK.unknown(f"{message}; {fix}", None, 0, host.evidence)
+            yield CHECK.unknown(COUNTER_GROWTH_UNKNOWN, None, 0, host.evidence, host=host.name, changes=unsure)
 
 
-def _told(host: _Host) -> Iterator[Found]:
+def _soft_growth(host: _Host) -> Iterator[Result]:
     """What grew and breaks nothing by itself: corrected errors, drops, retries, clocks held back."""
-    said = [f"{one.what} ({_lines(one.count)})" for one in host.change.kernel if one.what in SOFT_COMPLAINTS]
-    soft = [one for one in host.change.counters if one.growth and (one.group, one.name) not in HARD]
-    for name in dict.fromkeys(one.name for one in soft):
-        of_it = sorted((one for one in soft if one.name == name), key=lambda one: -(one.growth or 0))
-        most = f"{of_it[0].device}, {of_it[0].words}"
-        said.append(f"{name} ({f'{len(of_it)} devices, most on {most}' if len(of_it) > 1 else most})")
-    if said:
-        message = f"{host.name}: these grew, which alone is no fault: {_some(said)}"
-        yield CHECK.passed(message, len(said), None, host.evidence)
-
-
-def _listed(changes: Sequence[CounterChange]) -> str:
-    return _some([f"{one.device} ({one.words})" for one in changes])
-
-
-def _some(words: Sequence[str]) -> str:
-    return "; ".join(words[:_SHOWN]) + (f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else "")
-
-
-def _lines(count: int) -> str:
-    return f"{count:,} new {'line' if count == 1 else 'lines'}"
-
-
-def _last(lines: Sequence[str]) -> str:
-    return lines[-1][:_LONGEST] if lines else "not kept"
+    complaints = tuple(complaint for complaint in host.change.kernel if complaint.what in SOFT_COMPLAINTS)
+    soft = [change for change in host.change.counters if change.growth and (change.group, change.name) not in HARD]
+    counters = {
+        name: sorted((change for change in soft if change.name == name), key=lambda change: -(change.growth or 0))
+        for name in dict.fromkeys(change.name for change in soft)
+    }
+    if grown := len(complaints) + len(counters):
+        yield CHECK.passed(
+            SOFT_COUNTERS_GREW, grown, None, host.evidence, host=host.name, complaints=complaints, counters=counters
+        )

@@ -7,9 +7,10 @@ import numpy as np
 
 from steelyard.accounting.robust import SIGMAS
 from steelyard.accounting.selection import chosen, last_row
+from steelyard.reasons import Code
 from steelyard.records.columns import Floats
-from steelyard.verdict.finding import Check, Found
-from steelyard.verdict.floors import named_floor
+from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.floors import uniform_vocabulary
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("loss_falling")
@@ -20,32 +21,79 @@ _SIGMAS = 3.0
 _TAIL = 5
 _FAR = 1.1
 
+_ENDS = "{start:.4f} over the first {losses} records, {observed:.4f} over the last {losses}"
+LOSS_FALLS = Code("loss_falls", "The loss ends below where it started.", f"the loss falls: {_ENDS}")
+LOSS_DOES_NOT_FALL = Code(
+    "loss_does_not_fall", "The loss ends above where it started.", f"the loss does not fall: {_ENDS}"
+)
+LOSS_DIVERGES = Code(
+    "loss_diverges",
+    "The last losses are far above the first loss, and above every loss before them.",
+    "the loss diverges: {start:.4f} at first, {observed:.4f} over its last {losses} records",
+)
+LOSS_DIVERGES_AT_END = Code(
+    "loss_diverges_at_end",
+    "The last losses are above those of the start by more than the noise.",
+    "the loss diverges at the end: {start:.4f} at first, {observed:.4f} over its last {losses} records",
+)
+LOSS_STILL_UNTRAINED = Code(
+    "loss_still_untrained",
+    "After many steps the loss is still that of an untrained model.",
+    f"after {{steps:,}} steps the loss is still an untrained model's: {_ENDS}, untrained {{untrained:.4f}}",
+)
+LOSS_GAVE_BACK = Code(
+    "loss_gave_back",
+    "The loss fell, then rose again and lost at least half of what it had gained.",
+    "the loss gave back what it had learned: {start:.4f} at first, {best:.4f} at best, {observed:.4f} at last",
+)
+LOSS_CHANGE_IN_NOISE = Code(
+    "loss_change_in_noise",
+    "The change of the loss is smaller than its noise.",
+    f"whether the loss falls is lost in its noise: {_ENDS}",
+)
+TOO_FEW_LOSSES = Code(
+    "too_few_losses",
+    "The record has too few finite losses to judge whether the loss falls.",
+    "too few finite losses to say: {losses}, expected {fewest} or more",
+)
+UNIFORM_SOURCE = Code(
+    "uniform_source",
+    "The data is uniform random tokens, which cannot be learned.",
+    "its data is uniform: there is nothing to learn",
+)
+UNIFORM_PLATEAU = Code(
+    "uniform_plateau",
+    "The loss stays at ln(vocabulary size), the floor of uniform random tokens.",
+    "the loss stands at ln {vocabulary.size:,} = {vocabulary.floor:.4f}, {vocabulary.whose} vocabulary: uniform random "
+    "tokens, nothing to learn",
+)
 
-def check(subject: Subject) -> Iterator[Found]:
+
+def check(subject: Subject) -> Iterator[Result]:
     loss = subject.steps.loss
     finite = loss.finite
     values = chosen(loss.values, finite)
     first, floor = subject.expected("first_loss"), subject.expected("loss_floor")
     little = first is not None and floor is not None and floor > first * (1 - _UNTRAINED)
     if subject.value("data.source") == "uniform" or little:
-        yield CHECK.not_applicable("its data is uniform: there is nothing to learn")
+        yield CHECK.not_applicable(UNIFORM_SOURCE)
         return
-    named = named_floor(subject) if subject.run.manifest.ingested is not None else None
-    if named is not None and named.floor is not None and named.floor > 1:
-        yield CHECK.not_applicable(f"the loss stands {named.words}")
+    vocabulary = uniform_vocabulary(subject) if subject.run.manifest.ingested is not None else None
+    if vocabulary is not None and vocabulary.floor > 1:
+        yield CHECK.not_applicable(UNIFORM_PLATEAU, vocabulary=vocabulary)
         return
     at = subject.evidence_of_step(last_row(finite)) if len(values) else None
     tail = float(np.median(values[-_TAIL:])) if len(values) else 0.0
     if len(values) > _TAIL and tail > _FAR * float(values[0]) and tail > float(values[: -_TAIL or None].max()):
-        message = f"the loss diverges: {values[0]:.4f} at first, {tail:.4f} over its last {_TAIL} records"
-        yield CHECK.failed(message, tail, f"< {values[0]:.4f}", at)
+        start = float(values[0])
+        yield CHECK.failed(LOSS_DIVERGES, tail, f"< {start:.4f}", at, start=start, losses=_TAIL)
     elif len(values) < _FEWEST:
-        yield CHECK.unknown(f"too few finite losses to say: {len(values)}, expected {_FEWEST} or more")
+        yield CHECK.unknown(TOO_FEW_LOSSES, losses=len(values), fewest=_FEWEST)
     else:
         yield _judge(subject, values, first, floor)
 
 
-def _judge(subject: Subject, values: Floats, first: float | None, floor: float | None) -> Found:
+def _judge(subject: Subject, values: Floats, first: float | None, floor: float | None) -> Result:
     tenth = max(5, len(values) // 10)
     parts = values[: len(values) // tenth * tenth].reshape(-1, tenth)
     levels = np.array([np.median(part) for part in parts])
@@ -54,23 +102,20 @@ def _judge(subject: Subject, values: Floats, first: float | None, floor: float |
     margin = max(_SIGMAS * error * 2**0.5, _printed_digit(values))
     tail, far = float(np.median(values[-_TAIL:])), _SIGMAS * error * (tenth / _TAIL) ** 0.5 * 2
     at = subject.evidence_of_step(last_row(subject.steps.loss.finite))
-    ends = f"{start:.4f} over the first {tenth} records, {end:.4f} over the last {tenth}"
+    ends = {"start": start, "losses": tenth}
     covered = int(subject.steps.steps_covered.sum())
     untrained = first is not None and end > first - _UNTRAINED * (first - (floor or 0.0))
     if end - start >= margin and end > start:
-        return CHECK.failed(f"the loss does not fall: {ends}", end, f"< {start:.4f}", at)
+        return CHECK.failed(LOSS_DOES_NOT_FALL, end, f"< {start:.4f}", at, **ends)
     if tail - start > max(far, margin):
-        message = f"the loss diverges at the end: {start:.4f} at first, {tail:.4f} over its last {_TAIL} records"
-        return CHECK.failed(message, tail, f"< {start:.4f}", at)
+        return CHECK.failed(LOSS_DIVERGES_AT_END, tail, f"< {start:.4f}", at, start=start, losses=_TAIL)
     if first is not None and untrained and covered >= _LONG:
-        message = f"after {covered:,} steps the loss is still an untrained model's: {ends}, untrained {first:.4f}"
-        return CHECK.failed(message, end, f"< {first:.4f}", at)
+        return CHECK.failed(LOSS_STILL_UNTRAINED, end, f"< {first:.4f}", at, steps=covered, untrained=first, **ends)
     if end - (best + start) / 2 > margin and start - best > 2 * margin:
-        message = f"the loss gave back what it had learned: {start:.4f} at first, {best:.4f} at best, {end:.4f} at last"
-        return CHECK.failed(message, end, f"< {(best + start) / 2:.4f}", at)
+        return CHECK.failed(LOSS_GAVE_BACK, end, f"< {(best + start) / 2:.4f}", at, start=start, best=best)
     if start - end <= margin:
-        return CHECK.unknown(f"whether the loss falls is lost in its noise: {ends}", end, f"< {start:.4f}", at)
-    return CHECK.passed(f"the loss falls: {ends}", end, f"< {start:.4f}", at)
+        return CHECK.unknown(LOSS_CHANGE_IN_NOISE, end, f"< {start:.4f}", at, **ends)
+    return CHECK.passed(LOSS_FALLS, end, f"< {start:.4f}", at, **ends)
 
 
 def _printed_digit(values: Floats) -> float:

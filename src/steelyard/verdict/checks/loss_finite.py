@@ -4,39 +4,69 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from steelyard.verdict.finding import Check, Found, spelt
+from steelyard.reasons import Code
+from steelyard.verdict.checks.steps_present import NO_STEPS
+from steelyard.verdict.finding import Check, Result, spelt
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("loss_finite", required=True)
+LOSSES_FINITE = Code(
+    "losses_finite",
+    "Every recorded loss is finite.",
+    lambda observed, losses, skipped, **_: (
+        f"all {losses:,} losses are finite{'' if skipped is None else f' ({skipped:,} skipped steps have none)'}; "
+        f"the last is {observed:.4f}"
+    ),
+)
+LOSS_NOT_FINITE = Code(
+    "loss_not_finite",
+    "At least one recorded loss is NaN or infinite.",
+    lambda observed, step, others, **_: (
+        f"loss is {spelt(observed)} at step {step}{f', and at {others:,} more' if others else ''}"
+    ),
+)
+NODE_LOSS_NOT_FINITE = Code(
+    "node_loss_not_finite",
+    "The log of one node contains a loss that is NaN or infinite.",
+    "loss is not finite on {node} at step {step}",
+)
+LOSSES_MISSING = Code(
+    "losses_missing",
+    "Some steps that were not skipped have no recorded loss.",
+    "{missing:,} of {steps:,} steps give no loss, the first of them step {step}",
+)
+ALL_STEPS_SKIPPED = Code(
+    "all_steps_skipped",
+    "The optimizer skipped every step, so there is no loss to judge.",
+    "every step was skipped, so none has a loss",
+)
 
 
-def check(subject: Subject) -> Iterator[Found]:
+def check(subject: Subject) -> Iterator[Result]:
     loss, steps = subject.steps.loss, subject.steps.step
     bad = np.flatnonzero(loss.nonfinite)
     skipped = subject.steps.flag("skipped")  # a step that was not taken has no loss
     absent = np.flatnonzero(~loss.given & ~skipped)
     if len(bad):
         row = int(bad[0])
-        more = f", and at {len(bad) - 1:,} more" if len(bad) > 1 else ""
-        value = float(loss.values[row])
-        message = f"loss is {spelt(value)} at step {steps[row]}{more}"
-        yield CHECK.failed(message, value, "finite", subject.evidence_of_step(row))
-    elif (node := _diverged_node(subject)) is not None:
-        name, step = node
-        yield CHECK.failed(f"loss is not finite on {name} at step {step}", "NaN", "finite")
+        at, value = subject.evidence_of_step(row), float(loss.values[row])
+        yield CHECK.failed(LOSS_NOT_FINITE, value, "finite", at, step=int(steps[row]), others=len(bad) - 1)
+    elif (diverged := _diverged_node(subject)) is not None:
+        node, step = diverged
+        yield CHECK.failed(NODE_LOSS_NOT_FINITE, "NaN", "finite", node=node, step=step)
     elif not len(steps):
-        yield CHECK.unknown("no step was recorded", None, "finite", subject.evidence_of_manifest("status"))
+        yield CHECK.unknown(NO_STEPS, None, "finite", subject.evidence_of_manifest("status"))
     elif len(absent):
         row = int(absent[0])
-        message = f"{len(absent):,} of {len(steps):,} steps give no loss, the first of them step {steps[row]}"
-        yield CHECK.unknown(message, None, "finite", subject.evidence_of_step(row))
+        at, missing = subject.evidence_of_step(row), len(absent)
+        yield CHECK.unknown(LOSSES_MISSING, None, "finite", at, missing=missing, steps=len(steps), step=int(steps[row]))
     elif not loss.given.any():
-        yield CHECK.unknown("every step was skipped, so none has a loss", None, "finite", subject.evidence_of_step(0))
+        yield CHECK.unknown(ALL_STEPS_SKIPPED, None, "finite", subject.evidence_of_step(0))
     else:
         last = int(np.flatnonzero(loss.given)[-1])
-        without = f" ({int((~loss.given).sum()):,} skipped steps have none)" if skipped.any() else ""
-        message = f"all {int(loss.given.sum()):,} losses are finite{without}; the last is {loss.values[last]:.4f}"
-        yield CHECK.passed(message, float(loss.values[last]), "finite", subject.evidence_of_step(last))
+        lacking = int((~loss.given).sum()) if skipped.any() else None
+        at, value, losses = subject.evidence_of_step(last), float(loss.values[last]), int(loss.given.sum())
+        yield CHECK.passed(LOSSES_FINITE, value, "finite", at, losses=losses, skipped=lacking)
 
 
 def _diverged_node(subject: Subject) -> tuple[str, int] | None:

@@ -6,61 +6,148 @@ from collections.abc import Iterator
 import numpy as np
 
 from steelyard.accounting.selection import blocks, chosen, last_row, row_of
+from steelyard.reasons import Code
 from steelyard.records.columns import Floats, Mask
-from steelyard.verdict.finding import Check, Found
-from steelyard.verdict.floors import COUNTING, named_floor
+from steelyard.verdict.finding import Check, Finding, Result
+from steelyard.verdict.floors import COUNTING, ON, Collapse, collapse, uniform_vocabulary
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("loss_floor")
 _SPAN = 20
 _MEAN_MARGIN = 0.01
 _STEP_MARGIN = 0.1
-_NOTHING = "it says nothing about learning"
 _COLLAPSE = 0.05
 
+ABOVE_ENTROPY_RATE = Code(
+    "above_entropy_rate",
+    "The loss stays above the entropy rate of the data.",
+    lambda observed, expected, losses, **_: (
+        f"{f'the last {losses} losses average' if losses > 1 else 'the one finite loss is'} {observed:.4f}, "
+        f"above the data's entropy rate of {expected:.4f}"
+    ),
+)
+ABOVE_COUNTING_FLOOR = Code(
+    "above_counting_floor",
+    "The loss is above the floor of Megatron's mock data, on which the run trains.",
+    "the last finite loss is {observed:.4f}, above the floor {expected:.5f} of the counting data it trains on",
+)
+BELOW_ENTROPY_RATE = Code(
+    "below_entropy_rate",
+    "The loss falls below the entropy rate of the data: the run used other data, or the labels leak.",
+    lambda observed, expected, step, losses, **_: (
+        f"the loss is {observed:.4f} {f'over {losses} steps up to' if losses else 'at'} step {step}, "
+        f"below the data's entropy rate of {expected:.4f}: not this data, or a leak"
+    ),
+)
+NEGATIVE_LOSS = Code(
+    "negative_loss",
+    "A loss is negative, which a cross-entropy cannot be.",
+    "the loss is {observed:.4f} at step {step}: no cross-entropy is negative",
+)
+ZERO_LOSS = Code(
+    "zero_loss",
+    "A loss is exactly 0: the model collapsed, or the loss was not computed.",
+    "the loss is exactly 0 at step {step}: it collapsed, or was never computed",
+)
+LOSS_COLLAPSED = Code(
+    "loss_collapsed",
+    "The loss ends lower than any text corpus allows: the model collapsed, or the data repeats.",
+    "the loss ends at {observed:.5f}: no corpus has so little left to learn; it collapsed, or repeats",
+)
+NO_FINITE_LOSS = Code("no_finite_loss", "The record contains no finite loss.", "no finite loss was recorded")
+ENTROPY_RATE_UNKNOWN = Code(
+    "entropy_rate_unknown", "The entropy rate of the data is unknown.", "the entropy rate of its data is not known"
+)
 
-def check(subject: Subject) -> Iterator[Found]:
+_NOTHING = "it says nothing about learning"
+_COUNTING_DATA = f"Megatron's counting mock data (ln 4095 / 2048 = {COUNTING:.5f})"
+LOSS_ON_UNIFORM_FLOOR = Code(
+    "loss_on_uniform_floor",
+    "The loss ends at ln(vocabulary size): the run trained on uniform random tokens, which cannot be learned.",
+    "the loss ends at {observed:.5f}, at ln {vocabulary.size:,} = {vocabulary.floor:.4f}, {vocabulary.whose} "
+    f"vocabulary: uniform random tokens, nothing to learn; {_NOTHING}",
+)
+LOSS_ON_COUNTING_FLOOR = Code(
+    "loss_on_counting_floor",
+    "The loss ends at the floor of Megatron's mock data (1, 2, 3, ...).",
+    lambda observed, reached, **_: (
+        f"the loss ends at {observed:.5f}, {'on' if reached else 'close to'} the floor of {_COUNTING_DATA}; {_NOTHING}"
+    ),
+)
+LOSS_BELOW_COUNTING_FLOOR = Code(
+    "loss_below_counting_floor",
+    "The loss ends below the floor of Megatron's mock data: document ends are masked, or the data repeats.",
+    f"the loss ends at {{observed:.5f}}, below the floor of {_COUNTING_DATA}: its document ends are masked, or the "
+    f"data repeats or is degenerate; {_NOTHING}",
+)
+LOSS_OF_FIXED_BATCH = Code(
+    "loss_of_fixed_batch",
+    "The loss ends near 0 because every step trains on the same batch.",
+    "the loss ends at {observed:.5f}, a fixed batch, such as MaxText's synthetic one, every step the same: it is "
+    f"learnt by heart; {_NOTHING}",
+)
+LOSS_OF_MEMORIZED_DATA = Code(
+    "loss_of_memorized_data",
+    "The loss ends lower than any text allows: the data is degenerate, or the model memorized it.",
+    f"the loss ends at {{observed:.5f}}, where no text ends: degenerate data, or learnt by heart; {_NOTHING}",
+)
+_OF_COLLAPSE = {
+    Collapse.COUNTING: LOSS_ON_COUNTING_FLOOR,
+    Collapse.BELOW_COUNTING: LOSS_BELOW_COUNTING_FLOOR,
+    Collapse.FIXED_BATCH: LOSS_OF_FIXED_BATCH,
+    Collapse.BY_HEART: LOSS_OF_MEMORIZED_DATA,
+}
+MADE_DATA = (LOSS_ON_UNIFORM_FLOOR, *_OF_COLLAPSE.values())
+"""Codes of a loss that says nothing about learning."""
+
+
+def check(subject: Subject) -> Iterator[Result]:
     floor, loss = subject.expected("loss_floor"), subject.steps.loss
     finite = loss.finite
     impossible = np.flatnonzero(finite & (loss.values < 0))
     zero = np.flatnonzero(finite & (loss.values == 0) & ~subject.steps.flag("skipped"))
-    named = named_floor(subject)
     losses, last = chosen(loss.values, finite), last_row(finite) if finite.any() else 0
     if len(impossible):
         row = int(impossible[0])
-        at = f"at step {subject.steps.step[row]}"
-        message = f"the loss is {loss.values[row]:.4f} {at}: no cross-entropy is negative"
-        yield CHECK.failed(message, float(loss.values[row]), 0.0, subject.evidence_of_step(row))
+        at, step = subject.evidence_of_step(row), int(subject.steps.step[row])
+        yield CHECK.failed(NEGATIVE_LOSS, float(loss.values[row]), 0.0, at, step=step)
     elif len(zero):
         row = int(zero[0])
-        message = f"the loss is exactly 0 at step {subject.steps.step[row]}: it collapsed, or was never computed"
-        yield CHECK.failed(message, 0.0, "> 0", subject.evidence_of_step(row))
+        yield CHECK.failed(ZERO_LOSS, 0.0, "> 0", subject.evidence_of_step(row), step=int(subject.steps.step[row]))
     elif not len(losses):
-        yield CHECK.unknown("no finite loss was recorded", None, floor)
-    elif named is not None and subject.run.manifest.ingested is not None:
-        message = f"the loss ends at {named.loss:.5f}, {named.words}; {_NOTHING}"
-        yield CHECK.unknown(message, named.loss, named.floor, subject.evidence_of_step(last))
+        yield CHECK.unknown(NO_FINITE_LOSS, None, floor)
+    elif subject.run.manifest.ingested is not None and (made := _made_data(subject, last)) is not None:
+        yield made
     elif floor is None:
         yield _of_a_corpus(subject, losses, last)
     elif floor == COUNTING and subject.run.manifest.ingested is not None:
-        end = float(losses[-1])
-        message = f"the last finite loss is {end:.4f}, above the floor {floor:.5f} of the counting data it trains on"
-        yield CHECK.passed(message, end, floor, subject.evidence_of_step(last))
+        yield CHECK.passed(ABOVE_COUNTING_FLOOR, float(losses[-1]), floor, subject.evidence_of_step(last))
     else:
         yield _against(subject, losses, finite, floor)
 
 
-def _of_a_corpus(subject: Subject, losses: Floats, last: int) -> Found:
+def _made_data(subject: Subject, last: int) -> Finding | None:
+    """Of a loss that ends where made data does; None where it does not."""
+    course, at = subject.course, subject.evidence_of_step(last)
+    if course is None:
+        return None
+    if (vocabulary := uniform_vocabulary(subject)) is not None:
+        return CHECK.unknown(LOSS_ON_UNIFORM_FLOOR, course.end, vocabulary.floor, at, vocabulary=vocabulary)
+    if (kind := collapse(subject)) is None:
+        return None
+    floor = COUNTING if kind == Collapse.COUNTING else None
+    return CHECK.unknown(_OF_COLLAPSE[kind], course.end, floor, at, reached=course.mean < ON * COUNTING)
+
+
+def _of_a_corpus(subject: Subject, losses: Floats, last: int) -> Result:
     end = float(np.median(losses[-5:]))
     if subject.value("data.source") == "tokens" and end < _COLLAPSE and len(losses) >= 5:
-        message = f"the loss ends at {end:.5f}: no corpus has so little left to learn; it collapsed, or repeats"
-        return CHECK.failed(message, end, f">= {_COLLAPSE}", subject.evidence_of_step(last))
-    return CHECK.not_applicable("the entropy rate of its data is not known")
+        return CHECK.failed(LOSS_COLLAPSED, end, f">= {_COLLAPSE}", subject.evidence_of_step(last))
+    return CHECK.not_applicable(ENTROPY_RATE_UNKNOWN)
 
 
-def _against(subject: Subject, losses: Floats, finite: Mask, floor: float) -> Found:
-    lowest, steps = int(np.argmin(losses)), subject.steps.step
-    noise = _noise(losses)
+def _against(subject: Subject, losses: Floats, finite: Mask, floor: float) -> Result:
+    lowest, noise = int(np.argmin(losses)), _noise(losses)
     span = min(_SPAN, len(losses))
     sums = np.zeros(len(losses) + 1)
     np.cumsum(losses, out=sums[1:])
@@ -69,18 +156,14 @@ def _against(subject: Subject, losses: Floats, finite: Mask, floor: float) -> Fo
     # sqrt(2 ln N) sigma down, so that much is given before three more count against the run.
     sigmas = 3 + (2 * np.log(len(losses))) ** 0.5
     if losses[lowest] < floor - max(_STEP_MARGIN * floor, sigmas * noise):
-        found, row = float(losses[lowest]), row_of(finite, lowest)
-        words = f"at step {steps[row]}"
+        low, row, over = float(losses[lowest]), row_of(finite, lowest), None
     elif lowest_mean < floor - max(_MEAN_MARGIN * floor, sigmas * noise / span**0.5):
-        found, row = lowest_mean, row_of(finite, mean + span - 1)
-        words = f"over {span} steps up to step {steps[row]}"
+        low, row, over = lowest_mean, row_of(finite, mean + span - 1), span
     else:
-        found, row = float((sums[-1] - sums[-1 - span]) / span), last_row(finite)
-        what = f"the last {span} losses average" if span > 1 else "the one finite loss is"
-        message = f"{what} {found:.4f}, above the data's entropy rate of {floor:.4f}"
-        return CHECK.passed(message, found, floor, subject.evidence_of_step(row))
-    message = f"the loss is {found:.4f} {words}, below the data's entropy rate of {floor:.4f}: not this data, or a leak"
-    return CHECK.failed(message, found, floor, subject.evidence_of_step(row))
+        end, at = float((sums[-1] - sums[-1 - span]) / span), subject.evidence_of_step(last_row(finite))
+        return CHECK.passed(ABOVE_ENTROPY_RATE, end, floor, at, losses=span)
+    at, step = subject.evidence_of_step(row), int(subject.steps.step[row])
+    return CHECK.failed(BELOW_ENTROPY_RATE, low, floor, at, step=step, losses=over)
 
 
 def _lowest(sums: Floats, span: int) -> tuple[int, float]:

@@ -6,10 +6,29 @@ import numpy as np
 
 from steelyard.accounting.robust import around_median
 from steelyard.accounting.selection import chosen, row_of
-from steelyard.verdict.finding import Check, Found
+from steelyard.reasons import Code
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("loss_spikes")
+
+
+def _sentence(spikes: int, losses: int, step: int, loss: float, high: float | None, **_: object) -> str:
+    above = "" if high is None else f"; the loss then reaches {high:.4f}, above where it began"
+    at = f"the highest at step {step} ({loss:.4f})"
+    return f"{spikes:,} of {losses:,} losses jump above those before them, {at}{above}"
+
+
+NO_LOSS_SPIKES = Code(
+    "no_loss_spikes", "No loss is far above the losses before it.", "no loss jumps above those before it"
+)
+FEW_LOSS_SPIKES = Code("few_loss_spikes", "A few losses are far above the losses before them.", _sentence)
+MANY_LOSS_SPIKES = Code("many_loss_spikes", "Too many losses are far above the losses before them.", _sentence)
+TOO_FEW_LOSSES_FOR_SPIKES = Code(
+    "too_few_losses_for_spikes",
+    "The record has too few finite losses to detect spikes.",
+    "too few finite losses to tell a spike: {losses}, expected {fewest} or more",
+)
 _FEWEST = 20
 _BEFORE = 9
 _SIGMAS = 8.0
@@ -19,11 +38,11 @@ _LEAST = 0.1
 _MOST = 0.05
 
 
-def check(subject: Subject) -> Iterator[Found]:
+def check(subject: Subject) -> Iterator[Result]:
     finite = subject.steps.loss.finite
     values = chosen(subject.steps.loss.values, finite)
     if len(values) < _FEWEST:
-        yield CHECK.unknown(f"too few finite losses to tell a spike: {len(values)}, expected {_FEWEST} or more")
+        yield CHECK.unknown(TOO_FEW_LOSSES_FOR_SPIKES, losses=len(values), fewest=_FEWEST)
         return
     count = len(values) - _BEFORE
     lowest = values[:count].copy()
@@ -35,12 +54,19 @@ def check(subject: Subject) -> Iterator[Found]:
     bound = np.maximum(np.maximum(_SIGMAS * noise, _SHARE * np.abs(usual)), _LEAST)
     spikes = rises[values[rises + _BEFORE] - usual > bound] + _BEFORE
     if not len(spikes):
-        yield CHECK.passed("no loss jumps above those before it", 0, 0)
+        yield CHECK.passed(NO_LOSS_SPIKES, 0, 0)
         return
     row = row_of(finite, int(spikes[np.argmax(values[spikes])]))
     high = float(values[spikes[0] :].max())
-    at = f"the highest at step {subject.steps.step[row]} ({subject.steps.loss.values[row]:.4f})"
-    above = f"; the loss then reaches {high:.4f}, above where it began" if high > values[0] else ""
-    message = f"{len(spikes):,} of {len(values):,} losses jump above those before them, {at}{above}"
-    few = len(spikes) <= max(1, _MOST * len(values))
-    yield CHECK.judged(few, message, len(spikes), f"<= {_MOST:.0%} of the records", subject.evidence_of_step(row))
+    yield CHECK.judged(
+        len(spikes) <= max(1, _MOST * len(values)),
+        (FEW_LOSS_SPIKES, MANY_LOSS_SPIKES),
+        len(spikes),
+        f"<= {_MOST:.0%} of the records",
+        subject.evidence_of_step(row),
+        spikes=len(spikes),
+        losses=len(values),
+        step=int(subject.steps.step[row]),
+        loss=float(subject.steps.loss.values[row]),
+        high=high if high > values[0] else None,
+    )

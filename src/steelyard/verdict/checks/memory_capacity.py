@@ -2,30 +2,74 @@
 
 from collections.abc import Iterator
 
-from steelyard.verdict.finding import Check, Found
+from steelyard.reasons import Code
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("memory_capacity", required=True)
 HOST_KINDS = ("process_rss_peak",)
 """Kinds of measurement that speak of the host's memory, not of the card's."""
+_CANNOT = "memory cannot be held against the card"
+_REACHED = "memory reached {observed:.1f} GiB ({kind})"
+
+WITHIN_CAPACITY = Code(
+    "within_capacity",
+    "Peak memory is within the memory of the GPU.",
+    f"{_REACHED}, of the {{gpu}}'s {{capacity}} GiB",
+)
+ABOVE_CAPACITY = Code(
+    "above_capacity",
+    "Peak memory is above the memory of the GPU, which is impossible.",
+    f"{_REACHED}, more than the {{gpu}}'s {{capacity}} GiB",
+)
+MEMORY_UNKNOWN = Code("memory_unknown", "Peak memory is unknown, for the reason shown.", f"{_CANNOT}: {{why.message}}")
+MEMORY_OF_HOST = Code(
+    "memory_of_host",
+    "The record contains the memory of the host process, not of the GPU.",
+    f"{_CANNOT}: {{kind}} is the host's memory",
+)
+CAPACITY_AMBIGUOUS = Code(
+    "capacity_ambiguous",
+    "This GPU exists with several memory sizes.",
+    f"{_CANNOT}: two {{gpu}} sizes exist",
+)
+MEMORY_NOT_LOGGED = Code("memory_not_logged", "The log contains no memory values.", "the log gives no memory")
+CARD_UNKNOWN = Code(
+    "card_unknown",
+    "The GPU is unknown, and so is its memory size; name it with --gpu.",
+    "which GPU it ran on is not known, so what it holds is not known",
+)
+CARD_NOT_IN_CATALOG = Code(
+    "card_not_in_catalog",
+    "The GPU is not in the catalog, so its memory size is unknown.",
+    "the GPU is not in the catalog, so what it holds is not known",
+)
+CPU_HAS_NO_CARD = Code("cpu_has_no_card", "The run used a CPU, so there is no GPU memory.", "a CPU has no card")
 
 
-def check(subject: Subject) -> Iterator[Found]:
+def check(subject: Subject) -> Iterator[Result]:
     figure, kind, gpu = subject.figures.memory_peak_gib, subject.figures.memory_kind, subject.gpu
     if subject.on_cpu:
-        yield CHECK.not_applicable("a CPU has no card")
+        yield CHECK.not_applicable(CPU_HAS_NO_CARD)
     elif gpu is None:
         unnamed = subject.run.manifest.platform.gpu_name is None
-        why = "which GPU it ran on is not known" if unnamed else "the GPU is not in the catalog"
-        yield CHECK.not_applicable(f"{why}, so what it holds is not known")
+        yield CHECK.not_applicable(CARD_UNKNOWN if unnamed else CARD_NOT_IN_CATALOG)
     elif figure.value is None and not subject.steps.memory_gib.given.any():
-        yield CHECK.not_applicable("the log gives no memory")
-    elif figure.value is None or kind in HOST_KINDS or gpu.usable_gib is None:
-        why = figure.reason or (f"{kind} is the host's memory" if kind in HOST_KINDS else f"two {gpu.name} sizes exist")
-        yield CHECK.unknown(f"memory cannot be held against the card: {why}", figure.value, gpu.usable_gib)
+        yield CHECK.not_applicable(MEMORY_NOT_LOGGED)
+    elif figure.value is None:
+        yield CHECK.unknown(MEMORY_UNKNOWN, None, gpu.usable_gib, why=figure.reason)
+    elif kind in HOST_KINDS:
+        yield CHECK.unknown(MEMORY_OF_HOST, figure.value, gpu.usable_gib, kind=kind)
+    elif gpu.usable_gib is None:
+        yield CHECK.unknown(CAPACITY_AMBIGUOUS, figure.value, None, gpu=gpu.name)
     else:
-        holds = figure.value <= gpu.usable_gib
-        words = "of" if holds else "more than"
-        measured = f"{figure.value:.1f} GiB ({kind or 'of unknown kind'})"
-        message = f"memory reached {measured}, {words} the {gpu.name}'s {gpu.usable_gib} GiB"
-        yield CHECK.judged(holds, message, figure.value, f"<= {gpu.usable_gib}", figure.evidence)
+        yield CHECK.judged(
+            figure.value <= gpu.usable_gib,
+            (WITHIN_CAPACITY, ABOVE_CAPACITY),
+            figure.value,
+            f"<= {gpu.usable_gib}",
+            figure.evidence,
+            kind=kind or "of unknown kind",
+            gpu=gpu.name,
+            capacity=gpu.usable_gib,
+        )

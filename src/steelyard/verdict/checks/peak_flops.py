@@ -1,20 +1,72 @@
 """No run is faster than its GPU: TFLOP/s on the steady window against the dense peak of the precision."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from steelyard.verdict.finding import Check, Found
+from steelyard.reasons import Code
+from steelyard.verdict.figures import CPU_HAS_NO_PEAK, GPU_UNKNOWN
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("peak_flops", required=True)
 _NARROWER = ("fp4",)
 """Formats that are faster than any we have a peak of, which bounds them from below alone."""
+_ACHIEVED = "{observed:,.1f} TFLOP/s a GPU {whose}"
 
 
-def check(subject: Subject) -> Iterator[Found]:
+def _unknown_peak(
+    observed: float, whose: str, gpu: str, precision: str | None, missing: Sequence[str], **_: object
+) -> str:
+    of = precision or f"its precision ({' and '.join(missing)} not known)"
+    return f"the {gpu}'s dense peak in {of} is not known; {_ACHIEVED.format(observed=observed, whose=whose)}"
+
+
+WITHIN_PEAK = Code(
+    "within_peak",
+    "TFLOP/s per GPU are within the dense peak of the GPU.",
+    f"{_ACHIEVED}, within the {{gpu}}'s dense peak of {{peak:,.1f}}",
+)
+ABOVE_PEAK = Code(
+    "above_peak",
+    "TFLOP/s per GPU are above the dense peak of the GPU, which is impossible.",
+    f"{_ACHIEVED}, above the {{gpu}}'s dense peak of {{peak:,.1f}}",
+)
+WITHIN_BF16_PEAK = Code(
+    "within_bf16_peak",
+    "TFLOP/s per GPU are within the bf16 peak of the GPU, so the unknown precision does not matter.",
+    f"{_ACHIEVED}, within the {{gpu}}'s bf16 peak of {{peak:,.1f}}, whatever its precision",
+)
+ABOVE_BF16_PEAK = Code(
+    "above_bf16_peak",
+    "TFLOP/s per GPU are above the bf16 peak, and the catalog has no peak of the GPU for the precision used.",
+    lambda **values: f"{_unknown_peak(**values)} are above its bf16 peak",
+)
+PEAK_UNKNOWN = Code(
+    "peak_unknown",
+    "The catalog has no peak of the GPU for the precision used, or the precision is unknown.",
+    _unknown_peak,
+)
+PEAK_OF_GPU_UNKNOWN = Code(
+    "peak_of_gpu_unknown",
+    "The GPU is not in the catalog, so its peak is unknown.",
+    "{gpu} is not in the catalog of GPUs, so its peak is not known",
+)
+TFLOPS_UNKNOWN = Code(
+    "tflops_unknown",
+    "TFLOP/s per GPU are unknown, for the reason shown.",
+    lambda why, **_: f"TFLOP/s are not known: {why.message if why else None}",
+)
+TFLOPS_NOT_LOGGED = Code(
+    "tflops_not_logged",
+    "The log contains no TFLOP/s, and they cannot be computed because the model is unknown.",
+    "the log gives no TFLOP/s, and the model is not known",
+)
+
+
+def check(subject: Subject) -> Iterator[Result]:
     if subject.on_cpu:
-        yield CHECK.not_applicable("a CPU has no peak in the catalog")
+        yield CHECK.not_applicable(CPU_HAS_NO_PEAK)
         return
     peak, gpu, figure = subject.peak_tflops, subject.gpu, subject.figures.tflops_per_gpu
     achieved, evidence = figure.value, figure.evidence
@@ -24,27 +76,25 @@ def check(subject: Subject) -> Iterator[Found]:
     narrower = subject.precision in _NARROWER
     reported = subject.steps.reported_tflops_per_gpu.given.any()
     if name is None:
-        yield CHECK.not_applicable("which GPU it ran on is not known")
+        yield CHECK.not_applicable(GPU_UNKNOWN)
     elif gpu is None:
-        yield CHECK.unknown(f"{name} is not in the catalog of GPUs, so its peak is not known", achieved)
+        yield CHECK.unknown(PEAK_OF_GPU_UNKNOWN, achieved, gpu=name)
     elif achieved is None and not reported and subject.model is None:
-        yield CHECK.not_applicable("the log gives no TFLOP/s, and the model is not known")
+        yield CHECK.not_applicable(TFLOPS_NOT_LOGGED)
     elif achieved is None or not np.isfinite(achieved):
-        yield CHECK.unknown(f"TFLOP/s are not known: {figure.reason}", None, peak)
+        yield CHECK.unknown(TFLOPS_UNKNOWN, None, peak, why=figure.reason)
     elif peak is not None or (achieved > max(gpu.bf16_tflops, gpu.fp8_tflops or 0.0) and not narrower):
         bound = peak or max(gpu.bf16_tflops, gpu.fp8_tflops or 0.0)
-        holds = achieved <= bound
-        words = "within" if holds else "above"
-        message = f"{achieved:,.1f} TFLOP/s a GPU {whose}, {words} the {gpu.name}'s dense peak of {bound:,.1f}"
-        yield CHECK.judged(holds, message, achieved, f"<= {bound}", evidence)
+        holds, codes, values = achieved <= bound, (WITHIN_PEAK, ABOVE_PEAK), {"gpu": gpu.name, "peak": bound}
+        yield CHECK.judged(holds, codes, achieved, f"<= {bound}", evidence, whose=whose, **values)
     elif foreign and (subject.precision is None or narrower) and achieved <= gpu.bf16_tflops:
-        message = f"{achieved:,.1f} TFLOP/s a GPU {whose}, within the {gpu.name}'s bf16 peak of {gpu.bf16_tflops:,.1f}"
-        yield CHECK.passed(f"{message}, whatever its precision", achieved, f"<= {gpu.bf16_tflops}", evidence)
+        bound = gpu.bf16_tflops
+        yield CHECK.passed(WITHIN_BF16_PEAK, achieved, f"<= {bound}", evidence, whose=whose, gpu=gpu.name, peak=bound)
     else:
-        missing = [key for key in ("precision.dtype", "precision.fp8") if not subject.known(key)[0]]
-        precision = subject.precision or f"its precision ({' and '.join(missing)} not known)"
-        message = f"the {gpu.name}'s dense peak in {precision} is not known; {achieved:,.1f} TFLOP/s a GPU {whose}"
-        if subject.precision is not None and not narrower and achieved > gpu.bf16_tflops:
-            yield CHECK.failed(f"{message} are above its bf16 peak", achieved, f"<= {gpu.bf16_tflops}", evidence)
+        missing = tuple(key for key in ("precision.dtype", "precision.fp8") if not subject.known(key)[0])
+        above = subject.precision is not None and not narrower and achieved > gpu.bf16_tflops
+        values = {"whose": whose, "gpu": gpu.name, "precision": subject.precision, "missing": missing}
+        if above:
+            yield CHECK.failed(ABOVE_BF16_PEAK, achieved, f"<= {gpu.bf16_tflops}", evidence, **values)
         else:
-            yield CHECK.unknown(message, achieved, None, evidence)
+            yield CHECK.unknown(PEAK_UNKNOWN, achieved, None, evidence, **values)

@@ -2,31 +2,47 @@
 
 from collections.abc import Iterator
 
+from steelyard.reasons import Code
 from steelyard.verdict.checks import batch_identity, world_identity
-from steelyard.verdict.finding import Check, Found, Status
+from steelyard.verdict.finding import Check, Result, Status
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("plan_identity")
+SETTINGS_AS_PLANNED = Code(
+    "settings_as_planned",
+    "Every setting in the log has the value of the plan.",
+    lambda observed, **_: (
+        f"{'1 setting the log says is' if observed == 1 else f'{observed} settings the log says are'} the plan's"
+    ),
+)
+SETTINGS_NOT_LOGGED = Code(
+    "settings_not_logged",
+    "The log contains no settings to compare with the plan.",
+    "the log says nothing of its settings",
+)
+NO_PLAN_TO_HOLD = Code(
+    "no_plan_to_hold",
+    "The run was imported from a log, so there is no plan to compare its settings with.",
+    "it is read from a log, whose own settings are in force",
+)
 _ELSEWHERE = {*batch_identity.KEYS, *world_identity.KEYS}
 _ASIDE = ("data.", "training.checkpointing", "training.tracking", "training.steps")
 """A path may be spelt in two ways, a total be an epoch's: what the log says of these proves no other run."""
 
 
-def check(subject: Subject) -> Iterator[Found]:
+def check(subject: Subject) -> Iterator[Result]:
     if subject.run.manifest.ingested is not None:
-        yield CHECK.not_applicable("it is read from a log, whose own settings are in force")
+        yield CHECK.not_applicable(NO_PLAN_TO_HOLD)
         return
     differing = {key for event in subject.events_of("plan_differs") if (key := event.text("key")) is not None}
     keys = differing - _ELSEWHERE
     aside = {key for key in keys if key.startswith(_ASIDE)}
-    said = subject.events_of("settings")
+    settings = subject.events_of("settings")
     if denied := subject.denied(*(keys - aside)):
         yield CHECK.contradicted(denied)
     elif aside:
         yield CHECK.contradicted(subject.denied(*aside), Status.UNKNOWN)
-    elif said:
-        held = max(event.whole("held") or 0 for event in said) - len(differing)
-        words = "1 setting the log says is" if held == 1 else f"{held} settings the log says are"
-        yield CHECK.passed(f"{words} the plan's", held)
+    elif settings:
+        yield CHECK.passed(SETTINGS_AS_PLANNED, max(event.whole("held") or 0 for event in settings) - len(differing))
     else:
-        yield CHECK.unknown("the log says nothing of its settings")
+        yield CHECK.unknown(SETTINGS_NOT_LOGGED)

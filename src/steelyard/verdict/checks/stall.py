@@ -5,23 +5,42 @@ from collections.abc import Iterator
 import numpy as np
 
 from steelyard.accounting.selection import chosen, row_of
-from steelyard.verdict.finding import Check, Found
+from steelyard.reasons import Code
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("stall")
+NO_STALL = Code(
+    "no_stall",
+    "No step took much longer than usual.",
+    lambda observed, usual, **_: (
+        f"no steady step lost more than {max(observed, 0.0):,.3g} s over the usual {usual:,.3g} s"
+    ),
+)
+SLOW_STEP = Code(
+    "slow_step",
+    "One step took much longer than usual.",
+    "step {step} lost {observed:,.0f} s, where a step takes {usual:,.3g} s",
+)
+RUN_STALLED = Code("run_stalled", "The run made no progress for a long time.", "the run stalled: {text}")
+TOO_FEW_TIMES_FOR_STALL = Code(
+    "too_few_times_for_stall",
+    "The record has too few timed steps to detect a stall.",
+    "too few timed steps to tell a stall from a slow start",
+)
 _MEDIANS = 10
 _FEWEST = 10
 _SHORTEST_S = 30.0
 
 
-def check(subject: Subject) -> Iterator[Found]:
+def check(subject: Subject) -> Iterator[Result]:
     stalls = subject.events_of("stall")
     if stalls:
-        yield CHECK.failed(f"the run stalled: {stalls[0].message}", len(stalls), 0, stalls[0].source)
+        yield CHECK.failed(RUN_STALLED, len(stalls), 0, stalls[0].source, text=stalls[0].message)
         return
     steps, window = subject.steps, subject.figures.window
     if window.mask.sum() < _FEWEST:
-        yield CHECK.unknown("too few timed steps to tell a stall from a slow start", None, 0)
+        yield CHECK.unknown(TOO_FEW_TIMES_FOR_STALL, None, 0)
         return
     times = chosen(steps.step_time_s.values, window.mask)
     usual = float(np.median(times))
@@ -31,8 +50,7 @@ def check(subject: Subject) -> Iterator[Found]:
     bound = max(_SHORTEST_S, _MEDIANS * usual)
     if lost[worst] > bound:
         row = row_of(window.mask, worst)
-        message = f"step {steps.step[row]} lost {lost[worst]:,.0f} s, where a step takes {usual:,.3g} s"
-        yield CHECK.failed(message, float(lost[worst]), f"<= {bound:.3g}", subject.evidence_of_step(row))
+        at, step = subject.evidence_of_step(row), int(steps.step[row])
+        yield CHECK.failed(SLOW_STEP, float(lost[worst]), f"<= {bound:.3g}", at, step=step, usual=usual)
     else:
-        message = f"no steady step lost more than {max(float(lost[worst]), 0.0):,.3g} s over the usual {usual:,.3g} s"
-        yield CHECK.passed(message, float(lost[worst]), f"<= {bound:.3g}")
+        yield CHECK.passed(NO_STALL, float(lost[worst]), f"<= {bound:.3g}", usual=usual)

@@ -1,26 +1,77 @@
 """No step is missing from the record, by the log's own interval."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from steelyard.accounting.selection import blocks
+from steelyard.reasons import Code
 from steelyard.records.columns import Mask, Whole
-from steelyard.verdict.finding import Check, Found
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("steps_present", required=True)
 _SAME_LOSS = 0.05
 
+STEPS_COMPLETE = Code(
+    "steps_complete",
+    "The record has no gaps, by the log's own interval.",
+    lambda observed, expected, resumed, **_: (
+        f"{observed:,} records, {expected}, none missing"
+        f"{'' if resumed is None else f', resumed after step {resumed:,}'}"
+    ),
+)
+NO_STEPS = Code("no_steps", "The record contains no steps.", "no step was recorded")
+STEPS_MISSING = Code(
+    "steps_missing",
+    "The record has a gap of one or more steps.",
+    lambda before, after, expected, gaps, **_: (
+        f"after step {before} comes step {after}, in a record of {expected}"
+        f"{f'; {gaps - 1} more gaps' if gaps > 1 else ''}"
+    ),
+)
+NODE_ENDS_EARLY = Code(
+    "node_ends_early",
+    "The log of one node ends before the log of the run.",
+    "the log of {node} ends at step {observed}, and the run's at step {expected}",
+)
+NODES_OF_TWO_RUNS = Code(
+    "nodes_of_two_runs",
+    "The losses of one node differ from those of the run, as if the logs came from two runs.",
+    "the losses of {node} are not the run's (at step {step} {of_node:.4f} and {of_run:.4f}): two runs?",
+)
+FILE_BROKEN = Code("file_broken", "A file of the run could not be read to its end.", "{text}")
+STEP_LINE_UNREAD = Code(
+    "step_line_unread",
+    "A step line of the log could not be read.",
+    "a step line could not be read: {text}",
+)
+STEPS_OUT_OF_ORDER = Code(
+    "steps_out_of_order",
+    "Step numbers go back: the run restarted, or the log contains two runs.",
+    "step {step} comes after step {before}: a restart, or two logs in one",
+)
+RECORDS_OVERLAP = Code(
+    "records_overlap",
+    "A record covers more steps than there are before it.",
+    "step {step} says it covers {observed} steps, more than lie before it",
+)
+FIRST_STEPS_MISSING = Code(
+    "first_steps_missing",
+    "The record starts after step 1, and the log does not show that the run resumed from a checkpoint.",
+    "the record starts at step {observed}; what came before is not known",
+)
 
-def check(subject: Subject) -> Iterator[Found]:
+
+def check(subject: Subject) -> Iterator[Result]:
     steps, covered, interval = subject.steps.step, subject.steps.steps_covered, subject.log_interval
     lost_lines = subject.events_of("unread_line")
     read = _recorded(steps, {event.step for event in lost_lines if event.step is not None})
     unread = next((event for event in lost_lines if event.step not in read), None)
     before = int(steps[0] - covered[0]) if len(steps) else 0
     if not len(steps):
-        yield CHECK.failed("no step was recorded", 0, subject.planned_steps, subject.evidence_of_manifest("status"))
+        yield CHECK.failed(NO_STEPS, 0, subject.planned_steps, subject.evidence_of_manifest("status"))
         return
     apart = np.diff(steps)
     expected = "every step" if interval == 1 else f"every {interval} steps"
@@ -36,34 +87,31 @@ def check(subject: Subject) -> Iterator[Found]:
         overlaps = overlaps[~_counts_the_first_again(steps, covered)[overlaps]]
     if len(gaps):
         row = int(gaps[0])
-        missing = f"after step {steps[row - 1]} comes step {steps[row]}, in a record of {expected}"
-        more = f"; {len(gaps) - 1} more gaps" if len(gaps) > 1 else ""
-        yield CHECK.failed(f"{missing}{more}", f"{len(gaps)} gaps", expected, subject.evidence_of_step(row))
+        around = {"before": int(steps[row - 1]), "after": int(steps[row])}
+        at = subject.evidence_of_step(row)
+        yield CHECK.failed(STEPS_MISSING, f"{len(gaps)} gaps", expected, at, gaps=len(gaps), **around)
     elif (short := _ended_early(subject)) is not None:
-        name, step = short
-        message = f"the log of {name} ends at step {step}, and the run's at step {int(steps[-1])}"
-        yield CHECK.failed(message, step, int(steps[-1]))
-    elif (two := _differing_nodes(subject)) is not None:
-        yield CHECK.unknown(two, None, "one run")
+        node, step = short
+        yield CHECK.failed(NODE_ENDS_EARLY, step, int(steps[-1]), node=node)
+    elif (differing := _differing_node(subject)) is not None:
+        yield CHECK.unknown(NODES_OF_TWO_RUNS, None, "one run", **differing)
     elif broken := subject.events_of("broken_file"):
-        yield CHECK.unknown(broken[0].message, None, expected, broken[0].source)
+        yield CHECK.unknown(FILE_BROKEN, None, expected, broken[0].source, text=broken[0].message)
     elif unread is not None:
-        yield CHECK.unknown(f"a step line could not be read: {unread.message}", None, expected, unread.source)
+        yield CHECK.unknown(STEP_LINE_UNREAD, None, expected, unread.source, text=unread.message)
     elif len(back):
         row = int(back[0])
-        message = f"step {steps[row]} comes after step {steps[row - 1]}: a restart, or two logs in one"
-        yield CHECK.unknown(message, None, expected, subject.evidence_of_step(row))
+        at, step, previous = subject.evidence_of_step(row), int(steps[row]), int(steps[row - 1])
+        yield CHECK.unknown(STEPS_OUT_OF_ORDER, None, expected, at, step=step, before=previous)
     elif len(overlaps):
         row = int(overlaps[0])
-        message = f"step {steps[row]} says it covers {covered[row]} steps, more than lie before it"
-        yield CHECK.unknown(message, int(covered[row]), expected, subject.evidence_of_step(row))
+        at, step = subject.evidence_of_step(row), int(steps[row])
+        yield CHECK.unknown(RECORDS_OVERLAP, int(covered[row]), expected, at, step=step)
     elif steps[0] > max(interval, int(covered[0])) and not _resumed(subject, before, interval):
-        message = f"the record starts at step {steps[0]}; what came before is not known"
-        yield CHECK.unknown(message, int(steps[0]), expected, subject.evidence_of_step(0))
+        yield CHECK.unknown(FIRST_STEPS_MISSING, int(steps[0]), expected, subject.evidence_of_step(0))
     else:
-        resumed = f", resumed after step {before:,}" if before > 0 and subject.events_of("resumed") else ""
-        message = f"{len(steps):,} records, {expected}, none missing{resumed}"
-        yield CHECK.passed(message, len(steps), expected, subject.evidence_of_step(-1))
+        resumed = before if before > 0 and subject.events_of("resumed") else None
+        yield CHECK.passed(STEPS_COMPLETE, len(steps), expected, subject.evidence_of_step(-1), resumed=resumed)
 
 
 def _recorded(steps: Whole, wanted: set[int]) -> set[int]:
@@ -83,15 +131,15 @@ def _ended_early(subject: Subject) -> tuple[str, int] | None:
     return None
 
 
-def _differing_nodes(subject: Subject) -> str | None:
+def _differing_node(subject: Subject) -> dict[str, Any] | None:
     """Nodes of one job report one loss; other losses at the same steps are another run's."""
     for name, table in subject.node_tables.items():
         _, ours, theirs = np.intersect1d(subject.steps.step, table.step, return_indices=True)
         mine, other = subject.steps.loss.values[ours], table.loss.values[theirs]
         far = np.flatnonzero(np.abs(other - mine) > _SAME_LOSS * np.abs(mine))
         if len(far) > len(mine) / 2:
-            at, both = int(table.step[theirs[far[0]]]), f"{other[far[0]]:.4f} and {mine[far[0]]:.4f}"
-            return f"the losses of {name} are not the run's (at step {at} {both}): two runs?"
+            step, losses = int(table.step[theirs[far[0]]]), (float(other[far[0]]), float(mine[far[0]]))
+            return {"node": name, "step": step, "of_node": losses[0], "of_run": losses[1]}
     return None
 
 

@@ -3,13 +3,30 @@
 from collections.abc import Iterator
 
 from steelyard.accounting.stragglers import LEAST_FACTOR, stragglers
-from steelyard.verdict.finding import Check, Found
+from steelyard.reasons import Code
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("stragglers")
+SLOW_NODES = Code(
+    "slow_nodes",
+    "At least one node is slower per step than the others.",
+    lambda nodes, **_: "; ".join(node.words() for node in nodes),
+)
+SLOW_RANK = Code("slow_rank", "At least one rank is slower per step than the others.", "{text}")
+NODES_EVEN = Code(
+    "nodes_even",
+    "No node is slower per step than the others.",
+    "none of {nodes} nodes that report is slower than the others",
+)
+SINGLE_NODE_REPORTS = Code(
+    "single_node_reports",
+    "Only one node reports step times, so nodes cannot be compared.",
+    "one node speaks for the run",
+)
 
 
-def check(subject: Subject) -> Iterator[Found]:
+def check(subject: Subject) -> Iterator[Result]:
     by_rank = [event for event in subject.events_of("nodes_differ") if "rank" in event.details]
     figures = subject.figures_by_node
     times = {
@@ -17,13 +34,12 @@ def check(subject: Subject) -> Iterator[Found]:
         for name, table in subject.node_tables.items()
         for steady in [figures[name].window.mask]
     }
-    found = stragglers(times)
-    if found:
-        message = "; ".join(one.words() for one in found)
-        yield CHECK.unknown(message, found[0].factor, f"<= {LEAST_FACTOR}")
+    slow = stragglers(times)
+    if slow:
+        yield CHECK.unknown(SLOW_NODES, slow[0].factor, f"<= {LEAST_FACTOR}", nodes=tuple(slow))
     elif by_rank:
-        yield CHECK.unknown(by_rank[0].message, None, f"<= {LEAST_FACTOR}", by_rank[0].source)
+        yield CHECK.unknown(SLOW_RANK, None, f"<= {LEAST_FACTOR}", by_rank[0].source, text=by_rank[0].message)
     elif len(times) > 1:
-        yield CHECK.passed(f"none of {len(times)} nodes that report is slower than the others")
+        yield CHECK.passed(NODES_EVEN, nodes=len(times))
     else:
-        yield CHECK.not_applicable("one node speaks for the run")
+        yield CHECK.not_applicable(SINGLE_NODE_REPORTS)

@@ -3,39 +3,68 @@
 from collections.abc import Iterator
 
 from steelyard.experiment.thresholds import Direction, Threshold, parse_threshold
-from steelyard.verdict.finding import Check, Found
+from steelyard.reasons import Code
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
-PREFIX = "threshold "
+
+def _sentence(
+    observed: float, expected: str, metric: str, kind: str | None, reported: bool, nodes: int, **_: object
+) -> str:
+    how = f" ({kind})" if kind else " (as reported)" if reported else ""
+    return f"{metric} is {observed:,.6g}{how}{f' over {nodes} nodes' if nodes else ''}, asked {expected}"
 
 
-def check(subject: Subject) -> Iterator[Found]:
+THRESHOLD_MET = Code("threshold_met", "The metric meets the threshold.", _sentence)
+THRESHOLD_MISSED = Code("threshold_missed", "The metric does not meet the threshold.", _sentence)
+THRESHOLD_MISSED_ON_NODE = Code(
+    "threshold_missed_on_node",
+    "The metric of one node does not meet the threshold.",
+    "{metric} is {observed:,.6g} on {node}, asked {expected}",
+)
+THRESHOLD_METRIC_UNKNOWN = Code(
+    "threshold_metric_unknown",
+    "The metric of the threshold is unknown, for the reason shown.",
+    "{metric} is not known: {why.message}",
+)
+THRESHOLD_OF_OTHER_NODES = Code(
+    "threshold_of_other_nodes",
+    "The threshold was set for a different number of nodes.",
+    "the bound was made for {nodes:g} nodes, and the run had {observed}",
+)
+
+
+def check(subject: Subject) -> Iterator[Result]:
     for text in subject.thresholds:
         yield _judge(subject, text, parse_threshold(text))
 
 
-def _judge(subject: Subject, text: str, threshold: Threshold) -> Found:
-    asked = Check(f"{PREFIX}{text}", required=True)
+def _judge(subject: Subject, text: str, threshold: Threshold) -> Result:
+    asked = Check(f"threshold {text}", required=True)
     figure = subject.figures.metric(threshold.metric)
     bound = _bound(threshold)
     made_for, ran_on = subject.expected("threshold_nodes"), subject.run.manifest.platform.nodes
     if made_for and ran_on and made_for != ran_on and text not in subject.extra_thresholds:
-        message = f"the bound was made for {made_for:g} nodes, and the run had {ran_on}"
-        return asked.unknown(message, ran_on, f"{made_for:g} nodes", figure.evidence)
+        expected = f"{made_for:g} nodes"
+        return asked.unknown(THRESHOLD_OF_OTHER_NODES, ran_on, expected, figure.evidence, nodes=made_for)
+    metric = threshold.metric
     if figure.value is None:
-        message = f"{threshold.metric} is not known: {figure.reason}"
-        return asked.unknown(message, None, bound, figure.evidence)
+        return asked.unknown(THRESHOLD_METRIC_UNKNOWN, None, bound, figure.evidence, metric=metric, why=figure.reason)
     slowest = _worst_node(subject, threshold)
     if slowest is not None:
         node, value = slowest
-        message = f"{threshold.metric} is {value:,.6g} on {node}, asked {bound}"
-        return asked.failed(message, value, bound, figure.evidence)
-    kind = subject.figures.memory_kind if threshold.metric == "memory_peak_gib" else None
-    holds = _holds(threshold, figure.value)
-    how = f" ({kind})" if kind else " (as reported)" if figure.reported else ""
-    nodes = f" over {len(subject.figures_by_node)} nodes" if subject.figures_by_node else ""
-    message = f"{threshold.metric} is {figure.value:,.6g}{how}{nodes}, asked {bound}"
-    return asked.judged(holds, message, figure.value, bound, figure.evidence)
+        return asked.failed(THRESHOLD_MISSED_ON_NODE, value, bound, figure.evidence, metric=metric, node=node)
+    return asked.judged(
+        _holds(threshold, figure.value),
+        (THRESHOLD_MET, THRESHOLD_MISSED),
+        figure.value,
+        bound,
+        figure.evidence,
+        metric=metric,
+        kind=subject.figures.memory_kind if metric == "memory_peak_gib" else None,
+        reported=figure.reported,
+        nodes=len(subject.figures_by_node),
+    )
 
 
 def _worst_node(subject: Subject, threshold: Threshold) -> tuple[str, float] | None:

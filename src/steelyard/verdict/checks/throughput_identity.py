@@ -11,9 +11,11 @@ from steelyard.accounting.selection import blocks, chosen
 from steelyard.experiment.experiment import Recompute
 from steelyard.experiment.model import Model
 from steelyard.frameworks.registry import conventions_of, flop_conventions
+from steelyard.reasons import Code, Reason
 from steelyard.records import Column
 from steelyard.records.columns import Floats, Mask
-from steelyard.verdict.finding import Check, Finding, Found
+from steelyard.verdict.checks.batch_identity import SAMPLES_DIFFER
+from steelyard.verdict.finding import Check, Finding, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("throughput_identity", required=True)
@@ -29,8 +31,96 @@ _HALF_A_DIGIT = 0.0505
 """Of TFLOP/s, which most print to a tenth."""
 _HALF_A_MILLISECOND = 0.00051
 
+RATES_AGREE = Code(
+    "rates_agree",
+    "All rates in the log agree with its steps.",
+    lambda parts, **_: "; ".join(dict.fromkeys(part.message for part in parts)),
+)
+RATE_AGREES = Code(
+    "rate_agrees",
+    "A reported rate agrees with the value computed from the steps at every steady step.",
+    "{rate} are {formula} at every steady step",
+)
+RATE_DISAGREES = Code(
+    "rate_disagrees",
+    "A reported rate differs from the value computed from the steps.",
+    "{rate} at step {step} are {ratio:.4g} times {formula}",
+)
+RATE_CONSTANT = Code(
+    "rate_constant",
+    "Rate x step time is the same at every steady step; batch and model are unknown.",
+    "{rate} x step time are the same at every steady step; of what batch and model is not known",
+)
+RATE_WITHOUT_STEADY_STEP = Code(
+    "rate_without_steady_step",
+    "The log reports a rate, and the run has no steady step to compare it with.",
+    "{rate} are {verb}, and no steady step to hold them against",
+)
+RATE_NOT_COMPARABLE = Code(
+    "rate_not_comparable",
+    "The log reports a rate, and the tokens or the time of some steps are unknown.",
+    "{rate} cannot be held against tokens over time: one of them is not given",
+)
+TFLOPS_NOT_COMPARABLE = Code(
+    "tflops_not_comparable",
+    "The log reports TFLOP/s, and neither the token rate nor the step time is known.",
+    "reported TFLOP/s cannot be held against anything: neither rate nor step time is known",
+)
+TFLOPS_FOLLOW_FORMULA = Code(
+    "tflops_follow_formula",
+    "Reported TFLOP/s follow a FLOP formula of the framework at every steady step.",
+    "reported TFLOP/s follow the {formula} formula, {expected:.4g} FLOP a token, at every steady step",
+)
+TFLOPS_FOLLOW_NO_FORMULA = Code(
+    "tflops_follow_no_formula",
+    "Reported TFLOP/s do not follow any FLOP formula of the framework.",
+    lambda expected, formula, step, ratio, model_source, **_: (
+        f"reported TFLOP/s follow no formula of its framework: at step {step} they are {ratio:.4g} times the nearest, "
+        f"{formula} ({expected:.4g} FLOP a token)"
+        f"{'' if model_source is None else f'; its model is by {model_source}: is it the right one?'}"
+    ),
+)
+SUMMARY_AGREES = Code(
+    "summary_agrees",
+    "The summary at the end of the log agrees with its steps.",
+    "the summary's {figure} agree with the steps' own",
+)
+SUMMARY_DISAGREES = Code(
+    "summary_disagrees",
+    "The summary at the end of the log differs from its steps.",
+    "the summary's {figure} are {ratio:.3g} times the steps' own",
+)
+TIMESTAMPS_AGREE_WITH_RATE = Code(
+    "timestamps_agree_with_rate",
+    "A reported rate x the time between log lines is nearly the same at every step.",
+    "{rate} x the time between lines are the same, but for {observed:.1%} in the median",
+)
+TIMESTAMPS_DISAGREE_WITH_RATE = Code(
+    "timestamps_disagree_with_rate",
+    "A reported rate x the time between log lines varies too much from step to step.",
+    "{rate} x the time between lines differ by {observed:.1%} in the median: one of the two is wrong",
+)
+TOO_FEW_TIMESTAMPS = Code(
+    "too_few_timestamps",
+    "The log has too few timestamps to check the reported rate.",
+    "{rate} are given, and too few moments to hold them against",
+)
+CLOCK_CONTRADICTS_LOG = Code(
+    "clock_contradicts_log",
+    "The time between log lines differs from the reported step times throughout the run.",
+    "between its lines passes {observed:.3g} times the time its steps are said to take",
+)
+STEP_TIME_NOT_POSITIVE = Code(
+    "step_time_not_positive", "A step time is zero or negative.", "step {step} is said to take {observed:g} s"
+)
+NO_RATES = Code(
+    "no_rates",
+    "The log reports neither tokens/s nor TFLOP/s.",
+    "the log reports no tokens/s and no TFLOP/s",
+)
 
-def check(subject: Subject) -> Iterator[Found]:
+
+def check(subject: Subject) -> Iterator[Result]:
     steps = subject.steps
     rates = {
         "reported tokens/s": steps.reported_tokens_per_s_per_gpu,
@@ -40,22 +130,24 @@ def check(subject: Subject) -> Iterator[Found]:
     if steps.reported_tflops_per_gpu.given.any():
         parts.append(_tflops(subject))
     parts += _summaries(subject)
-    parts += (CHECK.failed(one.message, None, None, one.source) for one in subject.events_of("samples_differ"))
+    parts += (
+        CHECK.failed(SAMPLES_DIFFER, None, None, event.source, text=event.message)
+        for event in subject.events_of("samples_differ")
+    )
     backwards = np.flatnonzero(steps.step_time_s.given & ~(steps.step_time_s.values > 0) & steps.step_time_s.finite)
     if len(backwards) and subject.as_printed:
         row = int(backwards[0])
-        message = f"step {steps.step[row]} is said to take {steps.step_time_s.values[row]:g} s"
-        parts.append(CHECK.failed(message, float(steps.step_time_s.values[row]), "> 0", subject.evidence_of_step(row)))
+        value, at = float(steps.step_time_s.values[row]), subject.evidence_of_step(row)
+        parts.append(CHECK.failed(STEP_TIME_NOT_POSITIVE, value, "> 0", at, step=int(steps.step[row])))
     if not parts:
-        yield CHECK.not_applicable("the log reports no tokens/s and no TFLOP/s")
+        yield CHECK.not_applicable(NO_RATES)
         return
     if subject.clock.contradicts:
-        message = f"between its lines passes {subject.clock.ratio:.3g} times the time its steps are said to take"
-        parts.append(CHECK.unknown(message, subject.clock.ratio, 1.0, subject.evidence_of_step(-1)))
+        parts.append(CHECK.unknown(CLOCK_CONTRADICTS_LOG, subject.clock.ratio, 1.0, subject.evidence_of_step(-1)))
     order = ("fail", "unknown", "pass")
     worst = min(parts, key=lambda part: order.index(part.status))
-    if worst.status == "pass":
-        worst = replace(parts[-1], message="; ".join(dict.fromkeys(part.message for part in parts)))
+    if worst.status == "pass" and len(parts) > 1:
+        worst = replace(parts[-1], reason=Reason(RATES_AGREE, {"parts": tuple(part.reason for part in parts)}))
     yield worst
 
 
@@ -63,7 +155,7 @@ def _rate(subject: Subject, name: str, column: Column) -> Finding:
     """Step by step: a figure that is right on average and wrong at a step is wrong."""
     rows = subject.figures.window.counted & column.given
     if not rows.any():
-        return CHECK.unknown(f"{name} are given, and no steady step to hold them against")
+        return CHECK.unknown(RATE_WITHOUT_STEADY_STEP, rate=name, verb="given")
     ours = subject.step_rates
     known = np.isfinite(chosen(ours, rows))
     if not known.any() and _timed(subject, rows) and not subject.steps.flag("clocked").any():
@@ -71,7 +163,7 @@ def _rate(subject: Subject, name: str, column: Column) -> Finding:
     if not known.any() and subject.steps.flag("clocked").any():
         return _by_the_clock(subject, name, column, rows)
     if not known.all():
-        return CHECK.unknown(f"{name} cannot be held against tokens over time: one of them is not given")
+        return CHECK.unknown(RATE_NOT_COMPARABLE, rate=name)
     return _held(subject, name, column.values, ours, rows, "batch x sequence / step time")
 
 
@@ -80,23 +172,26 @@ def _by_the_clock(subject: Subject, name: str, column: Column, rows: Mask) -> Fi
     work = chosen(column.values, rows) * chosen(subject.steps.step_time_s.values, rows)
     work = chosen(work, np.isfinite(work))
     if len(work) < _FEWEST_SUMMED:
-        return CHECK.passed(f"{name} are given, and too few moments to hold them against")
+        return CHECK.passed(TOO_FEW_TIMESTAMPS, rate=name)
     spread = float(np.median(np.abs(work / np.median(work) - 1)))
     if spread <= _CLOCK_MARGIN:
-        return CHECK.passed(f"{name} x the time between lines are the same, but for {spread:.1%} in the median", spread)
-    message = f"{name} x the time between lines differ by {spread:.1%} in the median: one of the two is wrong"
-    return CHECK.unknown(message, spread, f"<= {_CLOCK_MARGIN:.0%}")
+        return CHECK.passed(TIMESTAMPS_AGREE_WITH_RATE, spread, rate=name)
+    return CHECK.unknown(TIMESTAMPS_DISAGREE_WITH_RATE, spread, f"<= {_CLOCK_MARGIN:.0%}", rate=name)
 
 
-def _held(subject: Subject, name: str, found: Floats, ours: Floats, rows: Mask, what: str) -> Finding:
-    row, ratio, rounding = _worst(subject, rows, lambda part: found[part], lambda part: ours[part])
-    holds = bool(abs(ratio - 1) <= MARGIN + rounding)
-    message = (
-        f"{name} are {what} at every steady step"
-        if holds
-        else f"{name} at step {subject.steps.step[row]} are {ratio:.4g} times {what}"
+def _held(subject: Subject, name: str, reported: Floats, ours: Floats, rows: Mask, formula: str) -> Finding:
+    row, ratio, rounding = _worst(subject, rows, lambda part: reported[part], lambda part: ours[part])
+    return CHECK.judged(
+        bool(abs(ratio - 1) <= MARGIN + rounding),
+        (RATE_AGREES, RATE_DISAGREES),
+        float(reported[row]),
+        float(ours[row]),
+        subject.evidence_of_step(row),
+        rate=name,
+        formula=formula,
+        step=int(subject.steps.step[row]),
+        ratio=ratio,
     )
-    return CHECK.judged(holds, message, float(found[row]), float(ours[row]), subject.evidence_of_step(row))
 
 
 def _summaries(subject: Subject) -> Iterator[Finding]:
@@ -116,11 +211,8 @@ def _summaries(subject: Subject) -> Iterator[Finding]:
             value, mine = event.number(name), float(ours.get(name, np.nan))
             if value is None or not (np.isfinite(mine) and mine > 0):
                 continue
-            ratio = value / mine
-            holds = abs(ratio - 1) <= _SUMMARY_MARGIN
-            words = "agree with" if holds else f"are {ratio:.3g} times"
-            message = f"the summary's {name} {words} the steps' own"
-            yield CHECK.judged(holds, message, float(value), mine, event.source)
+            holds, codes = abs(value / mine - 1) <= _SUMMARY_MARGIN, (SUMMARY_AGREES, SUMMARY_DISAGREES)
+            yield CHECK.judged(holds, codes, float(value), mine, event.source, figure=name, ratio=value / mine)
 
 
 def _timed(subject: Subject, rows: Mask) -> bool:
@@ -131,15 +223,10 @@ def _constant(subject: Subject, name: str, column: Column, rows: Mask) -> Findin
     """Where batch and model are not known they are at least the same at every step, and so is rate x time."""
     work = column.values * subject.steps.step_time_s.values
     usual = np.broadcast_to(np.median(chosen(work, rows)), work.shape)
-    found = _held(subject, f"{name} x step time", work, usual, rows, "the same")
-    if found.status == "pass":
-        return CHECK.passed(
-            f"{name} x step time are the same at every steady step; of what batch and model is not known",
-            float(usual[0]),
-            None,
-            found.evidence,
-        )
-    return found
+    held = _held(subject, f"{name} x step time", work, usual, rows, "the same")
+    if held.status == "pass":
+        return CHECK.passed(RATE_CONSTANT, float(usual[0]), None, held.evidence, rate=name)
+    return held
 
 
 def _rounding(subject: Subject, rows: slice) -> Floats:
@@ -176,7 +263,7 @@ def _tflops(subject: Subject) -> Finding:
     reported = steps.reported_tflops_per_gpu
     rows = subject.figures.window.counted & reported.given
     if not rows.any():
-        return CHECK.unknown("TFLOP/s are reported, and no steady step to hold them against")
+        return CHECK.unknown(RATE_WITHOUT_STEADY_STEP, rate="TFLOP/s", verb="reported")
     rates, of = subject.step_rates, steps.reported_tokens_per_s_per_gpu
     if not np.isfinite(chosen(rates, rows)).all():
         rates = of.values  # the log's own rate: what it counts per token can still be told
@@ -184,7 +271,7 @@ def _tflops(subject: Subject) -> Finding:
     if not given and _timed(subject, rows) and not steps.flag("clocked").any():
         return _constant(subject, "reported TFLOP/s", reported, rows)
     if not given:
-        return CHECK.unknown("reported TFLOP/s cannot be held against anything: neither rate nor step time is known")
+        return CHECK.unknown(TFLOPS_NOT_COMPARABLE)
     with np.errstate(all="ignore"):
         counted = float(np.median(chosen(reported.values, rows) / chosen(rates, rows), overwrite_input=True)) * 1e12
     if model is None or length is None:
@@ -199,13 +286,17 @@ def _tflops(subject: Subject) -> Finding:
         subject, rows, lambda part: reported.values[part] * 1e12, lambda part: rates[part] * formula
     )
     if abs(ratio - 1) <= MARGIN + rounding:
-        message = f"reported TFLOP/s follow the {name} formula, {formulas[name]:.4g} FLOP a token, at every steady step"
-        return CHECK.passed(message, counted, formulas[name], subject.evidence_of_step(row))
-    message = (
-        f"reported TFLOP/s follow no formula of its framework: at step {steps.step[row]} they are "
-        f"{ratio:.4g} times the nearest, {name} ({formulas[name]:.4g} FLOP a token){_whose_model(subject)}"
+        return CHECK.passed(TFLOPS_FOLLOW_FORMULA, counted, formula, subject.evidence_of_step(row), formula=name)
+    return CHECK.failed(
+        TFLOPS_FOLLOW_NO_FORMULA,
+        float(reported.values[row]),
+        formula,
+        subject.evidence_of_step(row),
+        formula=name,
+        step=int(steps.step[row]),
+        ratio=ratio,
+        model_source=_source_of_model(subject),
     )
-    return CHECK.failed(message, float(reported.values[row]), formulas[name], subject.evidence_of_step(row))
 
 
 def _formulas(subject: Subject, model: Model, length: int, known: Recompute | None) -> Iterator[tuple[str, float]]:
@@ -219,10 +310,10 @@ def _formulas(subject: Subject, model: Model, length: int, known: Recompute | No
             yield f"{name}{words}", accounting.flops_by_convention(name, model, length, None, recompute)
 
 
-def _whose_model(subject: Subject) -> str:
-    """A model that somebody typed may be the wrong one."""
+def _source_of_model(subject: Subject) -> str | None:
+    """Who gave the model, which may be the wrong one; None where the log did."""
     source = subject.run.manifest.sources.get("model.num_layers", "log")
-    return "" if source == "log" else f"; its model is by {source}: is it the right one?"
+    return None if source == "log" else source
 
 
 def _conventions(subject: Subject) -> tuple[Convention, ...]:

@@ -1,43 +1,78 @@
 """The world is nodes x GPUs a node, tensor x pipeline x context x data parallel, and the plan's."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from steelyard.frameworks.logs.settings import WORLD_SIZE
-from steelyard.verdict.finding import Check, Found
+from steelyard.reasons import Code
+from steelyard.verdict.figures import GPU_COUNT_UNKNOWN
+from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("world_identity")
+
+
+def _product(sizes: Sequence[int], expected: int, **_: object) -> str:
+    words, product = " x ".join(map(str, sizes)), math.prod(sizes)
+    return f"tensor x pipeline x context x data parallel is {words} = {product}, and the world is {expected}"
+
+
+WORLD_SIZE_MATCHES = Code("world_size_matches", "The parallel sizes multiply to the world size.", _product)
+WORLD_SIZE_DIVIDES = Code(
+    "world_size_divides",
+    "The parallel sizes divide the world size, and the data-parallel size follows from them.",
+    lambda sizes, data_parallel, expected, **_: (
+        f"tensor x pipeline x context parallel is {' x '.join(map(str, sizes))}, which divides the world of "
+        f"{expected}: {data_parallel} data parallel"
+    ),
+)
+WORLD_SIZE_DIFFERS = Code("world_size_differs", "The parallel sizes do not multiply to the world size.", _product)
+WORLD_SIZE_NOT_DIVISIBLE = Code(
+    "world_size_not_divisible",
+    "The world size is not a multiple of the known parallel sizes.",
+    lambda sizes, expected, **_: (
+        f"the world of {expected} is no multiple of {' x '.join(f'{name} {size}' for name, size in sizes.items())}"
+    ),
+)
+NODES_DIFFER_FROM_WORLD_SIZE = Code(
+    "nodes_differ_from_world_size",
+    "Nodes x GPUs per node is not the world size.",
+    "{nodes} nodes x {gpus_per_node} GPUs are {observed}, and the world is {expected}",
+)
+PARALLEL_SIZES_UNKNOWN = Code(
+    "parallel_sizes_unknown",
+    "At least one parallel size is unknown.",
+    lambda missing, **_: f"{', '.join(missing)} not known",
+)
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size", "data_parallel_size")
 KEYS = (WORLD_SIZE, *(f"parallelism.{name}" for name in _SIZES))
 """What the log must not say otherwise than the plan."""
 
 
-def check(subject: Subject) -> Iterator[Found]:
+def check(subject: Subject) -> Iterator[Result]:
     if denied := subject.denied(*KEYS):
         yield CHECK.contradicted(denied)
         return
     platform = subject.run.manifest.platform
     world, at = platform.world_size, subject.evidence_of_manifest("world_size")
-    sizes = [size for name in _SIZES if (size := subject.whole(f"parallelism.{name}")) is not None]
-    missing = [name for name in _SIZES if subject.whole(f"parallelism.{name}") is None]
+    known = {name: size for name in _SIZES if (size := subject.whole(f"parallelism.{name}")) is not None}
+    missing = [name for name in _SIZES if name not in known]
+    sizes = tuple(known.values())
+    product = math.prod(sizes)
     if world is None:
-        yield CHECK.unknown("how many GPUs it ran on is not known")
+        yield CHECK.unknown(GPU_COUNT_UNKNOWN)
     elif platform.nodes and platform.gpus_per_node and platform.nodes * platform.gpus_per_node != world:
-        found = platform.nodes * platform.gpus_per_node
-        message = f"{platform.nodes} nodes x {platform.gpus_per_node} GPUs are {found}, and the world is {world}"
-        yield CHECK.failed(message, found, world, at)
-    elif missing and world % math.prod(sizes):
-        words = " x ".join(f"{name} {subject.whole(f'parallelism.{name}')}" for name in _SIZES if name not in missing)
-        yield CHECK.failed(f"the world of {world} is no multiple of {words}", math.prod(sizes), world, at)
+        nodes, per_node = platform.nodes, platform.gpus_per_node
+        yield CHECK.failed(
+            NODES_DIFFER_FROM_WORLD_SIZE, nodes * per_node, world, at, nodes=nodes, gpus_per_node=per_node
+        )
+    elif missing and world % product:
+        yield CHECK.failed(WORLD_SIZE_NOT_DIVISIBLE, product, world, at, sizes=known)
     elif missing:
-        yield CHECK.unknown(f"{', '.join(missing)} not known", None, world)
+        yield CHECK.unknown(PARALLEL_SIZES_UNKNOWN, None, world, missing=missing)
     elif subject.run.manifest.sources.get("parallelism.data_parallel_size") == "derived":
-        words = " x ".join(map(str, sizes[:-1]))
-        message = f"tensor x pipeline x context parallel is {words}, which divides the world of {world}"
-        yield CHECK.passed(f"{message}: {sizes[-1]} data parallel", math.prod(sizes[:-1]), world, at)
+        others = sizes[:-1]
+        yield CHECK.passed(WORLD_SIZE_DIVIDES, math.prod(others), world, at, sizes=others, data_parallel=sizes[-1])
     else:
-        product = math.prod(sizes)
-        words = " x ".join(map(str, sizes))
-        message = f"tensor x pipeline x context x data parallel is {words} = {product}, and the world is {world}"
-        yield CHECK.judged(product == world, message, product, world, at)
+        codes = (WORLD_SIZE_MATCHES, WORLD_SIZE_DIFFERS)
+        yield CHECK.judged(product == world, codes, product, world, at, sizes=sizes)

@@ -71,7 +71,7 @@ def new_run(
         job=job,
         hosts=[node.host for node in plan.nodes] if job else [system.node()],
         experiment=resolved.experiment.model_dump(mode="json"),
-        sources=dict(resolved.sources),
+        sources={key: str(source) for key, source in resolved.sources.items()},
         platform=records.RunPlatform(
             name=label,
             gpu=placement.gpu.name if placement.gpu else None,

@@ -8,7 +8,7 @@ from steelyard import accounting
 from steelyard.errors import InputError
 from steelyard.experiment.case import Case
 from steelyard.experiment.problems import spelt
-from steelyard.experiment.resolve import DEFAULT
+from steelyard.experiment.sources import DEFAULT, Origin, Source
 from steelyard.frameworks.framework import Command, Framework, Launched, Node, Refusal
 
 MODULES = {
@@ -59,7 +59,7 @@ def as_run(case: Case) -> Case:
         if sources.get(dotted) == DEFAULT:
             changed = getattr(experiment, group).model_copy(update={key: value})
             experiment = experiment.model_copy(update={group: changed})
-            sources[dotted] = f"default of {name}"
+            sources[dotted] = Source(Origin.FRAMEWORK, name)
     return replace(case, resolved=replace(case.resolved, experiment=experiment, sources=sources))
 
 

@@ -9,6 +9,7 @@ from steelyard import accounting
 from steelyard.accounting.selection import blocks, chosen
 from steelyard.experiment.experiment import Recompute
 from steelyard.experiment.model import Model
+from steelyard.experiment.sources import LOG
 from steelyard.frameworks import flop_conventions
 from steelyard.frameworks.logs import conventions_of
 from steelyard.records import Column
@@ -221,8 +222,8 @@ def _formulas(subject: Subject, model: Model, length: int, known: Recompute | No
 
 def _whose_model(subject: Subject) -> str:
     """A model that somebody typed may be the wrong one."""
-    source = subject.run.manifest.sources.get("model.num_layers", "log")
-    return "" if source == "log" else f"; its model is by {source}: is it the right one?"
+    source = subject.source("model.num_layers") or LOG
+    return "" if source == LOG else f"; its model is by {source}: is it the right one?"
 
 
 def _conventions(subject: Subject) -> tuple[str, ...]:

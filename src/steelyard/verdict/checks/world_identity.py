@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from steelyard.experiment.sources import DERIVED
 from steelyard.frameworks.logs.said import WORLD_SIZE
 from steelyard.verdict.finding import Check, Found
 from steelyard.verdict.subject import Subject
@@ -32,7 +33,7 @@ def check(subject: Subject) -> Iterator[Found]:
         yield CHECK.failed(f"the world of {world} is no multiple of {words}", math.prod(sizes), world, at)
     elif missing:
         yield CHECK.unknown(f"{', '.join(missing)} not known", None, world)
-    elif subject.run.manifest.sources.get("parallelism.data_parallel_size") == "derived":
+    elif subject.source("parallelism.data_parallel_size") == DERIVED:
         words = " x ".join(map(str, sizes[:-1]))
         message = f"tensor x pipeline x context parallel is {words}, which divides the world of {world}"
         yield CHECK.passed(f"{message}: {sizes[-1]} data parallel", math.prod(sizes[:-1]), world, at)

@@ -2,7 +2,6 @@
 
 import math
 import random
-import re
 import shutil
 import statistics
 from collections.abc import Callable, Sequence
@@ -13,14 +12,28 @@ import pytest
 
 from steelyard import records
 from steelyard.accounting.untrained import Declared, fitting, mock_starts, own_starts, share_that_fits
+from steelyard.comparison import Metric, weigh
 from steelyard.comparison.contract import contract
-from steelyard.comparison.diagnoses.silent_default import unstated_differences
+from steelyard.comparison.diagnoses import Diagnosis
+from steelyard.comparison.diagnoses.learning_rate import Factor, Parted, Shifted, WarmUp
+from steelyard.comparison.diagnoses.parting import Look
+from steelyard.comparison.diagnoses.silent_default import DefaultOfOne, LeftOpen, unstated_differences
 from steelyard.comparison.side import side
 from steelyard.comparison.tiers import Pair
+from steelyard.experiment.presets import PRESETS
+from steelyard.experiment.sources import Origin, Source
 from steelyard.frameworks.registry import facts
 from steelyard.verdict import read_subject
 
-Told = Callable[..., dict[tuple[str, str], dict[str, Any]]]
+Diagnoses = dict[tuple[str, str], Diagnosis]
+Told = Callable[..., Diagnoses]
+SET = Source(Origin.SET)
+
+
+def diagnoses(target: str, baseline: str) -> Diagnoses:
+    """What explains the difference of two runs, by code and side."""
+    sides = ([records.find(name, Path("runs"))] for name in (target, baseline))
+    return {(one.code.name, one.side): one for one in weigh(*sides, [Metric.CONVERGENCE]).diagnoses}
 
 
 def losses(first: float, last: float, count: int = 120) -> list[float]:
@@ -50,8 +63,7 @@ def told(cli: Any, tmp_path: Path) -> Told:
             shutil.rmtree(tmp_path / "runs" / name, ignore_errors=True)
             made = cli("ingest", tmp_path / f"{name}.csv", "--name", name, *stated)
             assert made.status == 0, made.err
-        found = cli("compare", "target", "baseline", "--for", "convergence", "--json").document["diagnoses"]
-        return {(one["code"], one["side"]): one for one in found}
+        return diagnoses("target", "baseline")
 
     return tell
 
@@ -62,17 +74,15 @@ def of(framework: str, **settings: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("end", "tensor", "words"),
-    [
-        (math.log(128256), 1, "Llama 3's vocabulary of 128,256"),
-        (math.log(128512), 4, "Llama 3's vocabulary padded to 128,512"),
-        (math.log(32000), 1, "Llama 2's vocabulary of 32,000"),
-    ],
+    ("size", "padded", "tensor"),
+    [(128256, 128256, 1), (128256, 128512, 4), (32000, 32000, 1)],
 )
-def test_a_plateau_at_a_vocabulary_is_uniform_data(told: Told, end: float, tensor: int, words: str) -> None:
+def test_a_plateau_at_a_vocabulary_is_uniform_data(told: Told, size: int, padded: int, tensor: int) -> None:
+    end = math.log(padded)
     stated = of("megatron", parallelism__tensor_parallel_size=tensor)
     found = told(losses(end + 0.8, end), losses(end + 0.8, 3.0), stated, of("nemo"))
-    assert words in found["uniform_data", "target"]["message"]
+    vocabulary = found["uniform_data", "target"].values["vocabularies"][0]
+    assert (vocabulary.size, vocabulary.padded) == (size, padded)
     assert ("uniform_data", "baseline") not in found
 
 
@@ -120,7 +130,7 @@ def test_a_plateau_at_another_vocabulary_than_declared_needs_its_first_loss(
     found = told(losses(first, end), losses(12.58, 3.0), stated)
     assert (("uniform_data", "target") in found) is said
     if said:
-        assert "padded to 50,304" in found["uniform_data", "target"]["message"]
+        assert found["uniform_data", "target"].values["vocabularies"][0].padded == 50304
 
 
 def test_an_untrained_model_is_not_called_uniform_data(told: Told) -> None:
@@ -130,13 +140,13 @@ def test_an_untrained_model_is_not_called_uniform_data(told: Told) -> None:
 
 def test_below_the_counting_floor_data_is_degenerate(told: Told) -> None:
     found = told(losses(11.9, 0.0042, 400), losses(11.9, 0.0009, 400), of("primus"), of("megatron"))
-    assert "counting mock data" in found["counting_data", "target"]["message"]
-    assert "degenerate" in found["degenerate_data", "baseline"]["message"]
+    assert ("counting_data", "target") in found
+    assert found["degenerate_data", "baseline"].values["below_counting"]
 
 
 def test_maxtext_s_synthetic_batch_is_learnt_by_heart(told: Told) -> None:
     found = told(losses(12.2, 0.02), losses(12.2, 3.0), of("maxtext"), of("megatron"))
-    assert "by heart" in found["fixed_batch", "target"]["message"]
+    assert ("fixed_batch", "target") in found
     assert ("counting_data", "target") not in found
 
 
@@ -162,16 +172,15 @@ def test_a_healthy_run_of_maxtext_learns_no_batch_by_heart(told: Told) -> None:
 def test_what_cannot_count_is_degenerate_or_learnt_by_heart(told: Told, stated: list[str], first: float) -> None:
     found = told(losses(first, 0.03, 200), losses(first, 2.0, 200), stated)
     assert ("counting_data", "target") not in found
-    assert "degenerate data, or learnt by heart" in found["degenerate_data", "target"]["message"]
+    assert not found["degenerate_data", "target"].values["below_counting"]
 
 
 def test_a_loss_that_rests_above_the_counting_floor_is_not_said_to_count(told: Told) -> None:
     found = told(losses(11.9, 0.03, 200), losses(11.9, 2.0, 200), of("primus"))
     assert ("counting_data", "target") not in found
     curve = [11.9 * 0.96**at + 0.004 for at in range(160)]
-    assert (
-        "still falls towards it" in told(curve, losses(11.9, 2.0), of("primus"))["counting_data", "target"]["message"]
-    )
+    (ending,) = told(curve, losses(11.9, 2.0), of("primus"))["counting_data", "target"].values["endings"]
+    assert ending.course.still_falls
 
 
 def test_the_first_loss_has_several_solutions_until_something_is_declared(told: Told) -> None:
@@ -179,35 +188,38 @@ def test_the_first_loss_has_several_solutions_until_something_is_declared(told: 
     open_, declared = (
         told(losses(first, 3.0), losses(12.581, 3.0), stated, of("nemo", model__preset="llama3.1-8b"))[
             "untrained_loss", "target"
-        ]
+        ].values["model"]
         for stated in (
             of("megatron", model__hidden_size=4096),
             of("nemo", model__hidden_size=4096, parallelism__tensor_parallel_size=1, training__init_method_std=0.02),
         )
     )
-    assert "is consistent with 2 documented models:" in open_["message"]
-    assert "is that of GPT-2's vocabulary padded to 50,304 with an init std of 0.02" in declared["message"]
+    assert (len(open_.starts), len(declared.starts)) == (2, 1)
+    start = declared.starts[0]
+    assert (start.vocabulary.size, start.vocabulary.padded, start.std) == (50257, 50304, 0.02)
 
 
 def test_what_is_declared_binds_and_another_vocabulary_is_only_consistent(told: Told) -> None:
-    def message(first: float, tensor: int) -> str | None:
+    def solved(first: float, tensor: int) -> Any:
         stated = of("nemo", **LLAMA, parallelism__tensor_parallel_size=tensor)
         found = told(losses(first, 3.0), losses(12.4, 3.0), stated).get(("untrained_loss", "target"))
-        return None if found is None else str(found["message"])
+        return None if found is None else found.values["model"]
 
     padded = math.log(50688) + 4096 * 0.02**2 / 2  # of tensor-parallel size 4
-    assert message(padded, 1) is None
-    found = message(padded, 4)
-    assert found is not None
-    assert "is that of no documented model over its declared 128,256 tokens" in found
-    assert "it is consistent with GPT-2's vocabulary padded to 50,688 with an init std of 0.02" in found
+    assert solved(padded, 1) is None
+    model = solved(padded, 4)
+    assert not model.as_declared
+    assert [(start.vocabulary.size, start.vocabulary.padded, start.std) for start in model.starts] == [
+        (50257, 50688, 0.02)
+    ]
 
 
 def test_how_telling_a_first_loss_is_stands_beside_it(told: Told) -> None:
     first = math.log(128256) + 4096 * 0.008**2 / 2
     stated = of("primus", **LLAMA, parallelism__tensor_parallel_size=1)
-    evidence = told(losses(first, 3.0), losses(12.4, 3.0), stated)["untrained_loss", "target"]["evidence"]
-    assert "of all first losses between ln 32,000 and 13, 0.9% would fit one of those tried" in evidence
+    found = told(losses(first, 3.0), losses(12.4, 3.0), stated)["untrained_loss", "target"]
+    assert found.values["model"].share == pytest.approx(0.009, abs=5e-4)
+    assert "of all first losses between ln 32,000 and 13, 0.9% would fit one of those tried" in found.evidence
 
 
 @pytest.mark.parametrize(
@@ -236,60 +248,64 @@ def test_with_nothing_declared_a_first_loss_tells_nothing(told: Told) -> None:
 def test_a_seed_that_nemo_overwrites_is_said(told: Told) -> None:
     curve = losses(12.0, 3.0)
     found = told(curve, curve, of("nemo", training__seed=42), of("megatron", training__seed=42))
-    assert "sets 1234 itself" in found["seed", "target"]["message"]
+    assert found["seed", "target"].values["taken"] == 1234
     assert ("seed", "baseline") not in found
 
 
 def test_what_nobody_set_is_told_with_both_defaults(told: Told) -> None:
     curve = losses(12.0, 3.0)
-    message = told(curve, curve, of("megatron"), of("nemo"))["silent_default", "both"]["message"]
-    assert "training.adam_beta2 is 0.999 in megatron and 0.95 in nemo" in message
-    assert "dropout is 0.1 in megatron and 0.0 in nemo" in message
+    found = told(curve, curve, of("megatron"), of("nemo"))["silent_default", "both"]
+    assert LeftOpen("training.adam_beta2", (0.999, 0.95), ("megatron", "nemo")) in found.values["unset"]
+    assert LeftOpen("training.hidden_dropout", (0.1, 0.0), ("megatron", "nemo")) in found.values["unset"]
+    assert "training.adam_beta2 is 0.999 in megatron and 0.95 in nemo" in found.message
 
 
 def test_what_one_side_set_is_held_against_the_other_s_default(told: Told) -> None:
     curve = losses(12.0, 3.0)
     stated = of("nemo", training__adam_beta2=0.95, training__weight_decay=0.01, training__clip_grad_norm=1.0)
-    message = told(curve, curve, stated, of("megatron"))["silent_default", "both"]["message"]
-    assert "training.adam_beta2 is 0.95 on the target (set) and 0.999 on the baseline (default of megatron)" in message
-    assert "weight_decay" not in message
-    assert "clip_grad_norm" not in message
+    found = told(curve, curve, stated, of("megatron"))["silent_default", "both"]
+    sources = (SET, Source(Origin.FRAMEWORK, "megatron"))
+    assert DefaultOfOne("training.adam_beta2", (0.95, 0.999), sources) in found.values["one_sided"]
+    assert not {"training.weight_decay", "training.clip_grad_norm"} & set(found.keys)
+    words = "training.adam_beta2 is 0.95 on the target (set) and 0.999 on the baseline (default of megatron)"
+    assert words in found.message
 
 
 def test_a_default_that_follows_from_another_key_is_reckoned(told: Told) -> None:
     curve = losses(12.0, 3.0)
     stated = of("megatron", training__learning_rate=3e-4, training__min_learning_rate=3e-5)
-    message = told(curve, curve, stated, of("nemo"))["silent_default", "both"]["message"]
-    assert "min_learning_rate" not in message
+    assert "training.min_learning_rate" not in told(curve, curve, stated, of("nemo"))["silent_default", "both"].keys
     other = of("megatron", training__learning_rate=3e-4, training__min_learning_rate=0.0)
-    message = told(curve, curve, other, of("nemo"))["silent_default", "both"]["message"]
-    assert (
-        "min_learning_rate is 0.0 on the target (set) and a tenth of the peak on the baseline (default of nemo)"
-        in message
-    )
+    found = told(curve, curve, other, of("nemo"))["silent_default", "both"]
+    rate = (0.0, "a tenth of the peak")
+    by_nemo = DefaultOfOne("training.min_learning_rate", rate, (SET, Source(Origin.FRAMEWORK, "nemo")))
+    assert by_nemo in found.values["one_sided"]
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "words"),
+    ("ours", "theirs", "key", "values"),
     [
-        ("torchtitan", "megatron", "training.adam_beta2 is 0.95 in torchtitan and 0.999 in megatron"),
-        ("torchtitan", "megatron", "model.tied_embeddings is false in torchtitan and true in megatron"),
-        ("torchtitan", "megatron", "the position encoding is rotary in torchtitan and learned in megatron"),
-        ("megatron-bridge", "nemo", "training.weight_decay is 0.033 in megatron-bridge and 0.1 in nemo"),
-        ("megatron-bridge", "nemo", "data.source is counting in megatron-bridge and uniform in nemo"),
-        ("primus", "nemo", "model.norm_epsilon is 1e-06 in primus and 1e-05 in nemo"),
-        ("primus", "nemo", "the loss of document ends is masked in its examples in primus and counted in nemo"),
-        ("maxtext", "torchtitan", "model.rope_theta is 10,000 in maxtext and 500,000 in torchtitan"),
-        ("maxtext", "torchtitan", "model.rope_scaling is none in maxtext and factor 8.0"),
+        ("torchtitan", "megatron", "training.adam_beta2", (0.95, 0.999)),
+        ("torchtitan", "megatron", "model.tied_embeddings", (False, True)),
+        ("torchtitan", "megatron", "the position encoding", ("rotary", "learned")),
+        ("megatron-bridge", "nemo", "training.weight_decay", (0.033, 0.1)),
+        ("megatron-bridge", "nemo", "data.source", ("counting", "uniform")),
+        ("primus", "nemo", "model.norm_epsilon", (1e-6, 1e-5)),
+        ("primus", "nemo", "data.eod_mask_loss", ("masked in its examples", "counted")),
+        ("maxtext", "torchtitan", "model.rope_theta", (10000, 500000)),
+        ("maxtext", "torchtitan", "model.rope_scaling", (None, PRESETS["llama3.1-8b"]["rope_scaling"])),
     ],
 )
-def test_every_framework_has_its_defaults(told: Told, ours: str, theirs: str, words: str) -> None:
+def test_every_framework_has_its_defaults(
+    told: Told, ours: str, theirs: str, key: str, values: tuple[Any, Any]
+) -> None:
     curve = losses(12.0, 3.0)
-    assert words in told(curve, curve, of(ours), of(theirs))["silent_default", "both"]["message"]
+    found = told(curve, curve, of(ours), of(theirs))["silent_default", "both"]
+    assert LeftOpen(key, values, (ours, theirs)) in found.values["unset"]
 
 
 def test_what_has_no_key_and_differs_by_default_is_listed_for_the_contract(told: Told) -> None:
-    def unstated(ours: str, theirs: str) -> list[str]:
+    def unstated(ours: str, theirs: str) -> list[LeftOpen]:
         curve = losses(12.0, 3.0)
         told(curve, curve, of(ours, **LLAMA), of(theirs, **LLAMA))
         runs = [read_subject(records.find(name, Path("runs"))) for name in ("target", "baseline")]
@@ -297,8 +313,8 @@ def test_what_has_no_key_and_differs_by_default_is_listed_for_the_contract(told:
         return unstated_differences(Pair(*sides, contract(*sides)))
 
     assert unstated("megatron", "primus") == [
-        "dropout is 0.1 in megatron and 0.0 in primus",
-        "the loss of document ends is counted in megatron and masked in its examples in primus",
+        LeftOpen("training.hidden_dropout", (0.1, 0.0), ("megatron", "primus")),
+        LeftOpen("data.eod_mask_loss", ("counted", "masked in its examples"), ("megatron", "primus")),
     ]
     assert unstated("nemo", "torchtitan") == []
     assert unstated("megatron", "megatron") == []
@@ -306,9 +322,8 @@ def test_what_has_no_key_and_differs_by_default_is_listed_for_the_contract(told:
 
 def test_a_declared_model_is_left_to_no_default(told: Told) -> None:
     curve = losses(12.0, 3.0)
-    message = told(curve, curve, of("megatron", **LLAMA), of("nemo", **LLAMA))["silent_default", "both"]["message"]
-    assert "model." not in message
-    assert "position encoding" not in message
+    found = told(curve, curve, of("megatron", **LLAMA), of("nemo", **LLAMA))["silent_default", "both"]
+    assert all(key.startswith(("training.", "data.")) for key in found.keys)
 
 
 def rated(warmup: int, shift: int, factor: float = 1.0) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -318,16 +333,18 @@ def rated(warmup: int, shift: int, factor: float = 1.0) -> Callable[[dict[str, A
     return edit
 
 
-def test_a_warm_up_off_by_one_is_recognised(cli: Any, recorded: Any) -> None:
+def test_a_warm_up_off_by_one_is_recognised(recorded: Any) -> None:
     recorded("again").edit_steps(rated(20, 1)), recorded("baseline").edit_steps(rated(20, 0))
-    found = {one["code"]: one for one in cli("compare", "again", "baseline", "--json").document["diagnoses"]}
-    assert "the target's learning rates are the baseline's one step later" in found["learning_rate"]["message"]
+    found = diagnoses("again", "baseline")["learning_rate", "both"]
+    assert found.values["pattern"] == Shifted("baseline", "target", in_warm_up=True)
+    assert "the target's learning rates are the baseline's one step later" in found.message
 
 
-def test_a_constant_factor_of_the_rate_is_told(cli: Any, recorded: Any) -> None:
+def test_a_constant_factor_of_the_rate_is_told(recorded: Any) -> None:
     recorded("again").edit_steps(rated(20, 0, 1.5)), recorded("baseline").edit_steps(rated(20, 0))
-    found = {one["code"]: one for one in cli("compare", "again", "baseline", "--json").document["diagnoses"]}
-    assert "1.5 times the baseline's at every step" in found["learning_rate"]["message"]
+    pattern = diagnoses("again", "baseline")["learning_rate", "both"].values["pattern"]
+    assert isinstance(pattern, Factor)
+    assert pattern.ratio == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize("decays", [False, True])
@@ -338,29 +355,27 @@ def test_nemo_s_warm_up_is_one_step_ahead_of_megatron_s(told: Told, decays: bool
     nemo = [later(at) * min(1.0, (at + 1) / 51) for at in range(300)]
     megatron = [later(at) * min(1.0, at / 50) for at in range(300)]
     curve = losses(12.0, 3.0, 300)
-    message = told(curve, curve, of("nemo"), of("megatron"), (nemo, megatron))["learning_rate", "both"]["message"]
-    assert "the target's warm-up is one step ahead of the baseline's" in message
-    assert "off by one" in message
+    found = told(curve, curve, of("nemo"), of("megatron"), (nemo, megatron))["learning_rate", "both"]
+    assert found.values["pattern"] == WarmUp("target", "baseline", 1, 0, None)
 
 
 def test_a_longer_warm_up_is_not_called_off_by_one(told: Told) -> None:
     ours, theirs = ([3e-4 * min(1.0, (at + 1) / warmup) for at in range(120)] for warmup in (20, 21))
-    curve = losses(12.0, 3.0)
-    message = told(curve, curve, rates=(ours, theirs))["learning_rate", "both"]["message"]
-    assert message.endswith("another schedule than the baseline's: they part at step 1")
+    assert pattern(told, ours, theirs) == Parted(1)
 
 
-def rates_told(told: Told, ours: list[float], theirs: list[float]) -> str:
+def pattern(told: Told, ours: list[float], theirs: list[float]) -> Any:
+    """How two schedules differ."""
     curve = losses(12.0, 3.0, len(ours))
-    return str(told(curve, curve, rates=(ours, theirs))["learning_rate", "both"]["message"])
+    return told(curve, curve, rates=(ours, theirs))["learning_rate", "both"].values["pattern"]
 
 
 def test_a_drop_one_step_later_is_no_warm_up(told: Told) -> None:
     ours, theirs = ([3e-4] * drop + [3e-5] * (120 - drop) for drop in (60, 61))
-    said = "the baseline's learning rates are the target's one step later: the schedules are one step apart"
-    assert rates_told(told, ours, theirs) == said
+    shifted = Shifted("target", "baseline", in_warm_up=False)
+    assert pattern(told, ours, theirs) == shifted
     low, lower = ([3e-5] * rise + [3e-4] * (120 - rise) for rise in (60, 61))
-    assert rates_told(told, low, lower) == said
+    assert pattern(told, low, lower) == shifted
 
 
 @pytest.mark.parametrize("swap", [False, True])
@@ -368,43 +383,39 @@ def test_a_drop_one_step_later_is_no_warm_up(told: Told) -> None:
 def test_one_odd_rate_at_an_end_is_no_shift(told: Told, row: int, rate: float, step: int, swap: bool) -> None:
     odd, even = [3e-4] * 120, [3e-4] * 120
     odd[row] = rate
-    message = rates_told(told, *((even, odd) if swap else (odd, even)))
-    assert message.endswith(f"another schedule than the baseline's: they part at step {step}")
+    assert pattern(told, *((even, odd) if swap else (odd, even))) == Parted(step)
 
 
 def test_a_shift_hides_no_end_that_differs(told: Told) -> None:
     early, late = ([3e-4 * min(1.0, max(0, at - shift) / 20) for at in range(120)] for shift in (0, 1))
-    assert rates_told(told, late, early).endswith("one step later: the warm-up is off by one")
+    assert pattern(told, late, early) == Shifted("baseline", "target", in_warm_up=True)
     early[-1] = 0.0
-    assert "one step" not in rates_told(told, late, early)
+    assert isinstance(pattern(told, late, early), Parted)
     early[-1], late[0] = early[-2], 3e-4
-    assert "one step" not in rates_told(told, late, early)
+    assert isinstance(pattern(told, late, early), Parted)
 
 
 def test_a_warm_up_off_by_one_hides_no_other_decay(told: Told) -> None:
     nemo = [3e-4 * min(1.0, (at + 1) / 51) for at in range(300)]
     megatron = [3e-4 * min(1.0, at / 50) * min(1.0, math.exp((200 - at) / 40)) for at in range(300)]
-    message = rates_told(told, nemo, megatron)
-    assert "the warm-up is off by one, and the schedules part again at step 203" in message
+    assert pattern(told, nemo, megatron) == WarmUp("target", "baseline", 1, 0, 203)
 
 
 def test_decays_a_step_apart_are_no_second_difference(told: Told) -> None:
     nemo = [3e-4 * min((at + 1) / 51, (301 - at) / 251, 1.0) for at in range(300)]
     megatron = [3e-4 * min(at / 50, (300 - at) / 250, 1.0) for at in range(300)]
-    assert rates_told(told, nemo, megatron).endswith("the warm-up is off by one")
+    assert pattern(told, nemo, megatron) == WarmUp("target", "baseline", 1, 0, None)
 
 
 def test_rates_of_every_tenth_step_are_compared_at_the_steps_both_tell(told: Told) -> None:
     rate, curve = [3e-4 * 0.99**at for at in range(300)], losses(12.0, 3.0, 300)
     found = told(curve, curve, rates=([2 * one for one in rate], rate), every=10)
-    assert "2 times the baseline's at every step" in found["learning_rate", "both"]["message"]
+    assert found["learning_rate", "both"].values["pattern"] == Factor(pytest.approx(2))
 
 
 def test_schedules_that_part_late_are_told(told: Told) -> None:
     ours, theirs = ([3e-4 * math.exp(-max(0, at - 250) / tau) for at in range(400)] for tau in (100, 400))
-    curve = losses(12.0, 3.0, 400)
-    message = told(curve, curve, rates=(ours, theirs))["learning_rate", "both"]["message"]
-    assert "another schedule than the baseline's: they part at step 252" in message
+    assert pattern(told, ours, theirs) == Parted(252)
 
 
 def scattered(curve: Sequence[float], share: float, seed: int = 3) -> list[float]:
@@ -413,25 +424,22 @@ def scattered(curve: Sequence[float], share: float, seed: int = 3) -> list[float
     return [loss * (1 + share * min(1.0, at / 100) * chance.gauss(0, 1)) for at, loss in enumerate(curve)]
 
 
-def parting(found: dict[tuple[str, str], dict[str, Any]]) -> str:
-    message = re.sub(r".*%[^:]*: ", "", found["parting", "both"]["message"])
-    return message.removeprefix("it looks like ").partition(":")[0]
+def look(found: Diagnoses) -> Look:
+    """What two curves that part look like."""
+    return found["parting", "both"].values["look"]
 
 
 def test_where_curves_part_is_told_by_how_they_do(told: Told) -> None:
     curve = losses(5.0, 3.0, 300)
     drift = [loss * (1 + 0.013 * math.sin(math.pi * max(0, at - 30) / 330)) for at, loss in enumerate(curve)]
-    assert parting(told(drift, curve)) == "another setting (rate, schedule, optimizer)"
+    assert look(told(drift, curve)) == Look.DRIFT
     crossing = [loss * (1 + 0.01 * (max(0, at - 10) / 290 - 0.2) * (at > 10)) for at, loss in enumerate(curve)]
-    assert parting(told(crossing, curve)) == "another setting (rate, schedule, optimizer)"
+    assert look(told(crossing, curve)) == Look.DRIFT
     spike = [*drift[:150], 900.0, *drift[151:]]
-    assert parting(told(spike, curve)) == "another setting (rate, schedule, optimizer)"
-    assert parting(told(scattered(curve, 0.002), curve)) == "rounding"
-    assert parting(told(scattered(curve, 0.03), curve)) == "why is not told"
-    assert (
-        parting(told([loss * 1.01 for loss in scattered(curve, 0.01)], curve))
-        == "another order of data, or other weights"
-    )
+    assert look(told(spike, curve)) == Look.DRIFT
+    assert look(told(scattered(curve, 0.002), curve)) == Look.ROUNDING
+    assert look(told(scattered(curve, 0.03), curve)) == Look.UNEXPLAINED
+    assert look(told([loss * 1.01 for loss in scattered(curve, 0.01)], curve)) == Look.OTHER_START
 
 
 def test_digits_that_were_not_printed_are_no_difference(told: Told) -> None:
@@ -446,34 +454,34 @@ def test_equal_runs_have_nothing_to_explain(cli: Any, recorded: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "first", "other"),
-    [
-        (math.log(32768), "Mistral 3's vocabulary of 32,768", "Llama 2's vocabulary padded to 32,768"),
-        (math.log(129280), "DeepSeek 3's vocabulary of 129,280", "Llama 3's vocabulary padded to 129,024"),
-    ],
+    ("size", "other"),
+    [(32768, ("Llama 2's", 32768)), (129280, ("Llama 3's", 129024))],
 )
 def test_vocabularies_that_a_plateau_does_not_tell_apart_are_both_named(
-    told: Told, end: float, first: str, other: str
+    told: Told, size: int, other: tuple[str, int]
 ) -> None:
+    end = math.log(size)
     found = told(losses(end + 0.8, end), losses(end + 0.8, 3.0))["uniform_data", "target"]
-    assert f"uniform over {first} (or {other}, which a loss does not tell apart)" in found["message"]
+    first, second = found.values["vocabularies"]
+    assert (first.size, (second.whose, second.padded)) == (size, other)
+    assert f"(or {second.words}, which a loss does not tell apart)" in found.message
     declared = of("megatron", parallelism__tensor_parallel_size=1)
     found = told(losses(end + 0.8, end), losses(end + 0.8, 3.0), declared)["uniform_data", "target"]
-    assert f"uniform over {first}:" in found["message"]
+    assert [vocabulary.size for vocabulary in found.values["vocabularies"]] == [size]
 
 
 def test_padding_by_a_size_that_nobody_declared_is_no_fact(told: Told) -> None:
     end = math.log(50688)
     for stated, words in (([], "would pad"), (of("nemo", parallelism__tensor_parallel_size=4), "pads")):
         found = told(losses(end + 0.8, end), losses(end + 0.8, 3.0), stated)["uniform_data", "target"]
-        assert any(f"tensor-parallel size 4 {words} it to a multiple of 512" in one for one in found["evidence"])
+        assert any(f"tensor-parallel size 4 {words} it to a multiple of 512" in one for one in found.evidence)
 
 
 def test_what_falls_as_counting_does_may_be_a_batch_by_heart_where_the_framework_is_not_known(told: Told) -> None:
     falls = [11.2 * math.exp(-at / 7) for at in range(45)]
-    unknown = told(falls, losses(11.2, 3.0, 45))["counting_data", "target"]["message"]
+    unknown = told(falls, losses(11.2, 3.0, 45))["counting_data", "target"].message
     assert "learnt a batch by heart, or, if its framework is one that counts, Megatron's counting mock data" in unknown
-    known = told(falls, losses(11.2, 3.0, 45), of("primus"))["counting_data", "target"]["message"]
+    known = told(falls, losses(11.2, 3.0, 45), of("primus"))["counting_data", "target"].message
     assert "the target learnt Megatron's counting mock data" in known
 
 
@@ -481,7 +489,7 @@ def test_a_first_loss_of_a_declared_model_is_solved_for_its_init_std(told: Told)
     first = math.log(102400) + 5120 * 0.006**2 / 2
     known = {"model__vocab_size": 102400, "model__hidden_size": 5120, "parallelism__tensor_parallel_size": 1}
     found = told(losses(first, 3.0), losses(12.4, 3.0), of("megatron", **known))["untrained_loss", "target"]
-    assert "it takes an init std of 0.0060" in found["message"]
+    assert found.values["model"].std == pytest.approx(0.006, abs=5e-5)
     stated = of("megatron", **known, training__init_method_std=0.02)
     assert ("untrained_loss", "target") not in told(losses(first, 3.0), losses(12.4, 3.0), stated)
 
@@ -489,8 +497,9 @@ def test_a_first_loss_of_a_declared_model_is_solved_for_its_init_std(told: Told)
 def test_primus_vocabulary_without_a_tokenizer_is_no_mistral_s(told: Told) -> None:
     first = math.log(131072) + 4096 * 0.008**2 / 2
     stated = of("primus", **LLAMA, parallelism__tensor_parallel_size=1)
-    found = told(losses(first, 3.0), losses(12.4, 3.0), stated)["untrained_loss", "target"]["message"]
-    assert "NullTokenizer's vocabulary of 131,072" in found
+    found = told(losses(first, 3.0), losses(12.4, 3.0), stated)["untrained_loss", "target"]
+    vocabulary = found.values["model"].starts[0].vocabulary
+    assert (vocabulary.whose, vocabulary.size) == ("NullTokenizer's", 131072)
 
 
 @pytest.mark.parametrize("warm", [40, 49, 50, 51])
@@ -500,6 +509,6 @@ def test_a_warm_up_off_by_one_is_found_however_long_it_is(told: Told, warm: int)
 
     ahead = [3e-4 * (at + 1) / warm if at < warm else later(at) for at in range(300)]
     behind = [3e-4 * at / warm if at < warm else later(at) for at in range(300)]
-    curve = losses(12.0, 3.0, 300)
-    message = told(curve, curve, rates=(ahead, behind))["learning_rate", "both"]["message"]
-    assert "its first rate is that of step 1 of a warm-up, the other's of step 0; the warm-up is off by one" in message
+    found = pattern(told, ahead, behind)
+    assert isinstance(found, WarmUp)
+    assert (found.early, found.first, found.other) == ("target", 1, 0)

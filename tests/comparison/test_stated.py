@@ -13,7 +13,7 @@ import pytest
 from steelyard import records
 from steelyard.comparison.contract import contract
 from steelyard.comparison.curve import loss_curves
-from steelyard.comparison.diagnoses.silent_default import unstated_differences
+from steelyard.comparison.diagnoses.silent_default import LeftOpen, unstated_differences
 from steelyard.comparison.policy import STATED, USUAL
 from steelyard.comparison.side import side
 from steelyard.comparison.tiers import Pair
@@ -427,7 +427,8 @@ def test_a_foreign_log_that_does_not_state_its_dropout_is_no_plan_of_ours(
     silent.write_text(re.sub(r'"hidden_dropout": \{[^}]*\},?', "", silent.read_text()))
     subjects = [read_subject(records.load(path)) for path in (tmp_path / "runs/a/s1", recorded("baseline").directory)]
     sides = side("target", (subjects[0],)), side("baseline", (subjects[1],))
-    assert unstated_differences(Pair(*sides, contract(*sides))) == ["dropout is 0.1 in megatron and 0.0 in native"]
+    dropout = LeftOpen("training.hidden_dropout", (0.1, 0.0), ("megatron", "native"))
+    assert unstated_differences(Pair(*sides, contract(*sides))) == [dropout]
 
 
 def test_numbers_are_one_but_for_their_last_digits(cli: Any, recorded: Any) -> None:

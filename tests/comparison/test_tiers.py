@@ -523,11 +523,11 @@ def test_a_loss_that_every_run_begins_below_is_no_reference(ingest: Ingest, ask:
 )
 def test_a_level_fails_where_all_of_its_interval_is_beyond_the_margin(low: float, high: float, status: str) -> None:
     from steelyard.comparison.between_runs import Between
-    from steelyard.comparison.tiers.level import judged
+    from steelyard.comparison.tiers.level import COMPARED, judged
 
     middle = math.sqrt(low * high)
     one = Between(middle, 1.0, 1e9)
     width = math.log(one.interval()[1] / middle)
-    found = judged("level", Between(middle, math.log(high / middle) / width, 1e9), 0.005, "{}", True)
+    found = judged("level", COMPARED, Between(middle, math.log(high / middle) / width, 1e9), 0.005, {})
     assert (found.low, found.high) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
     assert found.status == status

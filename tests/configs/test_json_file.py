@@ -13,6 +13,7 @@ from steelyard.configs.suite.values import converted, left_open, substituted
 from steelyard.errors import InputError
 from steelyard.experiment import resolve
 from steelyard.experiment.json_text import places
+from steelyard.experiment.sources import CONFIG
 
 MEGATRON, JAX = "mi3xx_megatron_llama_single.json", "mi300x_singlenode_llama3_1_70b.json"
 
@@ -217,12 +218,12 @@ def test_every_value_of_the_experiment_has_a_source_and_the_file_s_have_a_place(
     content = filled(packaged_content(MEGATRON), 1)
     file = read_config(write(tmp_path, json.dumps(content, indent=1)))
     found = resolve(one_reading(file, Asked(model="llama3_1_8b", gpu="mi300x")))
-    assert found.sources["training.learning_rate"] == "script train_llama3.sh"
-    assert found.sources["training.global_batch_size"] == "config"
-    assert found.sources["model.num_layers"] == "preset llama3.1-8b"
+    assert str(found.sources["training.learning_rate"]) == "script train_llama3.sh"
+    assert found.sources["training.global_batch_size"] == CONFIG
+    assert str(found.sources["model.num_layers"]) == "preset llama3.1-8b"
     place = found.reading.paths["training.global_batch_size"]
     assert place == ("model_params", "single_node", "llama3_1_8b", "mi300x", "batch_size")
-    stated = [key for key, source in found.sources.items() if source == "config" and "." in key]
+    stated = [key for key, source in found.sources.items() if source == CONFIG and "." in key]
     assert all(key in found.reading.paths for key in stated)
 
 

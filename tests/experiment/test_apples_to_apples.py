@@ -70,7 +70,7 @@ def test_every_row_of_the_table_is_there_and_written_out(side: Resolved) -> None
         group, name = key.split(".")
         assert getattr(getattr(side.experiment, group), name) == value, key
         if value is not None:
-            assert side.sources[key] != "default", f"{key} is left to a default"
+            assert not side.sources[key].is_default, f"{key} is left to a default"
 
 
 def test_the_platforms_are_those_of_the_table(side: Resolved) -> None:

@@ -8,6 +8,7 @@ from steelyard.configs.choose import Asked, one_reading, readings
 from steelyard.configs.files import read_config
 from steelyard.errors import InputError
 from steelyard.experiment import InvalidExperimentError, Resolved, packaged, parse_settings, resolve
+from steelyard.experiment.sources import CONFIG, DEFAULT, SET, Origin, Source
 
 FILE = """
 schema_version: 1
@@ -35,11 +36,11 @@ def complaint(tmp_path: Path, text: str, platform: str | None = "one") -> str:
 def test_each_layer_overrides_the_one_before_and_is_named_as_the_source(tmp_path: Path) -> None:
     found = load(tmp_path, FILE, "one", "training.learning_rate=5e-5")
     training, sources = found.experiment.training, found.sources
-    assert (found.experiment.model.num_layers, sources["model.num_layers"]) == (2, "preset tiny-llama")
-    assert (found.experiment.model.hidden_size, sources["model.hidden_size"]) == (32, "config")
-    assert (training.micro_batch_size, sources["training.micro_batch_size"]) == (1, "platform one")
-    assert (training.learning_rate, sources["training.learning_rate"]) == (5e-5, "set")
-    assert (training.adam_beta2, sources["training.adam_beta2"]) == (0.95, "default")
+    assert (found.experiment.model.num_layers, sources["model.num_layers"]) == (2, Source(Origin.PRESET, "tiny-llama"))
+    assert (found.experiment.model.hidden_size, sources["model.hidden_size"]) == (32, CONFIG)
+    assert (training.micro_batch_size, sources["training.micro_batch_size"]) == (1, Source(Origin.PLATFORM, "one"))
+    assert (training.learning_rate, sources["training.learning_rate"]) == (5e-5, SET)
+    assert (training.adam_beta2, sources["training.adam_beta2"]) == (0.95, DEFAULT)
 
 
 def test_every_value_has_a_source(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_part_of_a_preset_s_nested_value_may_be_overridden(tmp_path: Path) -> No
     assert found.experiment.model.rope_scaling is not None
     assert found.experiment.model.rope_scaling.factor == 4
     assert found.experiment.model.rope_scaling.high_freq_factor == 4
-    assert found.sources["model.rope_scaling.factor"] == "set"
+    assert found.sources["model.rope_scaling.factor"] == SET
     assert load(tmp_path, text, "one", "model.rope_scaling=null").experiment.model.rope_scaling is None
 
 
@@ -142,7 +143,7 @@ def test_packaged_files_resolve_on_every_platform(name: str, tmp_path: Path) -> 
 def test_no_source_is_named_for_a_value_that_is_not_there(tmp_path: Path) -> None:
     text = FILE.replace("preset: tiny-llama, hidden_size: 32, head_dim: 8", "preset: llama3.1-8b")
     sources = load(tmp_path, text, "one", "model.rope_scaling=null").sources
-    assert sources["model.rope_scaling"] == "set"
+    assert sources["model.rope_scaling"] == SET
     assert not [key for key in sources if key.startswith("model.rope_scaling.")]
 
 

@@ -10,6 +10,7 @@ from steelyard.configs.files import read_config
 from steelyard.errors import InputError
 from steelyard.experiment import packaged, parse_settings, resolve
 from steelyard.experiment.case import Case
+from steelyard.experiment.sources import DERIVED, Origin, Source
 from steelyard.hardware.machine import Machine
 from steelyard.planning.plan import Plan, make_plan
 from steelyard.trainer.spec import Spec
@@ -76,9 +77,9 @@ def test_what_is_derived_is_filled_in_and_said_to_be(tmp_path: Path) -> None:
     _, case = planned(tmp_path, gpus=4)
     assert case.resolved.experiment.training.gradient_accumulation_steps == 2
     assert case.resolved.experiment.parallelism.data_parallel_size == 4
-    assert case.resolved.sources["parallelism.data_parallel_size"] == "derived"
+    assert case.resolved.sources["parallelism.data_parallel_size"] == DERIVED
     assert case.resolved.experiment.kernels.deterministic is True
-    assert case.resolved.sources["kernels.deterministic"] == "default of native"
+    assert case.resolved.sources["kernels.deterministic"] == Source(Origin.FRAMEWORK, "native")
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from steelyard.comparison.policy import Metric, blocking
 from steelyard.comparison.ratios import SAID, UNSETTLED, Ratio, figures_of
 from steelyard.comparison.within_run import LEVEL
 from steelyard.errors import Exit, InputError
+from steelyard.reasons import Code, Reason, SideName
 from steelyard.verdict import Subject
 
 FEWEST = 2
@@ -84,7 +85,7 @@ class Family:
     speedup: Speedup | None
     """None where a member has none: to leave it out would be to choose."""
     margin: float
-    reasons: tuple[str, ...]
+    reasons: tuple[Reason, ...]
     """Why it is refused, or not known."""
 
     @property
@@ -101,7 +102,7 @@ class Family:
             "metric": "throughput_speedup",
             "margin": self.margin,
             "speedup": asdict(self.speedup) if self.speedup else None,
-            "reasons": list(self.reasons),
+            "reasons": [reason.message for reason in self.reasons],
             "members": [
                 {
                     "comparison": str(member.directory.resolve()),
@@ -113,6 +114,15 @@ class Family:
                 for member, alone, adjusted in zip(self.members, self.alone, self.adjusted, strict=True)
             ],
         }
+
+
+NOT_COMPARED = Code(
+    "family_not_compared", "A comparison of the family is refused or open.", "{comparison} is {status}: {why}"
+)
+OBSERVED = Code("family_observed", "A comparison of the family has no interval between runs.", "{comparison}: {words}")
+PLATFORM_UNKNOWN = Code(
+    "family_platform_unknown", "A platform is known of some runs only.", "as {side}, {difference.words}"
+)
 
 
 def family(members: Sequence[Member], margin: float | None = None) -> Family:
@@ -170,18 +180,21 @@ def _refused(what: str, expected: str, next: str | None = None) -> InputError:
     return InputError(f"COMPARISONS: {what}", key="COMPARISONS", expected=expected, next=next)
 
 
-def _reasons(members: Sequence[Member], found: Sequence[Between | None]) -> Iterator[str]:
-    for member, one in zip(members, found, strict=True):
+def _reasons(members: Sequence[Member], ratios: Sequence[Between | None]) -> Iterator[Reason]:
+    for member, ratio in zip(members, ratios, strict=True):
         name = member.directory.resolve().name
         if member.ratio is None:
             ruling = member.comparison.comparable[Metric.THROUGHPUT]
-            yield f"{name} is {ruling.status.value.replace('_', ' ')}: {next(iter(ruling.reasons), 'no reason given')}"
-        elif one is None:
-            yield f"{name}: {member.ratio.words}"
-    for side in ("target", "baseline"):
+            status, why = ruling.status.value.replace("_", " "), next(iter(ruling.reasons), "no reason given")
+            yield Reason(NOT_COMPARED, {"comparison": name, "status": status, "why": why})
+        elif ratio is None:
+            yield Reason(OBSERVED, {"comparison": name, "words": member.ratio.words})
+    sides: tuple[SideName, ...] = ("target", "baseline")
+    for side in sides:
         subjects = [subject for member in members for subject in getattr(member.comparison, side).subjects]
-        if (partly := partly_known(subjects, ONE_PLATFORM)) is not None:
-            yield f"as {side}, {partly.words}"
+        if (difference := partly_known(subjects, ONE_PLATFORM)) is not None:
+            values = {"side": side, "difference": difference}
+            yield Reason(PLATFORM_UNKNOWN, values, side=side, keys=(difference.key,))
 
 
 def _alone(member: Member, found: Between | None, margin: float) -> str | None:

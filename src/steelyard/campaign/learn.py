@@ -19,6 +19,7 @@ from steelyard.comparison.side import one_place
 from steelyard.errors import InputError
 from steelyard.experiment.thresholds import METRICS, Direction
 from steelyard.inert import inert
+from steelyard.reasons import Code, Reason
 from steelyard.verdict import Status, Subject, judge
 
 FEWEST = 5
@@ -43,7 +44,7 @@ class LearntRun:
 
     directory: Path
     value: float | None
-    reason: str | None
+    reason: Reason | None
     """Why there is no figure to learn from."""
 
 
@@ -82,9 +83,9 @@ class Learnt:
     margin_bound: float | None
     bound: float | None
     """The more lenient of the two, rounded to the lenient side; null where none can be learnt."""
-    reason: str | None
+    reason: Reason | None
     """Why there is none."""
-    notes: tuple[str, ...]
+    notes: tuple[Reason, ...]
     provenance: Provenance
 
     @property
@@ -112,7 +113,7 @@ class Learnt:
             "threshold": self.threshold,
             "direction": self.direction.value,
             "value": self.bound,
-            "reason": self.reason,
+            "reason": self.reason.message if self.reason else None,
             "missing_runs": self.missing_runs,
             "n": self.n,
             "mean": self.mean,
@@ -123,10 +124,59 @@ class Learnt:
             "tolerance_bound": self.tolerance_bound,
             "margin_bound": self.margin_bound,
             "method": self.method,
-            "notes": list(self.notes),
+            "notes": [note.message for note in self.notes],
             "runs": [{"run": str(one.directory.resolve()), "value": one.value} for one in self.runs],
             "provenance": asdict(self.provenance),
         }
+
+
+def _too_few(count: int) -> str:
+    more = FEWEST - count
+    runs = f"{count} run{'s' * (count != 1)}, and {FEWEST} are the fewest"
+    return f"{runs}: {more} more {'is' if more == 1 else 'are'} needed"
+
+
+NO_FIGURE = Code("learn_no_figure", "A run does not give the metric.", "{run} has no {metric}: {why}")
+FEW_STEPS = Code(
+    "learn_few_steps",
+    "A run has too few steady steps.",
+    "{run} has {steps} steady steps, and {fewest} are the fewest",
+)
+PARTLY_KNOWN = Code(
+    "learn_partly_known",
+    "A setting is known of some runs only, so they may be of different jobs.",
+    "{difference.words}, so that the runs may be of two jobs",
+)
+TOO_FEW = Code("learn_too_few_runs", "There are too few runs to learn a bound from.", _too_few)
+NO_SPREAD = Code(
+    "learn_no_spread",
+    "The figures of all runs are equal, so they say nothing about the next run.",
+    "the runs vary in nothing (figures rounded, or copies): how far the next will be from {mean:.7g} is not known",
+)
+TOO_MUCH_SPREAD = Code(
+    "learn_too_much_spread",
+    "The figures vary so much that no bound above 0 is left.",
+    "the runs vary by {share:.1%} (sd over mean), so that {count} of them leave no bound above 0:"
+    " see which run stands apart, and repeat them on hosts that do nothing else,"
+    " or learn a bound on step_time_s, which is a median",
+)
+MARGIN_ALONE = Code(
+    "learn_margin_alone",
+    "The figures of all runs are equal, so the bound is the margin.",
+    "{metric} is the same in every run, which tells no spread: the bound is the {margin:.0%} alone",
+)
+HOSTS_UNKNOWN = Code(
+    "learn_hosts_unknown",
+    "The hosts of some run are not known.",
+    "which hosts they ran on is not known of every run",
+)
+ONE_PLACE = Code("learn_one_place", "All runs used the same hosts.", "all runs {scope}")
+FEW_HOSTS = Code(
+    "learn_few_hosts",
+    "There are fewer sets of hosts than runs.",
+    "{runs} runs on {places} hosts or sets of hosts, which are fewer: they speak for those",
+)
+REPORTED = Code("learn_reported", "The metric is the log's own figure.", "{metric} is as the log reports it")
 
 
 def tolerance_factor(n: int, share: float = SHARE, confidence: float = CONFIDENCE) -> float:
@@ -153,36 +203,25 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
     sd = float(values.std(ddof=1)) if n > 1 else None
     direction = Direction.AT_MOST if metric in AT_MOST else Direction.AT_LEAST
     factor = tolerance = margin = bound = None
-    reason = next((f"{one.directory.name} {one.reason}" for one in runs if one.reason), None)
-    if reason is None and (unsure := partly_known(subjects, ALIKE)) is not None:
-        reason = f"{unsure.words}, so that the runs may be of two jobs"
+    reason = next((run.reason for run in runs if run.reason), None)
+    if reason is None and (difference := partly_known(subjects, ALIKE)) is not None:
+        reason = Reason(PARTLY_KNOWN, {"difference": difference}, keys=(difference.key,))
     if reason is None and n < FEWEST:
-        more = FEWEST - n
-        reason = (
-            f"{n} run{'s' * (n != 1)}, and {FEWEST} are the fewest: {more} more {'is' if more == 1 else 'are'} needed"
-        )
+        reason = Reason(TOO_FEW, {"count": n})
     if reason is None and metric not in COUNTED and not vary(values):
-        reason = (
-            f"the runs vary in nothing (figures rounded, or copies): how far the next will be from {mean:.7g} is not"
-            " known"
-        )
+        reason = Reason(NO_SPREAD, {"mean": mean})
     if reason is None and mean is not None and sd is not None:
         away = 1 if direction == Direction.AT_MOST else -1
         factor = tolerance_factor(n)
         tolerance, margin = mean + away * factor * sd, mean * (1 + away * MARGIN)
         bound = max(tolerance, margin) if direction == Direction.AT_MOST else min(tolerance, margin)
         if bound <= 0:
-            reason = (
-                f"the runs vary by {sd / mean:.1%} (sd over mean), so that {n} of them leave no bound above 0:"
-                " see which run stands apart, and repeat them on hosts that do nothing else,"
-                " or learn a bound on step_time_s, which is a median"
-            )
-            bound = None
+            reason, bound = Reason(TOO_MUCH_SPREAD, {"share": sd / mean, "count": n}), None
         else:
             bound = _lenient(bound, direction)
     notes = list(_notes(subjects, metric))
     if bound is not None and not vary(values):
-        notes.append(f"{metric} is the same in every run, which tells no spread: the bound is the {MARGIN:.0%} alone")
+        notes.append(Reason(MARGIN_ALONE, {"metric": metric, "margin": MARGIN}))
     return Learnt(
         metric,
         direction,
@@ -229,13 +268,13 @@ def _check(subjects: Sequence[Subject], metric: str) -> None:
 
 
 def _run(subject: Subject, metric: str) -> LearntRun:
-    figure, window = subject.figures.metric(metric), subject.figures.window
+    figure, window, directory = subject.figures.metric(metric), subject.figures.window, subject.run.directory
+    reason = None
     if figure.value is None:
-        return LearntRun(subject.run.directory, None, f"has no {metric}: {figure.why}")
-    if metric != "memory_peak_gib" and window.steps < MIN_STEADY_STEPS:
-        few = f"has {window.steps} steady steps, and {MIN_STEADY_STEPS} are the fewest"
-        return LearntRun(subject.run.directory, figure.value, few)
-    return LearntRun(subject.run.directory, figure.value, None)
+        reason = Reason(NO_FIGURE, {"run": directory.name, "metric": metric, "why": figure.why})
+    elif metric != "memory_peak_gib" and window.steps < MIN_STEADY_STEPS:
+        reason = Reason(FEW_STEPS, {"run": directory.name, "steps": window.steps, "fewest": MIN_STEADY_STEPS})
+    return LearntRun(directory, figure.value, reason)
 
 
 def _lenient(bound: float, direction: Direction) -> float:
@@ -250,16 +289,16 @@ def _plain(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _notes(subjects: Sequence[Subject], metric: str) -> Iterator[str]:
+def _notes(subjects: Sequence[Subject], metric: str) -> Iterator[Reason]:
     places = {tuple(sorted(subject.run.manifest.hosts)) for subject in subjects}
     if () in places:
-        yield "which hosts they ran on is not known of every run"
+        yield Reason(HOSTS_UNKNOWN)
     elif (scope := one_place(subjects)) is not None:
-        yield f"all runs {scope}"
+        yield Reason(ONE_PLACE, {"scope": scope})
     elif len(places) < len(subjects):
-        yield f"{len(subjects)} runs on {len(places)} hosts or sets of hosts, which are fewer: they speak for those"
+        yield Reason(FEW_HOSTS, {"runs": len(subjects), "places": len(places)})
     if any(subject.figures.metric(metric).reported for subject in subjects):
-        yield f"{metric} is as the log reports it"
+        yield Reason(REPORTED, {"metric": metric})
 
 
 def _provenance(subjects: Sequence[Subject], moment: str) -> Provenance:
@@ -294,7 +333,7 @@ def lines(learnt: Learnt) -> Iterator[str]:
     yield f"experiment {came.experiment}{hashes}"
     yield f"platform {came.platform}; hosts {', '.join(came.hosts) or 'not known'}"
     yield f"runs made {came.began} to {came.ended or 'an unknown end'}"
-    yield from learnt.notes
+    yield from (note.message for note in learnt.notes)
 
 
 def snippet(learnt: Learnt) -> str:

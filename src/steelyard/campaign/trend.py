@@ -20,6 +20,9 @@ from steelyard.records.fleet import Fleet
 from steelyard.verdict import read_subject, word_of
 from steelyard.verdict.figures import Figure
 
+_Settings = dict[str, tuple[bool, Any]]
+"""By dotted key, whether a value is known, and what it is."""
+
 GOVERNS = {"memory_peak_gib": Metric.MEMORY, "mfu": Metric.FLOPS, "tflops_per_gpu": Metric.FLOPS}
 """Which comparison a metric is held to; throughput where none is named."""
 
@@ -49,6 +52,18 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherSetting:
+    """A setting that makes a run another job than the latest, or may."""
+
+    key: str
+    known: bool
+
+    @property
+    def words(self) -> str:
+        return self.key if self.known else f"{self.key} (not known)"
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
     """One run of a trend, or one fleet."""
 
@@ -59,24 +74,28 @@ class Point:
     value: float | None
     reason: str | None
     """Why there is no value."""
-    differs: tuple[str, ...]
+    differs: tuple[OtherSetting, ...]
     """What blocks a comparison with the latest run: where any is named, this is another job."""
     spread: Spread | None = None
     """Of a fleet; null for a run."""
 
+    @property
+    def differs_in(self) -> str:
+        return ", ".join(setting.words for setting in self.differs)
+
     def document(self) -> dict[str, Any]:
-        told = {
+        fields = {
             "name": self.run.name,
             "platform": self.platform,
             "started": self.started,
             "verdict": self.verdict,
             "value": self.value,
             "reason": self.reason,
-            "differs": list(self.differs),
+            "differs": [setting.words for setting in self.differs],
         }
         if self.spread is None:
-            return {"run": str(self.run.resolve()), **told}
-        return {"fleet": str(self.run.resolve()), **told, **asdict(self.spread)}
+            return {"run": str(self.run.resolve()), **fields}
+        return {"fleet": str(self.run.resolve()), **fields, **asdict(self.spread)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +179,13 @@ def _points(entries: Sequence[_Entry], metric: str) -> Iterator[Point]:
     keys = blocking(governing)
     read = [(entry, [_read(run, metric, keys) for run in entry.runs]) for entry in entries]
     shared = [next((values for _, values in of_runs if values), {}) for _, of_runs in read]
-    latest: dict[str, tuple[bool, Any]] = next((values for values in reversed(shared) if values), {})
+    latest: _Settings = next((values for values in reversed(shared) if values), {})
     for (entry, of_runs), values in zip(read, shared, strict=True):
-        differs = tuple(_difference(key, value, latest[key]) for key, value in values.items() if values is not latest)
+        differs = () if values is latest else tuple(_differing(values, latest))
         figures = [figure for figure, _ in of_runs]
         figure, spread = (figures[0], None) if entry.fleet is None else _together(entry, entry.fleet, figures, metric)
         place = (entry.directory, entry.runs[0].manifest.platform.name, entry.started)
-        yield Point(*place, entry.verdict, figure.value, figure.why, tuple(filter(None, differs)), spread)
+        yield Point(*place, entry.verdict, figure.value, figure.why, differs, spread)
 
 
 def _together(entry: _Entry, fleet: Fleet, figures: Sequence[Figure], metric: str) -> tuple[Figure, Spread]:
@@ -181,7 +200,7 @@ def _together(entry: _Entry, fleet: Fleet, figures: Sequence[Figure], metric: st
     return Figure(statistics.median(values)), spread
 
 
-def _read(run: Run, metric: str, blocking: list[str]) -> tuple[Figure, dict[str, tuple[bool, Any]]]:
+def _read(run: Run, metric: str, blocking: list[str]) -> tuple[Figure, _Settings]:
     """A run's figure, and what it must share with another to be the same job."""
     try:
         subject = read_subject(run)
@@ -190,10 +209,14 @@ def _read(run: Run, metric: str, blocking: list[str]) -> tuple[Figure, dict[str,
     return subject.figures.metric(metric), {key: known_value(subject, key) for key in blocking}
 
 
-def _difference(key: str, value: tuple[bool, Any], latest: tuple[bool, Any]) -> str:
-    if not (value[0] and latest[0]):
-        return "" if key in STATED else f"{key} (not known)"
-    return "" if alike(value[1], latest[1]) else key
+def _differing(values: _Settings, latest: _Settings) -> Iterator[OtherSetting]:
+    for key, (known, value) in values.items():
+        latest_known, latest_value = latest[key]
+        if known and latest_known:
+            if not alike(value, latest_value):
+                yield OtherSetting(key, known=True)
+        elif key not in STATED:
+            yield OtherSetting(key, known=False)
 
 
 def _moment(started: str) -> str:

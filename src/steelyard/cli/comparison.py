@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from steelyard.cli import printing
 from steelyard.comparison import NAME_OF, Agreement, Comparability, Comparison, Metric, Ratio, Ruling
+from steelyard.comparison.convergence import RULED
 from steelyard.comparison.side import Side
-from steelyard.comparison.tiers import Answer
+from steelyard.comparison.tiers import Answer, Tier
 from steelyard.comparison.time_to_loss import SideToLoss, TimeToLoss
 
 _UNDER = " " * 15
@@ -43,7 +44,7 @@ def show(made: Comparison) -> None:
     if free:
         printing.say(printing.hang("  ", f"free to differ, and do: {', '.join(free)}"))
     for found in made.diagnoses:
-        printing.say(printing.hang(f"  {found.code}: ", printing.inert(found.message), 4))
+        printing.say(printing.hang(f"  {found.code.name}: ", printing.inert(found.message), 4))
         printing.say(printing.hang("    rests on ", printing.inert("; ".join(found.evidence)), 4))
         printing.say(printing.hang("    to confirm: ", printing.inert(found.confirm), 4))
 
@@ -96,9 +97,9 @@ def _show_learning(made: Comparison) -> None:
     if Metric.CONVERGENCE in made.asked:
         for tier in made.convergence.tiers:
             word = "n/a" if tier.status == Answer.NOT_APPLICABLE else tier.status.value
-            printing.say(printing.hang(f"{_UNDER}{word:<8} {tier.tier:<15}", _short(printing.inert(tier.message)), 39))
+            printing.say(printing.hang(f"{_UNDER}{word:<8} {tier.tier:<15}", printing.inert(_short(tier)), 39))
         for limit in made.convergence.scope:
-            printing.say(printing.hang(_UNDER, limit))
+            printing.say(printing.hang(_UNDER, limit.message))
         rows = [["step from 0", "target", "baseline"], *_losses(made)]
         if len(rows) > 1:
             printing.table(rows, _UNDER)
@@ -135,9 +136,12 @@ def _not_known(made: Comparison, found: TimeToLoss) -> Iterator[tuple[str, str]]
             yield from ((f"{what} of the {name}", why) for name, why in reasons.items())
 
 
-def _short(message: str) -> str:
-    found = _NOT_KNOWN.fullmatch(message)
-    return f"{found['keys'].count(',') + 1} keys are not known of {found['whose']}" if found else message
+def _short(tier: Tier) -> str:
+    """Of a contract that is open the number of keys, which the report names."""
+    if tier.code != RULED or len(tier.keys) < 2:
+        return tier.message
+    whose = "either side" if tier.side == "both" else f"the {tier.side}"
+    return f"{len(tier.keys)} keys are not known of {whose}"
 
 
 def _losses(made: Comparison) -> Iterator[list[str]]:

@@ -15,6 +15,7 @@ from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InputError
 
 if TYPE_CHECKING:
+    from steelyard.experiment.sources import Source
     from steelyard.records import Event, RunManifest
 
 EXAMPLES = (
@@ -117,6 +118,8 @@ def ingest(options: IngestOptions) -> int:
 
 
 def _document(directory: Path, manifest: "RunManifest", notices: "list[Event]") -> dict[str, Any]:
+    from steelyard.experiment.sources import Origin
+
     made = manifest.ingested
     assert made is not None
     return {
@@ -130,7 +133,7 @@ def _document(directory: Path, manifest: "RunManifest", notices: "list[Event]") 
         "era": made.era or None,
         "other_dialects": made.others,
         "files": [file.model_dump() for file in made.files],
-        "settings": {key: value for key, value in manifest.sources.items() if value == "log"},
+        "settings": {key: value for key, value in manifest.sources.items() if value == Origin.LOG},
         "notices": [{"kind": event.kind, "message": event.message} for event in notices],
     }
 
@@ -138,6 +141,7 @@ def _document(directory: Path, manifest: "RunManifest", notices: "list[Event]") 
 def _show(directory: Path, manifest: "RunManifest", notices: "list[Event]") -> None:
     from steelyard import records
     from steelyard.cli import printing
+    from steelyard.experiment.sources import Origin
 
     made = manifest.ingested
     assert made is not None
@@ -153,7 +157,7 @@ def _show(directory: Path, manifest: "RunManifest", notices: "list[Event]") -> N
     if first is not None and first.reported_step == first.step - 1:
         printing.say(f"its steps count from {first.reported_step}: they are {first.step} and on here, as updates made")
     printing.say(f"platform: {printing.inert(manifest.platform.words)}")
-    said = [key for key, source in manifest.sources.items() if source == "log"]
+    said = [key for key, source in manifest.sources.items() if source == Origin.LOG]
     if said:
         printing.say(f"settings the log says were in force: {len(said)}, in run.json with their lines")
     for event in notices[:_MOST_NOTICES]:
@@ -194,7 +198,7 @@ def _framework(name: str | None) -> str | None:
     return name
 
 
-def _settings(texts: list[str]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+def _settings(texts: list[str]) -> "tuple[Mapping[str, Any], Mapping[str, Source]]":
     """--set, each key held to what an experiment may say; a preset stands for its dimensions."""
     from steelyard.experiment import parse_settings
     from steelyard.experiment.resolve import partial_settings

@@ -83,7 +83,7 @@ def lint(
 
 def _lint(file: Path, asked: "Asked", machine: "Machine", alone: bool) -> "list[Problem]":
     """A file that cannot be had ends the command where it is the only one, and is a problem among others."""
-    from steelyard.configs.files import UnreadableFileError, unreadable
+    from steelyard.configs.files import FileError, UnreadableFileError, unreadable
     from steelyard.experiment import Problem
     from steelyard.linting import lint_file
 
@@ -92,11 +92,11 @@ def _lint(file: Path, asked: "Asked", machine: "Machine", alone: bool) -> "list[
     except UnreadableFileError as missing:
         if alone:
             raise
-        return list(unreadable(file, missing.message.removeprefix(f"{file}: ")).problems)
+        return list(unreadable(file, missing.complaint).problems)
     except InputError as other:  # a platform, model or GPU that this file does not have
         if alone:
             raise
-        message = other.message.removeprefix(f"{file}: ")
+        message = other.complaint if isinstance(other, FileError) else other.message
         return [Problem("SY105", "error", str(file), "", message, other.next or "", other.value, other.expected)]
 
 
@@ -141,7 +141,7 @@ def _show(problems: "list[Problem]", then: str) -> None:
         at = f":{problem.line}" if problem.line else ""
         said = f"{problem.code} {'allowed' if problem.allowed else problem.severity}: {sentence(problem)}"
         printing.say(printing.hang(f"{problem.file}{at}: ", said, indent=4))
-        if not problem.allowed and not problem.fix.startswith("nothing"):
+        if not problem.allowed and not problem.optional:
             printing.say(printing.hang("    fix: ", problem.fix))
     open_ = [problem for problem in problems if not problem.allowed]
     counts = {word: sum(problem.severity == word for problem in open_) for word in ("error", "warning", "info")}

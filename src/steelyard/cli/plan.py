@@ -139,10 +139,12 @@ def _show_decided(plan: "Plan") -> None:
     """What neither the file nor the person said: an image's script or a framework decided it."""
     from steelyard.cli import printing
     from steelyard.experiment.problems import spelt
+    from steelyard.experiment.sources import Origin, Source
 
     by_source: dict[str, list[str]] = {}
     for dotted, found in plan.values.items():
-        if found.source.startswith(("script ", "default of ")) and not dotted.startswith("kernels."):
+        origin = Source.of(found.source).origin
+        if origin in (Origin.SCRIPT, Origin.FRAMEWORK) and not dotted.startswith("kernels."):
             by_source.setdefault(found.source, []).append(f"{dotted.partition('.')[2]} {spelt(found.value)}")
     for source, values in by_source.items():
         printing.say(printing.hang(f"  {'decided elsewhere':<18} ", f"{source}: {', '.join(values)}"))
@@ -150,13 +152,16 @@ def _show_decided(plan: "Plan") -> None:
 
 def _show_variables(node: "NodePlan", first: "NodePlan | None") -> None:
     from steelyard.cli import printing
+    from steelyard.experiment.sources import Origin
 
     by_source: dict[str, list[str]] = {}
     for name, value in node.env.items():
         if first is None or first.env.get(name) != value:
-            by_source.setdefault(node.env_sources.get(name, "config"), []).append(f"{name}={shlex.quote(value)}")
+            by_source.setdefault(node.env_sources.get(name, Origin.CONFIG.value), []).append(
+                f"{name}={shlex.quote(value)}"
+            )
     for source, lines in by_source.items():
-        printing.say(f"  variables, from {'the config' if source == 'config' else source}:")
+        printing.say(f"  variables, from {'the config' if source == Origin.CONFIG else source}:")
         for line in lines:
             printing.say(f"    {line}")
 

@@ -226,7 +226,7 @@ def _print_trend(found: "Trend") -> None:
     for point in found.points:
         value = "unknown" if point.value is None else number(point.value)
         if point.differs:
-            told = f"another job: {', '.join(point.differs)} differ"
+            told = f"another job: {point.differs_in} differ"
         else:
             told = "#" * round(30 * point.value / highest) if point.value is not None else point.reason or ""
         if point.spread is not None:

@@ -49,7 +49,7 @@ def _show(found: "Family") -> None:
 
     printing.table([["comparison", "runs", "speedup", "by itself", "in the family"], *_rows(found)])
     for reason in found.reasons:
-        printing.say(printing.hang("  ", printing.inert(reason)))
+        printing.say(printing.hang("  ", printing.inert(reason.message)))
     if found.speedup is None:
         printing.say("no speedup over all: to leave one out would be to choose")
         return

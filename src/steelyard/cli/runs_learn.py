@@ -52,7 +52,8 @@ def learn_threshold(
     if as_json:
         printing.show_json({**found.document(), "file": str(written.resolve()) if written else None})
     else:
-        printing.say(f'thresholds: ["{found.threshold}"]' if found.threshold else f"no threshold: {found.reason}")
+        why = f"no threshold: {found.reason.message}" if found.reason else ""
+        printing.say(f'thresholds: ["{found.threshold}"]' if found.threshold else why)
         for line in lines(found):
             printing.say(printing.hang("  ", printing.inert(line)))
         if written is not None:

@@ -94,10 +94,10 @@ class Comparison:
             },
             "contract": [_clause_document(clause) for clause in self.contract],
             **{name: asdict(found) if (found := self.ratios[metric]) else None for metric, name in NAME_OF.items()},
-            "convergence": asdict(self.convergence),
+            "convergence": self.convergence.document(),
             "time_to_loss": asdict(self.time_to_loss) if isinstance(self.time_to_loss, TimeToLoss) else None,
             "time_to_loss_reason": self.time_to_loss if isinstance(self.time_to_loss, str) else None,
-            "diagnoses": [asdict(one) for one in self.diagnoses],
+            "diagnoses": [diagnosis.document() for diagnosis in self.diagnoses],
             "runs": {side.name: _runs_document(side) for side in (self.target, self.baseline)},
         }
 
@@ -163,7 +163,7 @@ def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) ->
     if (both := on_both_sides(target, baseline)) is not None:
         rulings = {metric: found.affected(Effect.QUALIFIES, how.mode, both) for metric, found in rulings.items()}
     pair = Pair(sides[0], sides[1], clauses, how.target_loss)
-    learnt = convergence(rulings[Metric.CONVERGENCE], pair)
+    learnt = convergence(rulings[Metric.CONVERGENCE], pair, how.mode)
     return Comparison(
         target=sides[0],
         baseline=sides[1],

@@ -2,8 +2,8 @@
 
 import importlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,10 +11,12 @@ from steelyard.comparison import tiers
 from steelyard.comparison.between_runs import FEWEST
 from steelyard.comparison.contract import Agreement, Comparability, Ruling
 from steelyard.comparison.curve import LossCurve, evaluations
-from steelyard.comparison.diagnoses.silent_default import unstated_differences
-from steelyard.comparison.policy import Effect, Metric
+from steelyard.comparison.diagnoses.silent_default import LeftOpen, unstated_differences
+from steelyard.comparison.policy import STATED, Effect, Metric
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import TIERS, Answer, Pair, Tier
+from steelyard.experiment.experiment import Mode
+from steelyard.reasons import Code, Reason, SideName
 
 CONTRACT = "contract"
 TOLD_STEPS = (0, 10, 20, 50, 100)
@@ -42,15 +44,55 @@ class Convergence:
     """Losses on data that is not trained on, at the steps where both sides tell one."""
     qualified: tuple[str, ...]
     """What is said beside the answer."""
-    scope: tuple[str, ...]
+    scope: tuple[Reason, ...]
     """What the curves cannot tell."""
     known_seeds: tuple[int, int]
     """How many different ones of each side, target first."""
 
+    def document(self) -> dict[str, Any]:
+        """`convergence` in JSON."""
+        return {
+            "status": self.status,
+            "first_failing_tier": self.first_failing_tier,
+            "tiers": [tier.document() for tier in self.tiers],
+            "losses": [asdict(losses) for losses in self.losses],
+            "evaluations": [asdict(losses) for losses in self.evaluations],
+            "qualified": list(self.qualified),
+            "scope": [limit.message for limit in self.scope],
+            "known_seeds": list(self.known_seeds),
+        }
 
-def convergence(found: Ruling, pair: Pair) -> Convergence:
+
+def _left_open(differences: Sequence[LeftOpen]) -> str:
+    words = "; ".join(difference.words for difference in differences)
+    return f"what no key states differs, where it was left to the framework: {words}"
+
+
+RULED = Code("contract_ruled", "The contract refuses the comparison of the curves, or leaves it open.", "{ruling}")
+LEFT_OPEN = Code(
+    "contract_left_open", "The frameworks differ by default in settings that neither side states.", _left_open
+)
+AGREES = Code(
+    "contract_agrees",
+    "The settings that shape a curve agree, as far as they are known.",
+    "{equal} of {governing} parameters that shape a curve are known and agree",
+)
+FEW_SEEDS = Code(
+    "scope_few_seeds",
+    "Too few seeds per side to say anything about another seed.",
+    "{seeds[0]} and {seeds[1]} known seeds: what another seed would do is not known; {fewest} a side tell",
+)
+SLOW_SETTINGS = Code(
+    "scope_slow_settings",
+    "Settings are not known, and some of them act too slowly to show in so few steps.",
+    "what acts slowly, such as weight decay, may not show in {steps:,} steps: where settings are not known, "
+    "curves that agree do not show that they are equal",
+)
+
+
+def convergence(found: Ruling, pair: Pair, mode: Mode) -> Convergence:
     """Contract first: where it fails the others compare different jobs; where it is unknown they can only fail."""
-    first = _of_contract(found, pair)
+    first = _of_contract(found, pair, mode)
     asked, failed = [first], None
     if first.status == Answer.FAIL:
         return Convergence("not_comparable", CONTRACT, (first,), _losses(pair), _evaluations(pair), (), (), pair.seeds)
@@ -63,37 +105,48 @@ def convergence(found: Ruling, pair: Pair) -> Convergence:
             failed = name
             break
     status: Outcome = "not_equivalent" if failed else "equivalent"
-    if not failed and any(one.status == Answer.UNKNOWN for one in asked):
+    if not failed and any(tier.status == Answer.UNKNOWN for tier in asked):
         status = "unknown"
-    beside = found.reasons if found.status == Comparability.QUALIFIED else ()
+    qualified = found.reasons if found.status == Comparability.QUALIFIED else ()
     scope = () if failed else tuple(_scope(pair, first))
-    return Convergence(status, failed, tuple(asked), _losses(pair), _evaluations(pair), beside, scope, pair.seeds)
+    return Convergence(status, failed, tuple(asked), _losses(pair), _evaluations(pair), qualified, scope, pair.seeds)
 
 
-def _of_contract(found: Ruling, pair: Pair) -> Tier:
+def _of_contract(found: Ruling, pair: Pair, mode: Mode) -> Tier:
     match found.status:
         case Comparability.NOT_COMPARABLE:
-            return Tier(CONTRACT, Answer.FAIL, found.reasons[0])
+            return Tier(CONTRACT, Answer.FAIL, Reason(RULED, {"ruling": found.reasons[0]}))
         case Comparability.UNKNOWN:
-            return Tier(CONTRACT, Answer.UNKNOWN, found.reasons[0])
+            side, keys = _first_unknown(pair, mode)
+            return Tier(CONTRACT, Answer.UNKNOWN, Reason(RULED, {"ruling": found.reasons[0]}, side=side, keys=keys))
     if unstated := unstated_differences(pair):
-        left = f"what no key states differs, where it was left to the framework: {'; '.join(unstated)}"
-        return Tier(CONTRACT, Answer.UNKNOWN, left)
-    shapes = [one for one in pair.clauses if one.governs.get(Metric.CONVERGENCE) == Effect.BLOCKS]
-    agree = sum(one.status == Agreement.EQUAL for one in shapes)
-    return Tier(CONTRACT, Answer.PASS, f"{agree} of {len(shapes)} parameters that shape a curve are known and agree")
+        keys = tuple(difference.key for difference in unstated if difference.key in STATED)
+        return Tier(CONTRACT, Answer.UNKNOWN, Reason(LEFT_OPEN, {"differences": unstated}, keys=keys))
+    shapes = [clause for clause in pair.clauses if clause.governs.get(Metric.CONVERGENCE) == Effect.BLOCKS]
+    equal = sum(clause.status == Agreement.EQUAL for clause in shapes)
+    return Tier(CONTRACT, Answer.PASS, Reason(AGREES, {"equal": equal, "governing": len(shapes)}))
 
 
-def _scope(pair: Pair, contract: Tier) -> Iterator[str]:
-    ours, theirs = pair.seeds
-    if min(ours, theirs) < FEWEST:
-        yield f"{ours} and {theirs} known seeds: what another seed would do is not known; {FEWEST} a side tell"
+def _first_unknown(pair: Pair, mode: Mode) -> tuple[SideName, tuple[str, ...]]:
+    """The side whose settings leave the comparison open, and those settings: what the ruling names first."""
+    unknown = [
+        clause
+        for clause in pair.clauses
+        if clause.status == Agreement.UNKNOWN
+        and (effect := clause.governs.get(Metric.CONVERGENCE)) is not None
+        and (effect == Effect.BLOCKS or mode == "matched")
+    ]
+    whose = unknown[0].unknown_of
+    sides: dict[str, SideName] = {side.called: side.name for side in (pair.target, pair.baseline)}
+    return sides.get(whose, "both"), tuple(clause.dotted for clause in unknown if clause.unknown_of == whose)
+
+
+def _scope(pair: Pair, contract: Tier) -> Iterator[Reason]:
+    if min(pair.seeds) < FEWEST:
+        yield Reason(FEW_SEEDS, {"seeds": pair.seeds, "fewest": FEWEST}, keys=("training.seed",))
     if contract.status != Answer.PASS:
         steps = max((int(curve.step[-1]) for side in pair.curves for curve in side if len(curve)), default=0)
-        yield (
-            f"what acts slowly, such as weight decay, may not show in {steps:,} steps: where settings are not known, "
-            "curves that agree do not show that they are equal"
-        )
+        yield Reason(SLOW_SETTINGS, {"steps": steps})
 
 
 def _losses(pair: Pair) -> tuple[LossesAt, ...]:

@@ -10,6 +10,7 @@ from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import Pair
 from steelyard.comparison.tiers.learning_speed import reached
 from steelyard.comparison.within_run import LEVEL, half_width, spread_of
+from steelyard.reasons import Reason
 from steelyard.verdict import Subject
 
 Prices = Mapping[str, float]
@@ -48,8 +49,8 @@ class TimeToLoss:
 def time_to_loss(pair: Pair, prices: Prices) -> TimeToLoss | str:
     """To the lowest of the losses that all runs reach, or why it cannot be told."""
     found = reached(pair)
-    if isinstance(found, str):
-        return found
+    if isinstance(found, Reason):
+        return found.message
     if pair.curves[0][0].axis != "tokens":
         return "the tokens of a step are not known"
     known = [[_rate(subject) for subject in side.subjects] for side in (pair.target, pair.baseline)]

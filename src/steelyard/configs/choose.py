@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from steelyard.configs import suite as cvs
-from steelyard.configs.files import ConfigFile
+from steelyard.configs.files import ConfigFile, FileError
 from steelyard.configs.suite.select import Selection
 from steelyard.configs.suite.translate import preset_of
-from steelyard.errors import InputError
 from steelyard.experiment.experiment import check_name
 from steelyard.experiment.problems import WRONG_VALUE, InvalidExperimentError, Problem
 from steelyard.experiment.reading import Bound, Reading
@@ -75,8 +74,9 @@ def one_reading(file: ConfigFile, asked: Asked) -> Reading:
         return found[0]
     names = [reading.platform or "" for reading in found]
     if file.family == "steelyard":
-        raise InputError(
-            f"{file.path}: has several platforms",
+        raise FileError(
+            file.path,
+            "has several platforms",
             key="--platform",
             expected=f"one of {', '.join(names)}",
             next=f"--platform {names[0]}",
@@ -90,8 +90,9 @@ def one_reading(file: ConfigFile, asked: Asked) -> Reading:
         key, next_ = "--model", f"--model {models[0]}"
     else:
         key, next_ = "--gpu", f"--gpu {first.content['platforms'][first.platform].get('gpu')}"
-    raise InputError(
-        f"{file.path}: holds {len(found)} selections",
+    raise FileError(
+        file.path,
+        f"holds {len(found)} selections",
         key=key,
         expected=f"one of {', '.join(names)}",
         next=f"{next_}, or --platform {names[0]}",
@@ -100,8 +101,9 @@ def one_reading(file: ConfigFile, asked: Asked) -> Reading:
 
 def _platforms(file: ConfigFile, asked: Asked) -> Iterator[Reading]:
     if asked.model is not None:
-        raise InputError(
-            f"{file.path}: --model chooses among the models of a JSON config, and this file has one",
+        raise FileError(
+            file.path,
+            "--model chooses among the models of a JSON config, and this file has one",
             key="--model",
             value=asked.model,
             next=f"--set model.preset={asked.model}",
@@ -111,8 +113,9 @@ def _platforms(file: ConfigFile, asked: Asked) -> Iterator[Reading]:
         found = (
             f"has no platform {asked.platform!r}" if names else f"names no platforms, so not {asked.platform!r} either"
         )
-        raise InputError(
-            f"{file.path}: {found}",
+        raise FileError(
+            file.path,
+            found,
             key="--platform",
             value=asked.platform,
             expected=f"one of {', '.join(names)}" if names else "no --platform",
@@ -188,8 +191,9 @@ def _matching(file: ConfigFile, asked: Asked) -> list[Selection]:
         if not left:
             part = {"--platform": "name", "--model": "model", "--gpu": "gpu"}[option]
             there = list(dict.fromkeys(getattr(selection, part) for selection in found))
-            raise InputError(
-                f"{file.path}: has no {option.removeprefix('--')} {value!r}",
+            raise FileError(
+                file.path,
+                f"has no {option.removeprefix('--')} {value!r}",
                 key=option,
                 value=value,
                 expected=f"one of {', '.join(there)}",

@@ -13,7 +13,7 @@ from ruamel.yaml.nodes import Node
 from steelyard.errors import InputError
 from steelyard.experiment import yaml_file
 from steelyard.experiment.experiment import Experiment
-from steelyard.experiment.json_text import Place, parse_json, places
+from steelyard.experiment.json_text import Place, TextError, parse_json, places
 from steelyard.experiment.limits import MAX_BYTES, check_size
 from steelyard.experiment.problems import (
     DUPLICATE_KEY,
@@ -30,7 +30,15 @@ from steelyard.files import open_regular
 from steelyard.secrets import secret_kind, without_secrets
 
 
-class UnreadableFileError(InputError):
+class FileError(InputError):
+    """Something about one file; `complaint` says it without the file's name."""
+
+    def __init__(self, path: Path, complaint: str, **given: Any) -> None:
+        super().__init__(f"{path}: {complaint}", **given)
+        self.complaint = complaint
+
+
+class UnreadableFileError(FileError):
     """A file that cannot be had at all."""
 
 
@@ -97,7 +105,8 @@ def read_mapping(
     except UnicodeDecodeError as reason:
         raise unreadable(path, f"byte {reason.start} is not UTF-8 text", wanted, example) from None
     except ValueError as reason:
-        raise unreadable(path, str(reason), wanted, example) from None
+        line = reason.line if isinstance(reason, TextError) else None
+        raise unreadable(path, str(reason), wanted, example, line) from None
     return ConfigFile(path, hashlib.sha256(data).hexdigest(), text, content, "steelyard", tuple(problems), tree)
 
 
@@ -116,17 +125,15 @@ def _bytes(path: Path, wanted: str, example: str) -> bytes:
             raise unreadable(path, f"is larger than a config, expected at most {MAX_BYTES:,} bytes", wanted, example)
         return data
     except FileNotFoundError:
-        raise UnreadableFileError(
-            f"{path}: no such file", key=None, value=str(path), expected=wanted, next=example
-        ) from None
+        raise UnreadableFileError(path, "no such file", value=str(path), expected=wanted, next=example) from None
     except IsADirectoryError:
         raise UnreadableFileError(
-            f"{path}: is a directory", value=str(path), expected=wanted, next=f"one of its files: {path}/*"
+            path, "is a directory", value=str(path), expected=wanted, next=f"one of its files: {path}/*"
         ) from None
     except (OSError, RuntimeError) as reason:  # links that lead to one another are a RuntimeError
         words = reason.strerror if isinstance(reason, OSError) else "a symbolic link to itself"
         raise UnreadableFileError(
-            f"{path}: cannot be read ({words})", value=str(path), expected=f"{wanted} that can be read"
+            path, f"cannot be read ({words})", value=str(path), expected=f"{wanted} that can be read"
         ) from None
 
 
@@ -202,9 +209,12 @@ def foreign(file: ConfigFile, what: str) -> InvalidExperimentError:
 
 
 def unreadable(
-    path: Path, reason: str, wanted: str = "a config file", example: str = "steelyard init"
+    path: Path,
+    reason: str,
+    wanted: str = "a config file",
+    example: str = "steelyard init",
+    line: int | None = None,
 ) -> InvalidExperimentError:
-    place = re.match(r"line (\d+)", reason)
     return InvalidExperimentError(
         [
             Problem(
@@ -214,7 +224,7 @@ def unreadable(
                 key="",
                 message=f"not {wanted}: {reason}",
                 fix=f"correct the file, or start from {'one of ' * example.startswith('steelyard')}`{example}`",
-                line=int(place[1]) if place else None,
+                line=line,
             )
         ]
     )

@@ -64,11 +64,11 @@ class Host(Protocol):
 
 
 class HostError(InfrastructureError):
-    """Something about one host; `host` names it."""
+    """Something about one host: `host` names it, and `complaint` says it without that name."""
 
-    def __init__(self, host: str, message: str, **given: object) -> None:
-        super().__init__(f"{host}: {message}", **given)  # type: ignore[arg-type]
-        self.host = host
+    def __init__(self, host: str, complaint: str, **given: object) -> None:
+        super().__init__(f"{host}: {complaint}", **given)  # type: ignore[arg-type]
+        self.host, self.complaint = host, complaint
 
 
 class LinkLostError(HostError):

@@ -33,7 +33,7 @@ def new_run(planned: Planned, out: Path, name: str | None, command: list[str]) -
         job=job,
         hosts=[node.host for node in plan.nodes] if job else [system.node()],
         experiment=resolved.experiment.model_dump(mode="json"),
-        sources=dict(resolved.sources),
+        sources={key: str(source) for key, source in resolved.sources.items()},
         platform=records.RunPlatform(
             name=label,
             gpu=placement.gpu.name if placement.gpu else None,

@@ -24,10 +24,11 @@ from steelyard.experiment.problems import (
     shown,
 )
 from steelyard.experiment.reading import Reading
+from steelyard.experiment.sources import CONFIG, SET, Origin, Source
 
 
 def problems_of(
-    errors: Iterable[ErrorDetails], root: type[BaseModel], file: Reading, prefix: str, sources: Mapping[str, str]
+    errors: Iterable[ErrorDetails], root: type[BaseModel], file: Reading, prefix: str, sources: Mapping[str, Source]
 ) -> Iterator[Problem]:
     """Pydantic's complaints in our words; of the unknown keys of one mapping the first ones, and how many more."""
     unknown: Counter[tuple[str, ...]] = Counter()
@@ -45,14 +46,14 @@ def problems_of(
 
 
 def _problem_of(
-    details: ErrorDetails, root: type[BaseModel], file: Reading, prefix: str, sources: Mapping[str, str]
+    details: ErrorDetails, root: type[BaseModel], file: Reading, prefix: str, sources: Mapping[str, Source]
 ) -> Problem:
     """One pydantic complaint in our words, pointing at the layer of the file the value came from."""
     problem = _in_our_words(details, root, file, prefix, sources)
     loc = _loc(details)
-    source = next((sources[key] for at in range(len(loc), 0, -1) if (key := ".".join(loc[:at])) in sources), "")
+    source = next((sources[key] for at in range(len(loc), 0, -1) if (key := ".".join(loc[:at])) in sources), None)
     dotted = ".".join(("platform", *loc)) if root is Platform else ".".join(loc)
-    if root is Platform and source == "set":
+    if root is Platform and source == SET:
         typed = f"--set platform.{'.'.join(loc)}"
         return replace(problem, message=problem.message.replace(problem.key, typed), fix=f"change {typed}", path=())
     if dotted in file.paths:
@@ -65,10 +66,10 @@ def _problem_of(
         )
     if root is Platform:
         return replace(problem, path=(*_platform_path(prefix), *loc))
-    if source == "set":  # without a file the options stand in its place, and are named as such
+    if source == SET:  # without a file the options stand in its place, and are named as such
         return problem if problem.file == SETTINGS else replace(problem, message=f"--set {problem.message}")
-    if source.startswith("platform "):
-        return replace(problem, path=("platforms", source.removeprefix("platform "), "overrides", *loc))
+    if source is not None and source.origin == Origin.PLATFORM:
+        return replace(problem, path=("platforms", source.name, "overrides", *loc))
     return problem
 
 
@@ -84,7 +85,7 @@ def _loc(details: ErrorDetails) -> list[str]:
 
 
 def _in_our_words(
-    details: ErrorDetails, root: type[BaseModel], file: Reading, prefix: str, sources: Mapping[str, str]
+    details: ErrorDetails, root: type[BaseModel], file: Reading, prefix: str, sources: Mapping[str, Source]
 ) -> Problem:
     loc = _loc(details)
     within = ".".join(loc)
@@ -128,10 +129,10 @@ _BRANCH = re.compile(
 )
 
 
-def _where(source: str | None) -> str:
-    if source == "set":
+def _where(source: Source | None) -> str:
+    if source == SET:
         return " after --set"
-    return f" (it comes from {source})" if source and source != "config" else ""
+    return f" (it comes from {source})" if source and source != CONFIG else ""
 
 
 def wrong_value(file: Reading, key: str, value: Any, expected: str, where: str = "") -> Problem:

@@ -12,12 +12,20 @@ from steelyard.experiment.reading import PointerPath
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 
 
+class TextError(ValueError):
+    """Text that is neither YAML nor JSON, and where."""
+
+    def __init__(self, line: int, column: int, problem: str) -> None:
+        super().__init__(f"line {line}, column {column}: {problem}")
+        self.line = line
+
+
 def parse_json(text: str) -> Any:
     """The value; ValueError says what is wrong and on which line."""
     try:
         return json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as reason:
-        raise ValueError(f"line {reason.lineno}, column {reason.colno}: {reason.msg}") from None
+        raise TextError(reason.lineno, reason.colno, reason.msg) from None
     except RecursionError:
         raise ValueError("is nested too deeply to be a config") from None
 

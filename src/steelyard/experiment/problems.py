@@ -44,6 +44,8 @@ class Problem:
     """Where the value stands in the file, where that is not the key's own place."""
     line: int | None = None
     """Line of that place in the file, once it was looked up."""
+    optional: bool = False
+    """Whether all is well as it is, and the fix is advice."""
     allowed: bool = False
     """The platform's `allow` permits it: it is shown and recorded, and does not stop a plan."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from steelyard.experiment.problems import Problem
+from steelyard.experiment.sources import Source
 from steelyard.experiment.thresholds import Threshold
 
 PointerPath = tuple[str, ...]
@@ -47,7 +48,7 @@ class Reading:
     family: Family = "steelyard"
     paths: Mapping[str, PointerPath] = field(default_factory=dict)
     """Where the value of a dotted key stands in the file, where that is not the key's own place."""
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, Source] = field(default_factory=dict)
     """Where a value comes from that the file does not state."""
     problems: tuple[Problem, ...] = ()
     """What was wrong while reading."""

@@ -25,11 +25,9 @@ from steelyard.experiment.problems import (
     shown,
 )
 from steelyard.experiment.reading import Reading
+from steelyard.experiment.sources import CONFIG, DEFAULT, SET, Origin, Source
 from steelyard.experiment.yaml_file import parse_scalar
 from steelyard.secrets import secret_kind, without_secrets
-
-DEFAULT = "default"
-DERIVED = "derived"
 
 Settings = Sequence[tuple[str, Any]]
 """What --set gave: dotted key and value, in order."""
@@ -43,7 +41,7 @@ class Resolved:
     platform: Platform
     platform_name: str | None
     """The file's own name for the platform; None where the file names none."""
-    sources: Mapping[str, str]
+    sources: Mapping[str, Source]
     reading: Reading
 
     @property
@@ -120,17 +118,17 @@ def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, r
     content = {key: value for key, value in file.content.items() if key != "platforms"}
     typed = _nested(settings)
     platform, platform_problems = _platform(file, platform_name, gpu, ranks, typed.pop(PLATFORM, {}))
-    layers: list[tuple[str, Mapping[str, Any]]] = [("config", content)]
+    layers: list[tuple[Source, Mapping[str, Any]]] = [(CONFIG, content)]
     if platform is not None and platform.overrides:
         known_groups = {group: values for group, values in platform.overrides.items() if group in GROUPS}
-        layers.append((f"platform {platform_name}", known_groups))
-    layers.append(("set", typed))
+        layers.append((Source(Origin.PLATFORM, str(platform_name)), known_groups))
+    layers.append((SET, typed))
 
     merged: dict[str, Any] = {}
-    sources: dict[str, str] = {}
+    sources: dict[str, Source] = {}
     for source, layer in layers:
         _merge(merged, layer, source, sources)
-        if source == "config":
+        if source == CONFIG:
             sources |= reading.sources
     preset_problems = _apply_preset(merged, sources, file)
 
@@ -150,7 +148,7 @@ def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, r
     return Resolved(experiment, platform, platform_name, known, reading)
 
 
-def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, str]]:
+def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, Source]]:
     """--set without a file: each value held to its key, a preset spelt out; by dotted key, values and sources."""
     nested = _nested(settings)
     if PLATFORM in nested:
@@ -160,9 +158,9 @@ def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, str]
             expected=f"a group of {', '.join(GROUPS)}",
             next="--gpu and --gpus say what a log was made on",
         )
-    sources: dict[str, str] = {}
+    sources: dict[str, Source] = {}
     merged: dict[str, Any] = {}
-    _merge(merged, nested, "set", sources)
+    _merge(merged, nested, SET, sources)
     file = Reading(Path(SETTINGS), "", {}, None)
     problems = _apply_preset(merged, sources, file)
     try:
@@ -171,7 +169,7 @@ def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, str]
         kept = [details for details in failed.errors() if details["type"] != "missing"]
         problems += problems_of(kept, Experiment, file, "", sources)
     raise_errors(problems)
-    return dict(leaves(merged)), {key: sources.get(key, "set") for key, _ in leaves(merged)}
+    return dict(leaves(merged)), {key: sources.get(key, SET) for key, _ in leaves(merged)}
 
 
 def _platform(
@@ -188,7 +186,7 @@ def _platform(
     if not isinstance(raw, dict):
         return None, [wrong_value(file, prefix, raw, "a mapping with gpu, nodes, gpus_per_node and framework")]
     overridden = _laid_over(raw, typed)
-    sources = {key: "set" for key, _ in leaves(typed)}
+    sources = {key: SET for key, _ in leaves(typed)}
     if gpu is not None:
         overridden["gpu"] = gpu
     if ranks is not None:
@@ -219,7 +217,7 @@ def _laid_over(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, A
     return made
 
 
-def _apply_preset(merged: dict[str, Any], sources: dict[str, str], file: Reading) -> list[Problem]:
+def _apply_preset(merged: dict[str, Any], sources: dict[str, Source], file: Reading) -> list[Problem]:
     model = merged.get("model")
     preset = model.get("preset") if isinstance(model, dict) else None
     if preset is None:
@@ -241,9 +239,9 @@ def _apply_preset(merged: dict[str, Any], sources: dict[str, str], file: Reading
         ]
     assert isinstance(model, dict)
     under: dict[str, Any] = {}
-    preset_sources: dict[str, str] = {}
-    _merge(under, PRESETS[preset], f"preset {preset}", preset_sources, "model.")
-    _merge(under, model, "", {})
+    preset_sources: dict[str, Source] = {}
+    _merge(under, PRESETS[preset], Source(Origin.PRESET, preset), preset_sources, "model.")
+    _merge(under, model, CONFIG, {})
     merged["model"] = under
     for key, source in preset_sources.items():
         sources.setdefault(key, source)
@@ -255,7 +253,9 @@ def _stated(value: Any) -> bool:
     return not (isinstance(value, str) and value == "-")
 
 
-def _merge(into: dict[str, Any], layer: Mapping[str, Any], source: str, sources: dict[str, str], at: str = "") -> None:
+def _merge(
+    into: dict[str, Any], layer: Mapping[str, Any], source: Source, sources: dict[str, Source], at: str = ""
+) -> None:
     for key, value in layer.items():
         if not _stated(value):
             continue

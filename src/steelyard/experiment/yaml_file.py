@@ -9,7 +9,7 @@ from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from steelyard.experiment.json_text import Place
+from steelyard.experiment.json_text import Place, TextError
 from steelyard.experiment.limits import MAX_DEPTH, MAX_VALUES, check_size, too_deep, too_many_values
 from steelyard.experiment.problems import plain
 from steelyard.experiment.reading import PointerPath
@@ -44,10 +44,10 @@ def parsed(text: str) -> tuple[Any, Node | None]:
         return (None if root is None else yaml.constructor.construct_document(root)), root
     except MarkedYAMLError as reason:
         mark = reason.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         problem = (reason.problem or str(reason)).strip().splitlines()[0]
         without_value = re.sub(r"^(found duplicate key .{1,200}?) with value .*", r"\1", problem)
-        raise ValueError(f"{place}{plain(without_value)[:200]}") from None
+        words = plain(without_value)[:200]
+        raise (TextError(mark.line + 1, mark.column + 1, words) if mark else ValueError(words)) from None
     except YAMLError as reason:
         raise ValueError(str(reason).splitlines()[0][:200]) from None
     except RecursionError:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from steelyard import accounting
 from steelyard.experiment.case import Case
 from steelyard.experiment.problems import spelt
-from steelyard.experiment.resolve import DEFAULT
+from steelyard.experiment.sources import DEFAULT, Origin, Source
 from steelyard.frameworks.planner import Refusal
 from steelyard.frameworks.registry import facts, is_planned, planner
 
@@ -22,7 +22,7 @@ def as_run(case: Case) -> Case:
         if sources.get(dotted) == DEFAULT:
             changed = getattr(experiment, group).model_copy(update={key: value})
             experiment = experiment.model_copy(update={group: changed})
-            sources[dotted] = f"default of {name}"
+            sources[dotted] = Source(Origin.FRAMEWORK, name)
     return replace(case, resolved=replace(case.resolved, experiment=experiment, sources=sources))
 
 

@@ -13,6 +13,7 @@ from typing import IO, Any
 from msgspec.structs import replace
 
 from steelyard.errors import InfrastructureError, InputError
+from steelyard.experiment import sources
 from steelyard.experiment.resolve import Resolved
 from steelyard.frameworks.logs.cutter import LineCutter
 from steelyard.frameworks.logs.reader import MOST_UNREAD, LogReader
@@ -59,7 +60,7 @@ class Request:
     framework: str | None = None
     config: Resolved | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    setting_sources: Mapping[str, str] = field(default_factory=dict)
+    setting_sources: Mapping[str, sources.Source] = field(default_factory=dict)
     gpu: str | None = None
     gpus: int | None = None
     nodes: int | None = None

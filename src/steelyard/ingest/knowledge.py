@@ -12,7 +12,8 @@ from steelyard.errors import InputError
 from steelyard.experiment.experiment import GROUPS
 from steelyard.experiment.model import Model
 from steelyard.experiment.problems import spelt
-from steelyard.experiment.resolve import DEFAULT, Resolved, leaves
+from steelyard.experiment.resolve import Resolved, leaves
+from steelyard.experiment.sources import DEFAULT, DERIVED, LOG, Origin, Source
 from steelyard.frameworks.logs.series import Job
 from steelyard.frameworks.logs.settings import (
     GPU_GIB,
@@ -32,8 +33,6 @@ from steelyard.hardware.catalog import CPU, Gpu, known_names, lookup
 from steelyard.records.manifest import RunPlatform, Said
 from steelyard.records.step import Event
 
-LOG = "log"
-DERIVED = "derived"
 """Source of a value that follows from others."""
 
 _WIDEST_STD = 1e6
@@ -48,7 +47,7 @@ class Knowledge:
 
     settings: Mapping[str, Any]
     """By --set and presets: what the log must not contradict."""
-    setting_sources: Mapping[str, str]
+    setting_sources: Mapping[str, Source]
     config: Resolved | None
     gpu: str | None
     gpus: int | None
@@ -143,10 +142,10 @@ class Knowledge:
             return None
         return dict(leaves(self.config.experiment.model_dump(mode="json"))).get(key)
 
-    def values(self) -> tuple[dict[str, Any], dict[str, str]]:
+    def values(self) -> tuple[dict[str, Any], dict[str, Source]]:
         """Every value that is known, and its source."""
         values: dict[str, Any] = {}
-        sources: dict[str, str] = {}
+        sources: dict[str, Source] = {}
         if self.config is not None:
             for key, value in leaves(self.config.experiment.model_dump(mode="json")):
                 if key.partition(".")[0] in GROUPS:
@@ -162,12 +161,12 @@ class Knowledge:
                 values[key], sources[key] = value, DERIVED
         return values, sources
 
-    def experiment(self, name: str, trained_by: str = "") -> tuple[dict[str, Any], dict[str, str]]:
+    def experiment(self, name: str, trained_by: str = "") -> tuple[dict[str, Any], dict[str, Source]]:
         """The experiment as far as it is known, group by group, by one framework; what is not known is absent."""
         values, sources = self.values()
         for key, value in facts(trained_by).always.items():
             if key not in values:
-                values[key], sources[key] = value, f"default of {trained_by}"
+                values[key], sources[key] = value, Source(Origin.FRAMEWORK, trained_by)
         content: dict[str, Any] = {"schema_version": 1, "name": name}
         for key, value in values.items():
             *parents, last = key.split(".")

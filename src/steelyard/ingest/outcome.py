@@ -115,7 +115,7 @@ class Outcome:
             name=records.run_name(name, label or "unknown"),
             framework=framework,
             experiment=experiment,
-            sources=sources,
+            sources={key: str(source) for key, source in sources.items()},
             platform=self.knowledge.platform(label or "unknown"),
             expected=self.knowledge.expected(framework),
             provenance=records.Provenance(

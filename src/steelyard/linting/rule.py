@@ -7,6 +7,7 @@ from steelyard.experiment import Reading
 from steelyard.experiment.case import Case
 from steelyard.experiment.problems import Problem, Severity
 from steelyard.experiment.reading import PointerPath
+from steelyard.experiment.sources import Origin, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,6 @@ def _place(case: Case, key: str) -> PointerPath | None:
         return case.reading.params_path
     if group == "platform":
         return ("platforms", name, *rest.split("."))
-    if case.resolved.sources.get(key) == f"platform {name}":
+    if case.resolved.sources.get(key) == Source(Origin.PLATFORM, name):
         return ("platforms", name, "overrides", *key.split("."))
     return None

@@ -14,7 +14,8 @@ from steelyard.experiment.case import Case
 from steelyard.experiment.control import control_parent, own_parents
 from steelyard.experiment.placement import Placement
 from steelyard.experiment.problems import raise_errors
-from steelyard.experiment.resolve import DERIVED, Resolved, leaves
+from steelyard.experiment.resolve import Resolved, leaves
+from steelyard.experiment.sources import DERIVED, Origin, Source
 from steelyard.frameworks.cases import as_run, expected_memory, expected_vocabulary
 from steelyard.frameworks.planner import Command, Node, Planner
 from steelyard.frameworks.registry import facts, planner
@@ -223,7 +224,7 @@ def _job(case: Case) -> Job:
 def _values(case: Case) -> dict[str, Value]:
     stated = dict(leaves(case.resolved.experiment.model_dump(mode="json")))
     return {
-        dotted: Value(value=stated[dotted], source=source)
+        dotted: Value(value=stated[dotted], source=str(source))
         for dotted, source in case.resolved.sources.items()
         if dotted in stated and "." in dotted
     }
@@ -360,12 +361,12 @@ def platform_label(case: Case) -> str:
 def _filled_in(case: Case) -> Case:
     """Say what follows from batch and world, and what the framework does where the file says null."""
     resolved, layout, framework = case.resolved, _layout(case), facts(case.resolved.platform.framework)
-    values: dict[str, tuple[Any, str]] = {
+    values: dict[str, tuple[Any, Source]] = {
         "training.gradient_accumulation_steps": (layout.gradient_accumulation_steps, DERIVED),
         "parallelism.data_parallel_size": (layout.data_parallel_size, DERIVED),
     }
     values |= {
-        key: (value, f"default of {framework.name}")
+        key: (value, Source(Origin.FRAMEWORK, framework.name))
         for key, value in framework.silent_defaults.items()
         if key.startswith("kernels.")  # elsewhere null is a value of its own: no clipping, no fp8
     }

@@ -137,7 +137,7 @@ class RunManifest(_Record):
     experiment: Json
     """The experiment as resolved, group by group."""
     sources: dict[str, str]
-    """Where each value comes from, by dotted key: log, config, preset, platform, set, derived or default."""
+    """Where each value comes from, by dotted key, as the text of a `Source`."""
     platform: RunPlatform
     expected: Json
     """What the plan expected of the run."""

@@ -68,7 +68,7 @@ def _learning(made: Comparison) -> Iterator[str]:
             if tier.status == Answer.UNKNOWN:
                 yield f"no claim of equal convergence: {tier.tier}: {tier.message}"
     for limit in found.scope:
-        yield f"no claim of equal convergence in general: {limit}"
+        yield f"no claim of equal convergence in general: {limit.message}"
     if found.status == "not_comparable":
         return
     for side in (made.target, made.baseline):

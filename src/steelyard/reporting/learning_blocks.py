@@ -37,7 +37,7 @@ def _tiers(made: Comparison) -> Table:
     if failing:
         rest = "" if failing == TIERS[-1] else "; what comes after it is not asked"
         told = f"{failing} is the first tier that fails{rest}."
-    scope = "".join(f" {_sentence(one)}" for one in found.scope)
+    scope = "".join(f" {_sentence(limit.message)}" for limit in found.scope)
     return Table(
         f"Convergence{'' if asked else ', which was not asked'}: {found.status.replace('_', ' ')}",
         ["answer", "tier", "what was found", "margin"],
@@ -107,7 +107,7 @@ def _diagnoses(made: Comparison) -> list[Points]:
     points = [
         Point(
             _sentence(one.message),
-            [f"Rests on: {'; '.join(one.evidence)}.", f"To confirm: {one.confirm}. ({one.code}, {one.side})"],
+            [f"Rests on: {'; '.join(one.evidence)}.", f"To confirm: {one.confirm}. ({one.code.name}, {one.side})"],
         )
         for one in made.diagnoses
     ]

@@ -61,7 +61,7 @@ def _table(trend: Trend) -> Table:
     for at, point in enumerate(trend.points, start=1):
         word = point.verdict or "not judged"
         value = point.reason or "unknown" if point.value is None else number(point.value)
-        differs = f"another job: {', '.join(point.differs)}" if point.differs else ""
+        differs = f"another job: {point.differs_in}" if point.differs else ""
         judged = Cell(word, _TONES.get(word, Tone.PLAIN))
         if point.spread is not None:
             value = f"{value} ({point.spread.words})"

@@ -17,6 +17,7 @@ from steelyard.errors import InputError
 from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment
 from steelyard.experiment.model import Model
 from steelyard.experiment.problems import shown
+from steelyard.experiment.sources import Source
 from steelyard.experiment.thresholds import parse_threshold
 from steelyard.files import read_document
 from steelyard.frameworks.registry import facts
@@ -65,6 +66,11 @@ class Subject:
     def value(self, dotted: str) -> Any:
         """A value of the experiment; None where it is not known, or is null."""
         return self.known(dotted)[1]
+
+    def source(self, dotted: str) -> Source | None:
+        """Where a value of the experiment comes from; None where the record does not say."""
+        text = self.run.manifest.sources.get(dotted)
+        return Source.of(text) if text else None
 
     def known(self, dotted: str) -> tuple[bool, Any]:
         """Whether a key of the experiment is known of this run, and its value; null is a value only where it may be."""

@@ -1,24 +1,55 @@
 """What a diagnosis is, and how a curve ends."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from steelyard.accounting.course import Course
 from steelyard.comparison.curve import LossCurve
 from steelyard.comparison.tiers import Pair
+from steelyard.reasons import Code, SideName
 from steelyard.verdict import Subject
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """One cause, what it rests on, and what would confirm it."""
+class Cause(Code):
+    """A code with what a diagnosis of it rests on, and what would confirm it, both made from the same values."""
 
-    code: str
-    side: Literal["target", "baseline", "both"]
-    message: str
-    evidence: tuple[str, ...]
-    confirm: str
+    evidence: Callable[..., Iterable[str]]
+    confirm: str | Callable[..., str]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One cause and what was found of it."""
+
+    code: Cause
+    side: SideName
+    values: Mapping[str, Any]
+    keys: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        return self.code.render(self.values)
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        return tuple(self.code.evidence(**self.values))
+
+    @property
+    def confirm(self) -> str:
+        confirm = self.code.confirm
+        return confirm if isinstance(confirm, str) else confirm(**self.values)
+
+    def document(self) -> dict[str, Any]:
+        """An entry of `diagnoses` in JSON."""
+        return {
+            "code": self.code.name,
+            "side": self.side,
+            "message": self.message,
+            "evidence": list(self.evidence),
+            "confirm": self.confirm,
+        }
 
 
 @dataclass(frozen=True, slots=True)

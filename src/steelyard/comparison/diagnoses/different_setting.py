@@ -1,30 +1,35 @@
 """Settings that shape the curve and were given two values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from steelyard.comparison.contract import Agreement, shown
-from steelyard.comparison.diagnoses.diagnosis import Diagnosis
+from steelyard.comparison.contract import Agreement, Clause, shown
+from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
 from steelyard.comparison.diagnoses.silent_default import differs_by_default
 from steelyard.comparison.policy import Effect, Metric
 from steelyard.comparison.tiers import Pair
 
-CODE = "different_setting"
+
+def _sentence(clauses: Sequence[Clause]) -> str:
+    values = (f"{clause.dotted} is {shown(clause.target)} and {shown(clause.baseline)}" for clause in clauses)
+    return f"the two sides were told to train differently: {'; '.join(values)}"
+
+
+CODE = Cause(
+    "different_setting",
+    "The two sides were given different values of settings that shape a curve.",
+    _sentence,
+    evidence=lambda clauses: (f"{clause.dotted} of both runs" for clause in clauses),
+    confirm="make them equal and run again; if the curves then agree, it was these",
+)
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
-    found = [
+    clauses = [
         clause
         for clause in pair.clauses
         if clause.status == Agreement.DIFFERENT
         and clause.governs.get(Metric.CONVERGENCE) == Effect.BLOCKS
         and not differs_by_default(clause, pair)
     ]
-    if found:
-        told = "; ".join(f"{one.dotted} is {shown(one.target)} and {shown(one.baseline)}" for one in found)
-        yield Diagnosis(
-            CODE,
-            "both",
-            f"the two sides were told to train differently: {told}",
-            tuple(f"{one.dotted} of both runs" for one in found),
-            "make them equal and run again; if the curves then agree, it was these",
-        )
+    if clauses:
+        yield Diagnosis(CODE, "both", {"clauses": clauses}, tuple(clause.dotted for clause in clauses))

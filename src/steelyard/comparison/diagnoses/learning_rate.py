@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from steelyard.comparison.curve import common_steps
-from steelyard.comparison.diagnoses.diagnosis import Diagnosis
+from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
 from steelyard.comparison.tiers import Pair
+from steelyard.reasons import SideName
 from steelyard.records.columns import Floats, Mask, Whole
 from steelyard.verdict import Subject
 
-CODE = "learning_rate"
 _SAME = 1e-3
 _OF_PEAK = 1e-4
 """Rates that fall to 0 are told to few digits."""
@@ -32,63 +33,128 @@ class Rates:
     ours: Floats
     theirs: Floats
 
-    def at(self, row: int) -> str:
+
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """One schedule is the other a step later."""
+
+    early: SideName
+    late: SideName
+    in_warm_up: bool
+
+    @property
+    def words(self) -> str:
+        off = "the warm-up is off by one" if self.in_warm_up else "the schedules are one step apart"
+        return f"the {self.late}'s learning rates are the {self.early}'s one step later: {off}"
+
+    @property
+    def remedy(self) -> str:
+        return _WARM_UP if self.in_warm_up else "count the steps of both schedules from the same one"
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """Two warm-ups that begin a step apart and end together."""
+
+    early: SideName
+    late: SideName
+    first: int
+    """The step of a warm-up whose rate the early side begins with."""
+    other: int
+    parted: int | None
+    """The step at which the schedules part again."""
+
+    @property
+    def words(self) -> str:
+        again = "" if self.parted is None else f", and the schedules part again at step {self.parted:,}"
         return (
-            f"at step {self.step[row]:,} the rate is {self.ours[row]:.6g} on the target and {self.theirs[row]:.6g} on "
-            "the baseline"
+            f"the {self.early}'s warm-up is one step ahead of the {self.late}'s, and ends with it: its first rate is "
+            f"that of step {self.first} of a warm-up, the other's of step {self.other}; the warm-up is off by one"
+            f"{again}"
         )
+
+    @property
+    def remedy(self) -> str:
+        return _WARM_UP if self.parted is None else f"{_WARM_UP}; and give both sides one minimum and decay"
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One schedule is a multiple of the other."""
+
+    ratio: float
+    remedy = "give both sides one learning rate, minimum, warm-up and decay"
+
+    @property
+    def words(self) -> str:
+        return f"the target's learning rate is {self.ratio:.4g} times the baseline's at every step"
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """Two schedules that are neither."""
+
+    step: int
+    remedy = Factor.remedy
+
+    @property
+    def words(self) -> str:
+        schedule = "another schedule than the baseline's"
+        return f"the target's learning rate is {schedule}: they part at step {self.step:,}"
+
+
+def _evidence(step: int, target: float, baseline: float, **_: Any) -> Iterator[str]:
+    yield f"at step {step:,} the rate is {target:.6g} on the target and {baseline:.6g} on the baseline"
+
+
+CODE = Cause(
+    "learning_rate",
+    "The learning rates of the two sides differ.",
+    "{pattern.words}",
+    evidence=_evidence,
+    confirm=lambda pattern, **_: str(pattern.remedy),
+)
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
-    found = _common(*(side.subjects[0] for side in (pair.target, pair.baseline)))
-    if len(found.step) < _FEWEST:
+    rates = _common(*(side.subjects[0] for side in (pair.target, pair.baseline)))
+    if len(rates.step) < _FEWEST:
         return
-    differ = ~_alike(found.ours, found.theirs)
+    differ = ~_alike(rates.ours, rates.theirs)
     if not differ.any():
         return
     first = int(np.argmax(differ))
-    if (shift := _shifted(found) or _warm_up(found)) is not None:
-        words, remedy = shift
-        yield Diagnosis(CODE, "both", words, (found.at(first),), remedy)
-        return
-    words = _factor(found) or f"another schedule than the baseline's: they part at step {found.step[first]:,}"
-    yield Diagnosis(
-        CODE,
-        "both",
-        f"the target's learning rate is {words}",
-        (found.at(first),),
-        "give both sides one learning rate, minimum, warm-up and decay",
-    )
+    step, target, baseline = int(rates.step[first]), float(rates.ours[first]), float(rates.theirs[first])
+    pattern = _shifted(rates) or _warm_up(rates) or _factor(rates) or Parted(step)
+    yield Diagnosis(CODE, "both", {"pattern": pattern, "step": step, "target": target, "baseline": baseline})
 
 
-def _factor(found: Rates) -> str | None:
+def _factor(found: Rates) -> Factor | None:
     given = (found.ours > 0) & (found.theirs > 0)
     ratio = found.ours[given] / found.theirs[given]
     if not len(ratio) or ((found.ours > 0) != (found.theirs > 0)).any() or np.ptp(ratio) > 2 * _SAME * ratio.mean():
         return None
-    return f"{ratio.mean():.4g} times the baseline's at every step"
+    return Factor(float(ratio.mean()))
 
 
-def _shifted(found: Rates) -> tuple[str, str] | None:
-    """Two schedules of which one is the other a step later, and what to do.
+def _shifted(found: Rates) -> Shifted | None:
+    """Two schedules of which one is the other a step later.
 
     Rates that never change fit any shift, and the first and the last have no counterpart: they alone prove none.
     """
     if not (np.diff(found.step) == 1).all():
         return None
     inside = ~_alike(found.ours, found.theirs)[1:-1]
-    for early, late, first, second in (
+    orders: tuple[tuple[SideName, SideName, Floats, Floats], ...] = (
         ("target", "baseline", found.ours, found.theirs),
         ("baseline", "target", found.theirs, found.ours),
-    ):
+    )
+    for early, late, first, second in orders:
         if not inside.any() or not _alike(first[:-1], second[1:]).all():
             continue
         if not _goes_on(second[:_ENDS]) or not _goes_on(first[: -_ENDS - 1 : -1]):
             continue  # what a shift leaves without a counterpart differs by more than a step
-        words = f"the {late}'s learning rates are the {early}'s one step later"
-        if inside[: max(0, _rising(second) - 1)].sum() > 1:
-            return f"{words}: the warm-up is off by one", _WARM_UP
-        return f"{words}: the schedules are one step apart", "count the steps of both schedules from the same one"
+        return Shifted(early, late, in_warm_up=bool(inside[: max(0, _rising(second) - 1)].sum() > 1))
     return None
 
 
@@ -106,7 +172,7 @@ def _rising(rates: Floats) -> int:
     return count if rises else 0
 
 
-def _warm_up(found: Rates) -> tuple[str, str] | None:
+def _warm_up(found: Rates) -> WarmUp | None:
     """Two warm-ups that begin a step apart and end together; where the schedules part later, that is said too."""
     ours, theirs = found.ours, found.theirs
     mine, other = _start(found.step, ours), _start(found.step, theirs)
@@ -115,29 +181,21 @@ def _warm_up(found: Rates) -> tuple[str, str] | None:
     risen = (ours >= _RISING * ours.max()) & (theirs >= _RISING * theirs.max())
     if not risen.any() or not _alike(ours[risen][:1], theirs[risen][:1], rough=1 / _RISING - 1 + _SAME).all():
         return None
-    early, late = ("target", "baseline") if mine > other else ("baseline", "target")
     ahead, behind = round(max(mine, other)), round(min(mine, other))
-    words = (
-        f"the {early}'s warm-up is one step ahead of the {late}'s, and ends with it: its first rate is that of step "
-        f"{ahead} of a warm-up, the other's of step {behind}; the warm-up is off by one"
-    )
     parted = _parted_after(found, int(np.argmax(risen)))
-    if parted is None:
-        return words, _WARM_UP
-    return (
-        f"{words}, and the schedules part again at step {found.step[parted]:,}",
-        f"{_WARM_UP}; and give both sides one minimum and decay",
-    )
+    if mine > other:
+        return WarmUp("target", "baseline", ahead, behind, parted)
+    return WarmUp("baseline", "target", ahead, behind, parted)
 
 
 def _parted_after(found: Rates, row: int) -> int | None:
-    """The first row from here on at which the rates are further apart than a step of either schedule."""
+    """The first step from a row on at which the rates are further apart than a step of either schedule."""
     ours, theirs = found.ours[row:], found.theirs[row:]
     if len(ours) < 2:
         return None
     slopes = [np.abs(np.gradient(rates, found.step[row:])) for rates in (ours, theirs)]
     apart = ~_alike(ours, theirs, rough=1 - _RISING) & (np.abs(ours - theirs) > 2 * np.maximum(*slopes))
-    return row + int(np.argmax(apart)) if apart.any() else None
+    return int(found.step[row + int(np.argmax(apart))]) if apart.any() else None
 
 
 def _start(step: Whole, rates: Floats) -> float | None:

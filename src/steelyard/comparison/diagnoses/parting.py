@@ -1,15 +1,16 @@
 """Where two curves of one start part, and what that looks like: rounding, another order of data, another setting."""
 
 from collections.abc import Iterator
+from enum import Enum
+from typing import Any
 
 import numpy as np
 
 from steelyard.comparison.curve import LossCurve, differences
-from steelyard.comparison.diagnoses.diagnosis import Diagnosis
+from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
 from steelyard.comparison.tiers import Pair
 from steelyard.records.columns import Floats, Whole
 
-CODE = "parting"
 SAME, PARTED = 1e-3, 1e-2
 _FEWEST = 20
 _SMOOTH, _ROUGH = 0.6, 0.4
@@ -18,6 +19,54 @@ _ONE_SIDED = 0.75
 _SOON = 10
 _MOST_DIGITS = 7
 """What a log prints at most; a loss of more is not rounded."""
+
+
+class Look(Enum):
+    """What two curves that part look like, and what would confirm it."""
+
+    FACTOR = (
+        "one is {factor:.4g} times the other at every step: the loss is counted in another way",
+        "see over what each side averages: masked tokens, ranks, or an auxiliary loss that is added",
+    )
+    OTHER_START = (
+        "it looks like another order of data, or other weights: they differ from the first step on",
+        "give both sides one seed of data and of weights",
+    )
+    TOGETHER_AGAIN = (
+        "why is not told: they come together again, as after a spike or a stretch of other data",
+        "look at what was trained on there, and whether a run of each side does it again",
+    )
+    DRIFT = (
+        "it looks like another setting (rate, schedule, optimizer): the difference drifts smoothly",
+        "compare the learning rates and the optimizer's settings of both logs",
+    )
+    ROUNDING = (
+        "it looks like rounding: they start together, and small differences then scatter to both sides",
+        "a run of each side with deterministic kernels, or in fp32, parts later",
+    )
+    UNEXPLAINED = (
+        "why is not told: it is too large or one-sided for rounding, and not smooth as a setting is",
+        "a run of each side again: what comes back is no chance",
+    )
+
+
+def _sentence(look: Look, factor: float, first: int, wide: int | None, **_: Any) -> str:
+    by_one = f", and by 1 % at step {wide:,}" if wide is not None else ", and never by 1 %"
+    return f"the curves part by 0.1 % at step {first:,}{by_one}: {look.value[0].format(factor=factor)}"
+
+
+def _evidence(at_first: float, at_most: float, smooth: float, one_sided: float, **_: Any) -> Iterator[str]:
+    yield f"at step 1 they are {at_first:.1e} apart, at most {at_most:.2g}"
+    yield f"lag-1 rank correlation of the differences {smooth:.2f}; {one_sided:.0%} of them to one side"
+
+
+CODE = Cause(
+    "parting",
+    "Two curves of one start part; how they part says what may be the cause.",
+    _sentence,
+    evidence=_evidence,
+    confirm=lambda look, **_: str(look.value[1]),
+)
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
@@ -34,41 +83,31 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
 
 
 def _diagnosis(step: Whole, apart: Floats, beyond: Floats, rounding: float) -> Diagnosis:
-    first, wide = int(step[beyond > SAME][0]), step[beyond > PARTED]
+    wide = step[beyond > PARTED]
     smooth = _smoothness(apart)
-    side = float(np.mean(np.sign(apart) == np.sign(np.median(apart))))
+    one_sided = float(np.mean(np.sign(apart) == np.sign(np.median(apart))))
     small = float(np.quantile(beyond, 0.95)) <= PARTED and float(beyond[step <= _SOON].max()) <= max(SAME, rounding)
-    if beyond[0] > max(SAME / 10, rounding) and float(apart.std()) < 0.1 * abs(float(apart.mean())):
-        looks = (
-            f"one is {1 + float(apart.mean()):.4g} times the other at every step: the loss is counted in another way"
-        )
-        confirm = "see over what each side averages: masked tokens, ranks, or an auxiliary loss that is added"
-    elif beyond[0] > max(SAME / 10, rounding):
-        looks = "it looks like another order of data, or other weights: they differ from the first step on"
-        confirm = "give both sides one seed of data and of weights"
+    if beyond[0] > max(SAME / 10, rounding):
+        look = Look.FACTOR if float(apart.std()) < 0.1 * abs(float(apart.mean())) else Look.OTHER_START
     elif len(wide) and float(np.median(beyond[-max(_SOON, len(step) // 10) :])) <= SAME:
-        looks = "why is not told: they come together again, as after a spike or a stretch of other data"
-        confirm = "look at what was trained on there, and whether a run of each side does it again"
+        look = Look.TOGETHER_AGAIN
     elif smooth > _SMOOTH:
-        looks = "it looks like another setting (rate, schedule, optimizer): the difference drifts smoothly"
-        confirm = "compare the learning rates and the optimizer's settings of both logs"
-    elif small and smooth < _ROUGH and side < _ONE_SIDED:
-        looks = "it looks like rounding: they start together, and small differences then scatter to both sides"
-        confirm = "a run of each side with deterministic kernels, or in fp32, parts later"
+        look = Look.DRIFT
+    elif small and smooth < _ROUGH and one_sided < _ONE_SIDED:
+        look = Look.ROUNDING
     else:
-        looks = "why is not told: it is too large or one-sided for rounding, and not smooth as a setting is"
-        confirm = "a run of each side again: what comes back is no chance"
-    told = f", and by 1 % at step {int(wide[0]):,}" if len(wide) else ", and never by 1 %"
-    return Diagnosis(
-        CODE,
-        "both",
-        f"the curves part by 0.1 % at step {first:,}{told}: {looks}",
-        (
-            f"at step 1 they are {abs(apart[0]):.1e} apart, at most {np.abs(apart).max():.2g}",
-            f"lag-1 rank correlation of the differences {smooth:.2f}; {side:.0%} of them to one side",
-        ),
-        confirm,
-    )
+        look = Look.UNEXPLAINED
+    values = {
+        "look": look,
+        "factor": 1 + float(apart.mean()),
+        "first": int(step[beyond > SAME][0]),
+        "wide": int(wide[0]) if len(wide) else None,
+        "at_first": float(abs(apart[0])),
+        "at_most": float(np.abs(apart).max()),
+        "smooth": smooth,
+        "one_sided": one_sided,
+    }
+    return Diagnosis(CODE, "both", values)
 
 
 def _smoothness(apart: Floats) -> float:

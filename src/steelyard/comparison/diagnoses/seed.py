@@ -2,11 +2,18 @@
 
 from collections.abc import Iterator
 
-from steelyard.comparison.diagnoses.diagnosis import Diagnosis
+from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
 from steelyard.comparison.tiers import Pair
 from steelyard.frameworks.registry import facts
 
-CODE = "seed"
+CODE = Cause(
+    "seed",
+    "A framework sets its own seed, whatever a run declares.",
+    "the {side}'s seed {declared} may not be the one it trains with: {framework} sets {taken} itself "
+    "unless `seed_everything` was given it",
+    evidence=lambda declared, source, **_: (f"training.seed is {declared}, by {source or 'its config'}",),
+    confirm="two runs with two seeds: equal losses say that neither was used",
+)
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
@@ -16,11 +23,6 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
         name = subject.run.manifest.framework
         taken = facts(name).overwritten_seed
         if taken is not None and known and declared != taken:
-            yield Diagnosis(
-                CODE,
-                side.name,
-                f"the {side.name}'s seed {declared} may not be the one it trains with: {name} sets {taken} itself "
-                "unless `seed_everything` was given it",
-                (f"training.seed is {declared}, by {subject.run.manifest.sources.get('training.seed', 'its config')}",),
-                "two runs with two seeds: equal losses say that neither was used",
-            )
+            source = subject.source("training.seed")
+            values = {"side": side.name, "declared": declared, "framework": name, "taken": taken, "source": source}
+            yield Diagnosis(CODE, side.name, values, ("training.seed",))

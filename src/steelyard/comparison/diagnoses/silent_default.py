@@ -1,19 +1,19 @@
 """What nobody set, and each framework decides for itself: unset on both sides is not equal."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from steelyard.comparison.contract import EITHER, Agreement, Clause, shown, stated
-from steelyard.comparison.diagnoses.diagnosis import Diagnosis
+from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
 from steelyard.comparison.policy import Effect, Metric
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import Pair
+from steelyard.experiment.sources import Origin, Source
 from steelyard.frameworks.facts import POSITION_ENCODING
 from steelyard.frameworks.registry import facts
 
-CODE = "silent_default"
-_DEFAULT = "default"
 _SCHEDULE = tuple(
     f"training.{key}" for key in ("learning_rate", "min_learning_rate", "warmup_steps", "schedule", "decay_steps")
 )
@@ -24,82 +24,123 @@ TENTHS = {"a tenth of the peak": "training.learning_rate", "a tenth of the steps
 """Defaults that follow from another key."""
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOpen:
+    """What neither side states and the two frameworks decide in different ways; target first."""
+
+    key: str
+    values: tuple[Any, Any]
+    frameworks: tuple[str, str]
+
+    @property
+    def words(self) -> str:
+        (ours, theirs), (our_framework, their_framework) = self.values, self.frameworks
+        values = f"{shown(ours)} in {our_framework} and {shown(theirs)} in {their_framework}"
+        return f"{_CALLED.get(self.key, self.key)} is {values}"
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultOfOne:
+    """A value of one side, and another of a framework's default; target first."""
+
+    key: str
+    values: tuple[Any, Any]
+    sources: tuple[Source | None, Source | None]
+
+    @property
+    def words(self) -> str:
+        (ours, theirs), (our_source, their_source) = self.values, self.sources
+        target = f"{shown(ours)} on the target ({our_source or 'as it says'})"
+        return f"{self.key} is {target} and {shown(theirs)} on the baseline ({their_source or 'as it says'})"
+
+
+def _sentence(unset: Sequence[LeftOpen | DefaultOfOne], one_sided: Sequence[DefaultOfOne]) -> str:
+    parts = (
+        ("what nobody set differs, where it was left to the framework", unset),
+        ("what one side set differs from what the other's framework does", one_sided),
+    )
+    return "; ".join(
+        f"{what}: {'; '.join(difference.words for difference in differences)}"
+        for what, differences in parts
+        if differences
+    )
+
+
+CODE = Cause(
+    "silent_default",
+    "The frameworks' own defaults differ in what a side did not set.",
+    _sentence,
+    evidence=lambda **_: ("each framework's own defaults, where neither log nor config says more",),
+    confirm="set them in both configurations, or give the logs' own arguments to `ingest`",
+)
+
+
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
-    unset, one_sided = [], []
+    unset: list[LeftOpen | DefaultOfOne] = []
+    one_sided: list[DefaultOfOne] = []
     for clause in pair.clauses:
         if clause.governs.get(Metric.CONVERGENCE) != Effect.BLOCKS:
             continue
         if clause.dotted in _SCHEDULE and pair.told_rates:
             continue  # the rates that both recorded say more than any default
-        if words := differs_by_default(clause, pair) or _unset(clause, pair):
-            unset.append(words)
-        elif words := _set_by_one(clause, pair):
-            one_sided.append(words)
+        if difference := differs_by_default(clause, pair) or _unset(clause, pair):
+            unset.append(difference)
+        elif of_one := _set_by_one(clause, pair):
+            one_sided.append(of_one)
     unset += unstated_differences(pair)
-    told = []
-    if unset:
-        told.append(f"what nobody set differs, where it was left to the framework: {'; '.join(unset)}")
-    if one_sided:
-        told.append(f"what one side set differs from what the other's framework does: {'; '.join(one_sided)}")
-    if told:
-        yield Diagnosis(
-            CODE,
-            "both",
-            "; ".join(told),
-            ("each framework's own defaults, where neither log nor config says more",),
-            "set them in both configurations, or give the logs' own arguments to `ingest`",
-        )
+    if unset or one_sided:
+        keys = tuple(difference.key for difference in (*unset, *one_sided))
+        yield Diagnosis(CODE, "both", {"unset": unset, "one_sided": one_sided}, keys)
 
 
-def differs_by_default(clause: Clause, pair: Pair) -> str | None:
+def differs_by_default(clause: Clause, pair: Pair) -> DefaultOfOne | None:
     """A difference that comes of a side's default."""
     if clause.status != Agreement.DIFFERENT:
         return None
-    sources = [_source(side, clause.dotted) for side in (pair.target, pair.baseline)]
-    if not any(source.startswith(_DEFAULT) for source in sources) or pair.same("platform.framework"):
+    sources = pair.target.subjects[0].source(clause.dotted), pair.baseline.subjects[0].source(clause.dotted)
+    if not any(source is not None and source.is_default for source in sources) or pair.same("platform.framework"):
         return None  # one framework has one default: who differs from it said so
-    return _of_both(clause, pair, (clause.target, clause.baseline), sources)
+    return DefaultOfOne(clause.dotted, (clause.target, clause.baseline), sources)
 
 
-def unstated_differences(pair: Pair) -> list[str]:
+def unstated_differences(pair: Pair) -> list[LeftOpen]:
     """What differs by default and has no key of an experiment, where a foreign log does not state it.
 
     A plan of ours states it, and what both sides state is for the contract.
     """
-    subjects = [side.subjects[0] for side in (pair.target, pair.baseline)]
+    sides = (pair.target, pair.baseline)
+    names = _framework(pair.target), _framework(pair.baseline)
     known = pair.same("model.architecture") is not None
-    told = []
+    differences = []
     for key in (*_CALLED, *(() if known else (POSITION_ENCODING,))):
-        said = [stated(subject, key) for subject in subjects]
-        if all(is_stated for is_stated, _ in said):
+        settings = [stated(side.subjects[0], key) for side in sides]
+        if all(is_stated for is_stated, _ in settings):
             continue
-        names = [subject.run.manifest.framework for subject in subjects]
-        found = [
+        ours, theirs = (
             _worded(value) if is_stated else facts(name).keyless_defaults.get(key)
-            for name, (is_stated, value) in zip(names, said, strict=True)
-        ]
-        if None not in found and found[0] != found[1]:
-            values = " and ".join(f"{value} in {name}" for value, name in zip(found, names, strict=True))
-            told.append(f"{_CALLED.get(key, key)} is {values}")
-    return told
+            for name, (is_stated, value) in zip(names, settings, strict=True)
+        )
+        if None not in (ours, theirs) and ours != theirs:
+            differences.append(LeftOpen(key, (ours, theirs), names))
+    return differences
 
 
 def _worded(stated: Any) -> Any:
     return ("masked" if stated else "counted") if isinstance(stated, bool) else stated
 
 
-def _unset(clause: Clause, pair: Pair) -> str | None:
+def _unset(clause: Clause, pair: Pair) -> LeftOpen | None:
     """A key that is not known of either side, where the frameworks' defaults are, and differ."""
     if clause.status != Agreement.UNKNOWN or clause.unknown_of != EITHER:
         return None
-    names = [_framework(side) for side in (pair.target, pair.baseline)]
+    names = _framework(pair.target), _framework(pair.baseline)
     (know_ours, ours), (know_theirs, theirs) = (facts(name).default(clause.dotted) for name in names)
     if not (know_ours and know_theirs) or ours == theirs:
         return None
-    return f"{clause.dotted} is {shown(ours)} in {names[0]} and {shown(theirs)} in {names[1]}"
+    return LeftOpen(clause.dotted, (ours, theirs), names)
 
 
-def _set_by_one(clause: Clause, pair: Pair) -> str | None:
+def _set_by_one(clause: Clause, pair: Pair) -> DefaultOfOne | None:
     """A key that is known of one side only, and is not what the other's framework does by itself."""
     if clause.status != Agreement.UNKNOWN or clause.unknown_of == EITHER or clause.dotted in _ALWAYS_SET:
         return None
@@ -109,19 +150,10 @@ def _set_by_one(clause: Clause, pair: Pair) -> str | None:
     known, default = facts(_framework(silent)).default(clause.dotted)
     if not known or value == default or _is_a_tenth(value, default, (silent, says)):
         return None
-    sources = {silent.name: f"default of {_framework(silent)}", says.name: _source(says, clause.dotted)}
-    values = {silent.name: default, says.name: value}
-    names = (pair.target.name, pair.baseline.name)
-    return _of_both(clause, pair, [values[name] for name in names], [sources[name] for name in names])
-
-
-def _of_both(clause: Clause, pair: Pair, values: Any, sources: list[str]) -> str:
-    sides = (pair.target, pair.baseline)
-    told = (
-        f"{shown(value)} on the {side.name} ({source or 'as it says'})"
-        for value, side, source in zip(values, sides, sources, strict=True)
-    )
-    return f"{clause.dotted} is {' and '.join(told)}"
+    by_framework, source = Source(Origin.FRAMEWORK, _framework(silent)), says.subjects[0].source(clause.dotted)
+    if silent is pair.target:
+        return DefaultOfOne(clause.dotted, (default, value), (by_framework, source))
+    return DefaultOfOne(clause.dotted, (value, default), (source, by_framework))
 
 
 def _is_a_tenth(value: Any, default: Any, sides: tuple[Side, Side]) -> bool:
@@ -135,7 +167,3 @@ def _is_a_tenth(value: Any, default: Any, sides: tuple[Side, Side]) -> bool:
 
 def _framework(side: Side) -> str:
     return side.subjects[0].run.manifest.framework
-
-
-def _source(side: Side, dotted: str) -> str:
-    return side.subjects[0].run.manifest.sources.get(dotted, "")

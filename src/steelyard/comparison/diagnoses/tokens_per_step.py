@@ -2,32 +2,38 @@
 
 from collections.abc import Iterator
 
-from steelyard.comparison.diagnoses.diagnosis import Diagnosis
+from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
 from steelyard.comparison.own_figures import APART, OwnStep, own_step
 from steelyard.comparison.tiers import Pair
 
-CODE = "tokens_per_step"
 
-
-def diagnose(pair: Pair) -> Iterator[Diagnosis]:
-    found = [own_step(side) for side in (pair.target, pair.baseline)]
-    if found[0] is None or found[1] is None:
-        return
-    ours, theirs = found[0], found[1]
-    if abs(ours.tokens / theirs.tokens - 1) <= APART:
-        return
-    ratio = max(ours.tokens / theirs.tokens, theirs.tokens / ours.tokens)
-    yield Diagnosis(
-        CODE,
-        "both",
-        f"one step is {ours.tokens:,.0f} tokens on the target and {theirs.tokens:,.0f} on the baseline, by their own "
-        f"figures, {ratio:.2f} times apart: the speedup by tokens is {ours.rate / theirs.rate:.2f}, by step time "
-        f"{theirs.seconds / ours.seconds:.2f}, and neither compares one job; curves over steps compare different "
-        "amounts of data",
-        (_words("the target", ours), _words("the baseline", theirs)),
-        "state batch and sequence of both, and compare at the same tokens a step",
+def _sentence(target: OwnStep, baseline: OwnStep) -> str:
+    ratio = max(target.tokens / baseline.tokens, baseline.tokens / target.tokens)
+    return (
+        f"one step is {target.tokens:,.0f} tokens on the target and {baseline.tokens:,.0f} on the baseline, by their "
+        f"own figures, {ratio:.2f} times apart: the speedup by tokens is {target.rate / baseline.rate:.2f}, by step "
+        f"time {baseline.seconds / target.seconds:.2f}, and neither compares one job; curves over steps compare "
+        "different amounts of data"
     )
 
 
-def _words(name: str, own: OwnStep) -> str:
-    return f"{name}: {own.rate:,.0f} tokens/s a GPU x {own.gpus} GPUs x {own.seconds:.4g} s = {own.tokens:,.0f} tokens"
+def _evidence(**sides: OwnStep) -> Iterator[str]:
+    for side, own in sides.items():
+        figures = f"{own.rate:,.0f} tokens/s a GPU x {own.gpus} GPUs x {own.seconds:.4g} s"
+        yield f"the {side}: {figures} = {own.tokens:,.0f} tokens"
+
+
+CODE = Cause(
+    "tokens_per_step",
+    "By their own figures the two sides process different numbers of tokens per step.",
+    _sentence,
+    evidence=_evidence,
+    confirm="state batch and sequence of both, and compare at the same tokens a step",
+)
+
+
+def diagnose(pair: Pair) -> Iterator[Diagnosis]:
+    target, baseline = (own_step(side) for side in (pair.target, pair.baseline))
+    if target is None or baseline is None or abs(target.tokens / baseline.tokens - 1) <= APART:
+        return
+    yield Diagnosis(CODE, "both", {"target": target, "baseline": baseline}, ("training.tokens_per_step",))

@@ -4,12 +4,55 @@ from steelyard.comparison.between_runs import FEWEST
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import first_steps
 from steelyard.comparison.tiers.tier import CUTS, Answer, Pair, Tier
-from steelyard.verdict import Status
+from steelyard.reasons import Code, Reason
+from steelyard.verdict import Finding, Status
 
 NAME = "first_loss"
 SAME_WEIGHTS = 1e-4
 OWN_WEIGHTS = 0.05
 """Nats, as the finding of that name allows each side by itself."""
+
+AS_PREDICTED = Code(
+    "first_loss_as_predicted",
+    "Each side's first loss is that of its own model before training.",
+    "each side starts as its own untrained model does",
+)
+NOT_PREDICTED = Code(
+    "first_loss_not_predicted",
+    "A side's first loss is not that of its own model before training.",
+    "the {side}: {finding.message}",
+)
+
+
+def _apart(apart: float, margin: float) -> str:
+    return f"the first losses are {apart:.2g} nats apart, {'within' if apart <= margin else 'not within'} {margin}"
+
+
+def _of_equal_weights(target: float, baseline: float, apart: float, margin: float) -> str:
+    within = "within" if apart <= margin else "not within"
+    losses = f"the first losses are {target:.5f} and {baseline:.5f}, {apart:.1e} apart"
+    return f"{losses}, {within} the {margin:.1e} of equal weights on equal data"
+
+
+APART = Code("first_losses_apart", "How far the first losses are apart, each side with weights of its own.", _apart)
+OF_EQUAL_WEIGHTS = Code(
+    "first_losses_of_equal_weights", "How far the first losses are apart, of equal weights.", _of_equal_weights
+)
+NOT_ALONE = Code(
+    "first_loss_not_alone",
+    "Some run has no record of step 1 by itself.",
+    "the loss of step 1 alone is not in every record",
+)
+IN_FIRST_STEPS = Code(
+    "first_loss_in_first_steps",
+    "Step 1 has no record by itself; the tier of the first steps includes it and passes.",
+    f"{NOT_ALONE.sentence}: it stands in those of {first_steps.NAME}",
+)
+OVER_SEEDS = Code(
+    "first_loss_over_seeds",
+    "Step 1 has no record by itself; there are seeds enough to judge level and speed by.",
+    f"{NOT_ALONE.sentence}: level and speed are told over {FEWEST} seeds a side or more",
+)
 
 
 def ask(pair: Pair) -> Tier:
@@ -22,25 +65,24 @@ def ask(pair: Pair) -> Tier:
     if _same_weights(pair):
         return _of_same_weights(pair)
     findings = [_finding(side) for side in (pair.target, pair.baseline)]
-    wrong = next((message for status, message in findings if status == Status.FAIL), None)
-    if wrong is not None:
-        return Tier(NAME, Answer.FAIL, wrong, margin=OWN_WEIGHTS)
-    if all(status == Status.PASS for status, _ in findings):
-        return Tier(NAME, Answer.PASS, "each side starts as its own untrained model does", margin=OWN_WEIGHTS)
+    for side, finding in zip((pair.target, pair.baseline), findings, strict=True):
+        if finding is not None and finding.status == Status.FAIL:
+            wrong = Reason(NOT_PREDICTED, {"side": side.name, "finding": finding}, side=side.name)
+            return Tier(NAME, Answer.FAIL, wrong, margin=OWN_WEIGHTS)
+    if all(finding is not None and finding.status == Status.PASS for finding in findings):
+        return Tier(NAME, Answer.PASS, Reason(AS_PREDICTED), margin=OWN_WEIGHTS)
     apart = max(abs(ours - theirs) for ours in firsts[0] for theirs in firsts[1])
-    close = apart <= OWN_WEIGHTS
-    message = f"the first losses are {apart:.2g} nats apart, {'within' if close else 'not within'} {OWN_WEIGHTS}"
-    return Tier(NAME, Answer.PASS if close else Answer.FAIL, message, apart, OWN_WEIGHTS)
+    status = Answer.PASS if apart <= OWN_WEIGHTS else Answer.FAIL
+    return Tier(NAME, status, Reason(APART, {"apart": apart, "margin": OWN_WEIGHTS}), apart, OWN_WEIGHTS)
 
 
 def _not_alone(pair: Pair) -> Tier:
     """A loss that is a mean with its neighbours is held by the tiers that look at those."""
-    why = "the loss of step 1 alone is not in every record"
     if first_steps.ask(pair).status == Answer.PASS:
-        return Tier(NAME, Answer.NOT_APPLICABLE, f"{why}: it stands in those of {first_steps.NAME}")
+        return Tier(NAME, Answer.NOT_APPLICABLE, Reason(IN_FIRST_STEPS))
     if min(pair.seeds) >= FEWEST:
-        return Tier(NAME, Answer.NOT_APPLICABLE, f"{why}: level and speed are told over {FEWEST} seeds a side or more")
-    return Tier(NAME, Answer.UNKNOWN, why)
+        return Tier(NAME, Answer.NOT_APPLICABLE, Reason(OVER_SEEDS))
+    return Tier(NAME, Answer.UNKNOWN, Reason(NOT_ALONE))
 
 
 def _same_weights(pair: Pair) -> bool:
@@ -57,18 +99,14 @@ def _of_same_weights(pair: Pair) -> Tier:
         key=lambda both: abs(both[0] / both[1] - 1),
     )
     apart = abs(ours / theirs - 1)
-    close = apart <= margin
-    message = (
-        f"the first losses are {ours:.5f} and {theirs:.5f}, {apart:.1e} apart, "
-        f"{'within' if close else 'not within'} the {margin:.1e} of equal weights on equal data"
-    )
-    return Tier(NAME, Answer.PASS if close else Answer.FAIL, message, apart, margin)
+    values = {"target": ours, "baseline": theirs, "apart": apart, "margin": margin}
+    status = Answer.PASS if apart <= margin else Answer.FAIL
+    return Tier(NAME, status, Reason(OF_EQUAL_WEIGHTS, values), apart, margin)
 
 
-def _finding(side: Side) -> tuple[Status | None, str]:
-    """What the runs of a side come to in the finding of that name."""
+def _finding(side: Side) -> Finding | None:
+    """What the runs of a side come to in the finding of that name; None where one of them has none."""
     found = [one for verdict in side.verdicts for one in verdict.findings if one.check == "first_loss"]
     if len(found) < len(side.verdicts):
-        return None, ""
-    worst = next((one for status in (Status.FAIL, Status.UNKNOWN) for one in found if one.status == status), found[0])
-    return worst.status, f"the {side.name}: {worst.message}"
+        return None
+    return next((one for status in (Status.FAIL, Status.UNKNOWN) for one in found if one.status == status), found[0])

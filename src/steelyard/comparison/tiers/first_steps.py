@@ -1,9 +1,12 @@
 """The first ten steps on the same data: before learning itself drives two runs apart, only their arithmetic can."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from steelyard.comparison.curve import LossCurve, differences
-from steelyard.comparison.tiers.tier import Answer, Pair, Tier
+from steelyard.comparison.tiers.tier import CUTS, Answer, Pair, Tier
+from steelyard.reasons import Code, Reason
 from steelyard.records.columns import Floats, Whole
 
 NAME = "first_steps"
@@ -11,35 +14,76 @@ STEPS = 10
 MARGIN = 1e-3
 PASSED = (1e-3, 1e-2)
 """Differences of which the first step is told."""
-_UNSTATED = (
-    "; their seeds are not known and are taken for one: ingest them with --set training.seed=N where they differ"
-)
 
-_UNKNOWN_CUT = "; tensor and pipeline parallel size are not known of every run, and others give a seed other weights"
+
+def _compared(worst: float, margin: float, passed: list[tuple[float, int]]) -> str:
+    steps = " and ".join(f"{share:.1%} at step {step:,}" for share, step in passed)
+    return (
+        f"over {STEPS} steps the losses differ by at most {worst:.1e}, {'within' if worst <= margin else 'not within'} "
+        f"{margin:.1e}{f'; they first pass {steps}' if steps else ''}"
+    )
+
+
+def _seeds_assumed(worst: float, margin: float, passed: list[tuple[float, int]]) -> str:
+    seeds = "their seeds are not known and are taken for one: ingest them with --set training.seed=N where they differ"
+    return f"{_compared(worst, margin, passed)}; {seeds}"
+
+
+def _cuts_unknown(worst: float, margin: float, passed: list[tuple[float, int]]) -> str:
+    cuts = "tensor and pipeline parallel size are not known of every run, and others give a seed other weights"
+    return f"{_compared(worst, margin, passed)}; {cuts}"
+
+
+COMPARED = Code(
+    "first_steps_compared", "How far the losses of the first steps are apart, of runs of one start.", _compared
+)
+SEEDS_ASSUMED = Code(
+    "first_steps_seeds_assumed", "The first losses are apart, of runs whose seeds are taken for one.", _seeds_assumed
+)
+CUTS_UNKNOWN = Code(
+    "first_steps_cuts_unknown", "The first losses are apart, of runs that may be cut in different ways.", _cuts_unknown
+)
+OWN_WEIGHTS = Code(
+    "first_steps_own_weights",
+    "Two frameworks start from different weights and data, so their first steps say nothing.",
+    "each framework has weights and an order of data of its own",
+)
+OTHER_CUTS = Code(
+    "first_steps_other_cuts",
+    "Runs of one seed are cut in different ways and start from different weights.",
+    "a seed has other weights where the tensor or pipeline parallel size is another",
+)
+NO_COMMON_SEED = Code(
+    "first_steps_no_common_seed",
+    "No run of one side is known to have the seed of a run of the other.",
+    "no run of one side is known to have the seed of one of the other",
+)
+NOT_RECORDED = Code(
+    "first_steps_not_recorded",
+    "Both sides do not have records of all the first steps.",
+    "not every one of the first {steps} steps is in a record that both sides have",
+)
 
 
 def ask(pair: Pair) -> Tier:
     if pair.same("platform.framework") is False:
-        return Tier(NAME, Answer.NOT_APPLICABLE, "each framework has weights and an order of data of its own")
+        return Tier(NAME, Answer.NOT_APPLICABLE, Reason(OWN_WEIGHTS, keys=("platform.framework",)))
     if not pair.matched:
-        why = "no run of one side is known to have the seed of one of the other"
-        if pair.otherwise_cut:
-            why = "a seed has other weights where the tensor or pipeline parallel size is another"
+        why = Reason(OTHER_CUTS, keys=CUTS) if pair.otherwise_cut else Reason(NO_COMMON_SEED, keys=("training.seed",))
         return Tier(NAME, Answer.NOT_APPLICABLE, why)
     apart = [(step, np.abs(found)) for step, found in (differences(*both) for both in pair.matched)]
     if any(_recorded(ours, step) < STEPS for (ours, _), (step, _) in zip(pair.matched, apart, strict=True)):
-        why = f"not every one of the first {STEPS} steps is in a record that both sides have"
-        return Tier(NAME, Answer.UNKNOWN, why)
+        return Tier(NAME, Answer.UNKNOWN, Reason(NOT_RECORDED, {"steps": STEPS}))
     margin = max(MARGIN, pair.rounding())
     worst = max(float(found[step <= STEPS].max()) for step, found in apart)
-    close = worst <= margin
-    unstated = _UNKNOWN_CUT if pair.maybe_otherwise_cut else _UNSTATED if pair.same("training.seed") is None else ""
-    message = (
-        f"over {STEPS} steps the losses differ by at most {worst:.1e}, "
-        f"{'within' if close else 'not within'} {margin:.1e}{_passed(apart)}{'' if close else unstated}"
-    )
-    status = Answer.PASS if close else Answer.UNKNOWN if pair.maybe_otherwise_cut else Answer.FAIL
-    return Tier(NAME, status, message, worst, margin)
+    values = {"worst": worst, "margin": margin, "passed": list(_passed(apart))}
+    if worst <= margin:
+        return Tier(NAME, Answer.PASS, Reason(COMPARED, values), worst, margin)
+    if pair.maybe_otherwise_cut:
+        return Tier(NAME, Answer.UNKNOWN, Reason(CUTS_UNKNOWN, values, keys=CUTS), worst, margin)
+    seeds = Reason(SEEDS_ASSUMED, values, keys=("training.seed",))
+    reason = seeds if pair.same("training.seed") is None else Reason(COMPARED, values)
+    return Tier(NAME, Answer.FAIL, reason, worst, margin)
 
 
 def one_start(pair: Pair) -> bool:
@@ -53,10 +97,9 @@ def _recorded(curve: LossCurve, steps: Whole) -> int:
     return int(curve.covered[np.searchsorted(curve.step, early)].sum())
 
 
-def _passed(apart: list[tuple[Whole, Floats]]) -> str:
-    told = []
+def _passed(apart: list[tuple[Whole, Floats]]) -> Iterator[tuple[float, int]]:
+    """Differences, each with the first step at which a run is further apart."""
     for share in PASSED:
         first = [int(step[found > share][0]) for step, found in apart if (found > share).any()]
         if first:
-            told.append(f"{share:.1%} at step {min(first):,}")
-    return f"; they first pass {' and '.join(told)}" if told else ""
+            yield share, min(first)

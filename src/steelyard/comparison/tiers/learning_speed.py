@@ -10,11 +10,12 @@ from functools import cached_property
 import numpy as np
 
 from steelyard.accounting.robust import around_median
-from steelyard.comparison.between_runs import Between, geometric_mean
-from steelyard.comparison.curve import LossCurve, common_stretch, on_common_records
+from steelyard.comparison.between_runs import FEWEST, Between, geometric_mean
+from steelyard.comparison.curve import Axis, LossCurve, common_stretch, on_common_records
 from steelyard.comparison.tiers.first_steps import one_start
-from steelyard.comparison.tiers.level import OTHER_RECORDS, between_records, judged, unsure_by
-from steelyard.comparison.tiers.tier import Answer, Pair, Tier
+from steelyard.comparison.tiers.level import OTHER_RECORDS, Equivalence, between_records, figure, judged, unsure_by
+from steelyard.comparison.tiers.tier import Answer, OverSeeds, Pair, Tier
+from steelyard.reasons import Code, Reason
 from steelyard.records.columns import Floats, Whole
 
 NAME = "learning_speed"
@@ -33,6 +34,44 @@ _GAP = 0.05
 """Of the way, a stretch without a record across which no straight line is drawn."""
 _BESIDE, _APART = 5, 6.0
 """Neighbours on each side, and median deviations from them."""
+
+
+def _sentence(
+    losses: tuple[float, float],
+    axis: Axis,
+    seeds: OverSeeds | None,
+    common: bool,
+    equivalence: Equivalence,
+    margin: float,
+    **ratio: float,
+) -> str:
+    speed = f"to {LEVELS} losses from {losses[0]:.4g} to {losses[1]:.4g} the target takes {figure(**ratio)} times"
+    basis = f"{seeds.words if seeds else 'within these runs'}{'' if common else OTHER_RECORDS}"
+    return f"{speed} the {axis}, {basis}: {equivalence.format(margin=margin, fewest=FEWEST)}"
+
+
+COMPARED = Code(
+    "learning_speed_compared", "The ratio of the tokens that the two sides take to the same losses.", _sentence
+)
+OBSERVED = Code(
+    "learning_speed_observed", "The speeds are equivalent in these runs; more seeds per side decide.", _sentence
+)
+NOT_MEASURED = Code(
+    "learning_speed_not_measured",
+    "The records do not show where the two sides reach the same losses.",
+    "{cause.message}: no speed of learning can be told",
+)
+TOO_FEW = Code(
+    "losses_too_few",
+    "The two sides have too few losses in common.",
+    "fewer than {fewest} losses where both sides are",
+)
+GAP = Code("losses_gap", "A long stretch of a run has no record.", "{gap:,.0f} {axis} are without a record")
+FLAT = Code(
+    "losses_flat",
+    "The losses do not fall by more than their noise.",
+    "the losses hardly fall where both sides are",
+)
 
 
 @dataclass(frozen=True)
@@ -111,17 +150,17 @@ class Reached:
         return found
 
 
-def reached(pair: Pair) -> Reached | str:
+def reached(pair: Pair) -> Reached | Reason:
     """Where both sides come down to the same losses, or why there are none."""
     curves, off = common_stretch(on_common_records(pair.curves), pair.begin, pair.end), 0.0
     if len(curves[0][0]) < _FEWEST_POINTS:
         curves = [[curve.between(pair.begin, pair.end) for curve in side] for side in pair.curves]
         if min(len(curve) for side in curves for curve in side) < _FEWEST_POINTS:
-            return f"fewer than {_FEWEST_POINTS} losses where both sides are"
+            return Reason(TOO_FEW, {"fewest": _FEWEST_POINTS})
         off = between_records(curves)
     gap = max(float(np.diff(curve.seen).max()) for side in curves for curve in side)
     if gap > _GAP * (pair.end - pair.begin):
-        return f"{gap:,.0f} {curves[0][0].axis} are without a record"
+        return Reason(GAP, {"gap": gap, "axis": pair.axis})
     points = [[(seen - pair.begin, calmed(loss)) for seen, loss in map(LossCurve.thinned, side)] for side in curves]
     smooth = [[smoothed(loss) for _, loss in side] for side in points]
     flat = [
@@ -134,7 +173,7 @@ def reached(pair: Pair) -> Reached | str:
     losses = common_losses([(seen, line) for seen, _, line in flat], begin)
     noise = max(_noise(loss, line) for _, loss, line in flat)
     if losses is None or losses[0] - losses[-1] < max(_LEARNT * noise, _FALL * losses[0]):
-        return "the losses hardly fall where both sides are"
+        return Reason(FLAT)
     places = [
         [reach(seen, line, losses) for (seen, _), line in zip(side, lines, strict=True)]
         for side, lines in zip(points, smooth, strict=True)
@@ -144,17 +183,16 @@ def reached(pair: Pair) -> Reached | str:
 
 def ask(pair: Pair) -> Tier:
     found = reached(pair)
-    if isinstance(found, str):
-        return Tier(NAME, Answer.UNKNOWN, f"{found}: no speed of learning can be told", margin=MARGIN)
+    if isinstance(found, Reason):
+        return Tier(NAME, Answer.UNKNOWN, Reason(NOT_MEASURED, {"cause": found}), margin=MARGIN)
     seeds = pair.over_seeds([[geometric_mean(one) for one in side] for side in found.places])
     if seeds is not None:
-        ratio, basis, decides = unsure_by(found.left_open, seeds.ratio), seeds.basis, seeds.decides
+        ratio, decides = unsure_by(found.left_open, seeds.ratio), seeds.decides
     else:
-        ratio, basis, decides = found.by_chance(), "within these runs", one_start(pair)
-    first, last, unit = found.losses[0], found.losses[-1], pair.curves[0][0].axis
-    told = f"to {LEVELS} losses from {first:.4g} to {last:.4g} the target takes {{}} times the {unit}, {basis}"
-    told += OTHER_RECORDS if found.off else ""
-    return judged(NAME, ratio, MARGIN, told, decides)
+        ratio, decides = found.by_chance(), one_start(pair)
+    losses = float(found.losses[0]), float(found.losses[-1])
+    values = {"losses": losses, "axis": pair.axis, "seeds": seeds, "common": not found.off}
+    return judged(NAME, COMPARED, ratio, MARGIN, values, None if decides else OBSERVED)
 
 
 def calmed(loss: Floats) -> Floats:

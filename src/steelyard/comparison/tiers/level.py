@@ -3,13 +3,16 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
 from steelyard.comparison.between_runs import FEWEST, Between, geometric_mean
-from steelyard.comparison.curve import LossCurve, common_stretch, on_common_records
+from steelyard.comparison.curve import Axis, LossCurve, common_stretch, on_common_records
 from steelyard.comparison.tiers.first_steps import one_start
-from steelyard.comparison.tiers.tier import Answer, Pair, Tier
+from steelyard.comparison.tiers.tier import Answer, OverSeeds, Pair, Tier
+from steelyard.reasons import Code, Reason
 from steelyard.records.columns import Floats
 
 NAME = "level"
@@ -20,22 +23,56 @@ _MOST = 100.0
 """A ratio's logarithm is no larger, so that it stays a number."""
 
 
+class Equivalence(StrEnum):
+    """Where an interval lies to a margin."""
+
+    BEYOND = "not within {margin:.2%}"
+    EQUIVALENT = "equivalent within {margin:.2%}"
+    OBSERVED = "equivalent within {margin:.2%}, which is an observation: {fewest} seeds a side decide"
+    OPEN = "not shown to be within {margin:.2%}"
+
+
+def figure(ratio: float, low: float, high: float) -> str:
+    return f"{ratio:.4f} [{low:.4f}, {high:.4f}]"
+
+
+def _sentence(
+    end: float,
+    axis: Axis,
+    seeds: OverSeeds | None,
+    common: bool,
+    equivalence: Equivalence,
+    margin: float,
+    **ratio: float,
+) -> str:
+    basis = seeds.words if seeds else "within these runs, which says nothing of another seed"
+    level = f"in the last third of {end:,.0f} {axis} the target's loss is {figure(**ratio)} times the baseline's"
+    return f"{level}, {basis}{'' if common else OTHER_RECORDS}: {equivalence.format(margin=margin, fewest=FEWEST)}"
+
+
+COMPARED = Code("level_compared", "The ratio of the two sides' losses in the last third of the run.", _sentence)
+OBSERVED = Code("level_observed", "The levels are equivalent in these runs; more seeds per side decide.", _sentence)
+TOO_FEW = Code(
+    "level_too_few_losses",
+    "There are too few losses in the last third of the run.",
+    "fewer than {fewest} losses in the last third of {end:,.0f} {axis}",
+)
+
+
 def ask(pair: Pair) -> Tier:
     margin = SAME_FRAMEWORK if pair.same("platform.framework") else ACROSS
     tails, left_open = _tails(pair)
     if not tails:
-        few = f"fewer than {_FEWEST_POINTS} losses in the last third of {pair.up_to}"
+        few = Reason(TOO_FEW, {"fewest": _FEWEST_POINTS, "end": pair.end, "axis": pair.axis})
         return Tier(NAME, Answer.UNKNOWN, few, margin=margin)
     seeds = pair.over_seeds([[geometric_mean(tail) for tail in side] for side in tails])
     if seeds is not None:
-        found, basis, decides = seeds.ratio, seeds.basis, seeds.decides
+        ratio, decides = seeds.ratio, seeds.decides
     else:
         means = [np.mean([np.log(tail) for tail in side], axis=0) for side in tails]
-        found, basis = hac(means[0] - means[1]), "within these runs, which says nothing of another seed"
-        decides = one_start(pair)
-    told = f"in the last third of {pair.up_to} the target's loss is {{}} times the baseline's, {basis}"
-    told += OTHER_RECORDS if left_open else ""
-    return judged(NAME, unsure_by(left_open, found), margin, told, decides)
+        ratio, decides = hac(means[0] - means[1]), one_start(pair)
+    values = {"end": pair.end, "axis": pair.axis, "seeds": seeds, "common": not left_open}
+    return judged(NAME, COMPARED, unsure_by(left_open, ratio), margin, values, None if decides else OBSERVED)
 
 
 def _tails(pair: Pair) -> tuple[list[list[Floats]], float]:
@@ -84,17 +121,23 @@ def hac(differences: Floats) -> Between:
     return Between(math.exp(mean), math.sqrt(max(variance, 0.0) / n), n / (2 * lags + 1))
 
 
-def judged(name: str, found: Between, margin: float, sentence: str, decides: bool) -> Tier:
+def judged(
+    name: str, code: Code, found: Between, margin: float, values: dict[str, Any], observed: Code | None = None
+) -> Tier:
     """Equivalent by TOST passes; with 95 % beyond the margin fails; else it is not known.
 
-    One seed a side, and another on each, decides little: what it shows may be the seed's. It never passes.
+    One seed a side, and another on each, decides little: what it shows may be the seed's. It never passes; `observed`
+    is then its code.
     """
     low, high = found.interval()
-    figure = f"{found.value:.4f} [{low:.4f}, {high:.4f}]"
-    beyond = low > 1 + margin or high < 1 - margin
-    alike = found.equivalent(margin)
-    status = Answer.FAIL if beyond else Answer.PASS if alike and decides else Answer.UNKNOWN
-    words = "not within" if beyond else "equivalent within" if alike else "not shown to be within"
-    seeds = f", which is an observation: {FEWEST} seeds a side decide" if status == Answer.UNKNOWN and alike else ""
-    message = f"{sentence.format(figure)}: {words} {margin:.2%}{seeds}"
-    return Tier(name, status, message, found.value, margin, low, high)
+    if low > 1 + margin or high < 1 - margin:
+        status, equivalence = Answer.FAIL, Equivalence.BEYOND
+    elif not found.equivalent(margin):
+        status, equivalence = Answer.UNKNOWN, Equivalence.OPEN
+    elif observed is None:
+        status, equivalence = Answer.PASS, Equivalence.EQUIVALENT
+    else:
+        status, equivalence, code = Answer.UNKNOWN, Equivalence.OBSERVED, observed
+    ratio = {"ratio": found.value, "low": low, "high": high}
+    reason = Reason(code, {**values, **ratio, "equivalence": equivalence, "margin": margin})
+    return Tier(name, status, reason, found.value, margin, low, high)

@@ -7,14 +7,16 @@ of Failure Time Data, 2002, chapter 3), by maximum likelihood over the intervals
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from steelyard.comparison.between_runs import FEWEST, Between, quantile
-from steelyard.comparison.curve import LossCurve, evaluations, seen_after
+from steelyard.comparison.curve import Axis, LossCurve, evaluations, seen_after
 from steelyard.comparison.tiers.learning_speed import calmed, smoothed
-from steelyard.comparison.tiers.level import judged
+from steelyard.comparison.tiers.level import Equivalence, figure, judged
 from steelyard.comparison.tiers.tier import Answer, Pair, Tier, by_seed, uneven_by_chance
+from steelyard.reasons import Code, Reason
 from steelyard.records.columns import Floats
 from steelyard.verdict import Subject
 
@@ -35,40 +37,72 @@ class Within:
     by: float
 
 
+Counts = tuple[tuple[int, int], tuple[int, int]]
+"""Of each side, how many seeds reached the loss, and how many there are."""
+
+
+def _reached(loss: float, seeds: Counts) -> str:
+    counts = " and ".join(f"{reached} of {count}" for reached, count in seeds)
+    return f"a loss of {loss:g} is reached by {counts} seeds"
+
+
+def _by_one_side(loss: float, seeds: Counts, chance: float) -> str:
+    return f"{_reached(loss, seeds)}, by chance alone so unevenly in {chance:.1%} of cases"
+
+
+def _compared(
+    loss: float, seeds: Counts, axis: Axis, at_most: float, equivalence: Equivalence, margin: float, **ratio: float
+) -> str:
+    takes = f"the target takes {figure(**ratio)} times the {axis}, and with {ONE_SIDED:.0%} at most {at_most:.4f} times"
+    return f"{_reached(loss, seeds)}; {takes}: {equivalence.format(margin=margin)}"
+
+
+COMPARED = Code("reference_compared", "The ratio of the tokens that the two sides take to the asked loss.", _compared)
+BY_ONE_SIDE = Code("reference_by_one_side", "Only one side reaches the asked loss.", _by_one_side)
+NOT_REACHED = Code("reference_not_reached", "No run reaches the asked loss.", _reached)
+ABOVE_FIRST = Code(
+    "reference_above_first",
+    "Every run begins below the asked loss.",
+    "a loss of {loss:g} is not below the first that any run tells: it takes no tokens to reach",
+)
+FEW_SEEDS = Code(
+    "reference_few_seeds",
+    "There are too few known seeds per side.",
+    "{seeds[0]} and {seeds[1]} known seeds: {fewest} a side tell how many tokens a loss takes",
+)
+
+
 def ask(pair: Pair) -> Tier | None:
     """None where no loss was asked for."""
     if pair.target_loss is None:
         return None
     if min(pair.seeds) < FEWEST:
-        few = f"{pair.seeds[0]} and {pair.seeds[1]} known seeds: {FEWEST} a side tell how many tokens a loss takes"
+        few = Reason(FEW_SEEDS, {"seeds": pair.seeds, "fewest": FEWEST}, keys=("training.seed",))
         return Tier(NAME, Answer.UNKNOWN, few, margin=MARGIN)
     sides = [
         [_came_down(side.subjects[rows[0]], curves[rows[0]], pair.target_loss) for rows in by_seed(side).values()]
         for side, curves in zip((pair.target, pair.baseline), pair.curves, strict=True)
     ]
     reached = [sum(math.isfinite(one.by) for one in side) for side in sides]
-    counts = " and ".join(f"{done} of {len(side)}" for done, side in zip(reached, sides, strict=True))
-    told = f"a loss of {pair.target_loss:g} is reached by {counts} seeds"
+    loss, seeds = pair.target_loss, tuple(zip(reached, map(len, sides), strict=True))
+    values: dict[str, Any] = {"loss": loss, "seeds": seeds}
     if max(reached) == 0:
-        return Tier(NAME, Answer.UNKNOWN, told, margin=MARGIN)
+        return Tier(NAME, Answer.UNKNOWN, Reason(NOT_REACHED, values), margin=MARGIN)
     if all(one.after == 0 and math.isfinite(one.by) for side in sides for one in side):
-        early = f"a loss of {pair.target_loss:g} is not below the first that any run tells: it takes no tokens to reach"
-        return Tier(NAME, Answer.UNKNOWN, early, margin=MARGIN)
+        return Tier(NAME, Answer.UNKNOWN, Reason(ABOVE_FIRST, {"loss": loss}), margin=MARGIN)
     if 0 in reached:
-        return _by_one_side(sides, told)
+        return _of_one_side(sides, values)
     found = ratio(*sides)
     at_most = found.value * math.exp(quantile(found.freedom, ONE_SIDED) * found.standard_error)
-    unit = pair.curves[0][0].axis
-    words = f"{told}; the target takes {{}} times the {unit}, and with {ONE_SIDED:.0%} at most {at_most:.4f} times"
-    return judged(NAME, found, MARGIN, words, True)
+    return judged(NAME, COMPARED, found, MARGIN, {**values, "axis": pair.axis, "at_most": at_most})
 
 
-def _by_one_side(sides: list[list[Within]], told: str) -> Tier:
+def _of_one_side(sides: list[list[Within]], values: dict[str, Any]) -> Tier:
     """A loss that one side alone reaches, up to where the shortest run that did not was stopped."""
     end = min(one.after for side in sides for one in side if math.isinf(one.by))
     chance = uneven_by_chance([sum(one.by <= end for one in side) for side in sides], [len(side) for side in sides])
-    message = f"{told}, by chance alone so unevenly in {chance:.1%} of cases"
-    return Tier(NAME, Answer.FAIL if chance < DIFFER else Answer.UNKNOWN, message, chance, DIFFER)
+    reason = Reason(BY_ONE_SIDE, {**values, "chance": chance})
+    return Tier(NAME, Answer.FAIL if chance < DIFFER else Answer.UNKNOWN, reason, chance, DIFFER)
 
 
 def _came_down(subject: Subject, curve: LossCurve, loss: float) -> Within:

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from steelyard.accounting.robust import around_median
 from steelyard.comparison.curve import LossCurve, on_common_records
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers.tier import Answer, Pair, Tier, by_seed, uneven_by_chance
+from steelyard.reasons import Code, Reason, SideName
 from steelyard.records.columns import Floats, Whole
 from steelyard.verdict import Status, Subject
 
@@ -20,14 +23,20 @@ WHOLE = 0.9
 """Of the longest run's way, below which a run that is shorter leaves open what would have come."""
 _WINDOW, _MADS = 21, 6.0
 _IN_A_ROW = 3
+SIDES: tuple[SideName, SideName] = ("target", "baseline")
 _LEAST_NATS = 0.1
 """A loss near its floor jumps by many times itself where a document ends."""
 _UNSOUND = ("completed", "loss_finite", "loss_falling", "loss_floor")
 """Findings that say a run did not get to its end, or did not learn: two such are not alike in learning."""
 
 
-BAD, NORMS = "losses that are no number, or not above 0", "spikes of the gradient norm"
-COUNTED = (BAD, "spikes of the loss", NORMS, "skipped steps")
+class Event(StrEnum):
+    """What is counted, in the order of a record's counts."""
+
+    BAD = "losses that are no number, or not above 0"
+    SPIKES = "spikes of the loss"
+    NORMS = "spikes of the gradient norm"
+    SKIPPED = "skipped steps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,7 @@ class _Record:
 class _Count:
     """How often one of these happened to each seed of a side."""
 
-    what: str
+    what: Event
     each: tuple[int, ...]
     out_of: tuple[int, ...]
 
@@ -59,32 +68,96 @@ class _Count:
         return sum(self.out_of)
 
 
+def _no_loss_from(side: SideName, runs: Sequence[str], count: int, step: int) -> str:
+    """Of a side of one run, or of those of its runs to which it happened."""
+    named = f"{', '.join(runs[:3])}{' …' * (len(runs) > 3)}"
+    some = f"{len(runs)} of {count} runs of the {side} ({named}) {'has' if len(runs) == 1 else 'have'}"
+    return f"{f'the {side} has' if count == 1 else some} no loss that is one from step {step:,} to the end"
+
+
+def _counts(event: Event, target: _Count, baseline: _Count) -> str:
+    ours, theirs = (
+        f"{one.happened:,} of {one.of:,}" if one.of else "steps that do not say so" for one in (target, baseline)
+    )
+    return f"{event} at {ours} steps, and {theirs}"
+
+
+def _together(reasons: Sequence[Reason]) -> str:
+    return "; ".join(reason.message for reason in reasons)
+
+
+NO_LOSS_FROM = Code(
+    "stability_no_loss_from", "Runs of one side alone have no valid loss from some step to their end.", _no_loss_from
+)
+STAYS_UP = Code(
+    "stability_stays_up",
+    "The loss of one side jumps up and stays there.",
+    "the loss of the {side} jumps up and stays so high for {steps:,} steps",
+)
+STAYS_UP_IN_SOME = Code(
+    "stability_stays_up_in_some",
+    "The loss of some seeds of one side jumps up and stays there.",
+    f"{STAYS_UP.sentence}, which happens to {{seeds}} of its {{of}} seeds and to none of the other side's",
+)
+EVENTS = Code("stability_events", "How often something happened on each side.", _counts)
+EVENTS_DIFFER = Code(
+    "stability_events_differ",
+    "Something happens more often on one side than chance explains.",
+    lambda **counts: f"the sides differ in {_counts(**counts)}",
+)
+EVENTS_UNEVEN = Code(
+    "stability_events_uneven",
+    "Something happens more often on one side, which chance may explain.",
+    lambda chance, **counts: f"{_counts(**counts)}: by chance alone so uneven in {chance:.0%} of cases",
+)
+EVENTS_OF_FEW_SEEDS = Code(
+    "stability_events_of_few_seeds",
+    "Few of the seeds have most of what happened.",
+    lambda **counts: f"{_counts(**counts)}, but few of the seeds have most of them",
+)
+UNSOUND = Code(
+    "stability_unsound",
+    "A run did not complete or did not learn.",
+    "the {side} ({run}) fails {finding.check}: {finding.message}",
+)
+NO_LOSS = Code("stability_no_loss", "A run has no loss.", "the {side} ({run}) has no loss")
+SHORT = Code(
+    "stability_short",
+    "A run is shorter than the others.",
+    "the {side} ({run}) has losses for {seen:,.0f} of {longest:,.0f} {axis}, and no tier sees what comes after",
+)
+NOTHING = Code(
+    "stability_nothing",
+    "Nothing of what is counted happened on either side.",
+    lambda events: f"no {', no '.join(events)}",
+)
+SEVERAL = Code("stability_several", "Several of the other reasons of this tier.", _together)
+
+
 def ask(pair: Pair) -> Tier:
     lost = [[_lost_at(*one) for one in _runs(pair, at)] for at in (0, 1)]
     if any(lost[0]) != any(lost[1]):
         side, where = (pair.target, lost[0]) if any(lost[0]) else (pair.baseline, lost[1])
-        first = min(filter(None, where))
-        return Tier(NAME, Answer.FAIL, f"{_who(side, where)} no loss that is one from step {first:,} to the end")
+        runs = [subject.run.directory.name for subject, step in zip(side.subjects, where, strict=True) if step]
+        values = {"side": side.name, "runs": runs, "count": len(where), "step": min(filter(None, where))}
+        return Tier(NAME, Answer.FAIL, Reason(NO_LOSS_FROM, values, side=side.name))
     curves = _curves(pair)
     ours, theirs = (_of_seeds(side, own) for side, own in zip((pair.target, pair.baseline), curves, strict=True))
-    both = [(_counted(ours, at), _counted(theirs, at)) for at in range(len(COUNTED))]
+    both = [(_counted(ours, event), _counted(theirs, event)) for event in Event]
     rates = [*_stays_up(ours, theirs), *(_rate(*one) for one in both if one[0].happened or one[1].happened)]
     for tier in rates:
         if tier.status == Answer.FAIL:
             return tier
-    if open_ := [*_open(pair), *(tier.message for tier in rates if tier.status == Answer.UNKNOWN)]:
-        return Tier(NAME, Answer.UNKNOWN, "; ".join(open_))
-    counted = [one.what for one, other in both if one.of and other.of]
-    return Tier(NAME, Answer.PASS, "; ".join(tier.message for tier in rates) or f"no {', no '.join(counted)}")
+    if open_ := [*_open(pair), *(tier.reason for tier in rates if tier.status == Answer.UNKNOWN)]:
+        return Tier(NAME, Answer.UNKNOWN, _all(open_))
+    if rates:
+        return Tier(NAME, Answer.PASS, _all([tier.reason for tier in rates]))
+    counted = [ours.what for ours, theirs in both if ours.of and theirs.of]
+    return Tier(NAME, Answer.PASS, Reason(NOTHING, {"events": counted}))
 
 
-def _who(side: Side, where: Sequence[int | None]) -> str:
-    """A side of one run, or those of its runs to which it happened, and that it has or they have."""
-    if len(where) == 1:
-        return f"the {side.name} has"
-    runs = [one.run.directory.name for one, at in zip(side.subjects, where, strict=True) if at]
-    named = f"{', '.join(runs[:3])}{' …' * (len(runs) > 3)}"
-    return f"{len(runs)} of {len(where)} runs of the {side.name} ({named}) {'has' if len(runs) == 1 else 'have'}"
+def _all(reasons: Sequence[Reason]) -> Reason:
+    return reasons[0] if len(reasons) == 1 else Reason(SEVERAL, {"reasons": reasons})
 
 
 def _runs(pair: Pair, at: int) -> list[tuple[Subject, LossCurve]]:
@@ -118,46 +191,45 @@ def _stays_up(ours: list[_Record], theirs: list[_Record]) -> Iterator[Tier]:
     many = [sum(up > enough for up in side) for side in ups]
     chance = uneven_by_chance(many, [len(ours), len(theirs)])
     at = int(highest[1] > highest[0])
-    told = f"the loss of the {('target', 'baseline')[at]} jumps up and stays so high for {highest[at]:,} steps"
+    side = SIDES[at]
+    values = {"side": side, "steps": highest[at]}
     if many[at] == len(ups[at]) or chance < DIFFER:
-        yield Tier(NAME, Answer.FAIL, told)
+        yield Tier(NAME, Answer.FAIL, Reason(STAYS_UP, values, side=side))
     else:
-        some = f"{told}, which happens to {many[at]} of its {len(ups[at])} seeds and to none of the other side's"
+        some = Reason(STAYS_UP_IN_SOME, {**values, "seeds": many[at], "of": len(ups[at])}, side=side)
         yield Tier(NAME, Answer.UNKNOWN, some, chance, DIFFER)
 
 
 def _rate(ours: _Count, theirs: _Count) -> Tier:
-    told = [f"{one.happened:,} of {one.of:,}" if one.of else "steps that do not say so" for one in (ours, theirs)]
-    words = f"{ours.what} at {told[0]} steps, and {told[1]}"
-    if not ours.of or not theirs.of:
-        return Tier(NAME, Answer.PASS if ours.what == NORMS else Answer.UNKNOWN, words)  # to tell more is no fault
+    event = ours.what
+    counts: dict[str, Any] = {"event": event, "target": ours, "baseline": theirs}
+    if not ours.of or not theirs.of:  # to tell more is no fault
+        return Tier(NAME, Answer.PASS if event == Event.NORMS else Answer.UNKNOWN, Reason(EVENTS, counts))
     chance = _by_chance(ours, theirs, _clumped(ours, theirs))
     if chance < DIFFER:
-        return Tier(NAME, Answer.FAIL, f"the sides differ in {words}", chance, DIFFER)
+        return Tier(NAME, Answer.FAIL, Reason(EVENTS_DIFFER, counts), chance, DIFFER)
     if chance < ALIKE:
-        return Tier(
-            NAME, Answer.UNKNOWN, f"{words}: by chance alone so uneven in {chance:.0%} of cases", chance, DIFFER
-        )
+        return Tier(NAME, Answer.UNKNOWN, Reason(EVENTS_UNEVEN, {**counts, "chance": chance}), chance, DIFFER)
     if _by_chance(ours, theirs) < DIFFER:
-        return Tier(NAME, Answer.UNKNOWN, f"{words}, but few of the seeds have most of them", chance, DIFFER)
-    one_sided = ours.what == BAD and not (ours.happened and theirs.happened)  # one such is no matter of rates
-    return Tier(NAME, Answer.UNKNOWN if one_sided else Answer.PASS, words, chance, DIFFER)
+        return Tier(NAME, Answer.UNKNOWN, Reason(EVENTS_OF_FEW_SEEDS, counts), chance, DIFFER)
+    one_sided = event == Event.BAD and not (ours.happened and theirs.happened)  # one such is no matter of rates
+    return Tier(NAME, Answer.UNKNOWN if one_sided else Answer.PASS, Reason(EVENTS, counts), chance, DIFFER)
 
 
-def _open(pair: Pair) -> Iterator[str]:
+def _open(pair: Pair) -> Iterator[Reason]:
     """Why runs that differ in nothing here may differ all the same."""
     longest = max((float(curve.seen[-1]) for side in pair.curves for curve in side if len(curve)), default=0.0)
     for at, side in enumerate((pair.target, pair.baseline)):
         for (subject, curve), verdict in zip(_runs(pair, at), side.verdicts, strict=True):
-            name = f"the {side.name} ({subject.run.directory.name})"
-            for one in verdict.findings:
-                if one.check in _UNSOUND and one.status == Status.FAIL:
-                    yield f"{name} fails {one.check}: {one.message}"
+            run = {"side": side.name, "run": subject.run.directory.name}
+            for finding in verdict.findings:
+                if finding.check in _UNSOUND and finding.status == Status.FAIL:
+                    yield Reason(UNSOUND, {**run, "finding": finding}, side=side.name)
             if not len(curve):
-                yield f"{name} has no loss"
+                yield Reason(NO_LOSS, run, side=side.name)
             elif curve.seen[-1] < WHOLE * longest:
-                went = f"{curve.seen[-1]:,.0f} of {longest:,.0f} {curve.axis}"
-                yield f"{name} has losses for {went}, and no tier sees what comes after"
+                seen = {"seen": float(curve.seen[-1]), "longest": longest, "axis": curve.axis}
+                yield Reason(SHORT, {**run, **seen}, side=side.name)
 
 
 def _by_chance(ours: _Count, theirs: _Count, together: float = 1.0) -> float:
@@ -189,8 +261,9 @@ def _clumped(*sides: _Count) -> float:
     return max(1.0, squares / degrees) if degrees else 1.0
 
 
-def _counted(seeds: list[_Record], at: int) -> _Count:
-    return _Count(COUNTED[at], tuple(one.happened[at] for one in seeds), tuple(one.of[at] for one in seeds))
+def _counted(seeds: list[_Record], event: Event) -> _Count:
+    at = list(Event).index(event)
+    return _Count(event, tuple(one.happened[at] for one in seeds), tuple(one.of[at] for one in seeds))
 
 
 def _of_seeds(side: Side, curves: Sequence[LossCurve]) -> list[_Record]:

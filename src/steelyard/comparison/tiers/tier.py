@@ -10,9 +10,10 @@ from typing import Any
 
 from steelyard.comparison.between_runs import FEWEST, Between, between, geometric_mean, paired
 from steelyard.comparison.contract import Agreement, Clause, known_value
-from steelyard.comparison.curve import LossCurve, common_begin, common_end, loss_curves
+from steelyard.comparison.curve import Axis, LossCurve, common_begin, common_end, loss_curves
 from steelyard.comparison.side import Side
 from steelyard.frameworks.registry import facts
+from steelyard.reasons import Code, Reason, SideName
 from steelyard.verdict import Subject
 
 CUTS = ("parallelism.tensor_parallel_size", "parallelism.pipeline_parallel_size")
@@ -34,11 +35,43 @@ class Tier:
 
     tier: str
     status: Answer
-    message: str
+    reason: Reason
     observed: float | None = None
     margin: float | None = None
     low: float | None = None
     high: float | None = None
+
+    @property
+    def code(self) -> Code:
+        """What the answer rests on; the status says what that comes to."""
+        return self.reason.code
+
+    @property
+    def message(self) -> str:
+        return self.reason.message
+
+    @property
+    def side(self) -> SideName | None:
+        """Of whom it is said, where it is not of both alike."""
+        return self.reason.side
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The parameters it is about."""
+        return self.reason.keys
+
+    def document(self) -> dict[str, Any]:
+        """An entry of `tiers` in JSON."""
+        return {
+            "tier": self.tier,
+            "status": self.status.value,
+            "code": self.code.name,
+            "message": self.message,
+            "observed": self.observed,
+            "margin": self.margin,
+            "low": self.low,
+            "high": self.high,
+        }
 
 
 @dataclass(frozen=True)
@@ -67,9 +100,8 @@ class Pair:
         return common_begin(self.curves)
 
     @property
-    def up_to(self) -> str:
-        """How far that is, in words: what a tier says holds up to there."""
-        return f"{self.end:,.0f} {self.curves[0][0].axis}"
+    def axis(self) -> Axis:
+        return self.curves[0][0].axis
 
     def after(self, share: float) -> float:
         """The place by which they went so much of their common way."""
@@ -168,12 +200,12 @@ class Pair:
             for side, values in zip((self.target, self.baseline), figures, strict=True)
         )
         if ours.keys() == theirs.keys() and self.same("platform.framework") is not False and min(self.seeds) >= FEWEST:
-            return OverSeeds(paired([(ours[seed], theirs[seed]) for seed in ours]), f"over the same {len(ours)} seeds")
-        found = between(list(ours.values()), list(theirs.values()))
-        counts = f"between {len(ours)} and {len(theirs)}"
-        known = min(self.seeds) >= FEWEST
-        basis = f"{counts} seeds" if known else f"{counts} runs whose seeds are not known"
-        return OverSeeds(found, basis, known) if found else None
+            return OverSeeds(
+                paired([(ours[seed], theirs[seed]) for seed in ours]), (len(ours), len(theirs)), Basis.SAME
+            )
+        ratio = between(list(ours.values()), list(theirs.values()))
+        basis = Basis.SEEDS if min(self.seeds) >= FEWEST else Basis.UNKNOWN
+        return OverSeeds(ratio, (len(ours), len(theirs)), basis) if ratio else None
 
     def rounding(self) -> float:
         """What a difference of number formats may do to a single loss; 0 where there is none.
@@ -184,14 +216,30 @@ class Pair:
         return max(ROUNDOFF.get(one or "", 0.0) for one in formats) if len(formats) > 1 else 0.0
 
 
+class Basis(StrEnum):
+    """What the two sides' seeds are to each other."""
+
+    SAME = "over the same {0} seeds"
+    SEEDS = "between {0} and {1} seeds"
+    UNKNOWN = "between {0} and {1} runs whose seeds are not known"
+
+
 @dataclass(frozen=True, slots=True)
 class OverSeeds:
     """A ratio by whole seeds, and of which."""
 
     ratio: Between
-    basis: str
-    decides: bool = True
-    """Not where the seeds are not known, and may be one."""
+    counts: tuple[int, int]
+    basis: Basis
+
+    @property
+    def decides(self) -> bool:
+        """Not where the seeds are not known, and may be one."""
+        return self.basis != Basis.UNKNOWN
+
+    @property
+    def words(self) -> str:
+        return self.basis.format(*self.counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from steelyard.configs.suite.select import Selection
 from steelyard.configs.suite.values import left_open
 from steelyard.experiment.problems import PLACEHOLDER, WRONG_VALUE, shown
 from steelyard.experiment.reading import Bound, PointerPath, Reading, Stated
+from steelyard.experiment.sources import Source
 
 OPTIONAL = ("JAX_COORDINATOR_IP", "MASTER_ADDR")
 """Variables the plan fills in whatever the file says."""
@@ -22,7 +23,7 @@ class Draft:
         self.platform: dict[str, Any] = {}
         self.network: dict[str, Any] = {}
         self.paths: dict[str, PointerPath] = {}
-        self.sources: dict[str, str] = {}
+        self.sources: dict[str, Source] = {}
         self.env: dict[str, Stated] = {}
         self.env_copies: list[tuple[str, Stated]] = []
         self.bounds: list[Bound] = []
@@ -35,7 +36,7 @@ class Draft:
     def world_size(self) -> int:
         return self.nodes * self.gpus_per_node
 
-    def put(self, dotted: str, value: Any, path: PointerPath | None = None, source: str | None = None) -> None:
+    def put(self, dotted: str, value: Any, path: PointerPath | None = None, source: Source | None = None) -> None:
         """Give the experiment a value, with its place in the file or what else it comes from."""
         group, _, key = dotted.partition(".")
         self.content.setdefault(group, {})[key] = value
@@ -45,7 +46,7 @@ class Draft:
         if source is not None:
             self.sources[dotted] = source
 
-    def put_all(self, values: dict[str, Any], source: str) -> None:
+    def put_all(self, values: dict[str, Any], source: Source) -> None:
         """Values that the file does not state and something else does."""
         for dotted, value in values.items():
             self.put(dotted, value, source=source)

@@ -6,9 +6,10 @@ ROCm/Megatron-LM's examples/llama/train_llama3.sh, and of Megatron-LM where the 
 
 from steelyard.configs.suite.draft import Draft
 from steelyard.experiment.problems import WRONG_VALUE, shown
+from steelyard.experiment.sources import Origin, Source
 from steelyard.frameworks.megatron.script import FIXED, SCRIPT
 
-SOURCE = f"script {SCRIPT}"
+SOURCE = Source(Origin.SCRIPT, SCRIPT)
 SIZES = ("8", "70")
 """What the script's MODEL_SIZE may be."""
 

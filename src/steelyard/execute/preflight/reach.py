@@ -20,6 +20,6 @@ def check(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
 
 def unreached(host: str, error: HostError) -> HostFinding:
     """A host that gave none."""
-    message = redacted(error.message.removeprefix(f"{host}: "))
+    message = redacted(error.complaint)
     fix = error.next or "see that the host is on and that ssh gets there, or leave it out of the cluster file"
     return REACH.failed(host, message, fix, "not reached", "reached")

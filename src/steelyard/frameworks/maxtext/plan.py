@@ -10,11 +10,12 @@ from steelyard.experiment import Experiment, RopeScaling
 from steelyard.experiment.case import Case
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import spelt
+from steelyard.experiment.sources import SET, Origin, Source
 from steelyard.frameworks.options import option_refusals
 from steelyard.frameworks.planner import Command, Node, Refusal
 from steelyard.frameworks.yaml_text import as_yaml
 
-SOURCE = "default of maxtext"
+SOURCE = Source(Origin.FRAMEWORK, "maxtext")
 """Of a value that no file states."""
 
 CONFIG_FILE = "maxtext.yml"
@@ -143,7 +144,7 @@ def settings(case: Case) -> dict[str, Any]:
     on_cpu = case.placement.device == "cpu"
     kept: dict[str, Any] = {}
     for name, (value, owners) in computed(case).items():
-        ours = any(sources.get(owner) == "set" for owner in owners) or (on_cpu and _OF_THE_DEVICES.fullmatch(name))
+        ours = any(sources.get(owner) == SET for owner in owners) or (on_cpu and _OF_THE_DEVICES.fullmatch(name))
         if name in options and not ours:
             kept[name] = options.pop(name)
             continue
@@ -280,7 +281,7 @@ def _data(case: Case) -> Computed:
             **dict.fromkeys(("hf_path", "hf_train_files", "grain_train_files", "dataset_path"), (None, source)),
             "packing": (False, ()),
         }
-    asked = case.resolved.sources.get("data.source") == "set"
+    asked = case.resolved.sources.get("data.source") == SET
     hugging_face = asked or options.get("dataset_type", "hf") == "hf"
     found: Computed = {"dataset_type": ("hf", source)}
     if hugging_face:
@@ -310,7 +311,7 @@ def _mesh(case: Case) -> Computed:
     options, sources = case.resolved.platform.options, case.resolved.sources
     given = [name for name in options if re.fullmatch(_AXIS, name)]
     on_cpu = case.placement.device == "cpu"
-    if given and not on_cpu and not any(sources.get(owner) == "set" for owner in _SIZES):
+    if given and not on_cpu and not any(sources.get(owner) == SET for owner in _SIZES):
         return dict.fromkeys(given, (None, _SIZES))
     sizes, (inside_fsdp, over_fsdp) = case.resolved.experiment.parallelism, _sharding(case)
     slices = 1 if on_cpu else case.placement.nodes

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from steelyard.experiment import Problem
 from steelyard.experiment.case import Case
+from steelyard.experiment.sources import CONFIG
 from steelyard.linting.rule import Rule
 
 RULE = Rule("SY209", "warning")
@@ -16,7 +17,7 @@ RULE = Rule("SY209", "warning")
 def check(case: Case) -> Iterator[Problem]:
     experiment = case.resolved.experiment
     samples = experiment.data.samples
-    if samples is None or case.resolved.sources.get("data.samples") != "config":
+    if samples is None or case.resolved.sources.get("data.samples") != CONFIG:
         return
     steps, batch = experiment.training.steps, experiment.training.global_batch_size
     if steps * batch > samples:

@@ -6,6 +6,7 @@ Fix: none needed; choose the same tensor parallelism on both sides where curves 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from steelyard.experiment import Problem
 from steelyard.experiment.case import Case
@@ -20,10 +21,11 @@ def check(case: Case) -> Iterator[Problem]:
     padded, stated = expected_vocabulary(case), experiment.model.vocab_size
     if padded != stated:
         tensor = experiment.parallelism.tensor_parallel_size
-        yield RULE.problem(
+        problem = RULE.problem(
             case,
             "parallelism.tensor_parallel_size",
             message=f"the vocabulary of {stated:,} is padded to {padded:,} at tensor parallel {tensor}",
             fix="nothing, or the same tensor parallelism on both sides of a comparison",
             value=tensor,
         )
+        yield replace(problem, optional=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from steelyard.experiment import Problem
 from steelyard.experiment.case import Case
+from steelyard.experiment.sources import DEFAULT
 from steelyard.frameworks.registry import facts, is_planned
 from steelyard.linting.rule import Rule
 
@@ -48,7 +49,7 @@ def check(cases: list[Case]) -> Iterator[Problem]:
 
 
 def _left_open(case: Case, dotted: str) -> bool:
-    return case.resolved.sources.get(dotted) == "default" and _value(case, dotted) is None
+    return case.resolved.sources.get(dotted) == DEFAULT and _value(case, dotted) is None
 
 
 def _value(case: Case, dotted: str) -> object:

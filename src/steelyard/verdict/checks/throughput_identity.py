@@ -10,6 +10,7 @@ from steelyard.accounting.flops import COUNT_RECOMPUTATION, Convention
 from steelyard.accounting.selection import blocks, chosen
 from steelyard.experiment.experiment import Recompute
 from steelyard.experiment.model import Model
+from steelyard.experiment.sources import LOG, Source
 from steelyard.frameworks.registry import conventions_of, flop_conventions
 from steelyard.reasons import Code, Reason
 from steelyard.records import Column
@@ -310,10 +311,10 @@ def _formulas(subject: Subject, model: Model, length: int, known: Recompute | No
             yield f"{name}{words}", accounting.flops_by_convention(name, model, length, None, recompute)
 
 
-def _source_of_model(subject: Subject) -> str | None:
+def _source_of_model(subject: Subject) -> Source | None:
     """Who gave the model, which may be the wrong one; None where the log did."""
-    source = subject.run.manifest.sources.get("model.num_layers", "log")
-    return None if source == "log" else source
+    source = subject.source("model.num_layers") or LOG
+    return None if source == LOG else source
 
 
 def _conventions(subject: Subject) -> tuple[Convention, ...]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from steelyard.experiment.sources import DERIVED
 from steelyard.frameworks.logs.settings import WORLD_SIZE
 from steelyard.reasons import Code
 from steelyard.verdict.figures import GPU_COUNT_UNKNOWN
@@ -70,7 +71,7 @@ def check(subject: Subject) -> Iterator[Result]:
         yield CHECK.failed(WORLD_SIZE_NOT_DIVISIBLE, product, world, at, sizes=known)
     elif missing:
         yield CHECK.unknown(PARALLEL_SIZES_UNKNOWN, None, world, missing=missing)
-    elif subject.run.manifest.sources.get("parallelism.data_parallel_size") == "derived":
+    elif subject.source("parallelism.data_parallel_size") == DERIVED:
         others = sizes[:-1]
         yield CHECK.passed(WORLD_SIZE_DIVIDES, math.prod(others), world, at, sizes=others, data_parallel=sizes[-1])
     else:

@@ -325,7 +325,7 @@ def test_a_batch_of_the_dump_that_no_step_has_is_told(cli: Any, make: Make) -> N
         for name, key in (("a", "batch_identity"), ("b", "batch_identity"))
     }
     codes = (findings["a"]["code"], findings["b"]["code"])
-    assert codes == ("batch_contradicts_settings", "step_tokens_as_stated")
+    assert codes == ("batch_contradicts_settings", "step_tokens_match")
 
 
 def test_what_a_log_states_is_no_default(cli: Any, make: Make) -> None:

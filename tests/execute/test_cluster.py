@@ -78,7 +78,7 @@ def test_a_quiet_host_passes(tmp_path: Path, errors: Path) -> None:
     ran = Ran(tmp_path, WithTools(tmp_path, dmesg=QUIET, nvidia_smi=nvidia_smi(errors)))
     assert ran.manifest.status == "completed"
     passed = ran.findings()[0]
-    assert (passed.code, passed.reason.values["hosts"]) == (hosts.HOSTS_SOUND, ("gpu01",))
+    assert (passed.code, passed.reason.values["hosts"]) == (hosts.HOSTS_HEALTHY, ("gpu01",))
     (look,) = ran.looks()
     assert look.node == "gpu01"
     assert host_change(look).compared["gpu_ecc"] == 2

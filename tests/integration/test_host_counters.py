@@ -67,7 +67,7 @@ def test_hosts_that_meet_no_trouble_pass(start: Any, experiment: Any, hosts: lis
     ended = start(experiment(nodes=3)).end()
     assert ended.status == 0, ended.err
     (passed,) = of_hosts(ended)
-    assert (passed["code"], passed["status"]) == ("hosts_sound", "pass")
+    assert (passed["code"], passed["status"]) == ("hosts_healthy", "pass")
     assert all(host.address in passed["message"] for host in hosts)
     looks = [one for one in ended.run.events() if one["kind"] == "host_counters"]
     assert {one["node"] for one in looks} == {host.address for host in hosts}
@@ -96,7 +96,7 @@ def test_what_the_kernel_says_meanwhile_fails_and_what_it_said_before_does_not(
     ended = running.end()
     assert ended.status == 1, ended.err
     failed = [one for one in of_hosts(ended) if one["status"] == "fail"]
-    assert [(one["code"], one["observed"]) for one in failed] == [("kernel_complains", 1)]
+    assert [(one["code"], one["observed"]) for one in failed] == [("kernel_errors", 1)]
     assert failed[0]["message"].startswith(f"{hosts[2].address}: the kernel says Xid")
 
 

@@ -100,7 +100,7 @@ def test_a_new_complaint_of_the_kernel_fails_with_its_line(judged: Callable[...,
     found = judged(gpu01=changed(kernel=(complaint("Xid", "[ 1.0] earlier", XID),)))
     assert found.status == "fail"
     (failed,) = of_hosts(found)
-    assert failed.code is hosts.KERNEL_COMPLAINS
+    assert failed.code is hosts.KERNEL_ERRORS
     assert failed.message == f"gpu01: the kernel says Xid, 2 new lines since the start; the last: {XID}; drain the host"
 
 
@@ -124,7 +124,7 @@ def test_what_alone_is_no_fault_is_told_with_its_figures(judged: Callable[..., V
         "sw_power_cap_us (8 devices, most on gpu7, 10 to 7,020)",
     ):
         assert words in told.message
-    assert (passed.code, passed.reason.values["hosts"]) == (hosts.HOSTS_SOUND, ("gpu01",))
+    assert (passed.code, passed.reason.values["hosts"]) == (hosts.HOSTS_HEALTHY, ("gpu01",))
 
 
 @pytest.mark.parametrize(("before", "after"), [(900, 4), (900, None), (None, 4), (255, 255)])
@@ -146,7 +146,7 @@ def test_what_could_not_be_read_is_unknown_once_for_the_hosts_that_say_the_same(
     unknown, passed = of_hosts(found)
     assert (unknown.code, unknown.status, unknown.required) == (hosts.COUNTERS_UNREAD, "unknown", False)
     assert unknown.message == "gpu01, gpu02: the kernel log cannot be told (not permitted); open it"
-    assert (passed.code, passed.reason.values["hosts"]) == (hosts.HOSTS_SOUND, ("gpu03",))
+    assert (passed.code, passed.reason.values["hosts"]) == (hosts.HOSTS_HEALTHY, ("gpu03",))
     assert found.status == "pass"
 
 

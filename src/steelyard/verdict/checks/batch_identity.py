@@ -21,8 +21,8 @@ KEYS = (
 )
 """What the log must not say otherwise than the plan."""
 
-STEP_TOKENS_AS_STATED = Code(
-    "step_tokens_as_stated",
+STEP_TOKENS_MATCH = Code(
+    "step_tokens_match",
     "Every step has global batch x sequence length tokens.",
     lambda expected, trained_share, **_: (
         f"every step has {expected:,} tokens, as global batch x sequence says"
@@ -103,7 +103,7 @@ def check(subject: Subject) -> Iterator[Result]:
         yield CHECK.failed(BATCH_CONTRADICTS_SETTINGS, planned, None, asked.source, text=asked.message)
     else:
         at, share = subject.evidence_of_step(0), _trained_share(subject)
-        yield CHECK.passed(STEP_TOKENS_AS_STATED, planned, planned, at, trained_share=share)
+        yield CHECK.passed(STEP_TOKENS_MATCH, planned, planned, at, trained_share=share)
 
 
 def _varies(subject: Subject) -> bool:

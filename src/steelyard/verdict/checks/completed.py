@@ -38,8 +38,10 @@ EXITED_EARLY = Code(
     "The log shows that the training program stopped on purpose before its last planned step.",
     "it left at step {step} of {planned}: {text}",
 )
-INTERRUPTED = Code(
-    "interrupted", "The run was interrupted before its last planned step.", "interrupted at step {step} of {planned}"
+RUN_INTERRUPTED = Code(
+    "run_interrupted",
+    "The run was interrupted before its last planned step.",
+    "interrupted at step {step} of {planned}",
 )
 RECORD_ENDS_EARLY = Code(
     "record_ends_early",
@@ -84,7 +86,7 @@ def check(subject: Subject) -> Iterator[Result]:
             EXITED_EARLY, reached, expected, left[-1].source, step=last, planned=planned, text=left[-1].message
         )
     elif last < planned:
-        code = INTERRUPTED if subject.run.status == "interrupted" else RECORD_ENDS_EARLY
+        code = RUN_INTERRUPTED if subject.run.status == "interrupted" else RECORD_ENDS_EARLY
         yield CHECK.failed(code, reached, expected, at, step=last, planned=planned)
     else:
         yield CHECK.passed(ALL_STEPS_REACHED, reached, expected, at, planned=planned, restarted=subject.outlived)

@@ -60,13 +60,13 @@ def _soft_sentence(
     return f"{host}: these grew, which alone is no fault: {_some(grown)}"
 
 
-HOSTS_SOUND = Code(
-    "hosts_sound",
+HOSTS_HEALTHY = Code(
+    "hosts_healthy",
     "No counter of broken hardware grew on these hosts during the run.",
     lambda hosts, **_: f"{', '.join(hosts)}: no counter of broken hardware grew while it trained",
 )
-KERNEL_COMPLAINS = Code(
-    "kernel_complains",
+KERNEL_ERRORS = Code(
+    "kernel_errors",
     "The kernel log of a host has new lines about broken hardware.",
     lambda host, complaint, **_: (
         f"{host}: the kernel says {complaint.what}, {_lines(complaint.count)} since the start; the last: "
@@ -145,13 +145,13 @@ def check(subject: Subject) -> Iterator[Result]:
         yield from _soft_growth(host)
     sound = tuple(host.name for host in hosts if not any(_failures(host)) and not any(_unknowns([host])))
     if sound:
-        yield CHECK.passed(HOSTS_SOUND, 0, 0, hosts=sound)
+        yield CHECK.passed(HOSTS_HEALTHY, 0, 0, hosts=sound)
 
 
 def _failures(host: _Host) -> Iterator[Result]:
     for complaint in host.change.kernel:
         if complaint.what not in SOFT_COMPLAINTS:
-            yield CHECK.failed(KERNEL_COMPLAINS, complaint.count, 0, host.evidence, host=host.name, complaint=complaint)
+            yield CHECK.failed(KERNEL_ERRORS, complaint.count, 0, host.evidence, host=host.name, complaint=complaint)
     for (group, name), fix in HARD.items():
         grown = [
             change for change in host.change.counters if (change.group, change.name) == (group, name) and change.growth

@@ -41,8 +41,8 @@ LOSS_STILL_UNTRAINED = Code(
     "After many steps the loss is still that of an untrained model.",
     f"after {{steps:,}} steps the loss is still an untrained model's: {_ENDS}, untrained {{untrained:.4f}}",
 )
-LOSS_GAVE_BACK = Code(
-    "loss_gave_back",
+LOSS_REGRESSED = Code(
+    "loss_regressed",
     "The loss fell, then rose again and lost at least half of what it had gained.",
     "the loss gave back what it had learned: {start:.4f} at first, {best:.4f} at best, {observed:.4f} at last",
 )
@@ -112,7 +112,7 @@ def _judge(subject: Subject, values: Floats, first: float | None, floor: float |
     if first is not None and untrained and covered >= _LONG:
         return CHECK.failed(LOSS_STILL_UNTRAINED, end, f"< {first:.4f}", at, steps=covered, untrained=first, **ends)
     if end - (best + start) / 2 > margin and start - best > 2 * margin:
-        return CHECK.failed(LOSS_GAVE_BACK, end, f"< {(best + start) / 2:.4f}", at, start=start, best=best)
+        return CHECK.failed(LOSS_REGRESSED, end, f"< {(best + start) / 2:.4f}", at, start=start, best=best)
     if start - end <= margin:
         return CHECK.unknown(LOSS_CHANGE_IN_NOISE, end, f"< {start:.4f}", at, **ends)
     return CHECK.passed(LOSS_FALLS, end, f"< {start:.4f}", at, **ends)

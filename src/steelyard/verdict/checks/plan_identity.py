@@ -20,8 +20,8 @@ SETTINGS_NOT_LOGGED = Code(
     "The log contains no settings to compare with the plan.",
     "the log says nothing of its settings",
 )
-NO_PLAN_TO_HOLD = Code(
-    "no_plan_to_hold",
+IMPORTED_FROM_LOG = Code(
+    "imported_from_log",
     "The run was imported from a log, so there is no plan to compare its settings with.",
     "it is read from a log, whose own settings are in force",
 )
@@ -32,7 +32,7 @@ _ASIDE = ("data.", "training.checkpointing", "training.tracking", "training.step
 
 def check(subject: Subject) -> Iterator[Result]:
     if subject.run.manifest.ingested is not None:
-        yield CHECK.not_applicable(NO_PLAN_TO_HOLD)
+        yield CHECK.not_applicable(IMPORTED_FROM_LOG)
         return
     differing = {key for event in subject.events_of("plan_differs") if (key := event.text("key")) is not None}
     keys = differing - _ELSEWHERE

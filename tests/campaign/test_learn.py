@@ -11,10 +11,18 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from steelyard.campaign.learn import tolerance_factor
+from steelyard.campaign import learn
+from steelyard.campaign.learn import Learnt, tolerance_factor
+from steelyard.comparison import load_runs
+from steelyard.verdict import read_subjects
 
 FACTORS = (1.0, 1.004, 0.997, 1.002, 0.999)
 Make = Callable[..., None]
+
+
+def learnt(metric: str = "tokens_per_s_per_gpu") -> Learnt:
+    """What the runs of runs/nightly give."""
+    return learn.learn(read_subjects(load_runs("RUNS", "nightly", Path("runs")), 0), metric, "2026-11-17")
 
 
 def slower(step: dict[str, Any], factor: float) -> dict[str, Any]:
@@ -106,7 +114,8 @@ def test_runs_that_vary_in_nothing_have_no_bound(cli: Any, repeats: Make, apart:
         (run / "steps.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
     done = cli("runs", "learn", "nightly", "-o", "learnt.yaml", "--json")
     assert (done.status, done.document["threshold"], done.document["factor"]) == (5, None, None)
-    assert done.document["reason"].startswith("the runs vary in nothing (figures rounded, or copies): how far the next")
+    assert (reason := learnt().reason) is not None
+    assert (reason.code, reason.message) == (learn.NO_SPREAD, done.document["reason"])
     assert not Path("learnt.yaml").exists()
 
 
@@ -119,8 +128,8 @@ def test_a_peak_of_memory_that_is_always_the_same_is_bounded_by_the_margin_alone
     assert len({run["value"] for run in found["runs"]}) == 1
     assert found["value"] == pytest.approx(1.05 * found["mean"], rel=1e-4)
     assert found["value"] >= found["margin_bound"]
-    said = "memory_peak_gib is the same in every run, which tells no spread: the bound is the 5% alone"
-    assert said in found["notes"]
+    assert [note.code for note in learnt("memory_peak_gib").notes] == [learn.ONE_PLACE, learn.MARGIN_ALONE]
+    assert found["notes"] == [note.message for note in learnt("memory_peak_gib").notes]
 
 
 @pytest.mark.parametrize(
@@ -137,6 +146,8 @@ def test_what_is_known_of_some_runs_alone_leaves_no_bound(
     recorded(to="nightly/z").slower(1.001).set(key, ...)
     done = cli("runs", "learn", "nightly", "--json")
     assert (done.status, done.document["threshold"]) == (5, None), done.out
+    assert (reason := learnt().reason) is not None
+    assert (reason.code, reason.keys) == (learn.PARTLY_KNOWN, (named,))
     assert done.document["reason"] == f"{named} is known of repeat-5 and not of z, so that the runs may be of two jobs"
 
 
@@ -208,7 +219,8 @@ def test_runs_that_vary_too_much_have_no_bound(cli: Any, repeats: Make) -> None:
     repeats((1.0, 3.0, 0.4, 2.0, 0.6))
     done = cli("runs", "learn", "nightly", "--json")
     assert (done.status, done.document["threshold"]) == (5, None)
-    assert "leave no bound above 0" in done.document["reason"]
+    assert (reason := learnt().reason) is not None
+    assert reason.code == learn.TOO_MUCH_SPREAD
 
 
 def test_a_run_that_did_not_pass_is_refused_by_name(cli: Any, repeats: Make, recorded: Any) -> None:

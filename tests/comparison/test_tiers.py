@@ -9,6 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from steelyard.comparison import Metric, load_runs, weigh
+from steelyard.comparison.convergence import FEW_SEEDS, Convergence
+from steelyard.comparison.tiers import (
+    Answer,
+    Tier,
+    first_loss,
+    first_steps,
+    learning_speed,
+    level,
+    reference,
+    stability,
+)
+from steelyard.comparison.tiers.reference import Within, ratio
+from steelyard.comparison.tiers.tier import CUTS, Basis
+from steelyard.reasons import Reason
+
 STEPS = 300
 EXPERIMENT = """
 schema_version: 1
@@ -67,84 +83,108 @@ def ingest(cli: Any, tmp_path: Path) -> Ingest:
     return make
 
 
-@pytest.fixture
-def ask(cli: Any) -> Callable[..., tuple[int, dict[str, Any]]]:
-    def make(target: str, baseline: str, *more: str) -> tuple[int, dict[str, Any]]:
-        done = cli("compare", target, baseline, "--for", "convergence", *more, "--json")
-        return done.status, json.loads(done.out)["convergence"]
-
-    return make
+def ask(target: str, baseline: str, target_loss: float | None = None) -> tuple[int, Convergence]:
+    """The exit status of a comparison of curves, and what was found."""
+    sides = (load_runs("RUN", names, Path("runs")) for names in (target, baseline))
+    made = weigh(*sides, [Metric.CONVERGENCE], target_loss=target_loss)
+    return made.exit, made.convergence
 
 
-def tier(found: dict[str, Any], name: str) -> tuple[str, str]:
-    one = next(one for one in found["tiers"] if one["tier"] == name)
-    return one["status"], one["message"]
+def tier(found: Convergence, name: str) -> Tier:
+    return next(tier for tier in found.tiers if tier.tier == name)
 
 
-def test_two_curves_of_one_process_and_one_start_are_alike(ingest: Ingest, ask: Any) -> None:
+def values(found: Convergence, name: str) -> Any:
+    return tier(found, name).reason.values
+
+
+def reasons(found: Tier) -> Sequence[Reason]:
+    """Those of a tier that may have several."""
+    several: Sequence[Reason] = found.reason.values.get("reasons", [found.reason])
+    return several
+
+
+def test_two_curves_of_one_process_and_one_start_are_alike(ingest: Ingest) -> None:
     base = falling()
     status, found = ask(ingest("a", [loss * 1.0001 for loss in base]), ingest("b", base))
-    assert (status, found["status"]) == (0, "equivalent"), found
-    assert any("1 and 1 known seeds" in one for one in found["scope"])
+    assert (status, found.status) == (0, "equivalent"), found
+    assert found.scope == (Reason(FEW_SEEDS, {"seeds": (1, 1), "fewest": 3}, keys=("training.seed",)),)
+
+
+def test_a_tier_in_json_has_its_code_and_its_sentence(ingest: Ingest, cli: Any) -> None:
+    ingest("a", falling(1), 1), ingest("b", falling(2), 2)
+    made = cli("compare", "a", "b", "--for", "convergence", "--json").document["convergence"]["tiers"]
+    keys = ["tier", "status", "code", "message", "observed", "margin", "low", "high"]
+    assert all(list(tier) == keys for tier in made)
+    assert [tier["code"] for tier in made if tier["tier"] == "level"] == ["level_observed"]
+
+
+def test_unknown_settings_of_a_contract_are_counted_on_the_terminal(ingest: Ingest, cli: Any) -> None:
+    ingest("a", falling(1), bare=True), ingest("b", falling(1))
+    contract = tier(ask("a", "b")[1], "contract")
+    assert (contract.status, contract.side) == ("unknown", "target")
+    assert len(contract.keys) > 10
+    out = cli("compare", "a", "b", "--for", "convergence").out
+    assert f"contract       {len(contract.keys)} keys are not known of the target" in out
 
 
 @pytest.mark.parametrize("lost", [math.nan, math.inf, 0.0, -1.0])
 @pytest.mark.parametrize("count", [3, 150])
-def test_a_run_that_ends_without_a_loss_fails_however_few_they_are(
-    ingest: Ingest, ask: Any, lost: float, count: int
-) -> None:
+def test_a_run_that_ends_without_a_loss_fails_however_few_they_are(ingest: Ingest, lost: float, count: int) -> None:
     base = falling()
     status, found = ask(ingest("a", [*base[:-count], *[lost] * count]), ingest("b", base))
-    assert (status, found["first_failing_tier"]) == (1, "stability"), found
-    assert f"no loss that is one from step {STEPS - count + 1} to the end" in tier(found, "stability")[1]
+    assert (status, found.first_failing_tier) == (1, "stability"), found
+    assert tier(found, "stability").code == stability.NO_LOSS_FROM
+    assert (tier(found, "stability").side, values(found, "stability")["step"]) == ("target", STEPS - count + 1)
 
 
-def test_two_runs_that_end_so_are_not_alike(ingest: Ingest, ask: Any) -> None:
+def test_two_runs_that_end_so_are_not_alike(ingest: Ingest) -> None:
     base = [*falling()[:200], *[math.nan] * 100]
     status, found = ask(ingest("a", [loss * 1.0001 for loss in base]), ingest("b", base))
-    assert (status, found["status"], tier(found, "stability")[0]) == (5, "unknown", "unknown")
+    assert (status, found.status, tier(found, "stability").status) == (5, "unknown", "unknown")
 
 
-def test_one_loss_that_is_no_number_is_no_matter_of_rates(ingest: Ingest, ask: Any) -> None:
+def test_one_loss_that_is_no_number_is_no_matter_of_rates(ingest: Ingest) -> None:
     base = falling()
     status, found = ask(ingest("a", [*base[:100], math.nan, *base[101:]]), ingest("b", base))
-    assert (status, tier(found, "stability")[0]) == (5, "unknown")
+    assert (status, tier(found, "stability").status) == (5, "unknown")
 
 
-def test_a_loss_that_jumps_up_and_stays_there_for_a_while_fails(ingest: Ingest, ask: Any) -> None:
+def test_a_loss_that_jumps_up_and_stays_there_for_a_while_fails(ingest: Ingest) -> None:
     base = falling()
     status, found = ask(ingest("a", [*base[:120], *[10.9] * 60, *base[180:]]), ingest("b", base))
-    assert (status, found["status"]) == (1, "not_equivalent")
-    assert found["first_failing_tier"] in ("learning_speed", "stability"), found
+    assert (status, found.status) == (1, "not_equivalent")
+    assert found.first_failing_tier in ("learning_speed", "stability"), found
 
 
 @pytest.mark.parametrize("outlier", [25.0, 600.0, 0.5])
-def test_one_outlier_does_not_hide_a_run_that_learns_slower(ingest: Ingest, ask: Any, outlier: float) -> None:
+def test_one_outlier_does_not_hide_a_run_that_learns_slower(ingest: Ingest, outlier: float) -> None:
     base, slow = falling(), falling(slow=1.3)
     slow[:10] = base[:10]  # the same start
     slow[150] = outlier
     status, found = ask(ingest("a", slow), ingest("b", base))
     assert status == 1, found
-    assert found["first_failing_tier"] in ("level", "learning_speed")
+    assert found.first_failing_tier in ("level", "learning_speed")
 
 
-def test_a_run_that_was_cut_short_leaves_open_what_would_have_come(ingest: Ingest, ask: Any) -> None:
+def test_a_run_that_was_cut_short_leaves_open_what_would_have_come(ingest: Ingest) -> None:
     base = falling()
     ingest("b", base), ingest("cut", base[:90])
     status, found = ask("cut", "b")
-    assert (status, found["status"]) == (5, "unknown")
-    assert "losses for 46,080 of 153,600 tokens, and no tier sees what comes after" in tier(found, "stability")[1]
-    assert "of 46,080 tokens" in tier(found, "level")[1]
+    assert (status, found.status) == (5, "unknown")
+    short = {reason.code: reason.values for reason in reasons(tier(found, "stability"))}[stability.SHORT]
+    assert (short["run"], short["seen"], short["longest"], short["axis"]) == ("cut", 46080, 153600, "tokens")
+    assert (values(found, "level")["end"], values(found, "level")["axis"]) == (46080, "tokens")
 
 
-def test_a_number_format_widens_no_level(ingest: Ingest, ask: Any) -> None:
+def test_a_number_format_widens_no_level(ingest: Ingest) -> None:
     base = falling()
     worse = [loss * (1 if step < 200 else 1.04) for step, loss in enumerate(base)]
     status, found = ask(ingest("a", worse, precision__fp8="hybrid"), ingest("b", base))
-    assert (status, found["first_failing_tier"]) == (1, "level"), found
+    assert (status, found.first_failing_tier) == (1, "level"), found
 
 
-def test_repeats_of_one_seed_are_held_to_one_start_and_count_as_one_seed(ingest: Ingest, ask: Any) -> None:
+def test_repeats_of_one_seed_are_held_to_one_start_and_count_as_one_seed(ingest: Ingest) -> None:
     base = falling()
     off = [loss * (1.0035 if step < 10 else 1) for step, loss in enumerate(base)]
     for at in range(3):
@@ -152,68 +192,69 @@ def test_repeats_of_one_seed_are_held_to_one_start_and_count_as_one_seed(ingest:
         ingest(f"b{at}", [loss * (1 + at * 1e-7) for loss in base])
         ingest(f"c{at}", [loss * (1 + (at + 3) * 1e-7) for loss in base])
     status, found = ask("a0,a1,a2", "b0,b1,b2")
-    assert (status, found["first_failing_tier"]) == (1, "first_steps"), found
+    assert (status, found.first_failing_tier) == (1, "first_steps"), found
     status, found = ask("c0,c1,c2", "b0,b1,b2")
     assert status == 0
-    assert "within these runs" in tier(found, "level")[1]
-    assert any("1 and 1 known seeds" in one for one in found["scope"])
+    assert values(found, "level")["seeds"] is None
+    assert found.scope == (Reason(FEW_SEEDS, {"seeds": (1, 1), "fewest": 3}, keys=("training.seed",)),)
 
 
-def test_three_seeds_a_side_are_an_interval_between_seeds(ingest: Ingest, ask: Any) -> None:
+def test_three_seeds_a_side_are_an_interval_between_seeds(ingest: Ingest) -> None:
     for at in range(3):
         ingest(f"a{at}", falling(at + 1), at + 1)
         ingest(f"b{at}", falling(at + 11), at + 11)
     _, found = ask("a0,a1,a2", "b0,b1,b2")
-    assert "between 3 and 3 seeds" in tier(found, "level")[1]
-    assert tier(found, "first_steps")[0] == "not_applicable"
-    assert found["scope"] == []
+    assert (values(found, "level")["seeds"].basis, values(found, "level")["seeds"].counts) == (Basis.SEEDS, (3, 3))
+    assert tier(found, "first_steps").status == "not_applicable"
+    assert found.scope == ()
 
 
-def test_one_seed_a_side_and_another_on_each_is_an_observation(ingest: Ingest, ask: Any) -> None:
+def test_one_seed_a_side_and_another_on_each_is_an_observation(ingest: Ingest) -> None:
     status, found = ask(ingest("a", falling(1), 1), ingest("b", falling(2), 2))
-    assert (status, found["status"]) == (5, "unknown"), found
-    assert "which is an observation: 3 seeds a side decide" in tier(found, "level")[1]
+    assert (status, found.status) == (5, "unknown"), found
+    assert tier(found, "level").code == level.OBSERVED
     status, found = ask(ingest("slow", falling(3, slow=1.3), 3), "b")
-    assert (status, found["status"]) == (1, "not_equivalent")
+    assert (status, found.status) == (1, "not_equivalent")
 
 
-def test_bare_curves_that_start_apart_say_that_seeds_are_taken_for_one(ingest: Ingest, ask: Any) -> None:
+def test_bare_curves_that_start_apart_say_that_seeds_are_taken_for_one(ingest: Ingest) -> None:
     status, found = ask(ingest("a", falling(1), bare=True), ingest("b", falling(2), bare=True))
-    assert (status, found["first_failing_tier"]) == (1, "first_steps")
-    assert "ingest them with --set training.seed=N where they differ" in tier(found, "first_steps")[1]
+    assert (status, found.first_failing_tier) == (1, "first_steps")
+    assert tier(found, "first_steps").code == first_steps.SEEDS_ASSUMED
+    assert "ingest them with --set training.seed=N where they differ" in tier(found, "first_steps").message
 
 
-def test_a_run_logged_as_means_of_ten_steps_is_like_itself(ingest: Ingest, ask: Any) -> None:
+def test_a_run_logged_as_means_of_ten_steps_is_like_itself(ingest: Ingest) -> None:
     base = falling()
     means = [float(np.mean(base[at : at + 10])) for at in range(0, STEPS, 10)]
     status, found = ask(ingest("a", means, covered=10), ingest("b", base))
     assert status == 5  # its first loss is not told alone
-    speed = next(one for one in found["tiers"] if one["tier"] == "learning_speed")
-    assert speed["status"] != "fail"
-    assert speed["observed"] == pytest.approx(1, abs=0.01)
+    speed = tier(found, "learning_speed")
+    assert speed.status != "fail"
+    assert speed.observed == pytest.approx(1, abs=0.01)
 
 
-def test_the_axis_is_of_the_tokens_that_each_record_says(ingest: Ingest, ask: Any) -> None:
+def test_the_axis_is_of_the_tokens_that_each_record_says(ingest: Ingest) -> None:
     """A batch that grows: the same curve over tokens, and another over steps."""
     ramp = [128 if step < 100 else 512 for step in range(STEPS)]
     seen = np.cumsum(ramp)
     losses = np.interp(seen, 512 * np.arange(1, STEPS + 1), falling(noise=0))
     ingest("a", [float(loss) for loss in losses], tokens=ramp), ingest("b", falling(noise=0), tokens=[512] * STEPS)
     status, found = ask("a", "b")
-    assert (status, found["first_failing_tier"]) == (4, "contract")
-    assert "128 tokens on the target and 512 on the baseline" in tier(found, "contract")[1]
+    assert (status, found.first_failing_tier) == (4, "contract")
+    assert "128 tokens on the target and 512 on the baseline" in tier(found, "contract").message
 
 
-def test_a_run_that_goes_on_with_another_is_measured_from_where_both_begin(ingest: Ingest, ask: Any) -> None:
+def test_a_run_that_goes_on_with_another_is_measured_from_where_both_begin(ingest: Ingest) -> None:
     base, slow = falling(steps=STEPS), falling(slow=1.3)
     slow[:10] = base[:10]
     ingest("a", slow, first=2001), ingest("b", base, first=2001)
     status, found = ask("a", "b")
     assert status == 1
-    assert found["first_failing_tier"] in ("level", "learning_speed"), found
+    assert found.first_failing_tier in ("level", "learning_speed"), found
 
 
-def test_a_gap_in_the_record_is_no_slow_learning(ingest: Ingest, ask: Any, tmp_path: Path, cli: Any) -> None:
+def test_a_gap_in_the_record_is_no_slow_learning(ingest: Ingest, tmp_path: Path, cli: Any) -> None:
     base = falling()
     ingest("b", base)
     rows = [f"{step},{loss}" for step, loss in enumerate(base, 1) if not 60 < step < 220]
@@ -222,32 +263,30 @@ def test_a_gap_in_the_record_is_no_slow_learning(ingest: Ingest, ask: Any, tmp_p
     assert cli("ingest", tmp_path / "gap.csv", "--name", "gap", *words).status == 0
     status, found = ask("gap", "b")
     assert status == 5
-    assert tier(found, "learning_speed")[0] == "unknown"
-    assert "tokens are without a record" in tier(found, "learning_speed")[1]
+    assert tier(found, "learning_speed").status == "unknown"
+    assert values(found, "learning_speed")["cause"].code == learning_speed.GAP
 
 
 @pytest.mark.parametrize("losses", [[11.0] * STEPS, [5 + step / 100 for step in range(STEPS)]])
-def test_two_runs_that_do_not_learn_are_not_alike_in_learning(ingest: Ingest, ask: Any, losses: Losses) -> None:
+def test_two_runs_that_do_not_learn_are_not_alike_in_learning(ingest: Ingest, losses: Losses) -> None:
     status, found = ask(ingest("a", losses), ingest("b", [loss * 1.00001 for loss in losses]))
-    assert (status, found["status"]) == (5, "unknown"), found
+    assert (status, found.status) == (5, "unknown"), found
 
 
-def test_losses_beyond_all_measure_are_still_answered(ingest: Ingest, ask: Any) -> None:
+def test_losses_beyond_all_measure_are_still_answered(ingest: Ingest) -> None:
     status, _ = ask(ingest("a", [1e306] * STEPS), ingest("b", [1e-306] * STEPS))
     assert status == 1
 
 
-def test_skipped_steps_of_one_side_alone_leave_it_open(cli: Any, recorded: Any) -> None:
+def test_skipped_steps_of_one_side_alone_leave_it_open(recorded: Any) -> None:
     recorded("baseline")
     recorded("again").edit_steps(
         lambda step: {**step, "skipped": int(step["step"] % 3 == 1), "flags": ["skipped"] * (step["step"] % 3 == 1)}
     )
-    done = cli("compare", "again", "baseline", "--for", "convergence", "--json")
-    found = done.document["convergence"]
-    assert done.status != 0
-    assert found["status"] != "equivalent"
-    stability = [one for one in found["tiers"] if one["tier"] == "stability"]
-    assert all("no skipped steps" not in one["message"] for one in stability)
+    status, found = ask("again", "baseline")
+    assert status != 0
+    assert found.status != "equivalent"
+    assert all(tier.code != stability.NOTHING for tier in found.tiers)
 
 
 @pytest.fixture
@@ -259,23 +298,20 @@ def seeds(ingest: Ingest) -> Callable[..., str]:
     return make
 
 
-def test_tokens_to_a_loss_that_was_asked_for_are_told_over_seeds(seeds: Any, ask: Any) -> None:
+def test_tokens_to_a_loss_that_was_asked_for_are_told_over_seeds(seeds: Any) -> None:
     sides = seeds("a", 1), seeds("b", 11)
-    _, found = ask(*sides, "--target-loss", "4")
-    status, message = tier(found, "reference")
-    assert status == "pass", message
-    assert message.startswith("a loss of 4 is reached by 4 of 4 and 4 of 4 seeds; the target takes 1.0")
-    assert "and with 95% at most 1.0" in message
+    _, found = ask(*sides, 4)
+    assert (tier(found, "reference").status, tier(found, "reference").code) == ("pass", reference.COMPARED)
+    assert values(found, "reference")["seeds"] == ((4, 4), (4, 4))
+    assert values(found, "reference")["ratio"] == pytest.approx(1, abs=0.05)
     _, found = ask(*sides)
-    assert "reference" not in [one["tier"] for one in found["tiers"]]
+    assert "reference" not in [tier.tier for tier in found.tiers]
 
 
-def test_a_loss_that_only_one_side_reaches_fails_and_one_that_none_does_is_not_known(seeds: Any, ask: Any) -> None:
-    from steelyard.comparison.tiers.reference import Within, ratio
-
+def test_a_loss_that_only_one_side_reaches_fails_and_one_that_none_does_is_not_known(seeds: Any) -> None:
     sides = seeds("a", 1), seeds("b", 11)
-    _, found = ask(*sides, "--target-loss", "1.5")
-    assert tier(found, "reference") == ("unknown", "a loss of 1.5 is reached by 0 of 4 and 0 of 4 seeds")
+    _, found = ask(*sides, 1.5)
+    assert (tier(found, "reference").status, tier(found, "reference").code) == ("unknown", reference.NOT_REACHED)
     slower = [Within(100.0 * at, 100.0 * at + 1) for at in (12, 13, 14)]
     faster = [Within(100.0 * at, 100.0 * at + 1) for at in (10, 11, 12)]
     exact = ratio(slower, faster)
@@ -300,17 +336,17 @@ def test_a_report_asks_the_loss_again_that_was_asked_for(cli: Any, seeds: Any) -
     assert "| reference |" in Path(made).read_text()
 
 
-def test_the_same_seeds_on_both_sides_are_held_each_against_itself(ingest: Ingest, ask: Any) -> None:
+def test_the_same_seeds_on_both_sides_are_held_each_against_itself(ingest: Ingest) -> None:
     """What a seed does to a curve it does to both sides: three such pairs say no less than one of them."""
-    for at, level in enumerate((1.0, 1.006, 0.994), start=1):
-        base = [loss * (level if step > 10 else 1) for step, loss in enumerate(falling(at))]
+    for at, share in enumerate((1.0, 1.006, 0.994), start=1):
+        base = [loss * (share if step > 10 else 1) for step, loss in enumerate(falling(at))]
         ingest(f"a{at}", base, at), ingest(f"b{at}", [loss * 1.00001 for loss in base], at)
     status, found = ask("a1,a2,a3", "b1,b2,b3")
-    assert (status, found["status"]) == (0, "equivalent"), found
-    assert "over the same 3 seeds" in tier(found, "level")[1]
+    assert (status, found.status) == (0, "equivalent"), found
+    assert (values(found, "level")["seeds"].basis, values(found, "level")["seeds"].counts) == (Basis.SAME, (3, 3))
 
 
-def test_what_happens_to_every_repeat_of_a_seed_happened_once(ingest: Ingest, ask: Any) -> None:
+def test_what_happens_to_every_repeat_of_a_seed_happened_once(ingest: Ingest) -> None:
     base = falling()
     spiked = [loss + 3 * (step in (60, 120, 240)) for step, loss in enumerate(base)]
     for at in range(3):
@@ -318,39 +354,35 @@ def test_what_happens_to_every_repeat_of_a_seed_happened_once(ingest: Ingest, as
         ingest(f"b{at}", [loss * (1 + at * 1e-7) for loss in base])
     _, alone = ask("a0", "b0")
     _, repeated = ask("a0,a1,a2", "b0,b1,b2")
-    assert tier(alone, "stability") == tier(repeated, "stability")
+    assert tier(alone, "stability").message == tier(repeated, "stability").message
 
 
-def test_a_burst_is_measured_in_steps_however_seldom_they_are_told(ingest: Ingest, ask: Any) -> None:
+def test_a_burst_is_measured_in_steps_however_seldom_they_are_told(ingest: Ingest) -> None:
     base = falling(steps=1000)
     burst = [loss + (2.0 if 400 <= step < 460 else 0.0) for step, loss in enumerate(base)]
     told = [[float(np.mean(losses[at : at + 10])) for at in range(0, 1000, 10)] for losses in (burst, base)]
     status, found = ask(ingest("a", told[0], covered=10), ingest("b", told[1], covered=10))
     assert status == 1
-    assert found["first_failing_tier"] in ("learning_speed", "stability"), found
+    assert found.first_failing_tier in ("learning_speed", "stability"), found
 
 
-def test_a_log_of_means_may_be_alike_where_its_first_steps_or_seeds_are(ingest: Ingest, ask: Any) -> None:
+def test_a_log_of_means_may_be_alike_where_its_first_steps_or_seeds_are(ingest: Ingest) -> None:
     base = falling()
     means = [float(np.mean(base[at : at + 10])) for at in range(0, STEPS, 10)]
     status, found = ask(ingest("a", [loss * 1.00001 for loss in means], covered=10), ingest("b", means, covered=10))
-    assert tier(found, "first_loss") == (
-        "not_applicable",
-        "the loss of step 1 alone is not in every record: it stands in those of first_steps",
-    )
-    assert (status, found["status"]) == (0, "equivalent"), found
+    assert tier(found, "first_loss") == Tier("first_loss", Answer.NOT_APPLICABLE, Reason(first_loss.IN_FIRST_STEPS))
+    assert (status, found.status) == (0, "equivalent"), found
 
 
-def test_runs_whose_seeds_are_not_known_never_pass_as_seeds(ingest: Ingest, ask: Any) -> None:
+def test_runs_whose_seeds_are_not_known_never_pass_as_seeds(ingest: Ingest) -> None:
     for at in range(3):
         ingest(f"a{at}", falling(at + 1), bare=True), ingest(f"b{at}", falling(at + 11), bare=True)
     _, found = ask("a0,a1,a2", "b0,b1,b2")
-    status, message = tier(found, "level")
-    assert status != "pass"
-    assert "between 3 and 3 runs whose seeds are not known" in message
+    assert tier(found, "level").status != "pass"
+    assert values(found, "level")["seeds"].basis == Basis.UNKNOWN
 
 
-def test_a_side_that_tells_its_gradient_norms_is_not_held_to_it(ingest: Ingest, ask: Any, cli: Any) -> None:
+def test_a_side_that_tells_its_gradient_norms_is_not_held_to_it(ingest: Ingest) -> None:
     base = falling()
     ingest("a", [loss * 1.00001 for loss in base]), ingest("b", base)
     path = Path("runs/a/steps.jsonl")
@@ -359,85 +391,82 @@ def test_a_side_that_tells_its_gradient_norms_is_not_held_to_it(ingest: Ingest, 
         step["grad_norm"] = 40.0 if step["step"] in (100, 200) else 1.0 + 0.01 * (step["step"] % 7)
     path.write_text("".join(json.dumps(step) + "\n" for step in steps))
     status, found = ask("a", "b")
-    assert (status, tier(found, "stability")[0]) == (0, "pass"), found
+    assert (status, tier(found, "stability").status) == (0, "pass"), found
 
 
-def test_losses_stand_side_by_side_only_where_every_run_has_them(ingest: Ingest, ask: Any) -> None:
+def test_losses_stand_side_by_side_only_where_every_run_has_them(ingest: Ingest) -> None:
     ingest("a", falling(1), 1), ingest("a2", falling(2)[:40], 2), ingest("b", falling(1, noise=0.004), 1)
     _, found = ask("a,a2", "b")
-    assert {one["step"]: one["target"] is None for one in found["losses"]}[50]
+    assert {losses.step: losses.target is None for losses in found.losses}[50]
 
 
-def test_one_seed_in_two_frameworks_is_not_one_start(ingest: Ingest, ask: Any) -> None:
+def test_one_seed_in_two_frameworks_is_not_one_start(ingest: Ingest) -> None:
     """Each makes its own weights of a seed: one run a side is an observation, as with two seeds."""
     base = falling()
     ingest("a", [loss * 1.0001 for loss in base], framework="primus"), ingest("b", base, framework="nemo")
     status, found = ask("a", "b")
-    assert [one["tier"] for one in found["tiers"]][:3] == ["contract", "first_loss", "first_steps"], found
-    assert tier(found, "first_steps")[0] == "not_applicable"
-    assert (status, tier(found, "level")[0]) == (5, "unknown"), found
-    assert "which is an observation: 3 seeds a side decide" in tier(found, "level")[1]
+    assert [tier.tier for tier in found.tiers][:3] == ["contract", "first_loss", "first_steps"], found
+    assert tier(found, "first_steps").status == "not_applicable"
+    assert (status, tier(found, "level").status) == (5, "unknown"), found
+    assert tier(found, "level").code == level.OBSERVED
 
 
 LAYOUTS = ("tensor", "pipeline")
 
 
 @pytest.mark.parametrize("cut", LAYOUTS)
-def test_one_seed_cut_otherwise_is_not_one_start(ingest: Ingest, ask: Any, cut: str) -> None:
+def test_one_seed_cut_otherwise_is_not_one_start(ingest: Ingest, cut: str) -> None:
     """Each rank draws its own part of the weights: three seeds decide, and one is an observation."""
     key = f"parallelism__{cut}_parallel_size"
     for seed in (1, 2, 3):
         ingest(f"a{seed}", falling(seed + 10), seed, framework="megatron", **{key: "2"})
         ingest(f"b{seed}", falling(seed), seed, framework="megatron", **{key: "1"})
     _, found = ask("a1,a2,a3", "b1,b2,b3")
-    assert tier(found, "first_loss")[0] != "fail", found
-    assert tier(found, "first_steps") == (
-        "not_applicable",
-        "a seed has other weights where the tensor or pipeline parallel size is another",
-    )
+    assert tier(found, "first_loss").status != "fail", found
+    assert tier(found, "first_steps").status == "not_applicable"
+    assert (tier(found, "first_steps").code, tier(found, "first_steps").keys) == (first_steps.OTHER_CUTS, CUTS)
     _, found = ask("a1", "b1")
-    assert "which is an observation: 3 seeds a side decide" in tier(found, "level")[1]
+    assert tier(found, "level").code == level.OBSERVED
 
 
-def test_the_same_cut_or_another_count_of_data_parallel_ranks_is_one_start(ingest: Ingest, ask: Any) -> None:
+def test_the_same_cut_or_another_count_of_data_parallel_ranks_is_one_start(ingest: Ingest) -> None:
     words = {f"parallelism__{cut}_parallel_size": "2" for cut in LAYOUTS}
     ingest("a", falling(2), framework="megatron", parallelism__data_parallel_size="4", **words)
     ingest("b", falling(1), framework="megatron", parallelism__data_parallel_size="2", **words)
     status, found = ask("a", "b")
-    assert (status, found["first_failing_tier"]) == (1, "first_steps"), found
+    assert (status, found.first_failing_tier) == (1, "first_steps"), found
 
 
-def test_a_cut_that_is_not_known_leaves_open_why_runs_start_apart(ingest: Ingest, ask: Any) -> None:
+def test_a_cut_that_is_not_known_leaves_open_why_runs_start_apart(ingest: Ingest) -> None:
     for name, losses in (("a", falling(2)), ("b", falling(1)), ("c", [loss * 1.00001 for loss in falling(1)])):
         ingest(name, losses, bare=True, framework="megatron", training__seed="1")
     _, found = ask("a", "b")
-    status, message = tier(found, "first_steps")
-    assert (status, "tensor and pipeline parallel size are not known of every run" in message) == ("unknown", True)
+    assert tier(found, "first_steps").status == "unknown"
+    assert (tier(found, "first_steps").code, tier(found, "first_steps").keys) == (first_steps.CUTS_UNKNOWN, CUTS)
     _, found = ask("c", "b")
-    assert (tier(found, "first_steps")[0], tier(found, "level")[0]) == ("pass", "pass")
+    assert (tier(found, "first_steps").status, tier(found, "level").status) == ("pass", "pass")
 
 
 @pytest.mark.parametrize(
     ("reached", "seeds", "status", "chance"),
-    [(1, (5, 3), "unknown", "100.0%"), (3, (3, 3), "unknown", "10.0%"), (4, (4, 4), "fail", "2.9%")],
+    [(1, (5, 3), "unknown", 1.0), (3, (3, 3), "unknown", 0.1), (4, (4, 4), "fail", 0.029)],
 )
 def test_a_loss_that_one_side_alone_reaches_fails_where_chance_does_not_explain_it(
-    ingest: Ingest, ask: Any, reached: int, seeds: tuple[int, int], status: str, chance: str
+    ingest: Ingest, reached: int, seeds: tuple[int, int], status: str, chance: float
 ) -> None:
     for at in range(5):
         late = 0.04 if at < reached else 0.0
         ingest(f"a{at}", [loss - late * (step > 260) for step, loss in enumerate(falling(at, noise=0.001))], at)
         ingest(f"b{at}", falling(at + 10, noise=0.001), at + 10)
     ours, theirs = (",".join(f"{name}{at}" for at in range(count)) for name, count in zip("ab", seeds, strict=True))
-    _, found = ask(ours, theirs, "--target-loss", "3")
-    told = f"a loss of 3 is reached by {reached} of {seeds[0]} and 0 of {seeds[1]} seeds"
-    assert tier(found, "reference") == (status, f"{told}, by chance alone so unevenly in {chance} of cases")
+    _, found = ask(ours, theirs, 3)
+    assert (tier(found, "reference").status, tier(found, "reference").code) == (status, reference.BY_ONE_SIDE)
+    assert values(found, "reference")["seeds"] == ((reached, seeds[0]), (0, seeds[1]))
+    assert values(found, "reference")["chance"] == pytest.approx(chance, abs=5e-4)
 
 
 def test_seeds_that_did_not_get_there_are_not_counted_as_if_they_had() -> None:
     """At the margin itself, equivalent is said in 5 of 100 campaigns; it was in 16 where most seeds are cut short."""
-    from steelyard.comparison.tiers.reference import Within, ratio
-
     chance, told = np.random.default_rng(0), []
 
     def side(mean: float) -> list[Within]:
@@ -478,17 +507,19 @@ def seeds_with_events(ingest: Ingest, name: str, events: Sequence[int], first: i
     ],
 )
 def test_an_event_is_one_however_many_records_it_has_and_a_seed_is_one_however_many_events(
-    ingest: Ingest, ask: Any, ours: list[int], theirs: list[int], status: str
+    ingest: Ingest, ours: list[int], theirs: list[int], status: str
 ) -> None:
     sides = seeds_with_events(ingest, "a", ours, 1), seeds_with_events(ingest, "b", theirs, 11)
     _, found = ask(*sides)
-    assert tier(found, "stability")[0] == status, found
-    assert f"spikes of the loss at {sum(ours)} of {900 * len(ours):,} steps" in tier(found, "stability")[1]
+    assert tier(found, "stability").status == status, found
+    counted = next(reason.values for reason in reasons(tier(found, "stability")) if "event" in reason.values)
+    assert counted["event"] == stability.Event.SPIKES
+    assert (counted["target"].happened, counted["target"].of) == (sum(ours), 900 * len(ours))
 
 
 @pytest.mark.parametrize(("seeds", "status"), [((1,), "unknown"), ((1, 2, 3), "fail")])
 def test_a_loss_that_stays_up_in_one_seed_leaves_it_open_and_in_all_of_them_fails(
-    ingest: Ingest, ask: Any, seeds: tuple[int, ...], status: str
+    ingest: Ingest, seeds: tuple[int, ...], status: str
 ) -> None:
     for at in (1, 2, 3):
         up = 0.6 if at in seeds else 0.0
@@ -496,25 +527,26 @@ def test_a_loss_that_stays_up_in_one_seed_leaves_it_open_and_in_all_of_them_fail
         ingest(f"a{at}", [loss + up * (300 <= step < 340) for step, loss in enumerate(losses)], at)
         ingest(f"b{at}", falling(at + 10, noise=0.001, steps=900), at + 10)
     _, found = ask("a1,a2,a3", "b1,b2,b3")
-    assert tier(found, "stability")[0] == status, found
-    assert "the loss of the target jumps up and stays so high for 40 steps" in tier(found, "stability")[1]
+    assert tier(found, "stability").status == status, found
+    codes = {"unknown": stability.STAYS_UP_IN_SOME, "fail": stability.STAYS_UP}
+    up = next(reason for reason in reasons(tier(found, "stability")) if reason.code == codes[status])
+    assert (up.side, up.values["steps"]) == ("target", 40)
 
 
-def test_of_several_runs_those_that_end_without_a_loss_are_counted(ingest: Ingest, ask: Any) -> None:
+def test_of_several_runs_those_that_end_without_a_loss_are_counted(ingest: Ingest) -> None:
     for seed in range(1, 6):
         ingest(f"a{seed}", falling(seed) if seed != 2 else [*falling(seed)[:200], *[math.nan] * 100], seed)
         ingest(f"b{seed}", falling(seed + 10), seed + 10)
     _, found = ask(*(",".join(f"{side}{seed}" for seed in range(1, 6)) for side in "ab"))
-    said = "1 of 5 runs of the target (a2) has no loss that is one from step 201 to the end"
-    assert tier(found, "stability") == ("fail", said)
+    words = "1 of 5 runs of the target (a2) has no loss that is one from step 201 to the end"
+    assert (tier(found, "stability").status, tier(found, "stability").message) == ("fail", words)
 
 
-def test_a_loss_that_every_run_begins_below_is_no_reference(ingest: Ingest, ask: Any) -> None:
+def test_a_loss_that_every_run_begins_below_is_no_reference(ingest: Ingest) -> None:
     for seed in (1, 2, 3):
         ingest(f"a{seed}", falling(seed), seed), ingest(f"b{seed}", falling(seed + 10), seed + 10)
-    _, found = ask("a1,a2,a3", "b1,b2,b3", "--target-loss", "20")
-    status, message = tier(found, "reference")
-    assert (status, "not below the first that any run tells" in message) == ("unknown", True)
+    _, found = ask("a1,a2,a3", "b1,b2,b3", 20)
+    assert (tier(found, "reference").status, tier(found, "reference").code) == ("unknown", reference.ABOVE_FIRST)
 
 
 @pytest.mark.parametrize(
@@ -523,11 +555,10 @@ def test_a_loss_that_every_run_begins_below_is_no_reference(ingest: Ingest, ask:
 )
 def test_a_level_fails_where_all_of_its_interval_is_beyond_the_margin(low: float, high: float, status: str) -> None:
     from steelyard.comparison.between_runs import Between
-    from steelyard.comparison.tiers.level import COMPARED, judged
 
     middle = math.sqrt(low * high)
     one = Between(middle, 1.0, 1e9)
     width = math.log(one.interval()[1] / middle)
-    found = judged("level", COMPARED, Between(middle, math.log(high / middle) / width, 1e9), 0.005, {})
+    found = level.judged("level", level.COMPARED, Between(middle, math.log(high / middle) / width, 1e9), 0.005, {})
     assert (found.low, found.high) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
     assert found.status == status

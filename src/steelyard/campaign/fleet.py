@@ -15,6 +15,7 @@ from steelyard.campaign.fleet_preflight import FleetPreflight
 from steelyard.campaign.fleet_verdict import FleetVerdict, judge_fleet, save_verdict
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute import RunOptions
+from steelyard.execute.cluster import EXECUTOR as CLUSTER
 from steelyard.execute.cluster import hosts_for, preflight_findings
 from steelyard.execute.executor import TRAINING
 from steelyard.execute.host import Host, HostError
@@ -138,7 +139,7 @@ def _earlier_fleet(planned: Planned, rerun: str, request: CampaignRequest) -> Fl
             next=f"steelyard runs list --out {request.out}",
         )
     nodes, file = planned.case.placement.nodes, planned.case.resolved.file
-    if nodes != 1 or planned.plan.nodes[0].directory is None:
+    if nodes != 1 or not CLUSTER.takes(planned.plan):
         raise InputError(
             f"{file} is planned {'here' if nodes == 1 else f'as one job over {nodes} hosts'}",
             key="--rerun-failed",

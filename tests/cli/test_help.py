@@ -25,6 +25,7 @@ HEAVY = {
 }
 
 
+@pytest.mark.processes
 def test_help_loads_nothing_heavy() -> None:
     probe = (
         "import sys\nfrom steelyard.cli.main import main\n"
@@ -47,12 +48,15 @@ def test_every_verb_says_what_it_ends_with() -> None:
     assert [verb for verb in verbs if f"`{verb}`" not in page] == []
 
 
+@pytest.mark.processes
 def test_the_trainer_s_tokens_import_without_torch() -> None:
     probe = "import sys, steelyard.trainer.tokens, steelyard.planning.plan; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
+@pytest.mark.torch
+@pytest.mark.processes
 def test_the_trainer_imports_torch_numpy_and_itself_alone() -> None:
     """Of installed packages, only what torch and numpy bring along may be loaded."""
     listing = "print(*sorted({name.partition('.')[0] for name in sys.modules}))"

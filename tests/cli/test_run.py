@@ -11,7 +11,7 @@ import pytest
 
 from steelyard import records
 
-pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.processes]
 
 
 def test_a_run_is_recorded_as_the_design_says(shell: Any, tiny: Path, tmp_path: Path) -> None:

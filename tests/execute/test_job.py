@@ -435,7 +435,7 @@ def test_a_full_table_of_files_keeps_nothing_from_being_removed(tmp_path: Path) 
         assert list(small.iterdir()) == []
         assert processes_of(one) == ""
     finally:
-        subprocess.run(["umount", str(small)], check=True)
+        subprocess.run(["umount", "--lazy", str(small)], check=True)
 
 
 def test_a_container_that_cannot_be_removed_keeps_the_host(tmp_path: Path) -> None:
@@ -474,7 +474,7 @@ def test_a_file_system_mounted_twice_hides_no_control_files(job: Callable[..., H
     try:
         doing(work())
     finally:
-        subprocess.run(["umount", str(tmp_path / "home")], check=True)
+        subprocess.run(["umount", "--lazy", str(tmp_path / "home")], check=True)
 
 
 def test_a_volume_that_holds_a_link_to_the_control_files_is_refused(

@@ -19,7 +19,10 @@ from steelyard.execute import ssh
 from steelyard.execute.host import HostRefusedError, HostTimeoutError, LinkLostError
 from steelyard.execute.ssh import Login, SshHost
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(why_not() is not None, reason=why_not() or ""),
+]
 
 _Answer = TypeVar("_Answer")
 

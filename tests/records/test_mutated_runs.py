@@ -22,6 +22,8 @@ from steelyard.cli.main import app
 from steelyard.errors import SteelyardError
 from steelyard.records.fleet import new_fleet
 
+pytestmark = pytest.mark.fuzz
+
 EXAMPLES = int(os.environ.get("STEELYARD_FUZZ_EXAMPLES", "150"))
 SEED = int(os.environ.get("STEELYARD_FUZZ_SEED", "1"))
 HUGE = 8 << 30

@@ -9,6 +9,8 @@ import pytest
 
 from steelyard.reporting.markdown import MARK
 
+pytestmark = pytest.mark.browser
+
 HOSTILE = (
     "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`${alert(3)} <b>bold</b> javascript:alert(4)"
 )

@@ -9,6 +9,8 @@ import time
 import tracemalloc
 from itertools import islice
 
+import pytest
+
 from spoilt_logs import spoilt, spoilt_log
 from steelyard.frameworks.logs.lines import LineCutter
 from steelyard.frameworks.logs.reader import LogReader
@@ -16,6 +18,8 @@ from steelyard.frameworks.logs.said import Setting
 from steelyard.frameworks.logs.series import Gathered, Job
 from steelyard.ingest.knowledge import Knowledge
 from steelyard.records.step import Event, to_line
+
+pytestmark = pytest.mark.fuzz
 
 LINES = int(os.environ.get("STEELYARD_FUZZ_LINES", "20000"))
 LONGEST_S = 1.0

@@ -141,6 +141,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("clusters")
 
 
+@pytest.mark.quick
 @settings(
     max_examples=EXAMPLES,
     deadline=None,

@@ -28,6 +28,7 @@ def follows_the_story(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.quick
 def test_the_recorded_story_needs_no_torch(tmp_path: Path) -> None:
     story = "from steelyard.cli.main import main; main(['demo', '--recorded', '--json'])"
     probe = f"import sys; sys.modules['torch'] = None; {story}"

@@ -16,7 +16,7 @@ from steelyard.execute.host import Done, HostError
 from steelyard.execute.job import HostJob
 from steelyard.execute.this_host import ThisHost
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.quick]
 
 SAYS = ["sh", "-c", "for i in 1 2 3 4; do echo line $i; sleep 0.1; done; exit 3"]
 

@@ -215,6 +215,7 @@ def test_following_ends_when_the_log_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.quick
 def test_an_interrupt_while_following_keeps_what_was_read(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_bytes(b"\n".join(step_lines(CLEAN)[:14]) + b"\n")
     argv = [sys.executable, "-m", "steelyard", "ingest", "train.log", "--follow", "--json", "--name", "followed"]

@@ -10,7 +10,7 @@ import pytest
 
 from seeds import filled, packaged_content
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.quick]
 
 NAME = "mi3xx_megatron_llama_distributed.json"
 

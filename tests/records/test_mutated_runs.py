@@ -113,6 +113,7 @@ def ended(words: tuple[str, ...], place: Path) -> int | SteelyardError:
         return status
 
 
+@pytest.mark.quick
 def test_a_healthy_tree_is_read_by_every_command(healthy: Path) -> None:
     for words in COMMANDS:
         assert isinstance(ended(words, healthy), int), words

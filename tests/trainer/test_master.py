@@ -5,7 +5,7 @@ import torch
 
 from steelyard.trainer.master import join, split
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.quick]
 
 
 def test_every_kind_of_float_survives() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.trainer.schedule import learning_rate
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.quick]
 
 
 def rates(spec: Any, **training: Any) -> list[float]:

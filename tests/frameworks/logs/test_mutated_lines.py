@@ -70,6 +70,7 @@ def test_spoilt_lines_say_the_same_one_by_one_and_together() -> None:
         assert (many.line, many.unread) == (one.line, one.unread)
 
 
+@pytest.mark.quick
 def test_spoilt_logs_are_read_to_their_end() -> None:
     """State goes from line to line: whole logs, in blocks, without a failure that only the last resort records."""
     rng = random.Random(13)

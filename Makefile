@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test integration integration-maxtext traps fuzz soak lint format benchmarks clean
+.PHONY: install demo test test-full integration integration-maxtext nightly traps fuzz soak lint format benchmarks clean
 
 install: $(VENV)/.installed
 
@@ -22,26 +22,36 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config layers.toml
 
-test: lint
-	$(BIN)/pytest
+# Worker processes, one per core; `worksteal` keeps the tests of a file together, and with them what they share.
+PYTEST := $(BIN)/pytest --numprocesses logical --maxprocesses 8 --dist worksteal
+FAST := quick or not (torch or processes or browser or fuzz or integration)
 
-FUZZED := tests/linting/test_mutations.py tests/configs/test_mutated_inventory.py tests/frameworks/logs/test_mutated_lines.py \
-	tests/ingest/test_mutated_files.py
+# Every stage, in minutes: without most of what trains, starts programs, opens a browser or fuzzes.
+test: lint
+	$(PYTEST) -m '$(FAST)'
+
+# Everything that needs no lab.
+test-full: lint
+	$(PYTEST)
 
 fuzz: install
-	STEELYARD_FUZZ_EXAMPLES=20000 STEELYARD_FUZZ_LINES=1000000 $(BIN)/pytest $(FUZZED)
-	STEELYARD_FUZZ_EXAMPLES=2000 $(BIN)/pytest tests/records/test_mutated_runs.py
+	STEELYARD_FUZZ_EXAMPLES=20000 STEELYARD_FUZZ_LINES=1000000 STEELYARD_FUZZ_ANSWERS=100000 \
+		$(PYTEST) -m fuzz --ignore tests/records
+	STEELYARD_FUZZ_EXAMPLES=2000 $(PYTEST) -m fuzz tests/records
 
 # The controller is killed at 50 random moments for each way a job is run: here, in a container here, and over ssh.
 soak: install
 	if [ "$$(id -u)" = 0 ]; then sh tests/lab/install.sh; fi
 	STEELYARD_KILLS=50 $(BIN)/pytest tests/processes/test_kill.py -k random
 	STEELYARD_KILLS=50 $(BIN)/pytest -m integration tests/integration/test_kills.py
+	$(BIN)/pytest -m 'integration and long' tests/integration
+
+nightly: fuzz soak integration-maxtext
 
 # A lab of three hosts on this machine: root and Debian's packages, which it installs. Without root it says what it skipped.
 integration: install
 	if [ "$$(id -u)" = 0 ]; then sh tests/lab/install.sh; fi
-	$(BIN)/pytest -m integration tests/lab tests/integration
+	$(BIN)/pytest -m 'integration and not long' tests/lab tests/integration
 
 # Real MaxText on CPUs over two of those hosts: an environment of its own, 1.6 GB, of Python 3.12.
 MAXTEXT := .maxtext

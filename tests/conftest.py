@@ -1,8 +1,10 @@
 """What tests share: the command line in this process and in its own, and small experiments."""
 
+import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +19,33 @@ from steelyard.cli.main import main
 from steelyard.experiment import packaged
 
 TINY = packaged.text("tiny-llama")
+
+
+def pytest_configure() -> None:
+    _keep_to_one_core()
+    _pass_signals_on()
+
+
+def _keep_to_one_core() -> None:
+    """Each worker of pytest-xdist has its own: torch takes a thread per core it sees, and the threads of two trainings
+    that share cores wait for each other, a hundred times as long."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
+
+
+def _pass_signals_on() -> None:
+    """Children inherit an ignored signal but not a handler, so that tests can interrupt what they start even where
+    the suite runs in the background of a script (SIGINT ignored) or under nohup (SIGHUP)."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("torch") and not importlib.util.find_spec("torch"):
+        pytest.skip("torch is not installed: pip install 'steelyard[train]'")
 
 
 @dataclass(frozen=True)

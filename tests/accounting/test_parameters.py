@@ -19,10 +19,13 @@ def test_presets_have_the_published_number_of_parameters(name: str) -> None:
     assert parameters(Model.model_validate(PRESETS[name])).total == PUBLISHED[name]
 
 
+@pytest.mark.torch
+@pytest.mark.quick
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_trainer_builds_as_many_parameters_as_are_counted(name: str) -> None:
-    torch = pytest.importorskip("torch")
     from dataclasses import fields
+
+    import torch
 
     from steelyard.trainer.model import Decoder
     from steelyard.trainer.spec import ModelSpec

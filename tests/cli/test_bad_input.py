@@ -141,6 +141,8 @@ def test_a_run_that_is_none(cli: Any) -> None:
     assert asked.document["error"]["value"] == "nothing"
 
 
+@pytest.mark.processes
+@pytest.mark.quick
 def test_a_traceback_is_shown_only_when_asked_and_changes_nothing_else(shell: Any) -> None:
     assert "Traceback" not in shell("plan", "none.yaml").err
     asked = shell("plan", "none.yaml", "--debug", "--json")
@@ -157,6 +159,8 @@ def test_a_token_file_that_is_none(cli: Any, tiny: Path, content: bytes) -> None
     assert asked.document["error"]["key"] == "data.path"
 
 
+@pytest.mark.processes
+@pytest.mark.quick
 def test_text_that_no_terminal_can_show_is_still_one_document(shell: Any, tiny: Path) -> None:
     tiny.write_text(tiny.read_text().replace("name: tiny-llama", 'name: "\\ud800é"'))
     asked = shell("plan", tiny, "--json", PYTHONIOENCODING="ascii")

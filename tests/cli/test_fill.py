@@ -37,6 +37,8 @@ def answered(answers: list[str], *arguments: str) -> tuple[int, str]:
     return process.wait(), shown.decode()
 
 
+@pytest.mark.processes
+@pytest.mark.quick
 def test_open_places_are_asked_for_and_nothing_else_of_the_file_changes() -> None:
     path = Path(f"{NAME}.json")
     text = packaged.text(NAME).replace('"precision": "TE_FP8"', '"precision": "TE_FP16"', 1)
@@ -56,6 +58,8 @@ def test_open_places_are_asked_for_and_nothing_else_of_the_file_changes() -> Non
     assert "nothing is left open" in shown
 
 
+@pytest.mark.processes
+@pytest.mark.quick
 def test_answers_that_end_too_soon_write_nothing() -> None:
     path = Path(f"{NAME}.json")
     path.write_text(packaged.text(NAME))

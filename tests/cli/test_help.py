@@ -25,6 +25,8 @@ HEAVY = {
 }
 
 
+@pytest.mark.processes
+@pytest.mark.quick
 def test_help_loads_nothing_heavy() -> None:
     probe = (
         "import sys\nfrom steelyard.cli.main import main\n"
@@ -47,32 +49,30 @@ def test_every_verb_says_what_it_ends_with() -> None:
     assert [verb for verb in verbs if f"`{verb}`" not in page] == []
 
 
+@pytest.mark.processes
+@pytest.mark.quick
 def test_the_trainer_s_tokens_import_without_torch() -> None:
     probe = "import sys, steelyard.trainer.tokens, steelyard.planning.plan; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
+@pytest.mark.torch
+@pytest.mark.processes
 def test_the_trainer_imports_torch_numpy_and_itself_alone() -> None:
     """Of installed packages, only what torch and numpy bring along may be loaded."""
-    listing = "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
-    theirs = subprocess.run(
-        [sys.executable, "-c", f"import sys, torch, numpy, torch.distributed, torch.utils.checkpoint; {listing}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    ours = subprocess.run(
-        [sys.executable, "-c", f"import sys, steelyard.trainer.train, steelyard.trainer.__main__; {listing}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    extra = set(ours.stdout.split()) - set(theirs.stdout.split()) - set(sys.stdlib_module_names)
-    assert extra == {"steelyard"}
-    probe = "import sys, steelyard.trainer.train; print(*[n for n in sys.modules if n.startswith('steelyard.')])"
-    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout.split()
-    assert all(name == "steelyard.trainer" or name.startswith("steelyard.trainer.") for name in loaded)
+
+    def loaded_by(imports: str) -> set[str]:
+        probe = f"import sys, {imports}; print(*sys.modules)"
+        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+        return set(done.stdout.split())
+
+    ours = loaded_by("steelyard.trainer.train, steelyard.trainer.__main__")
+    theirs = loaded_by("torch, numpy, torch.distributed, torch.utils.checkpoint")
+    packages = {name.partition(".")[0] for name in ours} - {name.partition(".")[0] for name in theirs}
+    assert packages - set(sys.stdlib_module_names) == {"steelyard"}
+    own = {name for name in ours if name.startswith("steelyard.")}
+    assert {name for name in own if not f"{name}.".startswith("steelyard.trainer.")} == set()
 
 
 @pytest.mark.parametrize(

@@ -230,8 +230,9 @@ def test_repeats_are_listed_by_the_names_that_other_verbs_take(
     assert cli("runs", "show", "t/one/repeat-1").status == 0
 
 
+@pytest.mark.torch
+@pytest.mark.processes
 def test_repeats_train_are_judged_and_are_a_side_of_a_comparison(shell: Any, both: Path) -> None:
-    pytest.importorskip("torch")
     words = ("--platform", "one,other", "--repeats", "2", "--name", "s", "--json")
     done = shell("run", both, *words)
     assert done.status == 0, done.err
@@ -244,8 +245,9 @@ def test_repeats_train_are_judged_and_are_a_side_of_a_comparison(shell: Any, bot
     ] * 2
 
 
+@pytest.mark.torch
+@pytest.mark.processes
 def test_each_seed_trains_another_curve_and_the_worst_verdict_is_the_status(shell: Any, tiny: Path) -> None:
-    pytest.importorskip("torch")
     settings = (*SHORT, "--set", "training.learning_rate=1e30", "--set", "training.steps=5")
     done = shell("run", tiny, "--seeds", "1,2", "--name", "s", *settings)
     assert done.status == 1
@@ -255,8 +257,9 @@ def test_each_seed_trains_another_curve_and_the_worst_verdict_is_the_status(shel
     assert first[0] != first[1]
 
 
+@pytest.mark.torch
+@pytest.mark.processes
 def test_an_interrupt_stops_the_run_and_the_series_and_keeps_what_was_made(tiny: Path, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     words = ("run", tiny, "--repeats", "3", "--name", "s", "--json", "--set", "training.steps=1000000")
     process = subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     steps = tmp_path / "runs" / "s" / "repeat-1" / "steps.jsonl"

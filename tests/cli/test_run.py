@@ -11,9 +11,10 @@ import pytest
 
 from steelyard import records
 
-pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.processes]
 
 
+@pytest.mark.quick
 def test_a_run_is_recorded_as_the_design_says(shell: Any, tiny: Path, tmp_path: Path) -> None:
     planned = shell("plan", tiny, "--json").document
     done = shell("run", tiny, "--no-check", "--json")
@@ -132,6 +133,7 @@ def test_progress_goes_to_standard_error(shell: Any, tiny: Path) -> None:
     assert done.out.startswith("completed: 5 steps in runs/")
 
 
+@pytest.mark.quick
 def test_an_unreadable_run_is_listed_as_such(cli: Any) -> None:
     broken = Path("runs/broken")
     broken.mkdir(parents=True)
@@ -141,6 +143,7 @@ def test_an_unreadable_run_is_listed_as_such(cli: Any) -> None:
     assert "broken/run.json: cannot be read" in listed["error"]
 
 
+@pytest.mark.quick
 def test_a_directory_that_is_no_run_does_not_hide_the_others(cli: Any) -> None:
     for name, content in (("deep", "[" * 100_000), ("list", "[]")):
         (Path("runs") / name).mkdir(parents=True)

@@ -96,6 +96,8 @@ data: {source: counting}
 """
 
 
+@pytest.mark.torch
+@pytest.mark.processes
 def test_the_built_in_trainer_reproduces_it_whatever_the_seed(shell: Any, tmp_path: Path) -> None:
     (tmp_path / "puzzle.yaml").write_text(REPRODUCED)
     for source in ("uniform", "counting"):

@@ -1,14 +1,17 @@
 """Two trainings that differ in one thing: with their configs the contract names it, as bare curves a tier does."""
 
+import contextlib
+import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from steelyard.cli.main import main
 from steelyard.comparison.policy import POLICY
+
+pytestmark = [pytest.mark.torch, pytest.mark.processes]
 
 BASE = """
 schema_version: 1
@@ -66,15 +69,11 @@ def bare(folder: Path, name: str, losses: list[float]) -> None:
 
 
 def call(folder: Path, *arguments: str, status: int = 0) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "steelyard", *arguments, "--json"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return json.loads(done.stdout)
+    out = io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), pytest.raises(SystemExit) as ended:
+        main([*arguments, "--json"])
+    assert (ended.value.code or 0) == status, out.getvalue()
+    return json.loads(out.getvalue())
 
 
 def compared(folder: Path, name: str, out: str, status: int) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from steelyard.hardware.machine import Machine
 from steelyard.hardware.sizes import MAX_NODES
 from steelyard.linting import lint_file
 
+pytestmark = pytest.mark.fuzz
+
 EXAMPLES = int(os.environ.get("STEELYARD_FUZZ_EXAMPLES", "500"))
 LAPTOP = Machine((), cpu_count=2)
 
@@ -139,6 +141,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("clusters")
 
 
+@pytest.mark.quick
 @settings(
     max_examples=EXAMPLES,
     deadline=None,

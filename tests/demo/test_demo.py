@@ -27,6 +27,8 @@ def follows_the_story(document: dict[str, Any]) -> None:
     assert Path(document["report"]).read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.processes
+@pytest.mark.quick
 def test_the_recorded_story_needs_no_torch(tmp_path: Path) -> None:
     story = "from steelyard.cli.main import main; main(['demo', '--recorded', '--json'])"
     probe = f"import sys; sys.modules['torch'] = None; {story}"
@@ -51,8 +53,9 @@ def test_compare_itself_ends_as_the_story_says(cli: Any) -> None:
     assert cli("compare", runs[2], runs[0]).status == 4
 
 
+@pytest.mark.torch
+@pytest.mark.processes
 def test_the_trained_story(shell: Any) -> None:
-    pytest.importorskip("torch")
     done = shell("demo", "--json", "--out", "elsewhere")
     assert done.status == 0, done.err
     follows_the_story(done.document)

@@ -64,6 +64,7 @@ def test_single_runs_of_one_setting_differ_by_their_own_intervals(cli: Any, weig
     assert f"of the 25 pairs of single runs, {outside} have an interval" in weighed
 
 
+@pytest.mark.processes
 def test_the_puzzle_s_figure_is_drawn_from_its_numbers(tmp_path: Path) -> None:
     folder = tmp_path / "puzzle"
     shutil.copytree(CASES / "convergence-puzzle", folder)

@@ -16,6 +16,8 @@ from steelyard.execute.host import Done, HostError
 from steelyard.execute.job import HostJob
 from steelyard.execute.this_host import ThisHost
 
+pytestmark = [pytest.mark.processes, pytest.mark.quick]
+
 SAYS = ["sh", "-c", "for i in 1 2 3 4; do echo line $i; sleep 0.1; done; exit 3"]
 
 
@@ -255,12 +257,12 @@ def test_a_directory_that_is_there_is_not_taken(job: Callable[..., HostJob], tmp
 
 
 def test_what_does_not_heed_the_asking_is_made_to_end(job: Callable[..., HostJob]) -> None:
-    one = job()
+    one, sleep = job(), f"sleep 77.{os.getpid()}"
 
     async def work() -> None:
         await one.take("me", 0)
         await one.prepare({}, {})
-        await one.start(["sh", "-c", "trap '' TERM; setsid sleep 77 & while :; do sleep 1; done"])
+        await one.start(["sh", "-c", f"trap '' TERM; setsid {sleep} & while :; do sleep 1; done"])
         await one.stop(1)
         deadline = time.monotonic() + 10
         while (await one.state()).status is None and time.monotonic() < deadline:
@@ -269,7 +271,7 @@ def test_what_does_not_heed_the_asking_is_made_to_end(job: Callable[..., HostJob
         await one.clean(containers=True)
 
     doing(work())
-    assert "sleep 77" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert sleep not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
 
 
 def test_a_job_nobody_asks_after_ends_itself(job: Callable[..., HostJob], tmp_path: Path) -> None:
@@ -433,7 +435,7 @@ def test_a_full_table_of_files_keeps_nothing_from_being_removed(tmp_path: Path) 
         assert list(small.iterdir()) == []
         assert processes_of(one) == ""
     finally:
-        subprocess.run(["umount", str(small)], check=True)
+        subprocess.run(["umount", "--lazy", str(small)], check=True)
 
 
 def test_a_container_that_cannot_be_removed_keeps_the_host(tmp_path: Path) -> None:
@@ -472,7 +474,7 @@ def test_a_file_system_mounted_twice_hides_no_control_files(job: Callable[..., H
     try:
         doing(work())
     finally:
-        subprocess.run(["umount", str(tmp_path / "home")], check=True)
+        subprocess.run(["umount", "--lazy", str(tmp_path / "home")], check=True)
 
 
 def test_a_volume_that_holds_a_link_to_the_control_files_is_refused(

@@ -159,6 +159,7 @@ def everything_read_of(sections: Sections, earlier: Sections) -> None:
             msgspec.json.encode(finding.document())
 
 
+@pytest.mark.fuzz
 def test_no_answer_of_a_host_breaks_a_reader() -> None:
     rng = random.Random(3)
     earlier = read_sections(answer(rng), "MARK")
@@ -173,6 +174,7 @@ def test_no_answer_of_a_host_breaks_a_reader() -> None:
         earlier = sections
 
 
+@pytest.mark.fuzz
 def test_no_bytes_break_the_cutting_of_an_answer() -> None:
     rng = random.Random(4)
     for _ in range(ANSWERS):

@@ -19,7 +19,11 @@ from steelyard.execute import ssh
 from steelyard.execute.host import HostRefusedError, HostTimeoutError, LinkLostError
 from steelyard.execute.ssh import Login, SshHost
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.quick,
+    pytest.mark.skipif(why_not() is not None, reason=why_not() or ""),
+]
 
 _Answer = TypeVar("_Answer")
 

@@ -26,6 +26,7 @@ JAX = [name for name in SEEDS if "megatron" not in name]
 @pytest.mark.parametrize("data", ["synthetic", "c4"])
 @pytest.mark.parametrize("nodes", [1, 4])
 @pytest.mark.parametrize("name", JAX)
+@pytest.mark.processes
 def test_maxtext_loads_the_planned_file(cli: Any, tmp_path: Path, name: str, nodes: int, data: str) -> None:
     if "405b" in name and nodes == 1:
         pytest.skip("405B do not fit one node, so there is no plan")

@@ -20,6 +20,8 @@ import steelyard
 from steelyard import records
 from steelyard.ingest.sources import in_units, size_of
 
+pytestmark = pytest.mark.processes
+
 Cli = Callable[..., Any]
 
 MOST_BYTES = 512 << 20

@@ -198,6 +198,7 @@ def test_a_name_that_is_no_text_is_still_a_run(cli: Cli, tmp_path: Path) -> None
     assert cli("ingest", name.decode("utf-8", "surrogateescape"), "--json").status == 0
 
 
+@pytest.mark.processes
 def test_a_kill_cleans_up_like_an_interrupt(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(OK[:4000])
     argv = [sys.executable, "-m", "steelyard", "ingest", "train.log", "--follow", "--name", "followed"]
@@ -211,6 +212,7 @@ def test_a_kill_cleans_up_like_an_interrupt(tmp_path: Path) -> None:
     assert records.load(steps.parent).status == "interrupted"
 
 
+@pytest.mark.processes
 def test_a_followed_log_that_is_replaced_ends(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text("".join(step_line(at) for at in range(1, 30)))

@@ -59,6 +59,7 @@ def test_the_log_s_own_settings_are_in_the_manifest_with_their_line(cli: Cli) ->
 
 
 @pytest.mark.parametrize("form", ["plain", "gz", "zst", "pipe"])
+@pytest.mark.processes
 def test_every_form_gives_the_same_steps(cli: Cli, shell: Cli, tmp_path: Path, form: str) -> None:
     expected = [step.loss for step in records.steps(cli("ingest", CLEAN, "--json").document["run"])]
     data = CLEAN.read_bytes()
@@ -187,6 +188,7 @@ def test_nodes_are_merged_by_step_and_kept_apart_beside(cli: Cli, tmp_path: Path
     assert "node1" in bound["message"]
 
 
+@pytest.mark.processes
 def test_following_ends_when_the_log_does(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     lines = CLEAN.read_bytes().splitlines(keepends=True)
@@ -210,6 +212,8 @@ def test_following_ends_when_the_log_does(tmp_path: Path) -> None:
     assert [step.step for step in records.steps(made["run"])] == list(range(1, len(step_lines(CLEAN)) + 1))
 
 
+@pytest.mark.processes
+@pytest.mark.quick
 def test_an_interrupt_while_following_keeps_what_was_read(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_bytes(b"\n".join(step_lines(CLEAN)[:14]) + b"\n")
     argv = [sys.executable, "-m", "steelyard", "ingest", "train.log", "--follow", "--json", "--name", "followed"]
@@ -255,6 +259,7 @@ def open_to_write(path: Path, reader: "subprocess.Popen[bytes]") -> IO[bytes]:
             return os.fdopen(descriptor, "wb", buffering=0)
 
 
+@pytest.mark.processes
 def test_an_interrupt_amid_a_log_leaves_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     argv = [sys.executable, "-m", "steelyard", "ingest", "pipe"]

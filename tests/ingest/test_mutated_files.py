@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
@@ -25,6 +26,8 @@ from spoilt_logs import spoilt_log
 from steelyard import records
 from steelyard.errors import InputError
 from steelyard.ingest import Request, ingest
+
+pytestmark = pytest.mark.fuzz
 
 EXAMPLES = int(os.environ.get("STEELYARD_FUZZ_EXAMPLES", "500"))
 

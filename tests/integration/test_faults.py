@@ -212,6 +212,7 @@ def test_a_name_that_cannot_be_resolved(start: Any, experiment: Any, lab: Lab, t
     assert "getent hosts" in ended.document["error"]["next"]
 
 
+@pytest.mark.long
 def test_an_image_that_loads_for_over_a_minute(start: Any, experiment: Any, lab: Lab, tmp_path: Path) -> None:
     """The run keeps its hosts meanwhile, though the lease is much shorter."""
     host, saved = lab.hosts[0], tmp_path / "image.tar"

@@ -56,7 +56,6 @@ class LoopbackSshd:
         self.port = _free_port()
         self._settings = tuple(settings)
         self._process: subprocess.Popen[bytes] | None = None
-        self._made: Path | None = None
         (folder / "authorized_keys").write_text(f"{make_key(self.key, 'client')}\n")
         self.new_host_key()
 
@@ -78,9 +77,8 @@ class LoopbackSshd:
         """Start it; it is listening when this returns."""
         text = CONFIG.format(port=self.port, address=ADDRESS, folder=self.folder)
         (self.folder / "sshd_config").write_text("\n".join((*self._settings, text)))
-        if os.geteuid() == 0 and not PRIVILEGE_FOLDER.exists():
-            PRIVILEGE_FOLDER.mkdir(mode=0o755)
-            self._made = PRIVILEGE_FOLDER
+        if os.geteuid() == 0:
+            PRIVILEGE_FOLDER.mkdir(mode=0o755, exist_ok=True)  # stays: another server may use it by then
         with (self.folder / "log").open("ab") as log:
             argv = [str(SSHD), "-D", "-e", "-f", str(self.folder / "sshd_config")]
             self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -114,9 +112,6 @@ class LoopbackSshd:
             self._process.terminate()
             self._process.wait(5)
             self._process = None
-        if self._made is not None:
-            self._made.rmdir()
-            self._made = None
 
     def __enter__(self) -> Self:
         return self.start()

@@ -129,6 +129,7 @@ def test_json_keeps_the_keys_of_the_interface(cli: Any, bad: Path) -> None:
         assert {"code", "severity", "file", "pointer", "message", "fix"} <= set(problem)
 
 
+@pytest.mark.processes
 def test_linting_everything_imports_no_torch(tmp_path: Path) -> None:
     from steelyard.experiment import packaged
 

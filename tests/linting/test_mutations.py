@@ -26,6 +26,8 @@ from steelyard.linting.formats import github, sarif
 from steelyard.planning.plan import make_plan
 from steelyard.planning.script import script
 
+pytestmark = pytest.mark.fuzz
+
 EXAMPLES = int(os.environ.get("STEELYARD_FUZZ_EXAMPLES", "500"))
 LAPTOP = Machine((), cpu_count=2)
 CODES = set(explanations())

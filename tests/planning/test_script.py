@@ -10,6 +10,8 @@ import pytest
 
 from seeds import filled, packaged_content
 
+pytestmark = [pytest.mark.processes, pytest.mark.quick]
+
 NAME = "mi3xx_megatron_llama_distributed.json"
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from steelyard import records
 
-pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.processes]
 
 MOMENTS = int(os.environ.get("STEELYARD_KILLS", "20"))
 SEED = 20261115

@@ -22,6 +22,8 @@ from steelyard.cli.main import app
 from steelyard.errors import SteelyardError
 from steelyard.records.fleet import new_fleet
 
+pytestmark = pytest.mark.fuzz
+
 EXAMPLES = int(os.environ.get("STEELYARD_FUZZ_EXAMPLES", "150"))
 SEED = int(os.environ.get("STEELYARD_FUZZ_SEED", "1"))
 HUGE = 8 << 30
@@ -111,6 +113,7 @@ def ended(words: tuple[str, ...], place: Path) -> int | SteelyardError:
         return status
 
 
+@pytest.mark.quick
 def test_a_healthy_tree_is_read_by_every_command(healthy: Path) -> None:
     for words in COMMANDS:
         assert isinstance(ended(words, healthy), int), words

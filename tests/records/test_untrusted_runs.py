@@ -100,6 +100,7 @@ def test_what_is_not_a_regular_file_is_wrong_input_or_not_asked_for(
         assert cli("check", run).status == 2
 
 
+@pytest.mark.processes
 def test_a_pipe_and_an_endless_line_end_a_command_in_bounded_memory(recorded: Any, tmp_path: Path) -> None:
     run = recorded()
     os.mkfifo(tmp_path / "runs" / "pipe")
@@ -340,6 +341,7 @@ def test_a_directory_that_may_not_be_read_does_not_hide_the_runs(cli: Any, recor
 
 
 @pytest.mark.parametrize("file", ["run.json", "steps.jsonl"])
+@pytest.mark.processes
 def test_a_fleet_with_an_unreadable_run_says_how_to_read_the_others(
     cli: Any, recorded: Any, tmp_path: Path, file: str
 ) -> None:

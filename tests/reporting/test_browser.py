@@ -9,6 +9,8 @@ import pytest
 
 from steelyard.reporting.markdown import MARK
 
+pytestmark = pytest.mark.browser
+
 HOSTILE = (
     "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`${alert(3)} <b>bold</b> javascript:alert(4)"
 )
@@ -28,6 +30,7 @@ def comparison_report(cli: Any, recorded: Any) -> Path:
     return Path(cli("report", "first", "--json").document["files"][0])
 
 
+@pytest.mark.quick
 def test_the_verdict_stands_first_and_four_plots_are_drawn(open_page: Any, run_report: Path) -> None:
     page = open_page(run_report)
     assert page.locator("main > section").first.get_attribute("id") == "verdict"

@@ -6,6 +6,8 @@ import torch.nn.functional as F
 
 from steelyard.trainer.loss import scaled_loss
 
+pytestmark = [pytest.mark.torch, pytest.mark.quick]
+
 
 @pytest.mark.parametrize("rows", [1, 7, 64, None])
 def test_loss_and_gradients_are_those_of_plain_cross_entropy(rows: int | None) -> None:

@@ -1,8 +1,11 @@
 """The fp32 weight kept in a bf16 weight and 16 bits is exact."""
 
+import pytest
 import torch
 
 from steelyard.trainer.master import join, split
+
+pytestmark = [pytest.mark.torch, pytest.mark.quick]
 
 
 def test_every_kind_of_float_survives() -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from steelyard.trainer.schedule import learning_rate
 
+pytestmark = [pytest.mark.torch, pytest.mark.quick]
+
 
 def rates(spec: Any, **training: Any) -> list[float]:
     values = {"steps": 100, "learning_rate": 1.0, "warmup_steps": 10, "min_learning_rate": 0.1, **training}

@@ -10,6 +10,8 @@ import pytest
 from steelyard.trainer.counter import below, key_of, stream
 from steelyard.trainer.tokens import MADE, Counting, Markov, Repeating, TokenFile, Uniform, batch, entropy_rate
 
+pytestmark = [pytest.mark.torch, pytest.mark.quick]
+
 
 @pytest.mark.parametrize("name", MADE)
 def test_a_sample_depends_on_seed_and_index_alone(name: str) -> None:

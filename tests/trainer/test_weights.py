@@ -11,6 +11,8 @@ from steelyard.trainer import weights
 from steelyard.trainer.counter import key_of
 from steelyard.trainer.weights import fill_normal
 
+pytestmark = [pytest.mark.torch, pytest.mark.quick]
+
 PIECES = (
     ("a", 100_003, 0),
     ("layers.3.attention.q.weight", 1 << 22, 12_345),

@@ -376,6 +376,8 @@ def test_the_help_names_every_check() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="signals are asked of Linux")
+@pytest.mark.processes
+@pytest.mark.quick
 def test_an_interrupt_ends_it_cleanly(tools: Tools, tmp_path: Path) -> None:
     import os
     import signal

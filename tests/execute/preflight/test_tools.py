@@ -227,6 +227,7 @@ def running(words: str) -> list[int]:
 
 
 @pytest.mark.parametrize("shell", ["sh", "busybox"])
+@pytest.mark.processes
 def test_a_tool_that_leaves_a_child_behind_keeps_nothing_of_ours_there(
     tools: Callable[..., Path], tmp_path: Path, shell: str
 ) -> None:

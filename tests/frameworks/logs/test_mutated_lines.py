@@ -9,6 +9,8 @@ import time
 import tracemalloc
 from itertools import islice
 
+import pytest
+
 from spoilt_logs import spoilt, spoilt_log
 from steelyard.frameworks.logs.cutter import LineCutter
 from steelyard.frameworks.logs.reader import LogReader
@@ -16,6 +18,8 @@ from steelyard.frameworks.logs.series import Gathered, Job
 from steelyard.frameworks.logs.settings import Setting
 from steelyard.ingest.knowledge import Knowledge
 from steelyard.records.step import Event, to_line
+
+pytestmark = pytest.mark.fuzz
 
 LINES = int(os.environ.get("STEELYARD_FUZZ_LINES", "20000"))
 LONGEST_S = 1.0
@@ -66,6 +70,7 @@ def test_spoilt_lines_say_the_same_one_by_one_and_together() -> None:
         assert (many.line, many.unread) == (one.line, one.unread)
 
 
+@pytest.mark.quick
 def test_spoilt_logs_are_read_to_their_end() -> None:
     """State goes from line to line: whole logs, in blocks, without a failure that only the last resort records."""
     rng = random.Random(13)

@@ -133,7 +133,7 @@ def test_seeds_give_a_run_each_and_repeats_keep_the_experiment_s(cli: Any, tiny:
     done = cli("run", tiny, "--seeds", "7,11", "--name", "varied", "--no-check", "--json")
     assert [(Path(run["run"]).name, run["seed"]) for run in done.document["runs"]] == [("seed-7", 7), ("seed-11", 11)]
     kept = cli("run", tiny, "--repeats", "2", "--no-check", "--json").document
-    own = records.load(kept["runs"][0]["run"]).manifest.experiment["training"]["seed"]
+    own = records.load(kept["runs"][0]["run"]).manifest.experiment.value("training.seed")
     assert [run["seed"] for run in kept["runs"]] == [own, own]
     assert Path(kept["repeats"]).name.endswith("-tiny-llama-cpu")
 

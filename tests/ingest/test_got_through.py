@@ -78,7 +78,7 @@ def test_the_dump_of_arguments_is_read_behind_any_prefix(cli: Cli, tmp_path: Pat
     text = "".join(f"{prefix}{line}\n" for line in [*dump, *OK.splitlines()])
     (tmp_path / "train.log").write_text(text)
     manifest = records.load(cli("ingest", "train.log", "--json").document["run"]).manifest
-    assert manifest.experiment["training"]["sequence_length"] == 8192
+    assert manifest.experiment.value("training.sequence_length") == 8192
     assert manifest.platform.world_size == 8
 
 

@@ -164,7 +164,7 @@ def test_the_suite_s_amd_sample_is_named_as_counting_data(cli: Cli) -> None:
     assert (made["framework"], made["steps"], made["dialect"]) == ("primus", 500, "suite_json")
     manifest = records.load(made["run"]).manifest
     assert (manifest.platform.gpu, manifest.platform.world_size) == ("mi300x", 8)
-    assert manifest.experiment["training"]["global_batch_size"] == 64
+    assert manifest.experiment.value("training.global_batch_size") == 64
     judged = cli("check", made["run"], "--json")
     floor = finding(judged.document, "loss_floor")
     assert judged.status == 0  # it says nothing about learning, and fails no test of throughput

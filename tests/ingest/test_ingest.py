@@ -347,7 +347,7 @@ def test_a_preset_stands_for_its_dimensions(cli: Cli) -> None:
     )
     run = cli("ingest", CLEAN, *options, "--json").document["run"]
     manifest = records.load(run).manifest
-    assert manifest.experiment["model"]["hidden_size"] == 4096
+    assert manifest.experiment.value("model.hidden_size") == 4096
     assert manifest.sources["model.hidden_size"] == "preset llama3.1-8b"
     assert manifest.expected["parameters"] == 8_030_261_248
 

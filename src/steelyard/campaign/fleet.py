@@ -154,7 +154,7 @@ def _check_experiment(fleet: Fleet, planned: Planned) -> None:
     earlier = next((run.manifest.experiment for run in fleet.runs() if run is not None), None)
     if earlier is None:
         return
-    old, new = dict(leaves(earlier)), dict(leaves(planned.case.resolved.experiment.model_dump(mode="json")))
+    old, new = dict(earlier.leaves()), dict(leaves(planned.case.resolved.experiment.model_dump(mode="json")))
     different = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     if different:
         key = different[0]

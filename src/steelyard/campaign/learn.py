@@ -305,7 +305,7 @@ def _provenance(subjects: Sequence[Subject], moment: str) -> Provenance:
     manifests = [subject.run.manifest for subject in subjects]
     first, ends = manifests[0], [manifest.ended for manifest in manifests]
     hashes = {manifest.provenance.sha256 for manifest in manifests} - {None}
-    name = first.experiment.get("name")
+    name = first.experiment.name
     return Provenance(
         experiment=None if name is None else str(name),
         sha256=tuple(sorted(filter(None, hashes))),

@@ -156,7 +156,7 @@ def trend(found: Iterable[Run | Fleet], metric: str, experiment: str | None) -> 
         )
     by_name: dict[str, list[_Entry]] = {}
     for entry in _entries(found):
-        by_name.setdefault(str(entry.runs[0].manifest.experiment.get("name")), []).append(entry)
+        by_name.setdefault(str(entry.runs[0].manifest.experiment.name), []).append(entry)
     names = ", ".join(by_name) or "none"
     if experiment is None and len(by_name) == 1:
         experiment = next(iter(by_name))

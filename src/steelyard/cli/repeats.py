@@ -132,7 +132,7 @@ def document(repeats: Repeats) -> dict[str, Any]:
             {
                 "platform": repeat.writer.manifest.platform.name,
                 "repeat": repeat.turn.repeat,
-                "seed": repeat.writer.manifest.experiment["training"]["seed"],
+                "seed": repeat.writer.manifest.experiment.value("training.seed"),
                 **run_document(
                     repeat.writer.directory,
                     repeat.writer.manifest,

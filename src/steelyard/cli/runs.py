@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from steelyard.campaign.trend import Trend
+    from steelyard.experiment.partial import PartialExperiment
     from steelyard.records import Run, Step
     from steelyard.records.fleet import Fleet
 
@@ -133,7 +134,7 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
         ("run", str(run.directory)),
         ("status", run.status + (f" ({manifest.failure.message})" if manifest.failure else "")),
         ("verdict", verdict.word_of(run) or f"not judged; next: steelyard check {shlex.quote(str(run.directory))}"),
-        ("experiment", str(manifest.experiment.get("name"))),
+        ("experiment", str(manifest.experiment.name)),
         ("platform", f"{platform.name}: {platform.words}"),
         ("framework", manifest.framework + "".join(f", {k} {v}" for k, v in manifest.software.items() if k == "torch")),
         ("started", manifest.began),
@@ -152,9 +153,9 @@ def _print_run(run: "Run", first: "Step | None", last: "Step | None") -> None:
         printing.say(f"{name:<11} {printing.inert(value)}")
 
 
-def _planned(experiment: dict[str, Any]) -> Any:
-    training = experiment.get("training")
-    return training.get("steps", "unknown") if isinstance(training, dict) else "unknown"
+def _planned(experiment: "PartialExperiment") -> Any:
+    known, steps = experiment.known("training.steps")
+    return steps if known else "unknown"
 
 
 def _figure(value: Any) -> str:

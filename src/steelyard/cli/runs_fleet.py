@@ -20,7 +20,7 @@ def summary(run: Run) -> dict[str, Any]:
     manifest = run.manifest
     return {
         "status": run.status,
-        "experiment": manifest.experiment.get("name"),
+        "experiment": manifest.experiment.name,
         "platform": manifest.platform.name,
         "framework": manifest.framework,
         "started": manifest.began,

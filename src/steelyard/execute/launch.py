@@ -12,6 +12,7 @@ from steelyard.execute.executor import RunOptions, executor_of
 from steelyard.execute.interrupts import Stop, on_signals
 from steelyard.execute.recording import Observer
 from steelyard.execute.supervisor import Supervisor
+from steelyard.experiment.partial import PartialExperiment
 from steelyard.hardware.machine import Machine
 from steelyard.planning.plan import Planned, platform_label
 from steelyard.records import Failure, RunManifest, RunWriter
@@ -32,7 +33,7 @@ def new_run(planned: Planned, out: Path, name: str | None, command: list[str]) -
         framework=plan.framework,
         job=job,
         hosts=[node.host for node in plan.nodes] if job else [system.node()],
-        experiment=resolved.experiment.model_dump(mode="json"),
+        experiment=PartialExperiment(resolved.experiment.model_dump(mode="json")),
         sources={key: str(source) for key, source in resolved.sources.items()},
         platform=records.RunPlatform(
             name=label,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from steelyard import __version__, records
+from steelyard.experiment.partial import PartialExperiment
 from steelyard.frameworks import registry
 from steelyard.frameworks.facts import UNKNOWN
 from steelyard.ingest.importers import Imported
@@ -114,7 +115,7 @@ class Outcome:
         return RunManifest(
             name=records.run_name(name, label or "unknown"),
             framework=framework,
-            experiment=experiment,
+            experiment=PartialExperiment(experiment),
             sources={key: str(source) for key, source in sources.items()},
             platform=self.knowledge.platform(label or "unknown"),
             expected=self.knowledge.expected(framework),

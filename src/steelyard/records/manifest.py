@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.errors import InputError
+from steelyard.experiment.partial import PartialExperiment
 from steelyard.records.strict import read_json
 
 SCHEMA_VERSION = 1
@@ -134,8 +135,8 @@ class RunManifest(_Record):
     status: RunStatus = "running"
     """Written first, replaced last: one still `running` without its heartbeat is interrupted."""
     framework: str
-    experiment: Json
-    """The experiment as resolved, group by group."""
+    experiment: PartialExperiment
+    """The experiment as resolved, or as far as a log says it."""
     sources: dict[str, str]
     """Where each value comes from, by dotted key, as the text of a `Source`."""
     platform: RunPlatform

@@ -37,7 +37,7 @@ def fleet_page(judged: FleetVerdict, linked: bool) -> Page:
     count = len(judged.members)
     first = next((one.run.manifest for one in judged.members if one.run), None)
     name = judged.fleet.directory.resolve().name
-    title = f"{first.experiment.get('name')} on {first.platform.name}" if first else unstamped(name)
+    title = f"{first.experiment.name} on {first.platform.name}" if first else unstamped(name)
     return Page(
         kind="fleet",
         title=f"{title}, {count} hosts",

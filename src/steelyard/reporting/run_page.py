@@ -4,7 +4,6 @@ import shlex
 from typing import Any
 
 from steelyard import __version__
-from steelyard.experiment.resolve import leaves
 from steelyard.records import unstamped
 from steelyard.records.step import NOTICES
 from steelyard.reporting.curves import Curve, curves, number
@@ -26,7 +25,7 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
     decisive = verdict.failed() or verdict.undecided()
     return Page(
         kind="run",
-        title=f"{manifest.experiment.get('name') or manifest.name} on {manifest.platform.name}",
+        title=f"{manifest.experiment.name or manifest.name} on {manifest.platform.name}",
         verdict=verdict.status.value,
         tone=TONE_OF[verdict.status],
         sentence=_SENTENCE[verdict.status],
@@ -163,7 +162,7 @@ def _read_from(subject: Subject) -> dict[str, str]:
 
 def experiment_table(subject: Subject) -> Table:
     manifest = subject.run.manifest
-    rows = [[key, value_text(value), manifest.sources.get(key, "")] for key, value in leaves(manifest.experiment)]
+    rows = [[key, value_text(value), manifest.sources.get(key, "")] for key, value in manifest.experiment.leaves()]
     note = "Every value with where it came from: log, config, preset, platform, set, derived or default."
     return Table("Experiment as resolved", ["key", "value", "source"], rows, note, folded=True)
 

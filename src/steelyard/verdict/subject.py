@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -14,7 +14,7 @@ from steelyard.accounting.flops import countable
 from steelyard.accounting.selection import chosen
 from steelyard.accounting.steady import MARKS, Floats, Mask, Whole, steady_window
 from steelyard.errors import InputError
-from steelyard.experiment.experiment import GROUPS, ComparePolicy, Experiment
+from steelyard.experiment.experiment import ComparePolicy
 from steelyard.experiment.model import Model
 from steelyard.experiment.problems import shown
 from steelyard.experiment.sources import Source
@@ -38,14 +38,6 @@ from steelyard.verdict.figures import (
     tokens_of,
 )
 
-NULLABLE = {
-    f"{group}.{name}"
-    for group in GROUPS
-    for name, field in Experiment.model_fields[group].annotation.model_fields.items()  # type: ignore[union-attr]
-    if type(None) in get_args(field.annotation)
-} - {"training.gradient_accumulation_steps", "parallelism.data_parallel_size"}
-"""Keys whose null says something (no fp8, no clipping); elsewhere, and where a plan fills it in, null is not known."""
-
 
 @dataclass(frozen=True)
 class Subject:
@@ -61,7 +53,7 @@ class Subject:
     @property
     def thresholds(self) -> tuple[str, ...]:
         """Every bound asked of it: the experiment's, then the others."""
-        return tuple(dict.fromkeys([*(self.run.manifest.experiment.get("thresholds") or ()), *self.extra_thresholds]))
+        return tuple(dict.fromkeys([*(self.run.manifest.experiment.thresholds or ()), *self.extra_thresholds]))
 
     def value(self, dotted: str) -> Any:
         """A value of the experiment; None where it is not known, or is null."""
@@ -73,18 +65,12 @@ class Subject:
         return Source.of(text) if text else None
 
     def known(self, dotted: str) -> tuple[bool, Any]:
-        """Whether a key of the experiment is known of this run, and its value; null is a value only where it may be."""
-        here: Any = self.run.manifest.experiment
-        for part in dotted.split("."):
-            if not isinstance(here, dict) or part not in here:
-                return False, None
-            here = here[part]
-        return here is not None or dotted in NULLABLE, here
+        """Whether a key of the experiment is known of this run, and its value."""
+        return self.run.manifest.experiment.known(dotted)
 
     def whole(self, dotted: str) -> int | None:
         """A positive whole number of the experiment."""
-        value = self.value(dotted)
-        return value if type(value) is int and 0 < value < 2**53 else None
+        return self.run.manifest.experiment.whole(dotted)
 
     def expected(self, name: str) -> float | None:
         """A figure the plan expected."""
@@ -323,7 +309,7 @@ def read_subjects(runs: Sequence[Run], warmup_steps: int) -> list[Subject]:
 def _subject(run: Run, steps: StepTable, thresholds: Sequence[str], warmup_steps: int) -> Subject:
     asked = max(warmup_steps, policy_of(run).warmup_steps)
     subject = Subject(run, steps, tuple(records.events(run.directory)), tuple(thresholds), asked)
-    own = run.manifest.experiment.get("thresholds")
+    own = run.manifest.experiment.thresholds
     if not isinstance(own, list | None):
         raise InputError(
             f"{run.directory / records.MANIFEST}: thresholds is {own!r}",
@@ -342,7 +328,7 @@ def _subject(run: Run, steps: StepTable, thresholds: Sequence[str], warmup_steps
 
 def policy_of(run: Run) -> ComparePolicy:
     """How a run's own experiment wants it weighed."""
-    asked = run.manifest.experiment.get("compare")
+    asked = run.manifest.experiment.compare
     try:
         return ComparePolicy.model_validate({} if asked is None else asked)
     except ValidationError as wrong:

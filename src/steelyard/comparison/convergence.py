@@ -90,9 +90,9 @@ SLOW_SETTINGS = Code(
 )
 
 
-def convergence(found: Ruling, pair: Pair, mode: Mode) -> Convergence:
+def convergence(ruling: Ruling, pair: Pair, mode: Mode) -> Convergence:
     """Contract first: where it fails the others compare different jobs; where it is unknown they can only fail."""
-    first = _of_contract(found, pair, mode)
+    first = _of_contract(ruling, pair, mode)
     asked, failed = [first], None
     if first.status == Answer.FAIL:
         return Convergence("not_comparable", CONTRACT, (first,), _losses(pair), _evaluations(pair), (), (), pair.seeds)
@@ -107,18 +107,18 @@ def convergence(found: Ruling, pair: Pair, mode: Mode) -> Convergence:
     status: Outcome = "not_equivalent" if failed else "equivalent"
     if not failed and any(tier.status == Answer.UNKNOWN for tier in asked):
         status = "unknown"
-    qualified = found.reasons if found.status == Comparability.QUALIFIED else ()
+    qualified = ruling.reasons if ruling.status == Comparability.QUALIFIED else ()
     scope = () if failed else tuple(_scope(pair, first))
     return Convergence(status, failed, tuple(asked), _losses(pair), _evaluations(pair), qualified, scope, pair.seeds)
 
 
-def _of_contract(found: Ruling, pair: Pair, mode: Mode) -> Tier:
-    match found.status:
+def _of_contract(ruling: Ruling, pair: Pair, mode: Mode) -> Tier:
+    match ruling.status:
         case Comparability.NOT_COMPARABLE:
-            return Tier(CONTRACT, Answer.FAIL, Reason(RULED, {"ruling": found.reasons[0]}))
+            return Tier(CONTRACT, Answer.FAIL, Reason(RULED, {"ruling": ruling.reasons[0]}))
         case Comparability.UNKNOWN:
             side, keys = _first_unknown(pair, mode)
-            return Tier(CONTRACT, Answer.UNKNOWN, Reason(RULED, {"ruling": found.reasons[0]}, side=side, keys=keys))
+            return Tier(CONTRACT, Answer.UNKNOWN, Reason(RULED, {"ruling": ruling.reasons[0]}, side=side, keys=keys))
     if unstated := unstated_differences(pair):
         keys = tuple(difference.key for difference in unstated if difference.key in STATED)
         return Tier(CONTRACT, Answer.UNKNOWN, Reason(LEFT_OPEN, {"differences": unstated}, keys=keys))

@@ -129,25 +129,25 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     yield Diagnosis(CODE, "both", {"pattern": pattern, "step": step, "target": target, "baseline": baseline})
 
 
-def _factor(found: Rates) -> Factor | None:
-    given = (found.ours > 0) & (found.theirs > 0)
-    ratio = found.ours[given] / found.theirs[given]
-    if not len(ratio) or ((found.ours > 0) != (found.theirs > 0)).any() or np.ptp(ratio) > 2 * _SAME * ratio.mean():
+def _factor(rates: Rates) -> Factor | None:
+    given = (rates.ours > 0) & (rates.theirs > 0)
+    ratio = rates.ours[given] / rates.theirs[given]
+    if not len(ratio) or ((rates.ours > 0) != (rates.theirs > 0)).any() or np.ptp(ratio) > 2 * _SAME * ratio.mean():
         return None
     return Factor(float(ratio.mean()))
 
 
-def _shifted(found: Rates) -> Shifted | None:
+def _shifted(rates: Rates) -> Shifted | None:
     """Two schedules of which one is the other a step later.
 
     Rates that never change fit any shift, and the first and the last have no counterpart: they alone prove none.
     """
-    if not (np.diff(found.step) == 1).all():
+    if not (np.diff(rates.step) == 1).all():
         return None
-    inside = ~_alike(found.ours, found.theirs)[1:-1]
+    inside = ~_alike(rates.ours, rates.theirs)[1:-1]
     orders: tuple[tuple[SideName, SideName, Floats, Floats], ...] = (
-        ("target", "baseline", found.ours, found.theirs),
-        ("baseline", "target", found.theirs, found.ours),
+        ("target", "baseline", rates.ours, rates.theirs),
+        ("baseline", "target", rates.theirs, rates.ours),
     )
     for early, late, first, second in orders:
         if not inside.any() or not _alike(first[:-1], second[1:]).all():
@@ -172,30 +172,30 @@ def _rising(rates: Floats) -> int:
     return count if rises else 0
 
 
-def _warm_up(found: Rates) -> WarmUp | None:
+def _warm_up(rates: Rates) -> WarmUp | None:
     """Two warm-ups that begin a step apart and end together; where the schedules part later, that is said too."""
-    ours, theirs = found.ours, found.theirs
-    mine, other = _start(found.step, ours), _start(found.step, theirs)
+    ours, theirs = rates.ours, rates.theirs
+    mine, other = _start(rates.step, ours), _start(rates.step, theirs)
     if mine is None or other is None or abs(abs(mine - other) - 1) > _STRAIGHT:
         return None
     risen = (ours >= _RISING * ours.max()) & (theirs >= _RISING * theirs.max())
     if not risen.any() or not _alike(ours[risen][:1], theirs[risen][:1], rough=1 / _RISING - 1 + _SAME).all():
         return None
     ahead, behind = round(max(mine, other)), round(min(mine, other))
-    parted = _parted_after(found, int(np.argmax(risen)))
+    parted = _parted_after(rates, int(np.argmax(risen)))
     if mine > other:
         return WarmUp("target", "baseline", ahead, behind, parted)
     return WarmUp("baseline", "target", ahead, behind, parted)
 
 
-def _parted_after(found: Rates, row: int) -> int | None:
+def _parted_after(rates: Rates, row: int) -> int | None:
     """The first step from a row on at which the rates are further apart than a step of either schedule."""
-    ours, theirs = found.ours[row:], found.theirs[row:]
+    ours, theirs = rates.ours[row:], rates.theirs[row:]
     if len(ours) < 2:
         return None
-    slopes = [np.abs(np.gradient(rates, found.step[row:])) for rates in (ours, theirs)]
+    slopes = [np.abs(np.gradient(side, rates.step[row:])) for side in (ours, theirs)]
     apart = ~_alike(ours, theirs, rough=1 - _RISING) & (np.abs(ours - theirs) > 2 * np.maximum(*slopes))
-    return int(found.step[row + int(np.argmax(apart))]) if apart.any() else None
+    return int(rates.step[row + int(np.argmax(apart))]) if apart.any() else None
 
 
 def _start(step: Whole, rates: Floats) -> float | None:

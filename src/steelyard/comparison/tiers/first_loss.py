@@ -106,7 +106,8 @@ def _of_same_weights(pair: Pair) -> Tier:
 
 def _finding(side: Side) -> Finding | None:
     """What the runs of a side come to in the finding of that name; None where one of them has none."""
-    found = [one for verdict in side.verdicts for one in verdict.findings if one.check == "first_loss"]
-    if len(found) < len(side.verdicts):
+    findings = [finding for verdict in side.verdicts for finding in verdict.findings if finding.check == NAME]
+    if len(findings) < len(side.verdicts):
         return None
-    return next((one for status in (Status.FAIL, Status.UNKNOWN) for one in found if one.status == status), found[0])
+    worst = (Status.FAIL, Status.UNKNOWN, Status.PASS)
+    return min(findings, key=lambda finding: worst.index(finding.status))

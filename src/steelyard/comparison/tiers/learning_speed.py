@@ -182,16 +182,16 @@ def reached(pair: Pair) -> Reached | Reason:
 
 
 def ask(pair: Pair) -> Tier:
-    found = reached(pair)
-    if isinstance(found, Reason):
-        return Tier(NAME, Answer.UNKNOWN, Reason(NOT_MEASURED, {"cause": found}), margin=MARGIN)
-    seeds = pair.over_seeds([[geometric_mean(one) for one in side] for side in found.places])
+    common = reached(pair)
+    if isinstance(common, Reason):
+        return Tier(NAME, Answer.UNKNOWN, Reason(NOT_MEASURED, {"cause": common}), margin=MARGIN)
+    seeds = pair.over_seeds([[geometric_mean(one) for one in side] for side in common.places])
     if seeds is not None:
-        ratio, decides = unsure_by(found.left_open, seeds.ratio), seeds.decides
+        ratio, decides = unsure_by(common.left_open, seeds.ratio), seeds.decides
     else:
-        ratio, decides = found.by_chance(), one_start(pair)
-    losses = float(found.losses[0]), float(found.losses[-1])
-    values = {"losses": losses, "axis": pair.axis, "seeds": seeds, "common": not found.off}
+        ratio, decides = common.by_chance(), one_start(pair)
+    losses = float(common.losses[0]), float(common.losses[-1])
+    values = {"losses": losses, "axis": pair.axis, "seeds": seeds, "common": not common.off}
     return judged(NAME, COMPARED, ratio, MARGIN, values, None if decides else OBSERVED)
 
 

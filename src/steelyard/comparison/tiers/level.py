@@ -122,22 +122,22 @@ def hac(differences: Floats) -> Between:
 
 
 def judged(
-    name: str, code: Code, found: Between, margin: float, values: dict[str, Any], observed: Code | None = None
+    name: str, code: Code, ratio: Between, margin: float, values: dict[str, Any], observed: Code | None = None
 ) -> Tier:
     """Equivalent by TOST passes; with 95 % beyond the margin fails; else it is not known.
 
     One seed a side, and another on each, decides little: what it shows may be the seed's. It never passes; `observed`
     is then its code.
     """
-    low, high = found.interval()
+    low, high = ratio.interval()
     if low > 1 + margin or high < 1 - margin:
         status, equivalence = Answer.FAIL, Equivalence.BEYOND
-    elif not found.equivalent(margin):
+    elif not ratio.equivalent(margin):
         status, equivalence = Answer.UNKNOWN, Equivalence.OPEN
     elif observed is None:
         status, equivalence = Answer.PASS, Equivalence.EQUIVALENT
     else:
         status, equivalence, code = Answer.UNKNOWN, Equivalence.OBSERVED, observed
-    ratio = {"ratio": found.value, "low": low, "high": high}
-    reason = Reason(code, {**values, **ratio, "equivalence": equivalence, "margin": margin})
-    return Tier(name, status, reason, found.value, margin, low, high)
+    interval = {"ratio": ratio.value, "low": low, "high": high}
+    reason = Reason(code, {**values, **interval, "equivalence": equivalence, "margin": margin})
+    return Tier(name, status, reason, ratio.value, margin, low, high)

@@ -92,9 +92,9 @@ def ask(pair: Pair) -> Tier | None:
         return Tier(NAME, Answer.UNKNOWN, Reason(ABOVE_FIRST, {"loss": loss}), margin=MARGIN)
     if 0 in reached:
         return _of_one_side(sides, values)
-    found = ratio(*sides)
-    at_most = found.value * math.exp(quantile(found.freedom, ONE_SIDED) * found.standard_error)
-    return judged(NAME, COMPARED, found, MARGIN, {**values, "axis": pair.axis, "at_most": at_most})
+    tokens = ratio(*sides)
+    at_most = tokens.value * math.exp(quantile(tokens.freedom, ONE_SIDED) * tokens.standard_error)
+    return judged(NAME, COMPARED, tokens, MARGIN, {**values, "axis": pair.axis, "at_most": at_most})
 
 
 def _of_one_side(sides: list[list[Within]], values: dict[str, Any]) -> Tier:

@@ -77,7 +77,7 @@ def _no_loss_from(side: SideName, runs: Sequence[str], count: int, step: int) ->
 
 def _counts(event: Event, target: _Count, baseline: _Count) -> str:
     ours, theirs = (
-        f"{one.happened:,} of {one.of:,}" if one.of else "steps that do not say so" for one in (target, baseline)
+        f"{side.happened:,} of {side.of:,}" if side.of else "steps that do not say so" for side in (target, baseline)
     )
     return f"{event} at {ours} steps, and {theirs}"
 

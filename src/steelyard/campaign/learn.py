@@ -12,6 +12,7 @@ import numpy as np
 from steelyard import __version__
 from steelyard.accounting.steady import MIN_STEADY_STEPS
 from steelyard.comparison.between_runs import vary
+from steelyard.comparison.codes import made_on
 from steelyard.comparison.contract import difference, partly_known
 from steelyard.comparison.copies import check_once
 from steelyard.comparison.policy import POLICY, STATED
@@ -155,7 +156,7 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
     factor = tolerance = margin = bound = None
     reason = next((f"{one.directory.name} {one.reason}" for one in runs if one.reason), None)
     if reason is None and (unsure := partly_known(subjects, ALIKE)) is not None:
-        reason = f"{unsure.words}, so that the runs may be of two jobs"
+        reason = f"{unsure.message}, so that the runs may be of two jobs"
     if reason is None and n < FEWEST:
         more = FEWEST - n
         reason = (
@@ -213,7 +214,10 @@ def _check(subjects: Sequence[Subject], metric: str) -> None:
     found = difference(subjects, ALIKE)
     if found is not None:
         raise InputError(
-            f"RUNS: {found.words}", key="RUNS", value=found.key, expected="runs of one job, which differ in seeds alone"
+            f"RUNS: {found.message}",
+            key="RUNS",
+            value=found.keys[0],
+            expected="runs of one job, which differ in seeds alone",
         )
     words = {str(one.run.directory): judge(one).status for one in subjects}
     bad = [f"{name} ({word.value})" for name, word in words.items() if word != Status.PASS]
@@ -254,8 +258,8 @@ def _notes(subjects: Sequence[Subject], metric: str) -> Iterator[str]:
     places = {tuple(sorted(subject.run.manifest.hosts)) for subject in subjects}
     if () in places:
         yield "which hosts they ran on is not known of every run"
-    elif (scope := one_place(subjects)) is not None:
-        yield f"all runs {scope}"
+    elif (hosts := one_place(subjects)) is not None:
+        yield f"all runs {made_on(hosts)}"
     elif len(places) < len(subjects):
         yield f"{len(subjects)} runs on {len(places)} hosts or sets of hosts, which are fewer: they speak for those"
     if any(subject.figures.metric(metric).reported for subject in subjects):

@@ -1,16 +1,17 @@
 """A comparison on the terminal: the answer first, then why."""
 
-import re
 from collections.abc import Iterator
 
 from steelyard.cli import printing
 from steelyard.comparison import NAME_OF, Agreement, Comparability, Comparison, Metric, Ratio, Ruling
+from steelyard.comparison.codes import SETTINGS_UNKNOWN, counted, sentence
+from steelyard.comparison.convergence import CONTRACT
 from steelyard.comparison.side import Side
-from steelyard.comparison.tiers import Answer
+from steelyard.comparison.tiers import Answer, Tier
 from steelyard.comparison.time_to_loss import SideToLoss, TimeToLoss
+from steelyard.reasons import Effect
 
 _UNDER = " " * 15
-_NOT_KNOWN = re.compile(r"(?P<before>qualified: )?(?P<keys>.+) are not known of (?P<whose>.+)")
 _FEW_KEYS = 4
 
 
@@ -25,7 +26,7 @@ def show(made: Comparison) -> None:
         printing.say(f"  {metric.value:<11}  {_status(made, metric)}{asked}{_figure(made, metric)}")
         ratio = made.ratios.get(metric)
         for note in ratio.notes if ratio and metric in made.asked else ():
-            printing.say(printing.hang(_UNDER, printing.inert(f"but {note}")))
+            printing.say(printing.hang(_UNDER, printing.inert(f"but {note.message}")))
         if metric not in made.asked:
             continue
         same = next((other for other in said if made.comparable[other].reasons == ruling.reasons), None)
@@ -62,16 +63,12 @@ def _named(side: Side) -> str:
 
 def _decisive(ruling: Ruling) -> Iterator[str]:
     """The reasons that decide, keys that are not known by their number; the others are counted, and in the report."""
-    shown = [reason for status, reason in ruling.told if status == ruling.status]
-    for reason in shown:
-        found = _NOT_KNOWN.fullmatch(reason)
-        keys = found["keys"].count(",") + 1 if found else 0
-        if found and keys > _FEW_KEYS:
-            first = found["keys"].split(",")[0].replace("{", "")
-            yield f"{found['before'] or ''}{keys} keys are not known of {found['whose']}, {first} among them"
+    for reason in ruling.decisive:
+        if reason.code is SETTINGS_UNKNOWN and len(reason.keys) > _FEW_KEYS:
+            yield sentence(reason, f"{counted(reason)}, {reason.keys[0]} among them")
         else:
-            yield reason
-    if others := len(ruling.told) - len(shown):
+            yield sentence(reason)
+    if others := len(ruling.reasons) - len(ruling.decisive):
         yield f"and {others} more to be said beside it: in the report, and with --json"
 
 
@@ -96,7 +93,8 @@ def _show_learning(made: Comparison) -> None:
     if Metric.CONVERGENCE in made.asked:
         for tier in made.convergence.tiers:
             word = "n/a" if tier.status == Answer.NOT_APPLICABLE else tier.status.value
-            printing.say(printing.hang(f"{_UNDER}{word:<8} {tier.tier:<15}", _short(printing.inert(tier.message)), 39))
+            message = printing.inert(_short(made, tier))
+            printing.say(printing.hang(f"{_UNDER}{word:<8} {tier.tier:<15}", message, 39))
         for limit in made.convergence.scope:
             printing.say(printing.hang(_UNDER, limit))
         rows = [["step from 0", "target", "baseline"], *_losses(made)]
@@ -120,14 +118,14 @@ def _show_learning(made: Comparison) -> None:
         for what, why in _not_known(made, found):
             printing.say(printing.hang(_UNDER, printing.inert(f"{what} is not known: {why}")))
     elif made.prices:
-        printing.say(printing.hang("  ", printing.inert(f"no time to loss, and so no cost: {found}")))
+        printing.say(printing.hang("  ", printing.inert(f"no time to loss, and so no cost: {found.message}")))
 
 
 def _not_known(made: Comparison, found: TimeToLoss) -> Iterator[tuple[str, str]]:
     """Energy and cost that are missing, and why; of a cost nobody asked for nothing is said."""
     sides = (("target", found.target), ("baseline", found.baseline))
-    energy = {name: side.energy_reason for name, side in sides if side.energy_reason}
-    cost = {name: side.cost_reason for name, side in sides if side.cost_reason and made.prices}
+    energy = {name: side.energy_reason.message for name, side in sides if side.energy_reason}
+    cost = {name: side.cost_reason.message for name, side in sides if side.cost_reason and made.prices}
     for what, reasons in (("energy", energy), ("cost", cost)):
         if len(reasons) == 2 and len(set(reasons.values())) == 1:
             yield f"{what} of both sides", reasons["target"]
@@ -135,9 +133,12 @@ def _not_known(made: Comparison, found: TimeToLoss) -> Iterator[tuple[str, str]]
             yield from ((f"{what} of the {name}", why) for name, why in reasons.items())
 
 
-def _short(message: str) -> str:
-    found = _NOT_KNOWN.fullmatch(message)
-    return f"{found['keys'].count(',') + 1} keys are not known of {found['whose']}" if found else message
+def _short(made: Comparison, tier: Tier) -> str:
+    """What a tier says; several settings that the contract does not know are counted."""
+    worst = next(iter(made.comparable[Metric.CONVERGENCE].reasons), None)
+    if tier.tier != CONTRACT or worst is None or worst.effect != Effect.UNKNOWN:
+        return tier.message
+    return counted(worst) if worst.code is SETTINGS_UNKNOWN and len(worst.keys) > 1 else tier.message
 
 
 def _losses(made: Comparison) -> Iterator[list[str]]:

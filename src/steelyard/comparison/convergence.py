@@ -9,6 +9,7 @@ import numpy as np
 
 from steelyard.comparison import tiers
 from steelyard.comparison.between_runs import FEWEST
+from steelyard.comparison.codes import sentence
 from steelyard.comparison.contract import Agreement, Comparability, Ruling
 from steelyard.comparison.curve import LossCurve, evaluations
 from steelyard.comparison.diagnoses.silent_default import unstated_differences
@@ -65,7 +66,7 @@ def convergence(found: Ruling, pair: Pair) -> Convergence:
     status: Outcome = "not_equivalent" if failed else "equivalent"
     if not failed and any(one.status == Answer.UNKNOWN for one in asked):
         status = "unknown"
-    beside = found.reasons if found.status == Comparability.QUALIFIED else ()
+    beside = tuple(map(sentence, found.reasons)) if found.status == Comparability.QUALIFIED else ()
     scope = () if failed else tuple(_scope(pair, first))
     return Convergence(status, failed, tuple(asked), _losses(pair), _evaluations(pair), beside, scope, pair.seeds)
 
@@ -73,9 +74,9 @@ def convergence(found: Ruling, pair: Pair) -> Convergence:
 def _of_contract(found: Ruling, pair: Pair) -> Tier:
     match found.status:
         case Comparability.NOT_COMPARABLE:
-            return Tier(CONTRACT, Answer.FAIL, found.reasons[0])
+            return Tier(CONTRACT, Answer.FAIL, found.reasons[0].message)
         case Comparability.UNKNOWN:
-            return Tier(CONTRACT, Answer.UNKNOWN, found.reasons[0])
+            return Tier(CONTRACT, Answer.UNKNOWN, found.reasons[0].message)
     if unstated := unstated_differences(pair):
         left = f"what no key states differs, where it was left to the framework: {'; '.join(unstated)}"
         return Tier(CONTRACT, Answer.UNKNOWN, left)

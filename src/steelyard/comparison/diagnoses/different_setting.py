@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from steelyard.comparison.contract import Agreement, shown
+from steelyard.comparison.codes import shown
+from steelyard.comparison.contract import Agreement
 from steelyard.comparison.diagnoses.diagnosis import Diagnosis
 from steelyard.comparison.diagnoses.silent_default import differs_by_default
 from steelyard.comparison.policy import Effect, Metric

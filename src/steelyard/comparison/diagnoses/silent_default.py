@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from steelyard.comparison.contract import EITHER, Agreement, Clause, shown, stated
+from steelyard.comparison.codes import shown
+from steelyard.comparison.contract import Agreement, Clause, stated
 from steelyard.comparison.diagnoses.defaults import TENTHS, default_of
 from steelyard.comparison.diagnoses.diagnosis import Diagnosis
 from steelyard.comparison.policy import Effect, Metric
@@ -115,7 +116,7 @@ def _worded(stated: Any) -> Any:
 
 def _unset(clause: Clause, pair: Pair) -> str | None:
     """A key that is not known of either side, where the frameworks' defaults are, and differ."""
-    if clause.status != Agreement.UNKNOWN or clause.unknown_of != EITHER:
+    if clause.status != Agreement.UNKNOWN or clause.unknown_of != "both":
         return None
     names = [_framework(side) for side in (pair.target, pair.baseline)]
     (know_ours, ours), (know_theirs, theirs) = (default_of(name, clause.dotted) for name in names)
@@ -126,9 +127,9 @@ def _unset(clause: Clause, pair: Pair) -> str | None:
 
 def _set_by_one(clause: Clause, pair: Pair) -> str | None:
     """A key that is known of one side only, and is not what the other's framework does by itself."""
-    if clause.status != Agreement.UNKNOWN or clause.unknown_of == EITHER or clause.dotted in _ALWAYS_SET:
+    if clause.status != Agreement.UNKNOWN or clause.unknown_of == "both" or clause.dotted in _ALWAYS_SET:
         return None
-    silent = pair.target if clause.unknown_of == pair.target.called else pair.baseline
+    silent = pair.target if clause.unknown_of == "target" else pair.baseline
     says = pair.baseline if silent is pair.target else pair.target
     value = clause.baseline if silent is pair.target else clause.target
     known, default = default_of(_framework(silent), clause.dotted)

@@ -58,6 +58,11 @@ class Result:
     def document(self) -> dict[str, Any]:
         return json.loads(self.out)
 
+    def reasons(self, metric: str = "throughput", code: str | None = None) -> list[dict[str, Any]]:
+        """Why a comparison rules as it does of a metric; those of one code alone, where it is named."""
+        given = self.document["comparable"][metric]["reasons"]
+        return [reason for reason in given if code in (None, reason["code"])]
+
 
 @pytest.fixture(autouse=True)
 def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from steelyard.campaign.family import adjusted_words, holm, mean
-from steelyard.comparison.between_runs import between, words
-from steelyard.comparison.policy import Metric
-from steelyard.comparison.ratios import SAID
+from steelyard.campaign.family import adjusted_outcomes, holm, mean
+from steelyard.comparison.between_runs import between, outcome_of
 
 SPREAD = (1.0, 1.004, 0.997, 1.002)
 Weigh = Callable[..., None]
@@ -57,16 +55,16 @@ def test_the_mean_of_independent_ratios_is_that_of_all_their_runs_together() -> 
     assert found.freedom == pytest.approx(variance**2 / sum(part**2 / degrees for part, degrees in parts))
 
 
-def test_one_ratio_alone_has_the_words_it_had() -> None:
+def test_one_ratio_alone_has_the_outcome_it_had() -> None:
     draw = np.random.default_rng(8)
     seen = set()
     for _ in range(400):
         at = draw.choice([0.9, 0.97, 1.0, 1.04, 1.1])
         found = between(list(at * np.exp(draw.normal(0, 0.02, 3))), list(np.exp(draw.normal(0, 0.01, 4))))
         assert found is not None
-        said = words(found, SAID[Metric.THROUGHPUT], 0.05)
-        assert adjusted_words([found], 0.05) == [said]
-        seen.add(said)
+        outcome = outcome_of(found, 0.05)
+        assert adjusted_outcomes([found], 0.05) == [outcome]
+        seen.add(outcome)
     assert len(seen) == 6
 
 
@@ -120,7 +118,7 @@ def test_too_few_runs_of_one_are_an_observation(cli: Any, weigh: Weigh) -> None:
     done = cli("runs", "family", "small", "large", "--json")
     assert done.status == 5
     assert done.document["speedup"]["low"] is None
-    assert done.document["speedup"]["words"].startswith("observation")
+    assert done.document["speedup"]["outcome"] == "too_few_runs"
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from steelyard.comparison.between_runs import INCONCLUSIVE, Words, between, more_runs, words
+from steelyard.comparison.between_runs import Outcome, Words, between, more_runs, outcome_of
 
-SAID = Words("faster", "slower")
+TERMS = Words("faster", "slower")
 
 
 def about(value: float, runs: int, spread: float) -> list[float]:
@@ -32,32 +32,35 @@ def test_the_interval_is_welch_s_on_logarithms() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "spread", "said"),
+    ("ratio", "spread", "outcome", "words"),
     [
-        (1.20, 0.01, "faster"),
-        (0.80, 0.01, "slower"),
-        (1.001, 0.01, "equivalent within 0.05"),
-        (1.06, 0.02, "faster, maybe by less than 0.05"),
-        (0.94, 0.02, "slower, maybe by less than 0.05"),
-        (1.02, 0.10, INCONCLUSIVE),
+        (1.20, 0.01, Outcome.BETTER, "faster"),
+        (0.80, 0.01, Outcome.WORSE, "slower"),
+        (1.001, 0.01, Outcome.EQUIVALENT, "equivalent within 0.05"),
+        (1.06, 0.02, Outcome.MARGINALLY_BETTER, "faster, maybe by less than 0.05"),
+        (0.94, 0.02, Outcome.MARGINALLY_WORSE, "slower, maybe by less than 0.05"),
+        (1.02, 0.10, Outcome.INCONCLUSIVE, "inconclusive"),
     ],
 )
-def test_the_words_follow_from_the_interval_and_the_margin(ratio: float, spread: float, said: str) -> None:
+def test_the_outcome_follows_from_the_interval_and_the_margin(
+    ratio: float, spread: float, outcome: Outcome, words: str
+) -> None:
     found = between(about(ratio, 5, spread), about(1.0, 5, spread))
     assert found is not None
-    assert words(found, SAID) == said
+    assert (outcome_of(found), TERMS.of(outcome, 0.05)) == (outcome, words)
+    assert outcome.decided == (outcome != Outcome.INCONCLUSIVE)
 
 
 def test_a_wider_margin_makes_faster_a_maybe() -> None:
     found = between(about(1.2, 5, 0.01), about(1.0, 5, 0.01))
     assert found is not None
-    assert words(found, SAID, 0.25) == "equivalent within 0.25"
+    assert outcome_of(found, 0.25) == Outcome.EQUIVALENT
 
 
 def test_so_many_more_runs_decide_it() -> None:
     found = between(about(1.02, 5, 0.04), about(1.0, 5, 0.04))
     assert found is not None
-    assert words(found, SAID) == INCONCLUSIVE
+    assert outcome_of(found) == Outcome.INCONCLUSIVE
     more = more_runs(found, 5)
     assert more is not None
     assert more >= 1
@@ -67,13 +70,13 @@ def test_so_many_more_runs_decide_it() -> None:
     scores = (scores - scores.mean()) / scores.std(ddof=1) * spread  # runs that vary as the first did
     again = between(list(1.02 * np.exp(scores)), list(np.exp(scores)))
     assert again is not None
-    assert words(again, SAID) != INCONCLUSIVE
+    assert outcome_of(again).decided
 
 
 def test_where_runs_differ_so_much_no_number_of_them_is_named() -> None:
     found = between(about(1.001, 3, 0.9), about(1.0, 3, 0.9))
     assert found is not None
-    assert words(found, SAID) == INCONCLUSIVE
+    assert outcome_of(found) == Outcome.INCONCLUSIVE
     assert more_runs(found, 3) is None
 
 

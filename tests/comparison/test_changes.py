@@ -50,21 +50,20 @@ def sides(cli: Any, tmp_path: Path) -> Any:
 def test_a_run_of_two_precisions_is_compared_with_none(sides: Any) -> None:
     done = sides(45, 1.3, fp8="hybrid")
     assert (done.status, done.document["throughput_speedup"]) == (4, None)
-    reasons = done.document["comparable"]["throughput"]["reasons"]
-    assert any("by its own figures of the target (s0) precision.fp8 was hybrid, and is null" in one for one in reasons)
+    changed = done.reasons("throughput", "setting_changed")
+    assert {(one["effect"], one["side"], *one["keys"]) for one in changed} == {("blocks", "target", "precision.fp8")}
 
 
 def test_what_changed_before_the_first_steady_step_changes_nothing(sides: Any) -> None:
     done = sides(5, 0.5, fp8="hybrid")
     assert done.document["throughput_speedup"]["words"] == "equivalent within 0.05"
-    assert not any("by its own figures" in one for one in done.document["comparable"]["throughput"]["reasons"])
+    assert not done.reasons("throughput", "setting_changed")
 
 
 def test_a_layout_that_changed_is_said_beside_the_ratio(sides: Any, cli: Any) -> None:
     done = sides(30, 1.0, use_distributed_optimizer="True")
-    reasons = done.document["comparable"]["throughput"]["reasons"]
     assert done.document["comparable"]["throughput"]["status"] == "qualified"
-    assert any("parallelism.distributed_optimizer was true, and is false" in one for one in reasons)
     matched = cli("compare", "mixed", "plain", "--mode", "matched", "--json")
-    reasons = matched.document["comparable"]["throughput"]["reasons"]
-    assert any(one.startswith("by its own figures") and "distributed_optimizer was true" in one for one in reasons)
+    for one, effect in ((done, "caveat"), (matched, "blocks")):
+        changed = one.reasons("throughput", "setting_changed")
+        assert (effect, ["parallelism.distributed_optimizer"]) in [(one["effect"], one["keys"]) for one in changed]

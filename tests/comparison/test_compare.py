@@ -28,7 +28,7 @@ def test_matched_runs_are_comparable_and_one_a_side_is_an_observation(cli: Any, 
     for name in RATIOS:
         keys = {"value", "low", "high", "interval", "level", "target_runs", "baseline_runs", "words"}
         assert keys <= set(document[name])
-        assert document[name]["words"] == "single-run observation"
+        assert (document[name]["words"], document[name]["outcome"]) == ("single-run observation", "single_run")
         assert document[name]["interval"] == "within_run"
         assert document[name]["level"] == 0.95
     speedup = document["throughput_speedup"]
@@ -52,7 +52,15 @@ def test_different_tokens_per_step_are_refused_with_the_reason(cli: Any, recorde
     assert all(document[name] is None for name in RATIOS)
     found = document["comparable"]["throughput"]
     assert found["status"] == "not_comparable"
-    assert found["reasons"][0] == "training.tokens_per_step differs: 8,192 on the target, 16,384 on the baseline"
+    assert found["reasons"][0] == {
+        "code": "setting_differs",
+        "effect": "blocks",
+        "side": "both",
+        "keys": ["training.tokens_per_step"],
+        "target": 8192,
+        "baseline": 16384,
+        "message": "training.tokens_per_step differs: 8,192 on the target, 16,384 on the baseline",
+    }
     row = rows(document)["training.tokens_per_step"]
     assert (row["target"], row["baseline"], row["status"]) == (8192, 16384, "different")
     assert row["governs"]["throughput"] == "blocks"
@@ -72,7 +80,9 @@ def test_two_gpus_with_unknown_peaks_have_no_utilization(cli: Any, recorded: Any
     done = cli("compare", *sides, "--for", "flops", "--json")
     assert done.status == 5
     assert done.document["comparable"]["flops"]["status"] == "unknown"
-    assert "not in the catalog" in done.document["comparable"]["flops"]["reasons"][0]
+    missing = done.reasons("flops", "figure_missing")
+    assert [(one["effect"], one["side"]) for one in missing] == [("unknown", "target"), ("unknown", "baseline")]
+    assert all("has no mfu" in one["message"] for one in missing)
     assert done.document["flops_utilization"] is None
     assert done.document["throughput_speedup"]["value"] == pytest.approx(0.99988, abs=1e-4)
 
@@ -150,7 +160,8 @@ def test_a_side_that_contradicts_itself_is_refused_by_its_own_figures(cli: Any, 
 
     done = cli("compare", recorded("again").edit_steps(boast), recorded("baseline"), "--json")
     assert (done.status, done.document["throughput_speedup"]) == (4, None)
-    assert "by its own figures the target (again)" in done.document["comparable"]["throughput"]["reasons"][0]
+    worst = done.reasons()[0]
+    assert (worst["code"], worst["effect"], worst["side"]) == ("figures_contradict", "blocks", "target")
 
 
 def test_a_nan_is_said_beside_the_ratio(cli: Any, recorded: Any) -> None:
@@ -159,14 +170,16 @@ def test_a_nan_is_said_beside_the_ratio(cli: Any, recorded: Any) -> None:
     )
     done = cli("compare", target, recorded("baseline"), "--json")
     assert (done.status, done.document["comparable"]["throughput"]["status"]) == (5, "qualified")
-    assert "loss is NaN at step 51" in done.document["comparable"]["throughput"]["reasons"][0]
+    worst = done.reasons()[0]
+    assert (worst["code"], worst["effect"], worst["side"]) == ("check_failed", "caveat", "target")
+    assert "loss is NaN at step 51" in worst["message"]
 
 
 def test_fewer_than_twenty_steady_steps_are_refused(cli: Any, recorded: Any) -> None:
     target = recorded("again").edit_steps(lambda step: step if step["step"] <= 15 else None)
     done = cli("compare", target, recorded("baseline"), "--json")
     assert (done.status, done.document["throughput_speedup"]) == (4, None)
-    assert "steady steps, expected 20 or more" in " ".join(done.document["comparable"]["throughput"]["reasons"])
+    assert done.reasons("throughput", "too_few_steady_steps")[0]["side"] == "target"
     asked = cli("compare", recorded("again", "b"), "baseline", "--warmup-steps", "50", "--json")
     assert asked.status == 4
 
@@ -252,9 +265,11 @@ def test_null_is_no_value_where_none_may_be(cli: Any, recorded: Any) -> None:
 
 def test_what_is_not_known_of_a_side_is_said_beside_its_ratio(cli: Any, recorded: Any) -> None:
     target = recorded("again").add_event(kind="unread_line", message="step: 3 |")
-    document = cli("compare", target, recorded("baseline"), "--json").document
-    assert document["comparable"]["throughput"]["status"] == "qualified"
-    assert "steps_present of the target (again) is not known" in document["comparable"]["throughput"]["reasons"][0]
+    done = cli("compare", target, recorded("baseline"), "--json")
+    assert done.document["comparable"]["throughput"]["status"] == "qualified"
+    worst = done.reasons()[0]
+    assert (worst["code"], worst["effect"], worst["side"]) == ("check_unknown", "caveat", "target")
+    assert worst["message"].startswith("steps_present of the target (again) is not known")
 
 
 def test_matched_mode_refuses_a_side_that_did_not_complete(cli: Any, recorded: Any) -> None:
@@ -274,21 +289,23 @@ def slow_until(last: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("last", "words", "status"),
-    [(36, "equivalent within 0.05", 0), (47, "observation: step times had not settled", 5)],
+    ("last", "outcome", "status"),
+    [(36, "equivalent", 0), (47, "unsettled", 5)],
 )
-def test_a_long_warm_up_makes_nothing_slower(cli: Any, recorded: Any, last: int, words: str, status: int) -> None:
+def test_a_long_warm_up_makes_nothing_slower(cli: Any, recorded: Any, last: int, outcome: str, status: int) -> None:
     for at in range(3):
         recorded("baseline", f"warm/{at}").slower(1 + at / 1000).edit_steps(slow_until(last))
         recorded("baseline", f"plain/{at}").slower(1 + at / 1000 + 0.0005)
     done = cli("compare", "warm", "plain", "--json")
-    assert (done.document["throughput_speedup"]["words"], done.status) == (words, status)
+    assert (done.document["throughput_speedup"]["outcome"], done.status) == (outcome, status)
 
 
 def test_times_that_had_not_settled_are_said_beside_the_ratio(cli: Any, recorded: Any) -> None:
     document = cli("compare", recorded("again").edit_steps(slow_until(47)), recorded("baseline"), "--json").document
     assert document["comparable"]["throughput"]["status"] == "comparable"
-    assert "target (again) had not settled" in document["throughput_speedup"]["notes"][0]
+    caveat = document["throughput_speedup"]["caveats"][0]
+    assert (caveat["code"], caveat["effect"], caveat["side"]) == ("times_unsettled", "caveat", "target")
+    assert document["throughput_speedup"]["notes"][0] == caveat["message"]
     cli("report", "again-vs-baseline", "--to", "md")
     assert (
         "But step times of the target (again) had not settled"
@@ -298,9 +315,9 @@ def test_times_that_had_not_settled_are_said_beside_the_ratio(cli: Any, recorded
 
 def test_a_run_against_itself_says_so(cli: Any, recorded: Any) -> None:
     recorded("baseline")
-    found = cli("compare", "baseline", "baseline", "--json").document["comparable"]["throughput"]
-    assert found["status"] == "qualified"
-    assert "stands on both sides" in found["reasons"][0]
+    done = cli("compare", "baseline", "baseline", "--json")
+    assert done.document["comparable"]["throughput"]["status"] == "qualified"
+    assert done.reasons()[0]["code"] == "run_on_both_sides"
 
 
 def test_names_of_many_bytes_are_cut_to_fit(cli: Any, recorded: Any) -> None:
@@ -312,7 +329,8 @@ def test_what_ran_out_of_memory_has_no_peak(cli: Any, recorded: Any) -> None:
     recorded("again").add_event(kind="oom", message="CUDA out of memory"), recorded("baseline")
     done = cli("compare", "again", "baseline", "--for", "memory", "--json")
     assert (done.status, done.document["memory_usage_efficiency"]) == (5, None)
-    assert "the target (again) ran out of memory" in done.document["comparable"]["memory"]["reasons"][0]
+    worst = done.reasons("memory")[0]
+    assert (worst["code"], worst["effect"], worst["side"]) == ("out_of_memory", "unknown", "target")
 
 
 def test_a_peak_that_was_read_early_says_so(cli: Any) -> None:
@@ -322,6 +340,6 @@ def test_a_peak_that_was_read_early_says_so(cli: Any) -> None:
             == 0
         )
     found = cli("compare", "one", "two", "--for", "memory", "--json").document["memory_usage_efficiency"]
-    assert any(
-        "was read after step" in note and "of 60, and is the peak up to there" in note for note in found["notes"]
-    )
+    early = [one for one in found["caveats"] if one["code"] == "memory_read_early"]
+    assert [one["side"] for one in early] == ["target", "baseline"]
+    assert all("of 60, and is the peak up to there" in one["message"] for one in early)

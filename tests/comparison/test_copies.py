@@ -72,8 +72,9 @@ def test_a_log_read_thrice_is_one_run(cli: Any, tmp_path: Path) -> None:
         cli("ingest", "log.csv", "--gpu", "h200", "--gpus", "1", "--nodes", "1", "--name", name)
     refused(cli("compare", "i1,i2", "i1", "--json"), "runs/i1", "runs/i2")
     cli("ingest", "log.csv", "--gpu", "mi300x", "--gpus", "1", "--nodes", "1", "--name", "amd")
-    found = cli("compare", "amd", "i1", "--json").document["comparable"]["throughput"]["reasons"]
-    assert "qualified: amd (the record of i1 too) stands on both sides, and equals itself" in found
+    (copied,) = cli("compare", "amd", "i1", "--json").reasons("throughput", "run_on_both_sides")
+    assert copied["effect"] == "caveat"
+    assert copied["message"] == "amd (the record of i1 too) stands on both sides, and equals itself"
 
 
 def test_a_log_read_before_it_ended_is_the_same_run(cli: Any, tmp_path: Path) -> None:
@@ -92,8 +93,7 @@ def test_a_log_read_soon_after_it_began_is_the_same_run(cli: Any, tmp_path: Path
         cli("ingest", f"{name}.csv", "--gpu", "h200", "--gpus", "1", "--nodes", "1", "--name", name)
     refused(cli("compare", "sooner,late", "late", "--json"), "runs/late", "runs/sooner")
     refused(cli("compare", "soon,sooner", "late", "--json"), "runs/soon", "runs/sooner")
-    found = cli("compare", "sooner", "late", "--json").document["comparable"]["throughput"]["reasons"]
-    assert any("sooner (the record of late too) stands on both sides" in reason for reason in found)
+    assert cli("compare", "sooner", "late", "--json").reasons("throughput", "run_on_both_sides")
 
 
 def test_a_run_that_began_alike_and_went_on_otherwise_is_another(recorded: Any) -> None:
@@ -120,8 +120,7 @@ def test_one_row_without_a_time_is_any_run_of_its_seed(cli: Any, tmp_path: Path)
         cli("ingest", f"{name}.csv", "--name", name)
     error = cli("compare", "whole,crashed", "whole", "--json").document["error"]
     assert "cannot be told from one run" in error["message"]
-    found = cli("compare", "crashed", "whole", "--json").document["comparable"]["convergence"]["reasons"]
-    assert not any("both sides" in reason for reason in found)
+    assert not cli("compare", "crashed", "whole", "--json").reasons("convergence", "run_on_both_sides")
 
 
 def test_losses_alone_cannot_be_told_from_a_copy(cli: Any, tmp_path: Path) -> None:
@@ -149,15 +148,15 @@ def test_a_copy_on_the_other_side_equals_itself(cli: Any, recorded: Any, mode: s
     recorded("baseline", "a"), recorded("baseline", "b")
     for names, word in ((("a", "a"), "a"), (("a", "b"), "a (the record of b too)")):
         done = cli("compare", *names, "--mode", mode, "--json")
-        found = done.document["comparable"]["throughput"]
-        assert (done.status, found["status"]) == (status, said)
-        prefix = "qualified: " if mode == "best" else ""
-        assert f"{prefix}{word} stands on both sides, and equals itself" in found["reasons"]
+        assert (done.status, done.document["comparable"]["throughput"]["status"]) == (status, said)
+        (copied,) = done.reasons("throughput", "run_on_both_sides")
+        assert (copied["effect"], copied["side"]) == ("caveat" if mode == "best" else "blocks", "both")
+        assert copied["message"].startswith(f"{word} stands")
 
 
 def test_several_on_both_sides_are_all_named(cli: Any, sides: Any) -> None:
-    found = cli("compare", "a", "a", "--json").document["comparable"]["throughput"]["reasons"]
-    assert "qualified: 0, 1, 2 stand on both sides, and equal themselves" in found
+    (copied,) = cli("compare", "a", "a", "--json").reasons("throughput", "run_on_both_sides")
+    assert copied["message"] == "0, 1, 2 stand on both sides, and equal themselves"
 
 
 @pytest.mark.parametrize("still", ["a", "b"])
@@ -171,9 +170,9 @@ def test_a_side_whose_figures_are_all_equal_decides_nothing(cli: Any, sides: Any
     ratio = done.document["throughput_speedup"]
     assert (done.status, ratio["low"], ratio["high"], ratio["decided"]) == (5, None, None, False)
     assert (ratio["method"], ratio["more_runs"]) == (None, None)
-    assert ratio["words"] == "observation, 3 and 3 runs: no interval between runs that vary in nothing"
-    called = {"a": "the target", "b": "the baseline"}[still]
-    assert f"the runs of {called} vary in nothing: their figures are rounded, or they are copies" in ratio["notes"]
+    assert ratio["outcome"] == "no_spread"
+    caveats = [(one["code"], one["side"]) for one in ratio["caveats"]]
+    assert ("runs_do_not_vary", {"a": "target", "b": "baseline"}[still]) in caveats
     assert "but the runs of" in cli("compare", "a", "b").out
 
 

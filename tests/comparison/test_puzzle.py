@@ -60,7 +60,9 @@ def test_neither_claim_stands(compared: dict[str, Any]) -> None:
     )
     for metric in ("throughput", "convergence"):
         assert compared["comparable"][metric]["status"] == "not_comparable"
-        assert "1,254,773 tokens on the target and 459,103" in compared["comparable"][metric]["reasons"][0]
+        worst = compared["comparable"][metric]["reasons"][0]
+        assert (worst["code"], worst["effect"], worst["side"]) == ("step_tokens_differ", "blocks", "both")
+        assert (round(worst["target"]), round(worst["baseline"])) == (1_254_773, 459_103)
 
 
 def test_the_losses_stand_side_by_side_as_they_were_told(compared: dict[str, Any]) -> None:

@@ -121,10 +121,11 @@ def test_what_logs_state_and_differ_in(cli: Any, make: Make, said: dict[str, str
     plain = {"hidden_dropout": "0.0", "attention_dropout": "0.0", "padded_vocab_size": "128256"}
     make("a", **{**plain, **said})
     make("b", **plain)
-    found = cli("compare", "a", "b", *BOTH, "--json").document
+    done = cli("compare", "a", "b", *BOTH, "--json")
+    found = done.document
     assert found["comparable"]["throughput"]["status"] == throughput
     assert found["comparable"]["convergence"]["status"] == "not_comparable"
-    assert any(f"{key} differs" in reason for reason in found["comparable"]["convergence"]["reasons"])
+    assert [key] in [one["keys"] for one in done.reasons("convergence", "setting_differs")]
     assert (found["convergence"]["first_failing_tier"], found["convergence"]["status"]) == (
         "contract",
         "not_comparable",
@@ -216,11 +217,12 @@ def test_what_changes_the_job_and_stands_in_the_dump_alone(
     make("a", faster=1.3, **{**common, **said})
     make("b", **common)
     asked = ("throughput", "memory", "convergence")
-    rulings = cli("compare", "a", "b", "--for", ",".join(asked), "--json").document["comparable"]
+    done = cli("compare", "a", "b", "--for", ",".join(asked), "--json")
+    rulings = done.document["comparable"]
     statuses = (rulings[one]["status"] for one in asked)
     assert tuple("comparable" if status == "unknown" else status for status in statuses) == found  # of no memory
     refused = next(one for one, status in zip(asked, found, strict=True) if status != "comparable")
-    assert any(told in reason for reason in rulings[refused]["reasons"])
+    assert any(told in one["message"] for one in done.reasons(refused, "setting_differs"))
 
 
 @pytest.mark.parametrize(
@@ -268,10 +270,8 @@ def test_routers_of_equal_experts_that_differ(cli: Any, make: Make) -> None:
     make("b", num_experts="8", moe_router_topk="1")
     found = cli("compare", "a", "b", "--json")
     assert found.status == 4
-    assert (
-        "model.moe_router_topk differs: 2 on the target, 1 on the baseline"
-        in found.document["comparable"]["throughput"]["reasons"]
-    )
+    differ = [(*one["keys"], one["target"], one["baseline"]) for one in found.reasons("throughput", "setting_differs")]
+    assert ("model.moe_router_topk", 2, 1) in differ
 
 
 def test_experts_against_a_log_that_says_nothing_of_them_are_not_known(cli: Any, make: Make, tmp_path: Path) -> None:
@@ -279,9 +279,11 @@ def test_experts_against_a_log_that_says_nothing_of_them_are_not_known(cli: Any,
     make("b", seeds=(2,))
     silent = tmp_path / "runs/b/s2/run.json"
     silent.write_text(re.sub(r'"num_experts": \{[^}]*\},?', "", silent.read_text()))
-    found = cli("compare", "runs/a/s1", "runs/b/s2", "--json").document["comparable"]["throughput"]
-    assert found["status"] == "unknown"
-    assert "model.{num_experts, moe_router_topk} are not known of the baseline" in found["reasons"]
+    done = cli("compare", "runs/a/s1", "runs/b/s2", "--json")
+    assert done.document["comparable"]["throughput"]["status"] == "unknown"
+    unknown = next(one for one in done.reasons("throughput", "settings_unknown") if one["side"] == "baseline")
+    assert (unknown["effect"], unknown["keys"]) == ("unknown", ["model.num_experts", "model.moe_router_topk"])
+    assert unknown["message"] == "model.{num_experts, moe_router_topk} are not known of the baseline"
 
 
 def test_a_schedule_that_ends_with_the_run_said_or_not(cli: Any, make: Make) -> None:
@@ -295,8 +297,9 @@ def test_rates_that_were_recorded_belie_what_is_declared(cli: Any, make: Make) -
     make("b", rate=1.5e-4)
     found = cli("compare", "a", "b", "--for", "convergence", "--json")
     assert found.status == 4
-    reasons = found.document["comparable"]["convergence"]["reasons"]
-    assert "the learning rate at step 1 is 0.0003 on the target and 0.00015 on the baseline and at 119 more" in reasons
+    (apart,) = found.reasons("convergence", "learning_rates_differ")
+    assert (apart["effect"], apart["target"], apart["baseline"]) == ("blocks", 3e-4, 1.5e-4)
+    assert apart["message"].endswith(" and at 119 more")
 
 
 def test_samples_that_do_not_grow_by_the_batch_refuse_a_side_by_its_own_figures(cli: Any, make: Make) -> None:
@@ -310,11 +313,12 @@ def test_samples_that_do_not_grow_by_the_batch_refuse_a_side_by_its_own_figures(
     assert "consumed samples:           48 |" in line
     found = cli("compare", "a", "b", "--json")
     assert (found.status, found.document["throughput_speedup"]) == (4, None)
-    reasons = found.document["comparable"]["throughput"]["reasons"]
-    assert f"by its own figures the target (s1) fails throughput_identity: {words}" in reasons
-    curves = found.document["comparable"]["convergence"]
-    assert curves["status"] == "not_comparable"  # the axis of tokens is not what it says
-    assert f"by its own figures the target (s1): {words}" in curves["reasons"]
+    failed = [one["message"] for one in found.reasons("throughput", "figures_contradict")]
+    assert f"by its own figures the target (s1) fails throughput_identity: {words}" in failed
+    # the axis of tokens is not what it says
+    assert found.document["comparable"]["convergence"]["status"] == "not_comparable"
+    (denied,) = found.reasons("convergence", "samples_contradict")
+    assert (denied["effect"], denied["side"]) == ("blocks", "target")
 
 
 def test_a_batch_of_the_dump_that_no_step_has_is_told(cli: Any, make: Make) -> None:
@@ -397,10 +401,10 @@ def test_tokens_that_are_not_trained_on_are_said_beside_the_ratio(cli: Any, tmp_
     assert next(one["message"] for one in findings if one["check"] == "batch_identity") == (
         "every step has 1,024 tokens, as global batch x sequence says, and trains on 50 % of them"
     )
-    told = (
-        "qualified: data.trained_share differs: 50 % of its tokens on the target, 100 % of its tokens on the baseline"
-    )
-    assert told in cli("compare", "half", "all", "--json").document["comparable"]["throughput"]["reasons"]
+    differ = cli("compare", "half", "all", "--json").reasons("throughput", "setting_differs")
+    assert ("caveat", ["data.trained_share"], 0.5, 1.0) in [
+        (one["effect"], one["keys"], one["target"], one["baseline"]) for one in differ
+    ]
     assert "trained_share" not in str(cli("compare", "most", "all", "--json").document["comparable"])
 
 
@@ -462,7 +466,7 @@ def test_every_run_of_a_side_is_held_to_its_recorded_rates(cli: Any, recorded: A
     names = ",".join(f"t{at}" for at in order)
     done = cli("compare", names, "b0,b1,b2", "--for", "convergence", "--json")
     assert done.status == 4
-    assert any("the learning rate at step" in one for one in done.document["comparable"]["convergence"]["reasons"])
+    assert done.reasons("convergence", "learning_rates_differ")
 
 
 @pytest.mark.parametrize(
@@ -473,8 +477,7 @@ def test_every_run_of_a_side_is_held_to_its_recorded_rates(cli: Any, recorded: A
 def test_how_rates_are_printed_is_no_other_schedule(cli: Any, recorded: Any, printed: Callable[[int], float]) -> None:
     rates_of(recorded("again"), printed)
     rates_of(recorded("baseline"), warm)
-    reasons = cli("compare", "again", "baseline", "--json").document["comparable"]["convergence"]["reasons"]
-    assert not [reason for reason in reasons if "the learning rate at step" in reason]
+    assert not cli("compare", "again", "baseline", "--json").reasons("convergence", "learning_rates_differ")
 
 
 def test_rates_stand_still_where_steps_are_skipped(cli: Any, recorded: Any) -> None:
@@ -482,8 +485,7 @@ def test_rates_stand_still_where_steps_are_skipped(cli: Any, recorded: Any) -> N
         lambda step: {**step, "skipped": int(step["step"] <= 15)}
     )
     rates_of(recorded("baseline"), warm)
-    reasons = cli("compare", "again", "baseline", "--json").document["comparable"]["convergence"]["reasons"]
-    assert not [reason for reason in reasons if "the learning rate at step" in reason]
+    assert not cli("compare", "again", "baseline", "--json").reasons("convergence", "learning_rates_differ")
 
 
 def test_memory_that_was_read_before_the_first_step_is_no_peak(cli: Any, recorded: Any) -> None:

@@ -89,6 +89,7 @@ def test_one_gpus_power_is_not_that_of_eight(cli: Any, recorded: Any) -> None:
     found = weighed(cli)
     assert watts(found["baseline"]) == pytest.approx(GPUS * 678.3, rel=1e-3)
     assert found["target"]["energy_kwh"] is None
+    assert found["target"]["energy_code"] == "energy_other_gpus"
     assert found["target"]["energy_reason"] == "its telemetry has the power of 1 GPU, and it ran on 8"
 
 
@@ -97,24 +98,25 @@ def between(samples: list[dict[str, Any]], first: str, last: str) -> list[dict[s
 
 
 @pytest.mark.parametrize(
-    ("edit", "said"),
+    ("edit", "code"),
     [
-        (lambda found: found[:1], "s of steady training have no sample of the power of gpu0 on localhost"),
-        (lambda found: between(found, "06:00:00", "06:00:45"), "have no sample of the power of gpu0"),
-        (lambda found: between(found, "06:00:00", "06:02:20"), "have no sample of the power of gpu0"),
-        (lambda found: [one for one in found if not between([one], "06:01:30", "06:01:50")], "have no sample of"),
-        (lambda found: [{**one, "power_w": 0} for one in found], "telemetry has 0 W for the power of gpu0"),
-        (lambda found: [{**one, "power_w": -100} for one in found], "telemetry has -100 W for the power of gpu0"),
-        (lambda found: [{**one, "power_w": 1e308} for one in found], "telemetry has 1e+308 W for the power of gpu0"),
-        (lambda found: [{**one, "time": None} for one in found], "it has no telemetry of power"),
-        (lambda found: [], "it has no telemetry of power"),
+        (lambda found: found[:1], "energy_gap"),
+        (lambda found: between(found, "06:00:00", "06:00:45"), "energy_gap"),
+        (lambda found: between(found, "06:00:00", "06:02:20"), "energy_gap"),
+        (lambda found: [one for one in found if not between([one], "06:01:30", "06:01:50")], "energy_gap"),
+        (lambda found: [{**one, "power_w": 0} for one in found], "energy_implausible"),
+        (lambda found: [{**one, "power_w": -100} for one in found], "energy_implausible"),
+        (lambda found: [{**one, "power_w": 1e308} for one in found], "energy_implausible"),
+        (lambda found: [{**one, "time": None} for one in found], "energy_no_telemetry"),
+        (lambda found: [], "energy_no_telemetry"),
     ],
 )
-def test_power_that_does_not_cover_training_is_no_energy(cli: Any, recorded: Any, edit: Any, said: str) -> None:
+def test_power_that_does_not_cover_training_is_no_energy(cli: Any, recorded: Any, edit: Any, code: str) -> None:
     recorded("again"), edit_telemetry(recorded("baseline"), edit)
     found = weighed(cli)
     assert found["target"]["energy_kwh"] is not None
-    assert (found["baseline"]["energy_kwh"], said in found["baseline"]["energy_reason"]) == (None, True), found
+    assert (found["baseline"]["energy_kwh"], found["baseline"]["energy_code"]) == (None, code), found
+    assert code == "energy_no_telemetry" or "the power of gpu0 on localhost" in found["baseline"]["energy_reason"]
 
 
 @pytest.mark.parametrize("time", [..., "2026-11-15T06:00:45.246+00:00"])
@@ -123,7 +125,7 @@ def test_without_moments_of_its_steps_telemetry_says_nothing(cli: Any, recorded:
         return {key: value for key, value in step.items() if key != "time"} | ({} if time is ... else {"time": time})
 
     recorded("again"), recorded("baseline").edit_steps(edit)
-    assert weighed(cli)["baseline"]["energy_reason"].startswith("its steps do not say when they were")
+    assert weighed(cli)["baseline"]["energy_code"] == "energy_steps_undated"
 
 
 def test_a_line_of_telemetry_that_is_no_text_is_passed_over(cli: Any, recorded: Any) -> None:
@@ -147,7 +149,7 @@ def test_of_several_runs_the_one_without_power_is_named(cli: Any, recorded: Any)
     edit_telemetry(two, lambda found: [])
     found = cli("compare", "side", "baseline", "--json").document["time_to_loss"]
     assert found["target"]["energy_reason"] == "it has no telemetry of power (two)"
-    assert found["target"]["cost_reason"] == "no price sheet was given (--prices)"
+    assert found["target"]["cost_code"] == "cost_no_prices"
 
 
 def test_a_time_to_loss_is_never_surer_than_the_speedup_inside_it(cli: Any, recorded: Any) -> None:
@@ -192,8 +194,7 @@ def sheet(text: str, name: str = "sheet.yaml") -> tuple[str, str]:
 def test_a_gpu_without_a_price_is_named(cli: Any, recorded: Any) -> None:
     recorded("again"), recorded("baseline")
     found = weighed(cli, *sheet("h100: 2.5\n"))
-    assert found["target"]["cost"] is None
-    assert found["target"]["cost_reason"] == "the price sheet has no h200"
+    assert (found["target"]["cost"], found["target"]["cost_code"]) == (None, "cost_no_price")
     shown = " ".join(cli("compare", "again", "baseline", *sheet("h100: 2.5\n")).out.split())
     assert "cost of both sides is not known: the price sheet has no h200" in shown
     assert "cost" not in cli("compare", "again", "baseline").out
@@ -201,8 +202,10 @@ def test_a_gpu_without_a_price_is_named(cli: Any, recorded: Any) -> None:
 
 def test_every_run_costs_what_its_own_gpu_does() -> None:
     from steelyard import demo, records, verdict
+    from steelyard.comparison import codes
     from steelyard.comparison.side import side
     from steelyard.comparison.time_to_loss import _side
+    from steelyard.reasons import Reason
 
     run = records.load(demo.RECORDED / "baseline")
     platform = run.manifest.platform.model_copy(update={"gpu": "h100"})
@@ -211,7 +214,9 @@ def test_every_run_costs_what_its_own_gpu_does() -> None:
     found = _side(both, [3600.0, 3600.0], {"h200": 4.0, "h100": 1.0})
     assert found.cost == pytest.approx(2.0)  # the geometric mean, as of the seconds
     found = _side(both, [3600.0, 3600.0], {"h200": 4.0})
-    assert (found.cost, found.cost_reason) == (None, "the price sheet has no h100 (baseline)")
+    assert found.cost is None
+    assert found.cost_reason == Reason(codes.COST_NO_PRICE, {"gpu": "h100", "run": "baseline"})
+    assert found.cost_reason.message == "the price sheet has no h100 (baseline)"
 
 
 @pytest.mark.parametrize(
@@ -238,7 +243,7 @@ def test_a_sheet_that_says_nothing_or_two_things_is_refused(
 def test_where_there_is_no_time_to_loss_it_is_said_why(cli: Any, recorded: Any) -> None:
     recorded("half-batch"), recorded("baseline")
     document = cli("compare", "half-batch", "baseline", "--json").document
-    assert (document["time_to_loss"], document["time_to_loss_reason"]) == (None, "the curves are not comparable")
+    assert (document["time_to_loss"], document["time_to_loss_code"]) == (None, "curves_not_comparable")
     shown = cli("compare", "half-batch", "baseline", *sheet("h200: 3\n")).out
     assert "no time to loss, and so no cost: the curves are not comparable" in shown
     recorded("again")

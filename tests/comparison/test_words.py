@@ -31,20 +31,20 @@ SPREAD = (0.99, 1.0, 1.01)
 
 
 @pytest.mark.parametrize(
-    ("factors", "said"),
+    ("factors", "outcome", "words"),
     [
-        ((0.8, 0.81, 0.79), "faster"),
-        ((1.25, 1.26, 1.24), "slower"),
-        ((1.0, 1.005, 0.995), "equivalent within 0.05"),
-        ((0.93, 0.95, 0.94), "faster, maybe by less than 0.05"),
+        ((0.8, 0.81, 0.79), "better", "faster"),
+        ((1.25, 1.26, 1.24), "worse", "slower"),
+        ((1.0, 1.005, 0.995), "equivalent", "equivalent within 0.05"),
+        ((0.93, 0.95, 0.94), "marginally_better", "faster, maybe by less than 0.05"),
     ],
 )
 def test_three_runs_a_side_decide_and_end_with_0(
-    cli: Any, recorded: Any, factors: tuple[float, ...], said: str
+    cli: Any, recorded: Any, factors: tuple[float, ...], outcome: str, words: str
 ) -> None:
     done = cli("compare", side(recorded, "target", *factors), side(recorded, "other", *SPREAD), "--json")
     ratio = done.document["throughput_speedup"]
-    assert (done.status, ratio["words"], ratio["interval"]) == (0, said, "runs"), ratio
+    assert (done.status, ratio["outcome"], ratio["words"], ratio["interval"]) == (0, outcome, words, "runs"), ratio
     assert ratio["low"] < ratio["value"] < ratio["high"]
     assert (ratio["target_runs"], ratio["baseline_runs"]) == (3, 3)
 
@@ -52,7 +52,7 @@ def test_three_runs_a_side_decide_and_end_with_0(
 def test_what_three_runs_do_not_decide_says_how_many_more_and_ends_with_5(cli: Any, recorded: Any) -> None:
     done = cli("compare", side(recorded, "target", 0.9, 1.0, 1.1), side(recorded, "other", *SPREAD), "--json")
     ratio = done.document["throughput_speedup"]
-    assert (done.status, ratio["decided"]) == (5, False)
+    assert (done.status, ratio["outcome"], ratio["decided"]) == (5, "inconclusive", False)
     assert ratio["words"].startswith("inconclusive, ")
     assert ratio["more_runs"] is None or str(ratio["more_runs"]) in ratio["words"]
 
@@ -60,19 +60,17 @@ def test_what_three_runs_do_not_decide_says_how_many_more_and_ends_with_5(cli: A
 def test_two_runs_a_side_give_no_interval(cli: Any, recorded: Any) -> None:
     done = cli("compare", side(recorded, "target", 0.5, 0.51), side(recorded, "other", 1.0, 1.01), "--json")
     ratio = done.document["throughput_speedup"]
-    assert (done.status, ratio["low"], ratio["decided"]) == (5, None, False)
-    assert "faster" not in ratio["words"]
+    assert (done.status, ratio["low"], ratio["outcome"], ratio["decided"]) == (5, None, "too_few_runs", False)
 
 
 def test_a_margin_may_be_asked(cli: Any, recorded: Any) -> None:
     target, other = side(recorded, "target", 0.8, 0.81, 0.79), side(recorded, "other", *SPREAD)
     ratio = cli("compare", target, other, "--margin", "0.3", "--json").document["throughput_speedup"]
-    assert ratio["words"] == "equivalent within 0.3"
+    assert (ratio["outcome"], ratio["margin"]) == ("equivalent", 0.3)
     assert cli("compare", target, other, "--margin", "30%", "--json").document["throughput_speedup"] == ratio
 
 
 def test_sides_that_did_not_take_turns_on_one_host_are_told(cli: Any, recorded: Any) -> None:
-    note = "both sides ran on the same hosts one after the other, not in turns: what changed there meanwhile is in it"
     target, other = side(recorded, "target", *SPREAD), side(recorded, "other", 0.98, 0.99, 1.02)
     places = [Path(f"runs/{name}/run{at}/run.json") for name in ("target", "other") for at in (1, 2, 3)]
     for order, said in (((0, 1, 2, 3, 4, 5), True), ((0, 2, 4, 1, 3, 5), False)):
@@ -85,7 +83,7 @@ def test_sides_that_did_not_take_turns_on_one_host_are_told(cli: Any, recorded: 
             }
             path.write_text(json.dumps(manifest))
         ratio = cli("compare", target, other, "--json").document["throughput_speedup"]
-        assert (note in ratio["notes"]) is said
+        assert ("not_in_turns" in [one["code"] for one in ratio["caveats"]]) is said
 
 
 def test_losses_without_times_are_not_known_for_speed(cli: Any, tmp_path: Path) -> None:
@@ -124,15 +122,15 @@ def test_repeats_of_one_node_speak_for_that_node(cli: Any, recorded: Any) -> Non
     for name in ("target/run1", "target/run2", "target/run3"):
         path = Path(f"runs/{name}/run.json")
         path.write_text(path.read_text().replace('"name":', '"hosts": ["gpu7"],\n  "name":', 1))
-    notes = cli("compare", target, other, "--json").document["throughput_speedup"]["notes"]
-    assert "all runs of the target were made on gpu7: they speak for that node" in notes
+    ratio = cli("compare", target, other, "--json").document["throughput_speedup"]
+    assert ("same_hosts", "target") in [(one["code"], one["side"]) for one in ratio["caveats"]]
+    assert "all runs of the target were made on gpu7: they speak for that node" in ratio["notes"]
     for name in ("other/run1", "other/run2", "other/run3"):
         path = Path(f"runs/{name}/run.json")
         path.write_text(path.read_text().replace('"name":', '"hosts": ["gpu7"],\n  "name":', 1))
     found = cli("compare", target, other, "--for", "memory", "--json").document["memory_usage_efficiency"]
-    assert [note for note in found["notes"] if "vary" in note or "speak" in note] == [
-        "all runs of both sides were made on gpu7: they speak for that node"
-    ]
+    codes = ("same_hosts", "runs_do_not_vary")
+    assert [one["side"] for one in found["caveats"] if one["code"] in codes] == ["both"]
 
 
 def test_prices_and_power_make_the_time_to_a_loss_a_cost(cli: Any, recorded: Any, tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ def follows_the_story(document: dict[str, Any]) -> None:
     assert fair["throughput_speedup"]["words"] == "single-run observation"
     assert refused["comparable"]["throughput"]["status"] == "not_comparable"
     assert refused["throughput_speedup"] is None
-    assert "tokens_per_step differs" in refused["comparable"]["throughput"]["reasons"][0]
+    worst = refused["comparable"]["throughput"]["reasons"][0]
+    assert (worst["code"], worst["keys"]) == ("setting_differs", ["training.tokens_per_step"])
     assert Path(document["report"]).parent == Path(document["comparisons"][0])
     assert Path(document["report"]).read_text().startswith("<!doctype html>")
 

@@ -10,20 +10,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from steelyard.comparison.between_runs import (
-    INCONCLUSIVE,
-    METHOD,
-    Between,
-    between,
-    equivalent_words,
-    less_words,
-    words,
-)
+from steelyard.comparison.between_runs import METHOD, Between, Outcome, between, outcome_of
+from steelyard.comparison.codes import sentence
 from steelyard.comparison.comparison import Comparison
 from steelyard.comparison.contract import ONE_PLATFORM, Agreement, Comparability, alike, difference, partly_known
 from steelyard.comparison.copies import check_once
 from steelyard.comparison.policy import Metric, blocking
-from steelyard.comparison.ratios import SAID, UNSETTLED, Ratio, figures_of
+from steelyard.comparison.ratios import SAID, Ratio, figures_of
 from steelyard.comparison.within_run import LEVEL
 from steelyard.errors import Exit, InputError
 from steelyard.reasons import Code, Reason, SideName
@@ -32,6 +25,7 @@ from steelyard.verdict import Subject
 FEWEST = 2
 _ERROR = 0.05
 """Of all words of one kind in a family together."""
+_TERMS = SAID[Metric.THROUGHPUT]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +49,7 @@ class Member:
     def between(self) -> Between | None:
         """None where it has too few runs, or some that had not settled."""
         sides = self.comparison.target, self.comparison.baseline
-        if self.ratio is None or self.ratio.words == UNSETTLED:
+        if self.ratio is None or self.ratio.outcome == Outcome.UNSETTLED:
             return None
         target, baseline = (figures_of(Metric.THROUGHPUT, side.subjects) for side in sides)
         return between(target, baseline)
@@ -71,6 +65,7 @@ class Speedup:
     level: float
     words: str
     method: str | None
+    outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +88,7 @@ class Family:
         """Refused, then not known."""
         if any(member.status == Comparability.NOT_COMPARABLE for member in self.members):
             return Exit.NOT_COMPARABLE
-        known = self.speedup is not None and self.speedup.low is not None and self.speedup.words != INCONCLUSIVE
+        known = self.speedup is not None and self.speedup.outcome.decided
         return Exit.GOOD if known and not self.reasons else Exit.UNKNOWN
 
     def document(self) -> dict[str, Any]:
@@ -107,7 +102,7 @@ class Family:
                 {
                     "comparison": str(member.directory.resolve()),
                     "status": member.status.value,
-                    "throughput_speedup": asdict(member.ratio) if member.ratio else None,
+                    "throughput_speedup": member.ratio.document() if member.ratio else None,
                     "words": alone,
                     "adjusted_words": adjusted,
                 }
@@ -120,9 +115,7 @@ NOT_COMPARED = Code(
     "family_not_compared", "A comparison of the family is refused or open.", "{comparison} is {status}: {why}"
 )
 OBSERVED = Code("family_observed", "A comparison of the family has no interval between runs.", "{comparison}: {words}")
-PLATFORM_UNKNOWN = Code(
-    "family_platform_unknown", "A platform is known of some runs only.", "as {side}, {difference.words}"
-)
+PLATFORM_UNKNOWN = Code("family_platform_unknown", "A platform is known of some runs only.", "as {side}, {why}")
 
 
 def family(members: Sequence[Member], margin: float | None = None) -> Family:
@@ -130,16 +123,16 @@ def family(members: Sequence[Member], margin: float | None = None) -> Family:
     _check(members)
     if margin is None:
         margin = min(member.comparison.margin for member in members)
-    found = [member.between for member in members]
-    known = [one for one in found if one is not None]
-    said = iter(adjusted_words(known, margin))
+    ratios = [member.between for member in members]
+    known = [ratio for ratio in ratios if ratio is not None]
+    adjusted = iter(adjusted_outcomes(known, margin))
     return Family(
         members=tuple(members),
-        alone=tuple(_alone(member, one, margin) for member, one in zip(members, found, strict=True)),
-        adjusted=tuple(None if one is None else next(said) for one in found),
+        alone=tuple(_alone(member, ratio, margin) for member, ratio in zip(members, ratios, strict=True)),
+        adjusted=tuple(None if ratio is None else _TERMS.of(next(adjusted), margin) for ratio in ratios),
         speedup=_speedup(members, known, margin),
         margin=margin,
-        reasons=tuple(_reasons(members, found)),
+        reasons=tuple(_reasons(members, ratios)),
     )
 
 
@@ -151,7 +144,7 @@ def _check(members: Sequence[Member]) -> None:
         sides = [getattr(member.comparison, name) for member in members]
         subjects = [subject for side in sides for subject in side.subjects]
         if (found := difference(subjects, ONE_PLATFORM)) is not None:
-            raise _refused(f"as {name}, {found.words}", "one pair of platforms, the same way round")
+            raise _refused(f"as {name}, {found.message}", "one pair of platforms, the same way round")
         check_once("COMPARISONS", subjects)
     for one, other in combinations(members, 2):
         if difference([_first(one), _first(other)], blocking(Metric.THROUGHPUT)) is None:
@@ -185,21 +178,24 @@ def _reasons(members: Sequence[Member], ratios: Sequence[Between | None]) -> Ite
         name = member.directory.resolve().name
         if member.ratio is None:
             ruling = member.comparison.comparable[Metric.THROUGHPUT]
-            status, why = ruling.status.value.replace("_", " "), next(iter(ruling.reasons), "no reason given")
+            status, why = (
+                ruling.status.value.replace("_", " "),
+                sentence(ruling.reasons[0]) if ruling.reasons else "no reason given",
+            )
             yield Reason(NOT_COMPARED, {"comparison": name, "status": status, "why": why})
         elif ratio is None:
             yield Reason(OBSERVED, {"comparison": name, "words": member.ratio.words})
     sides: tuple[SideName, ...] = ("target", "baseline")
     for side in sides:
         subjects = [subject for member in members for subject in getattr(member.comparison, side).subjects]
-        if (difference := partly_known(subjects, ONE_PLATFORM)) is not None:
-            values = {"side": side, "difference": difference}
-            yield Reason(PLATFORM_UNKNOWN, values, side=side, keys=(difference.key,))
+        if (partly := partly_known(subjects, ONE_PLATFORM)) is not None:
+            values = {"side": side, "why": partly.message}
+            yield Reason(PLATFORM_UNKNOWN, values, side=side, keys=partly.keys)
 
 
-def _alone(member: Member, found: Between | None, margin: float) -> str | None:
-    if found is not None:
-        return words(found, SAID[Metric.THROUGHPUT], margin)
+def _alone(member: Member, ratio: Between | None, margin: float) -> str | None:
+    if ratio is not None:
+        return _TERMS.of(outcome_of(ratio, margin), margin)
     return member.ratio.words if member.ratio else None
 
 
@@ -210,10 +206,12 @@ def _speedup(members: Sequence[Member], known: Sequence[Between], margin: float)
         return None
     value = math.exp(sum(map(math.log, values)) / len(values))
     if len(known) < len(members):
-        return Speedup(value, None, None, LEVEL, "observation: not every job has three runs a side", None)
-    found = mean(known)
-    low, high = found.interval()
-    return Speedup(found.value, low, high, LEVEL, words(found, SAID[Metric.THROUGHPUT], margin), METHOD)
+        few = "observation: not every job has three runs a side"
+        return Speedup(value, None, None, LEVEL, few, None, Outcome.TOO_FEW_RUNS)
+    overall = mean(known)
+    low, high = overall.interval()
+    outcome = outcome_of(overall, margin)
+    return Speedup(overall.value, low, high, LEVEL, _TERMS.of(outcome, margin), METHOD, outcome)
 
 
 def mean(several: Sequence[Between]) -> Between:
@@ -236,22 +234,23 @@ def holm(chances: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def adjusted_words(several: Sequence[Between], margin: float) -> list[str]:
-    """The words of one ratio, from the same tests, each kind adjusted over the family."""
-    said = SAID[Metric.THROUGHPUT]
-    beyond = _holds(several, lambda one: 2 * min(one.above(1 + margin), one.below(1 - margin)))
-    equal = _holds(several, lambda one: max(one.above(1 - margin), one.below(1 + margin)))
-    apart = _holds(several, lambda one: 2 * min(one.above(1), one.below(1)))
-    told = []
-    for one, is_beyond, is_equal, is_apart in zip(several, beyond, equal, apart, strict=True):
-        word = said.above if one.value > 1 else said.below
+def adjusted_outcomes(several: Sequence[Between], margin: float) -> list[Outcome]:
+    """What may be said of each ratio, from the same tests, each kind adjusted over the family."""
+    beyond = _holds(several, lambda ratio: 2 * min(ratio.above(1 + margin), ratio.below(1 - margin)))
+    equal = _holds(several, lambda ratio: max(ratio.above(1 - margin), ratio.below(1 + margin)))
+    apart = _holds(several, lambda ratio: 2 * min(ratio.above(1), ratio.below(1)))
+    outcomes = []
+    for ratio, is_beyond, is_equal, is_apart in zip(several, beyond, equal, apart, strict=True):
+        is_above = ratio.value > 1
         if is_beyond:
-            told.append(word)
+            outcomes.append(Outcome.BETTER if is_above else Outcome.WORSE)
         elif is_equal:
-            told.append(equivalent_words(margin))
+            outcomes.append(Outcome.EQUIVALENT)
+        elif is_apart:
+            outcomes.append(Outcome.MARGINALLY_BETTER if is_above else Outcome.MARGINALLY_WORSE)
         else:
-            told.append(less_words(word, margin) if is_apart else INCONCLUSIVE)
-    return told
+            outcomes.append(Outcome.INCONCLUSIVE)
+    return outcomes
 
 
 def _holds(several: Sequence[Between], chance: Callable[[Between], float]) -> list[bool]:

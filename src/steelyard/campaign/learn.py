@@ -12,6 +12,7 @@ import numpy as np
 from steelyard import __version__
 from steelyard.accounting.steady import MIN_STEADY_STEPS
 from steelyard.comparison.between_runs import vary
+from steelyard.comparison.codes import made_on
 from steelyard.comparison.contract import difference, partly_known
 from steelyard.comparison.copies import check_once
 from steelyard.comparison.policy import POLICY, STATED
@@ -204,8 +205,8 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
     direction = Direction.AT_MOST if metric in AT_MOST else Direction.AT_LEAST
     factor = tolerance = margin = bound = None
     reason = next((run.reason for run in runs if run.reason), None)
-    if reason is None and (difference := partly_known(subjects, ALIKE)) is not None:
-        reason = Reason(PARTLY_KNOWN, {"difference": difference}, keys=(difference.key,))
+    if reason is None and (partly := partly_known(subjects, ALIKE)) is not None:
+        reason = Reason(PARTLY_KNOWN, {"why": partly.message}, keys=partly.keys)
     if reason is None and n < FEWEST:
         reason = Reason(TOO_FEW, {"count": n})
     if reason is None and metric not in COUNTED and not vary(values):
@@ -252,7 +253,10 @@ def _check(subjects: Sequence[Subject], metric: str) -> None:
     found = difference(subjects, ALIKE)
     if found is not None:
         raise InputError(
-            f"RUNS: {found.words}", key="RUNS", value=found.key, expected="runs of one job, which differ in seeds alone"
+            f"RUNS: {found.message}",
+            key="RUNS",
+            value=found.keys[0],
+            expected="runs of one job, which differ in seeds alone",
         )
     words = {str(one.run.directory): judge(one).status for one in subjects}
     bad = [f"{name} ({word.value})" for name, word in words.items() if word != Status.PASS]
@@ -293,8 +297,8 @@ def _notes(subjects: Sequence[Subject], metric: str) -> Iterator[Reason]:
     places = {tuple(sorted(subject.run.manifest.hosts)) for subject in subjects}
     if () in places:
         yield Reason(HOSTS_UNKNOWN)
-    elif (scope := one_place(subjects)) is not None:
-        yield Reason(ONE_PLACE, {"scope": scope})
+    elif (hosts := one_place(subjects)) is not None:
+        yield Reason(ONE_PLACE, {"scope": made_on(hosts)})
     elif len(places) < len(subjects):
         yield Reason(FEW_HOSTS, {"runs": len(subjects), "places": len(places)})
     if any(subject.figures.metric(metric).reported for subject in subjects):

@@ -1,11 +1,11 @@
 """Scaling efficiency: tokens/s a GPU on N nodes over that on the fewest."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from steelyard.comparison import codes
 from steelyard.comparison.between_runs import Words
-from steelyard.comparison.comparison import with_figures
 from steelyard.comparison.contract import (
     ONE_PLATFORM,
     Agreement,
@@ -14,13 +14,15 @@ from steelyard.comparison.contract import (
     Ruling,
     contract,
     difference,
+    differs,
     ruling,
 )
 from steelyard.comparison.copies import check_once
 from steelyard.comparison.policy import Metric, blocking
-from steelyard.comparison.ratios import Ratio, ratio
+from steelyard.comparison.ratios import Ratio, lacking, ratio
 from steelyard.comparison.side import Side, side
 from steelyard.errors import Exit, InputError
+from steelyard.reasons import Effect, Reason
 from steelyard.verdict import Subject, policy_of
 
 SCALED = (
@@ -101,8 +103,8 @@ class Scaling:
                     **_count_document(one.count),
                     "scaling": one.kind,
                     "status": one.ruling.status.value,
-                    "reasons": list(one.ruling.reasons),
-                    "efficiency": asdict(one.efficiency) if one.efficiency else None,
+                    "reasons": [codes.sentence(reason) for reason in one.ruling.reasons],
+                    "efficiency": one.efficiency.document() if one.efficiency else None,
                 }
                 for one in self.larger
             ],
@@ -159,9 +161,9 @@ def _count(nodes: int, subjects: Sequence[Subject], is_smallest: bool) -> Count:
     found = difference(subjects, [*blocking(Metric.THROUGHPUT), *ONE_PLATFORM])
     if found is not None:
         raise InputError(
-            f"RUNS: on {_called(nodes)}, {found.words}",
+            f"RUNS: on {_called(nodes)}, {found.message}",
             key="RUNS",
-            value=found.key,
+            value=found.keys[0],
             expected="runs of one job on each node count",
         )
     world = subjects[0].run.manifest.platform.world_size
@@ -174,26 +176,24 @@ def _count(nodes: int, subjects: Sequence[Subject], is_smallest: bool) -> Count:
 def _held(count: Count, smallest: Count, margin: float) -> Larger:
     sides = count.side, smallest.side
     clauses = [clause for clause in contract(*sides) if clause.dotted not in SCALED]
-    found = ruling(Metric.THROUGHPUT, clauses, sides, "best")
-    for reason in _apart(count, smallest, clauses):
-        found = found.worsened(Comparability.NOT_COMPARABLE, reason)
     kind = _kind(count, smallest)
-    if kind is None:
-        found = found.worsened(*_kindless(count, smallest))
-    found = with_figures(Metric.THROUGHPUT, found, sides)
-    held = found.status in (Comparability.COMPARABLE, Comparability.QUALIFIED)
-    return Larger(count, kind, found, ratio(Metric.THROUGHPUT, *sides, margin, SAID) if held else None)
+    ruled = ruling(Metric.THROUGHPUT, clauses, sides, "best").worsened(
+        *_apart(count, smallest, clauses),
+        *(() if kind else [_kindless(count, smallest)]),
+        *lacking(Metric.THROUGHPUT, sides),
+    )
+    return Larger(count, kind, ruled, ratio(Metric.THROUGHPUT, *sides, margin, SAID) if ruled.holds else None)
 
 
-def _apart(count: Count, smallest: Count, clauses: Sequence[Clause]) -> Iterator[str]:
+def _apart(count: Count, smallest: Count, clauses: Sequence[Clause]) -> Iterator[Reason]:
     """What makes them two platforms."""
+    sides = count.side, smallest.side
     for clause in clauses:
         if clause.dotted in ONE_PLATFORM and clause.status == Agreement.DIFFERENT:
-            where = f"on {count.side.called}, {clause.baseline} on {smallest.side.called}"
-            yield f"{clause.dotted} differs: {clause.target} {where}"
+            yield differs(clause, sides, Effect.BLOCKS)
     if count.gpus * smallest.nodes != smallest.gpus * count.nodes:
-        gpus = " and ".join(f"{one.gpus} on {one.side.called}" for one in (count, smallest))
-        yield f"the nodes have not as many GPUs each: {gpus}"
+        values = {"target": count.gpus, "baseline": smallest.gpus, "called": tuple(side.called for side in sides)}
+        yield Reason(codes.NODE_SIZES_DIFFER, values, Effect.BLOCKS, "both")
 
 
 def _kind(count: Count, smallest: Count) -> Kind | None:
@@ -205,9 +205,9 @@ def _kind(count: Count, smallest: Count) -> Kind | None:
     return "strong" if more == fewer else None
 
 
-def _kindless(count: Count, smallest: Count) -> tuple[Comparability, str]:
+def _kindless(count: Count, smallest: Count) -> Reason:
+    keys, called = ("training.tokens_per_step",), (count.side.called, smallest.side.called)
     if count.tokens_per_step is None or smallest.tokens_per_step is None:
-        return Comparability.UNKNOWN, "the tokens of a step are not known of every run, or not the same at every step"
-    steps = " and ".join(f"{one.tokens_per_step:,} on {one.side.called}" for one in (count, smallest))
-    reason = f"tokens a step are {steps}: neither as many a GPU (weak scaling) nor as many in all (strong scaling)"
-    return Comparability.NOT_COMPARABLE, reason
+        return Reason(codes.SCALING_UNKNOWN, effect=Effect.UNKNOWN, side="both", keys=keys)
+    values = {"target": count.tokens_per_step, "baseline": smallest.tokens_per_step, "called": called}
+    return Reason(codes.SCALING_NEITHER, values, Effect.BLOCKS, "both", keys)

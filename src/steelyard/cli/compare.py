@@ -65,7 +65,7 @@ def compare(
     from steelyard import comparison as comparing
     from steelyard.cli import printing
     from steelyard.cli.comparison import show
-    from steelyard.comparison.prices import read_prices
+    from steelyard.comparison.time_to_loss import read_prices
 
     metrics = _metrics(asked)
     sheet = read_prices(prices) if prices else {}

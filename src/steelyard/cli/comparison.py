@@ -1,17 +1,15 @@
 """A comparison on the terminal: the answer first, then why."""
 
-import re
 from collections.abc import Iterator
 
 from steelyard.cli import printing
 from steelyard.comparison import NAME_OF, Agreement, Comparability, Comparison, Metric, Ratio, Ruling
-from steelyard.comparison.convergence import RULED
+from steelyard.comparison.codes import SETTINGS_UNKNOWN, counted, sentence
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import Answer, Tier
 from steelyard.comparison.time_to_loss import SideToLoss, TimeToLoss
 
 _UNDER = " " * 15
-_NOT_KNOWN = re.compile(r"(?P<before>qualified: )?(?P<keys>.+) are not known of (?P<whose>.+)")
 _FEW_KEYS = 4
 
 
@@ -26,7 +24,7 @@ def show(made: Comparison) -> None:
         printing.say(f"  {metric.value:<11}  {_status(made, metric)}{asked}{_figure(made, metric)}")
         ratio = made.ratios.get(metric)
         for note in ratio.notes if ratio and metric in made.asked else ():
-            printing.say(printing.hang(_UNDER, printing.inert(f"but {note}")))
+            printing.say(printing.hang(_UNDER, printing.inert(f"but {note.message}")))
         if metric not in made.asked:
             continue
         same = next((other for other in said if made.comparable[other].reasons == ruling.reasons), None)
@@ -63,16 +61,12 @@ def _named(side: Side) -> str:
 
 def _decisive(ruling: Ruling) -> Iterator[str]:
     """The reasons that decide, keys that are not known by their number; the others are counted, and in the report."""
-    shown = [reason for status, reason in ruling.told if status == ruling.status]
-    for reason in shown:
-        found = _NOT_KNOWN.fullmatch(reason)
-        keys = found["keys"].count(",") + 1 if found else 0
-        if found and keys > _FEW_KEYS:
-            first = found["keys"].split(",")[0].replace("{", "")
-            yield f"{found['before'] or ''}{keys} keys are not known of {found['whose']}, {first} among them"
+    for reason in ruling.decisive:
+        if reason.code is SETTINGS_UNKNOWN and len(reason.keys) > _FEW_KEYS:
+            yield sentence(reason, f"{counted(reason)}, {reason.keys[0]} among them")
         else:
-            yield reason
-    if others := len(ruling.told) - len(shown):
+            yield sentence(reason)
+    if others := len(ruling.reasons) - len(ruling.decisive):
         yield f"and {others} more to be said beside it: in the report, and with --json"
 
 
@@ -121,14 +115,14 @@ def _show_learning(made: Comparison) -> None:
         for what, why in _not_known(made, found):
             printing.say(printing.hang(_UNDER, printing.inert(f"{what} is not known: {why}")))
     elif made.prices:
-        printing.say(printing.hang("  ", printing.inert(f"no time to loss, and so no cost: {found}")))
+        printing.say(printing.hang("  ", printing.inert(f"no time to loss, and so no cost: {found.message}")))
 
 
 def _not_known(made: Comparison, found: TimeToLoss) -> Iterator[tuple[str, str]]:
     """Energy and cost that are missing, and why; of a cost nobody asked for nothing is said."""
     sides = (("target", found.target), ("baseline", found.baseline))
-    energy = {name: side.energy_reason for name, side in sides if side.energy_reason}
-    cost = {name: side.cost_reason for name, side in sides if side.cost_reason and made.prices}
+    energy = {name: side.energy_reason.message for name, side in sides if side.energy_reason}
+    cost = {name: side.cost_reason.message for name, side in sides if side.cost_reason and made.prices}
     for what, reasons in (("energy", energy), ("cost", cost)):
         if len(reasons) == 2 and len(set(reasons.values())) == 1:
             yield f"{what} of both sides", reasons["target"]
@@ -137,11 +131,8 @@ def _not_known(made: Comparison, found: TimeToLoss) -> Iterator[tuple[str, str]]
 
 
 def _short(tier: Tier) -> str:
-    """Of a contract that is open the number of keys, which the report names."""
-    if tier.code != RULED or len(tier.keys) < 2:
-        return tier.message
-    whose = "either side" if tier.side == "both" else f"the {tier.side}"
-    return f"{len(tier.keys)} keys are not known of {whose}"
+    """What a tier says; several settings that the contract does not know are counted."""
+    return counted(tier.reason) if tier.code is SETTINGS_UNKNOWN and len(tier.keys) > 1 else tier.message
 
 
 def _losses(made: Comparison) -> Iterator[list[str]]:

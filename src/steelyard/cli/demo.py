@@ -89,6 +89,7 @@ def _tell(story: "Story", recorded: bool) -> None:
     from steelyard.cli import printing
     from steelyard.cli.comparison import ratio_words
     from steelyard.comparison import Metric
+    from steelyard.comparison.codes import sentence
 
     what = "Llama 3.1 8B on one H200, as recorded" if recorded else "a tiny Llama on this machine's CPU"
     printing.say(f"Three runs of {what}, each judged against physics, its plan and its loss:")
@@ -107,7 +108,7 @@ def _tell(story: "Story", recorded: bool) -> None:
     if ratio:
         printing.say(f"  throughput speedup {ratio_words(ratio)}")
         for note in ratio.notes:
-            printing.say(f"  But {note}.")
+            printing.say(f"  But {note.message}.")
         printing.say(
             "  The same job twice: what is not 1 is noise, so one run a side proves nothing: `compare` ends with 5."
         )
@@ -118,7 +119,7 @@ def _tell(story: "Story", recorded: bool) -> None:
 
     printing.say(f"\n{names[2]} against {names[0]}: {refused.status.value.replace('_', ' ')}")
     for reason in refused.reasons:
-        printing.say(f"  {printing.inert(reason)}")
+        printing.say(f"  {printing.inert(sentence(reason))}")
     rates = [story.verdicts[at].figures.tokens_per_s_per_gpu.value for at in (2, 0)]
     if rates[0] and rates[1]:
         times = f"Its tokens/s are {rates[0] / rates[1]:.2f} times the other's"

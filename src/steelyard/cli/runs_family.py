@@ -31,8 +31,7 @@ def show_family(
     """
     from steelyard.campaign.family import Member, family
     from steelyard.cli import printing
-    from steelyard.comparison.again import weigh_again
-    from steelyard.comparison.files import find_each
+    from steelyard.comparison.files import find_each, weigh_again
 
     asked = margin_share(margin)
     members = [Member(place, weigh_again(place)) for place in find_each(comparisons, out)]
@@ -58,7 +57,7 @@ def _show(found: "Family") -> None:
         around = f" [{found.speedup.low:.4f}, {found.speedup.high:.4f}]"
     printing.say(f"speedup over all {found.speedup.value:.4f}{around}  {found.speedup.words}")
     printing.say("  the geometric mean of these jobs; it says nothing of others")
-    for note in dict.fromkeys(note for member in found.members if member.ratio for note in member.ratio.notes):
+    for note in dict.fromkeys(note.message for member in found.members if member.ratio for note in member.ratio.notes):
         printing.say(printing.hang("  ", printing.inert(note)))
 
 

@@ -42,6 +42,7 @@ def show_scaling(
 
 def _show(found: "Scaling") -> None:
     from steelyard.cli import printing
+    from steelyard.comparison.codes import sentence
 
     printing.say(f"{found.kind or 'unknown'} scaling, against {found.smallest.side.called}")
     head = ["nodes", "gpus", "runs", "tokens a step", "a GPU", "tokens/s a GPU", "efficiency"]
@@ -49,8 +50,8 @@ def _show(found: "Scaling") -> None:
     printing.table([head, first, *([*_cells(one.count), _efficiency(one)] for one in found.larger)], "  ")
     for one in found.larger:
         for reason in one.ruling.reasons:
-            printing.say(printing.hang(f"  {one.count.side.called}: ", printing.inert(reason), 4))
-    for note in dict.fromkeys(note for one in found.larger if one.efficiency for note in one.efficiency.notes):
+            printing.say(printing.hang(f"  {one.count.side.called}: ", printing.inert(sentence(reason)), 4))
+    for note in dict.fromkeys(note.message for one in found.larger if one.efficiency for note in one.efficiency.notes):
         printing.say(printing.hang("  ", printing.inert(note)))
 
 

@@ -1,8 +1,9 @@
-"""How sure several runs a side are of a ratio, and the words that may be said of it."""
+"""How sure several runs a side are of a ratio, and what may therefore be said of it."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -20,7 +21,6 @@ METHOD = "between runs: Welch's t on the logarithms of the runs' figures"
 _TOST_LEVEL = 0.90
 """Two one-sided tests at 5 % are this interval inside the margins."""
 MOST_RUNS = 100
-INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,44 @@ def tail(freedom: float, at: float) -> float:
     return float(ndtr(-at) if math.isinf(freedom) else stdtr(freedom, -at))
 
 
+class Outcome(StrEnum):
+    """What may be said of a ratio."""
+
+    BETTER = "better"
+    """All of the interval is above the margin."""
+    MARGINALLY_BETTER = "marginally_better"
+    """All of it is above 1, and some of it within the margin."""
+    EQUIVALENT = "equivalent"
+    MARGINALLY_WORSE = "marginally_worse"
+    WORSE = "worse"
+    INCONCLUSIVE = "inconclusive"
+    SINGLE_RUN = "single_run"
+    """One run a side."""
+    TOO_FEW_RUNS = "too_few_runs"
+    """Several runs, and on a side fewer than an interval between runs takes."""
+    NO_SPREAD = "no_spread"
+    """Runs enough, of which those of a side are equal."""
+    UNSETTLED = "unsettled"
+    """The step times of a run had not settled."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether it rests on an interval between runs, and is not open."""
+        return self in (*_ABOVE, *_BELOW, Outcome.EQUIVALENT)
+
+    @property
+    def above(self) -> bool:
+        return self in _ABOVE
+
+    @property
+    def below(self) -> bool:
+        return self in _BELOW
+
+
+_ABOVE = (Outcome.BETTER, Outcome.MARGINALLY_BETTER)
+_BELOW = (Outcome.WORSE, Outcome.MARGINALLY_WORSE)
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     """How a ratio above 1 and one below it are said."""
@@ -105,29 +143,31 @@ class Words:
     above: str
     below: str
 
+    def of(self, outcome: Outcome, margin: float) -> str:
+        """What is said of a ratio with an interval between runs."""
+        word = self.above if outcome.above else self.below
+        match outcome:
+            case Outcome.BETTER | Outcome.WORSE:
+                return word
+            case Outcome.MARGINALLY_BETTER | Outcome.MARGINALLY_WORSE:
+                return f"{word}, maybe by less than {margin:.3g}"
+            case Outcome.EQUIVALENT:
+                return f"equivalent within {margin:.3g}"
+        return outcome.value
 
-def words(found: Between, said: Words, margin: float = MARGIN) -> str:
+
+def outcome_of(ratio: Between, margin: float = MARGIN) -> Outcome:
     """All of the 95 % interval beyond the margin, equivalent, beyond 1 and across the margin, or inconclusive."""
-    low, high = found.interval()
+    low, high = ratio.interval()
     if low > 1 + margin:
-        return said.above
+        return Outcome.BETTER
     if high < 1 - margin:
-        return said.below
-    if found.equivalent(margin):
-        return equivalent_words(margin)
+        return Outcome.WORSE
+    if ratio.equivalent(margin):
+        return Outcome.EQUIVALENT
     if low > 1:
-        return less_words(said.above, margin)
-    if high < 1:
-        return less_words(said.below, margin)
-    return INCONCLUSIVE
-
-
-def equivalent_words(margin: float) -> str:
-    return f"equivalent within {margin:.3g}"
-
-
-def less_words(word: str, margin: float) -> str:
-    return f"{word}, maybe by less than {margin:.3g}"
+        return Outcome.MARGINALLY_BETTER
+    return Outcome.MARGINALLY_WORSE if high < 1 else Outcome.INCONCLUSIVE
 
 
 def more_runs(found: Between, runs: int, margin: float = MARGIN) -> int | None:

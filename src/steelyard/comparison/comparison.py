@@ -1,25 +1,25 @@
 """A comparison: the contract, what it allows, the ratios, and what it all comes to."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from steelyard.accounting.steady import MIN_STEADY_RECORDS, MIN_STEADY_STEPS
+from steelyard.comparison import codes
 from steelyard.comparison.between_runs import MARGIN
-from steelyard.comparison.changes import changes
-from steelyard.comparison.contract import Clause, Comparability, Ruling, check_side, contract, ruling
+from steelyard.comparison.contract import Clause, Comparability, Ruling, check_side, contract, effect_in, ruling
 from steelyard.comparison.convergence import Convergence, convergence
 from steelyard.comparison.copies import on_both_sides
 from steelyard.comparison.diagnoses import Diagnosis, diagnose
-from steelyard.comparison.own_figures import APART, batches_apart, clocks_apart, own_step, rates_apart, samples_denied
+from steelyard.comparison.own_figures import changes, clocks_apart, curves_apart, steps_apart
 from steelyard.comparison.policy import Effect, Metric
-from steelyard.comparison.ratios import NAME_OF, Ratio, missing, ratio
+from steelyard.comparison.ratios import NAME_OF, Ratio, lacking, missing, ratio
 from steelyard.comparison.side import Side, side
 from steelyard.comparison.tiers import Pair
 from steelyard.comparison.time_to_loss import Prices, TimeToLoss, time_to_loss
 from steelyard.errors import Exit
 from steelyard.experiment.experiment import Mode
+from steelyard.reasons import Reason
 from steelyard.records import Run
 from steelyard.verdict import Subject, figures_document, policy_of, read_subjects
 
@@ -45,7 +45,7 @@ class Comparison:
     ratios: Mapping[Metric, Ratio | None]
     convergence: Convergence
     diagnoses: tuple[Diagnosis, ...]
-    time_to_loss: TimeToLoss | str
+    time_to_loss: TimeToLoss | Reason
     """Or why it cannot be told."""
     margin: float
     forced: bool
@@ -76,6 +76,8 @@ class Comparison:
 
     def document(self, directory: Path | None) -> dict[str, Any]:
         """What `compare --json` prints."""
+        timed = self.time_to_loss if isinstance(self.time_to_loss, TimeToLoss) else None
+        untimed = self.time_to_loss if isinstance(self.time_to_loss, Reason) else None
         return {
             "comparison": str(directory.resolve()) if directory else None,
             "target": [str(subject.run.directory.resolve()) for subject in self.target.subjects],
@@ -89,14 +91,18 @@ class Comparison:
             "prices": dict(self.prices),
             "target_loss": self.target_loss,
             "comparable": {
-                metric.value: {"status": found.status.value, "reasons": list(found.reasons)}
-                for metric, found in self.comparable.items()
+                metric.value: {
+                    "status": ruling.status.value,
+                    "reasons": [reason.document() for reason in ruling.reasons],
+                }
+                for metric, ruling in self.comparable.items()
             },
             "contract": [_clause_document(clause) for clause in self.contract],
-            **{name: asdict(found) if (found := self.ratios[metric]) else None for metric, name in NAME_OF.items()},
+            **{name: made.document() if (made := self.ratios[metric]) else None for metric, name in NAME_OF.items()},
             "convergence": self.convergence.document(),
-            "time_to_loss": asdict(self.time_to_loss) if isinstance(self.time_to_loss, TimeToLoss) else None,
-            "time_to_loss_reason": self.time_to_loss if isinstance(self.time_to_loss, str) else None,
+            "time_to_loss": timed.document() if timed else None,
+            "time_to_loss_reason": untimed.message if untimed else None,
+            "time_to_loss_code": untimed.code.name if untimed else None,
             "diagnoses": [diagnosis.document() for diagnosis in self.diagnoses],
             "runs": {side.name: _runs_document(side) for side in (self.target, self.baseline)},
         }
@@ -139,31 +145,12 @@ class How:
 def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) -> Comparison:
     """Weigh target against baseline."""
     sides = side("target", tuple(target)), side("baseline", tuple(baseline))
-    for one in sides:
-        check_side(one)
+    for each in sides:
+        check_side(each)
     clauses = contract(*sides)
-    rulings = {metric: ruling(metric, clauses, sides, how.mode) for metric in Metric}
-    if (apart := _own_steps_apart(sides)) is not None:
-        rulings = {
-            metric: found if metric == Metric.MEMORY else found.worsened(Comparability.NOT_COMPARABLE, apart)
-            for metric, found in rulings.items()
-        }
-    if (clocks := _by_the_clock(sides)) is not None:
-        for metric in (Metric.THROUGHPUT, Metric.FLOPS):
-            rulings[metric] = rulings[metric].affected(clocks[0], how.mode, clocks[1])
-    for metric in Metric:
-        for effect, told in (change for one in sides for change in changes(metric, one)):
-            rulings[metric] = rulings[metric].affected(effect, how.mode, told)
-    for apart in (batches_apart(*sides), rates_apart(*sides), samples_denied(*sides)):
-        if apart is not None:
-            found = rulings[Metric.CONVERGENCE].worsened(Comparability.NOT_COMPARABLE, apart)
-            rulings[Metric.CONVERGENCE] = found
-    for metric in NAME_OF:
-        rulings[metric] = with_figures(metric, rulings[metric], sides)
-    if (both := on_both_sides(target, baseline)) is not None:
-        rulings = {metric: found.affected(Effect.QUALIFIES, how.mode, both) for metric, found in rulings.items()}
+    rulings = _rulings(clauses, sides, how.mode)
     pair = Pair(sides[0], sides[1], clauses, how.target_loss)
-    learnt = convergence(rulings[Metric.CONVERGENCE], pair, how.mode)
+    learnt = convergence(rulings[Metric.CONVERGENCE], pair)
     return Comparison(
         target=sides[0],
         baseline=sides[1],
@@ -183,46 +170,42 @@ def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) ->
     )
 
 
-NO_PEAKS = ("xla_in_use",)
-"""Kinds of memory that hold no activations yet: neither micro batch nor recomputation would change them."""
-_HELD = (Comparability.COMPARABLE, Comparability.QUALIFIED)
+def _rulings(clauses: Sequence[Clause], sides: tuple[Side, Side], mode: Mode) -> dict[Metric, Ruling]:
+    """What each comparison is worth: by the contract, the runs' verdicts, their own records, and what they lack."""
+    apart, clocks = steps_apart(sides), clocks_apart(sides, mode)
+    copied = on_both_sides(sides[0].subjects, sides[1].subjects)
+
+    def reasons(metric: Metric) -> Iterator[Reason]:
+        if apart is not None and metric != Metric.MEMORY:
+            yield apart
+        if clocks is not None and metric in (Metric.THROUGHPUT, Metric.FLOPS):
+            yield clocks
+        for each in sides:
+            yield from changes(metric, each, mode)
+        yield from curves_apart(sides) if metric == Metric.CONVERGENCE else lacking(metric, sides)
+        if copied:
+            effect = effect_in(mode, Effect.QUALIFIES)
+            yield Reason(codes.RUN_ON_BOTH_SIDES, {"runs": tuple(copied)}, effect, "both")
+
+    return {metric: ruling(metric, clauses, sides, mode).worsened(*reasons(metric)) for metric in Metric}
 
 
-def _ratio(metric: Metric, sides: tuple[Side, Side], found: Ruling, how: How) -> Ratio | None:
+def _ratio(metric: Metric, sides: tuple[Side, Side], ruling: Ruling, how: How) -> Ratio | None:
     """What the contract allows; or, insisted on, what it refuses, as far as there are figures."""
-    if found.status in _HELD:
+    if ruling.holds:
         return ratio(metric, *sides, how.margin)
     if how.force and not any(missing(metric, side) for side in sides):
-        return replace(ratio(metric, *sides, how.margin), forced=True, decided=False)
+        return replace(ratio(metric, *sides, how.margin), forced=True)
     return None
 
 
-def _time_to_loss(pair: Pair, learnt: Convergence, speed: Ruling, how: How) -> TimeToLoss | str:
+def _time_to_loss(pair: Pair, learnt: Convergence, speed: Ruling, how: How) -> TimeToLoss | Reason:
     """Where curves and rates may both be compared: neither vouches for the other."""
     if learnt.status == "not_comparable":
-        return "the curves are not comparable"
-    if speed.status not in _HELD:
-        return f"the rates are {speed.status.value.replace('_', ' ')}"
+        return Reason(codes.CURVES_NOT_COMPARABLE)
+    if not speed.holds:
+        return Reason(codes.RATES_NOT_COMPARABLE, {"status": speed.status.value})
     return time_to_loss(pair, how.prices)
-
-
-def _own_steps_apart(sides: tuple[Side, Side]) -> str | None:
-    """Rate x GPUs x step time of each side, held against the other's: a batch that is not stated shows there."""
-    ours, theirs = (own_step(side) for side in sides)
-    if ours is None or theirs is None or abs(ours.tokens / theirs.tokens - 1) <= APART:
-        return None
-    steps = f"{ours.tokens:,.0f} tokens on the target and {theirs.tokens:,.0f} on the baseline"
-    return f"by their own figures one step is {steps}"
-
-
-def _by_the_clock(sides: tuple[Side, Side]) -> tuple[Effect, str] | None:
-    """What logs' own moments do to a speedup: beyond the margin it is another one."""
-    clocks = clocks_apart(*sides)
-    if clocks is None or abs(clocks[0] - 1) <= APART:
-        return None
-    apart, told = clocks
-    effect = Effect.BLOCKS if abs(apart - 1) > MARGIN else Effect.QUALIFIES
-    return effect, f"by their own figures the times are not those: {told}"
 
 
 def weigh(
@@ -249,39 +232,3 @@ def weigh(
         margin = min(policy.margin for policy in policies)
     how = How(tuple(asked), mode, asked_steps, margin, force, prices or {}, target_loss)
     return compare(ours, theirs, how)
-
-
-def with_figures(metric: Metric, found: Ruling, sides: tuple[Side, Side]) -> Ruling:
-    """A comparison also needs both figures, and rates enough steady steps to stand on."""
-    for one in sides:
-        if metric != Metric.MEMORY:
-            for subject in one.subjects:
-                window = subject.figures.window
-                run, records = f"{one.called} ({subject.run.directory.name})", int(window.mask.sum())
-                if not window.steps and not subject.tells_times:
-                    found = found.worsened(Comparability.UNKNOWN, f"{run} tells no step times and no rates")
-                elif not window.steps and subject.clock.contradicts:
-                    took = f"by the moments of its log a step takes {subject.clock.ratio:.3g} times as long as it says"
-                    found = found.worsened(Comparability.NOT_COMPARABLE, f"by its own figures {run}: {took}")
-                elif window.steps < MIN_STEADY_STEPS:
-                    few = f"{run} has {window.steps} steady steps, expected {MIN_STEADY_STEPS} or more"
-                    found = found.worsened(Comparability.NOT_COMPARABLE, few)
-                elif records < MIN_STEADY_RECORDS:
-                    few = f"{run} has {records} steady records, expected {MIN_STEADY_RECORDS} or more"
-                    found = found.worsened(Comparability.NOT_COMPARABLE, few)
-        if metric == Metric.MEMORY:
-            for told in _no_peaks(one):
-                found = found.worsened(Comparability.UNKNOWN, told)
-        reason = missing(metric, one)
-        if reason:
-            found = found.worsened(Comparability.UNKNOWN, reason)
-    return found
-
-
-def _no_peaks(side: Side) -> Iterator[str]:
-    if any(subject.figures.memory_kind in NO_PEAKS for subject in side.subjects):
-        yield f"what {side.called} says of its memory was read before the first step, and is no peak"
-    for subject in side.subjects:
-        if subject.events_of("oom"):
-            name = subject.run.directory.name
-            yield f"{side.called} ({name}) ran out of memory: what it tells is not what it asked for"

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from steelyard import reasons
+from steelyard.comparison import codes
 from steelyard.comparison.copies import check_once
 from steelyard.comparison.policy import (
     OWN_FIGURES,
@@ -25,6 +27,7 @@ from steelyard.experiment.experiment import Mode
 from steelyard.experiment.platform import FRAMEWORKS
 from steelyard.frameworks.logs.settings import SAME_SHARE
 from steelyard.frameworks.registry import facts
+from steelyard.reasons import Reason, SideName
 from steelyard.verdict import Status, Subject
 
 
@@ -59,10 +62,13 @@ class TrainedShare(float):
         return f"{100 * self:.3g} % of its tokens"
 
 
-EITHER = "either side"
-"""Of whom a value is not known, where nobody knows it."""
-
-_WORST = (Comparability.NOT_COMPARABLE, Comparability.UNKNOWN, Comparability.QUALIFIED, Comparability.COMPARABLE)
+_STATUS_OF = {
+    reasons.Effect.BLOCKS: Comparability.NOT_COMPARABLE,
+    reasons.Effect.UNKNOWN: Comparability.UNKNOWN,
+    reasons.Effect.CAVEAT: Comparability.QUALIFIED,
+}
+"""The worst first."""
+_WORST = tuple(_STATUS_OF.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,7 @@ class Clause:
     status: Agreement
     governs: Effects
     """What it does to each metric where the sides differ."""
-    unknown_of: str = EITHER
+    unknown_of: SideName = "both"
     """Which side's value is not known, where the status says so."""
     target_source: str | None = None
     """Where the value comes from: log, config, set, a preset, or the default of its framework."""
@@ -91,27 +97,37 @@ class Clause:
 class Ruling:
     """What one comparison is worth, and why."""
 
-    told: tuple[tuple[Comparability, str], ...] = ()
-    """Reasons, each with what it makes of the comparison."""
+    reasons: tuple[Reason, ...] = ()
+    """The worst first."""
 
     @property
     def status(self) -> Comparability:
-        """The worst of them."""
-        return min((status for status, _ in self.told), key=_WORST.index, default=Comparability.COMPARABLE)
+        """By the worst of them."""
+        return _status(self.reasons[0]) if self.reasons else Comparability.COMPARABLE
 
     @property
-    def reasons(self) -> tuple[str, ...]:
-        """The worst first."""
-        return tuple(reason for _, reason in sorted(self.told, key=lambda one: _WORST.index(one[0])))
+    def holds(self) -> bool:
+        """Whether the comparison may be made."""
+        return self.status in (Comparability.COMPARABLE, Comparability.QUALIFIED)
 
-    def worsened(self, status: Comparability, reason: str) -> "Ruling":
-        """With one more reason; the worst status stands."""
-        return Ruling((*self.told, (status, reason)))
+    @property
+    def decisive(self) -> tuple[Reason, ...]:
+        """Those that the status comes from."""
+        return tuple(reason for reason in self.reasons if _status(reason) == self.status)
 
-    def affected(self, effect: Effect, mode: Mode, reason: str) -> "Ruling":
-        """With what a difference does to it in a mode: one that only qualifies says so."""
-        status = _status(effect, mode)
-        return self.worsened(status, f"qualified: {reason}" if status == Comparability.QUALIFIED else reason)
+    def worsened(self, *more: Reason) -> "Ruling":
+        """With more reasons; the worst decides."""
+        return Ruling(tuple(sorted((*self.reasons, *more), key=lambda reason: _WORST.index(_status(reason)))))
+
+
+def _status(reason: Reason) -> Comparability:
+    assert reason.effect is not None, "a reason of a ruling has an effect"
+    return _STATUS_OF[reason.effect]
+
+
+def effect_in(mode: Mode, difference: Effect) -> reasons.Effect:
+    """What a difference does in a mode: matched refuses what would qualify."""
+    return reasons.Effect.BLOCKS if difference == Effect.BLOCKS or mode == "matched" else reasons.Effect.CAVEAT
 
 
 def alike(one: Any, other: Any) -> bool:
@@ -187,7 +203,7 @@ def _is_said(clause: Clause, usual: Sequence[Any]) -> bool:
 
 def _clause(dotted: str, effects: Effects, target: Side, baseline: Side) -> Clause:
     (known_target, ours), (known_baseline, theirs) = (_of_side(side, dotted) for side in (target, baseline))
-    unknown_of = EITHER if known_target == known_baseline else (baseline if known_target else target).called
+    unknown_of: SideName = "both" if known_target == known_baseline else "baseline" if known_target else "target"
     if not (known_target and known_baseline):
         status = Agreement.UNKNOWN
     else:
@@ -227,39 +243,32 @@ def check_side(side: Side) -> None:
     found = difference(side.subjects, [*blocking(*Metric), *ONE_PLATFORM])
     if found is not None:
         raise InputError(
-            f"{side.name}: {found.words}",
+            f"{side.name}: {found.message}",
             key=side.name.upper(),
-            value=found.key,
+            value=found.keys[0],
             expected="runs of one experiment on each side",
             next="compare them one by one",
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Two runs that should have been alike."""
-
-    key: str
-    words: str
-
-
-def difference(subjects: Sequence[Subject], keys: Sequence[str]) -> Difference | None:
-    """The first of these parameters in which two runs are known to differ."""
+def difference(subjects: Sequence[Subject], keys: Sequence[str]) -> Reason | None:
+    """The first of these parameters in which two runs that should be alike are known to differ."""
     for dotted in keys:
         known = [(name, value) for name, (is_known, value) in _by_run(subjects, dotted) if is_known]
         for name, value in known[1:]:
             if not alike(value, known[0][1]):
-                values = f"{known[0][1]} and {value}"
-                return Difference(dotted, f"{known[0][0]} and {name} differ in {dotted} ({values})")
+                runs, values = (known[0][0], name), (known[0][1], value)
+                return Reason(codes.RUNS_DIFFER, {"key": dotted, "runs": runs, "run_values": values}, keys=(dotted,))
     return None
 
 
-def partly_known(subjects: Sequence[Subject], keys: Sequence[str]) -> Difference | None:
+def partly_known(subjects: Sequence[Subject], keys: Sequence[str]) -> Reason | None:
     """The first of these parameters that is known of one run and not of another."""
     for dotted in keys:
         names = {is_known: name for name, (is_known, _) in _by_run(subjects, dotted)}
         if len(names) == 2:
-            return Difference(dotted, f"{dotted} is known of {names[True]} and not of {names[False]}")
+            values = {"key": dotted, "known": names[True], "unknown": names[False]}
+            return Reason(codes.PARTLY_KNOWN, values, keys=(dotted,))
     return None
 
 
@@ -272,79 +281,56 @@ def _by_run(subjects: Sequence[Subject], dotted: str) -> list[tuple[str, tuple[b
 
 
 def ruling(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode) -> Ruling:
-    """Blocked beats unknown beats qualified."""
-    return Ruling((*_by_contract(metric, clauses, sides, mode), *_by_own_figures(metric, sides, mode)))
+    """By the contract, and by what the sides' own verdicts say."""
+    return Ruling().worsened(*_by_contract(metric, clauses, sides, mode), *_by_findings(metric, sides, mode))
 
 
-def _status(effect: Effect, mode: Mode) -> Comparability:
-    blocks = effect == Effect.BLOCKS or mode == "matched"
-    return Comparability.NOT_COMPARABLE if blocks else Comparability.QUALIFIED
+def differs(clause: Clause, sides: Sequence[Side], effect: reasons.Effect) -> Reason:
+    """A setting that both sides know, and have different values of."""
+    values = {
+        "key": clause.dotted,
+        "target": clause.target,
+        "baseline": clause.baseline,
+        "called": tuple(side.called for side in sides),
+    }
+    return Reason(codes.SETTING_DIFFERS, values, effect, "both", (clause.dotted,))
 
 
-def _by_contract(
-    metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode
-) -> Iterator[tuple[Comparability, str]]:
-    target, baseline = (side.called for side in sides)
-    unknown: dict[tuple[bool, str], list[str]] = {}
+def _by_contract(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode) -> Iterator[Reason]:
+    unknown: dict[tuple[reasons.Effect, SideName], list[str]] = {}
     for clause in clauses:
-        effect = clause.governs.get(metric)
-        if effect is None or clause.status == Agreement.EQUAL:
+        governs = clause.governs.get(metric)
+        if governs is None or clause.status == Agreement.EQUAL:
             continue
+        effect = effect_in(mode, governs)
         if clause.status == Agreement.DIFFERENT:
-            status = _status(effect, mode)
-            prefix = "qualified: " if status == Comparability.QUALIFIED else ""
-            values = f"{shown(clause.target)} on {target}, {shown(clause.baseline)} on {baseline}"
-            yield status, f"{prefix}{clause.dotted} differs: {values}"
+            yield differs(clause, sides, effect)
         else:
-            blocks = effect == Effect.BLOCKS or mode == "matched"
-            unknown.setdefault((blocks, clause.unknown_of), []).append(clause.dotted)
-    for (blocks, whose), keys in unknown.items():
-        reason = f"{_listed(keys)} {'is' if len(keys) == 1 else 'are'} not known of {whose}"
-        yield (Comparability.UNKNOWN, reason) if blocks else (Comparability.QUALIFIED, f"qualified: {reason}")
+            if effect == reasons.Effect.BLOCKS:
+                effect = reasons.Effect.UNKNOWN
+            unknown.setdefault((effect, clause.unknown_of), []).append(clause.dotted)
+    called: dict[SideName, str] = {"both": "either side"}
+    called.update((side.name, side.called) for side in sides)
+    for (effect, name), keys in unknown.items():
+        values = {"keys": tuple(keys), "whose": called[name]}
+        yield Reason(codes.SETTINGS_UNKNOWN, values, effect, name, tuple(keys))
 
 
-def _listed(keys: Sequence[str]) -> str:
-    """`training.{steps, seed}, data.path`: each group said once."""
-    groups: dict[str, list[str]] = {}
-    for dotted in keys:
-        group, _, key = dotted.partition(".")
-        groups.setdefault(group, []).append(key)
-    return ", ".join(
-        f"{group}.{names[0]}" if len(names) == 1 else f"{group}.{{{', '.join(names)}}}"
-        for group, names in groups.items()
-    )
-
-
-def _by_own_figures(metric: Metric, sides: Sequence[Side], mode: Mode) -> Iterator[tuple[Comparability, str]]:
+def _by_findings(metric: Metric, sides: Sequence[Side], mode: Mode) -> Iterator[Reason]:
     for side in sides:
         for verdict in side.verdicts:
+            run = f"{side.called} ({verdict.run.resolve().name})"
             for finding in verdict.findings:
-                effect = OWN_FIGURES.get(finding.check, {}).get(metric)
-                run = f"{side.called} ({verdict.run.resolve().name})"
-                if effect is None or finding.status == Status.PASS:
+                governs = OWN_FIGURES.get(finding.check, {}).get(metric)
+                if governs is None or finding.status == Status.PASS:
                     continue
+                values = {"run": run, "check": finding.check, "finding": finding.message}
                 if finding.status == Status.UNKNOWN:
                     if finding.check in UNKNOWN_QUALIFIES:
-                        yield (
-                            Comparability.QUALIFIED,
-                            f"qualified: {finding.check} of {run} is not known: {finding.message}",
-                        )
+                        yield Reason(codes.CHECK_UNKNOWN, values, reasons.Effect.CAVEAT, side.name)
                     continue
-                status = _status(effect, mode)
-                prefix = "by its own figures" if effect == Effect.BLOCKS else "qualified:"
-                if status == Comparability.NOT_COMPARABLE and effect == Effect.QUALIFIES:
-                    prefix = "in matched mode"
-                yield status, f"{prefix} {run} fails {finding.check}: {finding.message}"
-
-
-def shown(value: Any) -> str:
-    """A parameter's value as a sentence says it."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {shown(one)}" for key, one in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(shown, value))
-    return f"{value:,}" if type(value) is int else str(value)
+                effect = effect_in(mode, governs)
+                code = codes.CHECK_FAILED if effect == reasons.Effect.CAVEAT else codes.CHECK_FAILED_MATCHED
+                if governs == Effect.BLOCKS:
+                    code = codes.FIGURES_CONTRADICT
+                yield Reason(code, values, effect, side.name)

@@ -9,14 +9,14 @@ import numpy as np
 
 from steelyard.comparison import tiers
 from steelyard.comparison.between_runs import FEWEST
+from steelyard.comparison.codes import sentence
 from steelyard.comparison.contract import Agreement, Comparability, Ruling
 from steelyard.comparison.curve import LossCurve, evaluations
 from steelyard.comparison.diagnoses.silent_default import LeftOpen, unstated_differences
 from steelyard.comparison.policy import STATED, Effect, Metric
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import TIERS, Answer, Pair, Tier
-from steelyard.experiment.experiment import Mode
-from steelyard.reasons import Code, Reason, SideName
+from steelyard.reasons import Code, Reason
 
 CONTRACT = "contract"
 TOLD_STEPS = (0, 10, 20, 50, 100)
@@ -68,7 +68,6 @@ def _left_open(differences: Sequence[LeftOpen]) -> str:
     return f"what no key states differs, where it was left to the framework: {words}"
 
 
-RULED = Code("contract_ruled", "The contract refuses the comparison of the curves, or leaves it open.", "{ruling}")
 LEFT_OPEN = Code(
     "contract_left_open", "The frameworks differ by default in settings that neither side states.", _left_open
 )
@@ -90,9 +89,9 @@ SLOW_SETTINGS = Code(
 )
 
 
-def convergence(ruling: Ruling, pair: Pair, mode: Mode) -> Convergence:
+def convergence(ruling: Ruling, pair: Pair) -> Convergence:
     """Contract first: where it fails the others compare different jobs; where it is unknown they can only fail."""
-    first = _of_contract(ruling, pair, mode)
+    first = _of_contract(ruling, pair)
     asked, failed = [first], None
     if first.status == Answer.FAIL:
         return Convergence("not_comparable", CONTRACT, (first,), _losses(pair), _evaluations(pair), (), (), pair.seeds)
@@ -107,38 +106,23 @@ def convergence(ruling: Ruling, pair: Pair, mode: Mode) -> Convergence:
     status: Outcome = "not_equivalent" if failed else "equivalent"
     if not failed and any(tier.status == Answer.UNKNOWN for tier in asked):
         status = "unknown"
-    qualified = ruling.reasons if ruling.status == Comparability.QUALIFIED else ()
+    qualified = tuple(map(sentence, ruling.reasons)) if ruling.status == Comparability.QUALIFIED else ()
     scope = () if failed else tuple(_scope(pair, first))
     return Convergence(status, failed, tuple(asked), _losses(pair), _evaluations(pair), qualified, scope, pair.seeds)
 
 
-def _of_contract(ruling: Ruling, pair: Pair, mode: Mode) -> Tier:
+def _of_contract(ruling: Ruling, pair: Pair) -> Tier:
     match ruling.status:
         case Comparability.NOT_COMPARABLE:
-            return Tier(CONTRACT, Answer.FAIL, Reason(RULED, {"ruling": ruling.reasons[0]}))
+            return Tier(CONTRACT, Answer.FAIL, ruling.reasons[0])
         case Comparability.UNKNOWN:
-            side, keys = _first_unknown(pair, mode)
-            return Tier(CONTRACT, Answer.UNKNOWN, Reason(RULED, {"ruling": ruling.reasons[0]}, side=side, keys=keys))
+            return Tier(CONTRACT, Answer.UNKNOWN, ruling.reasons[0])
     if unstated := unstated_differences(pair):
         keys = tuple(difference.key for difference in unstated if difference.key in STATED)
         return Tier(CONTRACT, Answer.UNKNOWN, Reason(LEFT_OPEN, {"differences": unstated}, keys=keys))
     shapes = [clause for clause in pair.clauses if clause.governs.get(Metric.CONVERGENCE) == Effect.BLOCKS]
     equal = sum(clause.status == Agreement.EQUAL for clause in shapes)
     return Tier(CONTRACT, Answer.PASS, Reason(AGREES, {"equal": equal, "governing": len(shapes)}))
-
-
-def _first_unknown(pair: Pair, mode: Mode) -> tuple[SideName, tuple[str, ...]]:
-    """The side whose settings leave the comparison open, and those settings: what the ruling names first."""
-    unknown = [
-        clause
-        for clause in pair.clauses
-        if clause.status == Agreement.UNKNOWN
-        and (effect := clause.governs.get(Metric.CONVERGENCE)) is not None
-        and (effect == Effect.BLOCKS or mode == "matched")
-    ]
-    whose = unknown[0].unknown_of
-    sides: dict[str, SideName] = {side.called: side.name for side in (pair.target, pair.baseline)}
-    return sides.get(whose, "both"), tuple(clause.dotted for clause in unknown if clause.unknown_of == whose)
 
 
 def _scope(pair: Pair, contract: Tier) -> Iterator[Reason]:

@@ -158,17 +158,15 @@ def _told(first: Path, second: Path) -> str:
     return "are one directory" if first.resolve() == second.resolve() else "have the same record"
 
 
-def on_both_sides(target: Sequence[Subject], baseline: Sequence[Subject]) -> str | None:
-    """What stands on both sides, under one name or two."""
-    ours, theirs = ({id(one) for one in side} for side in (target, baseline))
+def on_both_sides(target: Sequence[Subject], baseline: Sequence[Subject]) -> list[str]:
+    """The runs that stand on both sides, under one name or two."""
+    ours, theirs = ({id(subject) for subject in side} for side in (target, baseline))
     names = []
     for same in of_one_record([*target, *baseline]):
-        here, there = (next((one for one in same if id(one) in ids), None) for ids in (ours, theirs))
+        here, there = (next((subject for subject in same if id(subject) in ids), None) for ids in (ours, theirs))
         if here is not None and there is not None and not _first_loss_alone(here, there):
             names.append(_name(here.run.directory, there.run.directory))
-    if len(names) > 1:
-        return f"{', '.join(sorted(names))} stand on both sides, and equal themselves"
-    return f"{names[0]} stands on both sides, and equals itself" if names else None
+    return names
 
 
 def _first_loss_alone(here: Subject, there: Subject) -> bool:

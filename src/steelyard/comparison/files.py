@@ -1,28 +1,34 @@
-"""Comparisons on disk, and the runs the command line means by TARGET and BASELINE."""
+"""Comparisons on disk: the runs they name, how they are written, and how a saved one is made anew from its runs."""
 
 import json
 import math
 import os
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
+
+import numpy as np
 
 from steelyard import records
 from steelyard.comparison.between_runs import MARGIN
-from steelyard.comparison.comparison import Comparison
-from steelyard.comparison.copies import twice
-from steelyard.comparison.fingerprint import fingerprints
+from steelyard.comparison.comparison import Comparison, weigh
+from steelyard.comparison.copies import digest, twice
 from steelyard.comparison.policy import Metric
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
 from steelyard.files import replace_file
-from steelyard.records import Run
+from steelyard.records import MANIFEST, Run
 from steelyard.records.fleet import find_fleet
+from steelyard.records.lines import blocks, open_record
 from steelyard.records.manifest import checked_version
 from steelyard.records.reader import holding, located, verb_for
+from steelyard.records.writer import EVENTS, TELEMETRY
+from steelyard.verdict import Subject
 
 FILE = "comparison.json"
 FOLDER = "comparisons"
@@ -176,3 +182,92 @@ def _check(content: dict[str, Any]) -> None:
 def runs_of(directory: Path, content: dict[str, Any], name: str) -> list[Run]:
     """The runs of one side of a saved comparison."""
     return [records.load(os.path.normpath(directory / place)) for place in content[name]]
+
+
+def weigh_again(directory: Path) -> Comparison:
+    """As it was asked then; refused where a run has changed: it would have other figures than were saved."""
+    content = saved(directory)
+    sides = [runs_of(directory, content, name) for name in ("target", "baseline")]
+    made = weigh(
+        sides[0],
+        sides[1],
+        [Metric(name) for name in content["asked"]],
+        cast("Mode", content["mode"]),
+        content["warmup_steps"],
+        content.get("margin"),
+        bool(content.get("forced")),
+        content.get("prices"),
+        content.get("target_loss"),
+    )
+    _check_unchanged(directory, content, made)
+    return made
+
+
+def _check_unchanged(directory: Path, content: dict[str, Any], made: Comparison) -> None:
+    kept = content.get("digests")
+    if kept is None:  # an older comparison
+        return
+    subjects = [*made.target.subjects, *made.baseline.subjects]
+    for subject, was, now in zip(subjects, [*kept["target"], *kept["baseline"]], fingerprints(subjects), strict=True):
+        if was != now:
+            raise InputError(
+                f"{subject.run.directory} has changed since the comparison {directory.resolve().name} was made",
+                key="COMPARISON",
+                value=str(directory),
+                next=" && ".join(commands(made)),
+            )
+
+
+def commands(made: Comparison) -> Iterator[str]:
+    """What makes the comparison, with paths as this one was given them; a price sheet is written out first."""
+    sides = [",".join(str(subject.run.directory) for subject in side.subjects) for side in (made.target, made.baseline)]
+    words = ["steelyard", "compare", *sides, "--for", ",".join(made.asked), "--mode", made.mode]
+    words += ["--margin", f"{made.margin:.15g}"]
+    if made.warmup_steps:
+        words += ["--warmup-steps", str(made.warmup_steps)]
+    if made.forced:
+        words.append("--force")
+    if made.target_loss is not None:
+        words += ["--target-loss", f"{made.target_loss:.15g}"]
+    if made.prices:
+        yield f"echo {shlex.quote(json.dumps(dict(made.prices)))} > prices.json"
+        words += ["--prices", "prices.json"]
+    yield shlex.join(words)
+
+
+def fingerprints(subjects: Sequence[Subject]) -> list[str]:
+    """Of several, at once: a digest of much leaves other threads their turn."""
+    with ThreadPoolExecutor() as threads:
+        return list(threads.map(fingerprint, subjects))
+
+
+def fingerprint(subject: Subject) -> str:
+    """Of its files as bytes, but for the steps, which are taken as they were read: a long run has 200 MB of them.
+
+    More than whether it is the same run: what is said of it counts too, and what is beside the record.
+    """
+    found = blake2b(digest_size=16)
+    for name in (MANIFEST, EVENTS, TELEMETRY):
+        path = subject.run.directory / name
+        found.update(f"{name} {_size(path)}\n".encode())
+        for block in blocks(path):
+            found.update(block)
+    steps = subject.steps
+    found.update(digest(steps))
+    for column in (steps.learning_rate, steps.memory_gib, steps.skipped):
+        found.update(column.values.tobytes())
+    for name, column in steps.columns.items():
+        if column.given.any():  # a NaN that was given is not one that was not
+            found.update(name.encode())
+            found.update(column.given.tobytes())
+    found.update(steps.steps_covered.tobytes())
+    found.update(" ".join(steps.memory_kinds).encode())
+    for flag, rows in sorted(steps.flagged.items()):
+        found.update(flag.encode())
+        found.update(np.array(rows, dtype=np.int64).tobytes())
+    return found.hexdigest()
+
+
+def _size(path: Path) -> int:
+    with open_record(path) as file:
+        return file.seek(0, os.SEEK_END)

@@ -1,15 +1,20 @@
-"""What a side's own rate and step time say of its steps, whatever it declares."""
+"""What the sides' own records say of their steps, whatever they declare."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard.comparison.between_runs import geometric_mean
+from steelyard.comparison import codes, policy
+from steelyard.comparison.between_runs import MARGIN, geometric_mean
+from steelyard.comparison.contract import effect_in
 from steelyard.comparison.curve import common_steps
+from steelyard.comparison.policy import POLICY, STATED, Metric
 from steelyard.comparison.side import Side
-from steelyard.records import StepTable
-from steelyard.records.columns import Floats
+from steelyard.experiment.experiment import Mode
+from steelyard.reasons import Effect, Reason, SideName
+from steelyard.records import Event, StepTable
+from steelyard.records.columns import Floats, Mask
 from steelyard.verdict import Subject
 from steelyard.verdict.figures import tokens_of
 
@@ -20,6 +25,12 @@ _ODD = 0.02
 _MOST_AROUND = 64
 """Steps on each side, beyond which any schedule would do."""
 _FEWEST_PRINTED = 3
+_TOLD_BY_STEP = ("training.global_batch_size", "training.sequence_length", "training.steps")
+"""What a schedule may change: every step tells its own tokens, and the rates that it learns at."""
+_OF_THE_WINDOW = (Metric.THROUGHPUT, Metric.FLOPS)
+_EFFECTS = {**STATED, **POLICY}
+_DOTTED = {dotted.partition(".")[2]: dotted for dotted in STATED}
+"""What no experiment has a key for is named without its group where a log says that it changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,57 +60,61 @@ def _of_run(subject: Subject) -> OwnStep | None:
     return OwnStep(float(np.median(rate)), float(np.median(seconds)), world, each * world)
 
 
-def clocks_apart(target: Side, baseline: Side) -> tuple[float, str] | None:
-    """How far the moments of the logs make a speedup another than their step times do, in words too; None if nowhere.
+def steps_apart(sides: Sequence[Side]) -> Reason | None:
+    """Rate x GPUs x step time of each side, held against the other's: a batch that is not stated shows there."""
+    ours, theirs = (own_step(side) for side in sides)
+    if ours is None or theirs is None or abs(ours.tokens / theirs.tokens - 1) <= APART:
+        return None
+    values = {"target": ours.tokens, "baseline": theirs.tokens}
+    return Reason(codes.STEP_TOKENS_DIFFER, values, Effect.BLOCKS, "both", ("training.tokens_per_step",))
+
+
+def clocks_apart(sides: Sequence[Side], mode: Mode) -> Reason | None:
+    """Where the moments of the logs make a speedup another than their step times do; beyond the margin it is refused.
 
     A side without fine moments is taken at its word.
     """
-    ours, theirs = (_by_clock(side) for side in (target, baseline))
-    if ours is None and theirs is None:
+    ours, theirs = (_by_clock(side) for side in sides)
+    apart = abs((ours or 1.0) / (theirs or 1.0) - 1)
+    if apart <= APART:
         return None
-    apart = (ours or 1.0) / (theirs or 1.0)
-    told = [
-        f"{value:.4g} times as long as it says on {side.called}"
-        for side, value in ((target, ours), (baseline, theirs))
-        if value is not None
-    ]
-    return apart, f"by the moments of the logs a step takes {' and '.join(told)}"
+    effect = effect_in(mode, policy.Effect.BLOCKS if apart > MARGIN else policy.Effect.QUALIFIES)
+    values = {"target": ours, "baseline": theirs, "called": tuple(side.called for side in sides)}
+    name: SideName = "both" if None not in (ours, theirs) else "baseline" if ours is None else "target"
+    return Reason(codes.CLOCKS_DIFFER, values, effect, name)
 
 
 def _by_clock(side: Side) -> float | None:
     """Time that passes over time that is said; of logs alone: our own moments are those at which a line was read."""
-    found = [one.clock.each for one in side.subjects if one.run.manifest.ingested is not None]
-    known = [value for value in found if value is not None]
+    factors = [subject.clock.each for subject in side.subjects if subject.run.manifest.ingested is not None]
+    known = [factor for factor in factors if factor is not None]
     return geometric_mean(known) if known and len(known) == len(side.subjects) else None
 
 
-def rates_apart(target: Side, baseline: Side) -> str | None:
-    """Where the learning rates that runs of the two sides recorded are not of one schedule, whatever they declare."""
-    return _first_apart(target, baseline, _rates_of_two)
+def curves_apart(sides: Sequence[Side]) -> Iterator[Reason]:
+    """Where the two sides recorded different steps, whatever they declare: batches, learning rates, counts of samples.
+
+    A batch that grows is a schedule of its own.
+    """
+    for of_two in (_batches_of_two, _rates_of_two):
+        if (reason := _first_apart(sides, of_two)) is not None:
+            yield reason
+    for side in sides:
+        for subject in side.subjects:
+            if events := subject.events_of("samples_differ"):
+                values = {"run": side.run_name(subject), "event": events[0].message}
+                yield Reason(codes.SAMPLES_CONTRADICT, values, Effect.BLOCKS, side.name)
+                return
 
 
-def batches_apart(target: Side, baseline: Side) -> str | None:
-    """Where a step that both sides recorded has not as many tokens: a batch that grows is a schedule of its own."""
-    return _first_apart(target, baseline, _batches_of_two)
-
-
-def samples_denied(target: Side, baseline: Side) -> str | None:
-    """Where a run's own count of samples says that its steps have not the tokens they are said to have."""
-    for one in (target, baseline):
-        for subject in one.subjects:
-            if denied := subject.events_of("samples_differ"):
-                return f"by its own figures {one.called} ({subject.run.directory.name}): {denied[0].message}"
-    return None
-
-
-def _first_apart(target: Side, baseline: Side, of_two: Callable[[Subject, Subject], str | None]) -> str | None:
+def _first_apart(sides: Sequence[Side], of_two: Callable[[Subject, Subject], Reason | None]) -> Reason | None:
     """Every run against the first of the other side: two schedules on one side are found with either."""
-    first, other = target.subjects[0], baseline.subjects[0]
-    pairs = [*((one, other) for one in target.subjects), *((first, one) for one in baseline.subjects[1:])]
-    return next((found for both in pairs if (found := of_two(*both)) is not None), None)
+    target, baseline = (side.subjects for side in sides)
+    pairs = [*((subject, baseline[0]) for subject in target), *((target[0], subject) for subject in baseline[1:])]
+    return next((reason for both in pairs if (reason := of_two(*both)) is not None), None)
 
 
-def _rates_of_two(ours: Subject, theirs: Subject) -> str | None:
+def _rates_of_two(ours: Subject, theirs: Subject) -> Reason | None:
     """A rate may be printed before its step or after, and stands still where a step is skipped.
 
     Each is therefore held to the other's of the steps around.
@@ -118,9 +133,9 @@ def _rates_of_two(ours: Subject, theirs: Subject) -> str | None:
     if len(apart) <= _ODD * len(steps):
         return None
     first = apart[0]
-    rate, other = f"{rates[first]:.4g}", f"{others[first]:.4g}"
-    more = f" and at {len(apart) - 1:,} more" if len(apart) > 1 else ""
-    return f"the learning rate at step {steps[first]:,} is {rate} on the target and {other} on the baseline{more}"
+    values = {"target": float(rates[first]), "baseline": float(others[first])}
+    values |= {"step": int(steps[first]), "more": len(apart) - 1}
+    return Reason(codes.LEARNING_RATES_DIFFER, values, Effect.BLOCKS, "both", ("training.learning_rate",))
 
 
 def _skipped(steps: StepTable) -> int:
@@ -137,7 +152,7 @@ def _printed_apart(rates: Floats) -> float:
     return least if np.allclose(steps, np.round(steps), atol=0.01) else 0.0
 
 
-def _batches_of_two(ours: Subject, theirs: Subject) -> str | None:
+def _batches_of_two(ours: Subject, theirs: Subject) -> Reason | None:
     if not ours.steps.tokens.given.any() and not theirs.steps.tokens.given.any():
         return None  # what is declared is for the contract
     steps, at, there = common_steps(ours.steps.step, theirs.steps.step)
@@ -147,5 +162,33 @@ def _batches_of_two(ours: Subject, theirs: Subject) -> str | None:
     if not len(apart):
         return None
     first = apart[0]
-    counts = f"{tokens[0][first]:,.0f} tokens on the target and {tokens[1][first]:,.0f} on the baseline"
-    return f"step {steps[first]:,} is {counts}"
+    values = {"target": float(tokens[0][first]), "baseline": float(tokens[1][first]), "step": int(steps[first])}
+    return Reason(codes.BATCHES_DIFFER, values, Effect.BLOCKS, "both", ("training.tokens_per_step",))
+
+
+def changes(metric: Metric, side: Side, mode: Mode) -> Iterator[Reason]:
+    """Settings that changed amid the steps that a comparison rests on, as in a run that was resumed with others.
+
+    Its figures are of two jobs.
+    """
+    for subject in side.subjects:
+        for key, event in subject.changed_settings:
+            dotted = _DOTTED.get(key, key)
+            effect = None if dotted in _TOLD_BY_STEP else _EFFECTS.get(dotted, {}).get(metric)
+            if effect is not None and _amid(subject, event, metric):
+                values = {"run": side.run_name(subject), "event": event.message}
+                yield Reason(codes.SETTING_CHANGED, values, effect_in(mode, effect), side.name, (dotted,))
+
+
+def _amid(subject: Subject, event: Event, metric: Metric) -> bool:
+    """Whether steps that count were made before it, and others after."""
+    steps = subject.steps
+    if event.source is None or event.source.file not in steps.source_files:
+        return False
+    here = steps.source_file == steps.source_files.index(event.source.file)
+    after = steps.step[here & (steps.source_line > event.source.line)]
+    if not len(after):
+        return False
+    counted: Mask = subject.figures.window.mask if metric in _OF_THE_WINDOW else np.ones(len(steps), dtype=np.bool_)
+    before = steps.step[counted] < after.min()
+    return bool(before.any() and not before.all())

@@ -1,6 +1,7 @@
 """The power of a run's GPUs while it trained, by its telemetry."""
 
 import math
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +9,8 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
+from steelyard.comparison import codes
+from steelyard.reasons import Reason
 from steelyard.records.columns import Floats
 from steelyard.records.lines import whole_lines
 from steelyard.records.writer import TELEMETRY
@@ -22,25 +25,24 @@ Samples = dict[tuple[str, str], list[tuple[float, float]]]
 """Moments and watts of each device, by its node and name."""
 
 
-def watts(subject: Subject) -> float | str:
+def watts(subject: Subject) -> float | Reason:
     """The mean power of all its GPUs together from the first to the last steady step, or why it is not known.
 
     Start-up is not training: a GPU that loads weights draws a tenth of what it will.
     """
-    found = _samples(subject.run.directory / TELEMETRY)
-    if not found:
-        return "it has no telemetry of power"
+    by_device = _samples(subject.run.directory / TELEMETRY)
+    if not by_device:
+        return Reason(codes.ENERGY_NO_TELEMETRY)
     steady = _steady(subject)
     if steady is None:
-        return "its steps do not say when they were, so its telemetry cannot be held against them"
-    if len(found) != subject.world_size:
-        devices = f"{len(found)} GPU{'s' * (len(found) != 1)}"
-        return f"its telemetry has the power of {devices}, and it ran on {subject.world_size}"
+        return Reason(codes.ENERGY_STEPS_UNDATED)
+    if len(by_device) != subject.world_size:
+        return Reason(codes.ENERGY_OTHER_GPUS, {"devices": len(by_device), "gpus": subject.world_size})
     total = 0.0
-    for (node, device), samples in sorted(found.items()):
+    for (node, device), samples in sorted(by_device.items()):
         mean = _mean(np.array(samples), steady)
-        if isinstance(mean, str):
-            return f"{mean} of {device} on {node}"
+        if isinstance(mean, Reason):
+            return replace(mean, values={**mean.values, "device": device, "node": node})
         total += mean
     return total
 
@@ -56,18 +58,17 @@ def _steady(subject: Subject) -> Floats | None:
     return np.stack([begins, ends], axis=1)
 
 
-def _mean(samples: Floats, steady: Floats) -> float | str:
-    """Over the steady records, by straight lines between samples; or what is wrong, to be followed by the device."""
+def _mean(samples: Floats, steady: Floats) -> float | Reason:
+    """Over the steady records, by straight lines between samples; or what is wrong, but for the device."""
     first, last = float(steady[0, 0]), float(steady[-1, 1])
     moments, power = samples[np.argsort(samples[:, 0], kind="stable")].T
     inside = (moments >= first) & (moments <= last)
     moments, power = moments[inside], power[inside]
     gap = float(np.diff(moments, prepend=first, append=last).max())
     if gap > _LONGEST_GAP * (last - first):
-        return f"{gap:.3g} s of the {last - first:.3g} s of steady training have no sample of the power"
+        return Reason(codes.ENERGY_GAP, {"gap": gap, "steady": last - first})
     if not ((power > 0) & (power < _MOST_W)).all():
-        wrong = power[~((power > 0) & (power < _MOST_W))][0]
-        return f"telemetry has {wrong:.3g} W for the power"
+        return Reason(codes.ENERGY_IMPLAUSIBLE, {"watts": float(power[~((power > 0) & (power < _MOST_W))][0])})
     joules = np.append(0.0, np.cumsum((power[1:] + power[:-1]) / 2 * np.diff(moments)))
     covered = np.clip(steady, moments[0], moments[-1])
     drawn = np.diff(np.interp(covered, moments, joules), axis=1).sum()

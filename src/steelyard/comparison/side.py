@@ -12,9 +12,6 @@ from steelyard.errors import InputError
 from steelyard.records.fleet import load_fleet
 from steelyard.verdict import Subject, Verdict, judge
 
-MOST_NAMED = 3
-"""Hosts of a sentence."""
-
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -25,6 +22,10 @@ class Side:
     verdicts: tuple[Verdict, ...]
     called: str
     """What sentences call it: `the target`, or what it is."""
+
+    def run_name(self, subject: Subject) -> str:
+        """What sentences call one of its runs."""
+        return f"{self.called} ({subject.run.directory.name})"
 
     @property
     def label(self) -> str:
@@ -49,12 +50,10 @@ def side(name: Literal["target", "baseline"], subjects: tuple[Subject, ...], cal
     return Side(name, subjects, tuple(judge(subject) for subject in subjects), called or f"the {name}")
 
 
-def one_place(subjects: Sequence[Subject]) -> str | None:
-    """Repeats on one node speak for that node, and on one set of nodes for those; None where they were made on more."""
+def one_place(subjects: Sequence[Subject]) -> tuple[str, ...] | None:
+    """The hosts that all of these runs were made on; None where they were made on different ones, or it is not known.
+
+    Repeats speak for the hosts they were made on.
+    """
     places = {tuple(sorted(subject.run.manifest.hosts)) for subject in subjects}
-    hosts = places.pop()
-    if places or not hosts:
-        return None
-    more = f" and {len(hosts) - MOST_NAMED} more" if len(hosts) > MOST_NAMED else ""
-    scope = "that node" if len(hosts) == 1 else "those nodes"
-    return f"were made on {', '.join(hosts[:MOST_NAMED])}{more}: they speak for {scope}"
+    return (places.pop() or None) if len(places) == 1 else None

@@ -55,7 +55,7 @@ class Story:
     @property
     def as_told(self) -> bool:
         """Whether it went as it should: three passes, one comparison that holds and one refused."""
-        held = self.fair.comparable[Metric.THROUGHPUT].status in (Comparability.COMPARABLE, Comparability.QUALIFIED)
+        held = self.fair.comparable[Metric.THROUGHPUT].holds
         refused = self.refused.comparable[Metric.THROUGHPUT].status == Comparability.NOT_COMPARABLE
         return held and refused and all(one.status == Status.PASS for one in self.verdicts)
 

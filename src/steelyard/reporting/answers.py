@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from steelyard.comparison import Comparability, Comparison, Metric, Ratio
-from steelyard.comparison.between_runs import FEWEST
-from steelyard.comparison.ratios import SAID
+from steelyard.comparison.between_runs import FEWEST, Outcome
+from steelyard.comparison.codes import sentence
 from steelyard.comparison.tiers import Answer as TierAnswer
 from steelyard.errors import Exit
 from steelyard.reporting.page import Answer, Tone
@@ -64,13 +64,13 @@ def together(made: Comparison, found: list[Answer]) -> Answer:
     )
 
 
-def tone_of(metric: Metric, ratio: Ratio) -> Tone:
+def tone_of(ratio: Ratio) -> Tone:
     """What is decided for the target or says that both are alike is good; what is not decided is a note."""
     if ratio.forced:
         return Tone.BAD
     if not ratio.decided:
         return Tone.UNSURE if ratio.interval == "runs" and ratio.low is not None else Tone.NOTE
-    return Tone.NOTE if ratio.words.startswith(SAID[metric].below) else Tone.GOOD
+    return Tone.NOTE if ratio.outcome.below else Tone.GOOD
 
 
 def around(ratio: Ratio) -> str:
@@ -85,8 +85,8 @@ def around(ratio: Ratio) -> str:
 
 def _of_ratio(metric: Metric, ratio: Ratio | None, made: Comparison) -> Answer:
     ruling = made.comparable[metric]
-    first = ruling.reasons[0] if ruling.reasons else ""
-    more = len([1 for status, _ in ruling.told if status == ruling.status]) - 1
+    first = sentence(ruling.reasons[0]) if ruling.reasons else ""
+    more = len(ruling.decisive) - 1
     refused = ruling.status == Comparability.NOT_COMPARABLE
     because = f"{'Refused' if refused else 'Not known'}: {first}{f'; {more} more below' if more > 0 else ''}."
     if ratio is not None and ratio.forced:
@@ -96,7 +96,7 @@ def _of_ratio(metric: Metric, ratio: Ratio | None, made: Comparison) -> Answer:
         tone = Tone.BAD if refused else Tone.UNSURE
         return Answer(NAMES[metric], _spaced(ruling.status), tone, f"{because} No claim is made.")
     beside = " The differences below are said beside it." if ruling.status == Comparability.QUALIFIED else ""
-    return Answer(NAMES[metric], ratio.words, tone_of(metric, ratio), f"{_said(metric, ratio)}{beside}")
+    return Answer(NAMES[metric], ratio.words, tone_of(ratio), f"{_said(metric, ratio)}{beside}")
 
 
 def _said(metric: Metric, ratio: Ratio) -> str:
@@ -104,9 +104,10 @@ def _said(metric: Metric, ratio: Ratio) -> str:
     figure = f"{ratio.value:.4f} ({_OF_WHAT[metric]}){f', {interval}' if interval else ''}"
     if not ratio.decided:
         return f"The ratio is {figure}. {_NOTHING}"
-    if not ratio.words.startswith((SAID[metric].above, SAID[metric].below)):
+    if ratio.outcome == Outcome.EQUIVALENT:
         return f"The two sides are {ratio.words}: {figure}."
-    where = "" if "maybe" in ratio.words else f", all of it beyond the margin of {ratio.margin:.3g}"
+    beyond = ratio.outcome in (Outcome.BETTER, Outcome.WORSE)
+    where = f", all of it beyond the margin of {ratio.margin:.3g}" if beyond else ""
     return f"{_TARGET[metric]} {ratio.words}: {figure}{where}."
 
 

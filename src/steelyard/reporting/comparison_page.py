@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from steelyard import __version__
 from steelyard.comparison import NAME_OF, Agreement, Clause, Comparability, Comparison, Effect, Metric
-from steelyard.comparison.again import commands
-from steelyard.comparison.contract import EITHER, shown
+from steelyard.comparison.codes import sentence, shown
+from steelyard.comparison.files import commands
 from steelyard.comparison.ratios import FIGURE_OF, Ratio
 from steelyard.reporting.answers import answers, together
 from steelyard.reporting.curves import Curve, curves, number
@@ -69,14 +69,14 @@ def comparison_page(made: Comparison) -> Page:
 
 def _reasons(made: Comparison) -> list[str]:
     """What decides each ruling, but for the first reason, which its answer gives; the others are in the table."""
-    told: dict[str, None] = {}
+    decisive: dict[str, None] = {}
     firsts: set[str] = set()
     for metric in made.asked:
         ruling = made.comparable[metric]
         if ruling.status != Comparability.QUALIFIED:
-            firsts.update(ruling.reasons[:1])
-        told |= dict.fromkeys(reason for status, reason in ruling.told if status == ruling.status)
-    return [reason for reason in told if reason not in firsts]
+            firsts.update(map(sentence, ruling.reasons[:1]))
+        decisive |= dict.fromkeys(map(sentence, ruling.decisive))
+    return [text for text in decisive if text not in firsts]
 
 
 def _failed(made: Comparison) -> Iterator[str]:
@@ -93,10 +93,11 @@ def _tile(made: Comparison, metric: Metric) -> Tile:
     if ratio is None:
         tone = _TONES[ruling.status]
         word = "refused" if ruling.status == Comparability.NOT_COMPARABLE else "unknown"
-        return Tile(TITLES[metric], word, "", ruling.reasons[0] if ruling.reasons else "", tone)
+        return Tile(TITLES[metric], word, "", sentence(ruling.reasons[0]) if ruling.reasons else "", tone)
     note = f"{_DEFINITIONS[metric]}. {ratio_note(ratio)}"
     if ratio.forced:
-        return Tile(TITLES[metric], f"{ratio.value:.4f}", "FORCED", f"Refused: {ruling.reasons[0]}. {note}", Tone.BAD)
+        refused = f"Refused: {sentence(ruling.reasons[0])}. {note}"
+        return Tile(TITLES[metric], f"{ratio.value:.4f}", "FORCED", refused, Tone.BAD)
     return Tile(TITLES[metric], f"{ratio.value:.4f}", "", note)
 
 
@@ -106,7 +107,7 @@ def ratio_note(ratio: Ratio) -> str:
     around = ""
     if ratio.low is not None and ratio.high is not None:
         around = f"; {ratio.level:.0%} interval {ratio.low:.4f} to {ratio.high:.4f}, {ratio.method}"
-    return f"{words}{around}." + "".join(f" But {note}." for note in ratio.notes)
+    return f"{words}{around}." + "".join(f" But {note.message}." for note in ratio.notes)
 
 
 def _rulings(made: Comparison) -> Table:
@@ -117,7 +118,7 @@ def _rulings(made: Comparison) -> Table:
         figures = f"{number(ratio.target_figure)} and {number(ratio.baseline_figure)}" if ratio else ""
         asked = "yes" if metric in made.asked else ""
         same = next((one for one in said if made.comparable[one].reasons == ruling.reasons and ruling.reasons), None)
-        why = f"as {same.value}" if same else "; ".join(ruling.reasons)
+        why = f"as {same.value}" if same else "; ".join(map(sentence, ruling.reasons))
         said.append(metric)
         word = Cell(ruling.status.value.replace("_", " "), _TONES[ruling.status])
         refused = "refused" if ruling.status == Comparability.NOT_COMPARABLE else "unknown"
@@ -136,7 +137,7 @@ def _rulings(made: Comparison) -> Table:
 
 def _differences(made: Comparison) -> Table:
     """What differs or is known of one side alone; what nobody knows is a count."""
-    open_ = [one for one in made.contract if one.status == Agreement.UNKNOWN and one.unknown_of == EITHER]
+    open_ = [one for one in made.contract if one.status == Agreement.UNKNOWN and one.unknown_of == "both"]
     found = contract_table(
         [one for one in made.contract if one.status != Agreement.EQUAL and one not in open_], "Where the sides differ"
     )

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from steelyard.comparison import Comparability, Comparison, Metric, Ratio
-from steelyard.comparison.ratios import SINGLE_RUN
+from steelyard.comparison import Comparison, Metric, Ratio
+from steelyard.comparison.between_runs import Outcome
 from steelyard.comparison.tiers import Answer
 from steelyard.comparison.time_to_loss import TimeToLoss
+from steelyard.reasons import Effect
 from steelyard.reporting.labels import labelled
 from steelyard.reporting.page import Point, Points
 from steelyard.verdict import Status
@@ -15,8 +16,6 @@ _CLAIM = {
     Metric.MEMORY: "needs less memory",
     Metric.FLOPS: "uses its GPUs better",
 }
-_HELD = (Comparability.COMPARABLE, Comparability.QUALIFIED)
-_QUALIFIED = "qualified: "
 
 
 def disclaimers(made: Comparison) -> list[Points]:
@@ -29,17 +28,17 @@ def disclaimers(made: Comparison) -> list[Points]:
 def _rulings(made: Comparison) -> Iterator[str]:
     """Metrics that are refused or open for one reason are said together."""
     refused: dict[tuple[bool, str], list[str]] = {}
-    beside: dict[str, list[str]] = {}
+    caveats: dict[str, list[str]] = {}
     for metric, ruling in made.comparable.items():
-        for status, reason in ruling.told:
-            if status not in _HELD:
-                refused.setdefault((status == Comparability.NOT_COMPARABLE, reason), []).append(metric.value)
-            elif ruling.status in _HELD:
-                beside.setdefault(reason.removeprefix(_QUALIFIED), []).append(metric.value)
-    for (_, reason), metrics in sorted(refused.items(), key=lambda one: not one[0][0]):
-        yield f"{_listed(metrics)}: {reason}; no claim"
-    for reason, metrics in beside.items():
-        yield f"{_listed(metrics)}: said with this beside it: {reason}"
+        for reason in ruling.reasons:
+            if reason.effect != Effect.CAVEAT:
+                refused.setdefault((reason.effect == Effect.BLOCKS, reason.message), []).append(metric.value)
+            elif ruling.holds:
+                caveats.setdefault(reason.message, []).append(metric.value)
+    for (_, message), metrics in sorted(refused.items(), key=lambda entry: not entry[0][0]):
+        yield f"{_listed(metrics)}: {message}; no claim"
+    for message, metrics in caveats.items():
+        yield f"{_listed(metrics)}: said with this beside it: {message}"
 
 
 def _ratios(made: Comparison) -> Iterator[str]:
@@ -54,11 +53,12 @@ def _ratios(made: Comparison) -> Iterator[str]:
     for why, claims in open_.items():
         yield f"no claim that one side {_listed(claims, 'or')}: {why}"
     for ratio in given.values():
-        yield from ratio.notes
+        yield from (note.message for note in ratio.notes)
 
 
 def _why_open(ratio: Ratio) -> str:
-    return f"{ratio.words}{', and one run says nothing of the next' if ratio.words == SINGLE_RUN else ''}"
+    single = ratio.outcome == Outcome.SINGLE_RUN
+    return f"{ratio.words}{', and one run says nothing of the next' if single else ''}"
 
 
 def _learning(made: Comparison) -> Iterator[str]:
@@ -82,7 +82,7 @@ def _learning(made: Comparison) -> Iterator[str]:
 def _time_to_loss(made: Comparison) -> Iterator[str]:
     found = made.time_to_loss
     if not isinstance(found, TimeToLoss):
-        yield f"no claim about the time to a loss: {found}"
+        yield f"no claim about the time to a loss: {found.message}"
         return
     sides = {"target": found.target, "baseline": found.baseline}
     for what, known in (

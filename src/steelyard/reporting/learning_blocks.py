@@ -77,7 +77,7 @@ def _time_to_loss(made: Comparison) -> Iterator[Table]:
     found, title = made.time_to_loss, "Time to a loss"
     if not isinstance(found, TimeToLoss):
         if Metric.CONVERGENCE in made.asked:
-            yield Table(title, [], [], f"Not known: {found}.")
+            yield Table(title, [], [], f"Not known: {found.message}.")
         return
     basis = "between runs" if found.interval == "runs" else "inside these runs, which says nothing of another run"
     rows: list[list[str | Cell]] = [
@@ -97,8 +97,8 @@ def _time_to_loss(made: Comparison) -> Iterator[Table]:
 
 
 def _energy_and_cost(own: SideToLoss) -> Iterator[str]:
-    yield f"unknown: {own.energy_reason}" if own.energy_kwh is None else f"{own.energy_kwh:.3g}"
-    yield f"unknown: {own.cost_reason}" if own.cost is None else f"{own.cost:.3g}"
+    for figure, reason in ((own.energy_kwh, own.energy_reason), (own.cost, own.cost_reason)):
+        yield f"unknown: {reason.message}" if reason else f"{figure:.3g}"
 
 
 def _diagnoses(made: Comparison) -> list[Points]:

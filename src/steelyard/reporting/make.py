@@ -4,7 +4,7 @@ from pathlib import Path
 
 from steelyard import comparison, records, verdict
 from steelyard.campaign.fleet_verdict import judge_fleet
-from steelyard.comparison.again import weigh_again
+from steelyard.comparison.files import weigh_again
 from steelyard.errors import InputError
 from steelyard.records import Run
 from steelyard.records.fleet import Fleet, find_fleet

@@ -44,7 +44,7 @@ def _ratios(ratios: dict[Metric, Ratio], made: Comparison) -> IntervalPlot:
         summary=" ".join(
             f"{_name(metric, ratio)} {_figure(ratio)}, {ratio.words}." for metric, ratio in ratios.items()
         ),
-        tracks=[_track(_name(metric, ratio), metric, ratio) for metric, ratio in ratios.items()],
+        tracks=[_track(_name(metric, ratio), ratio) for metric, ratio in ratios.items()],
         margin=made.margin,
         samples=Table("Ratios in numbers", _COLUMNS, rows, folded=True),
     )
@@ -54,12 +54,12 @@ def _name(metric: Metric, ratio: Ratio) -> str:
     return f"{'FORCED: ' if ratio.forced else ''}{TITLES[metric]}"
 
 
-def _track(label: str, metric: Metric, ratio: Ratio) -> Track:
+def _track(label: str, ratio: Ratio) -> Track:
     return Track(
         label,
         _figure(ratio),
         _mark(ratio),
-        tone_of(metric, ratio),
+        tone_of(ratio),
         ratio.value,
         ratio.low,
         ratio.high,
@@ -104,7 +104,7 @@ def _repeats(metric: Metric, ratio: Ratio, made: Comparison) -> IntervalPlot:
     return IntervalPlot(
         title=f"{title}, run by run",
         summary=f"Each run against the geometric mean of the baseline's. {reaches}{interval}",
-        tracks=[*tracks, _track("ratio", metric, ratio)],
+        tracks=[*tracks, _track("ratio", ratio)],
         margin=made.margin,
         samples=Table(
             f"{title}, runs in numbers", ["run", FIGURE_OF[metric], "of the baseline's mean"], rows, folded=True

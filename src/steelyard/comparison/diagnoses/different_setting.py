@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from steelyard.comparison.contract import Agreement, Clause, shown
+from steelyard.comparison.codes import shown
+from steelyard.comparison.contract import Agreement, Clause
 from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
 from steelyard.comparison.diagnoses.silent_default import differs_by_default
 from steelyard.comparison.policy import Effect, Metric

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.comparison.contract import EITHER, Agreement, Clause, shown, stated
+from steelyard.comparison.codes import shown
+from steelyard.comparison.contract import Agreement, Clause, stated
 from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
 from steelyard.comparison.policy import Effect, Metric
 from steelyard.comparison.side import Side
@@ -131,7 +132,7 @@ def _worded(stated: Any) -> Any:
 
 def _unset(clause: Clause, pair: Pair) -> LeftOpen | None:
     """A key that is not known of either side, where the frameworks' defaults are, and differ."""
-    if clause.status != Agreement.UNKNOWN or clause.unknown_of != EITHER:
+    if clause.status != Agreement.UNKNOWN or clause.unknown_of != "both":
         return None
     names = _framework(pair.target), _framework(pair.baseline)
     (know_ours, ours), (know_theirs, theirs) = (facts(name).default(clause.dotted) for name in names)
@@ -142,9 +143,9 @@ def _unset(clause: Clause, pair: Pair) -> LeftOpen | None:
 
 def _set_by_one(clause: Clause, pair: Pair) -> DefaultOfOne | None:
     """A key that is known of one side only, and is not what the other's framework does by itself."""
-    if clause.status != Agreement.UNKNOWN or clause.unknown_of == EITHER or clause.dotted in _ALWAYS_SET:
+    if clause.status != Agreement.UNKNOWN or clause.unknown_of == "both" or clause.dotted in _ALWAYS_SET:
         return None
-    silent = pair.target if clause.unknown_of == pair.target.called else pair.baseline
+    silent = pair.target if clause.unknown_of == "target" else pair.baseline
     says = pair.baseline if silent is pair.target else pair.target
     value = clause.baseline if silent is pair.target else clause.target
     known, default = facts(_framework(silent)).default(clause.dotted)

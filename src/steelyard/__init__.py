@@ -1,3 +1,19 @@
 """Steelyard weighs LLM training: it runs it, judges it against physics, and compares platforms."""
 
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+__all__ = ["check", "compare", "ingest", "lint", "load", "plan", "report", "run"]
+
+if TYPE_CHECKING:
+    from steelyard.api import check, compare, ingest, lint, load, plan, report, run
+
+
+def __getattr__(name: str) -> Any:
+    """The functions of the API, imported when they are first asked for: a verb needs few of the packages."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from steelyard import api
+
+    return getattr(api, name)

@@ -18,7 +18,7 @@ from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
 import steelyard
 from steelyard import records
-from steelyard.ingest.sources import in_units, size_of
+from steelyard.ingestion.sources import in_units, size_of
 
 pytestmark = pytest.mark.processes
 

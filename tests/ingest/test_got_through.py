@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from steelyard import records
-from steelyard.ingest import parallel
+from steelyard.ingestion import parallel
 
 Cli = Callable[..., Any]
 

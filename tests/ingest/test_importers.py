@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from steelyard import records
-from steelyard.ingest.importers import FORMATS
+from steelyard.ingestion.importers import FORMATS
 
 SHARED = Path(__file__).parents[3] / "shared" / "logs"
 

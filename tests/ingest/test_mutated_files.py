@@ -25,7 +25,7 @@ from bounds import bounded
 from spoilt_logs import spoilt_log
 from steelyard import records
 from steelyard.errors import InputError
-from steelyard.ingest import Request, ingest
+from steelyard.ingestion import Request, ingest
 
 pytestmark = pytest.mark.fuzz
 

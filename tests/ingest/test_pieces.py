@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.ingest import parallel
+from steelyard.ingestion import parallel
 
 CORPUS = Path(__file__).parents[1] / "traps" / "megatron"
 OTHERS = [b"    forward-backward ...............................: (1612.31, 1613.02)", b"WARNING: nothing of note"]

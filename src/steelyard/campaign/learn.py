@@ -146,7 +146,7 @@ FEW_STEPS = Code(
 PARTLY_KNOWN = Code(
     "learn_partly_known",
     "A setting is known of some runs only, so they may be of different jobs.",
-    "{difference.words}, so that the runs may be of two jobs",
+    "{why}, so that the runs may be of two jobs",
 )
 TOO_FEW = Code("learn_too_few_runs", "There are too few runs to learn a bound from.", _too_few)
 NO_SPREAD = Code(

@@ -1,12 +1,14 @@
 """steelyard check RUN|FLEET: the verdict of a run, or of the runs of a fleet."""
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption, WarmupOption
+from steelyard.cli.options import Kept, Printing, WarmupOption
+from steelyard.cli.verb import verb
 
 if TYPE_CHECKING:
     from steelyard.verdict import Verdict
@@ -22,53 +24,54 @@ _UNEVEN = 1.5
 """Times the median, above which the slowest steps are told too: a rate is of all steps, a median of the usual one."""
 
 
-def check(
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(Kept, Printing):
     run: Annotated[
         str, typer.Argument(metavar="RUN|FLEET", help="A run or a fleet: its directory, or its name under --out.")
-    ],
+    ]
     thresholds: Annotated[
         list[str] | None,
         typer.Option("--threshold", metavar="BOUND", help='Beside the config\'s, such as "step_time_s<=12".'),
-    ] = None,
+    ] = None
     thresholds_file: Annotated[
         Path | None,
         typer.Option("--thresholds", metavar="FILE", help="The bounds of a file, such as `runs learn -o` writes."),
-    ] = None,
-    warmup_steps: WarmupOption = 0,
-    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")] = None,
-    out: OutOption = DEFAULT_OUT,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> int:
+    ] = None
+    warmup_steps: WarmupOption = 0
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")] = None
+
+
+@verb
+def check(options: CheckOptions) -> int:
     """Judge a run: physics, loss health, thresholds. Ends with 0 if it passes, 1 if it fails, 5 if it is not known."""
-    from steelyard import records, verdict
-    from steelyard.campaign.fleet_verdict import save_verdict
+    from steelyard import api, verdict
     from steelyard.cli import printing
     from steelyard.cli.inputs import check_thresholds, thresholds_of
     from steelyard.records.fleet import find_fleet
     from steelyard.reporting import junit as junit_format
     from steelyard.reporting.files import check_place, write_report
 
-    bounds = list(thresholds or [])
+    bounds = list(options.thresholds or [])
     check_thresholds(bounds)
-    if thresholds_file is not None:
-        bounds += thresholds_of(thresholds_file)
-    if junit is not None:
-        check_place(junit, junit_format.MARK, "--junit")
-    if (fleet := find_fleet(run, out)) is not None:
+    if options.thresholds_file is not None:
+        bounds += thresholds_of(options.thresholds_file)
+    if options.junit is not None:
+        check_place(options.junit, junit_format.MARK, "--junit")
+    if (fleet := find_fleet(options.run, options.out)) is not None:
         from steelyard.cli.fleet import check_fleet
 
-        return check_fleet(fleet, bounds, warmup_steps, junit, as_json)
-    judged = verdict.judge(verdict.read_subject(records.find(run, out), bounds, warmup_steps))
-    save_verdict(judged, not_saved)
-    if junit is not None:
-        write_report(junit, junit_format.render(judged), junit_format.MARK, "--junit")
-    if as_json:
+        return check_fleet(fleet, bounds, options.warmup_steps, options.junit, options.as_json)
+    judged = api.check(
+        options.run, thresholds=bounds, warmup_steps=options.warmup_steps, not_saved=not_saved, out=options.out
+    )
+    if options.junit is not None:
+        write_report(options.junit, junit_format.render(judged), junit_format.MARK, "--junit")
+    if options.as_json:
         printing.show_json(judged.document())
     else:
         show(judged)
-        if junit is not None:
-            printing.say(f"wrote {junit}")
+        if options.junit is not None:
+            printing.say(f"wrote {options.junit}")
         printing.say(f"next: steelyard report {shlex.quote(str(judged.run))}")
     return verdict.EXIT_OF[judged.status]
 

@@ -53,18 +53,20 @@ def _train(out: Path, prefix: str) -> "list[Run]":
     from steelyard import demo as told
     from steelyard import execute, records
     from steelyard.cli import printing
-    from steelyard.cli.inputs import asked_of, planned
+    from steelyard.cli.inputs import planned
     from steelyard.cli.progress import view
+    from steelyard.configs.selection import asked_of
     from steelyard.errors import InfrastructureError, InterruptedByUser
     from steelyard.experiment import packaged
     from steelyard.hardware.catalog import CPU
+    from steelyard.hardware.machine import discover
 
     file = packaged.path(told.CONFIG)
     runs = []
     for number, chapter in enumerate(told.CHAPTERS, start=1):
-        made, machine = planned(file, asked_of(settings=list(chapter.settings), gpu=CPU, gpus=1))
+        made = planned(file, asked_of(settings=list(chapter.settings), gpu=CPU, gpus=1))
         try:
-            execute.check(made, machine)
+            execute.check(made, discover())
         except InfrastructureError as missing:
             missing.next = f"{missing.next}; or steelyard demo --recorded, which needs no torch"
             raise

@@ -1,11 +1,13 @@
 """steelyard explain KEY|SYnnn|CODE: what a parameter, a lint code or a reason code means."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.options import DebugOption, JsonOption
+from steelyard.cli.options import Printing
+from steelyard.cli.verb import verb
 
 if TYPE_CHECKING:
     from steelyard.reasons import Code
@@ -39,22 +41,24 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def explain(
+@dataclass(frozen=True, kw_only=True)
+class ExplainOptions(Printing):
     name: Annotated[
         str, typer.Argument(metavar="KEY|SYnnn|CODE", help="A key of a config, a lint code or a reason code.")
-    ],
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+    ]
+
+
+@verb
+def explain(options: ExplainOptions) -> None:
     """Say what a lint code, a reason code or a key of a config means, and what each framework calls it."""
     from steelyard.cli import printing
     from steelyard.errors import InputError
     from steelyard.linting.explain import explanations
 
     codes = explanations()
-    if name.upper() in codes:
-        found = codes[name.upper()]
-        if as_json:
+    if options.name.upper() in codes:
+        found = codes[options.name.upper()]
+        if options.as_json:
             printing.show_json(
                 {"code": found.code, "severity": found.severity, "what": found.what, "why": found.why, "fix": found.fix}
             )
@@ -65,9 +69,9 @@ def explain(
             printing.say(printing.hang("Fix: ", found.fix))
         return
     reasons = {code.name: (stage, code) for stage, of_stage in reason_codes().items() for code in of_stage}
-    if name in reasons:
-        stage, code = reasons[name]
-        if as_json:
+    if options.name in reasons:
+        stage, code = reasons[options.name]
+        if options.as_json:
             printing.show_json({"code": code.name, "stage": stage, "meaning": code.meaning})
         else:
             printing.say(f"{code.name} ({stage})")
@@ -75,23 +79,23 @@ def explain(
         return
     from steelyard.configs.meanings import meanings
 
-    entries = meanings(name)
+    entries = meanings(options.name)
     if not entries:
         import difflib
 
         from steelyard.configs.meanings import every_name
 
-        near = difflib.get_close_matches(name, [*every_name(), *reasons], n=3, cutoff=0.6)
+        near = difflib.get_close_matches(options.name, [*every_name(), *reasons], n=3, cutoff=0.6)
         raise InputError(
-            f"{name!r} is no lint code, no reason code and no key of a config",
+            f"{options.name!r} is no lint code, no reason code and no key of a config",
             key="KEY|SYnnn|CODE",
-            value=name,
+            value=options.name,
             expected=f"one such as {', '.join(near)}" if near else "a code of docs/lint.md or a key of docs/reference",
             next=f"steelyard explain {near[0]}"
             if near
             else "steelyard lint FILE, whose codes and keys can be explained",
         )
-    if as_json:
+    if options.as_json:
         printing.show_json({"meanings": [entry.document() for entry in entries]})
         return
     printing.say("\n\n".join(entry.text() for entry in entries))

@@ -15,7 +15,6 @@ from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InputError
 
 if TYPE_CHECKING:
-    from steelyard.experiment.sources import Source
     from steelyard.records import Event, RunManifest
 
 EXAMPLES = (
@@ -84,37 +83,39 @@ class IngestOptions(Kept, Printing):
 @verb
 def ingest(options: IngestOptions) -> int:
     """Make a run of a foreign log or result: whoever trained it, it is judged and compared like ours."""
-    from steelyard import ingest as ingesting
+    from steelyard import api
     from steelyard.cli import printing
-    from steelyard.cli.inputs import check_gpu
     from steelyard.cli.progress import following_view
+    from steelyard.configs.selection import check_gpu
 
     check_gpu(options.gpu)
     _check_follow(options.paths, options.follow)
-    values, sources = _settings(options.settings or [])
-    request = ingesting.Request(
-        paths=options.paths,
-        out=options.out,
-        name=options.name,
-        command=["steelyard", *sys.argv[1:]],
-        framework=_framework(options.framework),
-        config=_config(options.config, options.platform, options.model, options.gpu, options.gpus),
-        settings=values,
-        setting_sources=sources,
+    _check_config(options)
+    notices: list[Event] = []
+    run = api.ingest(
+        *options.paths,
         gpu=options.gpu,
         gpus=options.gpus,
         nodes=options.nodes,
+        settings=options.settings or [],
+        config=options.config,
+        platform=options.platform,
+        model=options.model,
+        framework=_framework(options.framework),
         columns=_columns(options.columns),
         follow=options.follow,
         most_unpacked=_size(options.max_unpacked),
-        observe=following_view() if options.follow else lambda found: None,
+        observe=following_view() if options.follow else lambda record: None,
+        notice=notices.append,
+        command=["steelyard", *sys.argv[1:]],
+        out=options.out,
+        name=options.name,
     )
-    writer, notices = ingesting.ingest(request)
     if options.as_json:
-        printing.show_json(_document(writer.directory, writer.manifest, notices))
+        printing.show_json(_document(run.directory, run.manifest, notices))
     else:
-        _show(writer.directory, writer.manifest, notices)
-    return Exit.INTERRUPTED if options.follow and writer.manifest.status == "interrupted" else Exit.GOOD
+        _show(run.directory, run.manifest, notices)
+    return Exit.INTERRUPTED if options.follow and run.manifest.status == "interrupted" else Exit.GOOD
 
 
 def _document(directory: Path, manifest: "RunManifest", notices: "list[Event]") -> dict[str, Any]:
@@ -198,16 +199,8 @@ def _framework(name: str | None) -> str | None:
     return name
 
 
-def _settings(texts: list[str]) -> "tuple[Mapping[str, Any], Mapping[str, Source]]":
-    """--set, each key held to what an experiment may say; a preset stands for its dimensions."""
-    from steelyard.experiment import parse_settings
-    from steelyard.experiment.resolve import partial_settings
-
-    return partial_settings(parse_settings(texts))
-
-
 def _size(text: str) -> int:
-    from steelyard.ingest.sources import size_of
+    from steelyard.ingestion.sources import size_of
 
     size = size_of(text)
     if size is None:
@@ -222,7 +215,7 @@ def _size(text: str) -> int:
 
 
 def _columns(text: str | None) -> Mapping[str, str] | None:
-    from steelyard.ingest.importers.fields import KNOWN
+    from steelyard.ingestion.importers.fields import KNOWN
 
     if text is None:
         return None
@@ -244,25 +237,13 @@ def _columns(text: str | None) -> Mapping[str, str] | None:
     return found
 
 
-def _config(file: Path | None, platform: str | None, model: str | None, gpu: str | None, gpus: int | None) -> Any:
-    """The config a run was made with, resolved for its platform."""
-    if file is None:
-        for option, value in (("--platform", platform), ("--model", model)):
-            if value is not None:
-                raise InputError(
-                    f"{option} {value} says which of a config's, and no config is given",
-                    key=option,
-                    value=value,
-                    expected="--config FILE beside it",
-                    next=f"steelyard ingest … --config FILE {option} {value}",
-                )
-        return None
-    from steelyard.configs.choose import Asked, one_reading
-    from steelyard.configs.files import read_mapping, with_family
-    from steelyard.experiment import resolve
-    from steelyard.experiment.problems import raise_errors
-
-    asked = Asked(platform, (), gpu, gpus, model)
-    reading = one_reading(with_family(read_mapping(file)), asked)
-    raise_errors(reading.problems)
-    return resolve(reading, (), gpu, gpus)
+def _check_config(options: IngestOptions) -> None:
+    for option, value in (("--platform", options.platform), ("--model", options.model)):
+        if options.config is None and value is not None:
+            raise InputError(
+                f"{option} {value} says which of a config's, and no config is given",
+                key=option,
+                value=value,
+                expected="--config FILE beside it",
+                next=f"steelyard ingest … --config FILE {option} {value}",
+            )

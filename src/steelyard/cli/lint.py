@@ -1,23 +1,14 @@
 """steelyard lint FILE…: every problem at once, each with a code, a place and a fix."""
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.options import (
-    ClusterOption,
-    DebugOption,
-    FillOption,
-    GpuOption,
-    GpusOption,
-    JsonOption,
-    ModelOption,
-    NodesOption,
-    PlatformOption,
-    SetOption,
-)
+from steelyard.cli.options import Fillable, Printing
+from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InputError
 
 if TYPE_CHECKING:
@@ -31,53 +22,47 @@ EXAMPLES = (
 )
 
 
-def lint(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Configs or cluster files.")],
-    platform: PlatformOption = None,
-    model: ModelOption = None,
-    settings: SetOption = None,
-    gpu: GpuOption = None,
-    gpus: GpusOption = None,
-    nodes: NodesOption = None,
-    cluster: ClusterOption = None,
-    fill: FillOption = False,
-    as_json: JsonOption = False,
-    as_sarif: Annotated[bool, typer.Option("--sarif", help="Print a SARIF 2.1.0 document.")] = False,
-    as_github: Annotated[bool, typer.Option("--github", help="Print annotations of a GitHub workflow.")] = False,
-    debug: DebugOption = False,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class LintOptions(Fillable, Printing):
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Configs or cluster files.")]
+    as_sarif: Annotated[bool, typer.Option("--sarif", help="Print a SARIF 2.1.0 document.")] = False
+    as_github: Annotated[bool, typer.Option("--github", help="Print annotations of a GitHub workflow.")] = False
+
+
+@verb
+def lint(options: LintOptions) -> int:
     """Show every problem of the files, on all their platforms, models and GPUs."""
     from steelyard.cli import printing
-    from steelyard.cli.inputs import asked_of
     from steelyard.configs.files import read_mapping
     from steelyard.configs.inventory import is_inventory
     from steelyard.hardware.machine import discover
     from steelyard.linting.formats import github, sarif
 
-    if as_json + as_sarif + as_github > 1:
+    if options.as_json + options.as_sarif + options.as_github > 1:
         raise InputError("--json, --sarif and --github are asked for at once", key="--json", expected="one of them")
-    asked = asked_of(platform, settings, gpu, gpus, model, nodes, cluster)
-    if fill:
+    asked = options.asked()
+    if options.fill:
         from steelyard.cli.filling import fill_file
 
-        for file in files:
+        for file in options.files:
             fill_file(file, asked)
     machine = discover()
-    problems = [problem for file in files for problem in _lint(file, asked, machine, alone=len(files) == 1)]
-    if as_sarif:
+    alone = len(options.files) == 1
+    problems = [problem for file in options.files for problem in _lint(file, asked, machine, alone)]
+    if options.as_sarif:
         printing.show_json(sarif(problems))
-    elif as_github:
+    elif options.as_github:
         for problem in problems:
             printing.say(github(problem))
-    elif as_json:
+    elif options.as_json:
         keys = ("code", "severity", "file", "pointer", "message", "fix", "expected", "line", "allowed")
         printing.show_json({"problems": [{key: getattr(problem, key) for key in keys} for problem in problems]})
     else:
-        if len(files) == 1 and not problems and is_inventory(read_mapping(files[0]).content):
-            _show_hosts(files[0])
+        if len(options.files) == 1 and not problems and is_inventory(read_mapping(options.files[0]).content):
+            _show_hosts(options.files[0])
         else:
-            same = _same(platform, model, gpu, gpus, nodes, cluster, settings or [])
-            _show(problems, _next(files, problems, same, asked))
+            same = _same(options)
+            _show(problems, _next(options.files, problems, same, asked))
     return Exit.INPUT if any(problem.stops for problem in problems) else Exit.GOOD
 
 
@@ -100,26 +85,18 @@ def _lint(file: Path, asked: "Asked", machine: "Machine", alone: bool) -> "list[
         return [Problem("SY105", "error", str(file), "", message, other.next or "", other.value, other.expected)]
 
 
-def _same(
-    platform: str | None,
-    model: str | None,
-    gpu: str | None,
-    gpus: int | None,
-    nodes: int | None,
-    cluster: Path | None,
-    settings: list[str],
-) -> str:
+def _same(options: LintOptions) -> str:
     """The options that were given, to be typed again."""
     given = {
-        "--platform": platform,
-        "--model": model,
-        "--gpu": gpu,
-        "--gpus": gpus,
-        "--nodes": nodes,
-        "--cluster": cluster,
+        "--platform": options.platform,
+        "--model": options.model,
+        "--gpu": options.gpu,
+        "--gpus": options.gpus,
+        "--nodes": options.nodes,
+        "--cluster": options.cluster,
     }
     words = [part for name, value in given.items() if value is not None for part in (name, str(value))]
-    words += [part for setting in settings for part in ("--set", setting)]
+    words += [part for setting in options.settings or [] for part in ("--set", setting)]
     return f" {shlex.join(words)}" if words else ""
 
 

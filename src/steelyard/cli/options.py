@@ -127,10 +127,16 @@ class Selection:
     gpus: GpusOption = None
     nodes: NodesOption = None
     cluster: ClusterOption = None
-    fill: FillOption = False
 
     def asked(self) -> "Asked":
         """With the hosts and the user of the cluster file."""
-        from steelyard.cli.inputs import asked_of
+        from steelyard.configs.selection import asked_of
 
         return asked_of(self.platform, self.settings, self.gpu, self.gpus, self.model, self.nodes, self.cluster)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fillable(Selection):
+    """The same, of verbs that may ask for what a file leaves open."""
+
+    fill: FillOption = False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.options import FileArgument, Printing, Selection
+from steelyard.cli.options import FileArgument, Fillable, Printing
 from steelyard.cli.verb import verb
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanOptions(Selection, Printing):
+class PlanOptions(Fillable, Printing):
     file: FileArgument
     as_script: Annotated[bool, typer.Option("--script", help="Print a shell script that runs it.")] = False
 
@@ -40,7 +40,7 @@ def plan(options: PlanOptions) -> None:
         from steelyard.cli.filling import fill_file
 
         fill_file(options.file, asked)
-    found = planned(options.file, asked)[0]
+    found = planned(options.file, asked)
     made = found.plan
     if (note := _not_as_run(found, asked)) is not None:
         printing.note(note)

@@ -3,23 +3,14 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.options import (
-    ClusterOption,
-    DebugOption,
-    GpuOption,
-    GpusOption,
-    JsonOption,
-    ModelOption,
-    NewKeysOption,
-    NodesOption,
-    PlatformOption,
-    SetOption,
-)
+from steelyard.cli.options import NewKeysOption, Printing, Selection
+from steelyard.cli.verb import verb
 from steelyard.errors import InputError, InterruptedByUser
 
 if TYPE_CHECKING:
@@ -47,28 +38,23 @@ _SHOWN_HOSTS = 4
 _EVERY_S = 2.0
 
 
-def preflight(
+@dataclass(frozen=True, kw_only=True)
+class PreflightOptions(Selection, Printing):
     file: Annotated[
         Path | None,
         typer.Argument(metavar="CONFIG", help="A training config; without one, what any job needs is asked."),
-    ] = None,
-    platform: PlatformOption = None,
-    model: ModelOption = None,
-    settings: SetOption = None,
-    gpu: GpuOption = None,
-    gpus: GpusOption = None,
-    nodes: NodesOption = None,
-    cluster: ClusterOption = None,
-    accept_new_host_keys: NewKeysOption = False,
-    required: Annotated[str | None, typer.Option("--required", metavar="CHECKS", help=REQUIRED_HELP)] = None,
-    collectives: CollectivesOption = False,
+    ] = None
+    accept_new_host_keys: NewKeysOption = False
+    required: Annotated[str | None, typer.Option("--required", metavar="CHECKS", help=REQUIRED_HELP)] = None
+    collectives: CollectivesOption = False
     timeout_s: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=1, help="How long a host may take to answer.")
-    ] = 120.0,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write an HTML page.")] = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> int:
+    ] = 120.0
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write an HTML page.")] = None
+
+
+@verb
+def preflight(options: PreflightOptions) -> int:
     """Ask every host whether it is fit to run it. Ends with 0 if it is, 1 if not, 5 if that is not known.
 
     Without --cluster this machine is asked.
@@ -77,34 +63,33 @@ def preflight(
     from dataclasses import replace
 
     from steelyard.cli import printing
-    from steelyard.cli.inputs import asked_of
     from steelyard.execute.cluster import hosts_of
     from steelyard.execute.preflight import parse_required, verdict_of, weighed
     from steelyard.verdict import EXIT_OF
 
-    weights = parse_required(required)
-    if html is not None:
+    weights = parse_required(options.required)
+    if options.html is not None:
         from steelyard.reporting import html as html_format
         from steelyard.reporting.files import check_place
 
-        check_place(html, html_format.MARK, "--html")
-    asked = asked_of(platform, settings, gpu, gpus, model, nodes, cluster)
-    names, needs = _needs(file, asked)
-    needs = replace(needs, collectives=collectives)
-    hosts = hosts_of(names or ("localhost",), cluster, accept_new_host_keys)
+        check_place(options.html, html_format.MARK, "--html")
+    asked = options.asked()
+    names, needs = _needs(options.file, asked)
+    needs = replace(needs, collectives=options.collectives)
+    hosts = hosts_of(names or ("localhost",), options.cluster, options.accept_new_host_keys)
     try:
-        findings = weighed(asyncio.run(_asked(hosts, needs, timeout_s)), weights)
+        findings = weighed(asyncio.run(_asked(hosts, needs, options.timeout_s)), weights)
     except KeyboardInterrupt:
         raise InterruptedByUser("interrupted; the hosts were only asked") from None
     verdict = verdict_of(findings)
-    if html is not None:
-        _write_page(html, file, hosts, findings)
-    if as_json:
+    if options.html is not None:
+        _write_page(options.html, options.file, hosts, findings)
+    if options.as_json:
         printing.show_json({"verdict": verdict.value, "findings": [one.document() for one in findings]})
     else:
         show(findings)
-        if html is not None:
-            printing.say(f"wrote {html}")
+        if options.html is not None:
+            printing.say(f"wrote {options.html}")
     return EXIT_OF[verdict]
 
 
@@ -123,7 +108,7 @@ def _needs(file: Path | None, asked: "Asked") -> tuple[tuple[str, ...], "Needs"]
         return asked.hosts, replace(needs, gpu=found, gpu_name=asked.gpu, gpus_per_node=asked.gpus)
     from steelyard.cli.inputs import planned
 
-    made = planned(file, asked)[0]
+    made = planned(file, asked)
     if not asked.hosts and len(made.plan.nodes) > 1:
         raise InputError(
             f"{file} is planned for {len(made.plan.nodes)} machines and no cluster is named",

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,19 +10,13 @@ import typer
 
 from steelyard.cli import check
 from steelyard.cli.options import (
-    DEFAULT_OUT,
-    ClusterOption,
-    DebugOption,
     FileArgument,
-    GpuOption,
-    GpusOption,
-    JsonOption,
-    ModelOption,
+    Kept,
     NewKeysOption,
-    NodesOption,
-    OutOption,
-    SetOption,
+    Printing,
+    Selection,
 )
+from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InfrastructureError, InputError
 
 if TYPE_CHECKING:
@@ -126,35 +121,30 @@ NameOption = Annotated[
 NoCheckOption = Annotated[bool, typer.Option("--no-check", help="Record only; do not judge.")]
 
 
-def run(
-    file: FileArgument,
-    platform: PlatformsOption = None,
-    model: ModelOption = None,
-    settings: SetOption = None,
-    gpu: GpuOption = None,
-    gpus: GpusOption = None,
-    nodes: NodesOption = None,
-    cluster: ClusterOption = None,
-    accept_new_host_keys: NewKeysOption = False,
-    pull: PullOption = False,
-    image_file: ImageFileOption = None,
-    required: RequiredOption = None,
-    no_preflight: NoPreflightOption = False,
-    time_limit: TimeLimitOption = None,
-    exit_within: ExitWithinOption = 1800.0,
-    first_step: FirstStepOption = 1800.0,
-    stall_after: StallAfterOption = 300.0,
-    lost_after: LostAfterOption = 120.0,
-    abandon_after: AbandonAfterOption = 3600,
-    rerun_failed: RerunOption = None,
-    repeats: RepeatsOption = None,
-    seeds: SeedsOption = None,
-    out: OutOption = DEFAULT_OUT,
-    name: NameOption = None,
-    no_check: NoCheckOption = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class RunVerbOptions(Selection, Kept, Printing):
+    file: FileArgument
+    platform: PlatformsOption = None
+    accept_new_host_keys: NewKeysOption = False
+    pull: PullOption = False
+    image_file: ImageFileOption = None
+    required: RequiredOption = None
+    no_preflight: NoPreflightOption = False
+    time_limit: TimeLimitOption = None
+    exit_within: ExitWithinOption = 1800.0
+    first_step: FirstStepOption = 1800.0
+    stall_after: StallAfterOption = 300.0
+    lost_after: LostAfterOption = 120.0
+    abandon_after: AbandonAfterOption = 3600
+    rerun_failed: RerunOption = None
+    repeats: RepeatsOption = None
+    seeds: SeedsOption = None
+    name: NameOption = None
+    no_check: NoCheckOption = False
+
+
+@verb
+def run(asked: RunVerbOptions) -> int:
     """Run an experiment here or on a cluster, with progress, record it, then judge it.
 
     Several repeats lie in one directory, which `steelyard compare` takes for a side. Ends with 0 pass, 1 fail, 2 wrong
@@ -162,30 +152,32 @@ def run(
     """
     from steelyard import execute
     from steelyard.campaign import CampaignRequest
-    from steelyard.cli.inputs import asked_of, planned
+    from steelyard.cli.inputs import planned
+    from steelyard.hardware.machine import discover
 
-    limits = _limits(time_limit, first_step, exit_within, stall_after, lost_after, abandon_after)
-    image = execute.ImageSource(image_file, pull)
-    options = execute.RunOptions(limits, cluster, accept_new_host_keys, image, not no_preflight, required)
+    image = execute.ImageSource(asked.image_file, asked.pull)
+    options = execute.RunOptions(
+        _limits(asked), asked.cluster, asked.accept_new_host_keys, image, not asked.no_preflight, asked.required
+    )
 
     def plan(platform: str | None, own: "Sequence[str]" = (), aloud: bool = True) -> "Planned":
-        asked = asked_of(platform, [*(settings or []), *own], gpu, gpus, model, nodes, cluster)
-        checked, machine = planned(file, asked, aloud)
-        execute.check(checked, machine, options)
+        wanted = replace(asked, platform=platform, settings=[*(asked.settings or []), *own])
+        checked = planned(asked.file, wanted.asked(), aloud)
+        execute.check(checked, discover(), options)
         return checked
 
-    request = CampaignRequest(out, name, ["steelyard", *sys.argv[1:]], not no_check)
-    if repeats is not None or seeds is not None:
+    request = CampaignRequest(asked.out, asked.name, ["steelyard", *sys.argv[1:]], not asked.no_check)
+    if asked.repeats is not None or asked.seeds is not None:
         from steelyard.cli.repeats import repeat, series_of
 
-        series = series_of(platform, repeats, seeds, settings or [], rerun_failed)
-        return repeat(series, plan, options, request, as_json)
-    _check_one(platform)
-    if (checked := plan(platform)).plan.fleet or rerun_failed is not None:
+        series = series_of(asked.platform, asked.repeats, asked.seeds, asked.settings or [], asked.rerun_failed)
+        return repeat(series, plan, options, request, asked.as_json)
+    _check_one(asked.platform)
+    if (checked := plan(asked.platform)).plan.fleet or asked.rerun_failed is not None:
         from steelyard.cli.fleet import launch_fleet
 
-        return launch_fleet(checked, options, request, rerun_failed, as_json)
-    return _run_one(checked, options, request, as_json)
+        return launch_fleet(checked, options, request, asked.rerun_failed, asked.as_json)
+    return _run_one(checked, options, request, asked.as_json)
 
 
 def _run_one(planned: "Planned", options: "RunOptions", request: "CampaignRequest", as_json: bool) -> int:
@@ -221,30 +213,24 @@ def view_of(planned: "Planned") -> "AbstractContextManager[Observer]":
     return view(planned.case.resolved.experiment.training.steps, planned.plan.expected.peak_tflops_per_gpu)
 
 
-def _limits(
-    time_limit: float | None,
-    first_step: float,
-    exit_within: float,
-    stall_after: float,
-    lost_after: float,
-    abandon_after: int,
-) -> "Limits":
+def _limits(asked: RunVerbOptions) -> "Limits":
     from steelyard.execute import Limits
 
-    if 0 < abandon_after < lost_after + _LEASE_MARGIN_S:
+    least = asked.lost_after + _LEASE_MARGIN_S
+    if 0 < asked.abandon_after < least:
         raise InputError(
-            f"--abandon-after {abandon_after} ends a job before --lost-after {lost_after:g} has passed",
+            f"--abandon-after {asked.abandon_after} ends a job before --lost-after {asked.lost_after:g} has passed",
             key="--abandon-after",
-            value=abandon_after,
-            expected=f"0, or {lost_after + _LEASE_MARGIN_S:g} at least",
+            value=asked.abandon_after,
+            expected=f"0, or {least:g} at least",
         )
     return Limits(
-        train=time_limit,
-        first_step=first_step,
-        exit=exit_within,
-        stall_at_least=stall_after,
-        lost=lost_after,
-        lease=abandon_after,
+        train=asked.time_limit,
+        first_step=asked.first_step,
+        exit=asked.exit_within,
+        stall_at_least=asked.stall_after,
+        lost=asked.lost_after,
+        lease=asked.abandon_after,
     )
 
 

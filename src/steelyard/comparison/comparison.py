@@ -51,6 +51,8 @@ class Comparison:
     forced: bool
     prices: Prices
     target_loss: float | None
+    directory: Path | None = None
+    """Where it is kept; None where it is not."""
 
     @property
     def banner(self) -> str | None:

@@ -78,6 +78,13 @@ class StepTable:
             raise AttributeError(name)
         return self.columns[name]
 
+    def to_pandas(self) -> Any:
+        """A pandas frame with a row per step; a value that was not given is NaN."""
+        import pandas  # not among what Steelyard needs
+
+        values = {name: column.values for name, column in self.columns.items()}
+        return pandas.DataFrame({"step": self.step, "steps_covered": self.steps_covered, **values, "time": self.time})
+
     def flag(self, name: str) -> Mask:
         """Which rows carry a flag."""
         rows = np.zeros(len(self.step), dtype=np.bool_)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from steelyard.errors import InputError
 from steelyard.records.heartbeat import beats
@@ -13,6 +13,9 @@ from steelyard.records.manifest import FILE, RunManifest, RunStatus, load_manife
 from steelyard.records.step import Event, Step, event_of, step_of
 from steelyard.records.strict import strict_json
 from steelyard.records.writer import EVENTS, STEPS
+
+if TYPE_CHECKING:
+    from steelyard.records.columns import StepTable
 
 Record = TypeVar("Record", Step, Event)
 
@@ -28,6 +31,12 @@ class Run:
     manifest: RunManifest
     status: RunStatus
     """The manifest's, but `interrupted` where it says `running` and nobody holds the run any more."""
+
+    def steps(self) -> "StepTable":
+        """Its steps as columns, such as `steps().loss.values`."""
+        from steelyard.records.columns import table  # which needs this module
+
+        return table(self.directory)
 
     @property
     def num_steps(self) -> int:

@@ -1,4 +1,4 @@
-"""From a name on the command line to the page of what it names."""
+"""From a name on the command line to the page of what it names, and to its files."""
 
 from pathlib import Path
 
@@ -9,10 +9,34 @@ from steelyard.errors import InputError
 from steelyard.records import Run
 from steelyard.records.fleet import Fleet, find_fleet
 from steelyard.records.reader import located
+from steelyard.reporting import SUFFIXES, Format, formats_of
 from steelyard.reporting.comparison_page import comparison_page
+from steelyard.reporting.files import check_place, write_report
 from steelyard.reporting.fleet_page import fleet_page
 from steelyard.reporting.page import Page
 from steelyard.reporting.run_page import run_page
+
+
+def write_reports(name: str, to: str | None, output: str | None, out: Path) -> list[Path]:
+    """Write the report of a run, a fleet or a comparison in each format asked for; nothing if one place is taken."""
+    formats = formats_of(to, output)
+    directory, page = page_of(name, out, linked=output is None)
+    files = [(_place(form, output, directory), form) for form in formats]
+    if output is not None and output.endswith("/") and Path(output).parent.is_dir() and not Path(output).exists():
+        Path(output).mkdir()
+    for path, form in files:
+        check_place(path, form.MARK)
+    for path, form in files:
+        write_report(path, form.render(page), form.MARK)
+    return [path for path, _ in files]
+
+
+def _place(form: Format, output: str | None, directory: Path) -> Path:
+    """A file of the format: as asked, or report.* in the directory asked for, or in that of what is reported on."""
+    if output is None or output.endswith("/") or Path(output).is_dir():
+        return (Path(output) if output else directory) / f"report{form.SUFFIX}"
+    path = Path(output)
+    return path.with_suffix(form.SUFFIX) if path.suffix in SUFFIXES else path.with_name(path.name + form.SUFFIX)
 
 
 def page_of(name: str, out: Path, linked: bool = False) -> tuple[Path, Page]:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.cli.inputs import asked_of, planned
+from steelyard.configs.selection import asked_of
 from steelyard.execute.preflight import Needs, needs_of
 from steelyard.execute.preflight.needs import Secret, Space
 from steelyard.experiment import packaged
+from steelyard.planning import plan_file
 
 PLATFORM = """
 platforms:
@@ -33,7 +34,7 @@ def needs_on(tmp_path: Path, platform: str) -> Needs:
     (tmp_path / "cluster.yaml").write_text("hosts: [gpu01, gpu02]\n")
     settings = ["training.global_batch_size=256", "data.source=tokens", "data.path=/data/corpus_text_document"]
     asked = asked_of(settings=settings, cluster=tmp_path / "cluster.yaml")
-    return needs_of(planned(tmp_path / "job.yaml", asked)[0])
+    return needs_of(plan_file(tmp_path / "job.yaml", asked))
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_a_cache_must_be_there_where_the_engine_does_not_make_it(needs: Needs, t
 
 
 def test_a_job_of_this_machine_on_cpu(tiny: Path) -> None:
-    made = needs_of(planned(tiny, asked_of(gpu="cpu"))[0])
+    made = needs_of(plan_file(tiny, asked_of(gpu="cpu")))
     assert made.gpu_name == "cpu"
     assert made.spaces == (Space(str(Path.cwd()), 1.0),)
     assert (made.image, made.ports, made.secrets, made.data_path, made.shm_gib) == (None, (), (), None, None)

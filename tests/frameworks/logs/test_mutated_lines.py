@@ -16,7 +16,7 @@ from steelyard.frameworks.logs.cutter import LineCutter
 from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.series import Gathered, Job
 from steelyard.frameworks.logs.settings import Setting
-from steelyard.ingest.knowledge import Knowledge
+from steelyard.ingestion.knowledge import Knowledge
 from steelyard.records.step import Event, to_line
 
 pytestmark = pytest.mark.fuzz

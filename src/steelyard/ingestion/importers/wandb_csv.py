@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from steelyard.errors import InputError
-from steelyard.ingest.importers import Columns, Imported
-from steelyard.ingest.importers.fields import framework_of, tags
-from steelyard.ingest.importers.table import csv_rows, plain_name, steps_of, text_lines
-from steelyard.ingest.sources import STDIN, beginning, keep_copy
+from steelyard.ingestion.importers import Columns, Imported
+from steelyard.ingestion.importers.fields import framework_of, tags
+from steelyard.ingestion.importers.table import csv_rows, plain_name, steps_of, text_lines
+from steelyard.ingestion.sources import STDIN, beginning, keep_copy
 from steelyard.records.step import Event, Step
 
 _STEPS = ("Step", "trainer/global_step", "global_step", "_step")

@@ -12,10 +12,10 @@ from steelyard import __version__, records
 from steelyard.experiment.partial import PartialExperiment
 from steelyard.frameworks import registry
 from steelyard.frameworks.facts import UNKNOWN
-from steelyard.ingest.importers import Imported
-from steelyard.ingest.knowledge import Knowledge
-from steelyard.ingest.parts import Part
-from steelyard.ingest.sources import shown_path
+from steelyard.ingestion.importers import Imported
+from steelyard.ingestion.knowledge import Knowledge
+from steelyard.ingestion.parts import Part
+from steelyard.ingestion.sources import shown_path
 from steelyard.records import Event, Failure, RunManifest
 from steelyard.records.manifest import Ingested, LogFile, RunStatus
 from steelyard.records.step import FAILURES, NOTICES, first_cause, outlived

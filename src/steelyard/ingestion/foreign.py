@@ -20,13 +20,13 @@ from steelyard.frameworks.logs.reader import MOST_UNREAD, LogReader
 from steelyard.frameworks.logs.series import Job
 from steelyard.frameworks.logs.settings import Setting
 from steelyard.frameworks.registry import dialects
-from steelyard.ingest import parallel
-from steelyard.ingest.importers import importer_of
-from steelyard.ingest.knowledge import Knowledge
-from steelyard.ingest.merging import merge
-from steelyard.ingest.outcome import Outcome
-from steelyard.ingest.parts import PARTS, Part
-from steelyard.ingest.sources import (
+from steelyard.ingestion import parallel
+from steelyard.ingestion.importers import importer_of
+from steelyard.ingestion.knowledge import Knowledge
+from steelyard.ingestion.merging import merge
+from steelyard.ingestion.outcome import Outcome
+from steelyard.ingestion.parts import PARTS, Part
+from steelyard.ingestion.sources import (
     MOST_UNPACKED,
     STDIN,
     BrokenFileError,

@@ -9,10 +9,10 @@ from typing import Any
 from steelyard.errors import InputError
 from steelyard.frameworks.logs.settings import GPU_NAME, WORLD_SIZE, Setting
 from steelyard.frameworks.registry import every_facts
-from steelyard.ingest.importers import Columns, Imported
-from steelyard.ingest.importers.fields import number_of
-from steelyard.ingest.importers.table import plain_name
-from steelyard.ingest.sources import STDIN, beginning, keep_copy
+from steelyard.ingestion.importers import Columns, Imported
+from steelyard.ingestion.importers.fields import number_of
+from steelyard.ingestion.importers.table import plain_name
+from steelyard.ingestion.sources import STDIN, beginning, keep_copy
 from steelyard.records.step import Event, Evidence, Step
 
 _LARGEST = 1 << 24

@@ -18,9 +18,9 @@ from steelyard.frameworks.logs.cutter import LONGEST, LineCutter
 from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.series import Job
 from steelyard.frameworks.logs.settings import Setting, same
-from steelyard.ingest.knowledge import Knowledge
-from steelyard.ingest.parts import Part
-from steelyard.ingest.sources import send
+from steelyard.ingestion.knowledge import Knowledge
+from steelyard.ingestion.parts import Part
+from steelyard.ingestion.sources import send
 from steelyard.records.rows import StepRows
 from steelyard.records.step import Event, Step
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from steelyard.accounting.stragglers import stragglers
-from steelyard.ingest.parts import PARTS, Part, merged
+from steelyard.ingestion.parts import PARTS, Part, merged
 from steelyard.records.step import Event
 from steelyard.records.writer import NODES, STEPS, in_series
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from steelyard.errors import InputError
 from steelyard.frameworks.logs.cutter import LONGEST
-from steelyard.ingest.importers import Columns, Imported
-from steelyard.ingest.importers.fields import KNOWN, REPORTED, readable, step_of, tags
-from steelyard.ingest.sources import BrokenFileError, keep_copy, lines, open_source
+from steelyard.ingestion.importers import Columns, Imported
+from steelyard.ingestion.importers.fields import KNOWN, REPORTED, readable, step_of, tags
+from steelyard.ingestion.sources import BrokenFileError, keep_copy, lines, open_source
 from steelyard.records.step import Event, Evidence, Step
 
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")

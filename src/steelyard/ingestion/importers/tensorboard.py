@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 from steelyard.errors import InputError
 from steelyard.files import open_regular
 from steelyard.frameworks.registry import facts
-from steelyard.ingest.importers import Columns, Imported
-from steelyard.ingest.importers.fields import framework_of, step_of, tags
-from steelyard.ingest.sources import STDIN, BrokenFileError, shown_path
+from steelyard.ingestion.importers import Columns, Imported
+from steelyard.ingestion.importers.fields import framework_of, step_of, tags
+from steelyard.ingestion.sources import STDIN, BrokenFileError, shown_path
 from steelyard.records.step import Event, Evidence, Step
 
 _PATTERN = "*tfevents*"

@@ -47,6 +47,7 @@ _QUIET_POLLS = 20
 """Of a followed log that named a failure: so often nothing more comes before it is taken to have ended."""
 
 Observer = Callable[[Step | Event], None]
+_AS_A_TABLE = "steelyard ingest {path} --columns step=…,loss=…, if it is a table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +197,15 @@ class _Work:
             )
         if any(part.rows for part in self.outcome.parts) or self.outcome.failures or self.knowledge.said:
             return
-        unread = sum(file.unread for file in self.outcome.files)
-        if self.request.framework is not None and unread:
+        unread, asked = sum(file.unread for file in self.outcome.files), self.request.framework
+        if unread and (name := asked or next(iter(self.outcome.hinted), None)):
+            by_itself = f"steelyard ingest {self.request.paths[0]}, which tells it by itself"
             raise InputError(
-                f"no step of {self.request.framework} was read, and {unread} lines look like steps",
-                key="--framework",
-                value=self.request.framework,
-                expected="whose log it is",
-                next=f"steelyard ingest {self.request.paths[0]}, which tells it by itself",
+                f"no step of {name} was read, and {unread} lines look like steps",
+                key="--framework" if asked else "PATH",
+                value=asked or self.request.paths[0],
+                expected="whose log it is" if asked else f"step lines of {name} as a version that is read prints them",
+                next=by_itself if asked else _AS_A_TABLE.format(path=self.request.paths[0]),
             )
         raise _not_recognised(self.request.paths)
 
@@ -440,5 +442,5 @@ def _not_recognised(paths: Sequence[str]) -> InputError:
         key="PATH",
         value=paths[0],
         expected=f"a log of {names}, a result of the comparison suite, TensorBoard events, CSV or JSONL",
-        next=f"steelyard ingest {paths[0]} --columns step=…,loss=…, if it is a table",
+        next=_AS_A_TABLE.format(path=paths[0]),
     )

@@ -28,20 +28,6 @@ FOREIGN = {
     ("verdict/subject.py", "first['msg'].removeprefix('Input should be ')"): "pydantic's",
 }
 """Places that read a text of somebody else's, and whose it is."""
-TO_BE_REMOVED = {
-    ("campaign/family.py", "self.ratio.words == UNSETTLED"),
-    ("campaign/family.py", "self.speedup.words != INCONCLUSIVE"),
-    ("cli/comparison.py", "_NOT_KNOWN.fullmatch(reason)"),
-    ("cli/progress.py", "event.message.removeprefix(where)"),
-    ("execute/counters/asking.py", "reason.message.removeprefix(f'{host.name}: ')"),
-    ("execute/hosted.py", "reason.message.removeprefix(f'{reason.host}: ')"),
-    ("reporting/answers.py", "'maybe' in ratio.words"),
-    ("reporting/answers.py", "ratio.words.startswith(SAID[metric].below)"),
-    ("reporting/answers.py", "ratio.words.startswith((SAID[metric].above, SAID[metric].below))"),
-    ("reporting/disclaimers.py", "ratio.words == SINGLE_RUN"),
-    ("reporting/disclaimers.py", "reason.removeprefix(_QUALIFIED)"),
-}
-"""Places that still read a sentence of ours."""
 
 
 def readings(code: str) -> Iterator[str]:
@@ -95,7 +81,7 @@ def test_no_code_reads_a_sentence() -> None:
         for path in SOURCE.rglob("*.py")
         for expression in readings(path.read_text(encoding="utf-8"))
     }
-    assert found == FOREIGN.keys() | TO_BE_REMOVED
+    assert found == FOREIGN.keys()
 
 
 @pytest.mark.parametrize(

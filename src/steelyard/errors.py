@@ -46,7 +46,10 @@ class SteelyardError(Exception):
         self.next = next
 
     def __str__(self) -> str:
-        sentence = self.message
+        return self.with_way_on(self.message)
+
+    def with_way_on(self, sentence: str) -> str:
+        """A sentence of it, with what was expected and what to type next."""
         if self.expected:
             sentence += f", expected {self.expected}"
         if self.next:

@@ -51,6 +51,7 @@ def test_the_shared_readers_name_no_framework_either() -> None:
     assert named == []
 
 
+@pytest.mark.processes
 def test_a_shared_module_loads_no_framework() -> None:
     code = "import sys, steelyard.secrets, steelyard.frameworks.logs; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

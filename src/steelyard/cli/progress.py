@@ -36,7 +36,7 @@ SHOWN_EVENTS = {
 def line_of(event: Event) -> str:
     """An event in a line, with the host it is about."""
     where = f"{event.node}: " if event.node and event.kind in _OF_A_HOST else ""
-    return f"{event.kind}: {where}{event.message.removeprefix(where)}"
+    return f"{event.kind}: {where}{event.message}"
 
 
 _OF_A_HOST = {"preflight", "stale_lock", "link_lost", "link_back", "left_behind"}

@@ -164,9 +164,8 @@ class RunFailedError(Exception):
     @classmethod
     def within(cls, phase: str, reason: InfrastructureError) -> "RunFailedError":
         """What ended a phase."""
-        host = reason.host if isinstance(reason, HostError) else None
         kind = "link" if isinstance(reason, LinkLostError) else phase
-        message = reason.message.removeprefix(f"{host}: ") if host is not None else reason.message
+        host, message = (reason.host, reason.complaint) if isinstance(reason, HostError) else (None, reason.message)
         return cls(Failure(kind=kind, message=message, node=host, phase=phase), reason.expected, reason.next)
 
     def without_secrets(self, hidden: Callable[[str], str]) -> "RunFailedError":
@@ -216,7 +215,8 @@ class Link:
         now = time.monotonic()
         if self._lost_at is None:
             self._lost_at = now
-            self._recording.event("link_lost", str(reason), self._host)
+            why = reason.with_way_on(reason.complaint) if isinstance(reason, HostError) else str(reason)
+            self._recording.event("link_lost", why, self._host)
         if now - self._lost_at >= self._most_s:
             raise LinkLostError(self._host, f"out of reach for {self._most_s:g} s") from None
         await asyncio.sleep(RECONNECT_S[min(self._tries, len(RECONNECT_S) - 1)])

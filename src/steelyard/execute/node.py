@@ -161,10 +161,10 @@ async def leave(node: HostNode, limits: Limits) -> list[str]:
             return [f"no answer within {limit:g} s; {remains(node, limits)}"]
         except LinkLostError as reason:
             if time.monotonic() >= deadline:
-                return [f"{reason}; {remains(node, limits)}"]
+                return [f"{reason.with_way_on(reason.complaint)}; {remains(node, limits)}"]
             await asyncio.sleep(RECONNECT_S[1])
         except HostError as reason:
-            return [f"{reason}; {remains(node, limits)}"]
+            return [f"{reason.with_way_on(reason.complaint)}; {remains(node, limits)}"]
 
 
 def remains(node: HostNode, limits: Limits) -> str:

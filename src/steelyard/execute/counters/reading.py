@@ -58,7 +58,7 @@ async def read_host(
         async with asyncio.timeout(timeout_s):
             answers = await probe(host, words, TOOL_S, timeout_s)
     except HostError as reason:
-        return nothing_read(groups, redacted(reason.message.removeprefix(f"{host.name}: ")), _UNANSWERED_FIX)
+        return nothing_read(groups, redacted(reason.complaint), _UNANSWERED_FIX)
     except TimeoutError:
         return nothing_read(groups, f"no answer within {timeout_s:g} s", _UNANSWERED_FIX)
     try:

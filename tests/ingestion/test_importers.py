@@ -20,7 +20,7 @@ def finding(document: dict[str, Any], check: str) -> dict[str, Any]:
 
 
 def test_the_table_of_formats_is_the_folder() -> None:
-    folder = Path(__file__).parents[2] / "src" / "steelyard" / "ingest" / "importers"
+    folder = Path(__file__).parents[2] / "src" / "steelyard" / "ingestion" / "importers"
     assert {path.stem for path in folder.glob("*.py")} - {"__init__", "fields"} == set(FORMATS)
 
 

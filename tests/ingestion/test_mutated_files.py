@@ -1,6 +1,6 @@
 """Files of results spoilt at random: a run or one sentence, without a hang; memory is held in test_bounds.py.
 
-STEELYARD_FUZZ_EXAMPLES=20000 pytest tests/ingest/test_mutated_files.py
+STEELYARD_FUZZ_EXAMPLES=20000 pytest tests/ingestion/test_mutated_files.py
 """
 
 import gzip

@@ -12,11 +12,10 @@ sys.path.pop(0)  # this folder: its name for this file is the standard library's
 
 import numpy as np
 
-from steelyard.campaign.family import adjusted_words, mean
-from steelyard.comparison.between_runs import MARGIN, Between, Words, between, words
+from steelyard.campaign.family import adjusted_outcomes, mean
+from steelyard.comparison.between_runs import MARGIN, Between, Outcome, between, outcome_of
 
 CAMPAIGNS, STEPS, NOISE, CORRELATION, RUN_CV = 20_000, 50, 0.01, 0.5, 0.01
-SAID = Words("faster", "slower")
 JOBS = 10
 """Of a family."""
 
@@ -59,7 +58,7 @@ def main() -> int:
             made = campaign(chance, count, runs, speedup)
             covered = np.mean([low <= speedup <= high for low, high in (one.interval() for one in made)])
             tell(f"{runs} runs a side, {what}: the 95 % interval covers", covered, ">= 0.935", covered >= 0.935)
-            faster = np.mean([words(one, SAID) == "faster" for one in made])
+            faster = np.mean([outcome_of(one) == Outcome.BETTER for one in made])
             most = 0.001 if speedup == 1.0 else 0.027
             tell(f"{runs} runs a side, {what}: said to be faster", faster, f"<= {most}", faster <= most)
     made = campaign(chance, count, 5, 1.0)
@@ -70,9 +69,9 @@ def main() -> int:
     made = campaign(chance, count, 5, 1 + MARGIN)
     families = [made[at : at + JOBS] for at in range(0, len(made) - JOBS + 1, JOBS)]
     what = f"a family of {JOBS} jobs, 5 runs a side, a true speedup of {1 + MARGIN:g} in each"
-    alone = np.mean([any(words(one, SAID) == "faster" for one in family) for family in families])
+    alone = np.mean([any(outcome_of(one) == Outcome.BETTER for one in family) for family in families])
     print(f"| {what}: some job by itself said to be faster | {alone:.4f} | | |")
-    some = np.mean([any(word == "faster" for word in adjusted_words(family, MARGIN)) for family in families])
+    some = np.mean([Outcome.BETTER in adjusted_outcomes(family, MARGIN) for family in families])
     tell(f"{what}: some job in the family said to be faster", some, "<= 0.05", some <= 0.05)
     over_all = [mean(family).interval() for family in families]
     covered = np.mean([low <= 1 + MARGIN <= high for low, high in over_all])

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from steelyard import __version__, records
-from steelyard.errors import InfrastructureError, InputError, SteelyardError
+from steelyard.errors import InfrastructureError, SteelyardError
 from steelyard.execute.interrupts import Stop, on_signals
 from steelyard.execute.limits import Limits
 from steelyard.execute.local import LocalProcess, start
@@ -32,21 +32,12 @@ TELEMETRY_EVERY_S = 1.0
 def check_machine(plan: Plan, placement: Placement, machine: Machine) -> None:
     """Refuse before anything is made what this machine cannot run."""
     needed = facts(plan.framework).runs_here
-    if needed is None:
-        raise InputError(
-            f"framework {plan.framework!r} runs in a container, and the platform names none",
-            key="framework",
-            value=plan.framework,
-            expected="a platform with a container",
-            next="steelyard plan FILE --script, which a person can run",
-        )
-    module, install = needed
-    if importlib.util.find_spec(module) is None:
+    if needed is not None and importlib.util.find_spec(needed[0]) is None:
         raise InfrastructureError(
-            f"{plan.framework} cannot be launched here: {module} is not installed",
+            f"{plan.framework} cannot be launched here: {needed[0]} is not installed",
             key="framework",
             value=plan.framework,
-            next=install,
+            next=needed[1],
         )
     if placement.device == "cpu":
         return

@@ -72,7 +72,7 @@ def test_what_takes_long_is_marked(path: Path) -> None:
 @pytest.mark.processes
 def test_an_interrupt_reaches_what_a_test_starts_though_the_suite_ignores_it() -> None:
     """As a suite does that runs in the background of a script, or under nohup."""
-    interrupted = TESTS / "ingest/test_ingest.py::test_an_interrupt_amid_a_log_leaves_nothing"
+    interrupted = TESTS / "ingestion/test_ingest.py::test_an_interrupt_amid_a_log_leaves_nothing"
     suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(interrupted)]
     ignoring = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", *suite]
     done = subprocess.run(ignoring, cwd=TESTS.parent, capture_output=True, text=True, check=False)

@@ -136,21 +136,12 @@ class LocalExecutor:
                 next="give the platform `container: {image: …}` with steelyard[train] in it",
             )
         needed = facts(plan.framework).runs_here
-        if needed is None:
-            raise InputError(
-                f"framework {plan.framework!r} runs in a container, and the platform names none",
-                key="framework",
-                value=plan.framework,
-                expected="a platform with a container",
-                next="steelyard plan FILE --script, which a person can run",
-            )
-        module, install = needed
-        if importlib.util.find_spec(module) is None:
+        if needed is not None and importlib.util.find_spec(needed[0]) is None:
             raise InfrastructureError(
-                f"{plan.framework} cannot be launched here: {module} is not installed",
+                f"{plan.framework} cannot be launched here: {needed[0]} is not installed",
                 key="framework",
                 value=plan.framework,
-                next=install,
+                next=needed[1],
             )
         _check_gpus(placement, machine)
 

@@ -23,7 +23,7 @@ class Interest:
     interesting: re.Pattern[bytes]
     """What a line that says anything holds. It looks at no digit, so one answer serves every line of a shape."""
     telltale: re.Pattern[bytes]
-    """What tells a dialect, or may be a step line that nobody knows, as long as no step was read."""
+    """What tells a dialect, marks a step or may be a step that nobody knows; asked as long as no step was read."""
     opening: re.Pattern[bytes]
 
     def looks_like_a_step(self, body: bytes) -> bool:
@@ -39,10 +39,12 @@ def names_step_and_loss(body: bytes) -> bool:
 @cache
 def interest(dialects: tuple[Dialect, ...]) -> Interest:
     """Built once for each set of dialects."""
-    declared = (pattern for one in dialects for pattern in (*one.words, _GROUP_NAME.sub(b"?:", one.mark.pattern)))
+    words = (pattern for one in dialects for pattern in one.words)
+    marks = (_GROUP_NAME.sub(b"?:", one.mark.pattern) for one in dialects)
+    telltales = (pattern for one in dialects for pattern in one.telltales)
     return Interest(
-        _any((*declared, *failures.WORDS, *other_lines.NETWORK_WORDS, *secrets.LOG_WORDS)),
-        _any((*(pattern for one in dialects for pattern in one.telltales), _LOSS.pattern)),
+        _any((*words, *failures.WORDS, *other_lines.NETWORK_WORDS, *secrets.LOG_WORDS)),
+        _any((*telltales, *marks, _LOSS.pattern)),
         _any(one.opening for one in dialects),
     )
 

@@ -178,8 +178,9 @@ class LogReader:
         text = line if short else _ends(line)
         if b"\x1b" in text:
             text = ANSI.sub(b"", text)
-        worth = self._interest.interesting.search(text) or (not self.seen and self._interest.telltale.search(text))
-        if worth or self._other_lines.tracebacks:
+        # Whatever words its dialect declares, no line with its mark is passed over.
+        telltale = self._interest.telltale if self._first is None else self._first.mark
+        if self._interest.interesting.search(text) or telltale.search(text) or self._other_lines.tracebacks:
             self._look(line)
         elif short:
             self._remember(line, None)

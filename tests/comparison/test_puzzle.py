@@ -61,7 +61,7 @@ def test_neither_claim_stands(compared: dict[str, Any]) -> None:
     for metric in ("throughput", "convergence"):
         assert compared["comparable"][metric]["status"] == "not_comparable"
         worst = compared["comparable"][metric]["reasons"][0]
-        assert (worst["code"], worst["effect"], worst["side"]) == ("step_tokens_differ", "blocks", "both")
+        assert (worst["code"], worst["effect"], worst["side"]) == ("own_step_tokens_differ", "blocks", "both")
         assert (round(worst["target"]), round(worst["baseline"])) == (1_254_773, 459_103)
 
 

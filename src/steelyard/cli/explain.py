@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,16 +21,29 @@ _PAGE = """# Reason codes
 
 Made by `python docs/reference/make.py` from the code; `steelyard explain first_loss_off` prints the same.
 
-A code names what was found; `check --json` and `verdict.json` give it as `code` of each finding. Read the code in
-scripts: codes stay the same where the wording of `message` changes.
+A code names what was found. `check --json` has one per finding, `compare --json` one per reason, tier and diagnosis.
+Use codes in scripts: they stay the same where the wording of `message` changes.
 """
 
 
 def reason_codes() -> dict[str, Iterator["Code"]]:
     """The codes of each stage that gives reasons, by its name."""
     from steelyard import verdict
+    from steelyard.campaign import family, learn, scaling, trend
+    from steelyard.comparison import codes, convergence
+    from steelyard.comparison.diagnoses import DIAGNOSES
+    from steelyard.comparison.tiers import TIERS
+    from steelyard.reasons import codes_in
 
-    return {"verdict": verdict.codes()}
+    tiers = (import_module(f"steelyard.comparison.tiers.{name}") for name in TIERS)
+    diagnoses = (import_module(f"steelyard.comparison.diagnoses.{name}") for name in DIAGNOSES)
+    return {
+        "verdict": verdict.codes(),
+        "comparison": codes_in(codes),
+        "convergence": codes_in(convergence, *tiers),
+        "diagnosis": codes_in(*diagnoses),
+        "campaign": codes_in(family, learn, scaling, trend),
+    }
 
 
 def page() -> str:

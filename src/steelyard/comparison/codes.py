@@ -126,7 +126,7 @@ CHECK_UNKNOWN = Code(
     "check_unknown", "The result of a check is unknown for a run.", "{check} of {run} is not known: {finding}"
 )
 STEP_TOKENS_DIFFER = Code(
-    "step_tokens_differ",
+    "own_step_tokens_differ",
     "Reported rate times step time gives a different number of tokens per step on each side.",
     "by their own figures one step is {target:,.0f} tokens on the target and {baseline:,.0f} on the baseline",
 )

@@ -1,0 +1,90 @@
+"""The Python API: functions that do what their verbs do, however often and in whatever order they are called."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import steelyard
+from steelyard.demo import RECORDED
+from steelyard.errors import InputError
+
+PAGE = Path(__file__).parents[1] / "docs" / "api.md"
+LOG = Path(__file__).parent / "frameworks/logs/real/megatron_clean_int1.log.gz"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: Any, cli: Any) -> Path:
+    monkeypatch.chdir(tmp_path)
+    recorded("baseline")
+    recorded("again")
+    cli("init", "tiny-llama")
+    return tmp_path
+
+
+def test_every_function_can_be_called_twice(here: Path) -> None:
+    """A package of the same name would replace the function once something imported it."""
+    for _ in range(2):
+        assert steelyard.load("baseline").steps().loss.finite.all()
+        assert steelyard.ingest(LOG, gpu="h100").status in ("completed", "interrupted", "failed")
+        assert steelyard.lint("tiny-llama.yaml") == []
+        assert steelyard.plan("tiny-llama.yaml", gpu="cpu", gpus=1).plan.nodes
+        assert steelyard.check("baseline").status == "pass"
+        assert steelyard.compare("again", "baseline").ratios["throughput"] is not None
+        assert [path.name for path in steelyard.report("baseline", to="md")] == ["report.md"]
+
+
+@pytest.mark.torch
+def test_a_run_can_be_made_twice(here: Path) -> None:
+    for _ in range(2):
+        run = steelyard.run("tiny-llama.yaml", settings={"training.steps": 3}, gpu="cpu", gpus=1)
+        assert (run.status, run.num_steps) == ("completed", 3)
+
+
+def test_settings_are_a_mapping_or_as_typed(here: Path) -> None:
+    plans = [
+        steelyard.plan("tiny-llama.yaml", settings=settings, gpu="cpu", gpus=1).plan
+        for settings in ({"training.steps": 7}, ["training.steps=7"])
+    ]
+    assert plans[0] == plans[1]
+    assert plans[0].job.steps == 7
+
+
+def test_wrong_input_is_an_error_with_a_next_step(here: Path) -> None:
+    with pytest.raises(InputError) as error:
+        steelyard.plan("tiny-llama.yaml", gpu="h1000")
+    assert (error.value.key, error.value.next) == ("--gpu", "--gpu h100")
+    with pytest.raises(AttributeError, match="weigh"):
+        steelyard.weigh  # noqa: B018
+
+
+def test_a_comparison_is_kept_and_can_be_reported(here: Path) -> None:
+    comparison = steelyard.compare(["again"], "baseline", metrics=["memory"], name="kept")
+    assert comparison.directory == Path("runs/comparisons/kept")
+    assert steelyard.report(comparison.directory, to="md")[0].is_file()
+
+
+def test_steps_are_a_frame_where_pandas_is_installed(here: Path) -> None:
+    pytest.importorskip("pandas")
+    frame = steelyard.load("baseline").steps().to_pandas()
+    assert list(frame["step"][:3]) == [1, 2, 3]
+
+
+def test_the_examples_of_the_page_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "train.log").write_bytes(RECORDED.joinpath("baseline", "logs", "node0.log").read_bytes())
+    names = {"steelyard": steelyard}
+    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(examples) >= 4
+    for example in examples:
+        exec(example, names)
+    assert "settings" in PAGE.read_text()
+
+
+@pytest.mark.processes
+def test_importing_it_loads_nothing_of_it() -> None:
+    code = "import sys, steelyard; print([name for name in sys.modules if name.startswith('steelyard.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -81,7 +81,7 @@ benchmarks: install
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/check.py
 	$(BIN)/python benchmarks/within_run.py
-	$(BIN)/python benchmarks/statistics.py
+	$(BIN)/python benchmarks/intervals.py
 	$(BIN)/python benchmarks/curves.py
 
 clean:

@@ -9,8 +9,6 @@ import math
 import sys
 from types import SimpleNamespace
 
-sys.path.pop(0)  # this folder: one of its files has a name of the standard library
-
 import numpy as np
 
 from steelyard.comparison.curve import LossCurve

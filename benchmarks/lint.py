@@ -1,14 +1,11 @@
 """`steelyard lint` of all packaged configs: at most a second, and no torch. Run: python benchmarks/lint.py"""
 
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-
-sys.path.pop(0)  # this folder: one of its files has a name of the standard library
-
-import statistics
 
 from steelyard.experiment import packaged
 

@@ -10,7 +10,7 @@ import pytest
 from steelyard.comparison import Comparability, Ruling, codes, find
 from steelyard.comparison.codes import sentence
 from steelyard.comparison.contract import effect_in
-from steelyard.comparison.policy import Effect as Governs
+from steelyard.experiment.policy import Effect as Governs
 from steelyard.reasons import Effect, Reason, codes_in
 
 AS_STRINGS = Path(__file__).parent / "fixtures" / "reasons_as_strings.json"

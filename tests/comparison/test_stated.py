@@ -14,9 +14,9 @@ from steelyard import records
 from steelyard.comparison.contract import contract
 from steelyard.comparison.curve import loss_curves
 from steelyard.comparison.diagnoses.silent_default import LeftOpen, unstated_differences
-from steelyard.comparison.policy import STATED, USUAL
 from steelyard.comparison.side import side
 from steelyard.comparison.tiers import Pair
+from steelyard.experiment.keys import STATED
 from steelyard.frameworks.logs.settings import RAMP_UP, SHAPING
 from steelyard.reasons import Reason
 from steelyard.verdict import read_subject
@@ -85,7 +85,6 @@ def make(cli: Any, tmp_path: Path) -> Make:
 def test_all_that_a_log_states_is_governed() -> None:
     stated = {dotted.partition(".")[2] for dotted in STATED}
     assert stated == {*SHAPING} - {RAMP_UP}  # the tokens of every step tell of that
-    assert {*USUAL} <= {*STATED}
 
 
 def test_a_campaign_over_seeds_of_a_framework_that_has_one_seed(cli: Any, make: Make) -> None:

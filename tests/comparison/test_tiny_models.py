@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from steelyard.cli.main import main
-from steelyard.comparison.policy import POLICY
+from steelyard.experiment.keys import KEYS
 
 pytestmark = [pytest.mark.torch, pytest.mark.processes]
 
@@ -95,7 +95,7 @@ def test_bf16_learns_as_fp32_does_and_its_precision_is_said(trained: Path) -> No
 def test_with_its_config_the_contract_names_the_key(trained: Path, name: str) -> None:
     found = compared(trained, name, "runs", 4)
     assert found["convergence"]["first_failing_tier"] == "contract"
-    assert FAILS_AT[name][0] in POLICY
+    assert FAILS_AT[name][0] in KEYS
     assert found["convergence"]["tiers"][0]["message"].startswith(f"{FAILS_AT[name][0]} differs: ")
     assert FAILS_AT[name][0] in next(one for one in found["diagnoses"] if one["code"] == "different_setting")["message"]
 

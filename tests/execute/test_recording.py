@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from steelyard.execute.settings_check import SettingsAgainstPlan, planned_settings
 
 from steelyard import execute, records, verdict
 from steelyard.configs.choose import Asked, one_reading, readings
 from steelyard.configs.files import read_config, read_mapping, with_family
 from steelyard.execute.recording import Recording
+from steelyard.execute.settings_check import SettingsAgainstPlan, planned_settings
 from steelyard.experiment import packaged, resolve
 from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.series import Gathered, Job

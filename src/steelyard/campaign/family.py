@@ -15,10 +15,11 @@ from steelyard.comparison.codes import sentence
 from steelyard.comparison.comparison import Comparison
 from steelyard.comparison.contract import ONE_PLATFORM, Agreement, Comparability, alike, difference, partly_known
 from steelyard.comparison.copies import check_once
-from steelyard.comparison.policy import Metric, blocking
 from steelyard.comparison.ratios import SAID, Ratio, figures_of
 from steelyard.comparison.within_run import LEVEL
 from steelyard.errors import Exit, InputError
+from steelyard.experiment.keys import blocking
+from steelyard.experiment.policy import Metric
 from steelyard.reasons import Code, Reason, SideName
 from steelyard.verdict import Subject
 

@@ -15,9 +15,9 @@ from steelyard.comparison.between_runs import vary
 from steelyard.comparison.codes import made_on
 from steelyard.comparison.contract import difference, partly_known
 from steelyard.comparison.copies import check_once
-from steelyard.comparison.policy import POLICY, STATED
 from steelyard.comparison.side import one_place
 from steelyard.errors import InputError
+from steelyard.experiment.keys import KEYS, STATED
 from steelyard.experiment.thresholds import METRICS, Direction
 from steelyard.inert import inert
 from steelyard.reasons import Code, Reason
@@ -35,7 +35,7 @@ COUNTED = ("memory_peak_gib",)
 """Counted and not timed: the same in every run is no sign of copies."""
 DIGITS = 5
 
-ALIKE = tuple(key for key in (*POLICY, *STATED) if key != "training.seed")
+ALIKE = tuple(key for key in (*KEYS, *STATED) if key != "training.seed")
 """What the runs must share: a threshold is of one job, whatever a comparison leaves free."""
 
 

@@ -18,10 +18,11 @@ from steelyard.comparison.contract import (
     ruling,
 )
 from steelyard.comparison.copies import check_once
-from steelyard.comparison.policy import Metric, blocking
 from steelyard.comparison.ratios import Ratio, lacking, ratio
 from steelyard.comparison.side import Side, side
 from steelyard.errors import Exit, InputError
+from steelyard.experiment.keys import blocking
+from steelyard.experiment.policy import Metric
 from steelyard.reasons import Effect, Reason
 from steelyard.verdict import Subject, policy_of
 

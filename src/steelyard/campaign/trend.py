@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.comparison.contract import alike, known_value
-from steelyard.comparison.policy import STATED, Metric, blocking
 from steelyard.errors import InputError
+from steelyard.experiment.keys import STATED, blocking
+from steelyard.experiment.policy import Metric
 from steelyard.experiment.thresholds import METRICS
 from steelyard.reasons import Code, Reason
 from steelyard.records import Run

@@ -3,8 +3,8 @@
 from steelyard.comparison.comparison import Comparison, How, compare, weigh
 from steelyard.comparison.contract import Agreement, Clause, Comparability, Ruling
 from steelyard.comparison.files import find, load_runs, save
-from steelyard.comparison.policy import Effect, Metric
 from steelyard.comparison.ratios import NAME_OF, Ratio
+from steelyard.experiment.policy import Effect, Metric
 
 __all__ = [
     "NAME_OF",

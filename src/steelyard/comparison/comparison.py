@@ -12,13 +12,13 @@ from steelyard.comparison.convergence import Convergence, convergence
 from steelyard.comparison.copies import on_both_sides
 from steelyard.comparison.diagnoses import Diagnosis, diagnose
 from steelyard.comparison.own_figures import changes, clocks_apart, curves_apart, steps_apart
-from steelyard.comparison.policy import Effect, Metric
 from steelyard.comparison.ratios import NAME_OF, Ratio, lacking, missing, ratio
 from steelyard.comparison.side import Side, side
 from steelyard.comparison.tiers import Pair
 from steelyard.comparison.time_to_loss import Prices, TimeToLoss, time_to_loss
 from steelyard.errors import Exit
 from steelyard.experiment.experiment import Mode
+from steelyard.experiment.policy import Effect, Metric
 from steelyard.reasons import Reason
 from steelyard.records import Run
 from steelyard.verdict import Subject, figures_document, policy_of, read_subjects

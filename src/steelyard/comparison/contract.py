@@ -9,22 +9,13 @@ from typing import Any
 from steelyard import reasons
 from steelyard.comparison import codes
 from steelyard.comparison.copies import check_once
-from steelyard.comparison.policy import (
-    OWN_FIGURES,
-    PLANNED,
-    POLICY,
-    STATED,
-    UNKNOWN_QUALIFIES,
-    USUAL,
-    Effect,
-    Effects,
-    Metric,
-    blocking,
-)
+from steelyard.comparison.policy import OWN_FIGURES, UNKNOWN_QUALIFIES
 from steelyard.comparison.side import Side
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
+from steelyard.experiment.keys import KEYS, STATED, UNSTATED, Key, blocking
 from steelyard.experiment.platform import FRAMEWORKS
+from steelyard.experiment.policy import Effect, Effects, Metric
 from steelyard.frameworks.logs.settings import SAME_SHARE
 from steelyard.frameworks.registry import facts
 from steelyard.reasons import Reason, SideName
@@ -181,18 +172,19 @@ def stated(subject: Subject, dotted: str) -> tuple[bool, Any]:
     if dotted == "model.padded_vocab_size" and facts(manifest.framework).pads_vocabulary is False:
         return subject.known("model.vocab_size")
     if ingested is None:
-        return dotted in PLANNED, PLANNED.get(dotted)
+        planned = STATED[dotted].planned
+        return (False, None) if planned is UNSTATED else (True, planned)
     said = ingested.said.get(dotted.partition(".")[2])
     return said is not None and said.value is not None, said.value if said else None
 
 
 def contract(target: Side, baseline: Side) -> tuple[Clause, ...]:
     """Every parameter of the policy on both sides, and what a log states beside them."""
-    governed = [_clause(dotted, effects, target, baseline) for dotted, effects in POLICY.items()]
-    beside = (_clause(dotted, effects, target, baseline) for dotted, effects in STATED.items())
+    governed = [_clause(key, target, baseline) for key in KEYS.values()]
+    stated_only = (_clause(key, target, baseline) for key in STATED.values())
     sizes = [side.subjects[0].value("model.vocab_size") for side in (target, baseline)]
-    usual = {**USUAL, "model.padded_vocab_size": sizes}
-    return (*governed, *(clause for clause in beside if _is_said(clause, usual.get(clause.dotted, []))))
+    usual = {**{name: key.usual for name, key in STATED.items()}, "model.padded_vocab_size": sizes}
+    return (*governed, *(clause for clause in stated_only if _is_said(clause, usual[clause.dotted])))
 
 
 def _is_said(clause: Clause, usual: Sequence[Any]) -> bool:
@@ -201,7 +193,8 @@ def _is_said(clause: Clause, usual: Sequence[Any]) -> bool:
     return clause.status != Agreement.UNKNOWN or any(value not in usual for value in stated)
 
 
-def _clause(dotted: str, effects: Effects, target: Side, baseline: Side) -> Clause:
+def _clause(key: Key, target: Side, baseline: Side) -> Clause:
+    dotted, effects = key.name, key.policy.effects
     (known_target, ours), (known_baseline, theirs) = (_of_side(side, dotted) for side in (target, baseline))
     unknown_of: SideName = "both" if known_target == known_baseline else "baseline" if known_target else "target"
     if not (known_target and known_baseline):
@@ -211,9 +204,9 @@ def _clause(dotted: str, effects: Effects, target: Side, baseline: Side) -> Clau
     if status != Agreement.UNKNOWN and (isinstance(ours, WeightsSeed) or isinstance(theirs, WeightsSeed)):
         ours, theirs = (_seeds(side, dotted) for side in (target, baseline))
         status, effects = (status, effects) if ours == theirs else (Agreement.DIFFERENT, {})
-    group, _, key = dotted.partition(".")
+    group, _, name = dotted.partition(".")
     sources = (_source(side, dotted) for side in (target, baseline))
-    return Clause(group, key, ours, theirs, status, effects, unknown_of, *sources)
+    return Clause(group, name, ours, theirs, status, effects, unknown_of, *sources)
 
 
 def _seeds(side: Side, dotted: str) -> Any:

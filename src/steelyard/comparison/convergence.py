@@ -13,9 +13,10 @@ from steelyard.comparison.codes import sentence
 from steelyard.comparison.contract import Agreement, Comparability, Ruling
 from steelyard.comparison.curve import LossCurve, evaluations
 from steelyard.comparison.diagnoses.silent_default import LeftOpen, unstated_differences
-from steelyard.comparison.policy import STATED, Effect, Metric
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import TIERS, Answer, Pair, Tier
+from steelyard.experiment.keys import STATED
+from steelyard.experiment.policy import Effect, Metric
 from steelyard.reasons import Code, Reason
 
 CONTRACT = "contract"

@@ -18,9 +18,9 @@ from steelyard import records
 from steelyard.comparison.between_runs import MARGIN
 from steelyard.comparison.comparison import Comparison, weigh
 from steelyard.comparison.copies import digest, twice
-from steelyard.comparison.policy import Metric
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
+from steelyard.experiment.policy import Metric
 from steelyard.files import replace_file
 from steelyard.records import MANIFEST, Run
 from steelyard.records.fleet import find_fleet

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard.comparison import codes, policy
+from steelyard.comparison import codes
 from steelyard.comparison.between_runs import MARGIN, geometric_mean
 from steelyard.comparison.contract import effect_in
 from steelyard.comparison.curve import common_steps
-from steelyard.comparison.policy import POLICY, STATED, Metric
 from steelyard.comparison.side import Side
 from steelyard.experiment.experiment import Mode
+from steelyard.experiment.keys import KEYS, STATED
+from steelyard.experiment.policy import Effect as Governs
+from steelyard.experiment.policy import Metric
 from steelyard.reasons import Effect, Reason, SideName
 from steelyard.records import Event, StepTable
 from steelyard.records.columns import Floats, Mask
@@ -28,7 +30,7 @@ _FEWEST_PRINTED = 3
 _TOLD_BY_STEP = ("training.global_batch_size", "training.sequence_length", "training.steps")
 """What a schedule may change: every step tells its own tokens, and the rates that it learns at."""
 _OF_THE_WINDOW = (Metric.THROUGHPUT, Metric.FLOPS)
-_EFFECTS = {**STATED, **POLICY}
+_EFFECTS = {name: key.policy.effects for name, key in {**STATED, **KEYS}.items()}
 _DOTTED = {dotted.partition(".")[2]: dotted for dotted in STATED}
 """What no experiment has a key for is named without its group where a log says that it changed."""
 
@@ -78,7 +80,7 @@ def clocks_apart(sides: Sequence[Side], mode: Mode) -> Reason | None:
     apart = abs((ours or 1.0) / (theirs or 1.0) - 1)
     if apart <= APART:
         return None
-    effect = effect_in(mode, policy.Effect.BLOCKS if apart > MARGIN else policy.Effect.QUALIFIES)
+    effect = effect_in(mode, Governs.BLOCKS if apart > MARGIN else Governs.QUALIFIES)
     values = {"target": ours, "baseline": theirs, "called": tuple(side.called for side in sides)}
     name: SideName = "both" if None not in (ours, theirs) else "baseline" if ours is None else "target"
     return Reason(codes.CLOCKS_DIFFER, values, effect, name)

@@ -3,14 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from steelyard.experiment.keys import KEYS, UNSTATED, blocking
-from steelyard.experiment.keys import STATED as STATED_KEYS
-from steelyard.experiment.policy import JOB, LAYOUT, RATES, Effect, Effects, Metric, Policy
-
-POLICY = {name: key.policy.effects for name, key in KEYS.items()}
-STATED = {name: key.policy.effects for name, key in STATED_KEYS.items()}
-PLANNED = {name: key.planned for name, key in STATED_KEYS.items() if key.planned is not UNSTATED}
-USUAL = {name: key.usual for name, key in STATED_KEYS.items() if key.usual}
+from steelyard.experiment.policy import JOB, LAYOUT, Effect, Effects, Policy
 
 OWN_FIGURES: Mapping[str, Effects] = MappingProxyType(
     {
@@ -36,17 +29,3 @@ Declared batch and layout only qualify, since the ratio stands on the tokens tha
 
 UNKNOWN_QUALIFIES = ("completed", "steps_present", "loss_finite", "throughput_identity")
 """Findings that, not known of a side, are said beside its ratios."""
-
-__all__ = [
-    "OWN_FIGURES",
-    "PLANNED",
-    "POLICY",
-    "RATES",
-    "STATED",
-    "UNKNOWN_QUALIFIES",
-    "USUAL",
-    "Effect",
-    "Effects",
-    "Metric",
-    "blocking",
-]

@@ -19,9 +19,9 @@ from steelyard.comparison.between_runs import (
     outcome_of,
     vary,
 )
-from steelyard.comparison.policy import Metric
 from steelyard.comparison.side import Side, one_place
 from steelyard.comparison.within_run import LEVEL, METHOD, interval, spread_of
+from steelyard.experiment.policy import Metric
 from steelyard.reasons import Code, Effect, Reason, SideName
 from steelyard.verdict import Subject
 

@@ -6,8 +6,8 @@ from steelyard.comparison.codes import shown
 from steelyard.comparison.contract import Agreement, Clause
 from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
 from steelyard.comparison.diagnoses.silent_default import differs_by_default
-from steelyard.comparison.policy import Effect, Metric
 from steelyard.comparison.tiers import Pair
+from steelyard.experiment.policy import Effect, Metric
 
 
 def _sentence(clauses: Sequence[Clause]) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 from steelyard.comparison.codes import shown
 from steelyard.comparison.contract import Agreement, Clause, stated
 from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
-from steelyard.comparison.policy import Effect, Metric
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import Pair
+from steelyard.experiment.policy import Effect, Metric
 from steelyard.experiment.sources import Origin, Source
 from steelyard.frameworks.facts import POSITION_ENCODING
 from steelyard.frameworks.registry import facts

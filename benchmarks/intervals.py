@@ -8,8 +8,6 @@ import argparse
 import math
 import sys
 
-sys.path.pop(0)  # this folder: its name for this file is the standard library's for another
-
 import numpy as np
 
 from steelyard.campaign.family import adjusted_outcomes, mean

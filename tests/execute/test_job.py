@@ -18,12 +18,14 @@ from steelyard.execute.this_host import ThisHost
 
 pytestmark = [pytest.mark.processes, pytest.mark.quick]
 
+ONE, FIRST, SECOND = (f"{name}-{os.getpid()}" for name in ("one", "first", "second"))
+"""Runs; cleaning up after one ends every process on the machine that carries its name, another worker's too."""
 SAYS = ["sh", "-c", "for i in 1 2 3 4; do echo line $i; sleep 0.1; done; exit 3"]
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> Callable[..., HostJob]:
-    def make(run: str = "one", directory: str = "made/by us/exp-node0") -> HostJob:
+    def make(run: str = ONE, directory: str = "made/by us/exp-node0") -> HostJob:
         return HostJob(ThisHost(), run, str(tmp_path / directory), None, str(tmp_path))
 
     return make
@@ -113,7 +115,7 @@ class SlowHost(ThisHost):
 @pytest.mark.parametrize("asked", ["take", "prepare"])
 def test_nothing_is_made_after_a_host_was_left(tmp_path: Path, asked: str) -> None:
     host = SlowHost(asked)
-    one = HostJob(host, "one", str(tmp_path / "made/exp-node0"), None, str(tmp_path))
+    one = HostJob(host, ONE, str(tmp_path / "made/exp-node0"), None, str(tmp_path))
 
     async def work() -> None:
         async def phases() -> None:
@@ -131,7 +133,7 @@ def test_nothing_is_made_after_a_host_was_left(tmp_path: Path, asked: str) -> No
 
 
 def test_a_held_host_names_its_holder_until_that_is_gone(job: Callable[..., HostJob], tmp_path: Path) -> None:
-    first, second = job("first"), job("second", "other/exp-node0")
+    first, second = job(FIRST), job(SECOND, "other/exp-node0")
 
     async def work() -> None:
         keeper = (await first.take("me@here", 0)).keeper
@@ -139,7 +141,7 @@ def test_a_held_host_names_its_holder_until_that_is_gone(job: Callable[..., Host
         await first.start(["sleep", "60"])
         held = (await second.take("you@there", 0)).holder
         assert held is not None
-        assert (held.run, held.who, held.pid, held.login) == ("first", "me@here", keeper, getpass.getuser())
+        assert (held.run, held.who, held.pid, held.login) == (FIRST, "me@here", keeper, getpass.getuser())
         assert abs(held.since - time.time()) < 60
         assert not Path(second.directory).exists()
         await first.clean(containers=True)
@@ -153,7 +155,7 @@ def test_a_held_host_names_its_holder_until_that_is_gone(job: Callable[..., Host
 def test_what_a_dead_run_left_is_removed_by_the_next_in_the_same_place(
     job: Callable[..., HostJob], tmp_path: Path
 ) -> None:
-    first, second = job("first"), job("second", "made/by us/other-node0")
+    first, second = job(FIRST), job(SECOND, "made/by us/other-node0")
 
     async def work() -> None:
         taken = await first.take("me@here", 0)
@@ -164,7 +166,7 @@ def test_what_a_dead_run_left_is_removed_by_the_next_in_the_same_place(
         for process in (taken.keeper, watcher):
             os.killpg(process, 9)  # as after a power cut: nobody is left to clean up
         again = await second.take("you@there", 0)
-        assert (again.holder, again.swept) == (None, ("first",))
+        assert (again.holder, again.swept) == (None, (FIRST,))
         assert not Path(first.directory).exists()
         await second.clean(containers=True)
 
@@ -415,7 +417,7 @@ def test_a_full_table_of_files_keeps_nothing_from_being_removed(tmp_path: Path) 
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=40,mode=700", "small", str(small)], check=False)
     if mounted.returncode:
         pytest.skip("nothing can be mounted here")
-    one = HostJob(ThisHost(), "one", str(small / "exp-node0"), None, str(tmp_path))
+    one = HostJob(ThisHost(), ONE, str(small / "exp-node0"), None, str(tmp_path))
 
     async def work() -> None:
         await one.take("me", 0)
@@ -442,7 +444,7 @@ def test_a_container_that_cannot_be_removed_keeps_the_host(tmp_path: Path) -> No
     engine = tmp_path / "engine"
     engine.write_text("#!/bin/sh\ncase $1 in ps) echo deadbeef ;; rm) exit 1 ;; esac\n")
     engine.chmod(0o755)
-    one = HostJob(ThisHost(), "one", str(tmp_path / "dir"), str(engine), str(tmp_path))
+    one = HostJob(ThisHost(), ONE, str(tmp_path / "dir"), str(engine), str(tmp_path))
 
     async def work() -> None:
         await one.take("me", 0)
@@ -510,7 +512,7 @@ def test_a_volume_that_shows_the_control_files_is_refused(job: Callable[..., Hos
 
 
 def test_one_machine_under_two_names_is_refused(job: Callable[..., HostJob]) -> None:
-    first, second = job("one", "node0"), job("one", "node1")
+    first, second = job(ONE, "node0"), job(ONE, "node1")
 
     async def work() -> None:
         assert (await first.take("me", 0)).holder is None
@@ -525,7 +527,7 @@ def test_an_engine_that_does_not_answer_keeps_host_and_files_until_it_does(tmp_p
     engine = tmp_path / "engine"
     engine.write_text("#!/bin/sh\necho 'cannot connect to the engine' >&2\nexit 1\n")
     engine.chmod(0o755)
-    one = HostJob(ThisHost(), "one", str(tmp_path / "dir"), str(engine), str(tmp_path))
+    one = HostJob(ThisHost(), ONE, str(tmp_path / "dir"), str(engine), str(tmp_path))
 
     async def work() -> None:
         await one.take("me", 0)
@@ -568,6 +570,7 @@ def test_a_run_that_is_just_being_made_is_not_swept(job: Callable[..., HostJob],
 
     async def take() -> tuple[str, ...]:
         taken = await one.take("me", 0)
+        assert taken.holder is None
         await one.clean(containers=True)
         return taken.swept
 

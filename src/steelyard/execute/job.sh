@@ -182,7 +182,7 @@ this_host() { # what tells it from others on a shared file system
 report_holder() { # SINCE PID: say who else holds the host and began before that process; fails where nobody does
     for other in $(holders "$scope"); do
         theirs=$(mark "$other" run) then=$(began "$other")
-        [ -n "$then" ] || continue # it has ended meanwhile
+        [ -n "$theirs" ] && [ -n "$then" ] || continue # it has ended meanwhile; the kernel forgets its words first
         [ "$theirs" = "$run" ] && [ "$(mark "$other" dir)" = "$dir" ] && continue
         [ -n "$1" ] && [ "$then" -gt "$1" ] && continue
         [ -n "$1" ] && [ "$then" -eq "$1" ] && [ "$other" -gt "$2" ] && continue

@@ -14,7 +14,8 @@ from steelyard.execute.job import SCOPE
 from steelyard.execute.this_host import ThisHost
 from steelyard.experiment import packaged, parse_settings, resolve
 from steelyard.hardware.machine import Machine
-from steelyard.planning.plan import Plan, Planned, make_plan
+from steelyard.planning.make import Planned, make_plan
+from steelyard.planning.plan import Plan
 
 STEP = (
     "step: {step}/3 | loss: 5.0 | grad_norm: 1.0 | learning_rate: 0.001 | step_time_s: 0.1 | tokens: 8192"

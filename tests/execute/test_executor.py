@@ -19,7 +19,7 @@ from steelyard import execute, records
 from steelyard.errors import InfrastructureError
 from steelyard.execute import Limits
 from steelyard.execute.executor import MODULES, Executor, executor_of
-from steelyard.planning.plan import Planned
+from steelyard.planning.make import Planned
 from steelyard.records import RunWriter
 
 LAST_WORDS = (

@@ -18,7 +18,8 @@ from steelyard.experiment import packaged, resolve
 from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.series import Gathered, Job
 from steelyard.hardware.machine import Machine
-from steelyard.planning.plan import Plan, make_plan
+from steelyard.planning.make import make_plan
+from steelyard.planning.plan import Plan
 
 CONFIG = """
 schema_version: 1

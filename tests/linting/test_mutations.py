@@ -23,7 +23,7 @@ from steelyard.hardware.machine import Machine
 from steelyard.linting import lint_file
 from steelyard.linting.explain import explanations
 from steelyard.linting.formats import github, sarif
-from steelyard.planning.plan import make_plan
+from steelyard.planning.make import make_plan
 from steelyard.planning.script import script
 
 pytestmark = pytest.mark.fuzz

@@ -12,7 +12,8 @@ from steelyard.experiment import packaged, parse_settings, resolve
 from steelyard.experiment.case import Case
 from steelyard.experiment.sources import DERIVED, Origin, Source
 from steelyard.hardware.machine import Machine
-from steelyard.planning.plan import Plan, make_plan
+from steelyard.planning.make import make_plan
+from steelyard.planning.plan import Plan
 from steelyard.trainer.spec import Spec
 
 LAPTOP = Machine((), cpu_count=2)

@@ -23,7 +23,8 @@ from steelyard.execute.interrupts import Stop, on_signals
 from steelyard.execute.preflight import HostFinding
 from steelyard.execute.recording import Observer
 from steelyard.experiment.resolve import leaves
-from steelyard.planning.plan import Plan, Planned, platform_label
+from steelyard.planning.make import Planned, platform_label
+from steelyard.planning.plan import Plan
 from steelyard.records import Run, RunManifest, RunWriter
 from steelyard.records.fleet import Fleet, FleetRun, again, find_fleet, held, new_fleet
 from steelyard.verdict import Subject

@@ -12,7 +12,7 @@ from steelyard.campaign.fleet_verdict import judge_run, worst
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute import RunOptions
 from steelyard.execute.recording import Observer
-from steelyard.planning.plan import Planned, platform_label
+from steelyard.planning.make import Planned, platform_label
 from steelyard.records import RunWriter
 from steelyard.records.fleet import directory_names
 from steelyard.verdict import Status, Verdict

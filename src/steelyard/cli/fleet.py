@@ -17,7 +17,7 @@ from steelyard.cli.run import RECORDED
 from steelyard.cli.run import document as run_document
 from steelyard.errors import Exit, InfrastructureError
 from steelyard.execute import RunOptions
-from steelyard.planning.plan import Planned
+from steelyard.planning.make import Planned
 from steelyard.records.fleet import Fleet
 from steelyard.reporting.curves import number
 from steelyard.reporting.fleet_page import why

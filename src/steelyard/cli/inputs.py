@@ -11,7 +11,7 @@ from steelyard.experiment.problems import plain, shown
 from steelyard.experiment.thresholds import parse_threshold
 
 if TYPE_CHECKING:
-    from steelyard.planning.plan import Planned
+    from steelyard.planning.make import Planned
 
 
 def planned(file: Path, asked: Asked, aloud: bool = True) -> "Planned":

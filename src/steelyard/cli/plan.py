@@ -13,7 +13,8 @@ from steelyard.cli.verb import verb
 
 if TYPE_CHECKING:
     from steelyard.configs.choose import Asked
-    from steelyard.planning.plan import NodePlan, Plan, Planned
+    from steelyard.planning.make import Planned
+    from steelyard.planning.plan import NodePlan, Plan
 
 EXAMPLES = (
     "Examples: steelyard plan tiny-llama.yaml | steelyard plan big.yaml --gpu h200 --gpus 8 --json | "

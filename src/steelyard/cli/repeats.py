@@ -19,7 +19,7 @@ from steelyard.errors import Exit, InfrastructureError, InputError
 from steelyard.execute import RunOptions
 from steelyard.execute.recording import Observer
 from steelyard.experiment.problems import shown
-from steelyard.planning.plan import Planned
+from steelyard.planning.make import Planned
 from steelyard.reporting.curves import number
 from steelyard.reporting.fleet_page import why
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from steelyard.campaign import CampaignRequest
     from steelyard.execute import Limits, RunOptions
     from steelyard.execute.recording import Observer
-    from steelyard.planning.plan import Planned
+    from steelyard.planning.make import Planned
     from steelyard.records import RunManifest
     from steelyard.verdict import Verdict
 

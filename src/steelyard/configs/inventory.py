@@ -124,12 +124,29 @@ def _problem(
 
 
 def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
-    content = file.content
     _unknown(file, problems, SUITE_KEYS)
-    names = Asked().names()
-    texts = {}
+    texts = _suite_texts(file, problems)
+    addresses, aliases = _suite_hosts(file, problems)
+    placeholders = tuple(
+        (name, texts[key])
+        for name, key in (("home-mount-dir", "home_mount_dir_name"), ("node-dir-name", "node_dir_name"))
+        if key in texts
+    )
+    return Inventory(
+        addresses,
+        texts.get("username"),
+        texts.get("priv_key_file"),
+        env=_variables(file, problems),
+        placeholders=placeholders,
+        aliases=aliases,
+    )
+
+
+def _suite_texts(file: ConfigFile, problems: list[Problem]) -> dict[str, str]:
+    """Login, key and directory names, those that are written out and can be used."""
+    names, texts = Asked().names(), {}
     for key in ("username", "priv_key_file", "home_mount_dir_name", "node_dir_name"):
-        value = content.get(key)
+        value = file.content.get(key)
         if value is None:
             continue
         if left_open(value):
@@ -145,30 +162,26 @@ def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
         except ValueError as reason:
             problems.append(_problem(file, PLACEHOLDER, (key,), f"{key}: {reason}", "write it out", value))
             continue
-        if not _is_a_word(text):
+        if _is_a_word(text):
+            texts[key] = text
+        else:
             problems.append(_no_word(file, key, value))
-            continue
-        texts[key] = text
-    nodes = content["node_dict"]
-    addresses = []
-    aliases: dict[str, tuple[str, ...]] = {}
+    return texts
+
+
+def _suite_hosts(file: ConfigFile, problems: list[Problem]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """The addresses under node_dict, and the other addresses of some."""
+    key, nodes = "node_dict", file.content["node_dict"]
     if not isinstance(nodes, dict):
-        problems.append(
-            _problem(
-                file,
-                WRONG_VALUE,
-                ("node_dict",),
-                f"node_dict is {shown(nodes)}",
-                "write a mapping",
-                nodes,
-                "hosts by address",
-            )
-        )
-        nodes = {}
+        message = f"{key} is {shown(nodes)}"
+        problems.append(_problem(file, WRONG_VALUE, (key,), message, "write a mapping", nodes, "hosts by address"))
+        return (), {}
+    addresses: list[str] = []
+    aliases: dict[str, tuple[str, ...]] = {}
     for address in nodes:
         if str(address).startswith("_"):
             continue
-        path = ("node_dict", str(address))
+        path = (key, str(address))
         if left_open(address) or re.search(r"[<>{}]", str(address)):
             problems.append(_open(file, path, address, "a host's address"))
             continue
@@ -179,24 +192,12 @@ def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
             continue
         addresses.append(str(address))
         if len(addresses) > MAX_NODES:
-            problems.append(_too_many(file, "node_dict"))
+            problems.append(_too_many(file, key))
             break
         other = nodes[address].get("vpc_ip") if isinstance(nodes[address], dict) else None
         if isinstance(other, str) and other != address and _names_a_host(other):
             aliases[str(address)] = (other,)
-    placeholders = tuple(
-        (name, texts[key])
-        for name, key in (("home-mount-dir", "home_mount_dir_name"), ("node-dir-name", "node_dir_name"))
-        if key in texts
-    )
-    return Inventory(
-        tuple(addresses),
-        texts.get("username"),
-        texts.get("priv_key_file"),
-        env=_variables(file, problems),
-        placeholders=placeholders,
-        aliases=aliases,
-    )
+    return tuple(addresses), aliases
 
 
 def _too_many(file: ConfigFile, key: str) -> Problem:

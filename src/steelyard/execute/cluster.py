@@ -23,7 +23,8 @@ from steelyard.execute.node import FULL_KIB, HostNode, leave, remains
 from steelyard.execute.preflight import HostFinding, blocking, needs_of, parse_required, preflight, weighed
 from steelyard.execute.recording import Recording
 from steelyard.hardware.machine import Machine
-from steelyard.planning.plan import Plan, Planned
+from steelyard.planning.make import Planned
+from steelyard.planning.plan import Plan
 from steelyard.records import Event, Failure
 from steelyard.records.host_change import HOST_COUNTERS
 

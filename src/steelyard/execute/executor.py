@@ -17,7 +17,8 @@ from steelyard.execute.limits import Limits
 from steelyard.execute.recording import NodeRecording, Recording
 from steelyard.execute.telemetry import TelemetrySource
 from steelyard.hardware.machine import Machine
-from steelyard.planning.plan import NodePlan, Plan, Planned, PlannedFile
+from steelyard.planning.make import Planned
+from steelyard.planning.plan import NodePlan, Plan, PlannedFile
 from steelyard.records import Failure
 
 MODULES = {

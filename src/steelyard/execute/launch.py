@@ -14,7 +14,7 @@ from steelyard.execute.recording import Observer
 from steelyard.execute.supervisor import Supervisor
 from steelyard.experiment.partial import PartialExperiment
 from steelyard.hardware.machine import Machine
-from steelyard.planning.plan import Planned, platform_label
+from steelyard.planning.make import Planned, platform_label
 from steelyard.records import Failure, RunManifest, RunWriter
 
 

@@ -22,7 +22,8 @@ from steelyard.experiment.placement import Placement
 from steelyard.frameworks.registry import facts
 from steelyard.hardware.catalog import lookup
 from steelyard.hardware.machine import Machine
-from steelyard.planning.plan import NodePlan, Plan, Planned
+from steelyard.planning.make import Planned
+from steelyard.planning.plan import NodePlan, Plan
 from steelyard.records import Failure
 
 STOP_GRACE_S = 10.0

@@ -12,7 +12,7 @@ from steelyard.execute.interrupts import Stop
 from steelyard.execute.recording import Observer, Recording
 from steelyard.execute.telemetry import record_telemetry
 from steelyard.execute.watchdog import EVERY_S, Watchdog
-from steelyard.planning.plan import Planned
+from steelyard.planning.make import Planned
 from steelyard.records import Failure, RunManifest, RunWriter
 
 _TRAIN = "train"

@@ -9,7 +9,7 @@ from steelyard.errors import InputError
 from steelyard.experiment import resolve
 from steelyard.experiment.problems import raise_errors
 from steelyard.hardware.machine import discover
-from steelyard.planning.plan import Planned, make_plan
+from steelyard.planning.make import Planned, make_plan
 
 
 def plan_file(file: Path, asked: Asked) -> Planned:

@@ -22,7 +22,7 @@ from steelyard.frameworks.logs.series import Gathered
 from steelyard.frameworks.logs.settings import Setting
 from steelyard.frameworks.megatron.log import MEGATRON
 from steelyard.hardware.machine import Machine
-from steelyard.planning.plan import make_plan
+from steelyard.planning.make import make_plan
 from steelyard.records import Event, Step
 
 

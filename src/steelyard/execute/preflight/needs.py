@@ -12,7 +12,8 @@ from steelyard.planning.container import mounts_of
 from steelyard.planning.engines import DOCKER, ENGINES
 
 if TYPE_CHECKING:
-    from steelyard.planning.plan import NodePlan, Planned
+    from steelyard.planning.make import Planned
+    from steelyard.planning.plan import NodePlan
 
 FILES_GIB = 1.0
 """What a run's own files and logs may come to."""

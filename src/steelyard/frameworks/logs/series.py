@@ -224,15 +224,16 @@ class Series:
         while self._held:  # one that cannot be emitted is gone, and the others still come
             self._emit(self._held.pop(0))
 
-    def _emit(self, reading: Reading) -> None:
-        dialect, number, reported, values, flags, words, moment, line, unreset = reading
-        last, interval, before = self._last, self.interval or 1, self._last_values
+    def _steps_covered(self, reading: Reading) -> int | None:
+        """How many steps a record is of; None where it is the last one printed twice."""
+        _, number, _, values, _, _, _, line, unreset = reading
+        last, interval = self._last, self.interval or 1
         if last is not None and number > last:
             # Where the first line after a start stands alone (core 0.16), the next one still counts its step.
             covered = number - (self._start if unreset and self._since_start == 1 else last)
         elif number == last:
             if values == self._last_values:
-                return  # doubled
+                return None
             self._said_again(number, line)
             covered = self._last_covered
         else:
@@ -241,11 +242,15 @@ class Series:
             resumed = self._progress.resumed or 0
             covered = number - resumed if resumed < number else number
             self._start = number - min(covered, interval)
-        if covered > interval:
-            covered = interval
-        covered = max(covered, 1)
-        if (skips := values[_SKIPPED] or 0.0) > covered and skips <= number:
-            covered = int(skips)  # a lone record that says it skipped more than we took it to cover
+        covered = max(min(covered, interval), 1)
+        skips = values[_SKIPPED] or 0.0
+        return int(skips) if covered < skips <= number else covered  # it says it skipped more than we took it to cover
+
+    def _emit(self, reading: Reading) -> None:
+        dialect, number, reported, values, flags, words, moment, line, _ = reading
+        last, before, covered = self._last, self._last_values, self._steps_covered(reading)
+        if covered is None:
+            return
         self._last_covered = covered
         self._last, self._last_values, self._last_line = number, values, line
         self._tell_consumed(self._consumed.take(number, values[_BATCH], values[_CONSUMED]))

@@ -141,6 +141,20 @@ def family_refusals(experiment: Experiment, name: str) -> Iterator[Refusal]:
             f"a multiple of {2 * context}, since each rank takes two slices",
             f"--set training.sequence_length={-(-experiment.training.sequence_length // (2 * context)) * 2 * context}",
         )
+    yield from _data_refusals(experiment, name)
+    for key in ("compile", "deterministic"):
+        if getattr(experiment.kernels, key) is not None:
+            yield Refusal(
+                f"kernels.{key}",
+                getattr(experiment.kernels, key),
+                f"kernels.{key} is set, which only the built-in trainer does",
+                "null",
+                f"--set kernels.{key}=null",
+            )
+
+
+def _data_refusals(experiment: Experiment, name: str) -> Iterator[Refusal]:
+    data = experiment.data
     if data.tokenizer_type is not None and data.tokenizer_type not in TOKENIZERS:
         yield Refusal(
             "data.tokenizer_type",
@@ -158,15 +172,6 @@ def family_refusals(experiment: Experiment, name: str) -> Iterator[Refusal]:
             "null, or no fewer than the steps take",
             "--set data.samples=null",
         )
-    for key in ("compile", "deterministic"):
-        if getattr(experiment.kernels, key) is not None:
-            yield Refusal(
-                f"kernels.{key}",
-                getattr(experiment.kernels, key),
-                f"kernels.{key} is set, which only the built-in trainer does",
-                "null",
-                f"--set kernels.{key}=null",
-            )
 
 
 def rope_refusals(experiment: Experiment) -> Iterator[Refusal]:

@@ -1,0 +1,297 @@
+"""Makes the plan of an experiment on a platform."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from steelyard import accounting
+from steelyard.configs.choose import Asked
+from steelyard.experiment import Problem
+from steelyard.experiment.case import Case
+from steelyard.experiment.control import control_parent, own_parents
+from steelyard.experiment.placement import Placement
+from steelyard.experiment.problems import raise_errors
+from steelyard.experiment.resolve import Resolved, leaves
+from steelyard.experiment.sources import DERIVED, Origin, Source
+from steelyard.frameworks.cases import as_run, expected_memory, expected_vocabulary
+from steelyard.frameworks.planner import Command, Node, Planner
+from steelyard.frameworks.registry import facts, planner
+from steelyard.hardware.machine import Machine
+from steelyard.hardware.nics import COMMON, NICS
+from steelyard.linting import case_of, lint_case, lint_reading
+from steelyard.linting.mounts import needed_volumes, normal
+from steelyard.planning.container import (
+    ENV_FILE,
+    JOB_DIR,
+    RUN_DIR,
+    TOKEN,
+    Mounted,
+    env_file,
+    run_argv,
+    secret_variables,
+)
+from steelyard.planning.plan import Allowed, ContainerPlan, Expected, Job, NodePlan, Plan, PlannedFile, Value
+
+LOCALHOST = "localhost"
+START = "start.sh"
+_START = """#!/bin/sh
+# The image's own library of the network cards is older than the host's driver.
+set -e
+cp {copy}
+exec "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, the case it was made from, and what lint would still have said of it."""
+
+    plan: Plan
+    case: Case
+    warnings: tuple[Problem, ...]
+
+
+def make_plan(resolved: Resolved, machine: Machine, asked: Asked | None = None) -> Planned:
+    """Plan an experiment; lint errors, and what the framework refuses, stop it here."""
+    name, asked = resolved.platform.framework, asked or Asked()
+    made_by = planner(name)
+    case = as_run(case_of(resolved, machine, asked))
+    problems = (*resolved.reading.problems, *lint_reading(resolved.reading), *lint_case(case))
+    raise_errors(problems)
+    case = _filled_in(case)
+    plan = Plan(
+        experiment=resolved.experiment.name,
+        platform=platform_label(case),
+        framework=name,
+        fleet=_copies(case) > 1,
+        job=_job(case),
+        nodes=list(_nodes(case, made_by, case.login or asked.names()["user"])),
+        expected=_expected(case),
+        values=_values(case),
+        thresholds=list(resolved.experiment.thresholds),
+        allowed=[
+            Allowed(code=problem.code, pointer=problem.pointer, message=problem.message)
+            for problem in problems
+            if problem.allowed
+        ],
+    )
+    return Planned(plan, case, problems)
+
+
+def _job(case: Case) -> Job:
+    experiment, placement, layout = case.resolved.experiment, case.placement, _layout(case)
+    training, sizes = experiment.training, experiment.parallelism
+    named = {
+        "TP": sizes.tensor_parallel_size,
+        "PP": sizes.pipeline_parallel_size,
+        "CP": sizes.context_parallel_size,
+        "DP": layout.data_parallel_size,
+        "FSDP": sizes.fsdp_size,
+    }
+    return Job(
+        gpu=placement.label,
+        nodes=placement.nodes,
+        gpus_per_node=placement.gpus_per_node,
+        steps=training.steps,
+        global_batch_size=training.global_batch_size,
+        micro_batch_size=training.micro_batch_size,
+        sequence_length=training.sequence_length,
+        data_parallel_size=layout.data_parallel_size,
+        layout=", ".join(f"{name} {size}" for name, size in named.items() if size > 1) or "one replica",
+        precision="fp8" if experiment.precision.fp8 else experiment.precision.dtype,
+    )
+
+
+def _values(case: Case) -> dict[str, Value]:
+    stated = dict(leaves(case.resolved.experiment.model_dump(mode="json")))
+    return {
+        dotted: Value(value=stated[dotted], source=str(source))
+        for dotted, source in case.resolved.sources.items()
+        if dotted in stated and "." in dotted
+    }
+
+
+def _copies(case: Case) -> int:
+    return case.reading.copies or 1
+
+
+def _nodes(case: Case, planner: Planner, user: str) -> Iterator[NodePlan]:
+    copies, network = _copies(case), case.resolved.platform.network
+    count = copies if copies > 1 else case.placement.nodes
+    hosts = case.hosts[:count] or ((LOCALHOST,) if count == 1 else tuple(f"node{rank}" for rank in range(count)))
+    head = LOCALHOST if case.placement.nodes == 1 else network.head or hosts[0]
+    parent = control_parent(case.resolved.platform.log_dir, _volumes(case), user) or own_parents(user)[0]
+    for at, host in enumerate(hosts):
+        rank = 0 if copies > 1 else at
+        directory = f"{parent.rstrip('/')}/{case.resolved.experiment.name}-node{at}"
+        if case.resolved.platform.container is not None:
+            node = Node(rank, case.placement.nodes, head, network.port, RUN_DIR)
+            yield _contained(case, planner, node, host, directory)
+        elif facts(case.resolved.platform.framework).runs_here:  # it runs where the record is kept
+            yield _bare(case, planner, Node(rank, case.placement.nodes, head, network.port, "."), host, None)
+        else:
+            node = Node(rank, case.placement.nodes, head, network.port, f"{directory}/{JOB_DIR}")
+            yield _bare(case, planner, node, host, directory)
+
+
+def _bare(case: Case, planner: Planner, node: Node, host: str, directory: str | None) -> NodePlan:
+    command = planner.command(case, node)
+    env, sources = environment(case, command, node.run_dir)
+    return NodePlan(
+        host=host,
+        rank=node.rank,
+        argv=list(command.argv),
+        env=env,
+        files=[PlannedFile(path=path, content=content) for path, content in command.files.items()],
+        env_sources=sources,
+        directory=directory,
+        workdir=command.workdir,
+        secrets=_secrets(case),
+    )
+
+
+def _volumes(case: Case) -> dict[str, str]:
+    container = case.resolved.platform.container
+    volumes = {**needed_volumes(case), **container.volumes} if container else {}
+    return {normal(host): inside for host, inside in volumes.items()}  # as lint and the host look at it
+
+
+def _secrets(case: Case) -> dict[str, str]:
+    platform = case.resolved.platform
+    token = {TOKEN: platform.hf_token_file} if platform.hf_token_file else {}
+    return {**token, **platform.secrets}
+
+
+def _contained(case: Case, planner: Planner, node: Node, host: str, directory: str) -> NodePlan:
+    platform, experiment = case.resolved.platform, case.resolved.experiment
+    container = platform.container
+    assert container is not None
+    command = planner.command(case, node)
+    nic = NICS[platform.network.nic] if case.placement.nodes > 1 and platform.network.nic else None
+    env, sources = environment(case, command, RUN_DIR)
+    argv, files = list(command.argv), dict(command.files)
+    if nic is not None and nic.installs is not None:
+        argv = ["sh", f"{RUN_DIR}/{START}", *argv]
+        files[START] = _START.format(copy=shlex.join(nic.installs))
+    files[ENV_FILE] = env_file(env)
+    container = container.model_copy(update={"volumes": _volumes(case)})
+    mounted = Mounted(
+        name=container.name or directory.rpartition("/")[2],
+        experiment=experiment.name,
+        control_dir=directory,
+        vendor=case.placement.gpu.vendor if case.placement.gpu else None,
+        nic=nic,
+        workdir=command.workdir or RUN_DIR,
+    )
+    return NodePlan(
+        host=host,
+        rank=node.rank,
+        argv=argv,
+        env=env,
+        files=[PlannedFile(path=path, content=content) for path, content in files.items()],
+        env_sources=sources,
+        directory=directory,
+        workdir=mounted.workdir,
+        secrets=_secrets(case),
+        container=ContainerPlan(
+            engine=container.engine,
+            image=container.image,
+            name=mounted.name,
+            argv=run_argv(container, mounted, argv),
+        ),
+    )
+
+
+def environment(case: Case, command: Command, directory: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The variables of a node and where each comes from; a later layer beats an earlier one.
+
+    The cluster file's are the weakest, then what the NIC's family wants, what the framework is told, and the config's.
+    """
+    platform, across = case.resolved.platform, case.placement.nodes > 1
+    network = platform.network
+    env: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    layers: list[tuple[str, Mapping[str, str]]] = [("the cluster file", dict(case.env))]
+    if across and network.nic is not None:
+        layers += [("every NIC family", COMMON), (f"NIC family {network.nic}", NICS[network.nic].env)]
+    layers.append((f"framework {platform.framework}", command.env))
+    if across:
+        chosen = {
+            "NCCL_IB_HCA": ",".join(network.hcas) or None,
+            "NCCL_SOCKET_IFNAME": network.socket_interface,
+            "GLOO_SOCKET_IFNAME": network.gloo_interface or network.socket_interface,
+            "NCCL_IB_GID_INDEX": str(network.gid_index) if network.gid_index is not None else None,
+        }
+        layers.append(("config", {name: value for name, value in chosen.items() if value is not None}))
+    if platform.container is not None:
+        layers.append(("config", platform.container.env))
+    layers.append(("config", platform.env))
+    layers.append(("the secret's file", secret_variables(_secrets(case), directory)))
+    for source, layer in layers:
+        env |= layer
+        sources |= dict.fromkeys(layer, source)
+    return env, sources
+
+
+def platform_label(case: Case) -> str:
+    """The experiment file's name for the platform, or the hardware's own."""
+    named = case.resolved.platform_name if case.reading.family == "steelyard" else None
+    return named or case.placement.label
+
+
+def _filled_in(case: Case) -> Case:
+    """Say what follows from batch and world, and what the framework does where the file says null."""
+    resolved, layout, framework = case.resolved, _layout(case), facts(case.resolved.platform.framework)
+    values: dict[str, tuple[Any, Source]] = {
+        "training.gradient_accumulation_steps": (layout.gradient_accumulation_steps, DERIVED),
+        "parallelism.data_parallel_size": (layout.data_parallel_size, DERIVED),
+    }
+    values |= {
+        key: (value, Source(Origin.FRAMEWORK, framework.name))
+        for key, value in framework.silent_defaults.items()
+        if key.startswith("kernels.")  # elsewhere null is a value of its own: no clipping, no fp8
+    }
+    experiment, sources = resolved.experiment, dict(resolved.sources)
+    for dotted, (value, source) in values.items():
+        name, key = dotted.split(".")
+        group = getattr(experiment, name)
+        if getattr(group, key) is None:
+            experiment = experiment.model_copy(update={name: group.model_copy(update={key: value})})
+            sources[dotted] = source
+    return replace(case, resolved=replace(resolved, experiment=experiment, sources=sources))
+
+
+def _layout(case: Case) -> accounting.Layout:
+    experiment = case.resolved.experiment
+    return accounting.layout(experiment.training, experiment.parallelism, case.placement.world_size)
+
+
+def _expected(case: Case) -> Expected:
+    experiment, placement = case.resolved.experiment, case.placement
+    model, training = experiment.model, experiment.training
+    layout, vocabulary, memory = _layout(case), expected_vocabulary(case), expected_memory(case)
+    flops = accounting.flops_per_token(model, training.sequence_length, vocabulary)
+    peak = placement.peak_tflops(experiment.precision)
+    return Expected(
+        parameters=accounting.parameters(model, vocabulary).total,
+        flops_per_token=flops,
+        tokens_per_step=layout.tokens_per_step,
+        memory_gib_per_gpu=memory.total,
+        memory_gib_by_component=memory.components(),
+        usable_gib_per_gpu=placement.gpu.usable_gib if placement.gpu else None,
+        first_loss=accounting.first_loss(model, training.init_method_std, vocabulary),
+        loss_floor=accounting.loss_floor(
+            experiment.data, model.vocab_size, training.steps * training.global_batch_size
+        ),
+        peak_tflops_per_gpu=peak,
+        seconds_at_peak=_seconds_at_peak(flops, layout, training.steps, placement, peak),
+    )
+
+
+def _seconds_at_peak(
+    flops: float, layout: accounting.Layout, steps: int, placement: Placement, peak: float | None
+) -> float | None:
+    if peak is None:
+        return None
+    return flops * layout.tokens_per_step * steps / (peak * 1e12 * placement.world_size)

@@ -71,18 +71,7 @@ class MaxText:
             yield _refusal("training.schedule", experiment.training.schedule, ("cosine",))
         if experiment.precision.fp8 == "e4m3" and case.reading.family == "steelyard":
             yield _refusal("precision.fp8", "e4m3", ("hybrid", None))
-        for key in ("overlap_grad_reduce", "overlap_param_gather"):
-            if getattr(experiment.parallelism, key):
-                yield _refusal(f"parallelism.{key}", True, (False,))
-        yield from _data_refusals(experiment)
-        for key in ("grad_reduce_in_fp32", "fp32_residual_connection"):
-            if getattr(experiment.precision, key):
-                yield _refusal(f"precision.{key}", True, (False,))
-        if experiment.parallelism.sequence_parallel:
-            yield _refusal("parallelism.sequence_parallel", True, (False,))
-        for key, value in experiment.kernels.model_dump(exclude={"use_flash_attn"}).items():
-            if value is not None:
-                yield _refusal(f"kernels.{key}", value, (None,))
+        yield from _switch_refusals(experiment)
         if case.reading.family == "steelyard":
             yield from _mesh_refusals(case)
             if accounting.holds(experiment, case.placement.world_size) and not list(_mesh_refusals(case)):
@@ -111,6 +100,22 @@ class MaxText:
             "monitor_goodput=false",
         ]
         return Command(argv, self.variables(case, node), {CONFIG_FILE: as_yaml(settings(case))}, workdir)
+
+
+def _switch_refusals(experiment: Experiment) -> Iterator[Refusal]:
+    """What MaxText has no switch for."""
+    for key in ("overlap_grad_reduce", "overlap_param_gather"):
+        if getattr(experiment.parallelism, key):
+            yield _refusal(f"parallelism.{key}", True, (False,))
+    yield from _data_refusals(experiment)
+    for key in ("grad_reduce_in_fp32", "fp32_residual_connection"):
+        if getattr(experiment.precision, key):
+            yield _refusal(f"precision.{key}", True, (False,))
+    if experiment.parallelism.sequence_parallel:
+        yield _refusal("parallelism.sequence_parallel", True, (False,))
+    for key, value in experiment.kernels.model_dump(exclude={"use_flash_attn"}).items():
+        if value is not None:
+            yield _refusal(f"kernels.{key}", value, (None,))
 
 
 def _on_cpu(case: Case, node: Node) -> dict[str, str]:

@@ -284,6 +284,23 @@ def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
         share = said.get("optimizer_offload_fraction", "1.0")
         offloads = said["optimizer_cpu_offload"] == "True" and _NUMBER.fullmatch(share)
         yield OPTIMIZER_OFFLOAD, float(share) if offloads else 0.0, "optimizer_cpu_offload"
+    yield from _attention(said)
+    yield from _positions(said)
+    if (seed := _count(said.get("seed"))) is not None:
+        yield "data.seed", seed, "seed"  # it has one, for weights and order
+    if said.get("use_torch_fsdp2") == "False" and said.get("use_megatron_fsdp", "False") == "False":
+        yield "parallelism.fsdp_size", 1, "use_torch_fsdp2"
+    named = next((name for name in CORPORA if said.get(name, "None") not in ("None", "[]")), None)
+    if said.get("mock_data") == "True":
+        yield "data.source", "counting", "mock_data"
+    elif named is not None:
+        yield "data.source", "tokens", named
+        if path := _corpus(said[named]):
+            yield "data.path", path, named
+
+
+def _attention(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+    """Key and value heads, and the family of the layers."""
     heads, groups = _count(said.get("num_attention_heads")), _count(said.get("num_query_groups"))
     if said.get("group_query_attention") == "True" and groups is not None:
         yield "model.num_key_value_heads", groups, "num_query_groups"
@@ -293,6 +310,10 @@ def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
         yield "model.architecture", "llama", "swiglu"
     elif said.get("swiglu") == "False" and said.get("normalization", "LayerNorm") == "LayerNorm":
         yield "model.architecture", "gpt", "swiglu"
+
+
+def _positions(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+    """How positions are told apart."""
     if said.get("position_embedding_type") == "rope" and "rotary_base" in said:
         try:
             yield "model.rope_theta", float(said["rotary_base"]), "rotary_base"
@@ -305,17 +326,6 @@ def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     elif said.get("position_embedding_type") == "learned_absolute":
         yield "model.rope_theta", None, "position_embedding_type"
         yield "model.rope_scaling", None, "position_embedding_type"
-    if (seed := _count(said.get("seed"))) is not None:
-        yield "data.seed", seed, "seed"  # it has one, for weights and order
-    if said.get("use_torch_fsdp2") == "False" and said.get("use_megatron_fsdp", "False") == "False":
-        yield "parallelism.fsdp_size", 1, "use_torch_fsdp2"
-    named = next((name for name in CORPORA if said.get(name, "None") not in ("None", "[]")), None)
-    if said.get("mock_data") == "True":
-        yield "data.source", "counting", "mock_data"
-    elif named is not None:
-        yield "data.source", "tokens", named
-        if path := _corpus(said[named]):
-            yield "data.path", path, named
 
 
 _WORD = r"'[^'\\]*'|\"[^\"\\]*\"|[\w.+-]+"

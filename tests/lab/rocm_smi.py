@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-OUTPUT = Path(__file__).parents[1] / "cluster/preflight/outputs/rocm_gpus.json"
+OUTPUT = Path(__file__).parents[1] / "execute/preflight/outputs/rocm_gpus.json"
 """As it was printed."""
 NO_PROCESS = "WARNING: No JSON data to report"
 

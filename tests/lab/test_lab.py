@@ -195,6 +195,9 @@ def test_a_stopped_engine_does_not_answer_until_it_is_started(lab: Lab) -> None:
 def test_a_crashed_engine_leaves_its_containers_running(lab: Lab) -> None:
     host = lab.hosts[1]
     host.sh(["docker", "run", "-d", "--pull=never", "--stop-timeout=0", "--name=left", IMAGE, "sleep", "96"])
+    deadline = time.monotonic() + 20
+    while not host.processes() and time.monotonic() < deadline:  # the engine returns before the program is executed
+        time.sleep(0.05)
     host.stop_engine(crash=True)
     assert [command for _, command in host.processes()] == ["sleep 96"]
     host.start_engine()

@@ -83,18 +83,20 @@ def explain(options: ExplainOptions) -> None:
             printing.say(printing.hang("Fix: ", found.fix))
         return
     reasons = {code.name: (stage, code) for stage, of_stage in reason_codes().items() for code in of_stage}
-    if options.name in reasons:
-        stage, code = reasons[options.name]
-        if options.as_json:
-            printing.show_json({"code": code.name, "stage": stage, "meaning": code.meaning})
-        else:
-            printing.say(f"{code.name} ({stage})")
-            printing.say(printing.hang("", code.meaning))
-        return
     from steelyard.configs.meanings import meanings
 
     entries = meanings(options.name)
-    if not entries:
+    if options.name in reasons:  # a diagnosis may have the name of the key it is about
+        stage, code = reasons[options.name]
+        if options.as_json:
+            keys = {"meanings": [entry.document() for entry in entries]} if entries else {}
+            printing.show_json({"code": code.name, "stage": stage, "meaning": code.meaning, **keys})
+            return
+        printing.say(f"{code.name} ({stage})")
+        printing.say(printing.hang("", code.meaning))
+        if entries:
+            printing.say("")
+    elif not entries:
         import difflib
 
         from steelyard.configs.meanings import every_name
@@ -112,4 +114,5 @@ def explain(options: ExplainOptions) -> None:
     if options.as_json:
         printing.show_json({"meanings": [entry.document() for entry in entries]})
         return
-    printing.say("\n\n".join(entry.text() for entry in entries))
+    if entries:
+        printing.say("\n\n".join(entry.text() for entry in entries))

@@ -12,6 +12,8 @@ from steelyard.execute.host import ANSWER_BYTES, COMMAND_S, Done, HostRefusedErr
 from steelyard.files import read_document
 
 _READ = 1 << 16
+_KILLED_S = 2.0
+"""How long a killed process may take to go."""
 
 
 class ThisHost:
@@ -45,7 +47,7 @@ class ThisHost:
         except TimeoutError:
             raise HostTimeoutError(self.name, f"{argv[0]} took longer than {timeout_s:g} s") from None
         finally:
-            _end(process)
+            await _end(process)
         return Done(status, out, err)
 
     async def follow(self, argv: Sequence[str], stdin: bytes = b"") -> AsyncIterator[bytes]:
@@ -57,7 +59,7 @@ class ThisHost:
                 yield data
             await process.wait()
         finally:
-            _end(process)
+            await _end(process)
 
     async def write(self, path: str, content: bytes, mode: int = 0o600) -> None:
         new = Path(f"{path}.new.{os.getpid()}")
@@ -109,10 +111,13 @@ async def _give(process: asyncio.subprocess.Process, stdin: bytes) -> None:
     process.stdin.close()
 
 
-def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: asyncio.subprocess.Process) -> None:
     """End it and let go of its pipes, which a grandchild may still hold open."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_KILLED_S):  # asyncio complains of one that outlives its loop
+                await process.wait()
     transport = process._transport  # type: ignore[attr-defined]  # the only way to what asyncio keeps open
     transport.close()

@@ -61,6 +61,31 @@ def test_wrong_input_is_an_error_with_a_next_step(here: Path) -> None:
         steelyard.weigh  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"data.tokenizer": "hf_" + "a" * 34}, "data.tokenizer"),
+        ({"steps": 7}, "--set"),
+        ({"platform.gpu": "h100"}, None),
+    ],
+    ids=["a secret", "no group", "another option"],
+)
+def test_a_mapping_is_held_to_the_rules_of_set(here: Path, settings: dict[str, Any], key: str | None) -> None:
+    with pytest.raises(InputError) as error:
+        steelyard.plan("tiny-llama.yaml", settings=settings, gpu="cpu", gpus=1)
+    assert key is None or error.value.key == key
+    assert "hf_aaaa" not in str(error.value)
+    assert error.value.next
+
+
+def test_a_wrong_metric_mode_or_loss_is_refused_before_anything_is_kept(here: Path) -> None:
+    for wrong in ({"metrics": ["speed"]}, {"mode": "fair"}, {"target_loss": -1.0}):
+        with pytest.raises(InputError) as error:
+            steelyard.compare("again", "baseline", **wrong)  # type: ignore[arg-type]
+        assert error.value.next
+    assert not Path("runs/comparisons").exists()
+
+
 def test_a_comparison_is_kept_and_can_be_reported(here: Path) -> None:
     comparison = steelyard.compare(["again"], "baseline", metrics=["memory"], name="kept")
     assert comparison.directory == Path("runs/comparisons/kept")

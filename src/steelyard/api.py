@@ -1,5 +1,7 @@
-"""The public API: what `import steelyard` offers. Each verb of the command line calls the function of its name."""
+"""The public API: what `import steelyard` offers. Each function does what the verb of its name does."""
 
+import difflib
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +26,6 @@ from steelyard.planning import Planned, plan_file
 from steelyard.records import Event, Run
 from steelyard.reporting.make import write_reports
 from steelyard.verdict import Verdict
-from steelyard.verdict.verdict import FILE as VERDICT
 
 PathName = str | PathLike[str]
 Settings = Sequence[str] | Mapping[str, Any]
@@ -57,8 +58,7 @@ def ingest(
 ) -> Run:
     """Make a run of foreign logs or of a result; `notice` is called with what a person should know of it."""
     check_gpu(gpu)
-    typed = [*settings.items()] if isinstance(settings, Mapping) else parse_settings(list(settings))
-    values, sources = partial_settings(typed)
+    values, sources = partial_settings(parse_settings(settings))
     resolved = None if config is None else _resolved(Path(config), platform, model, gpu, gpus)
     request = ingestion.Request(
         paths=[str(path) for path in paths],
@@ -156,20 +156,8 @@ def run(
             key="file",
             value=str(file),
             expected="one run",
-            next="steelyard run, or nodes=1",
+            next=f"steelyard run {file} --cluster {options.cluster}, or nodes=1",
         )
-    return run_plan(planned, options, observe, command, out, name)
-
-
-def run_plan(
-    planned: Planned,
-    options: RunOptions,
-    observe: Observer,
-    command: Sequence[str] = (),
-    out: PathName = "runs",
-    name: str | None = None,
-) -> Run:
-    """The same, of a plan."""
     execute.check(planned, discover(), options)
     writer = execute.new_run(planned, Path(out), name, list(command) or sys.argv)
     execute.execute(planned, writer, observe, options)
@@ -187,12 +175,7 @@ def check(
     """Judge a run and keep the verdict with it; `not_saved` is called where that cannot be written."""
     found = run if isinstance(run, Run) else load(run, out=out)
     judged = verdict.judge(verdict.read_subject(found, thresholds, warmup_steps))
-    try:
-        verdict.save(judged)
-    except OSError as reason:
-        if not_saved is None:
-            raise
-        not_saved(judged.run / VERDICT, reason)
+    verdict.save(judged, not_saved)
     return judged
 
 
@@ -201,7 +184,7 @@ def compare(
     baseline: PathName | Sequence[PathName],
     *,
     metrics: Sequence[Metric | str] = (Metric.THROUGHPUT,),
-    mode: Mode | None = None,
+    mode: str | None = None,
     margin: float | None = None,
     warmup_steps: int = 0,
     force: bool = False,
@@ -214,13 +197,45 @@ def compare(
 
     Each side is a run, several, a fleet or a directory of runs.
     """
+    if target_loss is not None and not 0 < target_loss < math.inf:
+        raise InputError(
+            f"--target-loss {target_loss:g} is no loss",
+            key="--target-loss",
+            value=target_loss,
+            expected="nats a token, above 0",
+            next="--target-loss 2.8",
+        )
+    asked, known_mode = _metrics(metrics), _mode(mode)
     sides = [
         comparison.load_runs(label, _listed(side), Path(out))
         for label, side in (("TARGET", target), ("BASELINE", baseline))
     ]
-    asked = [Metric(metric) for metric in metrics]
-    made = comparison.weigh(sides[0], sides[1], asked, mode, warmup_steps, margin, force, prices, target_loss)
+    made = comparison.weigh(sides[0], sides[1], asked, known_mode, warmup_steps, margin, force, prices, target_loss)
     return replace(made, directory=comparison.save(made, Path(out), name))
+
+
+def _metrics(words: Sequence[Metric | str]) -> list[Metric]:
+    known, given = [metric.value for metric in Metric], ",".join(words)
+    wrong = next((word for word in words if word not in known), None)
+    if wrong is not None:
+        nearest = [next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.0)), known[0]) for word in words]
+        raise InputError(
+            f"--for {given}: {wrong!r} is no metric",
+            key="--for",
+            value=given,
+            expected=f"one or more of {', '.join(known)}",
+            next=f"--for {','.join(nearest)}",
+        )
+    return [Metric(word) for word in dict.fromkeys(words)]
+
+
+def _mode(text: str | None) -> Mode | None:
+    match text:
+        case None | "best" | "matched":
+            return text
+    raise InputError(
+        f"--mode {text} is no mode", key="--mode", value=text, expected="best or matched", next="--mode best"
+    )
 
 
 def _listed(side: PathName | Sequence[PathName]) -> str:

@@ -12,7 +12,7 @@ from typing import Protocol
 from steelyard import execute, records, verdict
 from steelyard.campaign import CampaignRequest
 from steelyard.campaign.fleet_preflight import FleetPreflight
-from steelyard.campaign.fleet_verdict import FleetVerdict, judge_fleet, save_verdict
+from steelyard.campaign.fleet_verdict import FleetVerdict, judge_fleet
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute import RunOptions
 from steelyard.execute.cluster import EXECUTOR as CLUSTER
@@ -109,7 +109,7 @@ def judge_and_save(
     judged = judge_fleet(fleet, read)
     for member in judged.members:
         if member.verdict is not None:
-            save_verdict(member.verdict, not_saved)
+            verdict.save(member.verdict, not_saved)
     return judged, _saved(judged.updated(), not_saved)
 
 

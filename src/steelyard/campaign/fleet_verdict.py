@@ -48,16 +48,8 @@ class FleetVerdict:
 def judge_run(directory: Path, not_saved: Callable[[Path, OSError], None]) -> Verdict:
     """Judge a run that has ended, and keep the verdict with it."""
     judged = judge(read_subject(load(directory)))
-    save_verdict(judged, not_saved)
+    save(judged, not_saved)
     return judged
-
-
-def save_verdict(judged: Verdict, not_saved: Callable[[Path, OSError], None]) -> None:
-    """Keep a verdict with its run; where that cannot be, it is still known here."""
-    try:
-        save(judged)
-    except OSError as reason:
-        not_saved(judged.run / "verdict.json", reason)
 
 
 def judge_fleet(fleet: Fleet, read: Callable[[Run], Subject] = read_subject) -> FleetVerdict:

@@ -1,6 +1,5 @@
 """steelyard compare TARGET BASELINE: what is comparable, by how much, with what certainty."""
 
-import math
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,7 @@ from steelyard.cli.options import Kept, MarginOption, Printing, WarmupOption, ma
 from steelyard.cli.verb import verb
 
 if TYPE_CHECKING:
-    from steelyard.comparison import Metric
-    from steelyard.experiment.experiment import Mode
+    pass
 
 EXAMPLES = (
     "Examples: steelyard compare mi300x h100 | steelyard compare a1,a2 b1,b2 --for throughput,memory --mode matched"
@@ -65,13 +63,13 @@ def compare(options: CompareOptions) -> int:
     made = api.compare(
         options.target,
         options.baseline,
-        metrics=_metrics(options.asked),
+        metrics=[word.strip() for word in options.asked.split(",")],
         prices=read_prices(options.prices) if options.prices else {},
-        mode=_mode(options.mode),
+        mode=options.mode,
         warmup_steps=options.warmup_steps,
         margin=margin_share(options.margin),
         force=options.force,
-        target_loss=_loss(options.target_loss),
+        target_loss=options.target_loss,
         out=options.out,
         name=options.name,
     )
@@ -81,52 +79,3 @@ def compare(options: CompareOptions) -> int:
         show(made)
         printing.say(f"next: steelyard report {shlex.quote(str(made.directory))}")
     return made.exit
-
-
-def _metrics(asked: str) -> "list[Metric]":
-    from steelyard.comparison import Metric
-    from steelyard.errors import InputError
-
-    known = [metric.value for metric in Metric]
-    words = [word.strip() for word in asked.split(",")]
-    wrong = next((word for word in words if word not in known), None)
-    if wrong is not None:
-        raise InputError(
-            f"--for {asked}: {wrong!r} is no metric",
-            key="--for",
-            value=asked,
-            expected=f"one or more of {', '.join(known)}",
-            next=f"--for {','.join(_nearest(word, known) for word in words)}",
-        )
-    return [Metric(word) for word in dict.fromkeys(words)]
-
-
-def _nearest(word: str, known: list[str]) -> str:
-    import difflib
-
-    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.0)), known[0])
-
-
-def _loss(given: float | None) -> float | None:
-    from steelyard.errors import InputError
-
-    if given is not None and not 0 < given < math.inf:
-        raise InputError(
-            f"--target-loss {given:g} is no loss",
-            key="--target-loss",
-            value=given,
-            expected="nats a token, above 0",
-            next="--target-loss 2.8",
-        )
-    return given
-
-
-def _mode(text: str | None) -> "Mode | None":
-    from steelyard.errors import InputError
-
-    match text:
-        case None | "best" | "matched":
-            return text
-    raise InputError(
-        f"--mode {text} is no mode", key="--mode", value=text, expected="best or matched", next="--mode best"
-    )

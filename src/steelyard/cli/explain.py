@@ -103,7 +103,7 @@ def explain(options: ExplainOptions) -> None:
 
         near = difflib.get_close_matches(options.name, [*every_name(), *reasons], n=3, cutoff=0.6)
         raise InputError(
-            f"{options.name!r} is no lint code, no reason code and no key of a config",
+            f"{options.name!r} is not a lint code, a reason code or a key of a config",
             key="KEY|SYnnn|CODE",
             value=options.name,
             expected=f"one such as {', '.join(near)}" if near else "a code of docs/lint.md or a key of docs/reference",

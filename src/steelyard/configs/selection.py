@@ -25,8 +25,7 @@ def asked_of(
 ) -> Asked:
     """What the options say, with the hosts and the user of the cluster file."""
     check_gpu(gpu)
-    typed = [*settings.items()] if isinstance(settings, Mapping) else parse_settings(list(settings or []))
-    asked = Asked(platform, typed, gpu, gpus, model, nodes)
+    asked = Asked(platform, parse_settings(settings or ()), gpu, gpus, model, nodes)
     if cluster is None:
         return asked
     inventory = read_inventory(cluster)

@@ -56,16 +56,35 @@ _TYPED_ELSEWHERE = {"gpu": "--gpu", "gpus_per_node": "--gpus", "nodes": "--nodes
 """Keys of a platform that options of their own decide, since they also choose a part of the file."""
 
 
-def parse_settings(texts: Sequence[str]) -> Settings:
-    """Read `--set group.key=value`; the value is a YAML scalar."""
-    return [_setting(text) for text in texts]
+def parse_settings(settings: Sequence[str] | Mapping[str, Any]) -> Settings:
+    """Read `--set group.key=value`, the value a YAML scalar; or values by dotted key, held to the same rules."""
+    if isinstance(settings, Mapping):
+        for key, value in settings.items():
+            _refuse_a_secret(key, value)
+            _check_key(key, str(value))
+        return [*settings.items()]
+    return [_setting(text) for text in settings]
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
+    key, _, value = text.partition("=")
     _refuse_a_secret(key, value)
+    _check_key(key, value, text)
+    try:
+        parsed = parse_scalar(value)
+    except ValueError as reason:
+        raise InputError(
+            f"--set {shown(text)}: {reason}", key=key, value=plain(value), expected="a YAML scalar"
+        ) from None
+    _refuse_a_secret(key, parsed)
+    return key, parsed
+
+
+def _check_key(key: str, value: str, typed: str | None = None) -> None:
+    """Refuse what names no group, and what another option sets."""
+    text = f"{key}={value}" if typed is None else typed
     group, _, rest = key.partition(".")
-    if not equals or group not in (*GROUPS, PLATFORM) or not rest:
+    if "=" not in text or group not in (*GROUPS, PLATFORM) or not rest:
         raise InputError(
             f"--set {shown(text)} is no setting",
             key="--set",
@@ -83,14 +102,6 @@ def _setting(text: str) -> tuple[str, Any]:
             value=plain(value),
             next=f"{option} {shown(value)[1:-1]}",
         )
-    try:
-        parsed = parse_scalar(value)
-    except ValueError as reason:
-        raise InputError(
-            f"--set {shown(text)}: {reason}", key=key, value=plain(value), expected="a YAML scalar"
-        ) from None
-    _refuse_a_secret(key, parsed)
-    return key, parsed
 
 
 def _refuse_a_secret(key: str, value: Any) -> None:

@@ -1,6 +1,7 @@
 """The verdict of a run: all its findings, as a document and as verdict.json beside the run."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,10 +89,15 @@ def figures_document(figures: Figures) -> dict[str, Any]:
     }
 
 
-def save(verdict: Verdict) -> None:
-    """Write verdict.json; it replaces an earlier one whole."""
+def save(verdict: Verdict, not_saved: Callable[[Path, OSError], None] | None = None) -> None:
+    """Write verdict.json, replacing an earlier one whole; `not_saved` is called where that cannot be."""
     content = {"schema_version": SCHEMA_VERSION, **verdict.document(), "run": verdict.run.name}
-    replace_file(verdict.run / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    try:
+        replace_file(verdict.run / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    except OSError as reason:
+        if not_saved is None:
+            raise
+        not_saved(verdict.run / FILE, reason)
 
 
 def saved(run: Path) -> dict[str, Any] | None:

@@ -3,9 +3,12 @@
 Nothing reads a sentence. What a stage decides by is the code, the effect, the side, the keys and the values.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import ast
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from types import MappingProxyType, ModuleType
 from typing import Any, Literal
 
@@ -22,11 +25,9 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One thing that can be reported: its name, what it means, and the sentence made from its values."""
+    """One thing that can be reported: its name and the sentence made from its values. Its docstring is its meaning."""
 
     name: str
-    meaning: str
-    """One sentence for the page of codes and for `explain`."""
     sentence: str | Callable[..., str]
     """A template over the values, such as "{run} has {steps:,} steps"; a function where a template is too little."""
 
@@ -63,7 +64,14 @@ class Reason:
         }
 
 
-def codes_in(*modules: ModuleType) -> Iterator[Code]:
-    """The codes that modules declare as constants, in their order."""
+def codes_in(*modules: ModuleType) -> dict[Code, str]:
+    """The codes that modules declare, each with the docstring below it: what `explain` prints."""
+    found = {}
     for module in modules:
-        yield from (value for value in vars(module).values() if isinstance(value, Code))
+        body = ast.parse(inspect.getsource(module)).body
+        for statement, after in pairwise(body):
+            match statement, after:
+                case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(value=ast.Constant(value=str(meaning))):
+                    if isinstance(code := getattr(module, name), Code):
+                        found[code] = meaning
+    return found

@@ -16,12 +16,12 @@ DIAGNOSIS_MODULES = [importlib.import_module(f"{PACKAGE}.diagnoses.{name}") for 
 
 
 def test_every_code_has_a_name_of_its_own_and_a_meaning() -> None:
-    codes = list(codes_in(convergence, *TIER_MODULES, *DIAGNOSIS_MODULES, family, learn))
+    codes = codes_in(convergence, *TIER_MODULES, *DIAGNOSIS_MODULES, family, learn)
     assert [name for name, count in Counter(code.name for code in codes).items() if count > 1] == []
-    assert all(code.name.isidentifier() and code.meaning.endswith(".") for code in codes)
+    assert all(code.name.isidentifier() and meaning.endswith(".") for code, meaning in codes.items())
 
 
 def test_every_tier_and_every_diagnosis_has_codes() -> None:
-    assert all(list(codes_in(module)) for module in TIER_MODULES)
+    assert all(codes_in(module) for module in TIER_MODULES)
     assert all(isinstance(code, Cause) for code in codes_in(*DIAGNOSIS_MODULES))
     assert {code.name for code in codes_in(*DIAGNOSIS_MODULES)} == {*DIAGNOSES, "degenerate_data"}

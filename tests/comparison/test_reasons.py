@@ -22,9 +22,9 @@ CAVEAT = Reason(codes.RUN_ON_BOTH_SIDES, {"runs": ("a",)}, Effect.CAVEAT)
 
 
 def test_every_code_has_a_name_of_its_own_and_a_meaning() -> None:
-    declared = list(codes_in(codes))
+    declared = codes_in(codes)
     assert len({code.name for code in declared}) == len(declared) > 30
-    assert all(code.meaning.endswith(".") for code in declared)
+    assert all(meaning.endswith(".") for meaning in declared.values())
 
 
 @pytest.mark.parametrize(

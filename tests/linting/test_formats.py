@@ -97,18 +97,18 @@ def test_explain_says_what_each_framework_calls_a_parameter(cli: Any) -> None:
 def test_explain_prints_what_a_reason_code_means(cli: Any) -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "codes.md").read_text()
     keys = {name for key in every_name() for name in (key, key.rpartition(".")[2])}
-    codes = [(stage, code) for stage, of_stage in reason_codes().items() for code in of_stage]
-    names = [code.name for _, code in codes]
+    codes = [(stage, *entry) for stage, of_stage in reason_codes().items() for entry in of_stage.items()]
+    names = [code.name for _, code, _ in codes]
     assert len(set(names)) == len(names)
     assert keys & set(names) <= set(DIAGNOSES), "a name means one thing to explain, but for the key of a diagnosis"
-    for _, code in codes:
-        assert f"| `{code.name}` | {code.meaning} |" in page
-    stage, code = codes[0]
-    assert cli("explain", code.name).out == f"{code.name} ({stage})\n{code.meaning}\n"
+    for _, code, meaning in codes:
+        assert f"| `{code.name}` | {meaning} |" in page
+    stage, code, meaning = codes[0]
+    assert cli("explain", code.name).out == f"{code.name} ({stage})\n{meaning}\n"
     assert cli("explain", code.name, "--json").document == {
         "code": code.name,
         "stage": stage,
-        "meaning": code.meaning,
+        "meaning": meaning,
     }
     told = cli("explain", "learning_rate").out
     assert told.startswith("learning_rate (diagnosis)\n")

@@ -378,13 +378,13 @@ def test_every_file_of_checks_is_listed_once() -> None:
 
 
 def test_a_code_says_what_a_finding_means_under_a_name_of_its_own() -> None:
-    codes = list(verdict.codes())
+    codes = verdict.codes()
     names = [code.name for code in codes]
     assert len(set(names)) == len(names)
-    for code in codes:
+    for code, meaning in codes.items():
         assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)+", code.name)
-        assert re.fullmatch(r"[A-Z].*[^.]\.", code.meaning), code.name
-        assert ". " not in code.meaning, f"{code.name} is explained in one sentence"
+        assert re.fullmatch(r"[A-Z].*[^.]\.", meaning), code.name
+        assert ". " not in meaning, f"{code.name} is explained in one sentence"
 
 
 def test_every_check_has_its_row_in_the_docs() -> None:

@@ -112,11 +112,12 @@ class Family:
         }
 
 
-NOT_COMPARED = Code(
-    "family_not_compared", "A comparison of the family is refused or open.", "{comparison} is {status}: {why}"
-)
-OBSERVED = Code("family_observed", "A comparison of the family has no interval between runs.", "{comparison}: {words}")
-PLATFORM_UNKNOWN = Code("family_platform_unknown", "A platform is known of some runs only.", "as {side}, {why}")
+NOT_COMPARED = Code("family_not_compared", "{comparison} is {status}: {why}")
+"""A comparison of the family is refused or open."""
+OBSERVED = Code("family_observed", "{comparison}: {words}")
+"""A comparison of the family has no interval between runs."""
+PLATFORM_UNKNOWN = Code("family_platform_unknown", "as {side}, {why}")
+"""A platform is known of some runs only."""
 
 
 def family(members: Sequence[Member], margin: float | None = None) -> Family:

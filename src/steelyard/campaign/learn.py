@@ -137,47 +137,41 @@ def _too_few(count: int) -> str:
     return f"{runs}: {more} more {'is' if more == 1 else 'are'} needed"
 
 
-NO_FIGURE = Code("learn_no_figure", "A run does not give the metric.", "{run} has no {metric}: {why}")
-FEW_STEPS = Code(
-    "learn_few_steps",
-    "A run has too few steady steps.",
-    "{run} has {steps} steady steps, and {fewest} are the fewest",
-)
-PARTLY_KNOWN = Code(
-    "learn_partly_known",
-    "A setting is known of some runs only, so they may be of different jobs.",
-    "{why}, so that the runs may be of two jobs",
-)
-TOO_FEW = Code("learn_too_few_runs", "There are too few runs to learn a bound from.", _too_few)
+NO_FIGURE = Code("learn_no_figure", "{run} has no {metric}: {why}")
+"""A run does not give the metric."""
+FEW_STEPS = Code("learn_few_steps", "{run} has {steps} steady steps, and {fewest} are the fewest")
+"""A run has too few steady steps."""
+PARTLY_KNOWN = Code("learn_partly_known", "{why}, so that the runs may be of two jobs")
+"""A setting is known of some runs only, so they may be of different jobs."""
+TOO_FEW = Code("learn_too_few_runs", _too_few)
+"""There are too few runs to learn a bound from."""
 NO_SPREAD = Code(
     "learn_no_spread",
-    "The figures of all runs are equal, so they say nothing about the next run.",
     "the runs vary in nothing (figures rounded, or copies): how far the next will be from {mean:.7g} is not known",
 )
+"""The figures of all runs are equal, so they say nothing about the next run."""
 TOO_MUCH_SPREAD = Code(
     "learn_too_much_spread",
-    "The figures vary so much that no bound above 0 is left.",
     "the runs vary by {share:.1%} (sd over mean), so that {count} of them leave no bound above 0:"
     " see which run stands apart, and repeat them on hosts that do nothing else,"
     " or learn a bound on step_time_s, which is a median",
 )
+"""The figures vary so much that no bound above 0 is left."""
 MARGIN_ALONE = Code(
     "learn_margin_alone",
-    "The figures of all runs are equal, so the bound is the margin.",
     "{metric} is the same in every run, which tells no spread: the bound is the {margin:.0%} alone",
 )
-HOSTS_UNKNOWN = Code(
-    "learn_hosts_unknown",
-    "The hosts of some run are not known.",
-    "which hosts they ran on is not known of every run",
-)
-ONE_PLACE = Code("learn_one_place", "All runs used the same hosts.", "all runs {scope}")
+"""The figures of all runs are equal, so the bound is the margin."""
+HOSTS_UNKNOWN = Code("learn_hosts_unknown", "which hosts they ran on is not known of every run")
+"""The hosts of some run are not known."""
+ONE_PLACE = Code("learn_one_place", "all runs {scope}")
+"""All runs used the same hosts."""
 FEW_HOSTS = Code(
-    "learn_few_hosts",
-    "There are fewer sets of hosts than runs.",
-    "{runs} runs on {places} hosts or sets of hosts, which are fewer: they speak for those",
+    "learn_few_hosts", "{runs} runs on {places} hosts or sets of hosts, which are fewer: they speak for those"
 )
-REPORTED = Code("learn_reported", "The metric is the log's own figure.", "{metric} is as the log reports it")
+"""There are fewer sets of hosts than runs."""
+REPORTED = Code("learn_reported", "{metric} is as the log reports it")
+"""The metric is the log's own figure."""
 
 
 def tolerance_factor(n: int, share: float = SHARE, confidence: float = CONFIDENCE) -> float:

@@ -27,8 +27,10 @@ _Settings = dict[str, tuple[bool, Any]]
 GOVERNS = {"memory_peak_gib": Metric.MEMORY, "mfu": Metric.FLOPS, "tflops_per_gpu": Metric.FLOPS}
 """Which comparison a metric is held to; throughput where none is named."""
 
-NO_RUN_COMPLETED = Code("no_run_completed", "No run of the fleet completed.", "no run of it completed")
-RUN_UNREADABLE = Code("run_unreadable", "The run cannot be read; the error is shown.", "{error}")
+NO_RUN_COMPLETED = Code("no_run_completed", "no run of it completed")
+"""No run of the fleet completed."""
+RUN_UNREADABLE = Code("run_unreadable", "{error}")
+"""The run cannot be read; the error is shown."""
 
 
 @dataclass(frozen=True, slots=True)

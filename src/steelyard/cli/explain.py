@@ -1,6 +1,5 @@
 """steelyard explain KEY|SYnnn|CODE: what a parameter, a lint code or a reason code means."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
@@ -26,8 +25,8 @@ Use codes in scripts: they stay the same where the wording of `message` changes.
 """
 
 
-def reason_codes() -> dict[str, Iterator["Code"]]:
-    """The codes of each stage that gives reasons, by its name."""
+def reason_codes() -> dict[str, dict["Code", str]]:
+    """The codes of each stage that gives reasons, each with its meaning."""
     from steelyard import verdict
     from steelyard.campaign import family, learn, scaling, trend
     from steelyard.comparison import codes, convergence
@@ -50,7 +49,7 @@ def page() -> str:
     """The page of reason codes, as Markdown."""
     parts = [_PAGE]
     for stage, codes in reason_codes().items():
-        rows = [f"| `{code.name}` | {code.meaning} |" for code in codes]
+        rows = [f"| `{code.name}` | {meaning} |" for code, meaning in codes.items()]
         parts.append("\n".join([f"## {stage.capitalize()}\n", "| code | meaning |", "| --- | --- |", *rows, ""]))
     return "\n".join(parts)
 
@@ -82,18 +81,20 @@ def explain(options: ExplainOptions) -> None:
             printing.say(printing.hang("\nWhy: ", found.why, indent=5))
             printing.say(printing.hang("Fix: ", found.fix))
         return
-    reasons = {code.name: (stage, code) for stage, of_stage in reason_codes().items() for code in of_stage}
+    reasons = {
+        code.name: (stage, meaning) for stage, of_stage in reason_codes().items() for code, meaning in of_stage.items()
+    }
     from steelyard.configs.meanings import meanings
 
     entries = meanings(options.name)
     if options.name in reasons:  # a diagnosis may have the name of the key it is about
-        stage, code = reasons[options.name]
+        stage, meaning = reasons[options.name]
         if options.as_json:
             keys = {"meanings": [entry.document() for entry in entries]} if entries else {}
-            printing.show_json({"code": code.name, "stage": stage, "meaning": code.meaning, **keys})
+            printing.show_json({"code": options.name, "stage": stage, "meaning": meaning, **keys})
             return
-        printing.say(f"{code.name} ({stage})")
-        printing.say(printing.hang("", code.meaning))
+        printing.say(f"{options.name} ({stage})")
+        printing.say(printing.hang("", meaning))
         if entries:
             printing.say("")
     elif not entries:

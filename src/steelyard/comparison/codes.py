@@ -91,199 +91,145 @@ def _of_run(template: str) -> Callable[..., str]:
 
 SETTING_DIFFERS = Code(
     "setting_differs",
-    "The two sides have different values of a setting that matters for this comparison.",
     lambda key, target, baseline, called: (
         f"{key} differs: {shown(target)} on {called[0]}, {shown(baseline)} on {called[1]}"
     ),
 )
-SETTINGS_UNKNOWN = Code(
-    "settings_unknown",
-    "Settings that matter for this comparison are unknown on one or both sides.",
-    _settings_unknown,
-)
-RUNS_DIFFER = Code(
-    "runs_differ",
-    "Two runs that should be alike have different values of a setting.",
-    "{runs[0]} and {runs[1]} differ in {key} ({run_values[0]} and {run_values[1]})",
-)
-PARTLY_KNOWN = Code(
-    "partly_known",
-    "A setting is known for one run of a group and unknown for another.",
-    "{key} is known of {known} and not of {unknown}",
-)
-CHECK_FAILED = Code("check_failed", "A run fails a check of its verdict.", "{run} fails {check}: {finding}")
-CHECK_FAILED_MATCHED = Code(
-    "check_failed_matched",
-    "A run fails a check of its verdict, which is a reason to refuse in matched mode.",
-    "in matched mode {run} fails {check}: {finding}",
-)
-FIGURES_CONTRADICT = Code(
-    "figures_contradict",
-    "The figures of a run contradict each other.",
-    "by its own figures {run} fails {check}: {finding}",
-)
-CHECK_UNKNOWN = Code(
-    "check_unknown", "The result of a check is unknown for a run.", "{check} of {run} is not known: {finding}"
-)
+"""The two sides have different values of a setting that matters for this comparison."""
+SETTINGS_UNKNOWN = Code("settings_unknown", _settings_unknown)
+"""Settings that matter for this comparison are unknown on one or both sides."""
+RUNS_DIFFER = Code("runs_differ", "{runs[0]} and {runs[1]} differ in {key} ({run_values[0]} and {run_values[1]})")
+"""Two runs that should be alike have different values of a setting."""
+PARTLY_KNOWN = Code("partly_known", "{key} is known of {known} and not of {unknown}")
+"""A setting is known for one run of a group and unknown for another."""
+CHECK_FAILED = Code("check_failed", "{run} fails {check}: {finding}")
+"""A run fails a check of its verdict."""
+CHECK_FAILED_MATCHED = Code("check_failed_matched", "in matched mode {run} fails {check}: {finding}")
+"""A run fails a check of its verdict, which is a reason to refuse in matched mode."""
+FIGURES_CONTRADICT = Code("figures_contradict", "by its own figures {run} fails {check}: {finding}")
+"""The figures of a run contradict each other."""
+CHECK_UNKNOWN = Code("check_unknown", "{check} of {run} is not known: {finding}")
+"""The result of a check is unknown for a run."""
 STEP_TOKENS_DIFFER = Code(
     "own_step_tokens_differ",
-    "Reported rate times step time gives a different number of tokens per step on each side.",
     "by their own figures one step is {target:,.0f} tokens on the target and {baseline:,.0f} on the baseline",
 )
-CLOCKS_DIFFER = Code(
-    "clocks_differ",
-    "The timestamps of the logs give a different speedup than the reported step times.",
-    _clocks_differ,
-)
+"""Reported rate times step time gives a different number of tokens per step on each side."""
+CLOCKS_DIFFER = Code("clocks_differ", _clocks_differ)
+"""The timestamps of the logs give a different speedup than the reported step times."""
 BATCHES_DIFFER = Code(
-    "batches_differ",
-    "A step that both sides recorded has a different number of tokens on each.",
-    "step {step:,} is {target:,.0f} tokens on the target and {baseline:,.0f} on the baseline",
+    "batches_differ", "step {step:,} is {target:,.0f} tokens on the target and {baseline:,.0f} on the baseline"
 )
-LEARNING_RATES_DIFFER = Code(
-    "learning_rates_differ",
-    "The recorded learning rates are not from the same schedule.",
-    _learning_rates_differ,
-)
-SAMPLES_CONTRADICT = Code(
-    "samples_contradict",
-    "The sample counter of a log contradicts the batch size it states.",
-    "by its own figures {run}: {event}",
-)
-SETTING_CHANGED = Code(
-    "setting_changed",
-    "A setting changed in the middle of the steps that the comparison uses.",
-    "by its own figures of {run} {event}",
-)
-RUN_ON_BOTH_SIDES = Code(
-    "run_on_both_sides", "The target and the baseline contain the same run or a copy of it.", _on_both_sides
-)
+"""A step that both sides recorded has a different number of tokens on each."""
+LEARNING_RATES_DIFFER = Code("learning_rates_differ", _learning_rates_differ)
+"""The recorded learning rates are not from the same schedule."""
+SAMPLES_CONTRADICT = Code("samples_contradict", "by its own figures {run}: {event}")
+"""The sample counter of a log contradicts the batch size it states."""
+SETTING_CHANGED = Code("setting_changed", "by its own figures of {run} {event}")
+"""A setting changed in the middle of the steps that the comparison uses."""
+RUN_ON_BOTH_SIDES = Code("run_on_both_sides", _on_both_sides)
+"""The target and the baseline contain the same run or a copy of it."""
 
 # What a comparison needs of each side.
 
-TIMES_MISSING = Code(
-    "times_missing", "A run has neither step times nor rates.", "{run} tells no step times and no rates"
-)
+TIMES_MISSING = Code("times_missing", "{run} tells no step times and no rates")
+"""A run has neither step times nor rates."""
 CLOCK_CONTRADICTS = Code(
     "clock_contradicts",
-    "The timestamps of a log contradict its reported step times.",
     "by its own figures {run}: by the moments of its log a step takes {ratio:.3g} times as long as it says",
 )
-TOO_FEW_STEADY_STEPS = Code(
-    "too_few_steady_steps",
-    "A run has too few steps after the warm-up.",
-    "{run} has {steps} steady steps, expected {least} or more",
-)
-TOO_FEW_STEADY_RECORDS = Code(
-    "too_few_steady_records",
-    "A run has too few records after the warm-up.",
-    "{run} has {records} steady records, expected {least} or more",
-)
+"""The timestamps of a log contradict its reported step times."""
+TOO_FEW_STEADY_STEPS = Code("too_few_steady_steps", "{run} has {steps} steady steps, expected {least} or more")
+"""A run has too few steps after the warm-up."""
+TOO_FEW_STEADY_RECORDS = Code("too_few_steady_records", "{run} has {records} steady records, expected {least} or more")
+"""A run has too few records after the warm-up."""
 MEMORY_BEFORE_TRAINING = Code(
-    "memory_before_training",
-    "Memory was measured before the first step, so it is not a peak.",
-    "what {whose} says of its memory was read before the first step, and is no peak",
+    "memory_before_training", "what {whose} says of its memory was read before the first step, and is no peak"
 )
-OUT_OF_MEMORY = Code(
-    "out_of_memory",
-    "A run ran out of memory, so the memory it needs is unknown.",
-    "{run} ran out of memory: what it tells is not what it asked for",
-)
-FIGURE_MISSING = Code("figure_missing", "A run lacks the figure to compare.", "{run} has no {figure}: {why}")
+"""Memory was measured before the first step, so it is not a peak."""
+OUT_OF_MEMORY = Code("out_of_memory", "{run} ran out of memory: what it tells is not what it asked for")
+"""A run ran out of memory, so the memory it needs is unknown."""
+FIGURE_MISSING = Code("figure_missing", "{run} has no {figure}: {why}")
+"""A run lacks the figure to compare."""
 
 # What scaling needs of runs on different node counts.
 
 NODE_SIZES_DIFFER = Code(
-    "node_sizes_differ",
-    "The nodes do not have the same number of GPUs.",
-    "the nodes have not as many GPUs each: {target} on {called[0]} and {baseline} on {called[1]}",
+    "node_sizes_differ", "the nodes have not as many GPUs each: {target} on {called[0]} and {baseline} on {called[1]}"
 )
+"""The nodes do not have the same number of GPUs."""
 SCALING_NEITHER = Code(
     "scaling_neither",
-    "Tokens per step are neither constant in total (strong scaling) nor per GPU (weak scaling).",
     "tokens a step are {target:,} on {called[0]} and {baseline:,} on {called[1]}: neither as many a GPU (weak scaling) "
     "nor as many in all (strong scaling)",
 )
+"""Tokens per step are neither constant in total (strong scaling) nor per GPU (weak scaling)."""
 SCALING_UNKNOWN = Code(
-    "scaling_unknown",
-    "Tokens per step are unknown or vary, so the kind of scaling is unknown.",
-    "the tokens of a step are not known of every run, or not the same at every step",
+    "scaling_unknown", "the tokens of a step are not known of every run, or not the same at every step"
 )
+"""Tokens per step are unknown or vary, so the kind of scaling is unknown."""
 
 # What limits a ratio.
 
 RUNS_DO_NOT_VARY = Code(
-    "runs_do_not_vary",
-    "The runs of a side have equal figures: they are rounded, or copies.",
-    "the runs of {whose} vary in nothing: their figures are rounded, or they are copies",
+    "runs_do_not_vary", "the runs of {whose} vary in nothing: their figures are rounded, or they are copies"
 )
+"""The runs of a side have equal figures: they are rounded, or copies."""
 NOT_IN_TURNS = Code(
     "not_in_turns",
-    "One side ran after the other on the same hosts, so changes of the hosts are part of the ratio.",
     "both sides ran on the same hosts one after the other, not in turns: what changed there meanwhile is in it",
 )
-SAME_HOSTS = Code(
-    "same_hosts",
-    "All runs used the same hosts; other hosts may differ.",
-    lambda whose, hosts: f"all runs of {whose} {made_on(hosts)}",
-)
-TIMES_UNSETTLED = Code(
-    "times_unsettled", "The step times of a run had not settled.", "step times of {run} had not settled"
-)
-MEMORY_READ_EARLY = Code(
-    "memory_read_early", "Memory was measured early in the run, so the peak may be higher.", _memory_read_early
-)
+"""One side ran after the other on the same hosts, so changes of the hosts are part of the ratio."""
+SAME_HOSTS = Code("same_hosts", lambda whose, hosts: f"all runs of {whose} {made_on(hosts)}")
+"""All runs used the same hosts; other hosts may differ."""
+TIMES_UNSETTLED = Code("times_unsettled", "step times of {run} had not settled")
+"""The step times of a run had not settled."""
+MEMORY_READ_EARLY = Code("memory_read_early", _memory_read_early)
+"""Memory was measured early in the run, so the peak may be higher."""
 
 # Why there is no time to a loss, no energy or no cost.
 
-CURVES_NOT_COMPARABLE = Code(
-    "curves_not_comparable", "The loss curves are not comparable.", "the curves are not comparable"
-)
-RATES_NOT_COMPARABLE = Code(
-    "rates_not_comparable",
-    "The rates are not comparable, or it is unknown whether they are.",
-    lambda status: f"the rates are {status.replace('_', ' ')}",
-)
-NO_COMMON_LOSS = Code("no_common_loss", "The runs do not reach a common loss.", "{why}")
-TOKENS_UNKNOWN = Code(
-    "tokens_unknown", "The number of tokens per step is unknown.", "the tokens of a step are not known"
-)
-RATE_MISSING = Code("rate_missing", "A run has no rate.", "not every run has a rate")
-ENERGY_NO_TELEMETRY = Code(
-    "energy_no_telemetry", "The run has no power telemetry.", _of_run("it has no telemetry of power")
-)
+CURVES_NOT_COMPARABLE = Code("curves_not_comparable", "the curves are not comparable")
+"""The loss curves are not comparable."""
+RATES_NOT_COMPARABLE = Code("rates_not_comparable", lambda status: f"the rates are {status.replace('_', ' ')}")
+"""The rates are not comparable, or it is unknown whether they are."""
+NO_COMMON_LOSS = Code("no_common_loss", "{why}")
+"""The runs do not reach a common loss."""
+TOKENS_UNKNOWN = Code("tokens_unknown", "the tokens of a step are not known")
+"""The number of tokens per step is unknown."""
+RATE_MISSING = Code("rate_missing", "not every run has a rate")
+"""A run has no rate."""
+ENERGY_NO_TELEMETRY = Code("energy_no_telemetry", _of_run("it has no telemetry of power"))
+"""The run has no power telemetry."""
 ENERGY_STEPS_UNDATED = Code(
-    "energy_steps_undated",
-    "The steps have no timestamps, so telemetry cannot be matched with them.",
-    _of_run("its steps do not say when they were, so its telemetry cannot be held against them"),
+    "energy_steps_undated", _of_run("its steps do not say when they were, so its telemetry cannot be held against them")
 )
+"""The steps have no timestamps, so telemetry cannot be matched with them."""
 ENERGY_OTHER_GPUS = Code(
     "energy_other_gpus",
-    "Telemetry covers a different number of GPUs than the run used.",
     lambda devices, gpus, run=None: _of_run(
         f"its telemetry has the power of {devices} GPU{'s' * (devices != 1)}, and it ran on {gpus}"
     )(run),
 )
+"""Telemetry covers a different number of GPUs than the run used."""
 ENERGY_GAP = Code(
     "energy_gap",
-    "Telemetry has a gap too long to compute the mean power.",
     _of_run("{gap:.3g} s of the {steady:.3g} s of steady training have no sample of the power of {device} on {node}"),
 )
+"""Telemetry has a gap too long to compute the mean power."""
 ENERGY_IMPLAUSIBLE = Code(
-    "energy_implausible",
-    "Telemetry contains a power that no GPU draws.",
-    _of_run("telemetry has {watts:.3g} W for the power of {device} on {node}"),
+    "energy_implausible", _of_run("telemetry has {watts:.3g} W for the power of {device} on {node}")
 )
-COST_NO_PRICES = Code("cost_no_prices", "No price sheet was given.", "no price sheet was given (--prices)")
+"""Telemetry contains a power that no GPU draws."""
+COST_NO_PRICES = Code("cost_no_prices", "no price sheet was given (--prices)")
+"""No price sheet was given."""
 COST_GPU_NOT_IN_CATALOG = Code(
-    "cost_gpu_not_in_catalog",
-    "The GPU is not in the catalog, whose names price sheets use.",
-    _of_run("{gpu} is not in the catalog of GPUs, which prices go by"),
+    "cost_gpu_not_in_catalog", _of_run("{gpu} is not in the catalog of GPUs, which prices go by")
 )
-COST_GPU_UNKNOWN = Code("cost_gpu_unknown", "The GPU is unknown.", _of_run("its GPU is not known"))
-COST_NO_PRICE = Code(
-    "cost_no_price", "The price sheet has no price for the GPU.", _of_run("the price sheet has no {gpu}")
-)
-COST_GPU_COUNT_UNKNOWN = Code(
-    "cost_gpu_count_unknown", "The number of GPUs is unknown.", _of_run("how many GPUs it ran on is not known")
-)
+"""The GPU is not in the catalog, whose names price sheets use."""
+COST_GPU_UNKNOWN = Code("cost_gpu_unknown", _of_run("its GPU is not known"))
+"""The GPU is unknown."""
+COST_NO_PRICE = Code("cost_no_price", _of_run("the price sheet has no {gpu}"))
+"""The price sheet has no price for the GPU."""
+COST_GPU_COUNT_UNKNOWN = Code("cost_gpu_count_unknown", _of_run("how many GPUs it ran on is not known"))
+"""The number of GPUs is unknown."""

@@ -69,25 +69,21 @@ def _left_open(differences: Sequence[LeftOpen]) -> str:
     return f"what no key states differs, where it was left to the framework: {words}"
 
 
-LEFT_OPEN = Code(
-    "contract_left_open", "The frameworks differ by default in settings that neither side states.", _left_open
-)
-AGREES = Code(
-    "contract_agrees",
-    "The settings that shape a curve agree, as far as they are known.",
-    "{equal} of {governing} parameters that shape a curve are known and agree",
-)
+LEFT_OPEN = Code("contract_left_open", _left_open)
+"""The frameworks differ by default in settings that neither side states."""
+AGREES = Code("contract_agrees", "{equal} of {governing} parameters that shape a curve are known and agree")
+"""The settings that shape a curve agree, as far as they are known."""
 FEW_SEEDS = Code(
     "scope_few_seeds",
-    "Too few seeds per side to say anything about another seed.",
     "{seeds[0]} and {seeds[1]} known seeds: what another seed would do is not known; {fewest} a side tell",
 )
+"""Too few seeds per side to say anything about another seed."""
 SLOW_SETTINGS = Code(
     "scope_slow_settings",
-    "Settings are not known, and some of them act too slowly to show in so few steps.",
     "what acts slowly, such as weight decay, may not show in {steps:,} steps: where settings are not known, "
     "curves that agree do not show that they are equal",
 )
+"""Settings are not known, and some of them act too slowly to show in so few steps."""
 
 
 def convergence(ruling: Ruling, pair: Pair) -> Convergence:

@@ -56,9 +56,9 @@ def judge(judged: Subject) -> Verdict:
     )
 
 
-def codes() -> Iterator[Code]:
-    """Every code of a finding and of a figure that is not known, each once."""
-    yield from dict.fromkeys(codes_in(*_checks(), finding, figures))
+def codes() -> dict[Code, str]:
+    """Every code of a finding and of a figure that is not known, with its meaning."""
+    return codes_in(*_checks(), finding, figures)
 
 
 def _checks() -> Iterator[ModuleType]:

@@ -11,64 +11,46 @@ from steelyard.reasons import Code, Reason
 from steelyard.records import Column, Event, Evidence, StepTable
 from steelyard.records.columns import Floats
 
-STEPS_UNTIMED = Code(
-    "steps_untimed",
-    "Some steps after the warm-up have no step time.",
-    "{steps:,} steps after the warm-up give no step time",
-)
+STEPS_UNTIMED = Code("steps_untimed", "{steps:,} steps after the warm-up give no step time")
+"""Some steps after the warm-up have no step time."""
 CLOCK_CONTRADICTS_STEP_TIMES = Code(
-    "clock_contradicts_step_times",
-    "The step times are longer than the time between the log's own timestamps.",
-    "its step times are not those that its log's own clock allows",
+    "clock_contradicts_step_times", "its step times are not those that its log's own clock allows"
 )
-NO_STEADY_STEP = Code(
-    "no_steady_step", "The run has no steps after the warm-up.", "no steady step is left after the warm-up"
-)
-NO_STEP_TIME = Code("no_step_time", "The record contains no step times.", "no step gives a {what}")
+"""The step times are longer than the time between the log's own timestamps."""
+NO_STEADY_STEP = Code("no_steady_step", "no steady step is left after the warm-up")
+"""The run has no steps after the warm-up."""
+NO_STEP_TIME = Code("no_step_time", "no step gives a {what}")
+"""The record contains no step times."""
 _NO_STEP_TIME = Reason(NO_STEP_TIME, {"what": "step time"})
-RATE_NOT_FINITE = Code(
-    "rate_not_finite",
-    "The step times are too small or too large to give a rate.",
-    "tokens over {seconds:.3g} s are no rate",
-)
-GPU_COUNT_UNKNOWN = Code(
-    "gpu_count_unknown",
-    "The number of GPUs is unknown; set it with --gpus and --nodes.",
-    "how many GPUs it ran on is not known",
-)
-STEP_TOKENS_UNKNOWN = Code(
-    "step_tokens_unknown",
-    "The number of tokens per step is unknown.",
-    "the tokens of a step are not known",
-)
-FLOPS_PER_TOKEN_UNKNOWN = Code(
-    "flops_per_token_unknown",
-    "FLOPs per token cannot be computed, because the model's dimensions are unknown.",
-    "its FLOPs per token are not known",
-)
-CPU_HAS_NO_PEAK = Code(
-    "cpu_has_no_peak", "The run used a CPU, for which there is no peak.", "a CPU has no peak in the catalog"
-)
-GPU_UNKNOWN = Code("gpu_unknown", "The GPU is unknown; name it with --gpu.", "which GPU it ran on is not known")
-GPU_NOT_IN_CATALOG = Code("gpu_not_in_catalog", "The GPU is not in the catalog.", "{gpu} is not in the catalog of GPUs")
+RATE_NOT_FINITE = Code("rate_not_finite", "tokens over {seconds:.3g} s are no rate")
+"""The step times are too small or too large to give a rate."""
+GPU_COUNT_UNKNOWN = Code("gpu_count_unknown", "how many GPUs it ran on is not known")
+"""The number of GPUs is unknown; set it with --gpus and --nodes."""
+STEP_TOKENS_UNKNOWN = Code("step_tokens_unknown", "the tokens of a step are not known")
+"""The number of tokens per step is unknown."""
+FLOPS_PER_TOKEN_UNKNOWN = Code("flops_per_token_unknown", "its FLOPs per token are not known")
+"""FLOPs per token cannot be computed, because the model's dimensions are unknown."""
+CPU_HAS_NO_PEAK = Code("cpu_has_no_peak", "a CPU has no peak in the catalog")
+"""The run used a CPU, for which there is no peak."""
+GPU_UNKNOWN = Code("gpu_unknown", "which GPU it ran on is not known")
+"""The GPU is unknown; name it with --gpu."""
+GPU_NOT_IN_CATALOG = Code("gpu_not_in_catalog", "{gpu} is not in the catalog of GPUs")
+"""The GPU is not in the catalog."""
 NO_PEAK_FOR_PRECISION = Code(
     "no_peak_for_precision",
-    "The catalog has no dense peak of this GPU for the precision used, or the precision is unknown.",
     lambda gpu, precision: (
         f"no dense peak of the {gpu}: {'its precision is not known' if precision is None else f'none for {precision}'}"
     ),
 )
+"""The catalog has no dense peak of this GPU for the precision used, or the precision is unknown."""
 MEMORY_KINDS_DIFFER = Code(
-    "memory_kinds_differ",
-    "Memory was measured in several ways, which have no common maximum.",
-    lambda kinds: f"memory was measured in several ways ({', '.join(kinds)})",
+    "memory_kinds_differ", lambda kinds: f"memory was measured in several ways ({', '.join(kinds)})"
 )
-MEMORY_NOT_POSITIVE = Code(
-    "memory_not_positive",
-    "A recorded memory value is zero, negative or not finite.",
-    "memory is {gib} at step {step}",
-)
-NO_MEMORY = Code("no_memory", "The record contains no memory values.", "no step gives its memory")
+"""Memory was measured in several ways, which have no common maximum."""
+MEMORY_NOT_POSITIVE = Code("memory_not_positive", "memory is {gib} at step {step}")
+"""A recorded memory value is zero, negative or not finite."""
+NO_MEMORY = Code("no_memory", "no step gives its memory")
+"""The record contains no memory values."""
 
 
 @dataclass(frozen=True, slots=True)

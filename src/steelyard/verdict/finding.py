@@ -11,11 +11,8 @@ import msgspec
 from steelyard.reasons import Code, Reason
 from steelyard.records import Event, Evidence
 
-LOG_CONTRADICTS_PLAN = Code(
-    "log_contradicts_plan",
-    "The log reports a value for a setting that differs from the value in the plan.",
-    lambda events, **_: "; ".join(event.message for event in events),
-)
+LOG_CONTRADICTS_PLAN = Code("log_contradicts_plan", lambda events, **_: "; ".join(event.message for event in events))
+"""The log reports a value for a setting that differs from the value in the plan."""
 
 Scalar = float | int | str | None
 

@@ -53,18 +53,13 @@ def _degenerate_confirm(side: SideName, endings: Sequence[Ending], below_countin
 
 CODE = Cause(
     "counting_data",
-    "A side trained on Megatron's mock data, which counts 1, 2, 3 to the end of a document.",
     _counting,
     evidence=_counting_evidence,
     confirm="look for `mock_data: true` or a missing data path in its configuration",
 )
-DEGENERATE = Cause(
-    "degenerate_data",
-    "A side's loss ends lower than that of any text: its data repeats, or was learnt by heart.",
-    _degenerate,
-    evidence=_degenerate_evidence,
-    confirm=_degenerate_confirm,
-)
+"""A side trained on Megatron's mock data, which counts 1, 2, 3 to the end of a document."""
+DEGENERATE = Cause("degenerate_data", _degenerate, evidence=_degenerate_evidence, confirm=_degenerate_confirm)
+"""A side's loss ends lower than that of any text: its data repeats, or was learnt by heart."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:

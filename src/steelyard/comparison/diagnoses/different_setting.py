@@ -17,11 +17,11 @@ def _sentence(clauses: Sequence[Clause]) -> str:
 
 CODE = Cause(
     "different_setting",
-    "The two sides were given different values of settings that shape a curve.",
     _sentence,
     evidence=lambda clauses: (f"{clause.dotted} of both runs" for clause in clauses),
     confirm="make them equal and run again; if the curves then agree, it was these",
 )
+"""The two sides were given different values of settings that shape a curve."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:

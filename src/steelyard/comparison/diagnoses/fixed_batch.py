@@ -10,12 +10,12 @@ _FALLEN = 0.5
 
 CODE = Cause(
     "fixed_batch",
-    "A side trains on the same batch at every step.",
     "the {side} learns a fixed batch by heart: its data are fewer sequences than a step takes, or MaxText's synthetic "
     "batch, and its loss falls from {endings[0].first:.4g} to {endings[0].loss:.4g}",
     evidence=lambda endings, **_: (ending.where for ending in endings),
     confirm="train it on data that does not repeat; the loss then stays near its first value",
 )
+"""A side trains on the same batch at every step."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:

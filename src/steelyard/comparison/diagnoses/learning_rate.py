@@ -107,13 +107,8 @@ def _evidence(step: int, target: float, baseline: float, **_: Any) -> Iterator[s
     yield f"at step {step:,} the rate is {target:.6g} on the target and {baseline:.6g} on the baseline"
 
 
-CODE = Cause(
-    "learning_rate",
-    "The learning rates of the two sides differ.",
-    "{pattern.words}",
-    evidence=_evidence,
-    confirm=lambda pattern, **_: str(pattern.remedy),
-)
+CODE = Cause("learning_rate", "{pattern.words}", evidence=_evidence, confirm=lambda pattern, **_: str(pattern.remedy))
+"""The learning rates of the two sides differ."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:

@@ -60,13 +60,8 @@ def _evidence(at_first: float, at_most: float, smooth: float, one_sided: float, 
     yield f"lag-1 rank correlation of the differences {smooth:.2f}; {one_sided:.0%} of them to one side"
 
 
-CODE = Cause(
-    "parting",
-    "Two curves of one start part; how they part says what may be the cause.",
-    _sentence,
-    evidence=_evidence,
-    confirm=lambda look, **_: str(look.value[1]),
-)
+CODE = Cause("parting", _sentence, evidence=_evidence, confirm=lambda look, **_: str(look.value[1]))
+"""Two curves of one start part; how they part says what may be the cause."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:

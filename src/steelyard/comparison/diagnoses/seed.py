@@ -8,12 +8,12 @@ from steelyard.frameworks.registry import facts
 
 CODE = Cause(
     "seed",
-    "A framework sets its own seed, whatever a run declares.",
     "the {side}'s seed {declared} may not be the one it trains with: {framework} sets {taken} itself "
     "unless `seed_everything` was given it",
     evidence=lambda declared, source, **_: (f"training.seed is {declared}, by {source or 'its config'}",),
     confirm="two runs with two seeds: equal losses say that neither was used",
 )
+"""A framework sets its own seed, whatever a run declares."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:

@@ -69,11 +69,11 @@ def _sentence(unset: Sequence[LeftOpen | DefaultOfOne], one_sided: Sequence[Defa
 
 CODE = Cause(
     "silent_default",
-    "The frameworks' own defaults differ in what a side did not set.",
     _sentence,
     evidence=lambda **_: ("each framework's own defaults, where neither log nor config says more",),
     confirm="set them in both configurations, or give the logs' own arguments to `ingest`",
 )
+"""The frameworks' own defaults differ in what a side did not set."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:

@@ -25,11 +25,11 @@ def _evidence(**sides: OwnStep) -> Iterator[str]:
 
 CODE = Cause(
     "tokens_per_step",
-    "By their own figures the two sides process different numbers of tokens per step.",
     _sentence,
     evidence=_evidence,
     confirm="state batch and sequence of both, and compare at the same tokens a step",
 )
+"""By their own figures the two sides process different numbers of tokens per step."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:

@@ -34,11 +34,11 @@ def _evidence(endings: Sequence[Ending], vocabularies: Sequence[Vocabulary], sha
 
 CODE = Cause(
     "uniform_data",
-    "A side trains on uniform random tokens: its loss ends at the logarithm of the vocabulary.",
     _sentence,
     evidence=_evidence,
     confirm="train it on text, or on `data.source: markov`, whose floor is known and lower",
 )
+"""A side trains on uniform random tokens: its loss ends at the logarithm of the vocabulary."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:

@@ -5,14 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.accounting.untrained import (
-    NEAR,
-    Start,
-    fitting,
-    mock_starts,
-    own_starts,
-    share_that_fits,
-)
+from steelyard.accounting.untrained import NEAR, Start, fitting, mock_starts, own_starts, share_that_fits
 from steelyard.accounting.vocabularies import candidates
 from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis, Ending, endings
 from steelyard.comparison.tiers import Pair
@@ -73,13 +66,8 @@ def _confirm(model: Solved | Start, **_: Any) -> str:
     return f"state {sizes}`training.init_method_std` of both sides"
 
 
-CODE = Cause(
-    "untrained_loss",
-    "What a first loss says about the vocabulary and the initial weights.",
-    _sentence,
-    evidence=_evidence,
-    confirm=_confirm,
-)
+CODE = Cause("untrained_loss", _sentence, evidence=_evidence, confirm=_confirm)
+"""What a first loss says about the vocabulary and the initial weights."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:

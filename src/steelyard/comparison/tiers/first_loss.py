@@ -12,16 +12,10 @@ SAME_WEIGHTS = 1e-4
 OWN_WEIGHTS = 0.05
 """Nats, as the finding of that name allows each side by itself."""
 
-AS_PREDICTED = Code(
-    "first_loss_as_predicted",
-    "Each side's first loss is that of its own model before training.",
-    "each side starts as its own untrained model does",
-)
-NOT_PREDICTED = Code(
-    "first_loss_not_predicted",
-    "A side's first loss is not that of its own model before training.",
-    "the {side}: {finding.message}",
-)
+AS_PREDICTED = Code("first_loss_as_predicted", "each side starts as its own untrained model does")
+"""Each side's first loss is that of its own model before training."""
+NOT_PREDICTED = Code("first_loss_not_predicted", "the {side}: {finding.message}")
+"""A side's first loss is not that of its own model before training."""
 
 
 def _apart(apart: float, margin: float) -> str:
@@ -34,25 +28,18 @@ def _of_equal_weights(target: float, baseline: float, apart: float, margin: floa
     return f"{losses}, {within} the {margin:.1e} of equal weights on equal data"
 
 
-APART = Code("first_losses_apart", "How far the first losses are apart, each side with weights of its own.", _apart)
-OF_EQUAL_WEIGHTS = Code(
-    "first_losses_of_equal_weights", "How far the first losses are apart, of equal weights.", _of_equal_weights
-)
-NOT_ALONE = Code(
-    "first_loss_not_alone",
-    "Some run has no record of step 1 by itself.",
-    "the loss of step 1 alone is not in every record",
-)
-IN_FIRST_STEPS = Code(
-    "first_loss_in_first_steps",
-    "Step 1 has no record by itself; the tier of the first steps includes it and passes.",
-    f"{NOT_ALONE.sentence}: it stands in those of {first_steps.NAME}",
-)
+APART = Code("first_losses_apart", _apart)
+"""How far the first losses are apart, each side with weights of its own."""
+OF_EQUAL_WEIGHTS = Code("first_losses_of_equal_weights", _of_equal_weights)
+"""How far the first losses are apart, of equal weights."""
+NOT_ALONE = Code("first_loss_not_alone", "the loss of step 1 alone is not in every record")
+"""Some run has no record of step 1 by itself."""
+IN_FIRST_STEPS = Code("first_loss_in_first_steps", f"{NOT_ALONE.sentence}: it stands in those of {first_steps.NAME}")
+"""Step 1 has no record by itself; the tier of the first steps includes it and passes."""
 OVER_SEEDS = Code(
-    "first_loss_over_seeds",
-    "Step 1 has no record by itself; there are seeds enough to judge level and speed by.",
-    f"{NOT_ALONE.sentence}: level and speed are told over {FEWEST} seeds a side or more",
+    "first_loss_over_seeds", f"{NOT_ALONE.sentence}: level and speed are told over {FEWEST} seeds a side or more"
 )
+"""Step 1 has no record by itself; there are seeds enough to judge level and speed by."""
 
 
 def ask(pair: Pair) -> Tier:

@@ -34,35 +34,24 @@ def _cuts_unknown(worst: float, margin: float, passed: list[tuple[float, int]]) 
     return f"{_compared(worst, margin, passed)}; {cuts}"
 
 
-COMPARED = Code(
-    "first_steps_compared", "How far the losses of the first steps are apart, of runs of one start.", _compared
-)
-SEEDS_ASSUMED = Code(
-    "first_steps_seeds_assumed", "The first losses are apart, of runs whose seeds are taken for one.", _seeds_assumed
-)
-CUTS_UNKNOWN = Code(
-    "first_steps_cuts_unknown", "The first losses are apart, of runs that may be cut in different ways.", _cuts_unknown
-)
-OWN_WEIGHTS = Code(
-    "first_steps_own_weights",
-    "Two frameworks start from different weights and data, so their first steps say nothing.",
-    "each framework has weights and an order of data of its own",
-)
+COMPARED = Code("first_steps_compared", _compared)
+"""How far the losses of the first steps are apart, of runs of one start."""
+SEEDS_ASSUMED = Code("first_steps_seeds_assumed", _seeds_assumed)
+"""The first losses are apart, of runs whose seeds are taken for one."""
+CUTS_UNKNOWN = Code("first_steps_cuts_unknown", _cuts_unknown)
+"""The first losses are apart, of runs that may be cut in different ways."""
+OWN_WEIGHTS = Code("first_steps_own_weights", "each framework has weights and an order of data of its own")
+"""Two frameworks start from different weights and data, so their first steps say nothing."""
 OTHER_CUTS = Code(
-    "first_steps_other_cuts",
-    "Runs of one seed are cut in different ways and start from different weights.",
-    "a seed has other weights where the tensor or pipeline parallel size is another",
+    "first_steps_other_cuts", "a seed has other weights where the tensor or pipeline parallel size is another"
 )
-NO_COMMON_SEED = Code(
-    "first_steps_no_common_seed",
-    "No run of one side is known to have the seed of a run of the other.",
-    "no run of one side is known to have the seed of one of the other",
-)
+"""Runs of one seed are cut in different ways and start from different weights."""
+NO_COMMON_SEED = Code("first_steps_no_common_seed", "no run of one side is known to have the seed of one of the other")
+"""No run of one side is known to have the seed of a run of the other."""
 NOT_RECORDED = Code(
-    "first_steps_not_recorded",
-    "Both sides do not have records of all the first steps.",
-    "not every one of the first {steps} steps is in a record that both sides have",
+    "first_steps_not_recorded", "not every one of the first {steps} steps is in a record that both sides have"
 )
+"""Both sides do not have records of all the first steps."""
 
 
 def ask(pair: Pair) -> Tier:

@@ -50,28 +50,18 @@ def _sentence(
     return f"{speed} the {axis}, {basis}: {equivalence.format(margin=margin, fewest=FEWEST)}"
 
 
-COMPARED = Code(
-    "learning_speed_compared", "The ratio of the tokens that the two sides take to the same losses.", _sentence
-)
-OBSERVED = Code(
-    "learning_speed_observed", "The speeds are equivalent in these runs; more seeds per side decide.", _sentence
-)
-NOT_MEASURED = Code(
-    "learning_speed_not_measured",
-    "The records do not show where the two sides reach the same losses.",
-    "{cause.message}: no speed of learning can be told",
-)
-TOO_FEW = Code(
-    "losses_too_few",
-    "The two sides have too few losses in common.",
-    "fewer than {fewest} losses where both sides are",
-)
-GAP = Code("losses_gap", "A long stretch of a run has no record.", "{gap:,.0f} {axis} are without a record")
-FLAT = Code(
-    "losses_flat",
-    "The losses do not fall by more than their noise.",
-    "the losses hardly fall where both sides are",
-)
+COMPARED = Code("learning_speed_compared", _sentence)
+"""The ratio of the tokens that the two sides take to the same losses."""
+OBSERVED = Code("learning_speed_observed", _sentence)
+"""The speeds are equivalent in these runs; more seeds per side decide."""
+NOT_MEASURED = Code("learning_speed_not_measured", "{cause.message}: no speed of learning can be told")
+"""The records do not show where the two sides reach the same losses."""
+TOO_FEW = Code("losses_too_few", "fewer than {fewest} losses where both sides are")
+"""The two sides have too few losses in common."""
+GAP = Code("losses_gap", "{gap:,.0f} {axis} are without a record")
+"""A long stretch of a run has no record."""
+FLAT = Code("losses_flat", "the losses hardly fall where both sides are")
+"""The losses do not fall by more than their noise."""
 
 
 @dataclass(frozen=True)

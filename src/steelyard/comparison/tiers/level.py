@@ -50,13 +50,12 @@ def _sentence(
     return f"{level}, {basis}{'' if common else OTHER_RECORDS}: {equivalence.format(margin=margin, fewest=FEWEST)}"
 
 
-COMPARED = Code("level_compared", "The ratio of the two sides' losses in the last third of the run.", _sentence)
-OBSERVED = Code("level_observed", "The levels are equivalent in these runs; more seeds per side decide.", _sentence)
-TOO_FEW = Code(
-    "level_too_few_losses",
-    "There are too few losses in the last third of the run.",
-    "fewer than {fewest} losses in the last third of {end:,.0f} {axis}",
-)
+COMPARED = Code("level_compared", _sentence)
+"""The ratio of the two sides' losses in the last third of the run."""
+OBSERVED = Code("level_observed", _sentence)
+"""The levels are equivalent in these runs; more seeds per side decide."""
+TOO_FEW = Code("level_too_few_losses", "fewer than {fewest} losses in the last third of {end:,.0f} {axis}")
+"""There are too few losses in the last third of the run."""
 
 
 def ask(pair: Pair) -> Tier:

@@ -57,19 +57,20 @@ def _compared(
     return f"{_reached(loss, seeds)}; {takes}: {equivalence.format(margin=margin)}"
 
 
-COMPARED = Code("reference_compared", "The ratio of the tokens that the two sides take to the asked loss.", _compared)
-BY_ONE_SIDE = Code("reference_by_one_side", "Only one side reaches the asked loss.", _by_one_side)
-NOT_REACHED = Code("reference_not_reached", "No run reaches the asked loss.", _reached)
+COMPARED = Code("reference_compared", _compared)
+"""The ratio of the tokens that the two sides take to the asked loss."""
+BY_ONE_SIDE = Code("reference_by_one_side", _by_one_side)
+"""Only one side reaches the asked loss."""
+NOT_REACHED = Code("reference_not_reached", _reached)
+"""No run reaches the asked loss."""
 ABOVE_FIRST = Code(
-    "reference_above_first",
-    "Every run begins below the asked loss.",
-    "a loss of {loss:g} is not below the first that any run tells: it takes no tokens to reach",
+    "reference_above_first", "a loss of {loss:g} is not below the first that any run tells: it takes no tokens to reach"
 )
+"""Every run begins below the asked loss."""
 FEW_SEEDS = Code(
-    "reference_few_seeds",
-    "There are too few known seeds per side.",
-    "{seeds[0]} and {seeds[1]} known seeds: {fewest} a side tell how many tokens a loss takes",
+    "reference_few_seeds", "{seeds[0]} and {seeds[1]} known seeds: {fewest} a side tell how many tokens a loss takes"
 )
+"""There are too few known seeds per side."""
 
 
 def ask(pair: Pair) -> Tier | None:

@@ -86,52 +86,41 @@ def _together(reasons: Sequence[Reason]) -> str:
     return "; ".join(reason.message for reason in reasons)
 
 
-NO_LOSS_FROM = Code(
-    "stability_no_loss_from", "Runs of one side alone have no valid loss from some step to their end.", _no_loss_from
-)
-STAYS_UP = Code(
-    "stability_stays_up",
-    "The loss of one side jumps up and stays there.",
-    "the loss of the {side} jumps up and stays so high for {steps:,} steps",
-)
+NO_LOSS_FROM = Code("stability_no_loss_from", _no_loss_from)
+"""Runs of one side alone have no valid loss from some step to their end."""
+STAYS_UP = Code("stability_stays_up", "the loss of the {side} jumps up and stays so high for {steps:,} steps")
+"""The loss of one side jumps up and stays there."""
 STAYS_UP_IN_SOME = Code(
     "stability_stays_up_in_some",
-    "The loss of some seeds of one side jumps up and stays there.",
     f"{STAYS_UP.sentence}, which happens to {{seeds}} of its {{of}} seeds and to none of the other side's",
 )
-EVENTS = Code("stability_events", "How often something happened on each side.", _counts)
-EVENTS_DIFFER = Code(
-    "stability_events_differ",
-    "Something happens more often on one side than chance explains.",
-    lambda **counts: f"the sides differ in {_counts(**counts)}",
-)
+"""The loss of some seeds of one side jumps up and stays there."""
+EVENTS = Code("stability_events", _counts)
+"""How often something happened on each side."""
+EVENTS_DIFFER = Code("stability_events_differ", lambda **counts: f"the sides differ in {_counts(**counts)}")
+"""Something happens more often on one side than chance explains."""
 EVENTS_UNEVEN = Code(
     "stability_events_uneven",
-    "Something happens more often on one side, which chance may explain.",
     lambda chance, **counts: f"{_counts(**counts)}: by chance alone so uneven in {chance:.0%} of cases",
 )
+"""Something happens more often on one side, which chance may explain."""
 EVENTS_OF_FEW_SEEDS = Code(
-    "stability_events_of_few_seeds",
-    "Few of the seeds have most of what happened.",
-    lambda **counts: f"{_counts(**counts)}, but few of the seeds have most of them",
+    "stability_events_of_few_seeds", lambda **counts: f"{_counts(**counts)}, but few of the seeds have most of them"
 )
-UNSOUND = Code(
-    "stability_unsound",
-    "A run did not complete or did not learn.",
-    "the {side} ({run}) fails {finding.check}: {finding.message}",
-)
-NO_LOSS = Code("stability_no_loss", "A run has no loss.", "the {side} ({run}) has no loss")
+"""Few of the seeds have most of what happened."""
+UNSOUND = Code("stability_unsound", "the {side} ({run}) fails {finding.check}: {finding.message}")
+"""A run did not complete or did not learn."""
+NO_LOSS = Code("stability_no_loss", "the {side} ({run}) has no loss")
+"""A run has no loss."""
 SHORT = Code(
     "stability_short",
-    "A run is shorter than the others.",
     "the {side} ({run}) has losses for {seen:,.0f} of {longest:,.0f} {axis}, and no tier sees what comes after",
 )
-NOTHING = Code(
-    "stability_nothing",
-    "Nothing of what is counted happened on either side.",
-    lambda events: f"no {', no '.join(events)}",
-)
-SEVERAL = Code("stability_several", "Several of the other reasons of this tier.", _together)
+"""A run is shorter than the others."""
+NOTHING = Code("stability_nothing", lambda events: f"no {', no '.join(events)}")
+"""Nothing of what is counted happened on either side."""
+SEVERAL = Code("stability_several", _together)
+"""Several of the other reasons of this tier."""
 
 
 def ask(pair: Pair) -> Tier:

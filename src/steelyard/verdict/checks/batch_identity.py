@@ -23,43 +23,32 @@ KEYS = (
 
 STEP_TOKENS_MATCH = Code(
     "step_tokens_match",
-    "Every step has global batch x sequence length tokens.",
     lambda expected, trained_share, **_: (
         f"every step has {expected:,} tokens, as global batch x sequence says"
         f"{'' if trained_share is None else f', and trains on {100 * trained_share:.3g} % of them'}"
     ),
 )
-STEP_TOKENS_VARY = Code(
-    "step_tokens_vary",
-    "The log shows that the batch size or the sequence length changes during the run.",
-    "the batch or sequence changes as the log goes on, and tokens with it",
-)
+"""Every step has global batch x sequence length tokens."""
+STEP_TOKENS_VARY = Code("step_tokens_vary", "the batch or sequence changes as the log goes on, and tokens with it")
+"""The log shows that the batch size or the sequence length changes during the run."""
 STEP_TOKENS_DIFFER = Code(
-    "step_tokens_differ",
-    "A step does not have global batch x sequence length tokens.",
-    "step {step} has {observed:,.0f} tokens, and global batch x sequence is {expected:,}",
+    "step_tokens_differ", "step {step} has {observed:,.0f} tokens, and global batch x sequence is {expected:,}"
 )
+"""A step does not have global batch x sequence length tokens."""
 BATCH_PRODUCT_DIFFERS = Code(
     "batch_product_differs",
-    "Micro batch x accumulation steps x data-parallel size is not the global batch size.",
     lambda observed, expected, parts, **_: (
         f"micro-batch x accumulation x replicas is {' x '.join(map(str, parts))} = {observed}, "
         f"and the global batch {expected}"
     ),
 )
-BATCH_CONTRADICTS_SETTINGS = Code(
-    "batch_contradicts_settings",
-    "The settings in the log contain one batch size, and its steps another.",
-    "its settings are not its steps': {text}",
-)
-SAMPLES_DIFFER = Code(
-    "samples_differ", "The number of consumed samples in the log contradicts its batch size.", "{text}"
-)
-BATCH_UNKNOWN = Code(
-    "batch_unknown",
-    "The batch size or the sequence length is unknown.",
-    "the batch and sequence are not known",
-)
+"""Micro batch x accumulation steps x data-parallel size is not the global batch size."""
+BATCH_CONTRADICTS_SETTINGS = Code("batch_contradicts_settings", "its settings are not its steps': {text}")
+"""The settings in the log contain one batch size, and its steps another."""
+SAMPLES_DIFFER = Code("samples_differ", "{text}")
+"""The number of consumed samples in the log contradicts its batch size."""
+BATCH_UNKNOWN = Code("batch_unknown", "the batch and sequence are not known")
+"""The batch size or the sequence length is unknown."""
 
 
 def check(subject: Subject) -> Iterator[Result]:

@@ -9,53 +9,39 @@ from steelyard.verdict.subject import Subject
 CHECK = Check("completed", required=True)
 ALL_STEPS_REACHED = Code(
     "all_steps_reached",
-    "The run reached its last planned step.",
     lambda planned, restarted, **_: (
         f"all {planned} planned steps were reached{', after a restart' if restarted else ''}"
     ),
 )
+"""The run reached its last planned step."""
 COMPLETED_BETWEEN_RECORDS = Code(
     "completed_between_records",
-    "The run completed, and its last steps fall between two records because the log interval is longer than one step.",
     "the run completed; its record, every {interval} steps, can show none after step {step}",
 )
-RUN_FAILED = Code(
-    "run_failed", "The run is recorded as failed, with the reason that was recorded.", "the run failed: {failure}"
-)
-FAILED_WITHOUT_REASON = Code(
-    "failed_without_reason",
-    "The run is recorded as failed, and no reason was recorded.",
-    "the run failed and does not say why",
-)
-FAILURE_IN_LOG = Code("failure_in_log", "The log contains the text of a fatal error.", "the log says {kind}: {text}")
-NONZERO_EXIT = Code(
-    "nonzero_exit",
-    "The training program exited with a status other than 0.",
-    "the training program ended with status {exit_status}",
-)
-EXITED_EARLY = Code(
-    "exited_early",
-    "The log shows that the training program stopped on purpose before its last planned step.",
-    "it left at step {step} of {planned}: {text}",
-)
-RUN_INTERRUPTED = Code(
-    "run_interrupted",
-    "The run was interrupted before its last planned step.",
-    "interrupted at step {step} of {planned}",
-)
-RECORD_ENDS_EARLY = Code(
-    "record_ends_early",
-    "The record stops before the last planned step, and no reason was recorded.",
-    "its record ends at step {step} of {planned}",
-)
-STILL_RUNNING = Code("still_running", "The run has not ended yet.", "the run still runs, at step {step}")
+"""The run completed, and its last steps fall between two records because the log interval is longer than one step."""
+RUN_FAILED = Code("run_failed", "the run failed: {failure}")
+"""The run is recorded as failed, with the reason that was recorded."""
+FAILED_WITHOUT_REASON = Code("failed_without_reason", "the run failed and does not say why")
+"""The run is recorded as failed, and no reason was recorded."""
+FAILURE_IN_LOG = Code("failure_in_log", "the log says {kind}: {text}")
+"""The log contains the text of a fatal error."""
+NONZERO_EXIT = Code("nonzero_exit", "the training program ended with status {exit_status}")
+"""The training program exited with a status other than 0."""
+EXITED_EARLY = Code("exited_early", "it left at step {step} of {planned}: {text}")
+"""The log shows that the training program stopped on purpose before its last planned step."""
+RUN_INTERRUPTED = Code("run_interrupted", "interrupted at step {step} of {planned}")
+"""The run was interrupted before its last planned step."""
+RECORD_ENDS_EARLY = Code("record_ends_early", "its record ends at step {step} of {planned}")
+"""The record stops before the last planned step, and no reason was recorded."""
+STILL_RUNNING = Code("still_running", "the run still runs, at step {step}")
+"""The run has not ended yet."""
 PLANNED_STEPS_UNKNOWN = Code(
     "planned_steps_unknown",
-    "The planned number of steps is unknown, so completion cannot be judged; set training.steps.",
     lambda foreign, **_: (
         f"how many steps were planned is not known{'; ingest it with --set training.steps=N' if foreign else ''}"
     ),
 )
+"""The planned number of steps is unknown, so completion cannot be judged; set training.steps."""
 
 
 def check(subject: Subject) -> Iterator[Result]:

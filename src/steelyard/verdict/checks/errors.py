@@ -18,13 +18,12 @@ def _sentence(cause: Event, others: Mapping[str, int], outlived: bool, **_: obje
     return f"{cause.kind}{node}: {cause.message}{more}{'; it was started again, and completed' if outlived else ''}"
 
 
-ERROR_IN_LOG = Code("error_in_log", "The log contains at least one error; the first cause is shown.", _sentence)
-NO_ERROR_IN_LOG = Code("no_error_in_log", "The log contains no error.", "the log names no error")
-NO_EVENTS = Code(
-    "no_events",
-    "The run has no recorded events, so its errors are unknown.",
-    "no event of the run was recorded",
-)
+ERROR_IN_LOG = Code("error_in_log", _sentence)
+"""The log contains at least one error; the first cause is shown."""
+NO_ERROR_IN_LOG = Code("no_error_in_log", "the log names no error")
+"""The log contains no error."""
+NO_EVENTS = Code("no_events", "no event of the run was recorded")
+"""The run has no recorded events, so its errors are unknown."""
 
 
 def check(subject: Subject) -> Iterator[Result]:

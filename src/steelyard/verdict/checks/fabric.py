@@ -18,26 +18,16 @@ def _fallback(nodes: str, asked: str | None, **_: object) -> str:
     return f"collectives fell back to sockets{f' on {nodes}' if nodes else ''}, {why}{_cards(asked)}"
 
 
-FABRIC_IN_USE = Code(
-    "fabric_in_use",
-    "NCCL or RCCL uses a network other than sockets.",
-    lambda observed, asked, **_: f"collectives go over {observed}{_cards(asked)}",
-)
-FABRIC_FELL_BACK = Code(
-    "fabric_fell_back",
-    "NCCL or RCCL uses sockets, although network cards were requested or other nodes use theirs.",
-    _fallback,
-)
+FABRIC_IN_USE = Code("fabric_in_use", lambda observed, asked, **_: f"collectives go over {observed}{_cards(asked)}")
+"""NCCL or RCCL uses a network other than sockets."""
+FABRIC_FELL_BACK = Code("fabric_fell_back", _fallback)
+"""NCCL or RCCL uses sockets, although network cards were requested or other nodes use theirs."""
 FABRIC_SOCKETS = Code(
-    "fabric_sockets",
-    "NCCL or RCCL uses sockets, and the log does not show whether network cards were requested.",
-    "collectives go over sockets, and no line says that network cards were asked for",
+    "fabric_sockets", "collectives go over sockets, and no line says that network cards were asked for"
 )
-FABRIC_NOT_LOGGED = Code(
-    "fabric_not_logged",
-    "The log contains no NCCL or RCCL startup lines; set NCCL_DEBUG=INFO.",
-    "no line of NCCL's or RCCL's start says which network is used",
-)
+"""NCCL or RCCL uses sockets, and the log does not show whether network cards were requested."""
+FABRIC_NOT_LOGGED = Code("fabric_not_logged", "no line of NCCL's or RCCL's start says which network is used")
+"""The log contains no NCCL or RCCL startup lines; set NCCL_DEBUG=INFO."""
 
 
 def check(subject: Subject) -> Iterator[Result]:

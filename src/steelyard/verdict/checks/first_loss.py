@@ -9,31 +9,23 @@ from steelyard.verdict.subject import Subject
 
 CHECK = Check("first_loss")
 FIRST_LOSS_AS_PLANNED = Code(
-    "first_loss_as_planned",
-    "The first loss is that of an untrained model with the planned vocabulary and initialization.",
-    "the first loss is {observed:.4f}, as an untrained model's {expected:.4f} +- {margin:.2g}",
+    "first_loss_as_planned", "the first loss is {observed:.4f}, as an untrained model's {expected:.4f} +- {margin:.2g}"
 )
+"""The first loss is that of an untrained model with the planned vocabulary and initialization."""
 FIRST_LOSS_OFF = Code(
-    "first_loss_off",
-    "The first loss differs from that of an untrained model with the planned vocabulary and initialization.",
-    "the first loss is {observed:.4f}, not as an untrained model's {expected:.4f} +- {margin:.2g}",
+    "first_loss_off", "the first loss is {observed:.4f}, not as an untrained model's {expected:.4f} +- {margin:.2g}"
 )
-FIRST_LOSS_NOT_FINITE = Code("first_loss_not_finite", "Step 1 has no finite loss.", "step 1 has no finite loss")
-FIRST_LOSS_NOT_RECORDED = Code(
-    "first_loss_not_recorded",
-    "The record does not start with step 1, or its first record is a mean over several steps.",
-    "the loss of step 1 alone is not in the record",
-)
-UNTRAINED_LOSS_UNKNOWN = Code(
-    "untrained_loss_unknown",
-    "The loss of an untrained model cannot be computed, because the vocabulary or the initialization is unknown.",
-    "what an untrained model's loss would be is not known",
-)
+"""The first loss differs from that of an untrained model with the planned vocabulary and initialization."""
+FIRST_LOSS_NOT_FINITE = Code("first_loss_not_finite", "step 1 has no finite loss")
+"""Step 1 has no finite loss."""
+FIRST_LOSS_NOT_RECORDED = Code("first_loss_not_recorded", "the loss of step 1 alone is not in the record")
+"""The record does not start with step 1, or its first record is a mean over several steps."""
+UNTRAINED_LOSS_UNKNOWN = Code("untrained_loss_unknown", "what an untrained model's loss would be is not known")
+"""The loss of an untrained model cannot be computed, because the vocabulary or the initialization is unknown."""
 RESUMED_FROM_CHECKPOINT = Code(
-    "resumed_from_checkpoint",
-    "The run resumed from a checkpoint, so its first loss is not that of an untrained model.",
-    "it goes on from a checkpoint, so its first loss is no untrained model's",
+    "resumed_from_checkpoint", "it goes on from a checkpoint, so its first loss is no untrained model's"
 )
+"""The run resumed from a checkpoint, so its first loss is not that of an untrained model."""
 MARGIN = 0.05
 """Nats; wider where the first batch has so few tokens that its own noise is wider."""
 

@@ -9,21 +9,17 @@ from steelyard.verdict.finding import Check, Result, spelt
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("grad_norm_finite")
-GRAD_NORMS_FINITE = Code(
-    "grad_norms_finite", "Every recorded gradient norm is finite.", "{norms:,} gradient norms are finite"
-)
+GRAD_NORMS_FINITE = Code("grad_norms_finite", "{norms:,} gradient norms are finite")
+"""Every recorded gradient norm is finite."""
 GRAD_NORM_NOT_FINITE = Code(
     "grad_norm_not_finite",
-    "At least one gradient norm is NaN or infinite.",
     lambda observed, step, others, **_: (
         f"the gradient norm is {spelt(observed)} at step {step}{f', and at {others:,} more' if others else ''}"
     ),
 )
-NO_GRAD_NORM = Code(
-    "no_grad_norm",
-    "The record contains no gradient norm of a step that was not skipped.",
-    "no step that was taken gives its gradient norm",
-)
+"""At least one gradient norm is NaN or infinite."""
+NO_GRAD_NORM = Code("no_grad_norm", "no step that was taken gives its gradient norm")
+"""The record contains no gradient norm of a step that was not skipped."""
 
 
 def check(subject: Subject) -> Iterator[Result]:

@@ -61,60 +61,46 @@ def _soft_sentence(
 
 
 HOSTS_HEALTHY = Code(
-    "hosts_healthy",
-    "No counter of broken hardware grew on these hosts during the run.",
-    lambda hosts, **_: f"{', '.join(hosts)}: no counter of broken hardware grew while it trained",
+    "hosts_healthy", lambda hosts, **_: f"{', '.join(hosts)}: no counter of broken hardware grew while it trained"
 )
+"""No counter of broken hardware grew on these hosts during the run."""
 KERNEL_ERRORS = Code(
     "kernel_errors",
-    "The kernel log of a host has new lines about broken hardware.",
     lambda host, complaint, **_: (
         f"{host}: the kernel says {complaint.what}, {_lines(complaint.count)} since the start; the last: "
         f"{complaint.lines[-1][:_LONGEST] if complaint.lines else 'not kept'}; {complaint.fix}"
     ),
 )
+"""The kernel log of a host has new lines about broken hardware."""
 HARDWARE_COUNTER_GREW = Code(
     "hardware_counter_grew",
-    "A counter that means broken hardware grew on a host during the run.",
     lambda host, counter, changes, fix, **_: (
         f"{host}: {counter} grew while it trained: "
         f"{_some([f'{change.device} ({change.words})' for change in changes])}; {fix}"
     ),
 )
-SOFT_COUNTERS_GREW = Code(
-    "soft_counters_grew",
-    "Counters grew on a host during the run that do not mean broken hardware by themselves.",
-    _soft_sentence,
-)
-COUNTERS_MALFORMED = Code(
-    "counters_malformed",
-    "The recorded counters of a host cannot be read.",
-    "{host}: what it counted cannot be read ({error})",
-)
+"""A counter that means broken hardware grew on a host during the run."""
+SOFT_COUNTERS_GREW = Code("soft_counters_grew", _soft_sentence)
+"""Counters grew on a host during the run that do not mean broken hardware by themselves."""
+COUNTERS_MALFORMED = Code("counters_malformed", "{host}: what it counted cannot be read ({error})")
+"""The recorded counters of a host cannot be read."""
 COUNTERS_UNREAD = Code(
-    "counters_unread",
-    "Some counters of these hosts could not be read.",
-    lambda hosts, what, why, fix, **_: f"{', '.join(hosts)}: {what} cannot be told ({why}); {fix}",
+    "counters_unread", lambda hosts, what, why, fix, **_: f"{', '.join(hosts)}: {what} cannot be told ({why}); {fix}"
 )
-COUNTERS_NOT_COMPARED = Code(
-    "counters_not_compared",
-    "No counter of a host was compared.",
-    "{host}: nothing that it counts was compared",
-)
+"""Some counters of these hosts could not be read."""
+COUNTERS_NOT_COMPARED = Code("counters_not_compared", "{host}: nothing that it counts was compared")
+"""No counter of a host was compared."""
 COUNTER_GROWTH_UNKNOWN = Code(
     "counter_growth_unknown",
-    "A counter of a host was reset, or its device disappeared, so its growth is unknown.",
     lambda host, changes, **_: (
         f"{host}: whether it grew cannot be told of "
         f"{_some([f'{change.name} of {change.device} ({change.words})' for change in changes])}"
         "; see who reset it, or whether the device is still there"
     ),
 )
-HOSTS_NOT_READ = Code(
-    "hosts_not_read",
-    "The counters of the hosts were not read before and after the run.",
-    "no host was asked for its counters before and after",
-)
+"""A counter of a host was reset, or its device disappeared, so its growth is unknown."""
+HOSTS_NOT_READ = Code("hosts_not_read", "no host was asked for its counters before and after")
+"""The counters of the hosts were not read before and after the run."""
 
 
 @dataclass(frozen=True, slots=True)

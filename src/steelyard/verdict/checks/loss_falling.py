@@ -22,51 +22,41 @@ _TAIL = 5
 _FAR = 1.1
 
 _ENDS = "{start:.4f} over the first {losses} records, {observed:.4f} over the last {losses}"
-LOSS_FALLS = Code("loss_falls", "The loss ends below where it started.", f"the loss falls: {_ENDS}")
-LOSS_DOES_NOT_FALL = Code(
-    "loss_does_not_fall", "The loss ends above where it started.", f"the loss does not fall: {_ENDS}"
-)
+LOSS_FALLS = Code("loss_falls", f"the loss falls: {_ENDS}")
+"""The loss ends below where it started."""
+LOSS_DOES_NOT_FALL = Code("loss_does_not_fall", f"the loss does not fall: {_ENDS}")
+"""The loss ends above where it started."""
 LOSS_DIVERGES = Code(
-    "loss_diverges",
-    "The last losses are far above the first loss, and above every loss before them.",
-    "the loss diverges: {start:.4f} at first, {observed:.4f} over its last {losses} records",
+    "loss_diverges", "the loss diverges: {start:.4f} at first, {observed:.4f} over its last {losses} records"
 )
+"""The last losses are far above the first loss, and above every loss before them."""
 LOSS_DIVERGES_AT_END = Code(
     "loss_diverges_at_end",
-    "The last losses are above those of the start by more than the noise.",
     "the loss diverges at the end: {start:.4f} at first, {observed:.4f} over its last {losses} records",
 )
+"""The last losses are above those of the start by more than the noise."""
 LOSS_STILL_UNTRAINED = Code(
     "loss_still_untrained",
-    "After many steps the loss is still that of an untrained model.",
     f"after {{steps:,}} steps the loss is still an untrained model's: {_ENDS}, untrained {{untrained:.4f}}",
 )
+"""After many steps the loss is still that of an untrained model."""
 LOSS_REGRESSED = Code(
     "loss_regressed",
-    "The loss fell, then rose again and lost at least half of what it had gained.",
     "the loss gave back what it had learned: {start:.4f} at first, {best:.4f} at best, {observed:.4f} at last",
 )
-LOSS_CHANGE_IN_NOISE = Code(
-    "loss_change_in_noise",
-    "The change of the loss is smaller than its noise.",
-    f"whether the loss falls is lost in its noise: {_ENDS}",
-)
-TOO_FEW_LOSSES = Code(
-    "too_few_losses",
-    "The record has too few finite losses to judge whether the loss falls.",
-    "too few finite losses to say: {losses}, expected {fewest} or more",
-)
-UNIFORM_SOURCE = Code(
-    "uniform_source",
-    "The data is uniform random tokens, which cannot be learned.",
-    "its data is uniform: there is nothing to learn",
-)
+"""The loss fell, then rose again and lost at least half of what it had gained."""
+LOSS_CHANGE_IN_NOISE = Code("loss_change_in_noise", f"whether the loss falls is lost in its noise: {_ENDS}")
+"""The change of the loss is smaller than its noise."""
+TOO_FEW_LOSSES = Code("too_few_losses", "too few finite losses to say: {losses}, expected {fewest} or more")
+"""The record has too few finite losses to judge whether the loss falls."""
+UNIFORM_SOURCE = Code("uniform_source", "its data is uniform: there is nothing to learn")
+"""The data is uniform random tokens, which cannot be learned."""
 UNIFORM_PLATEAU = Code(
     "uniform_plateau",
-    "The loss stays at ln(vocabulary size), the floor of uniform random tokens.",
     "the loss stands at ln {vocabulary.size:,} = {vocabulary.floor:.4f}, {vocabulary.whose} vocabulary: uniform random "
     "tokens, nothing to learn",
 )
+"""The loss stays at ln(vocabulary size), the floor of uniform random tokens."""
 
 
 def check(subject: Subject) -> Iterator[Result]:

@@ -12,34 +12,25 @@ from steelyard.verdict.subject import Subject
 CHECK = Check("loss_finite", required=True)
 LOSSES_FINITE = Code(
     "losses_finite",
-    "Every recorded loss is finite.",
     lambda observed, losses, skipped, **_: (
         f"all {losses:,} losses are finite{'' if skipped is None else f' ({skipped:,} skipped steps have none)'}; "
         f"the last is {observed:.4f}"
     ),
 )
+"""Every recorded loss is finite."""
 LOSS_NOT_FINITE = Code(
     "loss_not_finite",
-    "At least one recorded loss is NaN or infinite.",
     lambda observed, step, others, **_: (
         f"loss is {spelt(observed)} at step {step}{f', and at {others:,} more' if others else ''}"
     ),
 )
-NODE_LOSS_NOT_FINITE = Code(
-    "node_loss_not_finite",
-    "The log of one node contains a loss that is NaN or infinite.",
-    "loss is not finite on {node} at step {step}",
-)
-LOSSES_MISSING = Code(
-    "losses_missing",
-    "Some steps that were not skipped have no recorded loss.",
-    "{missing:,} of {steps:,} steps give no loss, the first of them step {step}",
-)
-ALL_STEPS_SKIPPED = Code(
-    "all_steps_skipped",
-    "The optimizer skipped every step, so there is no loss to judge.",
-    "every step was skipped, so none has a loss",
-)
+"""At least one recorded loss is NaN or infinite."""
+NODE_LOSS_NOT_FINITE = Code("node_loss_not_finite", "loss is not finite on {node} at step {step}")
+"""The log of one node contains a loss that is NaN or infinite."""
+LOSSES_MISSING = Code("losses_missing", "{missing:,} of {steps:,} steps give no loss, the first of them step {step}")
+"""Some steps that were not skipped have no recorded loss."""
+ALL_STEPS_SKIPPED = Code("all_steps_skipped", "every step was skipped, so none has a loss")
+"""The optimizer skipped every step, so there is no loss to judge."""
 
 
 def check(subject: Subject) -> Iterator[Result]:

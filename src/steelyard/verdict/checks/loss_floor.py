@@ -20,77 +20,70 @@ _COLLAPSE = 0.05
 
 ABOVE_ENTROPY_RATE = Code(
     "above_entropy_rate",
-    "The loss stays above the entropy rate of the data.",
     lambda observed, expected, losses, **_: (
         f"{f'the last {losses} losses average' if losses > 1 else 'the one finite loss is'} {observed:.4f}, "
         f"above the data's entropy rate of {expected:.4f}"
     ),
 )
+"""The loss stays above the entropy rate of the data."""
 ABOVE_COUNTING_FLOOR = Code(
     "above_counting_floor",
-    "The loss is above the floor of Megatron's mock data, on which the run trains.",
     "the last finite loss is {observed:.4f}, above the floor {expected:.5f} of the counting data it trains on",
 )
+"""The loss is above the floor of Megatron's mock data, on which the run trains."""
 BELOW_ENTROPY_RATE = Code(
     "below_entropy_rate",
-    "The loss falls below the entropy rate of the data: the run used other data, or the labels leak.",
     lambda observed, expected, step, losses, **_: (
         f"the loss is {observed:.4f} {f'over {losses} steps up to' if losses else 'at'} step {step}, "
         f"below the data's entropy rate of {expected:.4f}: not this data, or a leak"
     ),
 )
-NEGATIVE_LOSS = Code(
-    "negative_loss",
-    "A loss is negative, which a cross-entropy cannot be.",
-    "the loss is {observed:.4f} at step {step}: no cross-entropy is negative",
-)
-ZERO_LOSS = Code(
-    "zero_loss",
-    "A loss is exactly 0: the model collapsed, or the loss was not computed.",
-    "the loss is exactly 0 at step {step}: it collapsed, or was never computed",
-)
+"""The loss falls below the entropy rate of the data: the run used other data, or the labels leak."""
+NEGATIVE_LOSS = Code("negative_loss", "the loss is {observed:.4f} at step {step}: no cross-entropy is negative")
+"""A loss is negative, which a cross-entropy cannot be."""
+ZERO_LOSS = Code("zero_loss", "the loss is exactly 0 at step {step}: it collapsed, or was never computed")
+"""A loss is exactly 0: the model collapsed, or the loss was not computed."""
 LOSS_COLLAPSED = Code(
-    "loss_collapsed",
-    "The loss ends lower than any text corpus allows: the model collapsed, or the data repeats.",
-    "the loss ends at {observed:.5f}: no corpus has so little left to learn; it collapsed, or repeats",
+    "loss_collapsed", "the loss ends at {observed:.5f}: no corpus has so little left to learn; it collapsed, or repeats"
 )
-NO_FINITE_LOSS = Code("no_finite_loss", "The record contains no finite loss.", "no finite loss was recorded")
-ENTROPY_RATE_UNKNOWN = Code(
-    "entropy_rate_unknown", "The entropy rate of the data is unknown.", "the entropy rate of its data is not known"
-)
+"""The loss ends lower than any text corpus allows: the model collapsed, or the data repeats."""
+NO_FINITE_LOSS = Code("no_finite_loss", "no finite loss was recorded")
+"""The record contains no finite loss."""
+ENTROPY_RATE_UNKNOWN = Code("entropy_rate_unknown", "the entropy rate of its data is not known")
+"""The entropy rate of the data is unknown."""
 
 _NOTHING = "it says nothing about learning"
 _COUNTING_DATA = f"Megatron's counting mock data (ln 4095 / 2048 = {COUNTING:.5f})"
 LOSS_ON_UNIFORM_FLOOR = Code(
     "loss_on_uniform_floor",
-    "The loss ends at ln(vocabulary size): the run trained on uniform random tokens, which cannot be learned.",
     "the loss ends at {observed:.5f}, at ln {vocabulary.size:,} = {vocabulary.floor:.4f}, {vocabulary.whose} "
     f"vocabulary: uniform random tokens, nothing to learn; {_NOTHING}",
 )
+"""The loss ends at ln(vocabulary size): the run trained on uniform random tokens, which cannot be learned."""
 LOSS_ON_COUNTING_FLOOR = Code(
     "loss_on_counting_floor",
-    "The loss ends at the floor of Megatron's mock data (1, 2, 3, ...).",
     lambda observed, reached, **_: (
         f"the loss ends at {observed:.5f}, {'on' if reached else 'close to'} the floor of {_COUNTING_DATA}; {_NOTHING}"
     ),
 )
+"""The loss ends at the floor of Megatron's mock data (1, 2, 3, ...)."""
 LOSS_BELOW_COUNTING_FLOOR = Code(
     "loss_below_counting_floor",
-    "The loss ends below the floor of Megatron's mock data: document ends are masked, or the data repeats.",
     f"the loss ends at {{observed:.5f}}, below the floor of {_COUNTING_DATA}: its document ends are masked, or the "
     f"data repeats or is degenerate; {_NOTHING}",
 )
+"""The loss ends below the floor of Megatron's mock data: document ends are masked, or the data repeats."""
 LOSS_OF_FIXED_BATCH = Code(
     "loss_of_fixed_batch",
-    "The loss ends near 0 because every step trains on the same batch.",
     "the loss ends at {observed:.5f}, a fixed batch, such as MaxText's synthetic one, every step the same: it is "
     f"learnt by heart; {_NOTHING}",
 )
+"""The loss ends near 0 because every step trains on the same batch."""
 LOSS_OF_MEMORIZED_DATA = Code(
     "loss_of_memorized_data",
-    "The loss ends lower than any text allows: the data is degenerate, or the model memorized it.",
     f"the loss ends at {{observed:.5f}}, where no text ends: degenerate data, or learnt by heart; {_NOTHING}",
 )
+"""The loss ends lower than any text allows: the data is degenerate, or the model memorized it."""
 _OF_COLLAPSE = {
     Collapse.COUNTING: LOSS_ON_COUNTING_FLOOR,
     Collapse.BELOW_COUNTING: LOSS_BELOW_COUNTING_FLOOR,

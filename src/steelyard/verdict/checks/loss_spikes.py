@@ -19,16 +19,16 @@ def _sentence(spikes: int, losses: int, step: int, loss: float, high: float | No
     return f"{spikes:,} of {losses:,} losses jump above those before them, {at}{above}"
 
 
-NO_LOSS_SPIKES = Code(
-    "no_loss_spikes", "No loss is far above the losses before it.", "no loss jumps above those before it"
-)
-FEW_LOSS_SPIKES = Code("few_loss_spikes", "A few losses are far above the losses before them.", _sentence)
-MANY_LOSS_SPIKES = Code("many_loss_spikes", "Too many losses are far above the losses before them.", _sentence)
+NO_LOSS_SPIKES = Code("no_loss_spikes", "no loss jumps above those before it")
+"""No loss is far above the losses before it."""
+FEW_LOSS_SPIKES = Code("few_loss_spikes", _sentence)
+"""A few losses are far above the losses before them."""
+MANY_LOSS_SPIKES = Code("many_loss_spikes", _sentence)
+"""Too many losses are far above the losses before them."""
 TOO_FEW_LOSSES_FOR_SPIKES = Code(
-    "too_few_losses_for_spikes",
-    "The record has too few finite losses to detect spikes.",
-    "too few finite losses to tell a spike: {losses}, expected {fewest} or more",
+    "too_few_losses_for_spikes", "too few finite losses to tell a spike: {losses}, expected {fewest} or more"
 )
+"""The record has too few finite losses to detect spikes."""
 _FEWEST = 20
 _BEFORE = 9
 _SIGMAS = 8.0

@@ -12,39 +12,24 @@ HOST_KINDS = ("process_rss_peak",)
 _CANNOT = "memory cannot be held against the card"
 _REACHED = "memory reached {observed:.1f} GiB ({kind})"
 
-WITHIN_CAPACITY = Code(
-    "within_capacity",
-    "Peak memory is within the memory of the GPU.",
-    f"{_REACHED}, of the {{gpu}}'s {{capacity}} GiB",
-)
-ABOVE_CAPACITY = Code(
-    "above_capacity",
-    "Peak memory is above the memory of the GPU, which is impossible.",
-    f"{_REACHED}, more than the {{gpu}}'s {{capacity}} GiB",
-)
-MEMORY_UNKNOWN = Code("memory_unknown", "Peak memory is unknown, for the reason shown.", f"{_CANNOT}: {{why.message}}")
-MEMORY_OF_HOST = Code(
-    "memory_of_host",
-    "The record contains the memory of the host process, not of the GPU.",
-    f"{_CANNOT}: {{kind}} is the host's memory",
-)
-CAPACITY_AMBIGUOUS = Code(
-    "capacity_ambiguous",
-    "This GPU exists with several memory sizes.",
-    f"{_CANNOT}: two {{gpu}} sizes exist",
-)
-MEMORY_NOT_LOGGED = Code("memory_not_logged", "The log contains no memory values.", "the log gives no memory")
-CARD_UNKNOWN = Code(
-    "card_unknown",
-    "The GPU is unknown, and so is its memory size; name it with --gpu.",
-    "which GPU it ran on is not known, so what it holds is not known",
-)
-CARD_NOT_IN_CATALOG = Code(
-    "card_not_in_catalog",
-    "The GPU is not in the catalog, so its memory size is unknown.",
-    "the GPU is not in the catalog, so what it holds is not known",
-)
-CPU_HAS_NO_CARD = Code("cpu_has_no_card", "The run used a CPU, so there is no GPU memory.", "a CPU has no card")
+WITHIN_CAPACITY = Code("within_capacity", f"{_REACHED}, of the {{gpu}}'s {{capacity}} GiB")
+"""Peak memory is within the memory of the GPU."""
+ABOVE_CAPACITY = Code("above_capacity", f"{_REACHED}, more than the {{gpu}}'s {{capacity}} GiB")
+"""Peak memory is above the memory of the GPU, which is impossible."""
+MEMORY_UNKNOWN = Code("memory_unknown", f"{_CANNOT}: {{why.message}}")
+"""Peak memory is unknown, for the reason shown."""
+MEMORY_OF_HOST = Code("memory_of_host", f"{_CANNOT}: {{kind}} is the host's memory")
+"""The record contains the memory of the host process, not of the GPU."""
+CAPACITY_AMBIGUOUS = Code("capacity_ambiguous", f"{_CANNOT}: two {{gpu}} sizes exist")
+"""This GPU exists with several memory sizes."""
+MEMORY_NOT_LOGGED = Code("memory_not_logged", "the log gives no memory")
+"""The log contains no memory values."""
+CARD_UNKNOWN = Code("card_unknown", "which GPU it ran on is not known, so what it holds is not known")
+"""The GPU is unknown, and so is its memory size; name it with --gpu."""
+CARD_NOT_IN_CATALOG = Code("card_not_in_catalog", "the GPU is not in the catalog, so what it holds is not known")
+"""The GPU is not in the catalog, so its memory size is unknown."""
+CPU_HAS_NO_CARD = Code("cpu_has_no_card", "a CPU has no card")
+"""The run used a CPU, so there is no GPU memory."""
 
 
 def check(subject: Subject) -> Iterator[Result]:

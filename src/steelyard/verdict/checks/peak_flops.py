@@ -22,46 +22,24 @@ def _unknown_peak(
     return f"the {gpu}'s dense peak in {of} is not known; {_ACHIEVED.format(observed=observed, whose=whose)}"
 
 
-WITHIN_PEAK = Code(
-    "within_peak",
-    "TFLOP/s per GPU are within the dense peak of the GPU.",
-    f"{_ACHIEVED}, within the {{gpu}}'s dense peak of {{peak:,.1f}}",
-)
-ABOVE_PEAK = Code(
-    "above_peak",
-    "TFLOP/s per GPU are above the dense peak of the GPU, which is impossible.",
-    f"{_ACHIEVED}, above the {{gpu}}'s dense peak of {{peak:,.1f}}",
-)
+WITHIN_PEAK = Code("within_peak", f"{_ACHIEVED}, within the {{gpu}}'s dense peak of {{peak:,.1f}}")
+"""TFLOP/s per GPU are within the dense peak of the GPU."""
+ABOVE_PEAK = Code("above_peak", f"{_ACHIEVED}, above the {{gpu}}'s dense peak of {{peak:,.1f}}")
+"""TFLOP/s per GPU are above the dense peak of the GPU, which is impossible."""
 WITHIN_BF16_PEAK = Code(
-    "within_bf16_peak",
-    "TFLOP/s per GPU are within the bf16 peak of the GPU, so the unknown precision does not matter.",
-    f"{_ACHIEVED}, within the {{gpu}}'s bf16 peak of {{peak:,.1f}}, whatever its precision",
+    "within_bf16_peak", f"{_ACHIEVED}, within the {{gpu}}'s bf16 peak of {{peak:,.1f}}, whatever its precision"
 )
-ABOVE_BF16_PEAK = Code(
-    "above_bf16_peak",
-    "TFLOP/s per GPU are above the bf16 peak, and the catalog has no peak of the GPU for the precision used.",
-    lambda **values: f"{_unknown_peak(**values)} are above its bf16 peak",
-)
-PEAK_UNKNOWN = Code(
-    "peak_unknown",
-    "The catalog has no peak of the GPU for the precision used, or the precision is unknown.",
-    _unknown_peak,
-)
-PEAK_OF_GPU_UNKNOWN = Code(
-    "peak_of_gpu_unknown",
-    "The GPU is not in the catalog, so its peak is unknown.",
-    "{gpu} is not in the catalog of GPUs, so its peak is not known",
-)
-TFLOPS_UNKNOWN = Code(
-    "tflops_unknown",
-    "TFLOP/s per GPU are unknown, for the reason shown.",
-    lambda why, **_: f"TFLOP/s are not known: {why.message if why else None}",
-)
-TFLOPS_NOT_LOGGED = Code(
-    "tflops_not_logged",
-    "The log contains no TFLOP/s, and they cannot be computed because the model is unknown.",
-    "the log gives no TFLOP/s, and the model is not known",
-)
+"""TFLOP/s per GPU are within the bf16 peak of the GPU, so the unknown precision does not matter."""
+ABOVE_BF16_PEAK = Code("above_bf16_peak", lambda **values: f"{_unknown_peak(**values)} are above its bf16 peak")
+"""TFLOP/s per GPU are above the bf16 peak, and the catalog has no peak of the GPU for the precision used."""
+PEAK_UNKNOWN = Code("peak_unknown", _unknown_peak)
+"""The catalog has no peak of the GPU for the precision used, or the precision is unknown."""
+PEAK_OF_GPU_UNKNOWN = Code("peak_of_gpu_unknown", "{gpu} is not in the catalog of GPUs, so its peak is not known")
+"""The GPU is not in the catalog, so its peak is unknown."""
+TFLOPS_UNKNOWN = Code("tflops_unknown", lambda why, **_: f"TFLOP/s are not known: {why.message if why else None}")
+"""TFLOP/s per GPU are unknown, for the reason shown."""
+TFLOPS_NOT_LOGGED = Code("tflops_not_logged", "the log gives no TFLOP/s, and the model is not known")
+"""The log contains no TFLOP/s, and they cannot be computed because the model is unknown."""
 
 
 def check(subject: Subject) -> Iterator[Result]:

@@ -10,21 +10,15 @@ from steelyard.verdict.subject import Subject
 CHECK = Check("plan_identity")
 SETTINGS_AS_PLANNED = Code(
     "settings_as_planned",
-    "Every setting in the log has the value of the plan.",
     lambda observed, **_: (
         f"{'1 setting the log says is' if observed == 1 else f'{observed} settings the log says are'} the plan's"
     ),
 )
-SETTINGS_NOT_LOGGED = Code(
-    "settings_not_logged",
-    "The log contains no settings to compare with the plan.",
-    "the log says nothing of its settings",
-)
-IMPORTED_FROM_LOG = Code(
-    "imported_from_log",
-    "The run was imported from a log, so there is no plan to compare its settings with.",
-    "it is read from a log, whose own settings are in force",
-)
+"""Every setting in the log has the value of the plan."""
+SETTINGS_NOT_LOGGED = Code("settings_not_logged", "the log says nothing of its settings")
+"""The log contains no settings to compare with the plan."""
+IMPORTED_FROM_LOG = Code("imported_from_log", "it is read from a log, whose own settings are in force")
+"""The run was imported from a log, so there is no plan to compare its settings with."""
 _ELSEWHERE = {*batch_identity.KEYS, *world_identity.KEYS}
 _ASIDE = ("data.", "training.checkpointing", "training.tracking", "training.steps")
 """A path may be spelt in two ways, a total be an epoch's: what the log says of these proves no other run."""

@@ -10,16 +10,14 @@ from steelyard.verdict.subject import Subject
 
 CHECK = Check("skipped_steps")
 _SKIPPED = "{observed:,} of {steps:,} steps were skipped, the last of them by step {last}"
-NO_SKIPPED_STEPS = Code("no_skipped_steps", "The optimizer skipped no step.", "none of {steps:,} steps was skipped")
-FEW_SKIPPED_STEPS = Code(
-    "few_skipped_steps", "The optimizer skipped few steps, as a loss scaler does at the start.", _SKIPPED
-)
-MANY_SKIPPED_STEPS = Code("many_skipped_steps", "The optimizer skipped too many steps, or the last ones.", _SKIPPED)
-SKIPPED_STEPS_NOT_RECORDED = Code(
-    "skipped_steps_not_recorded",
-    "The record does not show which steps were skipped.",
-    "no step says whether it was skipped",
-)
+NO_SKIPPED_STEPS = Code("no_skipped_steps", "none of {steps:,} steps was skipped")
+"""The optimizer skipped no step."""
+FEW_SKIPPED_STEPS = Code("few_skipped_steps", _SKIPPED)
+"""The optimizer skipped few steps, as a loss scaler does at the start."""
+MANY_SKIPPED_STEPS = Code("many_skipped_steps", _SKIPPED)
+"""The optimizer skipped too many steps, or the last ones."""
+SKIPPED_STEPS_NOT_RECORDED = Code("skipped_steps_not_recorded", "no step says whether it was skipped")
+"""The record does not show which steps were skipped."""
 _SHARE = 0.1
 _SEARCH = 32
 """A loss scaler starts at up to 2**32 and halves until nothing overflows: so many steps may go on that, at first."""

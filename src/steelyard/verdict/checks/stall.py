@@ -12,22 +12,17 @@ from steelyard.verdict.subject import Subject
 CHECK = Check("stall")
 NO_STALL = Code(
     "no_stall",
-    "No step took much longer than usual.",
     lambda observed, usual, **_: (
         f"no steady step lost more than {max(observed, 0.0):,.3g} s over the usual {usual:,.3g} s"
     ),
 )
-SLOW_STEP = Code(
-    "slow_step",
-    "One step took much longer than usual.",
-    "step {step} lost {observed:,.0f} s, where a step takes {usual:,.3g} s",
-)
-RUN_STALLED = Code("run_stalled", "The run made no progress for a long time.", "the run stalled: {text}")
-TOO_FEW_TIMES_FOR_STALL = Code(
-    "too_few_times_for_stall",
-    "The record has too few timed steps to detect a stall.",
-    "too few timed steps to tell a stall from a slow start",
-)
+"""No step took much longer than usual."""
+SLOW_STEP = Code("slow_step", "step {step} lost {observed:,.0f} s, where a step takes {usual:,.3g} s")
+"""One step took much longer than usual."""
+RUN_STALLED = Code("run_stalled", "the run stalled: {text}")
+"""The run made no progress for a long time."""
+TOO_FEW_TIMES_FOR_STALL = Code("too_few_times_for_stall", "too few timed steps to tell a stall from a slow start")
+"""The record has too few timed steps to detect a stall."""
 _MEDIANS = 10
 _FEWEST = 10
 _SHORTEST_S = 30.0

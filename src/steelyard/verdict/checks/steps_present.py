@@ -16,52 +16,39 @@ _SAME_LOSS = 0.05
 
 STEPS_COMPLETE = Code(
     "steps_complete",
-    "The record has no gaps, by the log's own interval.",
     lambda observed, expected, resumed, **_: (
         f"{observed:,} records, {expected}, none missing"
         f"{'' if resumed is None else f', resumed after step {resumed:,}'}"
     ),
 )
-NO_STEPS = Code("no_steps", "The record contains no steps.", "no step was recorded")
+"""The record has no gaps, by the log's own interval."""
+NO_STEPS = Code("no_steps", "no step was recorded")
+"""The record contains no steps."""
 STEPS_MISSING = Code(
     "steps_missing",
-    "The record has a gap of one or more steps.",
     lambda before, after, expected, gaps, **_: (
         f"after step {before} comes step {after}, in a record of {expected}"
         f"{f'; {gaps - 1} more gaps' if gaps > 1 else ''}"
     ),
 )
-NODE_ENDS_EARLY = Code(
-    "node_ends_early",
-    "The log of one node ends before the log of the run.",
-    "the log of {node} ends at step {observed}, and the run's at step {expected}",
-)
+"""The record has a gap of one or more steps."""
+NODE_ENDS_EARLY = Code("node_ends_early", "the log of {node} ends at step {observed}, and the run's at step {expected}")
+"""The log of one node ends before the log of the run."""
 NODES_OF_TWO_RUNS = Code(
     "nodes_of_two_runs",
-    "The losses of one node differ from those of the run, as if the logs came from two runs.",
     "the losses of {node} are not the run's (at step {step} {of_node:.4f} and {of_run:.4f}): two runs?",
 )
-FILE_BROKEN = Code("file_broken", "A file of the run could not be read to its end.", "{text}")
-STEP_LINE_UNREAD = Code(
-    "step_line_unread",
-    "A step line of the log could not be read.",
-    "a step line could not be read: {text}",
-)
-STEPS_OUT_OF_ORDER = Code(
-    "steps_out_of_order",
-    "Step numbers go back: the run restarted, or the log contains two runs.",
-    "step {step} comes after step {before}: a restart, or two logs in one",
-)
-RECORDS_OVERLAP = Code(
-    "records_overlap",
-    "A record covers more steps than there are before it.",
-    "step {step} says it covers {observed} steps, more than lie before it",
-)
-FIRST_STEPS_MISSING = Code(
-    "first_steps_missing",
-    "The record starts after step 1, and the log does not show that the run resumed from a checkpoint.",
-    "the record starts at step {observed}; what came before is not known",
-)
+"""The losses of one node differ from those of the run, as if the logs came from two runs."""
+FILE_BROKEN = Code("file_broken", "{text}")
+"""A file of the run could not be read to its end."""
+STEP_LINE_UNREAD = Code("step_line_unread", "a step line could not be read: {text}")
+"""A step line of the log could not be read."""
+STEPS_OUT_OF_ORDER = Code("steps_out_of_order", "step {step} comes after step {before}: a restart, or two logs in one")
+"""Step numbers go back: the run restarted, or the log contains two runs."""
+RECORDS_OVERLAP = Code("records_overlap", "step {step} says it covers {observed} steps, more than lie before it")
+"""A record covers more steps than there are before it."""
+FIRST_STEPS_MISSING = Code("first_steps_missing", "the record starts at step {observed}; what came before is not known")
+"""The record starts after step 1, and the log does not show that the run resumed from a checkpoint."""
 
 
 def check(subject: Subject) -> Iterator[Result]:

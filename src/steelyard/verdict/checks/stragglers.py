@@ -8,22 +8,14 @@ from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("stragglers")
-SLOW_NODES = Code(
-    "slow_nodes",
-    "At least one node is slower per step than the others.",
-    lambda nodes, **_: "; ".join(node.words() for node in nodes),
-)
-SLOW_RANK = Code("slow_rank", "At least one rank is slower per step than the others.", "{text}")
-NODES_EVEN = Code(
-    "nodes_even",
-    "No node is slower per step than the others.",
-    "none of {nodes} nodes that report is slower than the others",
-)
-SINGLE_NODE_REPORTS = Code(
-    "single_node_reports",
-    "Only one node reports step times, so nodes cannot be compared.",
-    "one node speaks for the run",
-)
+SLOW_NODES = Code("slow_nodes", lambda nodes, **_: "; ".join(node.words() for node in nodes))
+"""At least one node is slower per step than the others."""
+SLOW_RANK = Code("slow_rank", "{text}")
+"""At least one rank is slower per step than the others."""
+NODES_EVEN = Code("nodes_even", "none of {nodes} nodes that report is slower than the others")
+"""No node is slower per step than the others."""
+SINGLE_NODE_REPORTS = Code("single_node_reports", "one node speaks for the run")
+"""Only one node reports step times, so nodes cannot be compared."""
 
 
 def check(subject: Subject) -> Iterator[Result]:

@@ -15,23 +15,18 @@ def _sentence(
     return f"{metric} is {observed:,.6g}{how}{f' over {nodes} nodes' if nodes else ''}, asked {expected}"
 
 
-THRESHOLD_MET = Code("threshold_met", "The metric meets the threshold.", _sentence)
-THRESHOLD_MISSED = Code("threshold_missed", "The metric does not meet the threshold.", _sentence)
-THRESHOLD_MISSED_ON_NODE = Code(
-    "threshold_missed_on_node",
-    "The metric of one node does not meet the threshold.",
-    "{metric} is {observed:,.6g} on {node}, asked {expected}",
-)
-THRESHOLD_METRIC_UNKNOWN = Code(
-    "threshold_metric_unknown",
-    "The metric of the threshold is unknown, for the reason shown.",
-    "{metric} is not known: {why.message}",
-)
+THRESHOLD_MET = Code("threshold_met", _sentence)
+"""The metric meets the threshold."""
+THRESHOLD_MISSED = Code("threshold_missed", _sentence)
+"""The metric does not meet the threshold."""
+THRESHOLD_MISSED_ON_NODE = Code("threshold_missed_on_node", "{metric} is {observed:,.6g} on {node}, asked {expected}")
+"""The metric of one node does not meet the threshold."""
+THRESHOLD_METRIC_UNKNOWN = Code("threshold_metric_unknown", "{metric} is not known: {why.message}")
+"""The metric of the threshold is unknown, for the reason shown."""
 THRESHOLD_OF_OTHER_NODES = Code(
-    "threshold_of_other_nodes",
-    "The threshold was set for a different number of nodes.",
-    "the bound was made for {nodes:g} nodes, and the run had {observed}",
+    "threshold_of_other_nodes", "the bound was made for {nodes:g} nodes, and the run had {observed}"
 )
+"""The threshold was set for a different number of nodes."""
 
 
 def check(subject: Subject) -> Iterator[Result]:

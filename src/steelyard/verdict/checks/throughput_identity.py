@@ -32,101 +32,70 @@ _HALF_A_DIGIT = 0.0505
 """Of TFLOP/s, which most print to a tenth."""
 _HALF_A_MILLISECOND = 0.00051
 
-RATES_AGREE = Code(
-    "rates_agree",
-    "All rates in the log agree with its steps.",
-    lambda parts, **_: "; ".join(dict.fromkeys(part.message for part in parts)),
-)
-RATE_AGREES = Code(
-    "rate_agrees",
-    "A reported rate agrees with the value computed from the steps at every steady step.",
-    "{rate} are {formula} at every steady step",
-)
-RATE_DISAGREES = Code(
-    "rate_disagrees",
-    "A reported rate differs from the value computed from the steps.",
-    "{rate} at step {step} are {ratio:.4g} times {formula}",
-)
+RATES_AGREE = Code("rates_agree", lambda parts, **_: "; ".join(dict.fromkeys(part.message for part in parts)))
+"""All rates in the log agree with its steps."""
+RATE_AGREES = Code("rate_agrees", "{rate} are {formula} at every steady step")
+"""A reported rate agrees with the value computed from the steps at every steady step."""
+RATE_DISAGREES = Code("rate_disagrees", "{rate} at step {step} are {ratio:.4g} times {formula}")
+"""A reported rate differs from the value computed from the steps."""
 RATE_CONSTANT = Code(
-    "rate_constant",
-    "Rate x step time is the same at every steady step; batch and model are unknown.",
-    "{rate} x step time are the same at every steady step; of what batch and model is not known",
+    "rate_constant", "{rate} x step time are the same at every steady step; of what batch and model is not known"
 )
+"""Rate x step time is the same at every steady step; batch and model are unknown."""
 RATE_WITHOUT_STEADY_STEP = Code(
-    "rate_without_steady_step",
-    "The log reports a rate, and the run has no steady step to compare it with.",
-    "{rate} are {verb}, and no steady step to hold them against",
+    "rate_without_steady_step", "{rate} are {verb}, and no steady step to hold them against"
 )
+"""The log reports a rate, and the run has no steady step to compare it with."""
 RATE_NOT_COMPARABLE = Code(
-    "rate_not_comparable",
-    "The log reports a rate, and the tokens or the time of some steps are unknown.",
-    "{rate} cannot be held against tokens over time: one of them is not given",
+    "rate_not_comparable", "{rate} cannot be held against tokens over time: one of them is not given"
 )
+"""The log reports a rate, and the tokens or the time of some steps are unknown."""
 TFLOPS_NOT_COMPARABLE = Code(
-    "tflops_not_comparable",
-    "The log reports TFLOP/s, and neither the token rate nor the step time is known.",
-    "reported TFLOP/s cannot be held against anything: neither rate nor step time is known",
+    "tflops_not_comparable", "reported TFLOP/s cannot be held against anything: neither rate nor step time is known"
 )
+"""The log reports TFLOP/s, and neither the token rate nor the step time is known."""
 TFLOPS_FOLLOW_FORMULA = Code(
     "tflops_follow_formula",
-    "Reported TFLOP/s follow a FLOP formula of the framework at every steady step.",
     "reported TFLOP/s follow the {formula} formula, {expected:.4g} FLOP a token, at every steady step",
 )
+"""Reported TFLOP/s follow a FLOP formula of the framework at every steady step."""
 TFLOPS_FOLLOW_NO_FORMULA = Code(
     "tflops_follow_no_formula",
-    "Reported TFLOP/s do not follow any FLOP formula of the framework.",
     lambda expected, formula, step, ratio, model_source, **_: (
         f"reported TFLOP/s follow no formula of its framework: at step {step} they are {ratio:.4g} times the nearest, "
         f"{formula} ({expected:.4g} FLOP a token)"
         f"{'' if model_source is None else f'; its model is by {model_source}: is it the right one?'}"
     ),
 )
-SUMMARY_AGREES = Code(
-    "summary_agrees",
-    "The summary at the end of the log agrees with its steps.",
-    "the summary's {figure} agree with the steps' own",
-)
-SUMMARY_DISAGREES = Code(
-    "summary_disagrees",
-    "The summary at the end of the log differs from its steps.",
-    "the summary's {figure} are {ratio:.3g} times the steps' own",
-)
+"""Reported TFLOP/s do not follow any FLOP formula of the framework."""
+SUMMARY_AGREES = Code("summary_agrees", "the summary's {figure} agree with the steps' own")
+"""The summary at the end of the log agrees with its steps."""
+SUMMARY_DISAGREES = Code("summary_disagrees", "the summary's {figure} are {ratio:.3g} times the steps' own")
+"""The summary at the end of the log differs from its steps."""
 TIMESTAMPS_AGREE_WITH_RATE = Code(
-    "timestamps_agree_with_rate",
-    "A reported rate x the time between log lines is nearly the same at every step.",
-    "{rate} x the time between lines are the same, but for {observed:.1%} in the median",
+    "timestamps_agree_with_rate", "{rate} x the time between lines are the same, but for {observed:.1%} in the median"
 )
+"""A reported rate x the time between log lines is nearly the same at every step."""
 TIMESTAMPS_DISAGREE_WITH_RATE = Code(
     "timestamps_disagree_with_rate",
-    "A reported rate x the time between log lines varies too much from step to step.",
     "{rate} x the time between lines differ by {observed:.1%} in the median: one of the two is wrong",
 )
-TOO_FEW_TIMESTAMPS = Code(
-    "too_few_timestamps",
-    "The log has too few timestamps to check the reported rate.",
-    "{rate} are given, and too few moments to hold them against",
-)
+"""A reported rate x the time between log lines varies too much from step to step."""
+TOO_FEW_TIMESTAMPS = Code("too_few_timestamps", "{rate} are given, and too few moments to hold them against")
+"""The log has too few timestamps to check the reported rate."""
 CLOCK_CONTRADICTS_LOG = Code(
-    "clock_contradicts_log",
-    "The time between log lines differs from the reported step times throughout the run.",
-    "between its lines passes {observed:.3g} times the time its steps are said to take",
+    "clock_contradicts_log", "between its lines passes {observed:.3g} times the time its steps are said to take"
 )
-STEP_TIME_NOT_POSITIVE = Code(
-    "step_time_not_positive", "A step time is zero or negative.", "step {step} is said to take {observed:g} s"
-)
-NO_RATES = Code(
-    "no_rates",
-    "The log reports neither tokens/s nor TFLOP/s.",
-    "the log reports no tokens/s and no TFLOP/s",
-)
+"""The time between log lines differs from the reported step times throughout the run."""
+STEP_TIME_NOT_POSITIVE = Code("step_time_not_positive", "step {step} is said to take {observed:g} s")
+"""A step time is zero or negative."""
+NO_RATES = Code("no_rates", "the log reports no tokens/s and no TFLOP/s")
+"""The log reports neither tokens/s nor TFLOP/s."""
 
 
 def check(subject: Subject) -> Iterator[Result]:
     steps = subject.steps
-    rates = {
-        "reported tokens/s": steps.reported_tokens_per_s_per_gpu,
-        "recorded tokens/s": steps.tokens_per_s_per_gpu,
-    }
+    rates = {"reported tokens/s": steps.reported_tokens_per_s_per_gpu, "recorded tokens/s": steps.tokens_per_s_per_gpu}
     parts = [_rate(subject, name, column) for name, column in rates.items() if column.given.any()]
     if steps.reported_tflops_per_gpu.given.any():
         parts.append(_tflops(subject))

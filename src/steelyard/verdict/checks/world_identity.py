@@ -18,33 +18,31 @@ def _product(sizes: Sequence[int], expected: int, **_: object) -> str:
     return f"tensor x pipeline x context x data parallel is {words} = {product}, and the world is {expected}"
 
 
-WORLD_SIZE_MATCHES = Code("world_size_matches", "The parallel sizes multiply to the world size.", _product)
+WORLD_SIZE_MATCHES = Code("world_size_matches", _product)
+"""The parallel sizes multiply to the world size."""
 WORLD_SIZE_DIVIDES = Code(
     "world_size_divides",
-    "The parallel sizes divide the world size, and the data-parallel size follows from them.",
     lambda sizes, data_parallel, expected, **_: (
         f"tensor x pipeline x context parallel is {' x '.join(map(str, sizes))}, which divides the world of "
         f"{expected}: {data_parallel} data parallel"
     ),
 )
-WORLD_SIZE_DIFFERS = Code("world_size_differs", "The parallel sizes do not multiply to the world size.", _product)
+"""The parallel sizes divide the world size, and the data-parallel size follows from them."""
+WORLD_SIZE_DIFFERS = Code("world_size_differs", _product)
+"""The parallel sizes do not multiply to the world size."""
 WORLD_SIZE_NOT_DIVISIBLE = Code(
     "world_size_not_divisible",
-    "The world size is not a multiple of the known parallel sizes.",
     lambda sizes, expected, **_: (
         f"the world of {expected} is no multiple of {' x '.join(f'{name} {size}' for name, size in sizes.items())}"
     ),
 )
+"""The world size is not a multiple of the known parallel sizes."""
 NODES_DIFFER_FROM_WORLD_SIZE = Code(
-    "nodes_differ_from_world_size",
-    "Nodes x GPUs per node is not the world size.",
-    "{nodes} nodes x {gpus_per_node} GPUs are {observed}, and the world is {expected}",
+    "nodes_differ_from_world_size", "{nodes} nodes x {gpus_per_node} GPUs are {observed}, and the world is {expected}"
 )
-PARALLEL_SIZES_UNKNOWN = Code(
-    "parallel_sizes_unknown",
-    "At least one parallel size is unknown.",
-    lambda missing, **_: f"{', '.join(missing)} not known",
-)
+"""Nodes x GPUs per node is not the world size."""
+PARALLEL_SIZES_UNKNOWN = Code("parallel_sizes_unknown", lambda missing, **_: f"{', '.join(missing)} not known")
+"""At least one parallel size is unknown."""
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size", "data_parallel_size")
 KEYS = (WORLD_SIZE, *(f"parallelism.{name}" for name in _SIZES))
 """What the log must not say otherwise than the plan."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from steelyard.experiment.case import Case
-from steelyard.experiment.reading import PointerPath
+from steelyard.experiment.reading import PointerPath, Stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +15,8 @@ class Mount:
 
     path: str
     """Without `//`, `/./`, `/../` and a slash at its end; /var/run is /run."""
-    place: PointerPath
-    """Where the file gives it."""
-    typed: str
-    """As the file spells it."""
+    stated: Stated
+    """As the file spells it, and where."""
 
     def lies_in(self, directory: str) -> bool:
         """Whether it is the directory or lies below it."""
@@ -52,22 +50,19 @@ def mounts(case: Case) -> Iterator[Mount]:
     if platform.container is None:
         return
     for host in platform.container.volumes:
-        yield Mount(normal(host), _place(case, "container.volumes", host), host)
-    needed = needed_volumes(case)
-    if platform.cache_dir in needed:
-        yield Mount(normal(platform.cache_dir or ""), _place(case, "cache_dir"), platform.cache_dir or "")
-    for host in needed:
-        if host != platform.cache_dir:
-            yield Mount(normal(host), case.reading.paths.get("data.path", ("data", "path")), host)
+        yield _mount(host, _place(case, "container.volumes", host))
+    for host in needed_volumes(case):
+        corpus = case.reading.paths.get("data.path", ("data", "path"))
+        yield _mount(host, _place(case, "cache_dir") if host == platform.cache_dir else corpus)
 
 
 def secret_files(case: Case) -> Iterator[Mount]:
     """Every file of the host of which the container is given a copy."""
     platform = case.resolved.platform
     if platform.hf_token_file is not None:
-        yield Mount(normal(platform.hf_token_file), _place(case, "hf_token_file"), platform.hf_token_file)
+        yield _mount(platform.hf_token_file, _place(case, "hf_token_file"))
     for name, file in platform.secrets.items():
-        yield Mount(normal(file), _place(case, "secrets", name), file)
+        yield _mount(file, _place(case, "secrets", name))
 
 
 def devices(case: Case) -> Iterator[Mount]:
@@ -76,16 +71,18 @@ def devices(case: Case) -> Iterator[Mount]:
     if container is None:
         return
     for at, device in enumerate(container.devices):
-        yield Mount(normal(device), _place(case, "container.devices", str(at)), device)
+        yield _mount(device, _place(case, "container.devices", str(at)))
     for host in container.volumes:
         if normal(host).startswith("/dev/"):
-            yield Mount(normal(host), _place(case, "container.volumes", host), host)
+            yield _mount(host, _place(case, "container.volumes", host))
+
+
+def _mount(host: str, place: PointerPath) -> Mount:
+    return Mount(normal(host), Stated(host, place))
 
 
 def _place(case: Case, key: str, *inner: str) -> PointerPath:
     """Where the file has a key of the platform, in the words of its family."""
-    stated = case.reading.paths.get(f"platform.{key}")
-    if stated is not None:
-        return (*stated, *inner)
     name = case.resolved.platform_name
-    return (*(("platforms", name) if name else ("platforms",)), *key.split("."), *inner)
+    own = ("platforms", *((name,) if name else ()), *key.split("."))
+    return (*case.reading.paths.get(f"platform.{key}", own), *inner)

@@ -1,13 +1,22 @@
-"""What a lint rule is given and what it gives back."""
+"""What a lint rule is given, and how it states a problem."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
-from steelyard.experiment import Reading
+from steelyard.experiment import Problem, Reading
 from steelyard.experiment.case import Case
-from steelyard.experiment.problems import Problem, Severity
-from steelyard.experiment.reading import PointerPath
+from steelyard.experiment.presets import PRESETS
+from steelyard.experiment.problems import Severity
+from steelyard.experiment.reading import Bound, PointerPath, Stated
 from steelyard.experiment.sources import Origin, Source
+from steelyard.experiment.thresholds import Direction, Threshold
+
+__all__ = ["Case", "Problems", "Reading", "Rule", "Stated"]
+
+Problems = Iterator[Problem]
+"""What a rule yields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +37,28 @@ class Rule:
         path = case.reading.paths.get(key) or _place(case, key)
         return Problem(self.code, self.severity, str(case.resolved.file), key, message, fix, value, expected, path=path)
 
+    def wrong(self, case: Case, key: str, value: Any, expected: str, better: Any, note: str = "") -> Problem:
+        """A problem that setting the key to a better value solves."""
+        return self.problem(case, key, f"{key} is {value}{note}", f"--set {key}={better}", value, expected)
+
     def at(
         self,
         reading: Reading,
-        path: PointerPath,
+        stated: Stated,
         message: str,
         fix: str,
-        value: Any = None,
         expected: str | None = None,
         severity: Severity | None = None,
     ) -> Problem:
-        """A problem of something at a place of the file."""
-        key = ".".join(path)
-        return Problem(
-            self.code, severity or self.severity, str(reading.file), key, message, fix, value, expected, path=path
-        )
+        """A problem of a value that the file states, or of a place of it."""
+        key, severity = ".".join(stated.path), severity or self.severity
+        place, value = stated.path, stated.value
+        return Problem(self.code, severity, str(reading.file), key, message, fix, value, expected, path=place)
+
+    def bound(self, case: Case, bound: Bound, message: str, fix: str, expected: str | None = None) -> Problem:
+        """A problem of a threshold; of an example it is a warning."""
+        stated, severity = Stated(bound.threshold.value, bound.path), "warning" if bound.example else self.severity
+        return self.at(case.reading, stated, message, fix, expected, severity)
 
 
 def _place(case: Case, key: str) -> PointerPath | None:
@@ -56,3 +72,46 @@ def _place(case: Case, key: str) -> PointerPath | None:
     if case.resolved.sources.get(key) == Source(Origin.PLATFORM, name):
         return ("platforms", name, "overrides", *key.split("."))
     return None
+
+
+def environment(case: Case) -> dict[str, Stated]:
+    """The variables that the config gives the program, each with its place."""
+    platform, stated = case.resolved.platform, case.reading.env
+    values = {**(platform.container.env if platform.container else {}), **platform.env}
+    own = ("platforms", case.resolved.platform_name or "", "env")
+    return {
+        name: Stated(value, stated[name].path if name in stated else (*own, name)) for name, value in values.items()
+    }
+
+
+def preset_of(reading: Reading) -> tuple[str, Mapping[str, Any]]:
+    """The preset that the model names, and its dimensions; nothing where it names none that is known."""
+    model = reading.content.get("model")
+    preset = model.get("preset") if isinstance(model, dict) else None
+    return (preset, PRESETS[preset]) if isinstance(preset, str) and preset in PRESETS else ("", {})
+
+
+def bound_pairs(case: Case, metric: str, other_metric: str) -> Iterator[tuple[Bound, Bound]]:
+    """Thresholds of two metrics that stand together: both examples, or neither."""
+    for bound, other in product(case.reading.bounds, repeat=2):
+        metrics = (bound.threshold.metric, other.threshold.metric)
+        if metrics == (metric, other_metric) and bound.example == other.example:
+            yield bound, other
+
+
+def asks_for_speed(threshold: Threshold) -> bool:
+    """Whether keeping the bound takes at least so much: a floor under a rate, a ceiling over a time, or a band."""
+    floor = threshold.direction in (Direction.AT_LEAST, Direction.WITHIN)
+    return threshold.direction is not Direction.AT_LEAST if threshold.metric == "step_time_s" else floor
+
+
+_UNITS = {"tflops_per_gpu": "TFLOP/s a GPU", "tokens_per_s_per_gpu": "tokens/s a GPU", "step_time_s": "s a step"}
+
+
+def shown_bound(bound: Bound) -> str:
+    """The bound as a person reads it, by its place's own name."""
+    threshold, name = bound.threshold, bound.path[-1]
+    if threshold.metric == "step_time_s" and "elapsed" in name:
+        return f"{name} of {threshold.value * 1e3:,.0f} ms"
+    label = threshold.metric if name.isdecimal() else name
+    return f"{label} of {threshold.value:,g} {_UNITS.get(threshold.metric, '')}".rstrip()

@@ -4,26 +4,19 @@ Why: the experiment cannot be run as it stands, and two sides that fill the gap 
 Fix: name the file under `data.path`.
 """
 
-from collections.abc import Iterator
-
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
 from steelyard.frameworks.registry import facts
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY106", "error")
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
     data = case.resolved.experiment.data
     framework = facts(case.resolved.platform.framework)
-    plain_ids = not framework.takes_tokens_from_tokenizer
-    named = data.path or (data.dataset if framework.reads_named_datasets else None)
-    if data.source == "tokens" and named is None:
-        yield RULE.problem(
-            case,
-            "data.path",
-            message="data.source is tokens and data.path is missing",
-            fix=f"--set data.path={'corpus.npy' if plain_ids else '/data/corpus_text_document'}",
-            expected="the .npy file of token ids" if plain_ids else "where the tokenized corpus lies",
-        )
+    if data.source != "tokens" or data.path or (framework.reads_named_datasets and data.dataset is not None):
+        return
+    file, expected = "/data/corpus_text_document", "where the tokenized corpus lies"
+    if not framework.takes_tokens_from_tokenizer:
+        file, expected = "corpus.npy", "the .npy file of token ids"
+    message = "data.source is tokens and data.path is missing"
+    yield RULE.problem(case, "data.path", message, f"--set data.path={file}", None, expected)

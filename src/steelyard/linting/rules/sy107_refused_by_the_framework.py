@@ -4,18 +4,14 @@ Why: run otherwise than asked, it would be another experiment under the same nam
 Fix: ask for what the framework does, or choose another framework.
 """
 
-from collections.abc import Iterator
-
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
 from steelyard.frameworks.cases import refusals
 from steelyard.frameworks.registry import every_facts, facts, is_planned
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY107", "error")
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
     name, script = case.resolved.platform.framework, case.resolved.platform.script
     if script is not None and not facts(name).has_launch_script and not facts(name).runs_here:
         able = " and ".join(each.name for each in every_facts() if each.has_launch_script)

@@ -5,11 +5,8 @@ its own keys for them, and a reader takes the wrong ones for the truth.
 Fix: remove it, or park it behind an underscore.
 """
 
-from collections.abc import Iterator
-
 from steelyard.configs.suite.keys import NOTHING, TABLES
-from steelyard.experiment import Problem, Reading
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Problems, Reading, Rule
 
 RULE = Rule("SY112", "warning", on="reading")
 
@@ -17,18 +14,10 @@ HELD_ELSEWHERE = ("distributed_training",)
 """Keys that nothing reads and another rule holds to the facts."""
 
 
-def check(reading: Reading) -> Iterator[Problem]:
-    tables = TABLES.get(reading.family)
-    if tables is None:
-        return
-    for table, stated in zip(tables, (reading.config, reading.params), strict=True):
-        for name, found in stated.items():
+def check(reading: Reading) -> Problems:
+    for table, values in zip(TABLES.get(reading.family, ()), (reading.config, reading.params), strict=False):
+        for name, stated in values.items():
             if table[name].reads == NOTHING and name not in HELD_ELSEWHERE:
-                meaning = table[name].meaning.removeprefix("Nothing: ")
-                yield RULE.at(
-                    reading,
-                    found.path,
-                    message=f"{name}: nothing reads it",
-                    fix=f"remove it, or park it as _{name} ({meaning.rstrip('.')})",
-                    value=found.value,
-                )
+                meaning = table[name].meaning.removeprefix("Nothing: ").rstrip(".")
+                fix = f"remove it, or park it as _{name} ({meaning})"
+                yield RULE.at(reading, stated, f"{name}: nothing reads it", fix)

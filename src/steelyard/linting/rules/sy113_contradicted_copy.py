@@ -6,71 +6,51 @@ Fix: make them agree, or remove the copy.
 """
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from steelyard.configs.suite.keys import JAX
 from steelyard.configs.suite.values import left_open
-from steelyard.experiment import Problem, Reading
-from steelyard.experiment.reading import Stated
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Problems, Reading, Rule, Stated
 
 RULE = Rule("SY113", "error", on="reading")
 
 
-def check(reading: Reading) -> Iterator[Problem]:
+def check(reading: Reading) -> Problems:
     if reading.family == "steelyard":
         return
     yield from _distributed(reading)
     yield from _node_count(reading)
     yield from _copies(reading)
-    if reading.family == JAX:
-        yield from _decoration(reading)
-    else:
-        yield from _megatron(reading)
+    yield from _flags(reading)
+    yield from _decoration(reading) if reading.family == JAX else _megatron(reading)
 
 
-def _distributed(reading: Reading) -> Iterator[Problem]:
-    stated = reading.config.get("distributed_training")
-    if stated is not None and not reading.both_sections and stated.value != (reading.section == "multi_node"):
-        yield RULE.at(
-            reading,
-            stated.path,
-            message=f"distributed_training is {stated.value} over a {reading.section} section",
-            fix=f'write "{reading.section == "multi_node"}", or remove it: the section decides',
-            value=stated.value,
-            expected=str(reading.section == "multi_node"),
-        )
+def _distributed(reading: Reading) -> Problems:
+    stated, spans_nodes = reading.config.get("distributed_training"), reading.section == "multi_node"
+    if stated is not None and not reading.both_sections and stated.value != spans_nodes:
+        message = f"distributed_training is {stated.value} over a {reading.section} section"
+        fix = f'write "{spans_nodes}", or remove it: the section decides'
+        yield RULE.at(reading, stated, message, fix, str(spans_nodes))
 
 
-def _node_count(reading: Reading) -> Iterator[Problem]:
+def _node_count(reading: Reading) -> Problems:
     """NNODES of the environment against nnodes, or against a section that spans nodes while nnodes is left open."""
     copy = reading.env.get("NNODES")
     if copy is None or left_open(copy.value) or not re.fullmatch(r"[0-9]{1,9}", str(copy.value)):
         return
     count, nnodes = int(copy.value), reading.config.get("nnodes")
     if reading.section == "single_node":
-        if count != 1:
-            yield _different(reading, copy, "NNODES", count, "1, since each node runs a job of its own")
+        agrees, expected = count == 1, "1, since each node runs a job of its own"
     elif nnodes is not None and not nnodes.assumed:
-        if count != nnodes.value:
-            yield _different(reading, copy, "NNODES", count, f"{nnodes.value}, as nnodes says")
-    elif count == 1:
-        yield _different(reading, copy, "NNODES", count, "the nodes of a multi_node job")
+        agrees, expected = count == nnodes.value, f"{nnodes.value}, as nnodes says"
+    else:
+        agrees, expected = count != 1, "the nodes of a multi_node job"
+    if not agrees:
+        fix = "remove it: the plan sets it on every node"
+        yield RULE.at(reading, Stated(count, copy.path), f"NNODES is {count}", fix, expected)
 
 
-def _different(reading: Reading, copy: Stated, name: str, value: Any, expected: str) -> Problem:
-    return RULE.at(
-        reading,
-        copy.path,
-        message=f"{name} is {value}",
-        fix="remove it: the plan sets it on every node",
-        value=value,
-        expected=expected,
-    )
-
-
-def _copies(reading: Reading) -> Iterator[Problem]:
+def _copies(reading: Reading) -> Problems:
     config, params, env = reading.config, reading.params, reading.env
     pairs = [
         (params.get("batch_size"), params.get("global_batch_size")),
@@ -88,32 +68,20 @@ def _copies(reading: Reading) -> Iterator[Problem]:
             (config.get("gloo_socket_ifname"), env.get("GLOO_SOCKET_IFNAME")),
             (config.get("nccl_ib_gid_index"), env.get("NCCL_IB_GID_INDEX")),
         ]
-    for one, other in pairs:
-        if one is None or other is None or one.assumed or other.assumed:
-            continue
-        if left_open(one.value) or left_open(other.value):
-            continue
-        if str(one.value) != str(other.value):
-            yield RULE.at(
-                reading,
-                other.path,
-                message=f"{other.path[-1]} is {other.value} and {one.path[-1]} is {one.value}",
-                fix=f"remove {other.path[-1]}",
-                value=other.value,
-                expected=str(one.value),
-            )
+    for read, copy in pairs:
+        if read and copy and not read.assumed and not copy.assumed and _differ(read, copy):
+            name = copy.path[-1]
+            message = f"{name} is {copy.value} and {read.path[-1]} is {read.value}"
+            yield RULE.at(reading, copy, message, f"remove {name}", str(read.value))
     for name, again in reading.env_copies:
         first = reading.env[name]
-        if not left_open(again.value) and not left_open(first.value) and str(again.value) != str(first.value):
-            yield RULE.at(
-                reading,
-                again.path,
-                message=f"{name} is {again.value} here and {first.value} in {'.'.join(first.path[:-1])}",
-                fix="remove one of them",
-                value=again.value,
-                expected=str(first.value),
-            )
-    yield from _flags(reading)
+        if _differ(first, again):
+            message = f"{name} is {again.value} here and {first.value} in {'.'.join(first.path[:-1])}"
+            yield RULE.at(reading, again, message, "remove one of them", str(first.value))
+
+
+def _differ(read: Stated, copy: Stated) -> bool:
+    return not left_open(read.value) and not left_open(copy.value) and str(read.value) != str(copy.value)
 
 
 def _corpus(reading: Reading) -> Stated | None:
@@ -122,25 +90,20 @@ def _corpus(reading: Reading) -> Stated | None:
     return Stated(path, ("config", "dataset_source", "path")) if isinstance(path, str) else None
 
 
-def _flags(reading: Reading) -> Iterator[Problem]:
+def _flags(reading: Reading) -> Problems:
     """XLA's flags stand in the general part, once more beside it, and with the model, whose word counts."""
     general, model = reading.config.get("xla_flags"), reading.params.get("xla_flags")
     before = dict(general.value) if general else {}
     if warn := reading.config.get("xla_gpu_executable_warn_stuck_timeout"):
         before[warn.path[-1]] = warn.value
     for name, value in model.value.items() if model else ():
-        if name in before and str(before[name]).lower() != str(value).lower():
-            yield RULE.at(
-                reading,
-                (*model.path, name) if model else (),
-                message=f"xla_flags.{name} is {value} for the model and {before[name]} in config",
-                fix="remove one of them",
-                value=value,
-                expected=str(before[name]),
-            )
+        if model and name in before and str(before[name]).lower() != str(value).lower():
+            message = f"xla_flags.{name} is {value} for the model and {before[name]} in config"
+            flag = Stated(value, (*model.path, name))
+            yield RULE.at(reading, flag, message, "remove one of them", str(before[name]))
 
 
-def _decoration(reading: Reading) -> Iterator[Problem]:
+def _decoration(reading: Reading) -> Problems:
     """Megatron's words beside MaxText's truth; precision and batch have rules of their own."""
     params = reading.params
     remat = params["remat_policy"].value if "remat_policy" in params else "full"
@@ -157,26 +120,15 @@ def _decoration(reading: Reading) -> Iterator[Problem]:
     ):
         if own in params:
             truths[name] = (params[own].value, f"{own} {params[own].value:g}")
-    for name, (truth, words) in truths.items():
+    for name, (truth, setting) in truths.items():
         stated = params.get(name)
         if stated is not None and stated.value != truth:
-            yield RULE.at(
-                reading,
-                stated.path,
-                message=f"{name} is {stated.value:g}, and MaxText does {words}",
-                fix=f"remove {name}, which nothing reads",
-                value=stated.value,
-            )
+            message = f"{name} is {stated.value:g}, and MaxText does {setting}"
+            yield RULE.at(reading, stated, message, f"remove {name}, which nothing reads")
 
 
-def _megatron(reading: Reading) -> Iterator[Problem]:
+def _megatron(reading: Reading) -> Problems:
     fsdp, tensor = reading.params.get("fsdp"), reading.params.get("tensor_parallelism")
     if fsdp and fsdp.value and tensor and tensor.value > 1:
-        yield RULE.at(
-            reading,
-            tensor.path,
-            message=f"tensor_parallelism is {tensor.value} beside fsdp, with which the launch script forces it to 1",
-            fix="write 1, or turn fsdp off",
-            value=tensor.value,
-            expected="1",
-        )
+        message = f"tensor_parallelism is {tensor.value} beside fsdp, with which the launch script forces it to 1"
+        yield RULE.at(reading, tensor, message, "write 1, or turn fsdp off", "1")

@@ -4,29 +4,21 @@ Why: model_name comes after the file, so the dimension does nothing, and stays b
 Fix: remove it, or park it behind an underscore.
 """
 
-from collections.abc import Iterator
-
 from steelyard.configs.suite.keys import DIMENSIONS, JAX
-from steelyard.experiment import Problem, Reading
-from steelyard.experiment.presets import PRESETS
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Problems, Reading, Rule, Stated, preset_of
 
 RULE = Rule("SY115", "info", on="reading")
 
 
-def check(reading: Reading) -> Iterator[Problem]:
+def check(reading: Reading) -> Problems:
     if reading.family != JAX:
         return
-    preset = PRESETS.get(reading.content.get("model", {}).get("preset", ""), {})
+    _, preset = preset_of(reading)
     agreeing = [
         name
         for name, dotted in DIMENSIONS.items()
         if name in reading.params and preset.get(dotted.partition(".")[2]) == reading.params[name].value
     ]
     if agreeing:
-        yield RULE.at(
-            reading,
-            reading.params[agreeing[0]].path,
-            message=f"{', '.join(agreeing)}: the model's own preset overrides what the file says, here with the same",
-            fix="remove them",
-        )
+        message = f"{', '.join(agreeing)}: the model's own preset overrides what the file says, here with the same"
+        yield RULE.at(reading, Stated(None, reading.params[agreeing[0]].path), message, "remove them")

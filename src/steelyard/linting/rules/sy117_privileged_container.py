@@ -5,23 +5,14 @@ can also end other jobs and change the host.
 Fix: remove `privileged`.
 """
 
-from collections.abc import Iterator
-
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule, Stated
 
 RULE = Rule("SY117", "warning")
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
     container, name = case.resolved.platform.container, case.resolved.platform_name
     if container is not None and container.privileged:
-        yield RULE.at(
-            case.reading,
-            ("platforms", name or "", "container", "privileged"),
-            message="the container is privileged",
-            fix="remove privileged: devices, groups and limits are given one by one",
-            value=True,
-            expected="false",
-        )
+        stated = Stated(True, ("platforms", name or "", "container", "privileged"))
+        fix = "remove privileged: devices, groups and limits are given one by one"
+        yield RULE.at(case.reading, stated, "the container is privileged", fix, "false")

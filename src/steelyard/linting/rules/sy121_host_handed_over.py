@@ -6,12 +6,8 @@ Fix: mount the one file or directory below it that the job needs. Where it is th
 the platform, or `--set platform.allow=SY121`; the plan records it.
 """
 
-from collections.abc import Iterator
-
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
 from steelyard.linting.mounts import Mount, mounts, secret_files
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY121", "error", may_be_allowed=True)
 
@@ -57,22 +53,18 @@ HARMLESS = ("/sys/class/infiniband", "/sys/class/infiniband_verbs", "/sys/class/
 """Names of network cards, which some libraries of theirs look up; the kernel's settings are not among them."""
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
+    fix = "mount what the job needs of it, or permit it: --set platform.allow=SY121"
     for mount in (*mounts(case), *secret_files(case)):
-        if (what := _handed_over(mount)) is not None:
-            yield RULE.at(
-                case.reading,
-                mount.place,
-                message=f"the container is given {mount.path} of the host: {what}",
-                fix="mount what the job needs of it, or permit it: --set platform.allow=SY121",
-                value=mount.typed,
-                expected="a directory of the job's own",
-            )
+        if (content := _handed_over(mount)) is not None:
+            message = f"the container is given {mount.path} of the host: {content}"
+            yield RULE.at(case.reading, mount.stated, message, fix, "a directory of the job's own")
 
 
 def _handed_over(mount: Mount) -> str | None:
+    """What of the host the container would be given; None where that is harmless."""
     if mount.path in WHOLE:
         return WHOLE[mount.path]
     if mount.path in HARMLESS:
         return None
-    return next((what for tree, what in TREES.items() if mount.lies_in(tree)), None)
+    return next((content for tree, content in TREES.items() if mount.lies_in(tree)), None)

@@ -6,38 +6,24 @@ Fix: take it out; training starts no containers. Where it must be there, permit 
 """
 
 import re
-from collections.abc import Iterator
 
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
 from steelyard.linting.mounts import mounts
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY122", "error", may_be_allowed=True)
 
 _SOCKET = re.compile(r"(?:docker|podman|containerd|crio|cri-dockerd|dockershim|buildkitd)[\w-]*\.sock(?:\.\w+)?")
 """Names of the engines' sockets, wherever they lie."""
 DIRECTORIES = (
-    "/run/docker",
-    "/run/podman",
-    "/run/containerd",
-    "/run/crio",
-    "/run/user",
-    "/var/lib/docker",
-    "/var/lib/containers",
-    "/var/lib/containerd",
+    *("/run/docker", "/run/podman", "/run/containerd", "/run/crio", "/run/user"),
+    *("/var/lib/docker", "/var/lib/containers", "/var/lib/containerd"),
 )
 """Where the engines keep their sockets and the containers of others; a user's engine has its socket below /run/user."""
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
     for mount in mounts(case):
-        if _SOCKET.fullmatch(mount.path.rpartition("/")[2]) or any(mount.lies_in(one) for one in DIRECTORIES):
-            yield RULE.at(
-                case.reading,
-                mount.place,
-                message=f"the container is given {mount.path}, which controls the host's containers",
-                fix="take it out, or permit it: --set platform.allow=SY122",
-                value=mount.typed,
-                expected="no socket or directory of a container engine",
-            )
+        if _SOCKET.fullmatch(mount.path.rpartition("/")[2]) or any(map(mount.lies_in, DIRECTORIES)):
+            message = f"the container is given {mount.path}, which controls the host's containers"
+            fix = "take it out, or permit it: --set platform.allow=SY122"
+            yield RULE.at(case.reading, mount.stated, message, fix, "no socket or directory of a container engine")

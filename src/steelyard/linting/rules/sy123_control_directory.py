@@ -5,30 +5,22 @@ a directory above it, decides it in its place. This cannot be allowed.
 Fix: mount less, or set `log_dir` of the platform to a directory that no volume holds and only the login can write to.
 """
 
-from collections.abc import Iterator
-
 from steelyard.configs.choose import this_user
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
 from steelyard.experiment.control import control_parent, overlap, own_parents
 from steelyard.linting.mounts import mounts
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY123", "error")
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
     login, held = case.login or this_user(), list(mounts(case))
     if control_parent(case.resolved.platform.log_dir, [mount.path for mount in held], login) is not None:
         return
     parents = own_parents(login)
+    fix = "mount a directory of the job's own, or set log_dir of the platform to one that no volume holds"
     for mount in held:
         if any(overlap(parent, mount.path) for parent in parents):
-            yield RULE.at(
-                case.reading,
-                mount.place,
-                message=f"the container is given {mount.path}, through which it reaches the control files of the run",
-                fix="mount a directory of the job's own, or set log_dir of the platform to one that no volume holds",
-                value=mount.typed,
-                expected=f"a directory apart from {' and '.join(parents)}",
-            )
+            message = f"the container is given {mount.path}, through which it reaches the control files of the run"
+            expected = f"a directory apart from {' and '.join(parents)}"
+            yield RULE.at(case.reading, mount.stated, message, fix, expected)

@@ -7,12 +7,9 @@ the plan records it.
 """
 
 import re
-from collections.abc import Iterator
 
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
 from steelyard.linting.mounts import Mount, devices
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY124", "error", may_be_allowed=True)
 
@@ -26,24 +23,20 @@ _RAW = (
 )
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
     for device in devices(case):
-        if (what := _what(device)) is not None:
-            yield RULE.at(
-                case.reading,
-                device.place,
-                message=f"the container is given {device.typed}: {what}",
-                fix="take it out, or permit it: --set platform.allow=SY124",
-                value=device.typed,
-                expected="a device of a GPU or a network card",
-            )
+        if (content := _content(device)) is not None:
+            message = f"the container is given {device.stated.value}: {content}"
+            fix = "take it out, or permit it: --set platform.allow=SY124"
+            yield RULE.at(case.reading, device.stated, message, fix, "a device of a GPU or a network card")
 
 
-def _what(device: Mount) -> str | None:
+def _content(device: Mount) -> str | None:
+    """What the container could reach through it; None where that is harmless."""
     if device.path == "/dev":
         return "every device of the host"
     if not device.path.startswith("/dev/"):
         return f"{device.path}, which is not a device"
-    if ".." in device.typed.split("/"):
+    if ".." in device.stated.value.split("/"):
         return f"{device.path} by another way"
-    return next((what for pattern, what in _RAW if pattern.fullmatch(device.path)), None)
+    return next((content for pattern, content in _RAW if pattern.fullmatch(device.path)), None)

@@ -5,30 +5,21 @@ Fix: mount a directory of the login's own or a shared one; the login is the clus
 its owner agrees, permit it: `allow: [SY125]` of the platform, or `--set platform.allow=SY125`; the plan records it.
 """
 
-from collections.abc import Iterator
-
 from steelyard.configs.choose import this_user
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
 from steelyard.linting.mounts import mounts
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY125", "error", may_be_allowed=True)
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
     login = case.login or this_user()
+    fix = "mount a directory of the login's own, or permit it: --set platform.allow=SY125"
     for mount in mounts(case):
         owner = _owner(mount.path)
         if owner is not None and owner != login:
-            yield RULE.at(
-                case.reading,
-                mount.place,
-                message=f"the container is given {mount.path}, the home of {owner}, and the login is {login}",
-                fix="mount a directory of the login's own, or permit it: --set platform.allow=SY125",
-                value=mount.typed,
-                expected=f"a directory of {login}'s own, or a shared one",
-            )
+            message = f"the container is given {mount.path}, the home of {owner}, and the login is {login}"
+            yield RULE.at(case.reading, mount.stated, message, fix, f"a directory of {login}'s own, or a shared one")
 
 
 def _owner(path: str) -> str | None:

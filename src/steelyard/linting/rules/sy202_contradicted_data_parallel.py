@@ -4,25 +4,15 @@ Why: it is derived; a copy that disagrees means the file was written for another
 Fix: remove it, or correct what it contradicts.
 """
 
-from collections.abc import Iterator
-
 from steelyard import accounting
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY202", "error")
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
     parallelism, world = case.resolved.experiment.parallelism, case.placement.world_size
     given, derived = parallelism.data_parallel_size, accounting.data_parallel_size(parallelism, world)
     if given is not None and derived is not None and given != derived:
-        yield RULE.problem(
-            case,
-            "parallelism.data_parallel_size",
-            message=f"parallelism.data_parallel_size is {given}",
-            fix=f"--set parallelism.data_parallel_size={derived}",
-            value=given,
-            expected=f"{derived} ({world} GPUs / {accounting.model_parallel_size(parallelism)} a replica)",
-        )
+        expected = f"{derived} ({world} GPUs / {accounting.model_parallel_size(parallelism)} a replica)"
+        yield RULE.wrong(case, "parallelism.data_parallel_size", given, expected, derived)

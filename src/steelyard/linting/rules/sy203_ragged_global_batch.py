@@ -4,28 +4,18 @@ Why: the job stops, or runs another batch than was asked for; tokens per step ar
 Fix: make `global_batch_size` a multiple of `micro_batch_size` x data-parallel size.
 """
 
-from collections.abc import Iterator
-
 from steelyard import accounting
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY203", "error")
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
     training = case.resolved.experiment.training
     replicas = accounting.data_parallel_size(case.resolved.experiment.parallelism, case.placement.world_size)
     if replicas is None or case.reading.nodes_open:  # SY201 says the first, the file leaves the second open
         return
     batch, wave = training.global_batch_size, accounting.sequences_per_wave(training, replicas)
     if batch % wave:
-        yield RULE.problem(
-            case,
-            "training.global_batch_size",
-            message=f"training.global_batch_size is {batch}",
-            fix=f"--set training.global_batch_size={-(-batch // wave) * wave}",
-            value=batch,
-            expected=f"a multiple of {wave} (micro batch {training.micro_batch_size} x {replicas} data parallel)",
-        )
+        expected = f"a multiple of {wave} (micro batch {training.micro_batch_size} x {replicas} data parallel)"
+        yield RULE.wrong(case, "training.global_batch_size", batch, expected, -(-batch // wave) * wave)

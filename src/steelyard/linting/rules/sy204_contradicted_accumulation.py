@@ -4,32 +4,19 @@ Why: it is derived; with a copy that disagrees nobody knows which batch was mean
 Fix: remove it, or correct the batch it contradicts.
 """
 
-from collections.abc import Iterator
-
 from steelyard import accounting
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY204", "error")
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
     training = case.resolved.experiment.training
     replicas = accounting.data_parallel_size(case.resolved.experiment.parallelism, case.placement.world_size)
-    given = training.gradient_accumulation_steps
+    given, batch, micro = training.gradient_accumulation_steps, training.global_batch_size, training.micro_batch_size
     if given is None or replicas is None:
         return
-    derived, ragged = divmod(training.global_batch_size, accounting.sequences_per_wave(training, replicas))
+    derived, ragged = divmod(batch, accounting.sequences_per_wave(training, replicas))
     if not ragged and given != derived:
-        yield RULE.problem(
-            case,
-            "training.gradient_accumulation_steps",
-            message=f"training.gradient_accumulation_steps is {given}",
-            fix=f"--set training.gradient_accumulation_steps={derived}",
-            value=given,
-            expected=(
-                f"{derived} (global batch {training.global_batch_size} / micro batch {training.micro_batch_size} "
-                f"/ {replicas} data parallel)"
-            ),
-        )
+        expected = f"{derived} (global batch {batch} / micro batch {micro} / {replicas} data parallel)"
+        yield RULE.wrong(case, "training.gradient_accumulation_steps", given, expected, derived)

@@ -4,28 +4,17 @@ Why: what repeats can be learned by heart, and the loss of such a run says nothi
 Fix: fewer steps, or more samples.
 """
 
-from collections.abc import Iterator
-
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
 from steelyard.experiment.sources import CONFIG
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY209", "warning")
 
 
-def check(case: Case) -> Iterator[Problem]:
-    experiment = case.resolved.experiment
-    samples = experiment.data.samples
-    if samples is None or case.resolved.sources.get("data.samples") != CONFIG:
+def check(case: Case) -> Problems:
+    training, samples = case.resolved.experiment.training, case.resolved.experiment.data.samples
+    steps, batch = training.steps, training.global_batch_size
+    if samples is None or case.resolved.sources.get("data.samples") != CONFIG or steps * batch <= samples:
         return
-    steps, batch = experiment.training.steps, experiment.training.global_batch_size
-    if steps * batch > samples:
-        yield RULE.problem(
-            case,
-            "data.samples",
-            message=f"data.samples is {samples:,} and {steps:,} steps of {batch:,} take {steps * batch:,}",
-            fix=f"--set training.steps={samples // batch}" if samples >= batch else "more samples",
-            value=samples,
-            expected=f"at least {steps * batch:,}",
-        )
+    message = f"data.samples is {samples:,} and {steps:,} steps of {batch:,} take {steps * batch:,}"
+    fix = f"--set training.steps={samples // batch}" if samples >= batch else "more samples"
+    yield RULE.problem(case, "data.samples", message, fix, samples, f"at least {steps * batch:,}")

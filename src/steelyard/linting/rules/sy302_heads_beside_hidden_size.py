@@ -4,24 +4,14 @@ Why: few models are built so; more often a width was changed beside a preset and
 Fix: give `head_dim` too, or leave it if it is meant.
 """
 
-from collections.abc import Iterator
-
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY302", "warning")
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
     model = case.resolved.experiment.model
     heads, head_dim, hidden = model.num_attention_heads, model.head_dim, model.hidden_size
     if heads * head_dim != hidden:
-        yield RULE.problem(
-            case,
-            "model.head_dim",
-            message=f"model.head_dim is {head_dim} for {heads} heads and a hidden_size of {hidden}",
-            fix=f"--set model.head_dim={hidden // heads}",
-            value=head_dim,
-            expected=f"{hidden / heads:g}",
-        )
+        note = f" for {heads} heads and a hidden_size of {hidden}"
+        yield RULE.wrong(case, "model.head_dim", head_dim, f"{hidden / heads:g}", hidden // heads, note)

@@ -10,11 +10,10 @@ from dataclasses import replace
 
 from steelyard import accounting
 from steelyard.configs.suite.keys import JAX
-from steelyard.experiment import Experiment, Problem
-from steelyard.experiment.case import Case
+from steelyard.experiment import Experiment
 from steelyard.frameworks.cases import expected_memory
 from steelyard.frameworks.registry import facts
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY402", "error")
 
@@ -22,7 +21,7 @@ Change = tuple[str, Experiment, int]
 """What to type, what is then trained, and on how many nodes."""
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
     gpu, experiment = case.placement.gpu, case.resolved.experiment
     if case.reading.nodes_open or gpu is None or gpu.usable_gib is None:
         return

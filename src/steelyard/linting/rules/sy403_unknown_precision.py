@@ -5,24 +5,15 @@ fit. The launch script always passes --bf16 and has no FP16 path.
 Fix: say what was meant: TE_BF16, or TE_FP8 for FP8 matrix products.
 """
 
-from collections.abc import Iterator
-
 from steelyard.configs.suite.megatron import PRECISIONS
-from steelyard.experiment import Problem, Reading
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Problems, Reading, Rule
 
 RULE = Rule("SY403", "error", on="reading")
 
 
-def check(reading: Reading) -> Iterator[Problem]:
+def check(reading: Reading) -> Problems:
     stated = reading.params.get("precision")
-    if stated is None or reading.family == "steelyard" or stated.value.strip().upper() in PRECISIONS:
-        return
-    yield RULE.at(
-        reading,
-        stated.path,
-        message=f"precision is {stated.value}, which is no precision of the launch script",
-        fix='which was meant: "TE_BF16" (bf16 throughout) or "TE_FP8" (bf16 with FP8 products)?',
-        value=stated.value,
-        expected=" or ".join(PRECISIONS),
-    )
+    if stated is not None and reading.family != "steelyard" and stated.value.strip().upper() not in PRECISIONS:
+        message = f"precision is {stated.value}, which is no precision of the launch script"
+        fix = 'which was meant: "TE_BF16" (bf16 throughout) or "TE_FP8" (bf16 with FP8 products)?'
+        yield RULE.at(reading, stated, message, fix, " or ".join(PRECISIONS))

@@ -5,29 +5,20 @@ quantization is a bf16 run that is read as FP8, and judged by twice the peak.
 Fix: remove `precision`, or set `quantization`.
 """
 
-from collections.abc import Iterator
-
 from steelyard.configs.suite.keys import JAX
 from steelyard.configs.suite.megatron import PRECISIONS
-from steelyard.experiment import Problem, Reading
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Problems, Reading, Rule
 
 RULE = Rule("SY404", "error", on="reading")
 
 
-def check(reading: Reading) -> Iterator[Problem]:
+def check(reading: Reading) -> Problems:
     stated = reading.params.get("precision")
     if reading.family != JAX or stated is None or stated.value.strip().upper() not in PRECISIONS:
         return
-    meant = PRECISIONS[stated.value.strip().upper()]
-    runs = reading.content.get("precision", {})
-    if meant != runs.get("fp8"):
+    if PRECISIONS[stated.value.strip().upper()] != reading.content.get("precision", {}).get("fp8"):
         dtype = reading.params["dtype"].value if "dtype" in reading.params else "bfloat16"
         quantization = reading.params["quantization"].value if "quantization" in reading.params else ""
-        yield RULE.at(
-            reading,
-            stated.path,
-            message=f"precision is {stated.value} and MaxText runs dtype {dtype}, quantization {quantization!r}",
-            fix='remove precision, which nothing reads; for FP8 set quantization to "fp8"',
-            value=stated.value,
-        )
+        message = f"precision is {stated.value} and MaxText runs dtype {dtype}, quantization {quantization!r}"
+        fix = 'remove precision, which nothing reads; for FP8 set quantization to "fp8"'
+        yield RULE.at(reading, stated, message, fix)

@@ -4,16 +4,12 @@ Why: rank 0 listens there and runs on the first host; elsewhere nobody answers a
 Fix: name the first host, or leave the address out.
 """
 
-from collections.abc import Iterator
-
-from steelyard.experiment import Problem
-from steelyard.experiment.case import Case
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY602", "error")
 
 
-def check(case: Case) -> Iterator[Problem]:
+def check(case: Case) -> Problems:
     head = case.resolved.platform.network.head
     if case.placement.nodes < 2 or head is None or case.reading.nodes_open:
         return
@@ -23,11 +19,5 @@ def check(case: Case) -> Iterator[Problem]:
         expected = "an address the other nodes reach"
     else:
         return
-    yield RULE.problem(
-        case,
-        "platform.network.head",
-        message=f"ranks are to meet at {head}",
-        fix=f"write {case.hosts[0]}, or leave it out" if case.hosts else "write the first host's address",
-        value=head,
-        expected=expected,
-    )
+    fix = f"write {case.hosts[0]}, or leave it out" if case.hosts else "write the first host's address"
+    yield RULE.problem(case, "platform.network.head", f"ranks are to meet at {head}", fix, head, expected)

@@ -7,35 +7,29 @@ Fix: write the value.
 from collections.abc import Iterator
 from typing import Any
 
-from steelyard.experiment import Problem, Reading
 from steelyard.experiment.reading import PointerPath
 from steelyard.frameworks.registry import facts, is_planned
-from steelyard.linting.rule import Rule
+from steelyard.linting.rule import Problems, Reading, Rule, Stated
 
 RULE = Rule("SY702", "error", on="reading")
 
 
-def check(reading: Reading) -> Iterator[Problem]:
+def check(reading: Reading) -> Problems:
     if reading.family != "steelyard":
         return
     platforms = reading.content.get("platforms")
     stated = platforms.values() if isinstance(platforms, dict) else ()
-    names = [platform.get("framework") for platform in stated if isinstance(platform, dict)]
+    frameworks = [platform.get("framework") for platform in stated if isinstance(platform, dict)]
+    names = dict.fromkeys(name for name in frameworks if isinstance(name, str) and is_planned(name))
     for path in _dashes(reading.content):
         dotted = ".".join(path[3:] if path[:1] == ("platforms",) and "overrides" in path else path)
         does = [
             f"{name} does {facts(name).silent_defaults[dotted]}"
-            for name in dict.fromkeys(name for name in names if isinstance(name, str))
-            if is_planned(name) and dotted in facts(name).silent_defaults
+            for name in names
+            if dotted in facts(name).silent_defaults
         ]
-        yield RULE.at(
-            reading,
-            path,
-            message=f"{dotted} is '-', which states nothing" + (f": left alone, {', '.join(does)}" if does else ""),
-            fix="write the value",
-            value="-",
-            expected="a value",
-        )
+        message = f"{dotted} is '-', which states nothing" + (f": left alone, {', '.join(does)}" if does else "")
+        yield RULE.at(reading, Stated("-", path), message, "write the value", "a value")
 
 
 def _dashes(value: Any, at: PointerPath = ()) -> Iterator[PointerPath]:

@@ -7,7 +7,7 @@ from steelyard.configs.inventory_reference import page as cluster_page
 from steelyard.configs.meanings import page as parity_page
 from steelyard.configs.suite.reference import page as family_page
 from steelyard.experiment.reference import page as experiment_page
-from steelyard.linting.reference import page as lint_page
+from steelyard.linting.explain import page as lint_page
 
 HERE = Path(__file__).parent
 PAGES = {

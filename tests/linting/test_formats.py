@@ -78,7 +78,7 @@ def test_explain_prints_what_the_page_has(cli: Any, code: str) -> None:
     assert told.status == 0
     found = explanations()[code]
     page = (Path(__file__).parents[2] / "docs" / "lint.md").read_text()
-    for text in (found.what, found.why, found.fix):
+    for text in (found.meaning, found.why, found.fix):
         assert text in told.out
         assert text in page
     assert cli("explain", code, "--json").document["code"] == code

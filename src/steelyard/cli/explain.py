@@ -73,11 +73,17 @@ def explain(options: ExplainOptions) -> None:
         found = codes[options.name.upper()]
         if options.as_json:
             printing.show_json(
-                {"code": found.code, "severity": found.severity, "what": found.what, "why": found.why, "fix": found.fix}
+                {
+                    "code": found.code,
+                    "severity": found.severity,
+                    "what": found.meaning,
+                    "why": found.why,
+                    "fix": found.fix,
+                }
             )
         else:
             printing.say(f"{found.code} ({found.severity})")
-            printing.say(printing.hang("", found.what))
+            printing.say(printing.hang("", found.meaning))
             printing.say(printing.hang("\nWhy: ", found.why, indent=5))
             printing.say(printing.hang("Fix: ", found.fix))
         return

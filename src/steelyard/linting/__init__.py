@@ -13,10 +13,9 @@ from steelyard.errors import SteelyardError
 from steelyard.experiment import InvalidExperimentError, Problem, Reading, Resolved, resolve
 from steelyard.experiment.case import Case
 from steelyard.experiment.placement import place
-from steelyard.experiment.problems import WRONG_VALUE
+from steelyard.experiment.problems import MISSING_KEY, WRONG_VALUE
 from steelyard.frameworks.cases import as_run
 from steelyard.hardware.machine import Machine
-from steelyard.linting.rule import Rule
 
 RULES = (
     "sy106_unnamed_data_path",
@@ -91,38 +90,25 @@ def lint_reading(reading: Reading) -> Iterator[Problem]:
 
 def lint_case(case: Case) -> Iterator[Problem]:
     """Every problem of one experiment on one platform, marked where the platform allows it."""
-    allow = set(case.resolved.platform.allow)
+    allowable, allow = [], case.resolved.platform.allow
     for module in _rules("case"):
-        allowed = module.RULE.may_be_allowed and module.RULE.code in allow
+        allowable += [module.RULE.code] if module.RULE.may_be_allowed else []
+        allowed = module.RULE.code in allow and module.RULE.may_be_allowed
         for problem in module.check(case):
             yield replace(problem, allowed=problem.severity == "error") if allowed else problem
-    yield from _wrong_codes(case)
-
-
-def _wrong_codes(case: Case) -> Iterator[Problem]:
-    """Codes under `allow` that nobody knows or that may not be allowed."""
-    rules = [module.RULE for module in map(rule_module, RULES)]
-    allowable = [rule.code for rule in rules if rule.may_be_allowed]
-    for code in case.resolved.platform.allow:
-        if code not in allowable:
-            path = ("platforms", case.resolved.platform_name or "", "allow")
-            yield Problem(
-                WRONG_VALUE,
-                "error",
-                str(case.resolved.file),
-                ".".join(path),
-                message=f"allow holds {code}, which cannot be allowed",
-                fix=f"remove it; steelyard explain {code}",
-                value=code,
-                expected=f"codes of {', '.join(allowable)}",
-                path=path,
-            )
-
-
-def lint_cases(cases: list[Case]) -> Iterator[Problem]:
-    """Every problem that only shows between the platforms of a file."""
-    for module in _rules("file"):
-        yield from module.check(cases)
+    for code in (code for code in allow if code not in allowable):  # unknown, or not to be allowed
+        path = ("platforms", case.resolved.platform_name or "", "allow")
+        yield Problem(
+            WRONG_VALUE,
+            "error",
+            str(case.resolved.file),
+            ".".join(path),
+            message=f"allow holds {code}, which cannot be allowed",
+            fix=f"remove it; steelyard explain {code}",
+            value=code,
+            expected=f"codes of {', '.join(allowable)}",
+            path=path,
+        )
 
 
 def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:
@@ -133,26 +119,27 @@ def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:
             return with_lines(parse_inventory(file)[1], file)
     except InvalidExperimentError as invalid:
         return list(invalid.problems)
+    problems, cases = list[Problem](), list[Case]()
     try:
         file = with_family(file)
-        found, cases = [], []
         for reading in readings(file, asked):
-            problems, case = _lint_reading(reading, asked, machine)
-            found += problems
+            of_reading, case = _lint_reading(reading, asked, machine)
+            problems += of_reading
             cases += [case] if case else []
-        found += lint_cases(cases)
+        for module in _rules("file"):
+            problems += module.check(cases)
     except InvalidExperimentError as invalid:
-        found = [*file.problems, *invalid.problems]
-    return sorted(with_lines(_once(found), file), key=lambda problem: problem.line or 0)
+        problems = [*file.problems, *invalid.problems]
+    return sorted(with_lines(_once(problems), file), key=lambda problem: problem.line or 0)
 
 
 def _once(problems: Iterable[Problem]) -> list[Problem]:
     """What holds of several platforms is said once, and nothing more is said of a useless key that is wrong as well."""
-    found: dict[tuple[str, str, str], Problem] = {}
+    unique: dict[tuple[str, str, str], Problem] = {}
     for problem in problems:
-        found.setdefault((problem.code, problem.pointer, problem.message), problem)
-    wrong = {problem.pointer for problem in found.values() if problem.stops}
-    return [problem for problem in found.values() if problem.code != "SY112" or problem.pointer not in wrong]
+        unique.setdefault((problem.code, problem.pointer, problem.message), problem)
+    wrong = {problem.pointer for problem in unique.values() if problem.stops}
+    return [problem for problem in unique.values() if problem.code != "SY112" or problem.pointer not in wrong]
 
 
 def _lint_reading(reading: Reading, asked: Asked, machine: Machine) -> tuple[list[Problem], Case | None]:
@@ -161,21 +148,16 @@ def _lint_reading(reading: Reading, asked: Asked, machine: Machine) -> tuple[lis
         resolved = resolve(reading, asked.settings, asked.gpu, asked.gpus)
         case = as_run(case_of(resolved, machine, asked))
     except InvalidExperimentError as invalid:
-        return [*problems, *_unsaid(invalid.problems, problems)], None
+        unread = any(problem.severity == "error" for problem in problems)  # it is missing too, and said once
+        missing = (MISSING_KEY, None)
+        new = (problem for problem in invalid.problems if not unread or (problem.code, problem.path) != missing)
+        return [*problems, *new], None
     except SteelyardError as reason:
-        name = reading.platform
-        key = f"platforms.{name}.{reason.key}" if name else reason.key or ""
-        problem = Problem(
-            "SY104", "error", str(reading.file), key, reason.message, reason.next or "", expected=reason.expected
-        )
+        key = f"platforms.{reading.platform}.{reason.key}" if reading.platform else reason.key or ""
+        file, fix = str(reading.file), reason.next or ""
+        problem = Problem(MISSING_KEY, "error", file, key, reason.message, fix, expected=reason.expected)
         return [*problems, problem], None
     return [*problems, *lint_case(case)], case
 
 
-def _unsaid(found: Iterable[Problem], said: list[Problem]) -> Iterator[Problem]:
-    """A value that could not be read is missing from the experiment too, and said once."""
-    codes = {problem.code for problem in said if problem.severity == "error"}
-    return (problem for problem in found if not (problem.code == "SY104" and problem.path is None and codes))
-
-
-__all__ = ["RULES", "Asked", "Case", "Rule", "case_of", "lint_case", "lint_file", "lint_reading", "rule_module"]
+__all__ = ["RULES", "case_of", "lint_case", "lint_file", "lint_reading", "rule_module"]

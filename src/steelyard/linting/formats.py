@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import quote
 
 from steelyard import __version__
 from steelyard.experiment import Problem
@@ -18,59 +19,37 @@ def sentence(problem: Problem) -> str:
 
 def sarif(problems: Iterable[Problem]) -> dict[str, Any]:
     """The problems as one SARIF document, with the rules that fired."""
-    wanted = list(problems)
-    fired = {problem.code for problem in wanted}
-    rules = [found for code, found in explanations().items() if code in fired]
-    index = {found.code: at for at, found in enumerate(rules)}
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "steelyard",
-                        "version": __version__,
-                        "rules": [
-                            {
-                                "id": found.code,
-                                "shortDescription": {"text": found.what},
-                                "help": {"text": f"Why: {found.why}\nFix: {found.fix}"},
-                                "defaultConfiguration": {"level": _LEVELS[found.severity]},
-                            }
-                            for found in rules
-                        ],
-                    }
-                },
-                "results": [_result(problem, index[problem.code]) for problem in wanted],
-            }
-        ],
+    reported = list(problems)
+    fired = {problem.code for problem in reported}
+    rules = [rule for code, rule in explanations().items() if code in fired]
+    index = {rule.code: at for at, rule in enumerate(rules)}
+    described = [
+        {
+            "id": rule.code,
+            "shortDescription": {"text": rule.meaning},
+            "help": {"text": f"Why: {rule.why}\nFix: {rule.fix}"},
+            "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        }
+        for rule in rules
+    ]
+    run = {
+        "tool": {"driver": {"name": "steelyard", "version": __version__, "rules": described}},
+        "results": [_result(problem, index[problem.code]) for problem in reported],
     }
+    return {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
 
 
 def _result(problem: Problem, index: int) -> dict[str, Any]:
+    place = {"artifactLocation": {"uri": quote(problem.file)}, "region": {"startLine": problem.line or 1}}
+    logical = [{"fullyQualifiedName": problem.pointer}]
     return {
         "ruleId": problem.code,
         "ruleIndex": index,
         "level": _LEVELS[problem.severity],
         **({"suppressions": [{"kind": "inSource"}]} if problem.allowed else {}),
         "message": {"text": f"{sentence(problem)}\nFix: {problem.fix}"},
-        "locations": [
-            {
-                "physicalLocation": {
-                    "artifactLocation": {"uri": _uri(problem.file)},
-                    "region": {"startLine": problem.line or 1},
-                },
-                "logicalLocations": [{"fullyQualifiedName": problem.pointer}],
-            }
-        ],
+        "locations": [{"physicalLocation": place, "logicalLocations": logical}],
     }
-
-
-def _uri(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path)
 
 
 def github(problem: Problem) -> str:

@@ -23,8 +23,6 @@ class Gpu:
     """Dense; fp16 runs at the same rate on all of these."""
     fp8_tflops: float | None
     usable_gib: float | None
-    marketing_gb: int | None
-    bandwidth_tb_s: float | None
     aliases: tuple[str, ...]
 
     def peak_tflops(self, precision: str) -> float | None:
@@ -33,16 +31,16 @@ class Gpu:
 
 
 _CATALOG = (
-    Gpu("a100", "nvidia", 312.0, None, 79.3, 80, 2.04, ("a100 80gb", "nvidia a100 sxm4 80gb")),
-    Gpu("h100", "nvidia", 989.4, 1978.9, 79.1, 80, 3.35, ("h100 sxm", "h100 80gb", "nvidia h100 80gb hbm3")),
-    Gpu("h200", "nvidia", 989.4, 1978.9, 139.8, 141, 4.8, ("h200 sxm", "nvidia h200")),
+    Gpu("a100", "nvidia", 312.0, None, 79.3, ("a100 80gb", "nvidia a100 sxm4 80gb")),
+    Gpu("h100", "nvidia", 989.4, 1978.9, 79.1, ("h100 sxm", "h100 80gb", "nvidia h100 80gb hbm3")),
+    Gpu("h200", "nvidia", 989.4, 1978.9, 139.8, ("h200 sxm", "nvidia h200")),
     # Two sizes of memory go by this name, so its memory is not known from it.
-    Gpu("gh200", "nvidia", 989.0, 1979.0, None, None, None, ("nvidia gh200 480gb",)),
-    Gpu("b200", "nvidia", 2250.0, 4500.0, 178.35, 180, 8.0, ("nvidia b200",)),
-    Gpu("mi300x", "amd", 1307.4, 2614.9, 191.98, 192, 5.3, ("amd instinct mi300x", "amd instinct mi300x oam")),
-    Gpu("mi325x", "amd", 1307.4, 2614.9, 255.98, 256, 6.0, ("mi325", "amd instinct mi325x", "amd instinct mi325x oam")),
-    Gpu("mi350x", "amd", 2306.9, 4613.7, 287.98, 288, 8.0, ("mi350", "amd instinct mi350x", "amd instinct mi350x oam")),
-    Gpu("mi355x", "amd", 2516.6, 5033.2, 287.98, 288, 8.0, ("mi355", "amd instinct mi355x", "amd instinct mi355x oam")),
+    Gpu("gh200", "nvidia", 989.0, 1979.0, None, ("nvidia gh200 480gb",)),
+    Gpu("b200", "nvidia", 2250.0, 4500.0, 178.35, ("nvidia b200",)),
+    Gpu("mi300x", "amd", 1307.4, 2614.9, 191.98, ("amd instinct mi300x", "amd instinct mi300x oam")),
+    Gpu("mi325x", "amd", 1307.4, 2614.9, 255.98, ("mi325", "amd instinct mi325x", "amd instinct mi325x oam")),
+    Gpu("mi350x", "amd", 2306.9, 4613.7, 287.98, ("mi350", "amd instinct mi350x", "amd instinct mi350x oam")),
+    Gpu("mi355x", "amd", 2516.6, 5033.2, 287.98, ("mi355", "amd instinct mi355x", "amd instinct mi355x oam")),
 )
 
 

@@ -28,56 +28,40 @@ class Nic:
 
 
 COMMON: Mapping[str, str] = MappingProxyType(
-    {
-        "NCCL_IB_TIMEOUT": "30",
-        "NCCL_PXN_DISABLE": "0",
-        "NCCL_IGNORE_CPU_AFFINITY": "1",
-        "HSA_NO_SCRATCH_RECLAIM": "1",
-    }
+    {"NCCL_IB_TIMEOUT": "30", "NCCL_PXN_DISABLE": "0", "NCCL_IGNORE_CPU_AFFINITY": "1", "HSA_NO_SCRATCH_RECLAIM": "1"}
 )
 """For every family."""
 
 _BNXT = "/usr/lib/x86_64-linux-gnu/libibverbs/libbnxt_re-rdmav34.so"
-
-NICS: Mapping[str, Nic] = MappingProxyType(
-    {
-        "thor2": Nic(
-            "thor2",
-            "Broadcom BCM57608",
-            "bnxt_re",
-            ("bnxt_re", "rocep"),
-            env={"NCCL_IB_GID_INDEX": "3", "NCCL_CUMEM_ENABLE": "1", "NCCL_DMABUF_ENABLE": "1"},
-            volumes={
-                "/usr/local/lib/libbnxt_re-rdmav34.so": f"{_BNXT}.host",
-                "/lib/libibverbs.d": "/lib/libibverbs.d",
-            },
-            installs=(f"{_BNXT}.host", _BNXT),
-        ),
-        "ainic": Nic(
-            "ainic",
-            "AMD Pensando Pollara",
-            "ionic",
-            ("ionic_",),
-            env={
-                "NCCL_NET_PLUGIN": "librccl-anp.so",
-                "NCCL_IB_GID_INDEX": "1",
-                "NCCL_CUMEM_ENABLE": "0",
-                "NCCL_DMABUF_ENABLE": "0",
-                "IONIC_LOCKFREE": "all",
-                "NCCL_GDR_FLUSH_DISABLE": "1",
-                "NCCL_IB_USE_INLINE": "1",
-                "NCCL_NET_OPTIONAL_RECV_COMPLETION": "1",
-            },
-        ),
-        # Over RoCE a GID index is discovered, 3 as a rule; over InfiniBand it must not be set: so a config says it.
-        "cx7": Nic(
-            "cx7",
-            "NVIDIA ConnectX-7",
-            "mlx5",
-            ("mlx5_",),
-            env={"NCCL_CUMEM_ENABLE": "0", "NCCL_DMABUF_ENABLE": "1"},
-        ),
-    }
+_FAMILIES = (
+    Nic(
+        "thor2",
+        "Broadcom BCM57608",
+        "bnxt_re",
+        ("bnxt_re", "rocep"),
+        env={"NCCL_IB_GID_INDEX": "3", "NCCL_CUMEM_ENABLE": "1", "NCCL_DMABUF_ENABLE": "1"},
+        volumes={"/usr/local/lib/libbnxt_re-rdmav34.so": f"{_BNXT}.host", "/lib/libibverbs.d": "/lib/libibverbs.d"},
+        installs=(f"{_BNXT}.host", _BNXT),
+    ),
+    Nic(
+        "ainic",
+        "AMD Pensando Pollara",
+        "ionic",
+        ("ionic_",),
+        env={
+            "NCCL_NET_PLUGIN": "librccl-anp.so",
+            "NCCL_IB_GID_INDEX": "1",
+            "NCCL_CUMEM_ENABLE": "0",
+            "NCCL_DMABUF_ENABLE": "0",
+            "IONIC_LOCKFREE": "all",
+            "NCCL_GDR_FLUSH_DISABLE": "1",
+            "NCCL_IB_USE_INLINE": "1",
+            "NCCL_NET_OPTIONAL_RECV_COMPLETION": "1",
+        },
+    ),
+    # Over RoCE a GID index is discovered, 3 as a rule; over InfiniBand it must not be set: so a config says it.
+    Nic("cx7", "NVIDIA ConnectX-7", "mlx5", ("mlx5_",), env={"NCCL_CUMEM_ENABLE": "0", "NCCL_DMABUF_ENABLE": "1"}),
 )
+NICS: Mapping[str, Nic] = MappingProxyType({nic.name: nic for nic in _FAMILIES})
 
 assert set(NICS) == set(get_args(NicName))

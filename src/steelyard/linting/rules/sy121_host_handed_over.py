@@ -14,20 +14,13 @@ RULE = Rule("SY121", "error", may_be_allowed=True)
 WHOLE = {
     "/": "the whole host",
     "/etc": "the host's settings, passwords and services",
-    "/usr": "the host's programs",
-    "/usr/bin": "the host's programs",
-    "/usr/sbin": "the host's programs",
-    "/usr/lib": "libraries that every program of the host loads",
-    "/usr/lib64": "libraries that every program of the host loads",
-    "/usr/local/bin": "the host's programs",
-    "/usr/local/sbin": "the host's programs",
-    "/bin": "the host's programs",
-    "/sbin": "the host's programs",
-    "/lib": "libraries that every program of the host loads",
-    "/lib64": "libraries that every program of the host loads",
     "/run": "the sockets of the host's services",
     "/dev": "every device of the host, its disks among them",
     "/home": "the homes of all users",
+    **dict.fromkeys(
+        ("/bin", "/sbin", "/usr", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"), "the host's programs"
+    ),
+    **dict.fromkeys(("/lib", "/lib64", "/usr/lib", "/usr/lib64"), "libraries that every program of the host loads"),
 }
 """Directories that may not be mounted as a whole; what lies below may be a library of a network card or a home."""
 

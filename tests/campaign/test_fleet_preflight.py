@@ -8,9 +8,9 @@ from execute.hosts_here import OneOfSeveral
 from steelyard.campaign.fleet_preflight import Ask, FleetPreflight
 from steelyard.execute.host import Host, HostError
 from steelyard.execute.preflight import HostFinding
-from steelyard.execute.preflight.clock import CLOCK
+from steelyard.execute.preflight.gpus import DRIVER
 from steelyard.execute.preflight.image import IMAGE
-from steelyard.execute.preflight.versions import DRIVER
+from steelyard.execute.preflight.reach import CLOCK, OWN_CLOCK_OFF
 from steelyard.records.fleet import again, load_fleet, new_fleet
 
 IMAGES = {"a": "sha256:1", "b": "sha256:2", "c": "sha256:1"}
@@ -65,7 +65,7 @@ def test_one_that_runs_again_is_held_against_the_hosts_that_do_not(tmp_path: Pat
 
 def test_what_is_wrong_with_this_machine_keeps_all_of_them(tmp_path: Path) -> None:
     async def late(asked: Sequence[Host]) -> list[HostFinding]:
-        return [CLOCK.failed(None, "the clock of this machine is 9 s behind the hosts'", "set it")]
+        return [CLOCK.failed(OWN_CLOCK_OFF, None, "set it", seconds=9, way="behind")]
 
     assert set(Preflight(late, [], hosts(tmp_path, "a", "b")).unfit) == {"a", "b"}
 

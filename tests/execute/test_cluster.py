@@ -106,7 +106,7 @@ def test_a_run_that_failed_is_looked_at_too_and_keeps_its_cause(tmp_path: Path, 
 def test_a_kernel_log_that_hangs_is_unknown_and_waited_for_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.execute.counters.reading.TOOL_S", 1)
+    monkeypatch.setattr("steelyard.execute.counters.TOOL_S", 1)
     calls = tmp_path / "calls"
     began = time.monotonic()
     ran = Ran(tmp_path, WithTools(tmp_path, dmesg=f"echo asked >> {calls}; sleep 60"))

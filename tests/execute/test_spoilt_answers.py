@@ -245,7 +245,7 @@ class Answering(ThisHost):
 
 
 def test_a_look_whose_answer_breaks_a_reader_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.execute.counters.reading.read_counters", broken)
+    monkeypatch.setattr("steelyard.execute.counters.read_counters", broken)
     read = asyncio.run(read_host(Answering("a"), 20.0))
     assert set(read.unread) == set(GROUPS)
     assert {one.reason for one in read.unread.values()} == {"what it answered cannot be read (OverflowError)"}

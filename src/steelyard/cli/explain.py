@@ -20,8 +20,8 @@ _PAGE = """# Reason codes
 
 Made by `python docs/reference/make.py` from the code; `steelyard explain first_loss_off` prints the same.
 
-A code names what was found. `check --json` has one per finding, `compare --json` one per reason, tier and diagnosis.
-Use codes in scripts: they stay the same where the wording of `message` changes.
+A code names what was found. `preflight --json` and `check --json` have one per finding, `compare --json` one per
+reason, tier and diagnosis. Use codes in scripts: they stay the same where the wording of `message` changes.
 """
 
 
@@ -32,11 +32,13 @@ def reason_codes() -> dict[str, dict["Code", str]]:
     from steelyard.comparison import codes, convergence
     from steelyard.comparison.diagnoses import DIAGNOSES
     from steelyard.comparison.tiers import TIERS
+    from steelyard.execute import preflight
     from steelyard.reasons import codes_in
 
     tiers = (import_module(f"steelyard.comparison.tiers.{name}") for name in TIERS)
     diagnoses = (import_module(f"steelyard.comparison.diagnoses.{name}") for name in DIAGNOSES)
     return {
+        "preflight": preflight.codes(),
         "verdict": verdict.codes(),
         "comparison": codes_in(codes),
         "convergence": codes_in(convergence, *tiers),

@@ -20,7 +20,7 @@ from steelyard.execute.image import bring, check_equal
 from steelyard.execute.interrupts import Stop
 from steelyard.execute.job import Holder, HostJob
 from steelyard.execute.node import FULL_KIB, HostNode, leave, remains
-from steelyard.execute.preflight import HostFinding, blocking, needs_of, parse_required, preflight, weighed
+from steelyard.execute.preflight import HostFinding, needs_of, parse_required, preflight, weighed
 from steelyard.execute.recording import Recording
 from steelyard.hardware.machine import Machine
 from steelyard.planning.make import Planned
@@ -159,7 +159,8 @@ class ClusterJob:
                 if (reason := self._options.unfit.get(host.name)) is not None:
                     raise reason
             return
-        findings = blocking(await preflight_findings(hosts, self._planned, self._options))
+        findings = await preflight_findings(hosts, self._planned, self._options)
+        findings = [finding for finding in findings if finding.blocks]
         for finding in findings[1:]:
             where = finding.host or "the hosts"
             self._recording.observe(Event(kind="preflight", message=finding.message, node=where))

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from steelyard import records
 from steelyard.execute.host import Host, HostError, LinkLostError
-from steelyard.execute.preflight.probe import Section, Sections, probe
-from steelyard.execute.preflight.smi import Sample, amd_smi, count, number, nvidia_smi, rocm_smi
+from steelyard.execute.preflight.probe import Section, Sections, count, number, probe
+from steelyard.execute.preflight.smi import Sample, amd_smi, nvidia_smi, rocm_smi
 from steelyard.execute.recording import Recording
 
 _TOOL_S, _ANSWER_S = 8, 20.0

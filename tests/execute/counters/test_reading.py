@@ -276,7 +276,7 @@ def test_a_secret_that_a_host_says_is_not_kept(tmp_path: Path) -> None:
 def test_a_tool_that_hangs_costs_its_own_answer_and_a_bounded_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.execute.counters.reading.TOOL_S", 1)
+    monkeypatch.setattr("steelyard.execute.counters.TOOL_S", 1)
     calls = tmp_path / "calls"
     tools = made(
         tmp_path / "tools",

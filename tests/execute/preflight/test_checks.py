@@ -8,8 +8,8 @@ from steelyard.errors import InputError
 from steelyard.execute.preflight import (
     MODULES,
     Needs,
-    blocking,
     checks,
+    codes,
     judge,
     parse_required,
     verdict_of,
@@ -96,7 +96,8 @@ def test_a_fit_host_passes_everything() -> None:
         "kernel_log",
     }
     assert verdict_of(made) == "pass"
-    assert blocking(made) == []
+    assert not any(one.blocks for one in made)
+    assert {one.code for one in made} <= set(codes())
 
 
 @pytest.mark.parametrize(
@@ -270,7 +271,7 @@ def test_collectives_are_compared_with_the_median_and_never_required() -> None:
 def test_secrets() -> None:
     needs = replace(NEEDS, secrets=(Secret("HF_TOKEN", "/etc/hf"),))
     hosts = [facts(secrets=(SeenSecret(state, "600"),)) for state in ("present", "missing", "empty", "unreadable")]
-    assert statuses(needs, "hf_token", *hosts, facts()) == ["pass", "fail", "fail", "fail", "unknown"]
+    assert statuses(needs, "hf_token", *hosts, facts(secrets=(None,))) == ["pass", "fail", "fail", "fail", "unknown"]
     made = found(needs, "hf_token", facts(secrets=(SeenSecret("present", "644"),)))
     assert "chmod 600" in made[0].message
     assert statuses(replace(needs, secrets=(Secret("WANDB_API_KEY", "/etc/w"),)), "secrets", hosts[1]) == ["fail"]
@@ -341,10 +342,11 @@ def test_required_decides_what_blocks_and_what_an_unknown_means() -> None:
     unknown = judge(NEEDS, {"gpu01": facts(kernel_log=None)})
     assert verdict_of(unknown) == "pass"
     assert verdict_of(weighed(unknown, parse_required("all"))) == "unknown"
-    assert [one.check for one in blocking(unknown, parse_required("kernel_log"))] == ["kernel_log"]
+    asked = weighed(unknown, parse_required("kernel_log"))
+    assert [one.check for one in asked if one.blocks] == ["kernel_log"]
     failed = judge(NEEDS, {"gpu01": facts(gpus={"nvidia": gpus(7)})})
-    assert [one.check for one in blocking(failed)] == ["gpu_count"]
-    assert blocking(failed, parse_required("none")) == []
+    assert [one.check for one in failed if one.blocks] == ["gpu_count"]
+    assert not any(one.blocks for one in weighed(failed, parse_required("none")))
     assert verdict_of(weighed(failed, parse_required("none"))) == "fail"
     with pytest.raises(InputError, match="'gpu_cuont' is no check"):
         parse_required("reach,gpu_cuont")

@@ -311,6 +311,7 @@ def test_the_command_asks_this_machine(cli: Any, tiny: Path, tools: Any, monkeyp
     for one in done.document["findings"]:
         assert set(one) == {
             "check",
+            "code",
             "status",
             "required",
             "observed",
@@ -338,11 +339,11 @@ def test_the_command_fails_with_a_fix_where_the_gpu_is_not(cli: Any, tiny: Path)
 
 
 def test_the_page_shows_hostile_text_as_text() -> None:
-    from steelyard.execute.preflight.kernel_log import KERNEL_LOG
+    from steelyard.execute.preflight.kernel_log import KERNEL_LOG, KERNEL_LOG_UNREADABLE
     from steelyard.reporting.html import render
     from steelyard.reporting.preflight_page import preflight_page
 
-    finding = KERNEL_LOG.failed("<b>gpu01</b>", HOSTILE, "see `dmesg`")
+    finding = KERNEL_LOG.failed(KERNEL_LOG_UNREADABLE, "<b>gpu01</b>", "see `dmesg`", reason=HOSTILE)
     page = render(preflight_page("<i>fit</i>", [finding], "steelyard preflight"))
     assert "<script>alert" not in page
     assert "<b>gpu01" not in page

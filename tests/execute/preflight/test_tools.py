@@ -113,7 +113,7 @@ def test_the_bandwidth_of_the_largest_message_is_read() -> None:
 
 
 def test_the_kernel_log_s_complaints_are_told_from_its_chatter() -> None:
-    found = {one.what: lines for one, lines in complaints((OUTPUTS / "dmesg.txt").read_text().splitlines())}
+    found = {one.name: lines for one, lines in complaints((OUTPUTS / "dmesg.txt").read_text().splitlines())}
     assert {what: len(lines) for what, lines in found.items()} == {
         "Xid": 2,
         "uncorrectable memory errors": 1,
@@ -136,7 +136,7 @@ def test_the_kernel_log_s_complaints_are_told_from_its_chatter() -> None:
     ],
 )
 def test_pcie_errors_that_were_corrected_are_told_apart(line: str, what: str) -> None:
-    assert [one.what for one, _ in complaints([line])] == [what]
+    assert [one.name for one, _ in complaints([line])] == [what]
 
 
 def test_rdma_ports_and_their_gids_are_read() -> None:
@@ -204,7 +204,7 @@ def test_a_secret_in_what_a_tool_prints_is_not_read() -> None:
 def test_a_kernel_log_line_of_any_length_is_looked_at_in_time() -> None:
     began = time.process_time()
     lines = ["uncorrected " * 10_000, "amdgpu " * 10_000, "NVRM: Xid 79 " + "uncorrected " * 10_000]
-    assert [(one.what, len(found)) for one, found in complaints(lines)] == [("Xid", 1)]
+    assert [(one.name, len(found)) for one, found in complaints(lines)] == [("Xid", 1)]
     assert time.process_time() - began < 5
 
 

@@ -1,32 +1,20 @@
 """Is this cluster fit to run it: every host is asked once, and each answer judged by itself and against the others."""
 
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from types import ModuleType
 
 from steelyard.errors import InputError
 from steelyard.execute.host import Host
-from steelyard.execute.preflight.asking import ANSWER_S, Told, ask
-from steelyard.execute.preflight.facts import Facts
+from steelyard.execute.preflight import finding
+from steelyard.execute.preflight.asking import ANSWER_S, Progress, ask
+from steelyard.execute.preflight.facts import HostFacts
 from steelyard.execute.preflight.finding import Check, HostFinding, verdict_of
 from steelyard.execute.preflight.needs import Needs, needs_of, needs_of_any_job
+from steelyard.reasons import Code, codes_in
 
-MODULES = (
-    "reach",
-    "clock",
-    "storage",
-    "ports",
-    "gpus",
-    "versions",
-    "network",
-    "collectives",
-    "token",
-    "data",
-    "volumes",
-    "image",
-    "limits",
-    "kernel_log",
-)
+MODULES = ("reach", "resources", "gpus", "network", "collectives", "files", "image", "limits", "kernel_log")
 """In the order they are printed; adding a check is a file here and its name."""
 
 NEVER_BY_ALL = frozenset({"collectives"})
@@ -34,23 +22,30 @@ NEVER_BY_ALL = frozenset({"collectives"})
 
 
 async def preflight(
-    hosts: Sequence[Host], needs: Needs, timeout_s: float = ANSWER_S, told: Told | None = None
+    hosts: Sequence[Host], needs: Needs, timeout_s: float = ANSWER_S, progress: Progress | None = None
 ) -> list[HostFinding]:
-    """Ask all hosts and judge what they say; `told` hears how many have answered."""
-    facts, unreached = await ask(hosts, needs, timeout_s, told)
+    """Ask all hosts and judge what they say; `progress` is given how many have answered."""
+    facts, unreached = await ask(hosts, needs, timeout_s, progress)
     return [*unreached, *judge(needs, facts)]
 
 
-def judge(needs: Needs, facts: Mapping[str, Facts]) -> list[HostFinding]:
+def modules() -> list[ModuleType]:
+    return [importlib.import_module(f"{__name__}.{name}") for name in MODULES]
+
+
+def judge(needs: Needs, facts: HostFacts) -> list[HostFinding]:
     """Every check over the hosts that answered."""
-    return [
-        finding for name in MODULES for finding in importlib.import_module(f"{__name__}.{name}").check(needs, facts)
-    ]
+    return [finding for module in modules() for finding in module.check(needs, facts)]
 
 
 def checks() -> tuple[Check, ...]:
     """Every check, in the order of the table."""
-    return tuple(one for name in MODULES for one in importlib.import_module(f"{__name__}.{name}").CHECKS)
+    return tuple(check for module in modules() for check in module.CHECKS)
+
+
+def codes() -> dict[Code, str]:
+    """Every code that a finding can have, with its meaning."""
+    return codes_in(finding, *modules())
 
 
 def parse_required(text: str | None) -> frozenset[str] | None:
@@ -80,17 +75,12 @@ def weighed(findings: Iterable[HostFinding], required: frozenset[str] | None) ->
     return [replace(finding, required=finding.check in required) for finding in findings]
 
 
-def blocking(findings: Iterable[HostFinding], required: frozenset[str] | None = None) -> list[HostFinding]:
-    """What keeps a run from starting: required, and failed or not known."""
-    return [finding for finding in weighed(findings, required) if finding.blocks]
-
-
 __all__ = [
     "MODULES",
     "HostFinding",
     "Needs",
-    "blocking",
     "checks",
+    "codes",
     "judge",
     "needs_of",
     "needs_of_any_job",

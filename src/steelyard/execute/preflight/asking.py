@@ -3,18 +3,18 @@
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from steelyard.execute.host import Host, HostError
 from steelyard.execute.preflight import kernel_log, reach
-from steelyard.execute.preflight.facts import ClockReading, Facts, read_facts
+from steelyard.execute.preflight.facts import ClockReading, Facts, HostFacts, read_facts
 from steelyard.execute.preflight.finding import HostFinding
 from steelyard.execute.preflight.gpus import seen_gpus
 from steelyard.execute.preflight.needs import Needs
 from steelyard.execute.preflight.probe import Section, probe
-from steelyard.execute.preflight.storage import spaces
+from steelyard.execute.preflight.resources import spaces
 
 AT_ONCE = 64
 """Hosts that are asked at the same time."""
@@ -24,20 +24,20 @@ TOOL_S = 15
 """How long one tool of a host may take for its own."""
 COLLECTIVES_S = 300
 
-Told = Callable[[str, int, int], None]
-"""Hears what is done, with how many hosts, and of how many."""
+Progress = Callable[[str, int, int], None]
+"""Is given what is done, with how many hosts, and of how many."""
 _Answer = TypeVar("_Answer")
 
 
 async def ask(
-    hosts: Sequence[Host], needs: Needs, timeout_s: float = ANSWER_S, told: Told | None = None
+    hosts: Sequence[Host], needs: Needs, timeout_s: float = ANSWER_S, progress: Progress | None = None
 ) -> tuple[dict[str, Facts], list[HostFinding]]:
     """Facts by host, in the hosts' order, and a finding for each host that was lost on the way.
 
     All are reached before the first clock is read: making connections keeps this machine busy, and a clock that is
     read meanwhile is read badly.
     """
-    party = _Party(hosts, told)
+    party = _Party(hosts, progress)
     await party.everyone("reached", lambda host: host.run(["true"], timeout_s=timeout_s))
     clocks = await party.everyone("read the clocks of", lambda host: _clock(host, timeout_s))
     facts = await party.everyone("asked", lambda host: _facts(host, needs, timeout_s))
@@ -51,12 +51,12 @@ async def ask(
 class _Party:
     """Hosts that are asked together; one that is lost is asked nothing more."""
 
-    def __init__(self, hosts: Sequence[Host], told: Told | None) -> None:
+    def __init__(self, hosts: Sequence[Host], progress: Progress | None) -> None:
         self.left = {host.name: host for host in hosts}
         self.lost: dict[str, HostError] = {}
-        self._told = told
+        self._progress = progress
 
-    async def everyone(self, what: str, one: Callable[[Host], Awaitable[_Answer]]) -> dict[str, _Answer]:
+    async def everyone(self, action: str, ask: Callable[[Host], Awaitable[_Answer]]) -> dict[str, _Answer]:
         """What each host answers."""
         gate, answers, asked = asyncio.Semaphore(AT_ONCE), dict[str, _Answer](), len(self.left)
         lost: dict[str, HostError] = {}
@@ -64,11 +64,11 @@ class _Party:
         async def each(host: Host) -> None:
             async with gate:
                 try:
-                    answers[host.name] = await one(host)
+                    answers[host.name] = await ask(host)
                 except HostError as error:
                     lost[host.name] = error
-            if self._told is not None:
-                self._told(what, len(answers) + len(lost), asked)
+            if self._progress is not None:
+                self._progress(action, len(answers) + len(lost), asked)
 
         async with asyncio.TaskGroup() as group:
             for host in self.left.values():
@@ -81,19 +81,19 @@ class _Party:
 async def _clock(host: Host, timeout_s: float) -> ClockReading | None:
     """The better of two readings: the first may find the host busy, or us."""
     readings = [await _clock_once(host, timeout_s) for _ in range(2)]
-    return min((one for one in readings if one is not None), key=lambda one: one.uncertainty_s, default=None)
+    known = (reading for reading in readings if reading is not None)
+    return min(known, key=lambda reading: reading.uncertainty_s, default=None)
 
 
 async def _clock_once(host: Host, timeout_s: float) -> ClockReading | None:
     sent = time.time()
     done = await host.run(["date", "+%s.%N"], timeout_s=timeout_s)
     received = time.time()
-    found = re.fullmatch(r"(?P<seconds>\d{1,15})\.(?P<fraction>\d*)\D*", done.text)
-    if done.status or found is None:
+    stamp = re.fullmatch(r"(?P<seconds>\d{1,15})\.(?P<fraction>\d*)\D*", done.text)
+    if done.status or stamp is None:
         return None
-    is_whole = not found["fraction"]  # a small `date` knows no %N
-    there = float(f"{found['seconds']}.{found['fraction'] or '5'}")
-    doubt = (received - sent) / 2 + (0.5 if is_whole else 0.0)
+    there = float(f"{stamp['seconds']}.{stamp['fraction'] or '5'}")
+    doubt = (received - sent) / 2 + (0.0 if stamp["fraction"] else 0.5)  # a small `date` knows no %N
     return ClockReading(there - (sent + received) / 2, doubt)
 
 
@@ -109,26 +109,21 @@ async def _facts(host: Host, needs: Needs, timeout_s: float) -> Facts:
 def _words(needs: Needs) -> list[str]:
     """What is asked, as the probe takes it."""
     words = ["limits", "", "kernel_log", kernel_log.PATTERN]
-    for at, (_, space) in enumerate(spaces(needs)):
-        words += ["room", str(at), space.path]
-    if needs.wants_gpus:
-        words += ["gpus", ""]
-    if needs.ports:
-        words += ["ports", ""]
-    if needs.multi_node or needs.wants_gpus:
-        words += ["network", ""]
-    for at, secret in enumerate(needs.secrets):
-        words += ["secret", str(at), secret.file]
-    for at, path in enumerate(needs.volumes):
-        words += ["volume", str(at), path]
-    if needs.data_path is not None and needs.data_path.startswith("/"):
-        words += ["data", needs.data_path]
-    if needs.image is not None:
-        words += ["image", needs.engine, needs.image]
-    return words
+    words += _numbered("room", (space.path for _, space in spaces(needs)))
+    words += ["gpus", ""] if needs.wants_gpus else []
+    words += ["ports", ""] if needs.ports else []
+    words += ["network", ""] if needs.multi_node or needs.wants_gpus else []
+    words += _numbered("secret", (secret.file for secret in needs.secrets))
+    words += _numbered("volume", needs.volumes)
+    words += ["data", needs.data_path] if needs.data_path and needs.data_path.startswith("/") else []
+    return words + (["image", needs.engine, needs.image] if needs.image is not None else [])
 
 
-async def _collectives(host: Host, needs: Needs, facts: Mapping[str, Facts]) -> Section | None:
+def _numbered(word: str, paths: Iterable[str]) -> list[str]:
+    return [part for at, path in enumerate(paths) for part in (word, str(at), path)]
+
+
+async def _collectives(host: Host, needs: Needs, facts: HostFacts) -> Section | None:
     """What the bandwidth test prints; None where there is no telling over how many GPUs."""
     seen = seen_gpus(needs, facts[host.name])
     if seen is None or not seen.gpus:

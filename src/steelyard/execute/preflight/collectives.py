@@ -1,17 +1,27 @@
 """An all-reduce over the GPUs of a host is as fast as on the others."""
 
 import re
-from collections.abc import Iterator, Mapping
 from statistics import median
 
-from steelyard.execute.preflight.facts import Facts
-from steelyard.execute.preflight.finding import Check, HostFinding
+from steelyard.execute.preflight.facts import HostFacts
+from steelyard.execute.preflight.finding import Check, Findings
 from steelyard.execute.preflight.needs import Needs
-from steelyard.execute.preflight.probe import Section
-from steelyard.execute.preflight.smi import count, number
+from steelyard.execute.preflight.probe import Section, count, number
+from steelyard.reasons import Code
 
 COLLECTIVES = Check("collectives")
 CHECKS = (COLLECTIVES,)
+
+ALL_REDUCE_FAST = Code("all_reduce_fast", "all-reduce reaches {rate:.1f} GB/s")
+"""The all-reduce over the GPUs of the host is about as fast as on the median host."""
+ALL_REDUCE_SLOW = Code("all_reduce_slow", "all-reduce reaches {rate:.1f} GB/s, and {usual:.1f} GB/s on the median host")
+"""The all-reduce over the GPUs of the host is slower than 80 % of the median host."""
+ALL_REDUCE_FAILED = Code("all_reduce_failed", "all_reduce_perf failed: {reason}")
+"""The all-reduce test ended with an error."""
+ALL_REDUCE_WRONG = Code("all_reduce_wrong", "all_reduce_perf sums wrongly")
+"""The all-reduce test computed a wrong sum."""
+ALL_REDUCE_UNMEASURED = Code("all_reduce_unmeasured", "all_reduce_perf gives no bandwidth ({reason})")
+"""The all-reduce test is not installed or reports no bandwidth."""
 
 SLOWEST_SHARE = 0.8
 _ROW = re.compile(
@@ -31,29 +41,27 @@ def bus_bandwidth(section: Section) -> tuple[float | None, bool]:
     return max((rate for rate in rates if rate is not None), default=None), right
 
 
-def check(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
+def check(needs: Needs, facts: HostFacts) -> Findings:
     if not needs.collectives or not needs.wants_gpus:
         return
-    found = {host: bus_bandwidth(seen.collectives) for host, seen in facts.items() if seen.collectives is not None}
-    rates = {host: rate for host, (rate, _) in found.items() if rate is not None}
+    measured = {host: bus_bandwidth(seen.collectives) for host, seen in facts.items() if seen.collectives is not None}
+    rates = {host: rate for host, (rate, _) in measured.items() if rate is not None}
     usual = median(rates.values()) if rates else 0.0
     expected = f"{SLOWEST_SHARE:.0%} of {usual:.1f} GB/s" if rates else None
     for host, seen in facts.items():
-        section = seen.collectives
-        if section is None or section.status is None or host not in rates:
+        section, rate = seen.collectives, rates.get(host)
+        if section is None or section.status is None or rate is None:
             reason = section.reason if section is not None else "its GPUs cannot be counted"
             fix = "put all_reduce_perf of rccl-tests or nccl-tests on the PATH"
-            yield COLLECTIVES.unknown(host, f"all_reduce_perf gives no bandwidth ({reason})", fix, None, expected)
-        elif not section.answered or not found[host][1]:
-            why = (
-                f"all_reduce_perf failed: {section.reason}" if not section.answered else "all_reduce_perf sums wrongly"
-            )
-            yield COLLECTIVES.failed(host, why, "test each GPU and link of the host", round(rates[host], 1), expected)
-        elif rates[host] < SLOWEST_SHARE * usual:
-            message = f"all-reduce reaches {rates[host]:.1f} GB/s, and {usual:.1f} GB/s on the median host"
+            yield COLLECTIVES.unknown(ALL_REDUCE_UNMEASURED, host, fix, None, expected, reason=reason)
+            continue
+        observed, right = round(rate, 1), measured[host][1]
+        if not section.answered or not right:
+            code = ALL_REDUCE_WRONG if section.answered else ALL_REDUCE_FAILED
+            fix = "test each GPU and link of the host"
+            yield COLLECTIVES.failed(code, host, fix, observed, expected, reason=section.reason)
+        elif rate < SLOWEST_SHARE * usual:
             fix = "compare `nvidia-smi topo -m` or `amd-smi topology` with a good host; look for a link that is down"
-            yield COLLECTIVES.failed(host, message, fix, round(rates[host], 1), expected)
+            yield COLLECTIVES.failed(ALL_REDUCE_SLOW, host, fix, observed, expected, rate=rate, usual=usual)
         else:
-            yield COLLECTIVES.passed(
-                host, f"all-reduce reaches {rates[host]:.1f} GB/s", round(rates[host], 1), expected
-            )
+            yield COLLECTIVES.passed(ALL_REDUCE_FAST, host, observed, expected, rate=rate)

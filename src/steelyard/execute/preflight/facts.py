@@ -5,10 +5,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from steelyard.execute.preflight.probe import Section, Sections
-from steelyard.execute.preflight.smi import SeenGpus, count, readers
+from steelyard.execute.preflight.probe import Section, Sections, count
+from steelyard.execute.preflight.smi import SeenGpus, amd_smi, nvidia_smi, rocm_smi
 
-_KIB_PER_GIB = 2**20
+KIB_PER_GIB = 2**20
+GPU_TOOLS = {
+    "nvidia": (("nvidia-smi", "nvidia_gpus", nvidia_smi.read),),
+    "amd": (("amd-smi", "amd_list", amd_smi.read), ("rocm-smi", "rocm_gpus", rocm_smi.read)),
+}
+"""By vendor, the better first: a tool, the section of its list of GPUs, and how its sections are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,10 @@ class Facts:
     """What the bandwidth test printed; None where it was not asked for."""
 
 
+HostFacts = Mapping[str, Facts]
+"""By host."""
+
+
 def read_facts(sections: Sections, rooms: int = 0, secrets: int = 0, volumes: int = 0) -> Facts:
     """The sections of one host as facts; the clock and the collectives are asked apart."""
     gpus, gpu_tools = _gpus(sections)
@@ -153,23 +162,20 @@ def read_facts(sections: Sections, rooms: int = 0, secrets: int = 0, volumes: in
     )
 
 
-_TOOLS = {"nvidia": ("nvidia_gpus",), "amd": ("amd_list", "rocm_gpus")}
-_TOOL_OF = {"nvidia_gpus": "nvidia-smi", "amd_list": "amd-smi", "rocm_gpus": "rocm-smi"}
-
-
 def _gpus(sections: Sections) -> tuple[dict[str, SeenGpus], dict[str, str]]:
-    found, reasons = {}, {}
-    for vendor, tools in readers().items():
-        seen = next((seen for read in tools if (seen := read(sections)) is not None), None)
-        if seen is not None:
-            found[vendor] = seen
+    """What is seen by vendor, and why no tool of the others' answered."""
+    seen, reasons = {}, {}
+    for vendor, tools in GPU_TOOLS.items():
+        gpus = next((gpus for _, _, read in tools if (gpus := read(sections)) is not None), None)
+        if gpus is not None:
+            seen[vendor] = gpus
             continue
-        asked = {_TOOL_OF[name]: sections[name] for name in _TOOLS[vendor]}
+        asked = [(tool, sections[name]) for tool, name, _ in tools]
         reasons[vendor] = "; ".join(
             f"{tool}: {'it answered what cannot be read' if section.answered else section.reason}"
-            for tool, section in asked.items()
+            for tool, section in asked
         )
-    return found, reasons
+    return seen, reasons
 
 
 def vendors_of(nodes: Section) -> frozenset[str] | None:
@@ -182,12 +188,12 @@ def vendors_of(nodes: Section) -> frozenset[str] | None:
 def _room(section: Section) -> Room | None:
     """`writable` or `closed`, then `df -Pk`: blocks, used, available."""
     words = section.lines[-1].split() if section.lines else []
-    numbers = [at for at, word in enumerate(words) if word.endswith("%") and word[:-1].isdecimal()]
-    said = words[numbers[-1] - 1] if numbers else ""
-    kib = count(said.removeprefix("-"))
+    shares = [at for at, word in enumerate(words) if word.endswith("%") and word[:-1].isdecimal()]
+    free = words[shares[-1] - 1] if shares else ""
+    kib = count(free.removeprefix("-"))
     if not section.answered or kib is None:
         return None
-    return Room((-kib if said.startswith("-") else kib) / _KIB_PER_GIB, section.lines[0] == "writable")
+    return Room((-kib if free.startswith("-") else kib) / KIB_PER_GIB, section.lines[0] == "writable")
 
 
 def _listening(section: Section) -> frozenset[int] | None:
@@ -203,20 +209,19 @@ def _listening(section: Section) -> frozenset[int] | None:
 def _rdma(section: Section) -> tuple[RdmaPort, ...] | None:
     if not section.answered:
         return None
-    ports: dict[str, RdmaPort] = {}
+    ports: dict[str, list[str]] = {}
     gids: dict[str, list[Gid]] = {}
     for line in section.lines:
         kind, _, rest = line.partition(" ")
-        words = rest.split("|")
-        if kind == "port" and len(words) == 4:
-            device = words[0].partition("/")[0]
-            ports[words[0]] = RdmaPort(device, words[1].rpartition(": ")[2], words[2], words[3])
-        elif kind == "gid" and len(words) == 4 and (index := count(words[1])) is not None:
-            mapped = words[3].lower().startswith("0000:0000:0000:0000:0000:ffff:")
-            gids.setdefault(words[0], []).append(Gid(index, words[2], mapped))
+        path, *words = rest.split("|")
+        if kind == "port" and len(words) == 3:
+            ports[path] = words
+        elif kind == "gid" and len(words) == 3 and (index := count(words[0])) is not None:
+            mapped = words[2].lower().startswith("0000:0000:0000:0000:0000:ffff:")
+            gids.setdefault(path, []).append(Gid(index, words[1], mapped))
     return tuple(
-        RdmaPort(port.device, port.state, port.link_layer, port.rate, tuple(gids.get(path, ())))
-        for path, port in ports.items()
+        RdmaPort(path.partition("/")[0], state.rpartition(": ")[2], link_layer, rate, tuple(gids.get(path, ())))
+        for path, (state, link_layer, rate) in ports.items()
     )
 
 
@@ -227,9 +232,7 @@ def _links(section: Section) -> dict[str, str] | None:
 
 
 def _limit(text: str | None) -> float | None:
-    if text == "unlimited":
-        return float("inf")
-    return count(text)
+    return float("inf") if text == "unlimited" else count(text)
 
 
 def _secret(section: Section) -> SeenSecret | None:
@@ -275,5 +278,5 @@ def _image(sections: Sections) -> SeenImage:
         listed = json.loads(digests)
     except (ValueError, RecursionError):
         listed = []
-    named = tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
+    named = tuple(digest for digest in listed if isinstance(digest, str)) if isinstance(listed, list) else ()
     return SeenImage(engine, identity or None, named)

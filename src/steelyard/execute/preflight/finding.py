@@ -5,24 +5,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
+from steelyard.reasons import Code, Reason
+from steelyard.verdict.finding import Finding, Scalar, Status, spelt, together
 
-from steelyard.verdict.finding import Scalar, Status, spelt, together
+SAME_ON_HOSTS = Code(
+    "same_on_hosts",
+    lambda subject, observed, count, hosts, **_: (
+        f"{subject} is {observed}{f', as on {count:,} of {hosts:,} hosts' if hosts > 1 else ''}"
+    ),
+)
+"""The host has the value that most hosts have."""
+DIFFERENT_ON_HOST = Code("different_on_host", "{subject} is {observed}, and {expected} on {count:,} of {hosts:,} hosts")
+"""The host has another value than most hosts."""
+UNKNOWN_ON_HOST = Code("unknown_on_host", "{subject} is not known: {missing}")
+"""The host does not report the value that is compared between hosts."""
 
 
 @dataclass(frozen=True, slots=True)
-class HostFinding:
+class HostFinding(Finding):
     """One judged statement about one host."""
 
-    check: str
-    status: Status
-    required: bool
-    message: str
-    """What was found, as a sentence a person can act on."""
-    observed: Scalar = None
-    expected: Scalar = None
-    evidence: None = None
-    """As in the findings of a run; a host has no line to point to."""
     host: str | None = None
     """None where it is about the machine that asks."""
     fix: str | None = None
@@ -34,51 +36,62 @@ class HostFinding:
         return self.required and self.status != Status.PASS
 
     def document(self) -> dict[str, Any]:
-        """As `preflight --json` prints it."""
-        made: dict[str, Any] = msgspec.to_builtins(self)
-        return made
+        """As `preflight --json` prints it; a host has no line that `evidence` could point to."""
+        return {**Finding.document(self), "host": self.host, "fix": self.fix}
+
+
+Findings = Iterator[HostFinding]
+"""What a check yields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The name of a check, whether a run needs it, and how its findings are made."""
+    """The name of a check, whether a run needs it, and how its findings are made, as in `verdict.finding`."""
 
     name: str
     required: bool = False
 
-    def passed(self, host: str | None, message: str, observed: Scalar = None, expected: Scalar = None) -> HostFinding:
-        return self._finding(Status.PASS, host, message, observed, expected, None)
+    def passed(
+        self, code: Code, host: str | None, observed: Scalar = None, expected: Scalar = None, **values: Any
+    ) -> HostFinding:
+        return self._finding(Status.PASS, code, host, None, observed, expected, values)
 
     def failed(
-        self, host: str | None, message: str, fix: str, observed: Scalar = None, expected: Scalar = None
+        self, code: Code, host: str | None, fix: str, observed: Scalar = None, expected: Scalar = None, **values: Any
     ) -> HostFinding:
-        return self._finding(Status.FAIL, host, message, observed, expected, fix)
+        return self._finding(Status.FAIL, code, host, fix, observed, expected, values)
 
     def unknown(
-        self, host: str | None, message: str, fix: str, observed: Scalar = None, expected: Scalar = None
+        self, code: Code, host: str | None, fix: str, observed: Scalar = None, expected: Scalar = None, **values: Any
     ) -> HostFinding:
-        return self._finding(Status.UNKNOWN, host, message, observed, expected, fix)
+        return self._finding(Status.UNKNOWN, code, host, fix, observed, expected, values)
 
-    def compared(self, values: Mapping[str, str | None], what: str, missing: str, fix: str) -> Iterator[HostFinding]:
+    def compared(self, values: Mapping[str, str | None], subject: str, missing: str, fix: str) -> Findings:
         """Hold each host's value against what most of them have; on a tie, against the first of them."""
         known = [value for value in values.values() if value is not None]
-        usual, count = Counter(known).most_common(1)[0] if known else ("", 0)
+        usual, count = Counter(known).most_common(1)[0] if known else (None, 0)
+        hosts = len(values)
         for host, value in values.items():
             if value is None:
-                yield self.unknown(host, f"{what} is not known: {missing}", fix, None, usual or None)
+                yield self.unknown(UNKNOWN_ON_HOST, host, fix, None, usual, subject=subject, missing=missing)
             elif value == usual:
-                alike = f", as on {count:,} of {len(values):,} hosts" if len(values) > 1 else ""
-                yield self.passed(host, f"{what} is {value}{alike}", value, usual)
+                yield self.passed(SAME_ON_HOSTS, host, value, usual, subject=subject, count=count, hosts=hosts)
             else:
-                message = f"{what} is {value}, and {usual} on {count:,} of {len(values):,} hosts"
-                yield self.failed(host, message, fix, value, usual)
+                yield self.failed(DIFFERENT_ON_HOST, host, fix, value, usual, subject=subject, count=count, hosts=hosts)
 
     def _finding(
-        self, status: Status, host: str | None, message: str, observed: Scalar, expected: Scalar, fix: str | None
+        self,
+        status: Status,
+        code: Code,
+        host: str | None,
+        fix: str | None,
+        observed: Scalar,
+        expected: Scalar,
+        values: Mapping[str, Any],
     ) -> HostFinding:
-        return HostFinding(
-            self.name, status, self.required, message, spelt(observed), spelt(expected), host=host, fix=fix
-        )
+        reason = Reason(code, {"observed": observed, "expected": expected, **values})
+        observed, expected = spelt(observed), spelt(expected)
+        return HostFinding(self.name, reason, status, self.required, observed, expected, host=host, fix=fix)
 
 
 def verdict_of(findings: Sequence[HostFinding]) -> Status:

@@ -1,87 +1,114 @@
-"""The GPUs are there in number, of one kind, of the kind that is named, and idle."""
+"""The GPUs are there in number, of one kind, of the kind that is named, and idle; drivers are the same everywhere."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
 
-from steelyard.execute.preflight.facts import Facts
-from steelyard.execute.preflight.finding import Check, HostFinding
+from steelyard.execute.preflight.facts import GPU_TOOLS, Facts, HostFacts
+from steelyard.execute.preflight.finding import Check, Findings, HostFinding
 from steelyard.execute.preflight.needs import Needs
 from steelyard.execute.preflight.smi import SeenGpus
 from steelyard.hardware.catalog import lookup
+from steelyard.reasons import Code
 
 COUNT = Check("gpu_count", required=True)
 KIND = Check("gpu_kind", required=True)
 IDLE = Check("gpu_idle", required=True)
-CHECKS = (COUNT, KIND, IDLE)
+DRIVER = Check("driver_version")
+STACK = Check("stack_version")
+CHECKS = (COUNT, KIND, IDLE, DRIVER, STACK)
+
+GPU_COUNT_RIGHT = Code("gpu_count_right", "{observed} GPUs are seen")
+"""The host has as many GPUs as are needed, or as most hosts have."""
+GPU_COUNT_WRONG = Code("gpu_count_wrong", "{observed} GPUs are seen, and {others} {expected}")
+"""The host has fewer GPUs than are needed, or another number than most hosts."""
+GPUS_SILENT = Code("gpus_silent", "its GPUs cannot be asked ({reasons})")
+"""No tool on the host reports its GPUs."""
+GPUS_MISSING = Code("gpus_missing", "it has no GPU: no device ({reasons})")
+"""The host has no GPU."""
+GPUS_OF_OTHER_VENDOR = Code("gpus_of_other_vendor", "it has {others}, and no {gpu_name}")
+"""The host has GPUs of another vendor than the config names."""
+GPU_KIND_RIGHT = Code("gpu_kind_right", "its GPUs are {observed}")
+"""The GPUs of the host are those that the config names."""
+GPU_KIND_WRONG = Code("gpu_kind_wrong", "its GPUs are {observed}, and the config names {expected}")
+"""The GPUs of the host are not those that the config names."""
+GPU_KINDS_MIXED = Code("gpu_kinds_mixed", "its GPUs are of several kinds: {observed}")
+"""The host has GPUs of several kinds."""
+GPU_KIND_UNLISTED = Code("gpu_kind_unlisted", "its GPUs are called {observed!r}, which is not in the catalog")
+"""The tool gives the GPUs a name that the catalog does not have."""
+GPU_KIND_UNNAMED = Code("gpu_kind_unnamed", "the tool does not name it")
+"""The tool does not name the GPUs."""
+GPUS_IDLE = Code("gpus_idle", "its GPUs are idle")
+"""No program uses the GPUs."""
+GPUS_BUSY = Code("gpus_busy", "its GPUs are in use: {observed}")
+"""A program uses the GPUs or holds their memory."""
+GPU_USE_UNKNOWN = Code("gpu_use_unknown", "{tool} does not tell {missing}")
+"""The tool does not report the programs on the GPUs, or their memory in use."""
 
 IDLE_GIB = 1.0
 IDLE_PERCENT = 5.0
-_TOOLS = {"nvidia": "nvidia-smi", "amd": "amd-smi or rocm-smi"}
+_SHOWN = 8
+_NVIDIA_DRIVER, _AMD_DRIVER = "/sys/module/nvidia/version", "/sys/module/amdgpu/version"
+_ROCM = "/opt/rocm/.info/version"
 
 
-def check(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
+def check(needs: Needs, facts: HostFacts) -> Findings:
     if not needs.wants_gpus:
         return
-    yield from _counts(needs, facts)
-    yield from _kinds(needs, facts)
-    for host in facts:
-        seen = seen_gpus(needs, facts[host])
-        if seen is not None and seen.gpus:
-            yield _idle(host, seen)
+    seen = {host: gpus for host in facts if (gpus := seen_gpus(needs, facts[host])) is not None}
+    yield from _counts(needs, facts, {host: len(gpus.gpus) for host, gpus in seen.items()})
+    yield from _kinds(needs, seen)
+    for host, gpus in seen.items():
+        if gpus.gpus:
+            yield _idle(host, gpus)
+    yield from _versions(facts, seen)
 
 
 def seen_gpus(needs: Needs, seen: Facts) -> SeenGpus | None:
     """Of the vendor that is asked for, else of the one that is there."""
     if needs.gpu is not None:
         return seen.gpus.get(needs.gpu.vendor)
-    return max(seen.gpus.values(), key=lambda one: len(one.gpus), default=None)
+    return max(seen.gpus.values(), key=lambda gpus: len(gpus.gpus), default=None)
 
 
-def _counts(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
-    counts = {host: len(gpus.gpus) for host in facts if (gpus := seen_gpus(needs, facts[host])) is not None}
+def _counts(needs: Needs, facts: HostFacts, counts: dict[str, int]) -> Findings:
     usual = Counter(counts.values()).most_common(1)[0][0] if counts else None
     least = needs.gpus_per_node or usual
     named = needs.gpus_per_node is not None
     for host, seen in facts.items():
-        found = counts.get(host)
-        if found is None:
+        count = counts.get(host)
+        if count is None:
             yield from _unseen(needs, host, seen, least)
-        elif found < (least or 0) or (found != least and not named) or not found:
-            others = "the config needs" if named else "most hosts have"
-            message = f"{found} GPUs are seen, and {others} {least}"
+        elif count < (least or 0) or (count != least and not named) or not count:
             fix = "see whether one fell off the bus (`lspci`, `dmesg`), or give the config fewer (--gpus)"
-            yield COUNT.failed(host, message, fix, found, least)
+            others = "the config needs" if named else "most hosts have"
+            yield COUNT.failed(GPU_COUNT_WRONG, host, fix, count, least, others=others)
         else:
-            yield COUNT.passed(host, f"{found} GPUs are seen", found, least)
+            yield COUNT.passed(GPU_COUNT_RIGHT, host, count, least)
 
 
-def _unseen(needs: Needs, host: str, seen: Facts, least: int | None) -> Iterator[HostFinding]:
+def _unseen(needs: Needs, host: str, seen: Facts, least: int | None) -> Findings:
     """No tool answered: without device nodes there is no GPU, with them there is no telling."""
-    wanted = [needs.gpu.vendor] if needs.gpu else list(_TOOLS)
-    reasons = "; ".join(seen.gpu_tools[vendor] for vendor in wanted if vendor in seen.gpu_tools)
-    tools = " or ".join(_TOOLS[vendor] for vendor in wanted)
-    if seen.gpu_vendors is None or any(vendor in seen.gpu_vendors for vendor in wanted):
-        fix = f"install {tools}, or load the driver"
-        yield COUNT.unknown(host, f"its GPUs cannot be asked ({reasons or 'no tool answers'})", fix, None, least)
+    vendors = [needs.gpu.vendor] if needs.gpu else list(GPU_TOOLS)
+    reasons = "; ".join(seen.gpu_tools[vendor] for vendor in vendors if vendor in seen.gpu_tools)
+    if seen.gpu_vendors is None or any(vendor in seen.gpu_vendors for vendor in vendors):
+        tools = " or ".join(tool for vendor in vendors for tool, _, _ in GPU_TOOLS[vendor])
+        fix, reasons = f"install {tools}, or load the driver", reasons or "no tool answers"
+        yield COUNT.unknown(GPUS_SILENT, host, fix, None, least, reasons=reasons)
     elif needs.gpu_name is not None or least:
-        others = ", ".join(f"{len(one.gpus)} x {one.gpus[0].name}" for one in seen.gpus.values() if one.gpus)
-        message = f"it has {others}, and no {needs.gpu_name}" if others else f"it has no GPU: no device ({reasons})"
+        others = ", ".join(f"{len(gpus.gpus)} x {gpus.gpus[0].name}" for gpus in seen.gpus.values() if gpus.gpus)
         fix = "load the driver (`modprobe amdgpu` or `modprobe nvidia`), or name what it has (--gpu)"
-        yield COUNT.failed(host, message, fix, 0, least)
+        code = GPUS_OF_OTHER_VENDOR if others else GPUS_MISSING
+        yield COUNT.failed(code, host, fix, 0, least, others=others, gpu_name=needs.gpu_name, reasons=reasons)
 
 
-def _kinds(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
+def _kinds(needs: Needs, seen: dict[str, SeenGpus]) -> Findings:
     names: dict[str, str | None] = {}
-    for host in facts:
-        seen = seen_gpus(needs, facts[host])
-        if seen is None or not seen.gpus:
-            continue
-        kinds = Counter(_kind(gpu.name) if gpu.name else None for gpu in seen.gpus)
+    for host, gpus in seen.items():
+        kinds = Counter(_kind(gpu.name) if gpu.name else None for gpu in gpus.gpus)
         if len(kinds) > 1:
-            said = ", ".join(f"{count} x {name or 'unknown'}" for name, count in kinds.items())
+            listed = ", ".join(f"{count} x {name or 'unknown'}" for name, count in kinds.items())
             fix = "take the odd one out, or choose with CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES"
-            yield KIND.failed(host, f"its GPUs are of several kinds: {said}", fix, said, needs.gpu_name or "one kind")
-        else:
+            yield KIND.failed(GPU_KINDS_MIXED, host, fix, listed, needs.gpu_name or "one kind")
+        elif kinds:
             names[host] = next(iter(kinds))
     if needs.gpu_name is None:
         yield from KIND.compared(names, "the GPU", "the tool does not name it", "see what the host has; or --gpu")
@@ -92,32 +119,44 @@ def _kinds(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
 
 def _of_the_named_kind(needs: Needs, host: str, name: str | None) -> HostFinding:
     wanted = needs.gpu.name if needs.gpu else needs.gpu_name
-    if name is not None and (name == wanted or name == needs.gpu_name):
-        return KIND.passed(host, f"its GPUs are {name}", name, wanted)
+    if name is not None and name in (wanted, needs.gpu_name):
+        return KIND.passed(GPU_KIND_RIGHT, host, name, wanted)
     if name is None or (needs.gpu is not None and lookup(name) is None):
-        message = f"its GPUs are called {name!r}, which is not in the catalog" if name else "the tool does not name it"
-        return KIND.unknown(host, message, f"see whether that is what the config calls {wanted}", name, wanted)
+        fix = f"see whether that is what the config calls {wanted}"
+        return KIND.unknown(GPU_KIND_UNLISTED if name else GPU_KIND_UNNAMED, host, fix, name, wanted)
     fix = f"run it where there are {wanted}, or name what is here (--gpu {name})"
-    return KIND.failed(host, f"its GPUs are {name}, and the config names {wanted}", fix, name, wanted)
+    return KIND.failed(GPU_KIND_WRONG, host, fix, name, wanted)
 
 
 def _kind(name: str) -> str:
-    found = lookup(name)
-    return found.name if found else name
+    gpu = lookup(name)
+    return gpu.name if gpu else name
 
 
 def _idle(host: str, seen: SeenGpus) -> HostFinding:
-    busy = [f"pid {one.pid} ({one.command})" for one in seen.processes or ()]
+    busy = [f"pid {process.pid} ({process.command})" for process in seen.processes or ()]
     for gpu in seen.gpus:
         if gpu.memory_used_gib is not None and gpu.memory_used_gib > IDLE_GIB:
             busy.append(f"GPU {gpu.index} holds {gpu.memory_used_gib:.1f} GiB")
         elif gpu.utilisation_percent is not None and gpu.utilisation_percent > IDLE_PERCENT:
             busy.append(f"GPU {gpu.index} is {gpu.utilisation_percent:g} % busy")
     if busy:
-        shown = ", ".join(busy[:8]) + (f" and {len(busy) - 8} more" if len(busy) > 8 else "")
+        shown = ", ".join(busy[:_SHOWN]) + (f" and {len(busy) - _SHOWN} more" if len(busy) > _SHOWN else "")
         fix = "wait for it to end, or ask its owner; Steelyard ends nothing that it did not start"
-        return IDLE.failed(host, f"its GPUs are in use: {shown}", fix, shown, "idle")
+        return IDLE.failed(GPUS_BUSY, host, fix, shown, "idle")
     if any(gpu.memory_used_gib is None for gpu in seen.gpus) or seen.processes is None:
-        missing = "its programs" if seen.processes is None else "its memory in use"
-        return IDLE.unknown(host, f"{seen.tool} does not tell {missing}", f"run `{seen.tool}` there", None, "idle")
-    return IDLE.passed(host, "its GPUs are idle", "idle", "idle")
+        missing, tool = "its programs" if seen.processes is None else "its memory in use", seen.tool
+        return IDLE.unknown(GPU_USE_UNKNOWN, host, f"run `{tool}` there", None, "idle", tool=tool, missing=missing)
+    return IDLE.passed(GPUS_IDLE, host, "idle", "idle")
+
+
+def _versions(facts: HostFacts, seen: dict[str, SeenGpus]) -> Findings:
+    drivers: dict[str, str | None] = {}
+    stacks: dict[str, str | None] = {}
+    for host, gpus in seen.items():
+        modules, is_amd = facts[host].module_versions, gpus.tool != "nvidia-smi"
+        drivers[host] = gpus.driver or modules.get(_AMD_DRIVER if is_amd else _NVIDIA_DRIVER)
+        stacks[host] = gpus.stack or (modules.get(_ROCM, "").partition("-")[0] or None if is_amd else None)
+    unsaid = "neither the tool nor the kernel says it"
+    yield from DRIVER.compared(drivers, "the driver", unsaid, "install the same driver on all hosts")
+    yield from STACK.compared(stacks, "CUDA or ROCm", unsaid, "install the same CUDA or ROCm on all hosts")

@@ -1,22 +1,30 @@
 """The kernel has no complaint about GPUs, memory, PCIe or links since it started."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from steelyard.execute.preflight.facts import Facts
-from steelyard.execute.preflight.finding import Check, HostFinding
+from steelyard.execute.preflight.facts import HostFacts
+from steelyard.execute.preflight.finding import Check, Findings
 from steelyard.execute.preflight.needs import Needs
+from steelyard.reasons import Code
 
 KERNEL_LOG = Check("kernel_log")
 CHECKS = (KERNEL_LOG,)
+
+KERNEL_LOG_CLEAN = Code("kernel_log_clean", "the kernel log has no complaint")
+"""The kernel log has no errors of GPUs, memory, PCIe or links."""
+KERNEL_LOG_COMPLAINS = Code("kernel_log_complains", "{complaint}, {observed:,} {unit}; the last: {last}")
+"""The kernel log has errors of GPUs, memory, PCIe or links."""
+KERNEL_LOG_UNREADABLE = Code("kernel_log_unreadable", "the kernel log cannot be read ({reason})")
+"""The user cannot read the kernel log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
     """One family of lines; `pattern` is read by grep -iE as well, so it keeps to what both know."""
 
-    what: str
+    name: str
     pattern: str
     fix: str
 
@@ -34,16 +42,12 @@ COMPLAINTS = (
         _PCIE,
     ),
     Complaint("PCIe errors", r"pcie bus error: severity=|aer: .*error (message )?received", _PCIE),
-    Complaint(
-        "out of memory",
-        r"out of memory: kill|oom-kill:",
-        "see what took the memory, and leave more to the job",
-    ),
+    Complaint("out of memory", r"out of memory: kill|oom-kill:", "see what took the memory, and leave more to the job"),
 )
 LINK = Complaint("link down", r"link (is )?(up|down)", "see cable and switch port, and `ethtool` of the interface")
-PATTERN = "|".join(f"({one.pattern})" for one in (*COMPLAINTS, LINK))
+PATTERN = "|".join(f"({complaint.pattern})" for complaint in (*COMPLAINTS, LINK))
 
-_COMPILED = [(one, re.compile(one.pattern, re.IGNORECASE)) for one in COMPLAINTS]
+_COMPILED = [(complaint, re.compile(complaint.pattern, re.IGNORECASE)) for complaint in COMPLAINTS]
 _HARMLESS = re.compile(r"\b(0|no) uncorrect|memory cgroup out of memory|constraint_memcg", re.IGNORECASE)
 """A count of none, and a container that outgrew its own bound, which says nothing of its host."""
 _LINK = re.compile(r"(?P<device>[\w.@-]+)(\s\([^)]*\))?:? (?:NIC )?Link (is )?(?P<way>up|down)\b", re.IGNORECASE)
@@ -55,34 +59,36 @@ UNREADABLE_FIX = "let this user read it: `sysctl kernel.dmesg_restrict=0`, or th
 
 def complaints(lines: Sequence[str]) -> list[tuple[Complaint, list[str]]]:
     """What the log complains of, with the lines."""
-    found: dict[str, tuple[Complaint, list[str]]] = {}
+    by_complaint: dict[Complaint, list[str]] = {}
     up: set[str] = set()
     for line in lines:
         text = line[:_LOOKED_AT]
-        for one, pattern in _COMPILED:
+        for complaint, pattern in _COMPILED:
             if pattern.search(text) and not _HARMLESS.search(text):
-                found.setdefault(one.what, (one, []))[1].append(line)
+                by_complaint.setdefault(complaint, []).append(line)
                 break
         else:
             link = _LINK.search(text)
             if link and link["way"].lower() == "up":
                 up.add(link["device"])
             elif link and link["device"] in up:  # one that never was up has no cable
-                found.setdefault(LINK.what, (LINK, []))[1].append(line)
-    return list(found.values())
+                by_complaint.setdefault(LINK, []).append(line)
+    return list(by_complaint.items())
 
 
-def check(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
+def check(needs: Needs, facts: HostFacts) -> Findings:
     for host, seen in facts.items():
         if seen.kernel_log is None:
-            message = f"the kernel log cannot be read ({seen.kernel_log_reason})"
-            yield KERNEL_LOG.unknown(host, message, UNREADABLE_FIX, None, 0)
+            reason = seen.kernel_log_reason
+            yield KERNEL_LOG.unknown(KERNEL_LOG_UNREADABLE, host, UNREADABLE_FIX, None, 0, reason=reason)
             continue
-        found = complaints(seen.kernel_log)
-        for one, lines in found:
-            message = (
-                f"{one.what}, {len(lines):,} {'lines' if len(lines) > 1 else 'line'}; the last: {lines[-1][:_LONGEST]}"
-            )
-            yield KERNEL_LOG.failed(host, message, one.fix, len(lines), 0)
-        if not found:
-            yield KERNEL_LOG.passed(host, "the kernel log has no complaint", 0, 0)
+        by_complaint = complaints(seen.kernel_log)
+        for kind, lines in by_complaint:
+            shown = {
+                "complaint": kind.name,
+                "unit": "lines" if len(lines) > 1 else "line",
+                "last": lines[-1][:_LONGEST],
+            }
+            yield KERNEL_LOG.failed(KERNEL_LOG_COMPLAINS, host, kind.fix, len(lines), 0, **shown)
+        if not by_complaint:
+            yield KERNEL_LOG.passed(KERNEL_LOG_CLEAN, host, 0, 0)

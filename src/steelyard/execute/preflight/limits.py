@@ -1,39 +1,42 @@
 """A program may open enough files and, to send over RDMA, pin enough memory."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from steelyard.execute.preflight.facts import Facts
-from steelyard.execute.preflight.finding import Check, HostFinding
+from steelyard.execute.preflight.facts import KIB_PER_GIB, HostFacts
+from steelyard.execute.preflight.finding import Check, Findings, HostFinding
 from steelyard.execute.preflight.needs import Needs
+from steelyard.reasons import Code
 
 MEMLOCK = Check("memlock")
 NOFILE = Check("nofile")
 CHECKS = (MEMLOCK, NOFILE)
 
-_KIB_PER_GIB = 2**20
+LIMIT_ENOUGH = Code("limit_enough", "{limit} is {observed}")
+"""The limit of the user on the host is high enough."""
+LIMIT_LOW = Code("limit_low", "{limit} is {observed}, and {expected} is needed")
+"""The limit of the user on the host is lower than is needed."""
+LIMIT_UNKNOWN = Code("limit_unknown", "the limit {limit} is not known")
+"""The host does not report the limit of the user."""
 
 
-def check(needs: Needs, facts: Mapping[str, Facts]) -> Iterator[HostFinding]:
+def check(needs: Needs, facts: HostFacts) -> Findings:
     """A container is given limits of its own by the plan; those of the host do not bind it."""
-    if needs.image is not None:
-        return
-    for host, seen in facts.items():
+    for host, seen in facts.items() if needs.image is None else ():
         if needs.memlock_gib is not None:
-            gib = None if seen.memlock_kib is None else seen.memlock_kib / _KIB_PER_GIB
+            gib = None if seen.memlock_kib is None else seen.memlock_kib / KIB_PER_GIB
             yield _judged(MEMLOCK, needs, host, gib, needs.memlock_gib, " GiB", "memlock unlimited")
         yield _judged(NOFILE, needs, host, seen.nofile, needs.nofile, "", f"nofile {needs.nofile}")
 
 
 def _judged(
-    kind: Check, needs: Needs, host: str, found: float | None, least: float, unit: str, line: str
+    kind: Check, needs: Needs, host: str, value: float | None, least: float, unit: str, line: str
 ) -> HostFinding:
     kind = replace(kind, required=needs.over_rdma)
     expected = f"at least {least:,g}{unit}"
     fix = f"`* - {line}` in /etc/security/limits.conf there, then log in anew"
-    if found is None:
-        return kind.unknown(host, f"the limit {kind.name} is not known", fix, None, expected)
-    said = "unlimited" if found == float("inf") else f"{round(found, 2):,}{unit}"
-    if found < least:
-        return kind.failed(host, f"{kind.name} is {said}, and {expected} is needed", fix, said, expected)
-    return kind.passed(host, f"{kind.name} is {said}", said, expected)
+    if value is None:
+        return kind.unknown(LIMIT_UNKNOWN, host, fix, None, expected, limit=kind.name)
+    shown = "unlimited" if value == float("inf") else f"{round(value, 2):,}{unit}"
+    if value < least:
+        return kind.failed(LIMIT_LOW, host, fix, shown, expected, limit=kind.name)
+    return kind.passed(LIMIT_ENOUGH, host, shown, expected, limit=kind.name)

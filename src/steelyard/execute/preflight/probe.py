@@ -1,6 +1,7 @@
 """Runs the probe on a host: several questions, one round trip, an answer cut into sections, one a tool."""
 
 import json
+import math
 import re
 import secrets
 from collections.abc import Sequence
@@ -45,8 +46,7 @@ class Section:
             return "not installed"
         if self.status in (124, 137):
             return "it took too long"
-        said = self.complaint or next((line.strip() for line in reversed(self.lines) if line.strip()), "")
-        return said[:_LONGEST] or f"status {self.status}"
+        return (self.complaint or _last(self.lines))[:_LONGEST] or f"status {self.status}"
 
     def json(self) -> Any:
         """What it printed as JSON, from the first line that can begin a document; None where it is none."""
@@ -76,14 +76,13 @@ class Sections:
 
     def unreadable(self, reason: str) -> "Sections":
         """The same tools, none of which answered what can be read."""
-        said = f"what it answered cannot be read ({reason})"
-        silent = {name: one for name, one in self.by_name.items() if not one.answered}
-        return Sections({name: Section(1, (), said) for name in self.by_name} | silent)
+        unread = Section(1, (), f"what it answered cannot be read ({reason})")
+        return Sections({name: unread if section.answered else section for name, section in self.by_name.items()})
 
 
 def read_sections(out: bytes, mark: str) -> Sections:
     """Cut the probe's output; a section that did not end is none."""
-    found: dict[str, Section] = {}
+    sections: dict[str, Section] = {}
     name, lines, complaints = "", list[str](), list[str]()
     begins, ends = f"{mark} begin ".encode(), f"{mark} end ".encode()
     for line in out.split(b"\n"):
@@ -95,13 +94,44 @@ def read_sections(out: bytes, mark: str) -> Sections:
             name, lines, complaints = line.removeprefix(begins).decode("utf-8", "replace"), [], []
         elif line.startswith(ends) and name:
             status = _STATUS.search(line)
-            last = next((one.strip() for one in reversed(complaints) if one.strip()), "")
-            found[name] = Section(int(status[0]) if status else None, tuple(lines), last[:_LONGEST])
+            complaint = _last(complaints)[:_LONGEST]
+            sections[name] = Section(int(status[0]) if status else None, tuple(lines), complaint)
             name = ""
-    return Sections(found)
+    return Sections(sections)
+
+
+def _last(lines: Sequence[str]) -> str:
+    """The last line that is not empty."""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def _plain(line: bytes) -> str:
     """A tool's own line, without secrets, and with nothing in it that a terminal would act on."""
     text = redact(line[1:])[0].decode("utf-8", "replace")
     return inert(text.rstrip("\r").replace("\t", " "))
+
+
+def known(text: object) -> str | None:
+    """A word of a tool; None where it says that it does not know."""
+    word = str(text).strip() if isinstance(text, str | int | float) else ""
+    return None if word.strip("[]").lower() in ("", "n/a", "none", "not supported", "unknown error") else word
+
+
+def number(text: object) -> float | None:
+    """A figure of a tool, with or without its unit; None where it is none, or not finite."""
+    word = known(text)
+    try:
+        value = float(word.split()[0].rstrip("%")) if word else None
+    except ValueError:
+        return None
+    return value if value is not None and math.isfinite(value) else None
+
+
+LARGEST = 2**63 - 1
+"""Beyond it stands what a driver gives for a count it has not."""
+
+
+def count(text: object) -> int | None:
+    """A count of a tool; None where it is none."""
+    word = known(text)
+    return int(word) if word and word.isdecimal() and len(word) < 20 and int(word) <= LARGEST else None

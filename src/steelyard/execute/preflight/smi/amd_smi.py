@@ -3,20 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from steelyard.execute.preflight.probe import Section, Sections
-from steelyard.execute.preflight.smi import (
-    NAMELESS,
-    GpuCount,
-    GpuProcess,
-    Sample,
-    SeenGpu,
-    SeenGpus,
-    count,
-    counted,
-    known,
-    number,
-    sampled,
-)
+from steelyard.execute.preflight.probe import Section, Sections, count, known, number
+from steelyard.execute.preflight.smi import NAMELESS, GpuCounts, GpuProcess, Sample, SeenGpu, SeenGpus, counted, sampled
 
 _GIB_OF = {"B": 2.0**-30, "KB": 2.0**-20, "MB": 2.0**-10, "GB": 1.0}
 """Its MB are MiB."""
@@ -25,7 +13,9 @@ _ECC = {
     "uncorrected": "total_uncorrectable_count",
     "deferred": "total_deferred_count",
 }
-_HELD_BACK = tuple(f"{what}_accumulated" for what in ("prochot", "ppt", "socket_thermal", "vr_thermal", "hbm_thermal"))
+_HELD_BACK = tuple(
+    f"{limit}_accumulated" for limit in ("prochot", "ppt", "socket_thermal", "vr_thermal", "hbm_thermal")
+)
 _NO_PROCESS = "no running processes"
 
 
@@ -37,67 +27,51 @@ def read(sections: Sections) -> SeenGpus | None:
     names = {_index(row): _inner(row, "asic").get("market_name") for row in _rows(sections["amd_static"]) or ()}
     metrics = {_index(row): row for row in _rows(sections["amd_metric"]) or ()}
     gpus = []
-    for row in listed:
-        metric = metrics.get(_index(row), {})
-        gpus.append(
-            SeenGpu(
-                _index(row),
-                known(names.get(_index(row))),
-                _gib(_inner(metric, "mem_usage").get("used_vram")),
-                number(_value(_inner(metric, "usage").get("gfx_activity"))),
-            )
-        )
-    version = (_rows(sections["amd_version"]) or [{}])[:1]
-    return SeenGpus(
-        "amd-smi",
-        tuple(gpus),
-        _processes(sections["amd_processes"]),
-        *(known(version[0].get(key)) if version else None for key in ("amdgpu_version", "rocm_version")),
-    )
+    for index in map(_index, listed):
+        metric = metrics.get(index, {})
+        used = _gib(_inner(metric, "mem_usage").get("used_vram"))
+        gpus.append(SeenGpu(index, known(names.get(index)), used, _figure(_inner(metric, "usage").get("gfx_activity"))))
+    version = (_rows(sections["amd_version"]) or [{}])[0]
+    driver, rocm = (known(version.get(key)) for key in ("amdgpu_version", "rocm_version"))
+    return SeenGpus("amd-smi", tuple(gpus), _processes(sections["amd_processes"]), driver, rocm)
 
 
-def read_errors(sections: Sections) -> list[GpuCount] | None:
+def read_errors(sections: Sections) -> GpuCounts | None:
     """Errors of the memory and the caches; deferred ones are bad data that nothing has used yet."""
     return _counts(sections["amd_ecc"], "ecc", _ECC)
 
 
-def read_throttle(sections: Sections) -> list[GpuCount] | None:
+def read_throttle(sections: Sections) -> GpuCounts | None:
     """How often what held the clocks back, in ticks of the firmware; from ROCm 6.3 on, and MI300."""
     return _counts(sections["amd_throttle"], "throttle", {name: name for name in _HELD_BACK})
 
 
 def read_telemetry(sections: Sections) -> list[Sample] | None:
     """Power, memory, load, clocks and temperature of each GPU; the hottest spot's, as throttling goes by it."""
-    rows = _rows(sections["amd_telemetry"])
-    if not rows:
-        return None
-    found = []
-    for row in rows:
+    samples = []
+    for row in _rows(sections["amd_telemetry"]) or ():
         memory, clocks, warm = _inner(row, "mem_usage"), _inner(row, "clock"), _inner(row, "temperature")
-        found.append(
+        samples.append(
             sampled(
                 _index(row),
-                power_w=number(_value(_inner(row, "power").get("socket_power"))),
+                power_w=_figure(_inner(row, "power").get("socket_power")),
                 memory_used_gib=_gib(memory.get("used_vram")),
                 memory_total_gib=_gib(memory.get("total_vram")),
-                utilization_percent=number(_value(_inner(row, "usage").get("gfx_activity"))),
-                clock_mhz=number(_value(_inner(clocks, "gfx_0").get("clk"))),
-                memory_clock_mhz=number(_value(_inner(clocks, "mem_0").get("clk"))),
-                temperature_c=number(_value(warm.get("hotspot"))),
+                utilization_percent=_figure(_inner(row, "usage").get("gfx_activity")),
+                clock_mhz=_figure(_inner(clocks, "gfx_0").get("clk")),
+                memory_clock_mhz=_figure(_inner(clocks, "mem_0").get("clk")),
+                temperature_c=_figure(warm.get("hotspot")),
             )
         )
-    return found
+    return samples or None
 
 
-def _counts(section: Section, part: str, names: Mapping[str, str]) -> list[GpuCount] | None:
+def _counts(section: Section, part: str, names: Mapping[str, str]) -> GpuCounts | None:
     rows = _rows(section)
-    if not rows:
-        return None
-    return [
-        one
-        for row in rows
-        for one in counted(f"gpu{_index(row)}", {name: _inner(row, part).get(key) for name, key in names.items()})
-    ]
+    counts: GpuCounts = {}
+    for row in rows or ():
+        counts |= counted(f"gpu{_index(row)}", {name: _inner(row, part).get(key) for name, key in names.items()})
+    return counts if rows else None
 
 
 def _rows(section: Section) -> list[Mapping[str, Any]] | None:
@@ -114,17 +88,17 @@ def _index(row: Mapping[str, Any]) -> str:
 
 
 def _inner(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = row.get(key)
-    return found if isinstance(found, dict) else {}
+    inner = row.get(key)
+    return inner if isinstance(inner, dict) else {}
 
 
-def _value(figure: Any) -> Any:
-    return figure.get("value") if isinstance(figure, dict) else figure
+def _figure(figure: Any) -> float | None:
+    return number(figure.get("value") if isinstance(figure, dict) else figure)
 
 
 def _gib(figure: Any) -> float | None:
     """A size with its unit beside it, or in its text; bare it is in MB."""
-    value = number(_value(figure))
+    value = _figure(figure)
     words = figure.split() if isinstance(figure, str) else []
     unit = str(figure.get("unit")) if isinstance(figure, dict) else words[1] if len(words) > 1 else "MB"
     return None if value is None or unit not in _GIB_OF else value * _GIB_OF[unit]
@@ -134,15 +108,15 @@ def _processes(section: Section) -> tuple[GpuProcess, ...] | None:
     rows = _rows(section)
     if rows is None:
         return None
-    found: dict[int, GpuProcess] = {}
+    processes: dict[int, GpuProcess] = {}
     for row in rows:
         listed = row.get("process_list")
-        for one in listed if isinstance(listed, list) else []:
-            info = one.get("process_info", one) if isinstance(one, dict) else one
+        for entry in listed if isinstance(listed, list) else []:
+            info = entry.get("process_info", entry) if isinstance(entry, dict) else entry
             if isinstance(info, str) and (info == "N/A" or _NO_PROCESS in info.lower()):
                 continue
             pid = count(info.get("pid")) if isinstance(info, dict) else None
             if pid is None:
                 return None  # something is said that we cannot read: it may be a process
-            found[pid] = GpuProcess(pid, known(info.get("name")) or NAMELESS)
-    return tuple(found.values())
+            processes[pid] = GpuProcess(pid, known(info.get("name")) or NAMELESS)
+    return tuple(processes.values())

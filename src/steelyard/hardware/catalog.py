@@ -5,9 +5,7 @@ units x clock x operations per clock. Memory is what the runtimes report as the 
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 CPU = "cpu"
 """What a platform names when it trains without a GPU; it has no peak."""
@@ -48,15 +46,8 @@ def _normal(name: str) -> str:
     return re.sub(r"[\s_-]+", " ", name.strip().lower())
 
 
-def _table() -> Mapping[str, Gpu]:
-    table: dict[str, Gpu] = {}
-    for gpu in _CATALOG:
-        for spelling in (gpu.name, *gpu.aliases):
-            assert table.setdefault(_normal(spelling), gpu) is gpu, f"{spelling} names two GPUs"
-    return MappingProxyType(table)
-
-
-_BY_NAME = _table()
+_BY_NAME = {_normal(spelling): gpu for gpu in _CATALOG for spelling in (gpu.name, *gpu.aliases)}
+assert len(_BY_NAME) == sum(1 + len(gpu.aliases) for gpu in _CATALOG), "a name stands for two GPUs"
 
 
 def lookup(name: str) -> Gpu | None:

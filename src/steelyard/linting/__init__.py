@@ -16,6 +16,7 @@ from steelyard.experiment.placement import place
 from steelyard.experiment.problems import MISSING_KEY, WRONG_VALUE
 from steelyard.frameworks.cases import as_run
 from steelyard.hardware.machine import Machine
+from steelyard.linting.rule import Rule, Stated
 
 RULES = (
     "sy106_unnamed_data_path",
@@ -97,18 +98,9 @@ def lint_case(case: Case) -> Iterator[Problem]:
         for problem in module.check(case):
             yield replace(problem, allowed=problem.severity == "error") if allowed else problem
     for code in (code for code in allow if code not in allowable):  # unknown, or not to be allowed
-        path = ("platforms", case.resolved.platform_name or "", "allow")
-        yield Problem(
-            WRONG_VALUE,
-            "error",
-            str(case.resolved.file),
-            ".".join(path),
-            message=f"allow holds {code}, which cannot be allowed",
-            fix=f"remove it; steelyard explain {code}",
-            value=code,
-            expected=f"codes of {', '.join(allowable)}",
-            path=path,
-        )
+        stated = Stated(code, ("platforms", case.resolved.platform_name or "", "allow"))
+        message, fix = f"allow holds {code}, which cannot be allowed", f"remove it; steelyard explain {code}"
+        yield Rule(WRONG_VALUE, "error").at(case.reading, stated, message, fix, f"codes of {', '.join(allowable)}")
 
 
 def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:

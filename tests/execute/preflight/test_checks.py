@@ -22,7 +22,6 @@ from steelyard.execute.preflight.facts import (
     RdmaPort,
     Room,
     SeenData,
-    SeenFile,
     SeenImage,
     SeenSecret,
 )
@@ -278,12 +277,12 @@ def test_secrets() -> None:
 
 
 def data(size: int = 10) -> SeenData:
-    return SeenData(1, (SeenFile("./a.bin", size, "0" * 64, "1" * 64),))
+    return SeenData(1, (f"{size} {'0' * 64} {'1' * 64} ./a.bin",), size)
 
 
 def test_data() -> None:
     needs = replace(NEEDS, data_path="/data")
-    hosts = [facts(data=one) for one in (data(), data(), data(11), SeenData(0, ()), SeenData(1, (), ("a",)), None)]
+    hosts = [facts(data=one) for one in (data(), data(), data(11), SeenData(0), SeenData(1, unreadable=("a",)), None)]
     made = {one.host: one.status.value for one in found(needs, "data", *hosts)}
     assert list(dict(sorted(made.items())).values()) == ["pass", "pass", "fail", "fail", "fail", "unknown"]
     assert statuses(replace(needs, data_path="data/x"), "data", hosts[0]) == ["unknown"]

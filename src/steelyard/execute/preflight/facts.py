@@ -76,23 +76,15 @@ class SeenSecret:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenFile:
-    """A file of the data by what tells it from another."""
-
-    name: str
-    size: int
-    first: str
-    """SHA-256 of its first MiB."""
-    last: str
-
-
-@dataclass(frozen=True, slots=True)
 class SeenData:
     """The files at the data's path."""
 
     total: int
     """All of them; only the first are looked into."""
-    files: tuple[SeenFile, ...]
+    files: tuple[str, ...] = ()
+    """Each by its size, the SHA-256 of its first and of its last MiB, and its name."""
+    size: int = 0
+    """Of these files."""
     unreadable: tuple[str, ...] = ()
 
 
@@ -246,7 +238,7 @@ def _there(section: Section) -> bool | None:
     return {"there": True, "missing": False}.get(section.lines[0]) if section.answered and section.lines else None
 
 
-_FILE = re.compile(r"file (?P<size>\d+) (?P<first>[0-9a-f]{64}) (?P<last>[0-9a-f]{64}) (?P<name>.+)")
+_FILE = re.compile(r"file (?P<file>(?P<size>\d+) [0-9a-f]{64} [0-9a-f]{64} .+)")
 
 
 def _data(section: Section) -> SeenData | None:
@@ -254,19 +246,20 @@ def _data(section: Section) -> SeenData | None:
     if not section.answered or not section.lines:
         return None
     if section.lines[0] == "missing":
-        return SeenData(0, ())
+        return SeenData(0)
     total = count(section.lines[0].removeprefix("files "))
     if total is None:
         return None
-    files, unreadable = list[SeenFile](), list[str]()
+    files, sizes, unreadable = list[str](), list[int](), list[str]()
     for line in section.lines[1:]:
         if (match := _FILE.fullmatch(line)) and (size := count(match["size"])) is not None:
-            files.append(SeenFile(match["name"], size, match["first"], match["last"]))
+            files.append(match["file"])
+            sizes.append(size)
         elif line.startswith("unreadable "):
             unreadable.append(line.removeprefix("unreadable "))
         else:
             return None
-    return SeenData(total, tuple(files), tuple(unreadable))
+    return SeenData(total, tuple(files), sum(sizes), tuple(unreadable))
 
 
 def _image(sections: Sections) -> SeenImage:

@@ -78,10 +78,10 @@ def _data(needs: Needs, facts: HostFacts) -> Findings:
             readable = "let this user read it"
             yield DATA.failed(DATA_UNREADABLE, host, readable, "unreadable", "readable", file=data.unreadable[0])
         else:
-            lines = [f"{data.total}\n", *(f"{file.size} {file.first} {file.last} {file.name}\n" for file in data.files)]
-            fingerprint = hashlib.sha256("".join(lines).encode()).hexdigest()[:12]
+            lines = "".join(f"{line}\n" for line in (data.total, *data.files))
+            fingerprint = hashlib.sha256(lines.encode()).hexdigest()[:12]
             some = f"the first {len(data.files)} of {data.total:,}" if data.total > len(data.files) else f"{data.total}"
-            prints[host] = f"{fingerprint} ({some} files, {sum(file.size for file in data.files):,} bytes)"
+            prints[host] = f"{fingerprint} ({some} files, {data.size:,} bytes)"
     yield from DATA.compared(prints, f"the data in {path}", "it cannot be read", fix)
 
 

@@ -54,17 +54,17 @@ class Check:
     def passed(
         self, code: Code, host: str | None, observed: Scalar = None, expected: Scalar = None, **values: Any
     ) -> HostFinding:
-        return self._finding(Status.PASS, code, host, None, observed, expected, values)
+        return self._finding(Status.PASS, code, host, None, {"observed": observed, "expected": expected, **values})
 
     def failed(
         self, code: Code, host: str | None, fix: str, observed: Scalar = None, expected: Scalar = None, **values: Any
     ) -> HostFinding:
-        return self._finding(Status.FAIL, code, host, fix, observed, expected, values)
+        return self._finding(Status.FAIL, code, host, fix, {"observed": observed, "expected": expected, **values})
 
     def unknown(
         self, code: Code, host: str | None, fix: str, observed: Scalar = None, expected: Scalar = None, **values: Any
     ) -> HostFinding:
-        return self._finding(Status.UNKNOWN, code, host, fix, observed, expected, values)
+        return self._finding(Status.UNKNOWN, code, host, fix, {"observed": observed, "expected": expected, **values})
 
     def compared(self, values: Mapping[str, str | None], subject: str, missing: str, fix: str) -> Findings:
         """Hold each host's value against what most of them have; on a tie, against the first of them."""
@@ -80,17 +80,10 @@ class Check:
                 yield self.failed(DIFFERENT_ON_HOST, host, fix, value, usual, subject=subject, count=count, hosts=hosts)
 
     def _finding(
-        self,
-        status: Status,
-        code: Code,
-        host: str | None,
-        fix: str | None,
-        observed: Scalar,
-        expected: Scalar,
-        values: Mapping[str, Any],
+        self, status: Status, code: Code, host: str | None, fix: str | None, values: Mapping[str, Any]
     ) -> HostFinding:
-        reason = Reason(code, {"observed": observed, "expected": expected, **values})
-        observed, expected = spelt(observed), spelt(expected)
+        observed, expected = spelt(values["observed"]), spelt(values["expected"])
+        reason = Reason(code, values)
         return HostFinding(self.name, reason, status, self.required, observed, expected, host=host, fix=fix)
 
 

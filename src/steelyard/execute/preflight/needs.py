@@ -131,9 +131,9 @@ def needs_of(planned: "Planned") -> Needs:
 
 def _ports(head: "NodePlan") -> tuple[int, ...]:
     """Where the ranks meet, as the head's own command has it."""
-    said = [head.env[name] for name in _PORT_VARIABLES if name in head.env]
-    said += [word.removeprefix(_PORT_OPTION) for word in head.argv if word.startswith(_PORT_OPTION)]
-    return tuple(dict.fromkeys(int(text) for text in said if text.isdecimal()))
+    ports = [head.env[name] for name in _PORT_VARIABLES if name in head.env]
+    ports += [word.removeprefix(_PORT_OPTION) for word in head.argv if word.startswith(_PORT_OPTION)]
+    return tuple(dict.fromkeys(int(port) for port in ports if port.isdecimal()))
 
 
 def _volumes(node: "NodePlan", cache: str | None) -> tuple[str, ...]:

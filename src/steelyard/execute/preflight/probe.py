@@ -59,9 +59,6 @@ class Section:
             return None
 
 
-UNASKED = Section(None, ())
-
-
 @dataclass(frozen=True, slots=True)
 class Sections:
     """All of a host's answers, by name."""
@@ -69,7 +66,7 @@ class Sections:
     by_name: dict[str, Section]
 
     def __getitem__(self, name: str) -> Section:
-        return self.by_name.get(name, UNASKED)
+        return self.by_name.get(name, Section(None, ()))
 
     def __contains__(self, name: str) -> bool:
         return name in self.by_name

@@ -5,6 +5,7 @@ where only the activations are too many, the estimate may be a little high, and 
 Fix: share the model over more GPUs, recompute activations, or take a smaller micro-batch.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,8 +18,7 @@ from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY402", "error")
 
-Change = tuple[str, Experiment, int]
-"""What to type, what is then trained, and on how many nodes."""
+_RECOMPUTE = "--set training.recompute=full"
 
 
 def check(case: Case) -> Problems:
@@ -32,14 +32,12 @@ def check(case: Case) -> Problems:
         return
     certain = memory.weights + memory.gradients + memory.optimizer > gpu.usable_gib
     parts = ", ".join(f"{name} {gib:.1f}" for name, gib in memory.components().items())
-    yield replace(RULE, severity="error" if certain else "warning").problem(
-        case,
-        "training.micro_batch_size" if not certain else "parallelism.tensor_parallel_size",
-        message=f"the run needs {memory.total:.1f} GiB a GPU ({parts})",
-        fix=_fitting(case, gpu.usable_gib) or "a smaller model, a larger card, or more GPUs to share it",
-        value=round(memory.total, 1),
-        expected=f"at most the {gpu.usable_gib} GiB of the {gpu.name}",
-    )
+    rule = RULE if certain else replace(RULE, severity="warning")
+    key = "parallelism.tensor_parallel_size" if certain else "training.micro_batch_size"
+    message = f"the run needs {memory.total:.1f} GiB a GPU ({parts})"
+    fix = _fitting(case, gpu.usable_gib) or "a smaller model, a larger card, or more GPUs to share it"
+    expected = f"at most the {gpu.usable_gib} GiB of the {gpu.name}"
+    yield rule.problem(case, key, message, fix, round(memory.total, 1), expected)
 
 
 def _fitting(case: Case, limit: float) -> str | None:
@@ -55,46 +53,39 @@ def _fitting(case: Case, limit: float) -> str | None:
     return None
 
 
-def _changes(case: Case) -> Iterator[Change]:
+def _changes(case: Case) -> Iterator[tuple[str, Experiment, int]]:
+    """What to type, what is then trained, and on how many nodes."""
     experiment, nodes = case.resolved.experiment, case.placement.nodes
-    less = experiment
     if experiment.training.recompute != "full":
-        less = _with(experiment, "training", recompute="full")
-        yield "--set training.recompute=full", less, nodes
-    micro = experiment.training.micro_batch_size
-    while micro > 1 and not micro % 2:
-        micro //= 2
-        words = f"--set training.micro_batch_size={micro}"
-        yield words, _with(experiment, "training", micro_batch_size=micro), nodes
-        yield f"{words} --set training.recompute=full", _with(less, "training", micro_batch_size=micro), nodes
-    for tensor in (2, 4, 8):
-        divides = (
-            not experiment.model.num_attention_heads % tensor and not experiment.model.num_key_value_heads % tensor
-        )
-        if divides and tensor > experiment.parallelism.tensor_parallel_size and experiment.parallelism.fsdp_size == 1:
-            shared = {"tensor_parallel_size": tensor, "data_parallel_size": None}
-            words = f"--set parallelism.tensor_parallel_size={tensor}"
-            yield words, _with(experiment, "parallelism", **shared), nodes
-            yield f"{words} --set training.recompute=full", _with(less, "parallelism", **shared), nodes
-    yield from _sharded(case)
+        yield _RECOMPUTE, _with(experiment, "training", recompute="full"), nodes
+    for words, changed in _on_these_nodes(case):
+        yield words, changed, nodes
+        yield f"{words} {_RECOMPUTE}", _with(changed, "training", recompute="full"), nodes
     if case.reading.family == JAX:  # whose batch and sharding follow the nodes
         for times in (2, 4, 8, 16):
             larger = _with(experiment, "training", global_batch_size=experiment.training.global_batch_size * times)
-            larger = _with(larger, "parallelism", fsdp_size=experiment.parallelism.fsdp_size * times)
-            yield f"--nodes {nodes * times}", _with(larger, "parallelism", data_parallel_size=None), nodes * times
+            sharded = experiment.parallelism.fsdp_size * times
+            larger = _with(larger, "parallelism", fsdp_size=sharded, data_parallel_size=None)
+            yield f"--nodes {nodes * times}", larger, nodes * times
 
 
-def _sharded(case: Case) -> Iterator[Change]:
-    """Weights shared over the data-parallel ranks, where the framework does that."""
+def _on_these_nodes(case: Case) -> Iterator[tuple[str, Experiment]]:
+    """A smaller micro-batch, the model over more GPUs, or its weights over the data-parallel ranks."""
     experiment, sizes = case.resolved.experiment, case.resolved.experiment.parallelism
+    micro = experiment.training.micro_batch_size
+    while micro > 1 and not micro % 2:
+        micro //= 2
+        yield f"--set training.micro_batch_size={micro}", _with(experiment, "training", micro_batch_size=micro)
+    heads = math.gcd(experiment.model.num_attention_heads, experiment.model.num_key_value_heads)
+    for tensor in (2, 4, 8):
+        if not heads % tensor and tensor > sizes.tensor_parallel_size and sizes.fsdp_size == 1:
+            shared = _with(experiment, "parallelism", tensor_parallel_size=tensor, data_parallel_size=None)
+            yield f"--set parallelism.tensor_parallel_size={tensor}", shared
     replicas = accounting.data_parallel_size(sizes, case.placement.world_size) or 1
-    able = facts(case.resolved.platform.framework).shards_weights
-    if able and case.resolved.platform.script is None and sizes.fsdp_size == 1 and replicas > 1:
+    able = facts(case.resolved.platform.framework).shards_weights and case.resolved.platform.script is None
+    if able and sizes.fsdp_size == 1 and replicas > 1:
         words = f"--set parallelism.fsdp_size={replicas} --set parallelism.distributed_optimizer=false"
-        shared = _with(experiment, "parallelism", fsdp_size=replicas, distributed_optimizer=False)
-        yield words, shared, case.placement.nodes
-        full = _with(shared, "training", recompute="full")
-        yield f"{words} --set training.recompute=full", full, case.placement.nodes
+        yield words, _with(experiment, "parallelism", fsdp_size=replicas, distributed_optimizer=False)
 
 
 def _with(experiment: Experiment, group: str, **values: object) -> Experiment:

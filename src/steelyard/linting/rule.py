@@ -51,9 +51,8 @@ class Rule:
         severity: Severity | None = None,
     ) -> Problem:
         """A problem of a value that the file states, or of a place of it."""
-        key, severity = ".".join(stated.path), severity or self.severity
-        place, value = stated.path, stated.value
-        return Problem(self.code, severity, str(reading.file), key, message, fix, value, expected, path=place)
+        severity, file, path = severity or self.severity, str(reading.file), stated.path
+        return Problem(self.code, severity, file, ".".join(path), message, fix, stated.value, expected, path=path)
 
     def bound(self, case: Case, bound: Bound, message: str, fix: str, expected: str | None = None) -> Problem:
         """A problem of a threshold; of an example it is a warning."""

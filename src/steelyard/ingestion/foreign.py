@@ -19,13 +19,11 @@ from steelyard.frameworks.logs.cutter import LineCutter
 from steelyard.frameworks.logs.reader import MOST_UNREAD, LogReader
 from steelyard.frameworks.logs.series import Job
 from steelyard.frameworks.logs.settings import Setting
-from steelyard.frameworks.registry import dialects
 from steelyard.ingestion import parallel
 from steelyard.ingestion.importers import importer_of
 from steelyard.ingestion.knowledge import Knowledge
-from steelyard.ingestion.merging import merge
 from steelyard.ingestion.outcome import Outcome
-from steelyard.ingestion.parts import PARTS, Part
+from steelyard.ingestion.parts import PARTS, Part, merge
 from steelyard.ingestion.sources import (
     MOST_UNPACKED,
     STDIN,
@@ -47,7 +45,6 @@ _QUIET_POLLS = 20
 """Of a followed log that named a failure: so often nothing more comes before it is taken to have ended."""
 
 Observer = Callable[[Step | Event], None]
-_AS_A_TABLE = "steelyard ingest {path} --columns step=…,loss=…, if it is a table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,7 @@ class Request:
     columns: Mapping[str, str] | None = None
     follow: bool = False
     most_unpacked: int = MOST_UNPACKED
-    observe: Observer = lambda found: None
+    observe: Observer = lambda record: None
 
 
 def ingest(request: Request) -> tuple[RunWriter, list[Event]]:
@@ -169,45 +166,19 @@ class _Work:
 
     def read(self) -> None:
         for at, path in enumerate(self.request.paths):
-            found = importer_of(path, self.request.columns)
-            if found is not None:
-                self._import(found, path)
+            importer = importer_of(path, self.request.columns)
+            if importer is not None:
+                self._import(importer, path)
             elif self.outcome.imported is not None:
                 raise InputError(
                     f"{path} is a log, beside a result", key="PATH", value=path, expected="one or the other"
                 )
-            else:
-                self._read_log(at, path)
+            elif not self._read_in_pieces(at, path, kept := self._kept_name(path)):
+                self._read_in_one(at, path, kept)
         for part in self.outcome.parts:
             part.flush()
         if self.outcome.imported is None:
-            self._check_recognised()
-
-    def _check_recognised(self) -> None:
-        """Refuse what is no log, or two of them: a run without a step must at least say what it was or why it ended."""
-        families = {one.mark: one.framework for one in dialects() if one.name in self.outcome.seen}
-        if len(families) > 1:
-            names = " and ".join(families.values())
-            raise InputError(
-                f"the files are logs of {names}, which are two runs",
-                key="PATH",
-                value=" ".join(self.request.paths),
-                expected="the files of one run",
-                next=f"steelyard ingest {self.request.paths[0]}, and the other by itself",
-            )
-        if any(part.rows for part in self.outcome.parts) or self.outcome.failures or self.knowledge.said:
-            return
-        unread, asked = sum(file.unread for file in self.outcome.files), self.request.framework
-        if unread and (name := asked or next(iter(self.outcome.hinted), None)):
-            by_itself = f"steelyard ingest {self.request.paths[0]}, which tells it by itself"
-            raise InputError(
-                f"no step of {name} was read, and {unread} lines look like steps",
-                key="--framework" if asked else "PATH",
-                value=asked or self.request.paths[0],
-                expected="whose log it is" if asked else f"step lines of {name} as a version that is read prints them",
-                next=by_itself if asked else _AS_A_TABLE.format(path=self.request.paths[0]),
-            )
-        raise _not_recognised(self.request.paths)
+            self.outcome.check_recognised()
 
     def _import(self, importer: Any, path: str) -> None:
         if len(self.request.paths) > 1:
@@ -236,31 +207,23 @@ class _Work:
         for step in imported.steps:
             if isinstance(step, Event):
                 unread += step.kind == "unread_line"
-                self.outcome.cut = self.outcome.cut or step.kind == "broken_file"
+                self.outcome.cut |= step.kind == "broken_file"
                 if step.kind != "unread_line" or unread <= MOST_UNREAD:
                     self.event(step)
                 continue
             if count and step.step <= part.last_step:
-                self.event(
-                    Event(kind="restart", message=f"step {step.step} comes again: the last is kept", step=step.step)
-                )
+                message = f"step {step.step} comes again: the last is kept"
+                self.event(Event(kind="restart", message=message, step=step.step))
                 count -= part.drop_from(step.step)
             part.append(self._with_tokens(step).derived(world, flops) if world else self._with_tokens(step))
             count += 1
-        self.outcome.files.append(
-            LogFile(path=shown_path(path), kept=f"{LOGS}/{kept}", lines=imported.lines, steps=count, unread=unread)
-        )
+        self._count(path, kept, imported.lines, count, unread)
         importer.keep(path, self.directory / LOGS / kept, self.request.most_unpacked)
 
     def _with_tokens(self, step: Step) -> Step:
         if step.tokens is not None or not self.job.sequence_length or not self.job.global_batch_size:
             return step
         return replace(step, tokens=self.job.sequence_length * self.job.global_batch_size)
-
-    def _read_log(self, at: int, path: str) -> None:
-        kept = self._kept_name(path)
-        if not self._read_in_pieces(at, path, kept):
-            self._read_in_one(at, path, kept)
 
     def _read_in_pieces(self, at: int, path: str, kept: str) -> bool:
         """Read a long plain log side by side; False, with nothing taken from it yet, where it is not one."""
@@ -271,38 +234,31 @@ class _Work:
         if plan is None:
             return False
         with parallel.pool() as readers:
-            found = parallel.read_all(readers, plan, self.directory / LOGS / kept)
-        if found is None:
+            pieces = parallel.read_all(readers, plan, self.directory / LOGS / kept)
+        if pieces is None:
             return False
         sink, reader = _Sink(self, at), plan.reader
         self.outcome.parts.append(plan.part)
-        for thing in plan.head.said:
-            if isinstance(thing, Setting):
-                sink.setting(thing)
+        for entry in plan.head.entries:
+            if isinstance(entry, Setting):
+                self.learn(entry)
             else:
-                sink.event(thing)
-        said: set[tuple[str, str | None, str]] = set()
+                sink.event(entry)
+        recorded: set[tuple[str, str | None, str]] = set()
         unread = reader.unread
-        for one in found:
-            for event in one.events:  # what is said again and again is recorded once a file, not once a piece
-                key = (event.kind, event.node, event.message[:80])
-                unread += event.kind == "unread_line"
-                if event.kind == "unread_line" and unread > MOST_UNREAD:
-                    continue
-                if "order" not in event.details or key not in said:
-                    said.add(key)
-                    sink.event(event)
-        self.outcome.recognise(reader, *found)
-        self.outcome.cut = self.outcome.cut or found[-1].cut
-        self.outcome.files.append(
-            LogFile(
-                path=shown_path(path),
-                kept=log,
-                lines=reader.line + sum(one.lines for one in found),
-                steps=reader.steps_read + sum(one.steps for one in found),
-                unread=reader.unread + sum(one.unread for one in found),
-            )
-        )
+        for event in (event for piece in pieces for event in piece.events):
+            key = (event.kind, event.node, event.message[:80])
+            unread += event.kind == "unread_line"
+            if event.kind == "unread_line" and unread > MOST_UNREAD:
+                continue
+            if "order" not in event.details or key not in recorded:  # once per file, not once per piece
+                recorded.add(key)
+                sink.event(event)
+        self.outcome.recognise(reader, *pieces)
+        self.outcome.cut |= pieces[-1].cut
+        lines, steps = (sum(getattr(piece, name) for piece in pieces) for name in ("lines", "steps"))
+        unread = reader.unread + sum(piece.unread for piece in pieces)
+        self._count(path, kept, reader.line + lines, reader.steps_read + steps, unread)
         return True
 
     def _read_in_one(self, at: int, path: str, kept: str) -> None:
@@ -313,34 +269,32 @@ class _Work:
             try:
                 for block in self._blocks(path, source):
                     lines = cutter.feed(block)
-                    first = reader.line
+                    first = reader.line + 1
                     reader.feed(lines)
-                    copy.write(_kept(cutter.raw, lines, first, reader.redacted))
+                    if secrets := reader.redacted:
+                        copy.writelines(secrets.get(at, line) + b"\n" for at, line in enumerate(lines, first))
+                    else:
+                        copy.write(cutter.raw)
             except KeyboardInterrupt:
                 if not self.live:
                     raise
                 self.outcome.interrupted = True
             except BrokenFileError as broken:
-                message = str(broken)
-                self.event(Event(kind="broken_file", message=message, source=Evidence(f"{LOGS}/{kept}", reader.line)))
+                end = Evidence(f"{LOGS}/{kept}", reader.line)
+                self.event(Event(kind="broken_file", message=str(broken), source=end))
                 self.outcome.cut = True
             unread = reader.unread
             for rest in cutter.rest():
-                first = reader.line
                 reader.feed([rest])
-                copy.write(reader.redacted.get(first + 1, rest))
-            self.outcome.cut = self.outcome.cut or reader.unread > unread
+                copy.write(reader.redacted.get(reader.line, rest))
+            self.outcome.cut |= reader.unread > unread
         reader.end()
         self.outcome.recognise(reader)
-        self.outcome.files.append(
-            LogFile(
-                path=shown_path(path),
-                kept=f"{LOGS}/{kept}",
-                lines=reader.line,
-                steps=reader.steps_read,
-                unread=reader.unread,
-            )
-        )
+        self._count(path, kept, reader.line, reader.steps_read, reader.unread)
+
+    def _count(self, path: str, kept: str, lines: int, steps: int, unread: int) -> None:
+        file = LogFile(path=shown_path(path), kept=f"{LOGS}/{kept}", lines=lines, steps=steps, unread=unread)
+        self.outcome.files.append(file)
 
     def _blocks(self, path: str, source: Source) -> Iterator[bytes]:
         if not self.live:
@@ -405,7 +359,7 @@ class _Work:
     # Settling.
 
     def finish(self) -> RunWriter:
-        steps, events = merge(self.outcome.parts, self.directory, [Path(one.kept).stem for one in self.outcome.files])
+        steps, events = merge(self.outcome.parts, self.directory, [Path(file.kept).stem for file in self.outcome.files])
         dialect, others = self.outcome.dialect()
         for event in (*events, *self.knowledge.differing.values(), *self.knowledge.logged.changed.values()):
             self.event(event)
@@ -424,23 +378,3 @@ class _Work:
         status, failure = self.outcome.status()
         self.writer.finish(status, None, failure)
         return self.writer
-
-
-def _kept(raw: bytes, lines: Sequence[bytes], first: int, redacted: Mapping[int, bytes]) -> bytes:
-    """What was read is kept as it was read, but for secrets."""
-    if not redacted:
-        return raw
-    return b"".join(redacted.get(number, line) + b"\n" for number, line in enumerate(lines, start=first + 1))
-
-
-def _not_recognised(paths: Sequence[str]) -> InputError:
-    if all(path != STDIN and Path(path).is_file() and not Path(path).stat().st_size for path in paths):
-        return InputError(f"{paths[0]} is empty", key="PATH", value=paths[0], expected="a log", next="ls -l")
-    names = ", ".join(dict.fromkeys(one.framework for one in dialects()))
-    return InputError(
-        f"{paths[0]}: no line of a training log was recognised",
-        key="PATH",
-        value=paths[0],
-        expected=f"a log of {names}, a result of the comparison suite, TensorBoard events, CSV or JSONL",
-        next=_AS_A_TABLE.format(path=paths[0]),
-    )

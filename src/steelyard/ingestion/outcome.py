@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Protocol
 
 from steelyard import __version__, records
+from steelyard.errors import InputError
 from steelyard.experiment.partial import PartialExperiment
 from steelyard.frameworks import registry
 from steelyard.frameworks.facts import UNKNOWN
 from steelyard.ingestion.importers import Imported
 from steelyard.ingestion.knowledge import Knowledge
 from steelyard.ingestion.parts import Part
-from steelyard.ingestion.sources import shown_path
+from steelyard.ingestion.sources import STDIN, shown_path
 from steelyard.records import Event, Failure, RunManifest
 from steelyard.records.manifest import Ingested, LogFile, RunStatus
 from steelyard.records.step import FAILURES, NOTICES, first_cause, outlived
 
+_AS_A_TABLE = "steelyard ingest {path} --columns step=…,loss=…, if it is a table"
 _MOST_HELD = 10_000
 """Events of one kind that are held in memory; all are in events.jsonl."""
 
@@ -74,11 +76,45 @@ class Outcome:
 
     def recognise(self, *readers: Recogniser) -> None:
         """Keep whose lines were read."""
-        for one in readers:
-            for name, era in one.seen.items():
+        for reader in readers:
+            for name, era in reader.seen.items():
                 self.seen[name] = self.seen.get(name) or era
-            self.hinted |= one.hinted
-            self.others |= one.others
+            self.hinted |= reader.hinted
+            self.others |= reader.others
+
+    def check_recognised(self) -> None:
+        """Refuse what is no log, or two of them: a run without a step must at least say what it was or why it ended."""
+        families = {each.mark: each.framework for each in registry.dialects() if each.name in self.seen}
+        path, asked = self.paths[0], self.asked_framework
+        if len(families) > 1:
+            raise InputError(
+                f"the files are logs of {' and '.join(families.values())}, which are two runs",
+                key="PATH",
+                value=" ".join(self.paths),
+                expected="the files of one run",
+                next=f"steelyard ingest {path}, and the other by itself",
+            )
+        if any(part.rows for part in self.parts) or self.failures or self.knowledge.said:
+            return
+        if all(name != STDIN and Path(name).is_file() and not Path(name).stat().st_size for name in self.paths):
+            raise InputError(f"{path} is empty", key="PATH", value=path, expected="a log", next="ls -l")
+        unread, as_a_table = sum(file.unread for file in self.files), _AS_A_TABLE.format(path=path)
+        if unread and (name := asked or next(iter(self.hinted), None)):
+            raise InputError(
+                f"no step of {name} was read, and {unread} lines look like steps",
+                key="--framework" if asked else "PATH",
+                value=asked or path,
+                expected="whose log it is" if asked else f"step lines of {name} as a version that is read prints them",
+                next=f"steelyard ingest {path}, which tells it by itself" if asked else as_a_table,
+            )
+        names = ", ".join(dict.fromkeys(each.framework for each in registry.dialects()))
+        raise InputError(
+            f"{path}: no line of a training log was recognised",
+            key="PATH",
+            value=path,
+            expected=f"a log of {names}, a result of the comparison suite, TensorBoard events, CSV or JSONL",
+            next=as_a_table,
+        )
 
     def dialect(self) -> tuple[str, list[str]]:
         """Whose lines they are; one that prints the step lines of another is told by the lines beside them."""
@@ -86,8 +122,8 @@ class Outcome:
             return self.imported.dialect, []
         names = list(self.seen)
         for name in self.hinted:
-            if (whose := _prints_lines_of(name)) in names:
-                names[names.index(whose)] = name
+            if (printed := _prints_lines_of(name)) in names:
+                names[names.index(printed)] = name
         if not names:
             names = list(self.hinted)[:1] or [self.asked_framework or UNKNOWN]
         return names[0], [*names[1:], *self.others]
@@ -158,9 +194,7 @@ class Outcome:
                 file=at.file if at else None,
                 line=at.line if at else None,
             )
-        if reached:
-            return "completed", None
-        if self.finished is not None and (self.finished.step or last) >= last:
+        if reached or (self.finished is not None and (self.finished.step or last) >= last):
             return "completed", None
         read = (registry.dialect(name) for name in self.seen)
         unended = any(dialect is not None and registry.facts(dialect.framework).announces_end for dialect in read)

@@ -167,7 +167,7 @@ class Head:
         self._knowledge.update(self.job)
         self._to, self._file = to, file
         self.part: Part | None = None
-        self.said: list[Setting | Event] = []
+        self.entries: list[Setting | Event] = []
         self.plain = True
 
     def _part_of(self, series: str) -> Part:
@@ -186,10 +186,10 @@ class Head:
         self.plain = False
 
     def event(self, event: Event) -> None:
-        self.said.append(event)
+        self.entries.append(event)
 
     def setting(self, setting: Setting) -> None:
-        self.said.append(setting)
+        self.entries.append(setting)
         self._knowledge.learn(setting, self.job)
 
 
@@ -197,8 +197,6 @@ class Head:
 class Plan:
     """A log that may be read in pieces: its head, which was read, then the pieces."""
 
-    size: int
-    head_bytes: int
     head: Head
     reader: LogReader
     """Of the head."""
@@ -222,14 +220,14 @@ def plan(path: str, name: str, framework: str | None, knowledge: Knowledge, fold
     stretches = _boundaries(path, length, size) if length else []
     if series is None or part is None or not head.plain or reader.redacted_any or not stretches:
         if part is not None:
-            part.remove()
+            part.path.unlink(missing_ok=True)
         return None
-    settings = tuple({one.key: one.value for one in head.said if isinstance(one, Setting)}.items())
+    settings = tuple({entry.key: entry.value for entry in head.entries if isinstance(entry, Setting)}.items())
     common = Piece(path, 0, 0, 0, name, framework, head.job, series.interval or 1, series.label, settings, folder)
     pieces = tuple(
         replace(common, start=start, end=end, to=folder / f"piece{at}") for at, (start, end) in enumerate(stretches)
     )
-    return Plan(size, length, head, reader, part, pieces)
+    return Plan(head, reader, part, pieces)
 
 
 def read_all(readers: ProcessPoolExecutor, plan: Plan, keep: Path) -> list[Found] | None:
@@ -250,7 +248,7 @@ def read_all(readers: ProcessPoolExecutor, plan: Plan, keep: Path) -> list[Found
                 readers.shutdown(wait=True, cancel_futures=True)
                 for each in plan.pieces:
                     each.to.unlink(missing_ok=True)
-                plan.part.remove()
+                plan.part.path.unlink(missing_ok=True)
                 return None
             plan.part.extend(found[-1].part)
             send(log, kept, piece.end)

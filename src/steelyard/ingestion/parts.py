@@ -1,10 +1,10 @@
-"""Steps while they are read: a file a series, in order of steps, so that several series can be merged by step."""
+"""Steps while they are read, a file per series; then one run of them: series of one attempt are merged by step."""
 
 import heapq
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -13,8 +13,10 @@ import numpy as np
 from msgspec import json
 
 from steelyard.accounting.steady import MARKS, Floats, Whole
+from steelyard.accounting.stragglers import stragglers
 from steelyard.records.rows import StepRows
-from steelyard.records.step import Step, to_line
+from steelyard.records.step import Event, Step, to_line
+from steelyard.records.writer import NODES, STEPS, in_series
 
 PARTS = ".parts"
 """Where they lie in the run directory while it is made."""
@@ -26,6 +28,7 @@ _MERGED = 1 << 14
 """Bytes of a series that are held while it is merged with others."""
 _TAIL = 1 << 19
 """Bytes: some thousand steps."""
+_OF_A_NODE = re.compile(r"(?:node|host|rank|worker|process|proc|task|gpu)[-_]?\d+", re.IGNORECASE)
 _STEP = re.compile(rb'\{"step":(\d+)')
 
 
@@ -106,42 +109,31 @@ class Part:
             dropped, self.rows = self.rows, 0
             self._truncate(0)
             self.first_losses.clear()
-            self._index.clear()
             return dropped
-        start = 0
-        for at in range(len(self._index) - 1, -1, -1):  # the last indexed place that lies before the step
-            offset = self._index[at][1]
-            if (number := self._step_at(offset)) is not None and number < step:
-                start = offset
-                break
-        kept, dropped = start, 0
+        kept = next((offset for _, offset in reversed(self._index) if self._starts_before(offset, step)), 0)
+        dropped = 0
         with self.path.open("rb") as stream:
-            stream.seek(start)
+            stream.seek(kept)
             for line in stream:
                 if _number(line) < step:
                     kept += len(line)
                 else:
                     dropped += 1
         self._truncate(kept)
-        self._index = [(row, offset) for row, offset in self._index if offset < kept]
         self.rows -= dropped
         self.last_step = step - 1
         return dropped
 
-    def _step_at(self, offset: int) -> int | None:
+    def _starts_before(self, offset: int, step: int) -> bool:
         with self.path.open("rb") as stream:
             stream.seek(offset)
             line = stream.readline()
-        return _number(line) if line else None
+        return bool(line) and _number(line) < step
 
     def _truncate(self, length: int) -> None:
         os.truncate(self.path, length)
         self._written = length
-
-    def remove(self) -> None:
-        """Forget all of it."""
-        self._pending.clear()
-        self.path.unlink(missing_ok=True)
+        self._index = [(row, offset) for row, offset in self._index if offset < length]
 
     def last_times(self) -> tuple[Whole, Floats]:
         """Its last steps and the time each took, but for those whose time speaks of something else."""
@@ -151,8 +143,8 @@ class Part:
         if len(lines) < self.rows:
             del lines[0]  # it may be cut
         read = map(json.decode, lines)
-        last = [one for one in read if not any(flag in MARKS for flag in one["flags"])]
-        steps, seconds = [one["step"] for one in last], [one.get("step_time_s") for one in last]
+        last = [row for row in read if not any(flag in MARKS for flag in row["flags"])]
+        steps, seconds = [row["step"] for row in last], [row.get("step_time_s") for row in last]
         return np.array(steps, dtype=np.int64), np.array(seconds, dtype=np.float64)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
@@ -167,16 +159,93 @@ class Part:
 
 
 def _number(line: bytes) -> int:
-    found = _STEP.match(line)
-    assert found is not None, "a record starts with its step"
-    return int(found[1])
+    match = _STEP.match(line)
+    assert match is not None, "a record starts with its step"
+    return int(match[1])
 
 
 def merged(parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:
     """The steps of series that ran side by side, by step: of each the first series' that has it."""
     streams = [((step, order, line) for step, line in part.lines()) for order, part in enumerate(parts)]
     last = -1
-    for step, _, line in heapq.merge(*streams, key=lambda one: one[:2]):
+    for step, _, line in heapq.merge(*streams, key=lambda entry: entry[:2]):
         if step != last:
             last = step
             yield step, line
+
+
+def side_by_side(parts: Sequence[Part], names: Sequence[str]) -> list[list[Part]]:
+    """The attempts of a run in their order, each with the series that ran together."""
+    timed = all(part.first_time and part.last_time for part in parts)
+    ordered = sorted(parts, key=lambda part: ((part.first_time or "") if timed else "", part.first_step, part.file))
+    attempts: list[list[Part]] = []
+    for part in ordered:
+        if attempts and any(_together(other, part, timed, names) for other in attempts[-1]):
+            attempts[-1].append(part)
+        else:
+            attempts.append([part])
+    return attempts
+
+
+def _together(earlier: Part, later: Part, timed: bool, names: Sequence[str]) -> bool:
+    """Whether two series are of one attempt: of one file, at one time, of two nodes by name, or with equal losses."""
+    if earlier.file == later.file:
+        return True
+    if timed:
+        return (later.first_time or "") <= (earlier.last_time or "")
+    nodes = [_OF_A_NODE.findall(names[part.file])[-1:] for part in (earlier, later)]
+    if all(nodes) and nodes[0] != nodes[1]:
+        return True
+    losses = dict(later.first_losses)
+    shared = [loss == losses[step] for step, loss in earlier.first_losses if step in losses]
+    return bool(shared) and all(shared)
+
+
+def merge(parts: Sequence[Part], run: Path, names: Sequence[str]) -> tuple[int, list[Event]]:
+    """Write steps.jsonl, and nodes.jsonl where several series report; how many steps, and what is to be said."""
+    written = [part for part in parts if part.rows]
+    if len(written) == 1:
+        written[0].path.replace(run / STEPS)
+        return written[0].rows, []
+    for part in written:
+        if part.path == run / STEPS:  # of a log that was followed, and had a second series
+            part.path = part.path.rename(run / PARTS / STEPS)
+    attempts = side_by_side(written, names)
+    events: list[Event] = []
+    count = 0
+    with (run / STEPS).open("wb") as steps:
+        for at, attempt in enumerate(attempts):
+            lead = sorted(attempt, key=lambda part: -part.rows)
+            before = min((part.first_step for later in attempts[at + 1 :] for part in later), default=None)
+            for step, line in merged(lead):
+                if before is not None and step >= before:
+                    break
+                steps.write(line)
+                count += 1
+            if before is not None:
+                last = max(part.last_step for part in attempt)
+                after = "the last of each step is kept" if last >= before else "it goes on where the one before ended"
+                message = f"attempt {at + 2} starts at step {before}, the one before reached step {last}: {after}"
+                events.append(Event(kind="restart", message=message, step=before))
+    if any(len(attempt) > 1 for attempt in attempts):
+        _write_nodes(attempts[-1], run, names)
+        events += _slower(attempts[-1], names)
+    return count, events
+
+
+def _slower(attempt: Sequence[Part], names: Sequence[str]) -> list[Event]:
+    """Nodes of one job step together: one that was slower to the end is named."""
+    slow = stragglers({_name(part, names): part.last_times() for part in attempt})
+    return [Event(kind="nodes_differ", message=node.words(), node=node.node, details=node.details()) for node in slow]
+
+
+def _name(part: Part, names: Sequence[str]) -> str:
+    return part.label or names[part.file]
+
+
+def _write_nodes(attempt: Sequence[Part], run: Path, names: Sequence[str]) -> None:
+    """Every series of the last attempt, each record with whose it is."""
+    with (run / NODES).open("wb") as nodes:
+        for part in attempt:
+            for _, line in part.lines():
+                nodes.write(in_series(_name(part, names), line))

@@ -1,10 +1,10 @@
-"""One module a format of results that are no logs; adding one is a file and a word in the table."""
+"""One module per format of results that are not logs; adding one is a file and a word in the table."""
 
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from steelyard.frameworks.logs.settings import Setting
 from steelyard.records.step import Event, Step
@@ -34,6 +34,8 @@ class Imported:
 
 
 class Importer(Protocol):
+    """What a module of this folder has."""
+
     def recognises(self, path: str, columns: Columns | None) -> bool:
         """Whether the file is of this format; `columns` is what --columns says."""
         ...
@@ -49,9 +51,5 @@ class Importer(Protocol):
 
 def importer_of(path: str, columns: Columns | None) -> Importer | None:
     """The format of a file of results; None for a log."""
-    for name in FORMATS:
-        module = importlib.import_module(f"{__name__}.{name}")
-        found: Importer = module.IMPORTER
-        if found.recognises(path, columns):
-            return found
-    return None
+    modules: Iterator[Any] = (importlib.import_module(f"{__name__}.{name}") for name in FORMATS)
+    return next((module for module in modules if module.recognises(path, columns)), None)

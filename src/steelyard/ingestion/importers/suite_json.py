@@ -10,7 +10,7 @@ from steelyard.errors import InputError
 from steelyard.frameworks.logs.settings import GPU_NAME, WORLD_SIZE, Setting
 from steelyard.frameworks.registry import every_facts
 from steelyard.ingestion.importers import Columns, Imported
-from steelyard.ingestion.importers.fields import number_of
+from steelyard.ingestion.importers.fields import step_of
 from steelyard.ingestion.importers.table import plain_name
 from steelyard.ingestion.sources import STDIN, beginning, keep_copy
 from steelyard.records.step import Event, Evidence, Step
@@ -19,8 +19,11 @@ _LARGEST = 1 << 24
 """It is read whole, and as objects takes up to 40 times its size; 500 steps take 24 KiB."""
 _MOST = 10**12
 """Of a count: no run has more steps, sequences or GPUs."""
-_LISTS = ("step_times", "loss_values")
+_LISTS = {"loss_values": "loss", "step_times": "step_time_s", "learning_rates": "learning_rate"}
+"""Our step field by the name of a list of the result."""
 _GIB = 1 << 30
+
+keep = keep_copy
 
 _SETTINGS = (
     ("training_config", "max_steps", "training.steps"),
@@ -36,33 +39,29 @@ _SETTINGS = (
 )
 
 
-class SuiteJson:
-    def recognises(self, path: str, columns: Columns | None) -> bool:
-        if columns is not None or path == STDIN or not plain_name(path).endswith(".json"):
-            return False
-        return _result(_text(path)) is not None
+def recognises(path: str, columns: Columns | None) -> bool:
+    if columns is not None or path == STDIN or not plain_name(path).endswith(".json"):
+        return False
+    return _result(_text(path)) is not None
 
-    def read(self, path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
-        text = _text(path)
-        content = _result(text)
-        if content is None:
-            raise InputError(f"{path} changed while it was read", key="PATH", value=path, expected="a finished result")
-        lines = text.splitlines()
-        memory = content.get("memory_metrics")
-        peak = memory.get("peak_memory_allocated_gb") if isinstance(memory, Mapping) else None
-        return Imported(
-            "suite_json",
-            _framework(path, content),
-            _steps(content, lines, kept),
-            tuple(_settings(content, lines, kept)),
-            tuple(_events(content, lines, kept)),
-            peak * 1e9 / _GIB if isinstance(peak, int | float) and 0 <= peak < _MOST else None,
-            "torch_allocated_after_step",
-            len(lines),
-        )
 
-    def keep(self, path: str, to: Path, most_unpacked: int) -> None:
-        keep_copy(path, to, most_unpacked)
+def read(path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
+    text = _text(path)
+    content = _result(text)
+    if content is None:
+        raise InputError(f"{path} changed while it was read", key="PATH", value=path, expected="a finished result")
+    lines = text.splitlines()
+    peak = _value(content, "memory_metrics", "peak_memory_allocated_gb")
+    return Imported(
+        "suite_json",
+        _framework(path, content),
+        _steps(content, lines, kept),
+        tuple(_settings(content, lines, kept)),
+        tuple(_events(content, lines, kept)),
+        peak * 1e9 / _GIB if isinstance(peak, int | float) and 0 <= peak < _MOST else None,
+        "torch_allocated_after_step",
+        len(lines),
+    )
 
 
 def _text(path: str) -> str:
@@ -76,7 +75,7 @@ def _result(text: str) -> dict[str, Any] | None:
         content = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if isinstance(content, dict) and all(isinstance(content.get(name), list) for name in _LISTS):
+    if isinstance(content, dict) and all(isinstance(content.get(name), list) for name in ("step_times", "loss_values")):
         return content
     return None
 
@@ -87,9 +86,13 @@ def _framework(path: str, content: Mapping[str, Any]) -> str | None:
     named = re.search(r"train_[a-z]+_([a-z]{4})_", Path(path).name)
     if named and named[1] in by_letters:
         return by_letters[named[1]]
-    info = content.get("gpu_info")
-    stack = info.get("software_stack") if isinstance(info, Mapping) else None
+    stack = _value(content, "gpu_info", "software_stack")
     return stack if stack in by_letters.values() else None
+
+
+def _value(content: Mapping[str, Any], group: str, name: str) -> Any:
+    section = content.get(group)
+    return section.get(name) if isinstance(section, Mapping) else None
 
 
 def _line_of(lines: list[str], key: str) -> int:
@@ -98,8 +101,7 @@ def _line_of(lines: list[str], key: str) -> int:
 
 def _settings(content: Mapping[str, Any], lines: list[str], kept: str) -> Iterator[Setting]:
     for group, name, key in _SETTINGS:
-        section = content.get(group)
-        value = section.get(name) if isinstance(section, Mapping) else None
+        value = _value(content, group, name)
         known = isinstance(value, str) if key == GPU_NAME else type(value) is int and 0 < value < _MOST
         if known and value:
             yield Setting(key, value, Evidence(kept, _line_of(lines, name)))
@@ -112,42 +114,20 @@ def _events(content: Mapping[str, Any], lines: list[str], kept: str) -> Iterator
         if isinstance(values, list) and len(values) != steps:
             message = f"{name} has {len(values)} values for {steps} steps: whose they are is not known, none is used"
             yield Event(kind="left_out", message=message, source=Evidence(kept, _line_of(lines, name)))
-    metrics = content.get("performance_metrics")
-    rate = metrics.get("tokens_per_second_per_gpu") if isinstance(metrics, Mapping) else None
+    rate = _value(content, "performance_metrics", "tokens_per_second_per_gpu")
     if isinstance(rate, int | float) and not isinstance(rate, bool) and 0 <= rate < _MOST:
         at = Evidence(kept, _line_of(lines, "tokens_per_second_per_gpu"))
-        details = {"tokens_per_s_per_gpu": float(rate)}
-        yield Event(
-            kind="summary", message=f"{rate:,.1f} tokens/s a GPU, as the suite has it", source=at, details=details
-        )
+        details, message = {"tokens_per_s_per_gpu": float(rate)}, f"{rate:,.1f} tokens/s a GPU, as the suite has it"
+        yield Event(kind="summary", message=message, source=at, details=details)
 
 
 def _steps(content: Mapping[str, Any], lines: list[str], kept: str) -> Iterator[Step | Event]:
-    losses = content["loss_values"]
-    first = _line_of(lines, "loss_values")
-    times = _fitting(content.get("step_times"), len(losses))
-    rates = _fitting(content.get("learning_rates"), len(losses))
-    for at, loss in enumerate(losses):
+    first, count = _line_of(lines, "loss_values"), len(content["loss_values"])
+    lists = {field: content.get(name) for name, field in _LISTS.items()}
+    columns = {field: values for field, values in lists.items() if isinstance(values, list) and len(values) == count}
+    for at in range(count):
         where = Evidence(kept, min(first + 1 + at, len(lines)))
         try:
-            yield Step(
-                step=at + 1,
-                reported_step=at,
-                loss=_number(loss, "loss"),
-                step_time_s=_number(times[at], "step_time_s") if times else None,
-                learning_rate=_number(rates[at], "learning_rate") if rates else None,
-                source=where,
-            )
+            yield step_of({"step": at, **{field: values[at] for field, values in columns.items()}}, True, source=where)
         except ValueError as reason:
             yield Event(kind="unread_line", message=f"step {at + 1}: {reason}", step=at + 1, source=where)
-
-
-def _fitting(values: Any, steps: int) -> list[Any] | None:
-    return values if isinstance(values, list) and len(values) == steps else None
-
-
-def _number(value: Any, name: str) -> float | None:
-    return None if value is None else number_of(value, name)
-
-
-IMPORTER = SuiteJson()

@@ -27,33 +27,30 @@ _LONGEST_NAME = 100
 _LONGEST_ROW = 4 * LONGEST
 """Characters of a row of CSV, whose quoted cells may span lines."""
 
+keep = keep_copy
 
-class Table:
-    def recognises(self, path: str, columns: Columns | None) -> bool:
-        return columns is not None or plain_name(path).endswith(_SUFFIXES)
 
-    def read(self, path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
-        texts = text_lines(path, most_unpacked)
-        try:
-            start = next(texts, "")
-            as_json = is_json_lines(path, start)
-            whole = chain([start], texts)
-            rows = json_rows(whole) if as_json else csv_rows(path, whole, _delimiter(path, start))
-            first = next(rows, None)
-        except BrokenFileError as broken:
-            raise InputError(
-                f"{broken} before its first row", key="PATH", value=path, expected="a row a step"
-            ) from None
-        if first is None:
-            raise InputError(f"{path} has no row", key="PATH", value=path, expected="a row a step")
-        names = [] if isinstance(first[1], str) else list(first[1])
-        chosen = _chosen(names, columns or {})
-        _check(path, chosen, names, columns)
-        dialect = "jsonl" if as_json else "csv"
-        return Imported(dialect, None, steps_of(chain([first], rows), chosen, kept), events=_unread(names, chosen))
+def recognises(path: str, columns: Columns | None) -> bool:
+    return columns is not None or plain_name(path).endswith(_SUFFIXES)
 
-    def keep(self, path: str, to: Path, most_unpacked: int) -> None:
-        keep_copy(path, to, most_unpacked)
+
+def read(path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
+    texts = text_lines(path, most_unpacked)
+    try:
+        start = next(texts, "")
+        as_json = is_json_lines(path, start)
+        whole = chain([start], texts)
+        rows = json_rows(whole) if as_json else csv_rows(path, whole, _delimiter(path, start))
+        first = next(rows, None)
+    except BrokenFileError as broken:
+        raise InputError(f"{broken} before its first row", key="PATH", value=path, expected="a row a step") from None
+    if first is None:
+        raise InputError(f"{path} has no row", key="PATH", value=path, expected="a row a step")
+    names = [] if isinstance(first[1], str) else list(first[1])
+    chosen = _chosen(names, columns or {})
+    _check(path, chosen, names, columns)
+    dialect = "jsonl" if as_json else "csv"
+    return Imported(dialect, None, steps_of(chain([first], rows), chosen, kept), events=_unread(names, chosen))
 
 
 Row = tuple[int, Mapping[str, Any] | str]
@@ -218,6 +215,3 @@ def _one(
         yield step_of({ours: row.get(theirs) for ours, theirs in chosen.items()}, zero_based, source=at)
     except ValueError as reason:
         yield Event(kind="unread_line", message=f"row of line {number}: {reason}", source=at)
-
-
-IMPORTER = Table()

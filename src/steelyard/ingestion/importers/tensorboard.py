@@ -28,26 +28,27 @@ Scalar = tuple[int, str, float]
 """Step, tag, value."""
 
 
-class TensorBoard:
-    def recognises(self, path: str, columns: Columns | None) -> bool:
-        if path == STDIN:
-            return False
-        found = Path(path)
-        return ("tfevents" in found.name and found.is_file()) or (found.is_dir() and any(found.glob(_PATTERN)))
+def recognises(path: str, columns: Columns | None) -> bool:
+    if path == STDIN:
+        return False
+    found = Path(path)
+    return ("tfevents" in found.name and found.is_file()) or (found.is_dir() and any(found.glob(_PATTERN)))
 
-    def read(self, path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
-        known = {theirs: ours for ours, theirs in columns.items()} if columns is not None else tags()
-        files = list(_files(path))
-        framework = _framework(files)
-        zero_based = framework is not None and facts(framework).tracker_zero_based
-        return Imported("tensorboard", framework, _steps(path, files, kept, known, zero_based))
 
-    def keep(self, path: str, to: Path, most_unpacked: int) -> None:
-        if Path(path).is_dir():
-            to.mkdir()
-        for file in _files(path):
-            with _open(file) as source, (to / file.name if to.is_dir() else to).open("wb") as copy:
-                shutil.copyfileobj(source, copy, 1 << 20)
+def read(path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
+    known = {theirs: ours for ours, theirs in columns.items()} if columns is not None else tags()
+    files = list(_files(path))
+    framework = _framework(files)
+    zero_based = framework is not None and facts(framework).tracker_zero_based
+    return Imported("tensorboard", framework, _steps(path, files, kept, known, zero_based))
+
+
+def keep(path: str, to: Path, most_unpacked: int) -> None:
+    if Path(path).is_dir():
+        to.mkdir()
+    for file in _files(path):
+        with _open(file) as source, (to / file.name if to.is_dir() else to).open("wb") as copy:
+            shutil.copyfileobj(source, copy, 1 << 20)
 
 
 def _files(path: str) -> Iterator[Path]:
@@ -188,6 +189,3 @@ def _made(step: int, values: dict[str, float], zero_based: bool, kept: str, row:
         return step_of({"step": step, **values}, zero_based, source=at)
     except ValueError as reason:
         return Event(kind="unread_line", message=f"scalars of step {step}: {reason}", source=at)
-
-
-IMPORTER = TensorBoard()

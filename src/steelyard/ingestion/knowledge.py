@@ -33,8 +33,6 @@ from steelyard.hardware.catalog import CPU, Gpu, known_names, lookup
 from steelyard.records.manifest import RunPlatform, Said
 from steelyard.records.step import Event
 
-"""Source of a value that follows from others."""
-
 _WIDEST_STD = 1e6
 """Of the first weights: what lies beyond is not a setting, and its square may be beyond a float."""
 _MADE = {"counting": ("path", "dataset", "samples"), "uniform": ("path", "dataset"), "fixed_batch": ("path", "dataset")}
@@ -55,13 +53,9 @@ class Knowledge:
     logged: LoggedSettings = field(default_factory=LoggedSettings)
     differing: dict[str, Event] = field(default_factory=dict)
 
-    @property
-    def said(self) -> Mapping[str, Setting]:
-        return self.logged.last
-
     def learn(self, setting: Setting, job: Job) -> None:
         """Take what the log says, and update the job by it; a contradiction of the command line is an error."""
-        before = self.said.get(setting.key)
+        before = self.logged.last.get(setting.key)
         self.logged.take(setting)
         if before is None or before.value != setting.value:  # most logs print their settings again and again
             self._check(setting)
@@ -72,18 +66,13 @@ class Knowledge:
         if setting.takes_back:
             return
         if key in self.settings and not same(key, self.settings[key], value):
-            raise InputError(
-                f"{key} is {spelt(self.settings[key])} by --set, and the log says {spelt(value)}"
-                f" ({setting.source.file}:{setting.source.line})",
-                key=key,
-                value=self.settings[key],
-                expected=f"{spelt(value)}, or nothing",
-                next=f"without --set {key}",
-            )
+            raise self._contradicted(key, setting, f"the log says {spelt(value)}", f"{spelt(value)}, or nothing")
         if key == "data.source":
-            self._check_data(setting)
+            for made in (f"data.{name}" for name in _MADE.get(value, ())):
+                if self.settings.get(made) is not None:
+                    raise self._contradicted(made, setting, f"the log says its data are made: {value}", "nothing")
         if key == GPU_NAME and self.gpu is not None:
-            self._check_gpu(setting)
+            self._check_gpu(setting, self.gpu)
         if key == GPU_GIB:
             self._check_card(setting)
         asked = self._asked(key)
@@ -91,44 +80,34 @@ class Knowledge:
             message = f"{key} is {spelt(asked)} in the config, and the log says {spelt(value)}: the log's is in force"
             self.differing.setdefault(key, Event(kind="config_differs", message=message, source=setting.source))
 
-    def _check_data(self, setting: Setting) -> None:
-        """Refuse a typed corpus of a run whose log says that its data were made."""
-        for key in (f"data.{name}" for name in _MADE.get(setting.value, ())):
-            if self.settings.get(key) is not None:
-                raise InputError(
-                    f"{key} is {spelt(self.settings[key])} by --set, and the log says its data are made:"
-                    f" {setting.value} ({setting.source.file}:{setting.source.line})",
-                    key=key,
-                    value=self.settings[key],
-                    expected="nothing",
-                    next=f"without --set {key}",
-                )
+    def _contradicted(self, key: str, setting: Setting, logged: str, expected: str) -> InputError:
+        message = f"{key} is {spelt(self.settings[key])} by --set, and {logged}{_at(setting)}"
+        return InputError(message, key=key, value=self.settings[key], expected=expected, next=f"without --set {key}")
 
-    def _check_gpu(self, setting: Setting) -> None:
+    def _check_gpu(self, setting: Setting, typed: str) -> None:
         """Refuse a typed GPU that is another than the log's own."""
-        assert self.gpu is not None
-        said, typed = lookup(str(setting.value)), lookup(self.gpu)
-        if said is not typed and (said is not None or setting.value == CPU):
+        logged = lookup(str(setting.value))
+        if logged is not lookup(typed) and (logged is not None or setting.value == CPU):
             raise InputError(
-                f"--gpu is {self.gpu}, and the log says {setting.value} ({setting.source.file}:{setting.source.line})",
+                f"--gpu is {typed}, and the log says {setting.value}{_at(setting)}",
                 key="--gpu",
-                value=self.gpu,
-                expected=f"{said.name if said else setting.value}, or nothing",
+                value=typed,
+                expected=f"{logged.name if logged else setting.value}, or nothing",
                 next="without --gpu",
             )
 
     def _check_card(self, setting: Setting) -> None:
         """Refuse a GPU, typed or of the config, that is not of the size of the card the log shows."""
-        whose = "--gpu" if self.gpu is not None else "the config's GPU"
+        origin = "--gpu" if self.gpu is not None else "the config's GPU"
         name = self.gpu or (self.config.platform.gpu if self.config is not None else None)
         gpu = lookup(name) if name else None
         if gpu is None or gpu.usable_gib is None or same(GPU_GIB, gpu.usable_gib, setting.value):
             return
-        sizes = {one: card.usable_gib for one in known_names() if (card := lookup(one)) and card.usable_gib}
-        fitting = [one for one, gib in sizes.items() if same(GPU_GIB, gib, setting.value)]
+        sizes = {known: card.usable_gib for known in known_names() if (card := lookup(known)) and card.usable_gib}
+        fitting = [known for known, gib in sizes.items() if same(GPU_GIB, gib, setting.value)]
         raise InputError(
-            f"{whose} is {name}, which has {gpu.usable_gib} GiB, and the log shows a card of {setting.value:.2f} GiB"
-            f" ({setting.source.file}:{setting.source.line})",
+            f"{origin} is {name}, which has {gpu.usable_gib} GiB, and the log shows a card of {setting.value:.2f} GiB"
+            f"{_at(setting)}",
             key="--gpu",
             value=name,
             expected=" or ".join([*fitting, "nothing"]),
@@ -152,7 +131,7 @@ class Knowledge:
                     values[key], sources[key] = value, self.config.sources.get(key, DEFAULT)
         for key, value in self.settings.items():
             values[key], sources[key] = value, self.setting_sources[key]
-        for key, setting in self.said.items():
+        for key, setting in self.logged.last.items():
             if "." in key and key.partition(".")[0] in GROUPS:
                 values[key], sources[key] = setting.value, LOG
         by_log = sources.get("data.source") == LOG
@@ -182,10 +161,12 @@ class Knowledge:
             content["compare"] = self.config.experiment.compare.model_dump(mode="json")
         return content, sources
 
-    def said_at(self) -> dict[str, Said]:
+    def logged_at(self) -> dict[str, Said]:
         return {
-            key: Said(file=one.source.file, line=one.source.line, value=one.value if key in SHAPING else None)
-            for key, one in self.said.items()
+            key: Said(
+                file=setting.source.file, line=setting.source.line, value=setting.value if key in SHAPING else None
+            )
+            for key, setting in self.logged.last.items()
         }
 
     # The platform.
@@ -195,23 +176,19 @@ class Knowledge:
         """What was typed, else what the config or the log calls it."""
         if self.gpu is not None:
             return self.gpu
-        if GPU_NAME in self.said:
-            return str(self.said[GPU_NAME].value)
+        if GPU_NAME in self.logged.last:
+            return str(self.logged.last[GPU_NAME].value)
         return self.config.platform.gpu if self.config is not None else None
 
     @property
     def known_gpu(self) -> Gpu | None:
         return lookup(self.gpu_name) if self.gpu_name else None
 
-    @property
-    def gpus_per_node(self) -> int | None:
-        return self.gpus or (self.config.platform.gpus_per_node if self.config is not None else None)
-
     def world(self) -> tuple[int | None, int | None, int | None]:
         """(nodes, GPUs a node, GPUs of all nodes); what was typed must agree with what the log says."""
-        said = self.said.get(WORLD_SIZE)
-        total = int(said.value) if said else None
-        each = self.gpus_per_node
+        logged = self.logged.last.get(WORLD_SIZE)
+        total = int(logged.value) if logged else None
+        each = self.gpus or (self.config.platform.gpus_per_node if self.config is not None else None)
         nodes = self.nodes or (self.config.platform.nodes if self.config is not None and total is None else None)
         if total is not None and nodes is None and each is not None and total % each == 0:
             nodes = total // each
@@ -219,13 +196,16 @@ class Knowledge:
             each = total // nodes
         if each is not None and nodes is None and total is None:
             nodes = 1
-        if nodes is not None and each is not None:
-            if total is not None and nodes * each != total:
-                raise _contradiction(nodes, each, total, said)
-            return nodes, each, nodes * each
-        if each is not None and total is not None:
-            raise _contradiction(nodes, each, total, said)
-        return nodes, each, total
+        if logged and total is not None and each is not None and (nodes is None or nodes * each != total):
+            typed = f"--gpus {each}" if nodes is None else f"{nodes} nodes x {each} GPUs"
+            raise InputError(
+                f"{typed} cannot be the {total} GPUs the log says{_at(logged)}",
+                key="--gpus",
+                value=each,
+                expected=f"GPUs of one node, of {total} in all",
+                next=f"--gpus {min(total, 8)} --nodes {max(1, total // 8)}",
+            )
+        return nodes, each, nodes * each if nodes is not None and each is not None else total
 
     def platform(self, label: str) -> RunPlatform:
         nodes, each, total = self.world()
@@ -243,7 +223,7 @@ class Knowledge:
         )
 
     def software(self) -> dict[str, str]:
-        return {VERSION: str(self.said[VERSION].value)} if VERSION in self.said else {}
+        return {VERSION: str(self.logged.last[VERSION].value)} if VERSION in self.logged.last else {}
 
     # What arithmetic says of it.
 
@@ -278,7 +258,7 @@ class Knowledge:
             "logit_std": self._logit_std(name, values),
             "loss_floor": self._loss_floor(values),
             "peak_tflops_per_gpu": self.platform("").peak_tflops_per_gpu,
-            "log_interval": self.said[LOG_INTERVAL].value if LOG_INTERVAL in self.said else None,
+            "log_interval": self.logged.last[LOG_INTERVAL].value if LOG_INTERVAL in self.logged.last else None,
             "threshold_nodes": self.config.platform.nodes if self.config is not None else None,
         }
 
@@ -296,8 +276,8 @@ class Knowledge:
         return math.sqrt(hidden) * std
 
     def _padded_vocabulary(self, name: str, values: Mapping[str, Any]) -> int | None:
-        if PADDED_VOCABULARY in self.said:
-            return int(self.said[PADDED_VOCABULARY].value)
+        if PADDED_VOCABULARY in self.logged.last:
+            return int(self.logged.last[PADDED_VOCABULARY].value)
         vocabulary, tensor = values.get("model.vocab_size"), values.get("parallelism.tensor_parallel_size")
         if type(vocabulary) is not int:
             return None
@@ -309,7 +289,7 @@ class Knowledge:
 
     def _loss_floor(self, values: Mapping[str, Any]) -> float | None:
         source, vocabulary = values.get("data.source"), values.get("model.vocab_size")
-        masked = self.said.get(MASKED_EOD)
+        masked = self.logged.last.get(MASKED_EOD)
         if source == "counting" and not (masked and masked.value):
             return MOCK_FLOORS["counting"]
         if source != "uniform" or type(vocabulary) is not int or vocabulary < 1:
@@ -331,13 +311,5 @@ def _following(values: Mapping[str, Any], world: int | None) -> Iterator[tuple[s
         yield "data.samples", batch
 
 
-def _contradiction(nodes: int | None, each: int, total: int, said: Setting | None) -> InputError:
-    where = f" ({said.source.file}:{said.source.line})" if said else ""
-    typed = f"--gpus {each}" if nodes is None else f"{nodes} nodes x {each} GPUs"
-    return InputError(
-        f"{typed} cannot be the {total} GPUs the log says{where}",
-        key="--gpus",
-        value=each,
-        expected=f"GPUs of one node, of {total} in all",
-        next=f"--gpus {min(total, 8)} --nodes {max(1, total // 8)}",
-    )
+def _at(setting: Setting) -> str:
+    return f" ({setting.source.file}:{setting.source.line})"

@@ -94,7 +94,7 @@ class Outcome:
                 expected="the files of one run",
                 next=f"steelyard ingest {path}, and the other by itself",
             )
-        if any(part.rows for part in self.parts) or self.failures or self.knowledge.said:
+        if any(part.rows for part in self.parts) or self.failures or self.knowledge.logged.last:
             return
         if all(name != STDIN and Path(name).is_file() and not Path(name).stat().st_size for name in self.paths):
             raise InputError(f"{path} is empty", key="PATH", value=path, expected="a log", next="ls -l")
@@ -172,7 +172,7 @@ class Outcome:
                 files=self.files,
                 first_moment=min((part.first_time for part in self.parts if part.first_time), default=None),
                 last_moment=max((part.last_time for part in self.parts if part.last_time), default=None),
-                said=self.knowledge.said_at(),
+                said=self.knowledge.logged_at(),
             ),
             software=self.knowledge.software(),
         )

@@ -61,7 +61,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Found:
+class PieceResult:
     """What a piece says beside its steps."""
 
     plain: bool
@@ -81,45 +81,44 @@ class Found:
 class _PieceSink:
     """Takes what a piece says; deaf while the lines before it are read."""
 
-    def __init__(self, piece: Piece, found: Found) -> None:
-        self._settings, self._label, self._found = dict(piece.settings), piece.label, found
+    def __init__(self, piece: Piece, result: PieceResult) -> None:
+        self._settings, self._label, self._result = dict(piece.settings), piece.label, result
         self.deaf = True
         self.stepped = False
 
     def step(self, series: str, step: Step) -> None:
-        self.stepped = True
-        if series != self._label:
-            self._found.plain = False
-        elif not self.deaf:
-            self._found.part.append(step)
+        if self._takes(series):
+            self._result.part.append(step)
 
     def steps(self, series: str, steps: StepRows) -> None:
+        if self._takes(series):
+            self._result.part.extend_by(steps)
+
+    def _takes(self, series: str) -> bool:
         self.stepped = True
-        if series != self._label:
-            self._found.plain = False
-        elif not self.deaf:
-            self._found.part.extend_by(steps)
+        self._result.plain &= series == self._label
+        return not self.deaf and series == self._label
 
     def restart(self, series: str, step: int) -> None:
-        self._found.plain = False
+        self._result.plain = False
 
     def event(self, event: Event) -> None:
         if event.kind in ("restart", "repeated", "resumed"):
-            self._found.plain = False
+            self._result.plain = False
         if not self.deaf:
-            self._found.events.append(event)
-            self._found.plain = self._found.plain and len(self._found.events) <= _MOST_EVENTS
+            self._result.events.append(event)
+            self._result.plain &= len(self._result.events) <= _MOST_EVENTS
 
     def setting(self, setting: Setting) -> None:
         key, value = setting.key, setting.value
         if value is None or key not in self._settings or not same(key, self._settings[key], value):
-            self._found.plain = False
+            self._result.plain = False
 
 
-def read_piece(piece: Piece) -> Found:
+def read_piece(piece: Piece) -> PieceResult:
     """Read one piece, in a process of its own."""
-    found = Found(True, Part(piece.to, 0, piece.label))
-    sink = _PieceSink(piece, found)
+    result = PieceResult(True, Part(piece.to, 0, piece.label))
+    sink = _PieceSink(piece, result)
     with Path(piece.path).open("rb") as file:
         reader = LogReader(piece.name, sink, piece.framework, piece.job)
         reader.expect(piece.interval)
@@ -127,31 +126,28 @@ def read_piece(piece: Piece) -> Found:
         while not sink.stepped:
             start = max(0, piece.start - before)
             reader.feed(_lines_before(file.fileno(), start, piece.start))
-            found.plain = found.plain and before < _MOST_BEFORE
-            if start == 0 or found.plain is False:
+            result.plain &= before < _MOST_BEFORE
+            if start == 0 or not result.plain:
                 break
             before *= 4
         reader.stand_at(piece.first_line)
         sink.deaf = False
         file.seek(piece.start)
         cutter, left = LineCutter(), piece.end - piece.start
-        while left and found.plain:
-            block = file.read(min(_BLOCK, left))
-            if not block:
-                break
+        while left and result.plain and (block := file.read(min(_BLOCK, left))):
             left -= len(block)
             reader.feed(cutter.feed(block))
-            found.plain = found.plain and not reader.redacted and cutter.whole
+            result.plain &= not reader.redacted and cutter.whole
     unread = reader.unread
     for rest in cutter.rest():
         reader.feed([rest])
-    found.cut = reader.unread > unread
-    found.plain = found.plain and not reader.redacted
+    result.cut = reader.unread > unread
+    result.plain &= not reader.redacted
     reader.end()
-    found.part.flush()
-    found.lines, found.steps, found.unread = reader.line - piece.first_line, found.part.rows, reader.unread
-    found.seen, found.hinted, found.others = reader.seen, reader.hinted, reader.others
-    return found
+    result.part.flush()
+    result.lines, result.steps, result.unread = reader.line - piece.first_line, result.part.rows, reader.unread
+    result.seen, result.hinted, result.others = reader.seen, reader.hinted, reader.others
+    return result
 
 
 def _lines_before(descriptor: int, start: int, end: int) -> Sequence[bytes]:
@@ -230,7 +226,7 @@ def plan(path: str, name: str, framework: str | None, knowledge: Knowledge, fold
     return Plan(head, reader, part, pieces)
 
 
-def read_all(readers: ProcessPoolExecutor, plan: Plan, keep: Path) -> list[Found] | None:
+def read_all(readers: ProcessPoolExecutor, plan: Plan, keep: Path) -> list[PieceResult] | None:
     """What every piece says, in order; None where one of them is not plain.
 
     While later pieces are read, the steps of earlier ones join the head's and their bytes the log that is kept.
@@ -240,24 +236,24 @@ def read_all(readers: ProcessPoolExecutor, plan: Plan, keep: Path) -> list[Found
     for piece in plan.pieces:  # lines are counted here while the pieces before are read there
         waiting.append(readers.submit(read_piece, replace(piece, first_line=line)))
         line += _count_lines(piece)
-    found = []
+    results = []
     with Path(plan.pieces[0].path).open("rb") as log, keep.open("wb") as kept:
-        for piece, one in zip(plan.pieces, waiting, strict=True):
-            found.append(one.result())
-            if not found[-1].plain:
+        for piece, future in zip(plan.pieces, waiting, strict=True):
+            results.append(future.result())
+            if not results[-1].plain:
                 readers.shutdown(wait=True, cancel_futures=True)
                 for each in plan.pieces:
                     each.to.unlink(missing_ok=True)
                 plan.part.path.unlink(missing_ok=True)
                 return None
-            plan.part.extend(found[-1].part)
+            plan.part.extend(results[-1].part)
             send(log, kept, piece.end)
-    return found
+    return results
 
 
 def _boundaries(path: str, start: int, end: int) -> list[tuple[int, int]]:
     """Stretches of a file from `start` on, of whole lines each; a line longer than we read makes none."""
-    found: list[tuple[int, int]] = []
+    stretches: list[tuple[int, int]] = []
     with Path(path).open("rb") as file:
         while start < end:
             stop = min(start + PIECE_BYTES, end)
@@ -267,9 +263,9 @@ def _boundaries(path: str, start: int, end: int) -> list[tuple[int, int]]:
                 if newline < 0:
                     return []
                 stop += newline + 1
-            found.append((start, stop))
+            stretches.append((start, stop))
             start = stop
-    return found
+    return stretches
 
 
 def _count_lines(piece: Piece) -> int:

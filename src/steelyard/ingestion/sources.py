@@ -154,16 +154,16 @@ def lines(source: Source) -> Iterator[bytes]:
 
 def beginning(path: str, most_bytes: int) -> bytes:
     """The first bytes of a file, decompressed; of one that breaks off, what comes before the break."""
-    found = bytearray()
+    start = bytearray()
     with open_source(path) as source:
         try:
             for block in blocks(source):
-                found += block
-                if len(found) >= most_bytes:
+                start += block
+                if len(start) >= most_bytes:
                     break
         except BrokenFileError:
             pass  # whoever reads the file whole records the break
-    return bytes(found[:most_bytes])
+    return bytes(start[:most_bytes])
 
 
 def keep_copy(path: str, to: Path, most_unpacked: int) -> None:

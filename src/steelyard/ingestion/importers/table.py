@@ -133,13 +133,13 @@ def json_rows(texts: Iterable[str]) -> Iterator[Row]:
 
 def _chosen(names: list[str], columns: Columns) -> Columns:
     """What --columns says, and the columns that are called as ours and that it says nothing of."""
-    said = {REPORTED.get(ours, ours) for ours in columns}
+    taken = {REPORTED.get(ours, ours) for ours in columns}
     own: dict[str, str] = {}
     for name in sorted(names, key=lambda name: name not in KNOWN):  # `loss` before `Loss`
         ours = name.lower()
-        if ours in KNOWN and REPORTED.get(ours, ours) not in said and name not in columns.values():
+        if ours in KNOWN and REPORTED.get(ours, ours) not in taken and name not in columns.values():
             own[ours] = name
-            said.add(REPORTED.get(ours, ours))
+            taken.add(REPORTED.get(ours, ours))
     return {**columns, **own}
 
 

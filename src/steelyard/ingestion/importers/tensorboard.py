@@ -31,8 +31,8 @@ Scalar = tuple[int, str, float]
 def recognises(path: str, columns: Columns | None) -> bool:
     if path == STDIN:
         return False
-    found = Path(path)
-    return ("tfevents" in found.name and found.is_file()) or (found.is_dir() and any(found.glob(_PATTERN)))
+    file = Path(path)
+    return ("tfevents" in file.name and file.is_file()) or (file.is_dir() and any(file.glob(_PATTERN)))
 
 
 def read(path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
@@ -53,11 +53,10 @@ def keep(path: str, to: Path, most_unpacked: int) -> None:
 
 def _files(path: str) -> Iterator[Path]:
     """The file that was named, wherever its name leads, or the event files that lie in the folder."""
-    found = Path(path)
-    if found.is_dir():
-        yield from sorted(file for file in found.glob(_PATTERN) if not file.is_dir())
+    if Path(path).is_dir():
+        yield from sorted(file for file in Path(path).glob(_PATTERN) if not file.is_dir())
     else:
-        yield found.resolve()
+        yield Path(path).resolve()
 
 
 def _open(file: Path) -> BinaryIO:
@@ -143,11 +142,11 @@ def _scalars_of(event: Any) -> list[Scalar]:
 
 
 def _framework(files: list[Path]) -> str | None:
-    whose = framework_of()
+    framework_by_tag = framework_of()
     for file in files:
         for at, scalar in enumerate(_scalars(file)):
-            if not isinstance(scalar, Event) and scalar[1] in whose:
-                return whose[scalar[1]]
+            if not isinstance(scalar, Event) and scalar[1] in framework_by_tag:
+                return framework_by_tag[scalar[1]]
             if at > 1000:
                 break
     return None

@@ -37,7 +37,7 @@ def read(path: str, kept: str, columns: Columns | None, most_unpacked: int) -> I
             next=f"--columns step={step or 'Step'},loss={values[0] if values else '…'!r}",
         )
     metrics = {name: name.rpartition(" - ")[2] for name in values}
-    known, whose = tags(), framework_of()
+    known, framework_by_tag = tags(), framework_of()
     chosen = {known[metric]: name for name, metric in metrics.items() if metric in known}
     if not chosen:
         raise InputError(
@@ -47,7 +47,7 @@ def read(path: str, kept: str, columns: Columns | None, most_unpacked: int) -> I
             expected="which is what",
             next=f"--columns step={step},loss={values[0]!r}",
         )
-    framework = next((whose[metric] for metric in metrics.values() if metric in whose), None)
+    framework = next((framework_by_tag[metric] for metric in metrics.values() if metric in framework_by_tag), None)
     rows = csv_rows(path, text_lines(path, most_unpacked), ",")
     steps = steps_of(rows, {"step": step, **chosen}, kept, step in _ZERO_BASED or None)
     return Imported("wandb_csv", framework, steps)

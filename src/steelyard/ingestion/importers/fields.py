@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from steelyard.frameworks.registry import every_facts
-from steelyard.records.step import DERIVED, METRICS, WHOLE_NUMBERS, Step
+from steelyard.records.step import DERIVED, METRICS, WHOLE_NUMBERS, Event, Evidence, Step
 
 _LONGEST_WORD = 500
 _MOST_COVERED = 10**9
@@ -46,8 +46,19 @@ def framework_of() -> dict[str, str]:
     return {tag: each.name for each in every_facts() for tag, ours in each.tracker_tags.items() if ours == "loss"}
 
 
-def step_of(values: Mapping[str, Any], zero_based: bool, **more: Any) -> Step:
-    """A step of named values as text or numbers; ValueError says which is none."""
+def step_of(values: Mapping[str, Any], zero_based: bool, source: Evidence, place: str) -> Step | Event:
+    """A step of named values as text or numbers; an event says where, and which of them is none."""
+    try:
+        return _step(values, zero_based, source)
+    except ValueError as reason:
+        return unread(source, place, str(reason))
+
+
+def unread(source: Evidence, place: str, reason: str) -> Event:
+    return Event(kind="unread_line", message=f"{place}: {reason}", source=source)
+
+
+def _step(values: Mapping[str, Any], zero_based: bool, source: Evidence) -> Step:
     made: dict[str, Any] = {}
     for name, value in values.items():
         target = REPORTED.get(name, name)
@@ -64,7 +75,7 @@ def step_of(values: Mapping[str, Any], zero_based: bool, **more: Any) -> Step:
     reported = made["step"]
     made.setdefault("reported_step", reported)
     made["step"] = reported + 1 if zero_based else reported
-    return Step(**made, **more)
+    return Step(**made, source=source)
 
 
 def readable(text: str) -> str:

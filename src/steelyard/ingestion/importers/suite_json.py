@@ -127,7 +127,5 @@ def _steps(content: Mapping[str, Any], lines: list[str], kept: str) -> Iterator[
     columns = {field: values for field, values in lists.items() if isinstance(values, list) and len(values) == count}
     for at in range(count):
         where = Evidence(kept, min(first + 1 + at, len(lines)))
-        try:
-            yield step_of({"step": at, **{field: values[at] for field, values in columns.items()}}, True, source=where)
-        except ValueError as reason:
-            yield Event(kind="unread_line", message=f"step {at + 1}: {reason}", step=at + 1, source=where)
+        values = {field: column[at] for field, column in columns.items()}
+        yield step_of({"step": at, **values}, True, where, f"step {at + 1}")

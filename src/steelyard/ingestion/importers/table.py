@@ -13,7 +13,7 @@ from typing import Any
 from steelyard.errors import InputError
 from steelyard.frameworks.logs.cutter import LONGEST
 from steelyard.ingestion.importers import Columns, Imported
-from steelyard.ingestion.importers.fields import KNOWN, REPORTED, readable, step_of, tags
+from steelyard.ingestion.importers.fields import KNOWN, REPORTED, readable, step_of, tags, unread
 from steelyard.ingestion.sources import BrokenFileError, keep_copy, lines, open_source
 from steelyard.records.step import Event, Evidence, Step
 
@@ -145,11 +145,13 @@ def _chosen(names: list[str], columns: Columns) -> Columns:
 
 def _unread(names: list[str], chosen: Columns) -> list[Event]:
     """The columns that nothing is read of, so that one with another name is not lost unseen."""
-    unread = [readable(name[:_LONGEST_NAME]) for name in names if name not in chosen.values()]
-    if not unread:
+    ignored = [readable(name[:_LONGEST_NAME]) for name in names if name not in chosen.values()]
+    if not ignored:
         return []
-    shown = ", ".join(unread[:_MOST_SHOWN]) + (f" and {len(unread) - _MOST_SHOWN} more" * (len(unread) > _MOST_SHOWN))
-    meant = [f"{ours}={name}" for name in unread[:_MOST_COMPARED] if (ours := _meant(name)) and ours not in chosen]
+    shown = ", ".join(ignored[:_MOST_SHOWN]) + (
+        f" and {len(ignored) - _MOST_SHOWN} more" * (len(ignored) > _MOST_SHOWN)
+    )
+    meant = [f"{ours}={name}" for name in ignored[:_MOST_COMPARED] if (ours := _meant(name)) and ours not in chosen]
     example = shlex.quote(",".join(dict.fromkeys(meant[:3]))) if meant else "FIELD=COLUMN"
     return [Event(kind="unread_columns", message=f"{shown}; --columns {example} would say what they are")]
 
@@ -200,18 +202,11 @@ def steps_of(rows: Iterable[Row], chosen: Columns, kept: str, zero_based: bool |
             if zero_based is None and not isinstance(row, str):
                 first = row.get(chosen["step"])
                 zero_based = isinstance(first, str | int | float) and str(first).strip() in ("0", "0.0")
-            yield from _one(number, row, chosen, kept, bool(zero_based))
+            at, place = Evidence(kept, number), f"row of line {number}"
+            if isinstance(row, str):
+                yield unread(at, place, row)
+            else:
+                values = {ours: row.get(theirs) for ours, theirs in chosen.items()}
+                yield step_of(values, bool(zero_based), at, place)
     except BrokenFileError as broken:
         yield Event(kind="broken_file", message=str(broken), source=Evidence(kept, number))
-
-
-def _one(
-    number: int, row: Mapping[str, Any] | str, chosen: Columns, kept: str, zero_based: bool
-) -> Iterator[Step | Event]:
-    at = Evidence(kept, number)
-    try:
-        if isinstance(row, str):
-            raise ValueError(row)
-        yield step_of({ours: row.get(theirs) for ours, theirs in chosen.items()}, zero_based, source=at)
-    except ValueError as reason:
-        yield Event(kind="unread_line", message=f"row of line {number}: {reason}", source=at)

@@ -168,10 +168,10 @@ def _steps(
                 pending.setdefault(step, {}).setdefault(tags[tag], value)
             if len(pending) > _PENDING:
                 row += 1
-                yield _made(*pending.popitem(last=False), zero_based, kept, row)
+                yield _step(*pending.popitem(last=False), zero_based, kept, row)
         for step in sorted(pending):
             row += 1
-            yield _made(step, pending[step], zero_based, kept, row)
+            yield _step(step, pending[step], zero_based, kept, row)
     if not row:
         raise InputError(
             f"{path} has no scalar we know{broken}",
@@ -182,9 +182,5 @@ def _steps(
         )
 
 
-def _made(step: int, values: dict[str, float], zero_based: bool, kept: str, row: int) -> Step | Event:
-    at = Evidence(kept, row)
-    try:
-        return step_of({"step": step, **values}, zero_based, source=at)
-    except ValueError as reason:
-        return Event(kind="unread_line", message=f"scalars of step {step}: {reason}", source=at)
+def _step(step: int, values: dict[str, float], zero_based: bool, kept: str, row: int) -> Step | Event:
+    return step_of({"step": step, **values}, zero_based, Evidence(kept, row), f"scalars of step {step}")

@@ -66,7 +66,7 @@ def _none() -> tuple[str, ...]:
     return ()
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Step(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One optimizer step's record. None is a value the source did not give; NaN one it gave as NaN."""
 
     step: StepNumber
@@ -181,10 +181,16 @@ METRICS = _fields_of(float | None, TokenCount | None)
 DERIVED = ("tokens_per_s_per_gpu", "tflops_per_gpu")
 """Worked out by us; what somebody else worked out is `reported_` and the same name."""
 
+LOGGED = tuple(name for name in METRICS if name not in DERIVED)
+"""What a step line may give: the labels that give it are in the `log.py` of each framework."""
+
 COLUMNS = tuple(name for name in METRICS if name not in ("tflops_per_gpu", "memory_fraction"))
 """What is kept of all steps at once: not what follows from another column by one factor."""
 
 WHOLE_NUMBERS = _fields_of(int | None, StepNumber, StepCount, TokenCount | None)
+
+COUNTS = tuple(name for name in LOGGED if name in WHOLE_NUMBERS)
+"""Metrics that are whole numbers."""
 
 _encode = msgspec.json.Encoder().encode
 

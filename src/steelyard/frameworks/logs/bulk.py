@@ -13,6 +13,7 @@ from steelyard.frameworks.logs.fields import TARGETS, Shape, Values, first_numbe
 from steelyard.frameworks.logs.prefixes import isos
 from steelyard.frameworks.logs.series import Series, whole
 from steelyard.records.rows import StepRows
+from steelyard.records.step import COUNTS, LOGGED
 
 FEWEST = 8
 """Lines below which columns are not worth it."""
@@ -131,20 +132,13 @@ def _values(
     memory, device = columns.get("memory_gib"), job.device_gib
     if memory is None and device:
         memory = _each(columns.get("memory_fraction"), lambda share: share * device)
+    metrics: dict[str, Any] = {name: columns.get(name) for name in LOGGED} | {"memory_gib": memory, "tokens": tokens}
     return {
-        "tokens": whole(tokens),
-        "loss": columns.get("loss"),
-        "grad_norm": columns.get("grad_norm"),
-        "learning_rate": columns.get("learning_rate"),
-        "step_time_s": columns.get("step_time_s"),
+        **metrics,
+        **{name: _each(metrics[name], whole) for name in COUNTS},
         "tokens_per_s_per_gpu": rate,
         "tflops_per_gpu": tflops,
-        "memory_gib": memory,
         "memory_kind": None if memory is None else dialect.memory_kind,
-        "memory_fraction": columns.get("memory_fraction"),
-        "reported_tokens_per_s_per_gpu": columns.get("tokens_per_s"),
-        "reported_tflops_per_gpu": columns.get("tflops"),
-        "skipped": _each(columns.get("skipped"), whole),
         "node": series.origin.node,
         "rank": series.origin.rank,
     }

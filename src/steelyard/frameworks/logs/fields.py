@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
+from steelyard.records.step import LOGGED
+
 DIGITS = b"0123456789"
 
 _NUMBER = re.compile(
@@ -40,24 +42,8 @@ def whole_number(text: str | bytes, digits: int = SETTING_DIGITS) -> int:
     return int(text)
 
 
-TARGETS = (
-    "loss",
-    "grad_norm",
-    "learning_rate",
-    "step_time_s",
-    "tflops",
-    "tokens_per_s",
-    "tokens",
-    "memory_gib",
-    "memory_fraction",
-    "skipped",
-    "global_batch_size",
-    "sequence_length",
-    "global_step",
-    "consumed_samples",
-    "trained_tokens",
-)
-"""What a step line may give, in the order `Values` has it."""
+TARGETS = (*LOGGED, "global_batch_size", "sequence_length", "global_step", "consumed_samples", "trained_tokens")
+"""What a step line may give, the metrics of a step first, in the order `Values` has it."""
 
 Values = list[float | None]
 """What one step line gives, by the order of `TARGETS`; None where it does not."""

@@ -26,7 +26,7 @@ MOST_UNREAD = 1000
 MOST_PROCESSES = 4096
 """Processes of one log whose steps are told apart: a series of each is held."""
 _BATCH, _LENGTH = TARGETS.index("global_batch_size"), TARGETS.index("sequence_length")
-_SECONDS, _TFLOPS = TARGETS.index("step_time_s"), TARGETS.index("tflops")
+_SECONDS, _TFLOPS = TARGETS.index("step_time_s"), TARGETS.index("reported_tflops_per_gpu")
 _GLOBAL_STEP = TARGETS.index("global_step")
 _SAID_BY_STEPS = ("training.steps", "training.global_batch_size", "training.sequence_length")
 
@@ -404,7 +404,7 @@ class LogReader:
 
     def expect(self, interval: int) -> None:
         """Steps between records, where it is known from elsewhere; a share of tokens that are trained on is so too."""
-        self._progress.interval, self._progress.share_told = interval, True
+        self._progress.interval, self._progress.share_known = interval, True
 
     def stand_at(self, line: int) -> None:
         """Go on as from this line of a log whose start was read elsewhere."""

@@ -5,31 +5,37 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from operator import itemgetter
 from statistics import median, median_low
-from typing import Protocol
+from typing import Any, Protocol
 
 from steelyard.frameworks.logs.dialect import Dialect
 from steelyard.frameworks.logs.fields import TARGETS, Values
 from steelyard.frameworks.logs.prefixes import Origin
 from steelyard.frameworks.logs.settings import TRAINED_SHARE, Setting
 from steelyard.records.rows import StepRows
-from steelyard.records.step import Event, Evidence, Step
+from steelyard.records.step import COUNTS, Event, Evidence, Step
 
 _WELL_UNDER_WAY = 1000
 _NEAR_A_START = 4
 _MOST = 1e15
-_SKIPPED = TARGETS.index("skipped")
-_BATCH, _CONSUMED = TARGETS.index("global_batch_size"), TARGETS.index("consumed_samples")
-_TRAINED = TARGETS.index("trained_tokens")
+_LOSS, _SECONDS, _TOKENS, _SKIPPED = map(TARGETS.index, ("loss", "step_time_s", "tokens", "skipped"))
+_MEMORY, _MEMORY_FRACTION = TARGETS.index("memory_gib"), TARGETS.index("memory_fraction")
+_BATCH, _LENGTH = TARGETS.index("global_batch_size"), TARGETS.index("sequence_length")
+_CONSUMED, _TRAINED = TARGETS.index("consumed_samples"), TARGETS.index("trained_tokens")
+_COUNTS = tuple(map(TARGETS.index, COUNTS))
+_OWN = ("step", "reported_step", "steps_covered", "tokens_per_s_per_gpu", "tflops_per_gpu", "memory_kind", "flags")
+_PLACE = ("time", "node", "rank", "source")
+_as_fields = itemgetter(*map((*TARGETS, *_OWN, *_PLACE).index, Step.__struct_fields__))
+"""A step's fields from the values of its line, `_OWN` and `_PLACE`: by position, which is twice as fast as by name."""
 _SHARES = 8
-"""Records after which the share of tokens that are trained on is told."""
+"""Records after which the share of tokens that are trained on is recorded."""
 _HELD = 12
 """Records held back until it is plain how far apart they are."""
 _ENOUGH_APART = 5
 """Distances between records: one that is odd, at the end of an epoch say, does not decide."""
 _FEWEST_APART = 2
 _UNLIKE = 0.02
-
 
 Reading = tuple[Dialect, int, int, Values, tuple[str, ...], Mapping[str, str] | None, str | None, int, bool]
 """A step line before its place among others is known: dialect, step, step as printed, values, flags, words, moment,
@@ -54,10 +60,7 @@ class Sink(Protocol):
     """Takes what a log says, in order."""
 
     def step(self, series: str, step: Step) -> None: ...
-    def steps(self, series: str, steps: StepRows) -> None:
-        """Many, in order."""
-        ...
-
+    def steps(self, series: str, steps: StepRows) -> None: ...
     def restart(self, series: str, step: int) -> None:
         """Steps from this one on are about to be repeated."""
         ...
@@ -69,29 +72,29 @@ class Sink(Protocol):
 class Gathered:
     """A sink that keeps steps and events until they are taken, for a log that is read as it is written."""
 
-    def __init__(self, hear: Callable[[Setting], Iterable[Event]] = lambda setting: ()) -> None:
-        """`hear` is told of settings as they are said, before the steps that follow, and makes events of them."""
-        self._found: list[Step | Event] = []
-        self._hear = hear
+    def __init__(self, events_of: Callable[[Setting], Iterable[Event]] = lambda setting: ()) -> None:
+        """`events_of` gets each setting before the steps that follow it, and makes events of it."""
+        self._records: list[Step | Event] = []
+        self._events_of = events_of
 
     def step(self, series: str, step: Step) -> None:
-        self._found.append(step)
+        self._records.append(step)
 
     def steps(self, series: str, steps: StepRows) -> None:
-        self._found.extend(steps)
+        self._records.extend(steps)
 
     def restart(self, series: str, step: int) -> None:
         return
 
     def event(self, event: Event) -> None:
-        self._found.append(event)
+        self._records.append(event)
 
     def setting(self, setting: Setting) -> None:
-        self._found.extend(self._hear(setting))
+        self._records.extend(self._events_of(setting))
 
     def take(self) -> list[Step | Event]:
-        found, self._found = self._found, []
-        return found
+        records, self._records = self._records, []
+        return records
 
 
 @dataclass(slots=True)
@@ -105,43 +108,33 @@ class Progress:
     """The step of the checkpoint the log last said it took up."""
     interval: int | None = None
     """Steps between records, once the log says so."""
-    share_told: bool = False
-    """Whether it is told what share of its tokens it trains on."""
+    share_known: bool = False
+    """Whether it is recorded what share of its tokens it trains on."""
 
 
-class Consumed:
+class _Consumed:
     """Whether the samples a series counts grow by the batch it states, over the first records after a start."""
 
     def __init__(self) -> None:
         self._before: tuple[int, float, float] | None = None
         self._grown: list[float] = []
         self._records = 0
-        self._settled = False
+        self.settled = False
 
     @property
     def pending(self) -> bool:
         """Whether records are still needed to tell."""
-        return self._before is not None and not self._settled
-
-    def settle(self) -> None:
-        """It was told already, or elsewhere."""
-        self._settled = True
-
-    def start(self) -> None:
-        """The next record follows none."""
-        self._before, self._grown, self._records, self._settled = None, [], 0, False
+        return self._before is not None and not self.settled
 
     def take(self, step: int, batch: float | None, consumed: float | None) -> float | None:
         """The next record; once it is plain, what a step consumes where that is not the batch."""
         if batch is None or consumed is None or (self._before is not None and step == self._before[0]):
             return None
-        before = self._before
+        before, self._before = self._before, (step, batch, consumed)
         if before is None or step < before[0] or batch != before[1]:
-            self.start()
-            self._before = step, batch, consumed
+            self._grown, self._records, self.settled = [], 0, False
             return None
-        self._before = step, batch, consumed
-        if self._settled:
+        if self.settled:
             return None
         self._records += 1
         if consumed > before[2]:  # a counter that was set back, or stands still, says nothing of a batch
@@ -150,9 +143,9 @@ class Consumed:
 
     def end(self) -> float | None:
         """No more records are waited for: what a step consumes, where that is not the batch."""
-        if not self.pending or self._before is None:
+        if self._before is None or self.settled:
             return None
-        self._settled = True
+        self.settled = True
         if len(self._grown) < _FEWEST_APART:
             return None
         each = median_low(self._grown)
@@ -174,8 +167,8 @@ class Series:
         self._last_moment: datetime | None = None
         self._last_covered = 1
         self._since_start = 0
-        self._repeats = 0
-        self._consumed = Consumed()
+        self._repeated = False
+        self._consumed = _Consumed()
         self._shares: list[float] = []
 
     def add(self, reading: Reading) -> None:
@@ -185,24 +178,20 @@ class Series:
             return
         self._held.append(reading)
         self.interval = self.interval or reading[0].interval or self._progress.interval
-        if self.interval is None and len(self._held) >= _HELD:
-            self.interval = usual_distance([one[1] for one in self._held]) or 1
-        if self.interval is not None:
+        if self.interval is not None or len(self._held) >= _HELD:
             self._let_go()
 
     def end(self) -> None:
         """No more records: what was held back is let go."""
-        if self._held:
-            self.interval = usual_distance([one[1] for one in self._held]) or 1
-            self._let_go()
-        self._tell_consumed(self._consumed.end())
+        self._let_go()
+        self._note_consumed(self._consumed.end())
         if self._shares:
-            self._tell_share()
+            self._note_share()
 
     def well_under_way(self) -> None:
         """Its start, and whatever is odd about it, lies behind."""
         self._since_start = max(self._since_start, _WELL_UNDER_WAY)
-        self._consumed.settle()
+        self._consumed.settled = True
 
     def ordinary(self, step: int) -> int | None:
         """The interval, if this step follows the last at it and no start is near; else None."""
@@ -221,6 +210,8 @@ class Series:
         self._sink.steps(self.label, steps)
 
     def _let_go(self) -> None:
+        if self._held and self.interval is None:
+            self.interval = _usual_distance([reading[1] for reading in self._held]) or 1
         while self._held:  # one that cannot be emitted is gone, and the others still come
             self._emit(self._held.pop(0))
 
@@ -234,11 +225,11 @@ class Series:
         elif number == last:
             if values == self._last_values:
                 return None
-            self._said_again(number, line)
+            self._print_again(number, line)
             covered = self._last_covered
         else:
             if last is not None:
-                self._restarted(number, line)
+                self._restart(number, line)
             resumed = self._progress.resumed or 0
             covered = number - resumed if resumed < number else number
             self._start = number - min(covered, interval)
@@ -253,63 +244,49 @@ class Series:
             return
         self._last_covered = covered
         self._last, self._last_values, self._last_line = number, values, line
-        self._tell_consumed(self._consumed.take(number, values[_BATCH], values[_CONSUMED]))
+        self._note_consumed(self._consumed.take(number, values[_BATCH], values[_CONSUMED]))
         self._since_start += 1
         self._progress.step = number
         self._progress.steps_read += 1
-        loss, norm, lr, seconds, tflops, said, tokens, memory, fraction, skipped, batch, length, *_ = values
+        row: list[Any] = values.copy()
         if before is not None and last is not None and number - last == covered:
-            batch = _mean_batch(before, values, covered)
+            row[_BATCH] = _mean_batch(before, values, covered)
         if self._since_start <= dialect.first_artefacts:
             flags = (*flags, "artefact")
         if dialect.absent_loss_is_nan:
-            if skipped is not None and skipped >= covered:
-                flags, loss = (*flags, "skipped"), loss or None
-            elif loss is None:
-                loss = math.nan
-        job, rate = self.job, None
-        if tokens is None:
-            length, batch = length or job.sequence_length, batch or job.global_batch_size
-            tokens = length * batch if length and batch else None
-        if tokens and (trained := values[_TRAINED]) and "rampup" not in flags and not self._progress.share_told:
-            self._shares.append(trained / tokens)
-            if len(self._shares) >= _SHARES:
-                self._tell_share()
+            if (skipped := values[_SKIPPED]) is not None and skipped >= covered:
+                flags, row[_LOSS] = (*flags, "skipped"), values[_LOSS] or None
+            elif values[_LOSS] is None:
+                row[_LOSS] = math.nan
         if dialect.timed_by_clock:
-            flags, seconds = (*flags, "clocked"), self._by_the_clock(moment, covered)
-        if tokens is not None and seconds and job.world_size:
-            rate = tokens / job.world_size / seconds
-        if memory is None and fraction is not None and job.device_gib:
-            memory = fraction * job.device_gib
-        kind = None if memory is None else dialect.memory_kind
+            flags, row[_SECONDS] = (*flags, "clocked"), self._by_the_clock(moment, covered)
+        rate, tflops = self._derive(row, flags)
+        kind = None if row[_MEMORY] is None else dialect.memory_kind
         if words is not None:
             kind, moment = words.get("memory_kind", kind), words.get("time", moment)
-        self._sink.step(
-            self.label,
-            Step(
-                step=number,
-                reported_step=reported,
-                steps_covered=covered,
-                tokens=int(tokens) if tokens is not None and 0 <= tokens < _MOST else None,
-                loss=loss,
-                grad_norm=norm,
-                learning_rate=lr,
-                step_time_s=seconds,
-                tokens_per_s_per_gpu=rate,
-                tflops_per_gpu=rate * (job.flops_per_token / 1e12) if rate and job.flops_per_token else None,
-                memory_gib=memory,
-                memory_kind=kind,
-                memory_fraction=fraction,
-                reported_tokens_per_s_per_gpu=said,
-                reported_tflops_per_gpu=tflops,
-                skipped=int(skipped) if skipped is not None and 0 <= skipped < _MOST else None,
-                node=self.origin.node,
-                rank=self.origin.rank,
-                time=moment,
-                source=Evidence(self.log, line),
-                flags=flags,
-            ),
-        )
+        for at in _COUNTS:
+            row[at] = whole(row[at])
+        own = (number, reported, covered, rate, tflops, kind, flags)
+        place = (moment, self.origin.node, self.origin.rank, Evidence(self.log, line))
+        self._sink.step(self.label, Step(*_as_fields((*row, *own, *place))))
+
+    def _derive(self, row: list[Any], flags: tuple[str, ...]) -> tuple[float | None, float | None]:
+        """Fill in the tokens and the memory of a step by what is known of the job; our own rates, where they follow."""
+        job = self.job
+        if row[_TOKENS] is None:
+            length, batch = row[_LENGTH] or job.sequence_length, row[_BATCH] or job.global_batch_size
+            row[_TOKENS] = length * batch if length and batch else None
+        if row[_MEMORY] is None and row[_MEMORY_FRACTION] is not None and job.device_gib:
+            row[_MEMORY] = row[_MEMORY_FRACTION] * job.device_gib
+        tokens, seconds = row[_TOKENS], row[_SECONDS]
+        if tokens and row[_TRAINED] and "rampup" not in flags and not self._progress.share_known:
+            self._shares.append(row[_TRAINED] / tokens)
+            if len(self._shares) >= _SHARES:
+                self._note_share()
+        if tokens is None or not seconds or not job.world_size:
+            return None, None
+        rate = tokens / job.world_size / seconds
+        return rate, rate * (job.flops_per_token / 1e12) if rate and job.flops_per_token else None
 
     def _by_the_clock(self, time: str | None, covered: int) -> float | None:
         if time is None:
@@ -324,42 +301,44 @@ class Series:
         seconds = (now - last).total_seconds() / covered
         return seconds if seconds > 0 else None
 
-    def _said_again(self, number: int, line: int) -> None:
+    def _print_again(self, number: int, line: int) -> None:
         """A step printed once more with other values: two processes into one file, most likely."""
-        self._repeats += 1
         self._since_start -= 1
-        if self._repeats == 1:
-            message = f"step {number} is printed again with other values: the last of each step is kept"
-            at = Evidence(self.log, line)
-            self._sink.event(Event(kind="repeated", message=message, step=number, node=self.origin.node, source=at))
+        if not self._repeated:
+            self._event(
+                "repeated",
+                f"step {number} is printed again with other values: the last of each step is kept",
+                number,
+                line,
+            )
+        self._repeated = True
         self._sink.restart(self.label, number)
 
-    def _restarted(self, number: int, line: int) -> None:
+    def _restart(self, number: int, line: int) -> None:
         message = f"step {number} comes again after step {self._last}: the last of each is kept"
-        at = Evidence(self.log, line)
-        self._sink.event(Event(kind="restart", message=message, step=number, node=self.origin.node, source=at))
+        self._event("restart", message, number, line)
         self._sink.restart(self.label, number)
         self._since_start, self._last_moment = 0, None
-        self._consumed.start()
+        self._consumed = _Consumed()
 
-    def _tell_share(self) -> None:
+    def _note_share(self) -> None:
         """Padding and masked tokens are in every rate, and teach nothing."""
         share, self._shares = median(self._shares), []
-        if share <= 1 and not self._progress.share_told:
+        if share <= 1 and not self._progress.share_known:
             self._sink.setting(Setting(TRAINED_SHARE, round(share, 3), Evidence(self.log, self._last_line)))
-        self._progress.share_told = True
+        self._progress.share_known = True
 
-    def _tell_consumed(self, each: float | None) -> None:
+    def _note_consumed(self, each: float | None) -> None:
         """Samples are counted by what was done, the batch by what was asked: of tokens a step, one of them is wrong."""
         if each is None or self._last_values is None:
             return
-        batch, at = self._last_values[_BATCH], Evidence(self.log, self._last_line)
+        batch = self._last_values[_BATCH]
         message = f"by consumed samples a step is {each:,.10g} sequences, and the log says {batch:,.10g}"
-        details = {"consumed": each, "said": batch}
-        node, step = self.origin.node, self._last
-        self._sink.event(
-            Event(kind="samples_differ", message=message, step=step, node=node, source=at, details=details)
-        )
+        self._event("samples_differ", message, self._last, self._last_line, consumed=each, said=batch)
+
+    def _event(self, kind: str, message: str, step: int | None, line: int, **details: float | None) -> None:
+        at, node = Evidence(self.log, line), self.origin.node
+        self._sink.event(Event(kind=kind, message=message, step=step, node=node, source=at, details=details))
 
 
 def _mean_batch(before: Values, values: Values, covered: int) -> float | None:
@@ -372,10 +351,10 @@ def _mean_batch(before: Values, values: Values, covered: int) -> float | None:
 
 def whole(value: float | None) -> int | None:
     """A count, if it is one."""
-    return int(value) if value is not None and math.isfinite(value) and 0 <= value < _MOST else None
+    return int(value) if value is not None and 0 <= value < _MOST else None
 
 
-def usual_distance(numbers: list[int]) -> int | None:
+def _usual_distance(numbers: list[int]) -> int | None:
     """The commonest distance between records; the first may be shorter (1, 10, 20 …)."""
     apart = [after - before for before, after in pairwise(numbers) if after > before]
     inner = apart[1:] if len(apart) > 1 else apart

@@ -38,9 +38,9 @@ from steelyard.frameworks.maxtext.facts import FACTS
 FIELDS: Mapping[bytes, Field] = MappingProxyType(
     {
         b"seconds": Field("step_time_s"),
-        b"TFLOP/s/device": Field("tflops"),
-        b"TFLOP/s": Field("tflops"),
-        b"Tokens/s/device": Field("tokens_per_s"),
+        b"TFLOP/s/device": Field("reported_tflops_per_gpu"),
+        b"TFLOP/s": Field("reported_tflops_per_gpu"),
+        b"Tokens/s/device": Field("reported_tokens_per_s_per_gpu"),
         b"total_weights": Field("trained_tokens"),
         b"loss": Field("loss"),
         b"learning_rate": Field("learning_rate"),

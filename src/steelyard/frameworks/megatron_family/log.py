@@ -10,7 +10,7 @@ from steelyard.frameworks.megatron_family.arguments import Arguments
 
 MARK = re.compile(rb"(?<!, )\biteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})\s*(?=\|)")
 
-_TFLOPS, _RATE = Field("tflops"), Field("tokens_per_s")
+_TFLOPS, _RATE = Field("reported_tflops_per_gpu"), Field("reported_tokens_per_s_per_gpu")
 
 FIELDS: Mapping[bytes, Field] = MappingProxyType(
     {

@@ -20,7 +20,7 @@ FIELDS: Mapping[bytes, Field] = MappingProxyType(
         b"learning_rate": Field("learning_rate"),
         b"step_time_s": Field("step_time_s"),
         b"memory_gib": Field("memory_gib"),
-        b"tokens_per_s_per_gpu": Field("tokens_per_s"),
+        b"tokens_per_s_per_gpu": Field("reported_tokens_per_s_per_gpu"),
     }
 )
 
@@ -44,7 +44,15 @@ NATIVE = Dialect(
     mark=re.compile(rb"^(?:\[rank\d+\]: )?step: (?P<step>\d{1,12})/(?P<total>\d{1,12}) (?=\|)"),
     separator=b"|",
     fields=FIELDS,
-    required=("tokens", "loss", "grad_norm", "learning_rate", "step_time_s", "memory_gib", "tokens_per_s"),
+    required=(
+        "tokens",
+        "loss",
+        "grad_norm",
+        "learning_rate",
+        "step_time_s",
+        "memory_gib",
+        "reported_tokens_per_s_per_gpu",
+    ),
     texts=MappingProxyType({b"memory_kind: ": "memory_kind", b"time: ": "time"}),
     interval=1,
     others=(

@@ -20,8 +20,8 @@ FIELDS: Mapping[bytes, Field] = MappingProxyType(
         b"reduced_train_loss": Field("loss"),
         b"grad_norm": Field("grad_norm"),
         b"train_step_timing in s": Field("step_time_s"),
-        b"tokens_per_sec_per_gpu": Field("tokens_per_s"),
-        b"TFLOPS_per_GPU": Field("tflops"),
+        b"tokens_per_sec_per_gpu": Field("reported_tokens_per_s_per_gpu"),
+        b"TFLOPS_per_GPU": Field("reported_tflops_per_gpu"),
         b"max_memory_reserved": Field("memory_gib", GIB),
         b"peak_memory_usage": Field("memory_gib", GIB),
     }

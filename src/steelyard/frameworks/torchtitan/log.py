@@ -15,9 +15,9 @@ FIELDS: Mapping[bytes, Field] = MappingProxyType(
         b"loss": Field("loss"),
         b"grad_norm": Field("grad_norm"),
         b"memory": Field("memory_gib"),
-        b"tps": Field("tokens_per_s"),
-        b"wps": Field("tokens_per_s"),
-        b"tflops": Field("tflops"),
+        b"tps": Field("reported_tokens_per_s_per_gpu"),
+        b"wps": Field("reported_tokens_per_s_per_gpu"),
+        b"tflops": Field("reported_tflops_per_gpu"),
     }
 )
 
@@ -97,7 +97,7 @@ TORCHTITAN = Dialect(
     mark=re.compile(rb"(?<!validate )(?:\x1b\[[0-9;]*m|\b)step:\s+(?P<step>\d{1,12})(?=\s+(?:\x1b\[\d+m)*loss:)"),
     separator=None,
     fields=FIELDS,
-    required=("loss", "tokens_per_s", "memory_gib"),
+    required=("loss", "reported_tokens_per_s_per_gpu", "memory_gib"),
     number=_number,
     era=_era,
     card=re.compile(rb"memory:\s+(?P<used>\d{1,6}\.\d\d)GiB\((?P<share>\d{1,3}\.\d\d)%\)"),

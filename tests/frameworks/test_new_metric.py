@@ -1,0 +1,64 @@
+"""A metric of a step is added by its declaration and a label: it is then read, recorded and a column."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import steelyard
+
+LINE = (
+    " iteration {step:8d}/      40 | consumed samples: {samples} | elapsed time per iteration (ms): 10.0 |"
+    " global batch size: 64 | lm loss: 2.0 | z loss: {step}.5 | number of skipped iterations: 0 |"
+    " number of nan iterations: {nans} |"
+)
+READ = """
+import sys
+import steelyard
+from steelyard.records.columns import table
+
+run = steelyard.ingest("train.log", name="read")
+columns = table(run.directory)
+for name in ("z_loss", "nan_steps"):
+    print(*columns.columns[name].values.tolist())
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.quick
+def test_a_metric_is_declared_once_and_labelled_where_it_is_read(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(Path(steelyard.__file__).parent, source / "steelyard", ignore=shutil.ignore_patterns("__pycache__"))
+    added = {
+        "records/step.py": {
+            "    grad_norm: float | None = None\n": "    z_loss: float | None = None\n",
+            "    flags: tuple[str, ...] = msgspec.field(default_factory=_none)\n": (
+                "    nan_steps: TokenCount | None = None\n"
+            ),
+        },
+        "frameworks/megatron_family/log.py": {
+            'b"lm loss": Field("loss"),\n': 'b"z loss": Field("z_loss"),\n',
+            'b"grad norm": Field("grad_norm"),\n': 'b"number of nan iterations": Field("nan_steps"),\n',
+        },
+    }
+    for path, lines in added.items():
+        text = (source / "steelyard" / path).read_text()
+        for before, line in lines.items():
+            assert text.count(before) == 1
+            text = text.replace(before, before + line)
+        (source / "steelyard" / path).write_text(text)
+    steps = range(1, 41)
+    log = "\n".join(LINE.format(step=step, samples=step * 64, nans=step % 2) for step in steps)
+    (tmp_path / "train.log").write_text(log + "\n[after training is done]\n")
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    done = subprocess.run([sys.executable, "-c", READ], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    z_loss, nan_steps = ([float(word) for word in line.split()] for line in done.stdout.splitlines())
+    assert z_loss == [step + 0.5 for step in steps]
+    assert nan_steps == [step % 2 for step in steps]
+    recorded = [json.loads(line) for line in (tmp_path / "runs/read/steps.jsonl").read_text().splitlines()]
+    assert [(step["z_loss"], step["nan_steps"]) for step in recorded] == [(step + 0.5, step % 2) for step in steps]

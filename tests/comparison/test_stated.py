@@ -17,7 +17,8 @@ from steelyard.comparison.diagnoses.silent_default import LeftOpen, unstated_dif
 from steelyard.comparison.side import side
 from steelyard.comparison.tiers import Pair
 from steelyard.experiment.keys import STATED
-from steelyard.frameworks.logs.settings import RAMP_UP, SHAPING
+from steelyard.frameworks.logs import settings
+from steelyard.hardware.catalog import CPU
 from steelyard.reasons import Reason
 from steelyard.verdict import read_subject
 from steelyard.verdict.figures import NO_PEAK_FOR_PRECISION
@@ -83,8 +84,17 @@ def make(cli: Any, tmp_path: Path) -> Make:
 
 
 def test_all_that_a_log_states_is_governed() -> None:
+    keys = {value for name, value in vars(settings).items() if name.isupper() and isinstance(value, str)}
+    of_the_platform = {
+        settings.WORLD_SIZE,
+        settings.GPU_NAME,
+        settings.GPU_GIB,
+        settings.LOG_INTERVAL,
+        settings.VERSION,
+    }
+    assert keys - of_the_platform - {settings.NONE, CPU} == settings.SHAPING
     stated = {dotted.partition(".")[2] for dotted in STATED}
-    assert stated == {*SHAPING} - {RAMP_UP}  # the tokens of every step tell of that
+    assert stated == settings.SHAPING - {settings.RAMP_UP}  # the tokens of every step tell of that
 
 
 def test_a_campaign_over_seeds_of_a_framework_that_has_one_seed(cli: Any, make: Make) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from steelyard.experiment.keys import STATED
 from steelyard.experiment.problems import spelt
 from steelyard.frameworks.logs.fields import whole_number
 from steelyard.hardware.catalog import CPU, lookup
@@ -16,7 +17,7 @@ class Setting:
     """One value the training program printed about itself: what was in force, whatever a config asked."""
 
     key: str
-    """A dotted key of the experiment, or one of `OTHER`."""
+    """A dotted key of the experiment, or one of those below."""
     value: Any
     source: Evidence
 
@@ -92,46 +93,11 @@ def how_many(text: str) -> int:
     return 0 if text == "None" else whole_number(text)
 
 
-SHAPING = (
-    PADDED_VOCABULARY,
-    MASKED_EOD,
-    RAMP_UP,
-    EXPERTS,
-    EXPERTS_PER_TOKEN,
-    EXPERT_WIDTH,
-    SHARED_EXPERT_WIDTH,
-    EXPERT_CAPACITY,
-    EXPERT_LAYERS,
-    FORCED_BALANCE,
-    TOKENS_AHEAD,
-    QK_NORM,
-    ATTENTION_WINDOW,
-    WINDOWLESS_LAYERS,
-    LATENT_ATTENTION,
-    ATTENTION_VARIANT,
-    LAYER_PATTERN,
-    RESET_MASK,
-    RESET_POSITIONS,
-    PACKING,
-    TRAINED_SHARE,
-    RECOMPUTE_EXTENT,
-    OPTIMIZER,
-    OPTIMIZER_OFFLOAD,
-    PRECISION_AWARE_OPTIMIZER,
-    FIRST_MOMENT_DTYPE,
-    SECOND_MOMENT_DTYPE,
-    MAIN_WEIGHTS_DTYPE,
-    MAIN_GRADIENTS_DTYPE,
-    HIDDEN_DROPOUT,
-    ATTENTION_DROPOUT,
-)
-"""What shapes a run and no experiment has a key for."""
+SHAPING = frozenset({RAMP_UP, *(name.partition(".")[2] for name in STATED)})
+"""What shapes a run and no experiment has a key for: the keys that a log states, and what every step's tokens show."""
 
 UNCOUNTED = (EXPERTS, ATTENTION_WINDOW, LATENT_ATTENTION, ATTENTION_VARIANT, LAYER_PATTERN)
 """What makes a model, where it has it, one whose FLOPs no formula of ours counts."""
-
-OTHER = (WORLD_SIZE, GPU_NAME, GPU_GIB, LOG_INTERVAL, VERSION, *SHAPING)
-"""What a log may say that is no key of an experiment."""
 
 
 def shaping(key: str, value: Any, source: Evidence) -> Iterator[Setting]:
@@ -163,9 +129,8 @@ class LoggedSettings:
         before = self.last.get(key)
         if before is not None and not same(key, before.value, value) and key not in self.changed:
             message = f"{key} was {spelt(before.value)}, and is {spelt(value)} from here on"
-            self.changed[key] = Event(
-                kind="setting_changed", message=message, source=setting.source, details={"key": key}
-            )
+            details = {"key": key}
+            self.changed[key] = Event(kind="setting_changed", message=message, source=setting.source, details=details)
         self.last[key] = setting
 
     def whole(self, key: str) -> int | None:
@@ -174,16 +139,16 @@ class LoggedSettings:
         return value if type(value) is int else None
 
 
-def same(key: str, one: Any, other: Any) -> bool:
+def same(key: str, value: Any, other: Any) -> bool:
     """Whether two values of a key mean the same: numbers but for their last digits, GPUs by catalog, cards by size."""
     if key == GPU_NAME:
-        return (one == CPU) == (other == CPU) and lookup(str(one)) is lookup(str(other))
+        return (value == CPU) == (other == CPU) and lookup(str(value)) is lookup(str(other))
     if key == GPU_GIB:
-        return math.isclose(one, other, rel_tol=SAME_CARD)
+        return math.isclose(value, other, rel_tol=SAME_CARD)
     if key == TRAINED_SHARE:
-        return bool(abs(one - other) <= SAME_SHARE)
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return math.isclose(one, other, rel_tol=1e-9)
-    return bool(one == other)
+        return bool(abs(value - other) <= SAME_SHARE)
+    if isinstance(value, bool) or isinstance(other, bool):
+        return value is other
+    if isinstance(value, int | float) and isinstance(other, int | float):
+        return math.isclose(value, other, rel_tol=1e-9)
+    return bool(value == other)

@@ -57,7 +57,7 @@ LOG = """
 import re
 
 from acme_framework.facts import FACTS
-from steelyard.frameworks.logs.dialect import Dialect, Known, event
+from steelyard.frameworks.logs.dialect import Dialect, event
 from steelyard.frameworks.logs.fields import Field
 
 DIALECTS = (
@@ -79,8 +79,8 @@ DIALECTS = (
         memory_kind=FACTS.memory_kind,
         words=(rb"%(word)s",),
         telltales=(rb"acme",),
-        others=(Known(re.compile(FACTS.end_marker), event("finished")),),
-        companions=(re.compile(rb"acme \\d+\\.\\d+ starts"),),
+        others={FACTS.end_marker: event("finished")},
+        companions=(rb"acme \\d+\\.\\d+ starts",),
     ),
 )
 """

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from steelyard.frameworks.logs.fields import UnreadError, first_number
-from steelyard.frameworks.logs.prefixes import moment, pieces, unprefixed
+from steelyard.frameworks.logs.prefixes import pieces, unprefixed
 from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.series import Gathered
 from steelyard.records import Event, Step
@@ -81,10 +81,17 @@ def test_each_carriage_return_is_a_line() -> None:
     assert list(pieces(b"10%\r20%\r\x1b[31m30%\x1b[0m\r")) == [b"10%", b"20%", b"30%"]
 
 
-def test_a_moment_is_iso() -> None:
-    assert moment(b"[20251202 09:12:08][rank-7/8]") == "2025-12-02T09:12:08"
-    assert moment(b"[titan] 2026-01-20 10:00:01,074 - root") == "2026-01-20T10:00:01.074"
-    assert moment(b"no moment") is None
+@pytest.mark.parametrize(
+    ("prefix", "moment"),
+    [
+        (b"[20251202 09:12:08][rank-7/8][INFO ] [--------trainer.py:2560] : ", "2025-12-02T09:12:08"),
+        (b"[titan] 2026-01-20 10:00:01,074 - root - INFO - ", "2026-01-20T10:00:01.074"),
+        (b" ", None),
+    ],
+)
+def test_a_moment_is_iso(prefix: bytes, moment: str | None) -> None:
+    steps, _ = read(prefix + line(1).partition(b"] ")[2])
+    assert [step.time for step in steps] == [moment]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """A line that no reader can make sense of is recorded, and the lines after it are read."""
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from steelyard.errors import InputError
 from steelyard.execute.recording import Recording
 from steelyard.experiment import resolve
 from steelyard.frameworks.logs import reader
-from steelyard.frameworks.logs.dialect import Known, Place, Said
+from steelyard.frameworks.logs.dialect import Place, Said
 from steelyard.frameworks.logs.fields import UnreadError, whole_number
 from steelyard.frameworks.logs.reader import MOST_PROCESSES, MOST_UNREAD, LogReader
 from steelyard.frameworks.logs.series import Gathered
@@ -101,7 +100,7 @@ def failing(found: object, place: Place) -> Iterator[Said]:
 
 @pytest.fixture
 def dialect_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = replace(MEGATRON, others=(Known(re.compile(rb"checkpoint of mine"), failing),))
+    broken = replace(MEGATRON, others={rb"checkpoint of mine": failing})
     monkeypatch.setattr(reader, "dialects", lambda: (broken,))
 
 

@@ -6,7 +6,7 @@ nothing skipped. Whatever is not is left to the reader of single lines; a test h
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from steelyard.frameworks.logs.dialect import Dialect
 from steelyard.frameworks.logs.fields import TARGETS, Shape, Values, first_number
@@ -22,18 +22,11 @@ Column = list[float | None] | float | None
 """A value a line, or one that all lines have in common."""
 
 
-class Many(NamedTuple):
-    """Steps that were read together."""
-
-    series: Series
-    rows: StepRows
-    last_values: Values
-
-
 def can_read(dialect: Dialect) -> bool:
     """Whether a dialect's lines say all of themselves in places, without words, marks or a clock."""
     return (
-        dialect.number is None
+        "total" in dialect.mark.groupindex
+        and not dialect.zero_based
         and dialect.flags is None
         and not dialect.texts
         and not dialect.timed_by_clock
@@ -49,15 +42,15 @@ def read_many(
     lines: Sequence[bytes],
     numbers: Sequence[int],
     series_of: Callable[[bytes, bytes], Series],
-    said: tuple[float | None, ...],
-) -> Many | None:
-    """Read all lines at once; None, or an exception, where one of them is out of the ordinary. Nothing is taken yet.
+    stated: tuple[float | None, ...],
+) -> tuple[Series, StepRows, Values] | None:
+    """All lines at once, with the values of the last one; None, or an exception, where one is out of the ordinary.
 
-    `moment` is where a line's moment starts, counted back from its mark, and its length; `said` what the log's lines
-    said so far of total, batch and sequence.
+    Nothing is taken yet. `moment` is where a line's moment starts, counted back from its mark, and its length; `stated`
+    what the log's lines stated so far of total, batch and sequence.
     """
     mark = dialect.mark.search(lines[0])
-    if mark is None or int(mark["total"]) != said[0] or shape.separator is None:
+    if mark is None or int(mark["total"]) != stated[0] or shape.separator is None:
         return None
     parts = shape.separator.join(lines).split(shape.separator)
     heads = parts[:: shape.parts]
@@ -65,22 +58,22 @@ def read_many(
     begin = mark.start() - moment[0] if moment else 0
     end = begin + moment[1] if moment else 0
     steps, columns = _numbers(heads, mark, begin, end), _columns(shape, parts)
-    if steps is None or (columns.get("global_batch_size"), columns.get("sequence_length")) != said[1:]:
+    if steps is None or (columns.get("global_batch_size"), columns.get("sequence_length")) != stated[1:]:
         return None
     if dialect.absent_loss_is_nan and (columns.get("loss") is None or columns.get("skipped") != 0.0):
         return None
     series = series_of(before[:begin] + before[end:], before)
     interval = series.ordinary(steps[0])
-    if interval is None or not _follow(steps, interval):
+    if interval is None or steps != list(range(steps[0], steps[0] + interval * len(steps), interval)):
         return None
     given: dict[str, Any] = {"step": steps, "reported_step": steps, "steps_covered": interval, "flags": ()}
     if moment:
         given["time"] = isos([head[begin:end] for head in heads])
-    given.update(_values(series, dialect, columns, *said[1:]))
+    given.update(_values(series, dialect, columns, *stated[1:]))
     varying = {name: column for name, column in given.items() if isinstance(column, list)}
     same = {name: value for name, value in given.items() if not isinstance(value, list)}
     last = [column[-1] if isinstance(column, list) else column for column in map(columns.get, TARGETS)]
-    return Many(series, StepRows(same, varying, series.log, numbers), last)
+    return series, StepRows(same, varying, series.log, numbers), last
 
 
 def _numbers(heads: Sequence[bytes], mark: re.Match[bytes], begin: int, end: int) -> list[int] | None:
@@ -94,11 +87,6 @@ def _numbers(heads: Sequence[bytes], mark: re.Match[bytes], begin: int, end: int
         and {head[left:] for head in heads} == {rest}
     )
     return [int(head[at:left]) for head in heads] if alike else None
-
-
-def _follow(steps: list[int], interval: int) -> bool:
-    first, last = steps[0], steps[-1]
-    return last - first == interval * (len(steps) - 1) and steps == list(range(first, last + 1, interval))
 
 
 def _columns(shape: Shape, parts: list[bytes]) -> Mapping[str, Column]:
@@ -124,19 +112,19 @@ def _values(
     tokens = batch * length if batch and length else None
     per_gpu = tokens / job.world_size if tokens is not None and job.world_size else None
     per_token = job.flops_per_token / 1e12 if job.flops_per_token else None
-    rate = tflops = None
+    rates = tflops = None
     if per_gpu:
-        rate = _each(columns.get("step_time_s"), lambda seconds: per_gpu / seconds if seconds else None)
+        rates = _each(columns.get("step_time_s"), lambda seconds: per_gpu / seconds if seconds else None)
     if per_token:
-        tflops = _each(rate, lambda one: one * per_token if one else None)
+        tflops = _each(rates, lambda rate: rate * per_token if rate else None)
     memory, device = columns.get("memory_gib"), job.device_gib
     if memory is None and device:
         memory = _each(columns.get("memory_fraction"), lambda share: share * device)
-    metrics: dict[str, Any] = {name: columns.get(name) for name in LOGGED} | {"memory_gib": memory, "tokens": tokens}
+    metrics = {name: columns.get(name) for name in LOGGED} | {"memory_gib": memory, "tokens": tokens}
     return {
         **metrics,
         **{name: _each(metrics[name], whole) for name in COUNTS},
-        "tokens_per_s_per_gpu": rate,
+        "tokens_per_s_per_gpu": rates,
         "tflops_per_gpu": tflops,
         "memory_kind": None if memory is None else dialect.memory_kind,
         "node": series.origin.node,

@@ -1,11 +1,11 @@
 """What a reader of one dialect answers for: its step line, and the other lines it knows."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
-from steelyard.frameworks.logs.fields import STEP_DIGITS, Field, Shape, Values, whole_number
+from steelyard.frameworks.logs.fields import STEP_DIGITS, Field, Shape, whole_number
 from steelyard.frameworks.logs.prefixes import Origin
 from steelyard.frameworks.logs.settings import Setting
 from steelyard.records.step import Event, Evidence
@@ -22,17 +22,16 @@ class Place:
     step: int
     """The last step read so far; 0 before the first."""
 
+    def event(
+        self, kind: str, raw: bytes, step: int | None = None, node: str | None = None, /, **details: Any
+    ) -> Event:
+        """An event of this line, of the machine that printed it unless it names another."""
+        node = node or self.origin.node
+        return Event(kind=kind, message=text_of(raw), step=step, node=node, source=self.evidence, details=details)
+
 
 Said = Event | Setting
 Handler = Callable[[re.Match[bytes], Place], Iterator[Said]]
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A kind of line that is no step and says something."""
-
-    pattern: re.Pattern[bytes]
-    say: Handler
 
 
 class Dump(Protocol):
@@ -86,10 +85,8 @@ class Dialect:
     """The label without which a line is cut."""
     required: tuple[str, ...] = ()
     """Values without which a line is cut or another's."""
-    number: Callable[[re.Match[bytes], Values], tuple[int, int, int | None]] | None = None
-    """(step from 1, as printed, of how many), where the mark alone does not say."""
     zero_based: bool = False
-    """Whether its step lines count from 0."""
+    """Whether its step lines count from 0, up to one less than the total."""
     counts_first_again: re.Pattern[bytes] | None = None
     """What stands before a step line of versions that log the first step by itself and count it again in the next."""
     flags: Callable[[bytes], tuple[str, ...]] | None = None
@@ -117,23 +114,10 @@ class Dialect:
     """A line of another rank beside a step line, with the `seconds` of the step and its `tflops`."""
     prints_lines_of: str = ""
     """The dialect whose step lines it prints, being told from it by the lines beside them."""
-    others: Sequence[Known] = ()
-    """Other lines, each with what it says."""
-    companions: tuple[re.Pattern[bytes], ...] = field(default=())
-    """Texts that give the dialect away before, or without, a step line."""
-
-    def card_gib(self, line: bytes) -> float | None:
-        """What the card holds by a step line; None where it does not show it, or not to 1 %."""
-        found = self.card.search(line) if self.card is not None else None
-        if found is None:
-            return None
-        named = found.groupdict()
-        if named.get("gib"):
-            return float(named["gib"]) or None
-        used, share = float(named["used"]), float(named["share"])
-        if min(used, share) < 1:  # both are printed with two digits after the point
-            return None
-        return used / share * 100
+    others: Mapping[bytes, Handler] = field(default_factory=dict)
+    """Patterns of other lines, each with what it says."""
+    companions: tuple[bytes, ...] = ()
+    """Patterns of texts that give the dialect away before, or without, a step line."""
 
 
 def text_of(raw: bytes, longest: int = 500) -> str:
@@ -144,42 +128,42 @@ def text_of(raw: bytes, longest: int = 500) -> str:
 def event(kind: str, after: int = 0) -> Handler:
     """A handler that makes one event of the whole line, at the last step or so many after it."""
 
-    def say(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-        yield Event(
-            kind=kind,
-            message=text_of(found.string),
-            step=place.step + after if place.step else None,
-            node=place.origin.node,
-            source=place.evidence,
-        )
+    def say(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+        yield place.event(kind, match.string, place.step + after if place.step else None)
 
     return say
 
 
-def at_step(kind: str, after: int = 0) -> Handler:
-    """A handler that makes an event of the step the line names in its group `step`, with its `loss` if it has one."""
+def at_step(kind: str, *after: int) -> Handler:
+    """A handler that makes an event of the step the line names in its group `step`, or of each so many after it.
 
-    def say(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-        loss = found.groupdict().get("loss")
-        yield Event(
-            kind=kind,
-            message=text_of(found.string),
-            step=whole_number(found["step"], STEP_DIGITS) + after,
-            node=place.origin.node,
-            source=place.evidence,
-            details={"loss": float(loss)} if loss else {},
-        )
+    Its `loss` is a detail, if it has one.
+    """
+
+    def say(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+        loss = match.groupdict().get("loss")
+        details = {"loss": float(loss)} if loss else {}
+        for more in after or (0,):
+            yield place.event(kind, match.string, whole_number(match["step"], STEP_DIGITS) + more, **details)
 
     return say
 
 
-def memory(gib: float, kind: str, place: Place, raw: bytes) -> Event:
-    """A reading of memory that stands on a line of its own."""
-    return Event(
-        kind="memory",
-        message=text_of(raw),
-        step=place.step or None,
-        node=place.origin.node,
-        source=place.evidence,
-        details={"gib": gib, "kind": kind},
-    )
+def states(convert: Callable[[bytes], Any] = whole_number, **keys: str) -> Handler:
+    """A handler that makes a setting of each group it gives a key for."""
+
+    def say(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+        for group, key in keys.items():
+            yield Setting(key, convert(match[group]), place.evidence)
+
+    return say
+
+
+def memory(kind: str, to_gib: Callable[[float], float] = float) -> Handler:
+    """A handler that makes a reading of memory of the group `memory`."""
+
+    def say(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+        gib = to_gib(float(match["memory"]))
+        yield place.event("memory", match.string, place.step or None, gib=gib, kind=kind)
+
+    return say

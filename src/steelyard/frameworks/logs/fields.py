@@ -1,14 +1,13 @@
 """Step lines by name: a line is learnt from its labels once, and lines of the same shape are then read by place.
 
 The shape of a line is its text without digits. Two lines of one shape have the same labels in the same places, so what
-was found out about the first holds for the second; only the numbers differ. A version that adds or moves a field, a
-value that turns `nan` or a line cut short has another shape, and is learnt again or not read.
+was learnt of the first holds for the second; only the numbers differ. A version that adds or moves a field, a value
+that turns `nan` or a line cut short has another shape, and is learnt again or not read.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 from steelyard.records.step import LOGGED
@@ -23,6 +22,8 @@ _AFTER = re.compile(
 )
 """What may follow a number: its unit, the rest of a pair, an average."""
 _PLAIN = re.compile(rb"\s*[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\s*")
+_PAIR = re.compile(rb"\s*[\d.]+/[\d.]+\s*$")
+_COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 
 
 class UnreadError(ValueError):
@@ -70,19 +71,14 @@ class Slot(NamedTuple):
 
 def first_number(text: bytes) -> float:
     """The number a text starts with: of `inst/avg` the first, `7,034` without its comma, `61.02GiB` without unit."""
-    found = _NUMBER.match(text)
-    if found is None:
-        raise UnreadError(f"{text.strip()[:40]!r} is no number")
-    return float(found[1].replace(b",", b""))
+    match = _NUMBER.match(text)
+    if match is None:
+        raise _no_number(text)
+    return float(match[1].replace(b",", b""))
 
 
-def _check_number(text: bytes) -> None:
-    """Nothing but a number, its unit and its averages: a wrong byte inside one must not cut it short."""
-    first_number(text)
-    found = _NUMBER.match(text)
-    assert found is not None
-    if not _AFTER.fullmatch(text, found.end()):
-        raise UnreadError(f"{text.strip()[:40]!r} is no number")
+def _no_number(text: bytes) -> UnreadError:
+    return UnreadError(f"{text.strip()[:40]!r} is no number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +95,7 @@ class Shape:
     """Whether a value is an `inst/avg` pair."""
     parts: int
     """Into how many a line is split."""
-    texts: Sequence[tuple[int, int, str]] = ()
+    texts: Sequence[tuple[int, int, str]]
     """(part, offset, target) of values that are words."""
 
     def gives(self, target: str) -> bool:
@@ -123,49 +119,42 @@ class Shape:
         return values
 
 
-_COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
-
-
 def learn(
-    line: bytes,
-    start: int,
-    separator: bytes | None,
-    fields: Mapping[bytes, Field],
-    texts: Mapping[bytes, str] = MappingProxyType({}),
+    line: bytes, start: int, separator: bytes | None, fields: Mapping[bytes, Field], texts: Mapping[bytes, str]
 ) -> Shape:
     """Find the labelled values from `start` on; what comes before is the launcher's and the step's own number."""
     parts = line.split(separator)
-    plain: list[Slot] = []
-    others: list[Slot] = []
+    plain: dict[int, Slot] = {}
+    others: dict[int, Slot] = {}
     labels: list[bytes] = []
     paired = False
     for index, label, offset in _labelled(line, parts, start, separator):
         labels.append(label)
-        field = fields.get(label)
         value = parts[index][offset:]
-        paired = paired or bool(re.match(rb"\s*[\d.]+/[\d.]+\s*$", value))
-        if field is None:
+        paired = paired or bool(_PAIR.match(value))
+        if (field := fields.get(label)) is None:
             continue
         target = TARGETS.index(field.target)
-        if any(slot.target == target for slot in (*plain, *others)):
+        if target in plain or target in others:
             raise UnreadError(f"{label.decode('utf-8', 'replace')!r} stands there twice")
-        _check_number(value)
-        kind = plain if _PLAIN.fullmatch(value) else others
-        kind.append(Slot(index, offset, target, field.divisor))
+        number = _NUMBER.match(value)
+        if number is None or not _AFTER.fullmatch(value, number.end()):  # a wrong byte inside must not cut it short
+            raise _no_number(value)
+        slots = plain if _PLAIN.fullmatch(value) else others
+        slots[target] = Slot(index, offset, target, field.divisor)
     words = tuple(
         (index, len(part) - len(part.lstrip()) + len(label), target)
         for label, target in texts.items()
         for index, part in enumerate(parts)
         if part.lstrip().startswith(label)
     )
-    return Shape(separator, tuple(plain), tuple(others), frozenset(labels), paired, len(parts), words)
+    return Shape(separator, tuple(plain.values()), tuple(others.values()), frozenset(labels), paired, len(parts), words)
 
 
 def _labelled(
     line: bytes, parts: Sequence[bytes], start: int, separator: bytes | None
-) -> Sequence[tuple[int, bytes, int]]:
+) -> Iterator[tuple[int, bytes, int]]:
     """(part, label, offset of the value in it) of everything after `start` that has a label."""
-    found: list[tuple[int, bytes, int]] = []
     at = 0
     for index, part in enumerate(parts):
         begin = line.index(part, at)
@@ -174,9 +163,8 @@ def _labelled(
             continue
         if separator is None:
             if index and parts[index - 1].endswith(b":") and not part.endswith(b":"):
-                found.append((index, _COLOUR.sub(b"", parts[index - 1])[:-1], 0))
+                yield index, _COLOUR.sub(b"", parts[index - 1])[:-1], 0
         elif (colon := part.rfind(b":")) > 0 and part[colon + 1 :].strip():
             value = part[colon + 1 :]
             offset = colon + 1 + len(value) - len(value.lstrip())
-            found.append((index, _COLOUR.sub(b"", part[:colon]).strip(), offset))
-    return found
+            yield index, _COLOUR.sub(b"", part[:colon]).strip(), offset

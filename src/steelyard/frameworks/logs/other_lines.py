@@ -2,28 +2,79 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
 
+from steelyard import secrets
 from steelyard.accounting.stragglers import LEAST_STEPS
 from steelyard.frameworks.logs import failures
-from steelyard.frameworks.logs.dialect import Dialect, Dump, Place, Said, text_of
+from steelyard.frameworks.logs.dialect import Dialect, Dump, Place, Said
 from steelyard.frameworks.logs.prefixes import Origin
 from steelyard.frameworks.logs.series import Progress, Sink
 from steelyard.frameworks.logs.settings import LOG_INTERVAL, Setting
 from steelyard.records.step import Event, Evidence
 
 _MOST_NOTED = 10_000
-"""Of each thing that is remembered by who printed it."""
+"""Of each kind of fact that is remembered by who printed it."""
 _AWAITED, _OPEN, _ENDED = range(3)
 
-NETWORK_WORDS = (rb"NCCL", rb"Using network", rb"NET/")
+_NETWORK_WORDS = (rb"NCCL", rb"Using network", rb"NET/")
 """What a line of NCCL or RCCL about the network holds."""
-_NETWORK = re.compile(rb"Using network (?P<network>[\w/.-]+)")
-_PLUGIN = re.compile(rb"NET/(?P<network>IB|Socket|OFI|AWS Libfabric)\s*:\s*Using (?P<cards>\S.*)$")
-_ASKED = re.compile(
-    rb"\b(?:NCCL_IB_HCA|NCCL_NET)[\"']?(?: set by environment to| set to|\s*[=:])\s*[\"']?(?P<cards>[^\s;\"',]+)"
+_NETWORK = (
+    (
+        "asked",
+        re.compile(
+            rb"\b(?:NCCL_IB_HCA|NCCL_NET)[\"']?(?: set by environment to| set to|\s*[=:])\s*[\"']?([^\s;\"',]+)"
+        ),
+    ),
+    ("network", re.compile(rb"NET/(IB|Socket|OFI|AWS Libfabric)\s*:\s*Using \S")),
+    ("network", re.compile(rb"Using network ([\w/.-]+)")),
 )
-_HOST = re.compile(rb"(?P<host>[A-Za-z][\w.-]*):\d+:\d+ \[\d+\] NCCL INFO")
+_NETWORK_HOST = re.compile(rb"([A-Za-z][\w.-]*):\d+:\d+ \[\d+\] NCCL INFO")
+
+_NOT_A_STEP = re.compile(rb"\bsaved|\bsaving|checkpoint", re.I)
+_STEP = re.compile(rb"(?i:\b(?:global_?)?(?:steps?|it|iter|iterations?)\b[^A-Za-z]{0,4}\d)")
+_LOSS = re.compile(rb"(?i:loss\b[^A-Za-z]{0,4}(?:\d|nan\b|inf\b))")
+_NOT_OF_TRAINING = re.compile(rb"\bsaved|\bsaving|checkpoint|ckpt|eval|valid|\bval_|\btest", re.I)
+_GROUP_NAME = re.compile(rb"\?P<\w+>")
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """Tells at a glance which lines are worth looking at, by what dialects, failures and secrets declare of theirs."""
+
+    interesting: re.Pattern[bytes]
+    """What a line that says anything holds. It looks at no digit, so one answer serves every line of a shape."""
+    telltale: re.Pattern[bytes]
+    """What tells a dialect, marks a step or may be a step that nobody knows; asked as long as no step was read."""
+    opening: re.Pattern[bytes]
+
+    def looks_like_a_step(self, body: bytes) -> bool:
+        """Whether a line starts as step lines do; one that then cannot be read is not passed over."""
+        return bool(self.opening.search(body)) and not _NOT_A_STEP.search(body)
+
+
+def names_step_and_loss(body: bytes) -> bool:
+    """Whether a line gives a step's number and its loss, as step lines of a version nobody knows still do."""
+    return bool(_STEP.search(body) and _LOSS.search(body) and not _NOT_OF_TRAINING.search(body))
+
+
+@cache
+def interest(dialects: tuple[Dialect, ...]) -> Interest:
+    """Built once for each set of dialects."""
+    words = (pattern for dialect in dialects for pattern in dialect.words)
+    marks = (_GROUP_NAME.sub(b"?:", dialect.mark.pattern) for dialect in dialects)
+    telltales = (pattern for dialect in dialects for pattern in dialect.telltales)
+    return Interest(
+        _any((*words, *failures.WORDS, *_NETWORK_WORDS, *secrets.LOG_WORDS)),
+        _any((*telltales, *marks, _LOSS.pattern)),
+        _any(dialect.opening for dialect in dialects),
+    )
+
+
+def _any(patterns: Iterable[bytes]) -> re.Pattern[bytes]:
+    return re.compile(b"|".join(dict.fromkeys(patterns)) or rb"(?!)")
 
 
 class OtherLines:
@@ -31,8 +82,12 @@ class OtherLines:
 
     def __init__(self, sink: Sink, dialects: Sequence[Dialect], progress: Progress, every: Sequence[Dialect]) -> None:
         """`dialects` are those that are read; settings are taken in the words of `every` one."""
-        self._sink, self._dialects, self._progress = sink, dialects, progress
-        dumps: list[Dump] = [make() for make in dict.fromkeys(one.dump for one in every if one.dump)]
+        self._sink, self._progress = sink, progress
+        self._dialects = [
+            (dialect.name, _any(dialect.companions), [(re.compile(line), say) for line, say in dialect.others.items()])
+            for dialect in dialects
+        ]
+        dumps: list[Dump] = [make() for make in dict.fromkeys(dialect.dump for dialect in every if dialect.dump)]
         self._dumps = sorted(dumps, key=lambda dump: dump.tells is None)
         self._most_memory: dict[tuple[str, str | None], float] = {}
         self._slowest: Counter[int] = Counter()
@@ -47,57 +102,51 @@ class OtherLines:
 
     def says_a_setting(self, body: bytes, place: Place) -> bool:
         """Take a line of a dump of settings; False where it is none."""
+        taken = ((dump, said) for dump in self._dumps if (said := dump.take(body, place)) is not None)
+        its_dump, settings = next(taken, (None, None))
         for dump in self._dumps:
-            lines = dump.take(body, place)
-            if lines is not None:
-                break
-        else:
-            dump, lines = None, None
-        for other in self._dumps:
-            if other is not dump:
-                self._say(other.close())
-        if dump is None or lines is None:
+            if dump is not its_dump:
+                self._record(dump.close())
+        if its_dump is None or settings is None:
             return False
-        if dump.tells is not None:
-            self.hinted.setdefault(dump.tells)
-        self._say(lines)
+        if its_dump.tells is not None:
+            self.hinted.setdefault(its_dump.tells)
+        self._record(settings)
         return True
 
     @property
-    def _starts(self) -> int:
+    def _starts(self) -> str:
         """What is said again by another start is another event."""
-        return sum(dump.ended for dump in self._dumps)
+        return str(sum(dump.ended for dump in self._dumps))
 
     def take(self, body: bytes, place: Place) -> bool:
         """Take a line of any other kind; False where it says nothing."""
-        for dialect in self._dialects:
-            if dialect.name not in self.hinted and any(one.search(body) for one in dialect.companions):
-                self.hinted.setdefault(dialect.name)
-            for known in dialect.others:
-                if found := known.pattern.search(body):
-                    self._say(known.say(found, place))
+        for name, companions, others in self._dialects:
+            if name not in self.hinted and companions.search(body):
+                self.hinted.setdefault(name)
+            for pattern, say in others:
+                if match := pattern.search(body):
+                    self._record(say(match, place))
                     return True
         telling = self._failure(body, place)
-        if any(word in body for word in NETWORK_WORDS):
-            for event in _network(body, place):
-                self._once(event, ("fabric", event.node or "", *map(str, event.details.items())))
-                telling = True
+        if any(word in body for word in _NETWORK_WORDS) and (event := _network(body, place)) is not None:
+            self._once(event, "fabric", event.node or "", *map(str, event.details.items()))
+            telling = True
         return telling
 
     def _failure(self, body: bytes, place: Place) -> bool:
+        origin = place.origin
         if self._of_exit_barrier(body, place):
             return True
         if failures.TRACEBACK.search(body):
-            self._open_traceback(place.origin)
+            self._open_traceback(origin)
             return True
-        raised = failures.raised(body, place) if place.origin in self.tracebacks else None
-        events = [raised] if raised is not None else list(failures.named(body, place))
-        for event in events:
-            self.tracebacks.discard(place.origin)
-            self._once(
-                event, (event.kind, event.node or "", str(place.origin.rank), event.message[:80], str(self._starts))
-            )
-        return bool(events)
+        event = failures.raised(body, place) if origin in self.tracebacks else None
+        event = event or failures.named(body, place)
+        if event is not None:
+            self.tracebacks.discard(origin)
+            self._once(event, event.kind, event.node or "", str(origin.rank), event.message[:80], self._starts)
+        return event is not None
 
     def _open_traceback(self, origin: Origin) -> None:
         if len(self.tracebacks) < _MOST_NOTED:
@@ -109,9 +158,8 @@ class OtherLines:
         if failures.EXIT_BARRIER.search(body):
             if len(self._barriers) < _MOST_NOTED:
                 self._barriers[origin] = _AWAITED
-            at, message = place.evidence, text_of(body)
-            event = Event(kind="exit_barrier", message=message, step=place.step or None, node=origin.node, source=at)
-            self._once(event, (event.kind, event.node or "", str(origin.rank)))
+            event = place.event("exit_barrier", body, place.step or None)
+            self._once(event, event.kind, event.node or "", str(origin.rank))
             return True
         state = self._barriers.get(origin)
         if state is None:
@@ -134,58 +182,55 @@ class OtherLines:
             del self._barriers[origin]
         return False
 
-    def _once(self, event: Event, key: tuple[str, ...]) -> None:
+    def _once(self, event: Event, *key: str) -> None:
         """What is said again and again is recorded once."""
         if key not in self._noted and len(self._noted) < _MOST_NOTED:
             self._noted.add(key)
             self._sink.event(event)
 
-    def _say(self, said: Iterator[Said]) -> None:
-        for one in said:
-            if isinstance(one, Setting):
-                if one.key == LOG_INTERVAL and one.value:
-                    self._progress.interval = one.value
-                self._sink.setting(one)
-            elif one.kind == "memory":
-                key = (str(one.details["kind"]), one.node)
+    def _record(self, said: Iterable[Said]) -> None:
+        for record in said:
+            if isinstance(record, Setting):
+                if record.key == LOG_INTERVAL and record.value:
+                    self._progress.interval = record.value
+                self._sink.setting(record)
+            elif record.kind == "memory":
+                gib, key = record.details["gib"], (str(record.details["kind"]), record.node)
                 known = key in self._most_memory or len(self._most_memory) < _MOST_NOTED
-                if known and one.details["gib"] > self._most_memory.get(key, 0.0):
-                    self._most_memory[key] = one.details["gib"]
-                    self._sink.event(one)
-            elif one.kind == "nodes_differ":
+                if known and gib > self._most_memory.get(key, 0.0):
+                    self._most_memory[key] = gib
+                    self._sink.event(record)
+            elif record.kind == "nodes_differ":
                 if len(self._slowest) >= _MOST_NOTED:
                     self._slowest.clear()
-                self._slowest[one.details["rank"]] += 1
-                if self._slowest[one.details["rank"]] == LEAST_STEPS:  # a rank that is slow now and then is none
-                    self._sink.event(one)
-            elif one.kind == "resumed":
-                self._progress.resumed = one.step
-                self._once(one, (one.kind, str(one.step), str(self._starts)))
-            elif one.kind in ("validating", "checkpoint", "eval"):
-                self._once(one, (one.kind, str(one.step)))
+                self._slowest[record.details["rank"]] += 1
+                if self._slowest[record.details["rank"]] == LEAST_STEPS:  # a rank that is slow now and then is none
+                    self._sink.event(record)
+            elif record.kind == "resumed":
+                self._progress.resumed = record.step
+                self._once(record, record.kind, str(record.step), self._starts)
+            elif record.kind in ("validating", "checkpoint", "eval"):
+                self._once(record, record.kind, str(record.step))
             else:
-                self._sink.event(one)
+                self._sink.event(record)
 
     def end(self, at: Evidence) -> None:
         """No more lines."""
         for dump in self._dumps:
-            self._say(dump.close())
+            self._record(dump.close())
         for origin in self.tracebacks:
-            if self._barriers.get(origin) == _OPEN:
-                continue
-            place = Place(at, origin, self._progress.step)
-            self._sink.event(failures.failed("error", b"a traceback whose end is not in the log", place, failures.ECHO))
+            if self._barriers.get(origin) != _OPEN:
+                place = Place(at, origin, self._progress.step)
+                cut = b"a traceback whose end is not in the log"
+                self._sink.event(failures.failed("error", cut, place, failures.ECHO))
         self.tracebacks.clear()
 
 
-def _network(text: bytes, place: Place) -> Iterator[Event]:
+def _network(text: bytes, place: Place) -> Event | None:
     """Which network NCCL or RCCL uses, and which cards it was asked to use, by one of its lines."""
-    host = _HOST.search(text)
-    node = host["host"].decode("ascii", "replace") if host else place.origin.node
-    for pattern, name in ((_ASKED, "asked"), (_PLUGIN, "network"), (_NETWORK, "network")):
-        found = pattern.search(text)
-        if found is None:
-            continue
-        value = found["cards" if name == "asked" else "network"].decode("utf-8", "replace")
-        yield Event(kind="fabric", message=text_of(text), node=node, source=place.evidence, details={name: value})
-        return
+    for name, pattern in _NETWORK:
+        if match := pattern.search(text):
+            host = _NETWORK_HOST.search(text)
+            node = host[1].decode("ascii", "replace") if host else None
+            return place.event("fabric", text, None, node, **{name: match[1].decode("utf-8", "replace")})
+    return None

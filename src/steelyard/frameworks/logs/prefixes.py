@@ -38,6 +38,11 @@ _STRAY = re.compile(
 )
 """What another process left on the line before a prefix that can be nothing else."""
 
+_END_BYTES = 8192
+"""Of a longer line no more is looked at, at either end."""
+_MOMENT, _MOMENT_BYTES = re.compile(rb"\[\d{4}-\d\d-\d\d[^\]]*\] $"), 40
+"""Right before the mark of a step line."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -49,20 +54,31 @@ class Origin:
     @property
     def label(self) -> str:
         """A name for the series of steps it prints."""
-        parts = [self.node] if self.node else []
-        return " ".join([*parts, f"rank {self.rank}"] if self.rank is not None else parts)
+        return " ".join(filter(None, (self.node, None if self.rank is None else f"rank {self.rank}")))
 
 
-NOWHERE = Origin()
+def ends(line: bytes) -> bytes:
+    """Of a long line, its beginning and its end."""
+    return line if len(line) <= 2 * _END_BYTES else line[:_END_BYTES] + b" ... " + line[-_END_BYTES:]
 
 
 def pieces(raw: bytes) -> Iterator[bytes]:
-    """The lines a terminal would show of one: colours off, each carriage return a line of its own."""
-    text = ANSI.sub(b"", raw) if b"\x1b" in raw else raw
+    """The lines a terminal would show of one: colours off, each carriage return a line of its own, long ones cut."""
+    text = ANSI.sub(b"", raw if b"\r" in raw else ends(raw))
     if b"\r" in text:
-        yield from (part for part in text.split(b"\r") if part.strip())
+        yield from (ends(part) for part in text.split(b"\r") if part.strip())
     else:
-        yield text
+        yield ends(text)
+
+
+def unglued(text: bytes, marks: Sequence[int]) -> Iterator[bytes]:
+    """The lines that were glued to one, by where their marks stand: each starts at its moment, if it has one."""
+    starts = [0]
+    for mark in marks[1:]:
+        before = text[max(0, mark - _MOMENT_BYTES) : mark]
+        moment = _MOMENT.search(before)
+        starts.append(mark if moment is None else mark - len(before) + moment.start())
+    return (text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True))
 
 
 def unprefixed(text: bytes) -> tuple[Origin, bytes]:
@@ -73,32 +89,22 @@ def unprefixed(text: bytes) -> tuple[Origin, bytes]:
         text = text[stray.end() :]
     for _ in range(_MOST_PREFIXES):
         for pattern in _PREFIXES:
-            if found := pattern.match(text):
-                named = found.groupdict()
+            if match := pattern.match(text):
+                named = match.groupdict()
                 if named.get("node"):
                     node = node or named["node"].decode("ascii", "replace")
                 if named.get("rank") and len(named["rank"]) < 8:
                     rank = int(named["rank"])
-                text = text[found.end() :]
+                text = text[match.end() :]
                 break
         else:
             break
-    return (Origin(node, rank) if node or rank is not None else NOWHERE), text
-
-
-def moment(text: bytes) -> str | None:
-    """The first moment in a text, as ISO 8601."""
-    found = TIME.search(text)
-    if found is None:
-        return None
-    return iso(found[0])
+    return Origin(node, rank), text
 
 
 def iso(text: bytes) -> str:
     """A moment as ISO 8601 writes it."""
-    word = text.decode("ascii", "replace").replace(" ", "T")
-    if "," in word:
-        word = word.replace(",", ".")
+    word = text.decode("ascii", "replace").replace(" ", "T").replace(",", ".")
     return word if word[4:5] == "-" else f"{word[:4]}-{word[4:6]}-{word[6:]}"
 
 

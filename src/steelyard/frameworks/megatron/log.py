@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from steelyard.accounting.stragglers import LEAST_FACTOR
-from steelyard.frameworks.logs.dialect import Known, Place, Said, at_step, event, memory, text_of
-from steelyard.frameworks.logs.fields import Shape, whole_number
-from steelyard.frameworks.logs.settings import PADDED_VOCABULARY, Setting
+from steelyard.frameworks.logs.dialect import Place, Said, at_step, event, memory, states, text_of
+from steelyard.frameworks.logs.fields import Shape
+from steelyard.frameworks.logs.settings import PADDED_VOCABULARY
 from steelyard.frameworks.megatron.facts import FACTS
 from steelyard.frameworks.megatron_family import log as family
 from steelyard.records.step import Event
@@ -25,58 +25,17 @@ def _era(shape: Shape, before: bytes) -> str:
     return "core 0.5 or older"
 
 
-def _padded_vocabulary(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    yield Setting("model.vocab_size", whole_number(found["size"]), place.evidence)
-    yield Setting(PADDED_VOCABULARY, whole_number(found["padded"]), place.evidence)
-
-
-def _memory_mb(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    yield memory(float(found["reserved"]) / 1024, FACTS.memory_kind, place, found.string)
-
-
-def _round_trips(found: re.Match[bytes], place: Place) -> Iterator[Said]:
+def _round_trips(match: re.Match[bytes], place: Place) -> Iterator[Said]:
     """The straggler detector's line: the fastest and the slowest rank of an interval, without what they wait for."""
-    fast, slow = float(found["fast"]) / 1000, float(found["slow"]) / 1000
+    fast, slow = float(match["fast"]) / 1000, float(match["slow"]) / 1000
     if not slow > LEAST_FACTOR * fast > 0:
         return
-    ranks = [int(found[name]) for name in ("slow_rank", "fast_rank")]
-    message = f"rank {ranks[0]} takes {slow:.4g} s a step and rank {ranks[1]} {fast:.4g} s, {slow / fast:.3g} times"
-    details = {"rank": ranks[0], "slowest_s": slow, "fastest_s": fast, "factor": slow / fast}
+    rank, other = int(match["slow_rank"]), int(match["fast_rank"])
+    message = f"rank {rank} takes {slow:.4g} s a step and rank {other} {fast:.4g} s, {slow / fast:.3g} times"
+    details = {"rank": rank, "slowest_s": slow, "fastest_s": fast, "factor": slow / fast}
     at = place.step or None
     yield Event(kind="nodes_differ", message=message, step=at, source=place.evidence, details=details)
 
-
-_OTHERS = (
-    Known(
-        re.compile(rb"padded vocab \(size: (?P<size>\d+)\) with \d+ dummy tokens \(new size: (?P<padded>\d+)\)"),
-        _padded_vocabulary,
-    ),
-    Known(
-        re.compile(rb"memory \(MB\) \|.{0,300}\bmax reserved: (?P<reserved>\d+(?:\.\d+)?)"),
-        _memory_mb,
-    ),
-    Known(
-        re.compile(
-            rb"MnRtt/Rnk: (?P<fast>\d+(?:\.\d+)?)ms/(?P<fast_rank>\d{1,7})"
-            rb" \| MxRtt/Rnk: (?P<slow>\d+(?:\.\d+)?)ms/(?P<slow_rank>\d{1,7})"
-        ),
-        _round_trips,
-    ),
-    Known(re.compile(FACTS.end_marker), event("finished")),
-    Known(re.compile(rb"\[exiting program (?:at iteration \d+|after)"), event("exited_early")),
-    Known(
-        re.compile(
-            rb"validation loss at iteration (?P<step>\d+)\b[^|]*\|"
-            rb"(?: lm loss value: (?P<loss>\d{1,12}(?:\.\d{1,18})?(?:E[+-]\d{2})?)\b)?"
-        ),
-        at_step("eval", after=1),
-    ),
-    Known(re.compile(rb"\bsaving checkpoint at iteration\s+(?P<step>\d+)"), at_step("checkpoint", after=1)),
-    Known(re.compile(rb"successfully loaded checkpoint from .{1,400} at iteration (?P<step>\d+)"), at_step("resumed")),
-    Known(
-        re.compile(rb"loading (?:distributed )?checkpoint from .{1,400} at iteration (?P<step>\d+)"), at_step("resumed")
-    ),
-)
 
 MEGATRON = replace(
     family.BASE,
@@ -85,67 +44,56 @@ MEGATRON = replace(
     precedence=4,
     words=(
         *family.WORDS,
-        rb"padded vocab",
-        rb"memory \(MB\)",
-        rb"MnRtt/",
-        rb"after training is done",
-        rb"exiting program",
-        rb"checkpoint",
-        rb"validat",
+        rb"padded vocab|memory \(MB\)|MnRtt/|after training is done|exiting program|checkpoint|validat",
     ),
     telltales=(rb"megatron",),
     era=_era,
     counts_first_again=family.MICROSECONDS,
-    others=_OTHERS,
-    companions=(re.compile(rb"-{3,} arguments -{3,}"), re.compile(rb"megatron\.(?:core|training)\b")),
+    others={
+        rb"padded vocab \(size: (?P<size>\d+)\) with \d+ dummy tokens \(new size: (?P<padded>\d+)\)": states(
+            size="model.vocab_size", padded=PADDED_VOCABULARY
+        ),
+        rb"memory \(MB\) \|.{0,300}\bmax reserved: (?P<memory>\d+(?:\.\d+)?)": memory(
+            FACTS.memory_kind, lambda mb: mb / 1024
+        ),
+        rb"MnRtt/Rnk: (?P<fast>\d+(?:\.\d+)?)ms/(?P<fast_rank>\d{1,7})"
+        rb" \| MxRtt/Rnk: (?P<slow>\d+(?:\.\d+)?)ms/(?P<slow_rank>\d{1,7})": _round_trips,
+        FACTS.end_marker: event("finished"),
+        rb"\[exiting program (?:at iteration \d+|after)": event("exited_early"),
+        rb"validation loss at iteration (?P<step>\d+)\b[^|]*\|"
+        rb"(?: lm loss value: (?P<loss>\d{1,12}(?:\.\d{1,18})?(?:E[+-]\d{2})?)\b)?": at_step("eval", 1),
+        rb"\bsaving checkpoint at iteration\s+(?P<step>\d+)": at_step("checkpoint", 1),
+        rb"(?:successfully loaded|loading|loading distributed) checkpoint from .{1,400} at iteration (?P<step>\d+)": (
+            at_step("resumed")
+        ),
+    },
+    companions=(rb"-{3,} arguments -{3,}", rb"megatron\.(?:core|training)\b"),
 )
 
 
-def _claims_rocm(shape: Shape, before: bytes) -> bool:
-    return b"mem usages" in shape.labels and not shape.paired
-
-
-def _summary(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    name = found["name"].decode()
-    yield Event(
-        kind="summary",
-        message=text_of(found.string),
-        source=place.evidence,
-        details={_SUMMARY[name]: float(found["value"])},
-    )
-
-
 _SUMMARY = {
-    "throughput per GPU": "tflops_per_gpu",
-    "elapsed time per iteration": "step_time_ms",
-    "tokens/GPU/s": "tokens_per_s_per_gpu",
-    "mem usages": "memory_fraction",
+    b"throughput per GPU": "tflops_per_gpu",
+    b"elapsed time per iteration": "step_time_ms",
+    b"tokens/GPU/s": "tokens_per_s_per_gpu",
+    b"mem usages": "memory_fraction",
 }
 """What train_llama2.sh and train_llama3.sh print at the end: means without the first two and the last line."""
+
+
+def _summary(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+    details = {_SUMMARY[match["name"]]: float(match["value"])}
+    yield Event(kind="summary", message=text_of(match.string), source=place.evidence, details=details)
+
 
 ROCM_MEGATRON = replace(
     family.BASE,
     name="rocm-megatron",
     framework=FACTS.name,
     precedence=5,
-    words=(
-        *family.WORDS,
-        rb"throughput per GPU: ",
-        rb"elapsed time per iteration: ",
-        rb"tokens/GPU/s: ",
-        rb"mem usages: ",
-    ),
-    claims=_claims_rocm,
+    words=(*family.WORDS, *(name + b": " for name in _SUMMARY)),
+    claims=lambda shape, before: b"mem usages" in shape.labels and not shape.paired,
     memory_kind="device_used",
-    others=(
-        Known(
-            re.compile(
-                rb"^(?P<name>throughput per GPU|elapsed time per iteration|tokens/GPU/s|mem usages): "
-                rb"(?P<value>\d+(?:\.\d+)?)\s*$"
-            ),
-            _summary,
-        ),
-    ),
+    others={rb"^(?P<name>" + b"|".join(_SUMMARY) + rb"): (?P<value>\d+(?:\.\d+)?)\s*$": _summary},
 )
 
 DIALECTS = (ROCM_MEGATRON, MEGATRON)

@@ -1,32 +1,18 @@
 """Megatron-DeepSpeed, and the BigScience fork that prints seconds."""
 
-import re
-from collections.abc import Iterator
 from dataclasses import replace
 
-from steelyard.frameworks.logs.dialect import Known, Place, Said, memory
+from steelyard.frameworks.logs.dialect import memory
 from steelyard.frameworks.logs.fields import Shape
 from steelyard.frameworks.megatron_deepspeed.facts import FACTS
 from steelyard.frameworks.megatron_family import log as family
 
-_OWN = {
-    b"consumed tokens",
-    b"samples per second",
-    b"tokens per gpu per second (tgs)",
-    b"elapsed time per iteration (s)",
-}
-
-
-def _claims(shape: Shape, before: bytes) -> bool:
-    return bool(_OWN & shape.labels)
+_IN_SECONDS = b"elapsed time per iteration (s)"
+_OWN = {b"consumed tokens", b"samples per second", b"tokens per gpu per second (tgs)", _IN_SECONDS}
 
 
 def _era(shape: Shape, before: bytes) -> str:
-    return "BigScience, in seconds" if b"elapsed time per iteration (s)" in shape.labels else ""
-
-
-def _timer(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    yield memory(float(found["gib"]), FACTS.memory_kind, place, found.string)
+    return "BigScience, in seconds" if _IN_SECONDS in shape.labels else ""
 
 
 MEGATRON_DEEPSPEED = replace(
@@ -36,10 +22,10 @@ MEGATRON_DEEPSPEED = replace(
     precedence=7,
     words=(*family.WORDS, rb"MaxMemAllocated"),
     telltales=(rb"log_dist",),
-    claims=_claims,
+    claims=lambda shape, before: bool(_OWN & shape.labels),
     era=_era,
-    others=(Known(re.compile(rb"\bMaxMemAllocated=(?P<gib>\d+(?:\.\d+)?)GB"), _timer),),
-    companions=(re.compile(rb"\[logging\.py:\d+:log_dist\]"), re.compile(rb"\bMaxMemAllocated=")),
+    others={rb"\bMaxMemAllocated=(?P<memory>\d+(?:\.\d+)?)GB": memory(FACTS.memory_kind)},
+    companions=(rb"\[logging\.py:\d+:log_dist\]", rb"\bMaxMemAllocated="),
 )
 
 DIALECTS = (MEGATRON_DEEPSPEED,)

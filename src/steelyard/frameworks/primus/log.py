@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from steelyard.frameworks.logs.dialect import Known, Place, Said, event, text_of
+from steelyard.frameworks.logs.dialect import Place, Said, event
 from steelyard.frameworks.logs.fields import Shape, whole_number
 from steelyard.frameworks.megatron_family import log as family
 from steelyard.frameworks.primus.facts import FACTS
-from steelyard.records.step import Event
 
 _PREFIX = re.compile(rb"\[(?:\x1b\[\d+m)*rank-\d+/\d+(?:\x1b\[\d+m)*\]")
 _DATED = re.compile(rb"\[(?:\x1b\[\d+m)*\d{8} \d\d:\d\d:\d\d")
@@ -32,10 +31,8 @@ def _era(shape: Shape, before: bytes) -> str:
     return "v0.2 to v0.5" if _DATED.search(before) or _MEMORY in shape.labels else ""
 
 
-def _exited(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    code = whole_number(found["code"])
-    kind = "launcher_finished" if code == 0 else "exit"
-    yield Event(kind=kind, message=text_of(found.string), node=place.origin.node, source=place.evidence)
+def _exited(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+    yield place.event("exit" if whole_number(match["code"]) else "launcher_finished", match.string)
 
 
 PRIMUS = replace(
@@ -52,11 +49,11 @@ PRIMUS = replace(
     ),
     memory_kind=FACTS.memory_kind,
     counts_first_again=family.MICROSECONDS,
-    others=(
-        Known(re.compile(rb"primus launcher exited with code (?P<code>\d+)"), _exited),
-        Known(re.compile(rb"torchrun finished successfully"), event("launcher_finished")),
-    ),
-    companions=(re.compile(rb"\[rank-\d+/\d+\]\[\w+ *\]"), re.compile(rb"primus launcher")),
+    others={
+        rb"primus launcher exited with code (?P<code>\d+)": _exited,
+        rb"torchrun finished successfully": event("launcher_finished"),
+    },
+    companions=(rb"\[rank-\d+/\d+\]\[\w+ *\]", rb"primus launcher"),
 )
 
 DIALECTS = (PRIMUS,)

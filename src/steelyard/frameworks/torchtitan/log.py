@@ -1,39 +1,21 @@
 """torchtitan: step 1, then every tenth; rates averaged over the interval, and a clock in place of a step time."""
 
 import re
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 
-from steelyard.frameworks.logs.dialect import Dialect, Known, Place, Said, at_step, event
-from steelyard.frameworks.logs.fields import STEP_DIGITS, Field, Shape, Values, whole_number
+from steelyard.frameworks.logs.dialect import Dialect, Place, Said, at_step, event, states, text_of
+from steelyard.frameworks.logs.fields import STEP_DIGITS, Field, Shape, whole_number
 from steelyard.frameworks.logs.settings import GPU_NAME, Setting
 from steelyard.frameworks.torchtitan.facts import FACTS
 from steelyard.records.step import Event
 
-FIELDS: Mapping[bytes, Field] = MappingProxyType(
-    {
-        b"loss": Field("loss"),
-        b"grad_norm": Field("grad_norm"),
-        b"memory": Field("memory_gib"),
-        b"tps": Field("reported_tokens_per_s_per_gpu"),
-        b"wps": Field("reported_tokens_per_s_per_gpu"),
-        b"tflops": Field("reported_tflops_per_gpu"),
-    }
-)
-
-
-def _number(mark: re.Match[bytes], values: Values) -> tuple[int, int, int | None]:
-    return int(mark["step"]), int(mark["step"]), None
+_RATE = "reported_tokens_per_s_per_gpu"
 
 
 def _era(shape: Shape, before: bytes) -> str:
     if b"wps" in shape.labels:
         return "before 2024-11"
     return "2025-06 or newer" if b"grad_norm" in shape.labels else "before 2025-06"
-
-
-def _gpu(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    yield Setting(GPU_NAME, found["name"].decode("utf-8", "replace"), place.evidence)
 
 
 _STARTING = {
@@ -43,39 +25,25 @@ _STARTING = {
 }
 
 
-def _starts(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    first = whole_number(found["step"], STEP_DIGITS)
+def _starts(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+    first = whole_number(match["step"], STEP_DIGITS)
     if first > 1:
-        yield Event(
-            kind="resumed",
-            message=found.string.decode("utf-8", "replace").strip()[:500],
-            step=first - 1,
-            source=place.evidence,
-        )
+        yield Event(kind="resumed", message=text_of(match.string), step=first - 1, source=place.evidence)
     for name, key in _STARTING.items():
-        if said := re.search(rb"\b" + name + rb" (\d{1,12})\b", found.string):
-            yield Setting(key, int(said[1]), place.evidence)
+        if number := re.search(rb"\b" + name + rb" (\d{1,12})\b", match.string):
+            yield Setting(key, int(number[1]), place.evidence)
 
 
 _RECIPES = {b"rowwise": "e4m3", b"rowwise_with_gw_hp": "e4m3", b"mxfp8": "e4m3"}
 """Other recipes make gradients in e5m2, as Megatron's hybrid does."""
 
 
-def _float8(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    yield Setting("precision.fp8", _RECIPES.get(found["recipe"] or b"", "hybrid"), place.evidence)
+_float8 = states(lambda recipe: _RECIPES.get(recipe or b"", "hybrid"), recipe="precision.fp8")
 
 
-_RECOMPUTE = {b"full": "full", b"selective": "selective", b"memory_budget": "selective"}
-
-
-def _recomputes(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    if found["mode"] in _RECOMPUTE:
-        yield Setting("training.recompute", _RECOMPUTE[found["mode"]], place.evidence)
-
-
-def _allocation(found: re.Match[bytes], place: Place) -> Iterator[Said]:
-    if int(found["count"]):
-        yield from event("oom")(found, place)
+def _allocation(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+    if int(match["count"]):
+        yield place.event("oom", match.string, place.step or None)
 
 
 TORCHTITAN = Dialect(
@@ -83,44 +51,40 @@ TORCHTITAN = Dialect(
     framework=FACTS.name,
     precedence=1,
     opening=rb"^\s*step:\s+\d",
-    words=(
-        rb"step: ",
-        rb"CUDA capacity",
-        rb"Float",
-        rb"Training (?:completed|starts)",
-        rb"Ran out of data",
-        rb"OOM",
-        rb"checkpoint",
-        rb"validat",
-    ),
+    words=(rb"step: |CUDA capacity|Float|Training (?:completed|starts)|Ran out of data|OOM|checkpoint|validat",),
     telltales=(rb"\[titan\]", rb"torchtitan"),
     mark=re.compile(rb"(?<!validate )(?:\x1b\[[0-9;]*m|\b)step:\s+(?P<step>\d{1,12})(?=\s+(?:\x1b\[\d+m)*loss:)"),
     separator=None,
-    fields=FIELDS,
-    required=("loss", "reported_tokens_per_s_per_gpu", "memory_gib"),
-    number=_number,
+    fields={
+        b"loss": Field("loss"),
+        b"grad_norm": Field("grad_norm"),
+        b"memory": Field("memory_gib"),
+        b"tps": Field(_RATE),
+        b"wps": Field(_RATE),
+        b"tflops": Field("reported_tflops_per_gpu"),
+    },
+    required=("loss", _RATE, "memory_gib"),
     era=_era,
     card=re.compile(rb"memory:\s+(?P<used>\d{1,6}\.\d\d)GiB\((?P<share>\d{1,3}\.\d\d)%\)"),
     memory_kind=FACTS.memory_kind,
     timed_by_clock=True,
-    others=(
-        Known(re.compile(rb"CUDA capacity: (?P<name>.{1,80}?)(?: \(\d+\))? with \d"), _gpu),
-        Known(re.compile(rb"Float8 (?:tensorwise scaled )?training active(?: with recipe (?P<recipe>\w+))?"), _float8),
-        Known(
-            re.compile(rb"Swapped to Float8Linear layers with enable_fsdp_float8_all_gather=True(?P<recipe>)"), _float8
+    others={
+        rb"CUDA capacity: (?P<name>.{1,80}?)(?: \(\d+\))? with \d": states(
+            lambda name: name.decode("utf-8", "replace"), name=GPU_NAME
         ),
-        Known(re.compile(rb"Applied (?P<mode>\w+) activation checkpointing to the model"), _recomputes),
-        Known(re.compile(rb"Training starts at step (?P<step>\d+)"), _starts),
-        Known(re.compile(FACTS.end_marker), event("finished")),
-        Known(re.compile(rb"Ran out of data; last step was canceled"), event("exited_early")),
-        Known(re.compile(rb"(?<!\d)(?P<count>\d{1,9}) CUDA OOM errors thrown"), _allocation),
-        Known(
-            re.compile(rb"validate step:\s*(?P<step>\d+)(?:\s+loss:\s*(?P<loss>\d{1,6}(?:\.\d{1,18})?)\b)?"),
-            at_step("eval", after=1),
+        rb"Float8 (?:tensorwise scaled )?training active(?: with recipe (?P<recipe>\w+))?": _float8,
+        rb"Swapped to Float8Linear layers with enable_fsdp_float8_all_gather=True(?P<recipe>)": _float8,
+        rb"Applied (?P<mode>full|selective|memory_budget) activation checkpointing to the model": states(
+            lambda mode: "full" if mode == b"full" else "selective", mode="training.recompute"
         ),
-        Known(re.compile(rb"Saving the checkpoint|Finished saving the checkpoint"), event("checkpoint", after=1)),
-    ),
-    companions=(re.compile(rb"\[titan\] "), re.compile(rb"\btorchtitan\b")),
+        rb"Training starts at step (?P<step>\d+)": _starts,
+        FACTS.end_marker: event("finished"),
+        rb"Ran out of data; last step was canceled": event("exited_early"),
+        rb"(?<!\d)(?P<count>\d{1,9}) CUDA OOM errors thrown": _allocation,
+        rb"validate step:\s*(?P<step>\d+)(?:\s+loss:\s*(?P<loss>\d{1,6}(?:\.\d{1,18})?)\b)?": at_step("eval", 1),
+        rb"Saving the checkpoint|Finished saving the checkpoint": event("checkpoint", after=1),
+    },
+    companions=(rb"\[titan\] ", rb"\btorchtitan\b"),
 )
 
 DIALECTS = (TORCHTITAN,)

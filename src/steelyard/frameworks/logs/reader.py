@@ -11,7 +11,7 @@ from typing import Any
 from steelyard.errors import SteelyardError
 from steelyard.frameworks.logs import bulk
 from steelyard.frameworks.logs.dialect import Dialect, Place, text_of
-from steelyard.frameworks.logs.fields import DIGITS, TARGETS, Shape, UnreadError, Values, learn
+from steelyard.frameworks.logs.fields import DIGITS, STEP_DIGITS, TARGETS, Shape, UnreadError, Values, learn
 from steelyard.frameworks.logs.other_lines import OtherLines, interest, names_step_and_loss
 from steelyard.frameworks.logs.prefixes import ANSI, TIME, Origin, ends, iso, pieces, unglued, unprefixed
 from steelyard.frameworks.logs.series import Job, Progress, Series, Sink, whole
@@ -26,7 +26,7 @@ MOST_UNREAD = 1000
 """Unread lines of one log that are recorded one by one; the others are counted."""
 MOST_PROCESSES = 4096
 """Processes of one log whose steps are told apart: a series of each is held."""
-_MOST_STEPS = 1e12
+_MOST_STEPS = 10**STEP_DIGITS
 _BATCH, _LENGTH = TARGETS.index("global_batch_size"), TARGETS.index("sequence_length")
 _SECONDS, _TFLOPS = TARGETS.index("step_time_s"), TARGETS.index("reported_tflops_per_gpu")
 _GLOBAL_STEP = TARGETS.index("global_step")

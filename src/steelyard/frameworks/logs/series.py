@@ -211,7 +211,7 @@ class Series:
 
     def _let_go(self) -> None:
         if self._held and self.interval is None:
-            self.interval = _usual_distance([reading[1] for reading in self._held]) or 1
+            self.interval = _usual_distance([reading[1] for reading in self._held])
         while self._held:  # one that cannot be emitted is gone, and the others still come
             self._emit(self._held.pop(0))
 
@@ -305,12 +305,8 @@ class Series:
         """A step printed once more with other values: two processes into one file, most likely."""
         self._since_start -= 1
         if not self._repeated:
-            self._event(
-                "repeated",
-                f"step {number} is printed again with other values: the last of each step is kept",
-                number,
-                line,
-            )
+            message = f"step {number} is printed again with other values: the last of each step is kept"
+            self._event("repeated", message, number, line)
         self._repeated = True
         self._sink.restart(self.label, number)
 
@@ -354,11 +350,9 @@ def whole(value: float | None) -> int | None:
     return int(value) if value is not None and 0 <= value < _MOST else None
 
 
-def _usual_distance(numbers: list[int]) -> int | None:
+def _usual_distance(numbers: list[int]) -> int:
     """The commonest distance between records; the first may be shorter (1, 10, 20 …)."""
     apart = [after - before for before, after in pairwise(numbers) if after > before]
-    inner = apart[1:] if len(apart) > 1 else apart
-    if not inner:
-        return None
+    inner = apart[1:] or apart or [1]
     usual = max(sorted(set(inner)), key=inner.count)
     return usual if inner.count(usual) > 1 or numbers[0] in (1, usual) else 1

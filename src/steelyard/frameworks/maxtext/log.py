@@ -227,7 +227,8 @@ MAXTEXT = Dialect(
     opening=rb"^\s*(?:\[Rampup[^\]]*\], )?completed (?:profiler activation/deactivation )?step: ?\d",
     words=(
         rb"completed (?:profiler|step)|Config param |Num_devices|Jax (?:Backend|Version)|Using \(GB\)|Memstats",
-        rb"shutdown result|[Rr]estor|checkpoint|eval",
+        rb"checkpoint",
+        rb"shutdown result|[Rr]estor|eval",
     ),
     telltales=(rb"metric_logger", rb"axText", rb"maxtext", rb"MAXTEXT"),
     dump=Configuration,

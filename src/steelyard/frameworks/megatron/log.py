@@ -44,7 +44,8 @@ MEGATRON = replace(
     precedence=4,
     words=(
         *family.WORDS,
-        rb"padded vocab|memory \(MB\)|MnRtt/|after training is done|exiting program|checkpoint|validat",
+        rb"padded vocab|memory \(MB\)|MnRtt/|after training is done|exiting program",
+        rb"checkpoint|validat",
     ),
     telltales=(rb"megatron",),
     era=_era,

@@ -60,7 +60,8 @@ NEMO = Dialect(
     opening=rb"^\s*Training epoch \d",
     words=(
         rb"Training epoch|Epoch .*train_step|Padded vocab|Trainer.fit",
-        rb"checkpoint|Restor|Loading full state|Validation",
+        rb"checkpoint",
+        rb"Restor|Loading full state|Validation",
     ),
     telltales=(rb"\[NeMo", rb"nemo_run"),
     redrawn=_from_progress_bar,

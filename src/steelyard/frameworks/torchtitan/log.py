@@ -51,7 +51,7 @@ TORCHTITAN = Dialect(
     framework=FACTS.name,
     precedence=1,
     opening=rb"^\s*step:\s+\d",
-    words=(rb"step: |CUDA capacity|Float|Training (?:completed|starts)|Ran out of data|OOM|checkpoint|validat",),
+    words=(rb"step: |CUDA capacity|Float|Training (?:completed|starts)|Ran out of data|OOM", rb"checkpoint|validat"),
     telltales=(rb"\[titan\]", rb"torchtitan"),
     mark=re.compile(rb"(?<!validate )(?:\x1b\[[0-9;]*m|\b)step:\s+(?P<step>\d{1,12})(?=\s+(?:\x1b\[\d+m)*loss:)"),
     separator=None,

@@ -36,9 +36,7 @@ def test_a_metric_is_declared_once_and_labelled_where_it_is_read(tmp_path: Path)
     added = {
         "records/step.py": {
             "    grad_norm: float | None = None\n": "    z_loss: float | None = None\n",
-            "    flags: tuple[str, ...] = msgspec.field(default_factory=_none)\n": (
-                "    nan_steps: TokenCount | None = None\n"
-            ),
+            "    def derived(": "    nan_steps: TokenCount | None = None\n\n",
         },
         "frameworks/megatron_family/log.py": {
             'b"lm loss": Field("loss"),\n': 'b"z loss": Field("z_loss"),\n',
@@ -47,9 +45,9 @@ def test_a_metric_is_declared_once_and_labelled_where_it_is_read(tmp_path: Path)
     }
     for path, lines in added.items():
         text = (source / "steelyard" / path).read_text()
-        for before, line in lines.items():
-            assert text.count(before) == 1
-            text = text.replace(before, before + line)
+        for following, line in lines.items():
+            assert text.count(following) == 1
+            text = text.replace(following, line + following)
         (source / "steelyard" / path).write_text(text)
     steps = range(1, 41)
     log = "\n".join(LINE.format(step=step, samples=step * 64, nans=step % 2) for step in steps)

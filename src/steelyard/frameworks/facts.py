@@ -7,6 +7,7 @@ from typing import Any
 
 from steelyard import accounting
 from steelyard.accounting.flops import Convention
+from steelyard.experiment.presets import PRESETS
 
 UNKNOWN = "unknown"
 """The framework of a run that does not tell it."""
@@ -19,6 +20,14 @@ class MockData(StrEnum):
     UNIFORM = "uniform"
     FIXED_BATCH = "fixed_batch"
 
+
+LLAMA_31 = {
+    "model.norm_epsilon": 1e-5,
+    "model.rope_theta": 500000,
+    "model.rope_scaling": PRESETS["llama3.1-8b"]["rope_scaling"],
+    "model.tied_embeddings": False,
+}
+"""`model_defaults` of a framework whose recipes are Llama 3.1's."""
 
 POSITION_ENCODING = "the position encoding"
 """Among the defaults without a key: what an architecture that is known says by itself."""
@@ -75,7 +84,7 @@ class Facts:
     flop_conventions: tuple[Convention, ...] = ()
     """What its TFLOP/s may count where no log tells the version; () for any."""
     flop_conventions_by_era: Mapping[str, tuple[Convention, ...]] = field(default_factory=dict)
-    """The same by the versions that print such lines; under "" where those do not tell."""
+    """The same by the versions that print such lines, where those tell; under "" for any other version's lines."""
 
     # Its log and what it tells trackers.
     log_interval: int | None = None
@@ -131,4 +140,5 @@ class Facts:
 
     def conventions_of(self, era: str) -> tuple[Convention, ...]:
         """What the TFLOP/s of its log may count by the versions that print such lines; () where that is not known."""
-        return self.flop_conventions_by_era.get(era, self.flop_conventions_by_era.get("", ()))
+        by_era = self.flop_conventions_by_era
+        return by_era.get(era, by_era.get("", self.flop_conventions))

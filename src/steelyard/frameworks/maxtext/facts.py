@@ -82,7 +82,6 @@ FACTS = Facts(
     unit_logits=True,
     flop_conventions=(Convention.CAUSAL, Convention.NONCAUSAL),
     flop_conventions_by_era={
-        "": (Convention.CAUSAL, Convention.NONCAUSAL),
         "2023": (Convention.NONCAUSAL,),
         "2024": (Convention.NONCAUSAL,),
         "2025-12 to 2026-04": (Convention.CAUSAL,),

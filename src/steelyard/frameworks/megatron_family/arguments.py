@@ -2,51 +2,16 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from itertools import chain
 from typing import Any
 
+from steelyard.experiment.keys import KEYS
 from steelyard.experiment.presets import PRESETS
+from steelyard.frameworks.logs import settings
 from steelyard.frameworks.logs.dialect import Place, Said
 from steelyard.frameworks.logs.fields import UnreadError, whole_number
-from steelyard.frameworks.logs.settings import (
-    ATTENTION_DROPOUT,
-    ATTENTION_VARIANT,
-    ATTENTION_WINDOW,
-    EXPERT_CAPACITY,
-    EXPERT_LAYERS,
-    EXPERT_WIDTH,
-    EXPERTS,
-    EXPERTS_PER_TOKEN,
-    FIRST_MOMENT_DTYPE,
-    FORCED_BALANCE,
-    HIDDEN_DROPOUT,
-    LATENT_ATTENTION,
-    LAYER_PATTERN,
-    LOG_INTERVAL,
-    MAIN_GRADIENTS_DTYPE,
-    MAIN_WEIGHTS_DTYPE,
-    MASKED_EOD,
-    NONE,
-    OPTIMIZER,
-    OPTIMIZER_OFFLOAD,
-    PADDED_VOCABULARY,
-    PRECISION_AWARE_OPTIMIZER,
-    QK_NORM,
-    RAMP_UP,
-    RECOMPUTE_EXTENT,
-    RESET_MASK,
-    RESET_POSITIONS,
-    SECOND_MOMENT_DTYPE,
-    SHARED_EXPERT_WIDTH,
-    TOKENS_AHEAD,
-    WINDOWLESS_LAYERS,
-    WORLD_SIZE,
-    flag,
-    how_many,
-    or_none,
-    shaping,
-    stored,
-)
+from steelyard.frameworks.logs.settings import flag, how_many, or_none, shaping, stored
+from steelyard.frameworks.megatron_family.facts import NAMES
 
 
 def _dtype(arguments: Mapping[str, str]) -> str:
@@ -70,28 +35,20 @@ def _count(text: str | None) -> int | None:
         return None
 
 
-def _negated(text: str) -> bool:
-    return not flag(text)
-
-
 def _or_null(convert: Convert) -> Convert:
     return lambda text: None if text == "None" else convert(text)
 
 
-def _clip(text: str) -> float | None:
-    return float(text) or None
-
-
-def _recompute(text: str) -> str:
-    return {"None": "none", "selective": "selective", "full": "full"}[text]
+def _is_given(text: str) -> bool:
+    return text != "None"
 
 
 def _window(text: str) -> int | str:
     """Positions a token sees, itself among them, of (to the left, to the right); 0 where it sees all before it."""
-    found = _PAIR.fullmatch(text)
-    if found is None or found["right"] != "0":
+    pair = _PAIR.fullmatch(text)
+    if pair is None or pair["right"] != "0":
         return 0 if text in ("None", "(-1, -1)", "(-1, 0)") else text
-    return int(found["left"]) + 1
+    return int(pair["left"]) + 1
 
 
 def _capacity(text: str) -> float:
@@ -104,126 +61,81 @@ def _rope_scaling(factor: str) -> dict[str, float]:
     return {**PRESETS["llama3.1-8b"]["rope_scaling"], "factor": float(factor)}
 
 
-ARGUMENTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
-    {
-        "num_layers": ("model.num_layers", whole_number),
-        "hidden_size": ("model.hidden_size", whole_number),
-        "ffn_hidden_size": ("model.ffn_hidden_size", whole_number),
-        "num_attention_heads": ("model.num_attention_heads", whole_number),
-        "kv_channels": ("model.head_dim", whole_number),
-        "vocab_size": ("model.vocab_size", whole_number),
-        "max_position_embeddings": ("model.max_position_embeddings", whole_number),
-        "norm_epsilon": ("model.norm_epsilon", float),
-        "layernorm_epsilon": ("model.norm_epsilon", float),
-        "add_qkv_bias": ("model.qkv_bias", flag),
-        "untie_embeddings_and_output_weights": ("model.tied_embeddings", _negated),
-        "seed": ("training.seed", whole_number),
-        "micro_batch_size": ("training.micro_batch_size", whole_number),
-        "global_batch_size": ("training.global_batch_size", whole_number),
-        "seq_length": ("training.sequence_length", whole_number),
-        "train_iters": ("training.steps", whole_number),
-        "lr": ("training.learning_rate", float),
-        "min_lr": ("training.min_learning_rate", float),
-        "lr_decay_style": ("training.schedule", str),
-        "lr_decay_iters": ("training.decay_steps", _or_null(whole_number)),
-        "lr_warmup_iters": ("training.warmup_steps", whole_number),
-        "weight_decay": ("training.weight_decay", float),
-        "adam_beta1": ("training.adam_beta1", float),
-        "adam_beta2": ("training.adam_beta2", float),
-        "adam_eps": ("training.adam_epsilon", float),
-        "clip_grad": ("training.clip_grad_norm", _clip),
-        "init_method_std": ("training.init_method_std", float),
-        "recompute_granularity": ("training.recompute", _recompute),
-        "tensor_model_parallel_size": ("parallelism.tensor_parallel_size", whole_number),
-        "pipeline_model_parallel_size": ("parallelism.pipeline_parallel_size", whole_number),
-        "context_parallel_size": ("parallelism.context_parallel_size", whole_number),
-        "data_parallel_size": ("parallelism.data_parallel_size", whole_number),
-        "sequence_parallel": ("parallelism.sequence_parallel", flag),
-        "use_distributed_optimizer": ("parallelism.distributed_optimizer", flag),
-        "overlap_grad_reduce": ("parallelism.overlap_grad_reduce", flag),
-        "overlap_param_gather": ("parallelism.overlap_param_gather", flag),
-        "accumulate_allreduce_grads_in_fp32": ("precision.grad_reduce_in_fp32", flag),
-        "fp32_residual_connection": ("precision.fp32_residual_connection", flag),
-        "fp8": ("precision.fp8", _or_null(lambda text: {"e4m3": "e4m3", "hybrid": "hybrid"}[text])),
-        "save": ("training.checkpointing", lambda text: text != "None"),
-        "tensorboard_dir": ("training.tracking", lambda text: text != "None"),
-        "split": ("data.split", str),
-        "tokenizer_type": ("data.tokenizer_type", str),
-        "tokenizer_model": ("data.tokenizer", _or_null(str)),
-        "world_size": (WORLD_SIZE, whole_number),
-        "log_interval": (LOG_INTERVAL, whole_number),
-        "padded_vocab_size": (PADDED_VOCABULARY, whole_number),
-        "eod_mask_loss": (MASKED_EOD, flag),
-        "mtp_num_layers": (TOKENS_AHEAD, how_many),
-        "qk_layernorm": (QK_NORM, flag),
-        "optimizer": (OPTIMIZER, str),
-        "hidden_dropout": (HIDDEN_DROPOUT, float),
-        "attention_dropout": (ATTENTION_DROPOUT, float),
-        "rampup_batch_size": (RAMP_UP, or_none),
-        "window_size": (ATTENTION_WINDOW, _window),
-        "window_attn_skip_freq": (WINDOWLESS_LAYERS, or_none),
-        "multi_latent_attention": (LATENT_ATTENTION, flag),
-        "reset_attention_mask": (RESET_MASK, flag),
-        "reset_position_ids": (RESET_POSITIONS, flag),
-        "use_precision_aware_optimizer": (PRECISION_AWARE_OPTIMIZER, flag),
-        "exp_avg_dtype": (FIRST_MOMENT_DTYPE, stored),
-        "exp_avg_sq_dtype": (SECOND_MOMENT_DTYPE, stored),
-        "main_params_dtype": (MAIN_WEIGHTS_DTYPE, stored),
-        "main_grads_dtype": (MAIN_GRADIENTS_DTYPE, stored),
-    }
-)
+_BY_TYPE: Mapping[Any, Convert] = {
+    **{int: whole_number, float: float, bool: flag, str: str},
+    int | None: _or_null(whole_number),
+}
+_BY_KEY: Mapping[str, Convert] = {
+    "model.tied_embeddings": lambda text: not flag(text),
+    "training.schedule": str,
+    "training.clip_grad_norm": lambda text: float(text) or None,
+    "training.recompute": {"None": "none", "selective": "selective", "full": "full"}.__getitem__,
+    "training.checkpointing": _is_given,
+    "training.tracking": _is_given,
+    "data.tokenizer": _or_null(str),
+    "data.tokenizer_type": str,
+}
+_ONLY_TOGETHER = ("num_query_groups", "rotary_base")
+"""Arguments that mean nothing without another: whether queries are grouped, and whether positions are rotary."""
+
+_SETTINGS: Mapping[Convert, tuple[str, ...]] = {
+    whole_number: (settings.LOG_INTERVAL, settings.PADDED_VOCABULARY),
+    how_many: (settings.TOKENS_AHEAD,),
+    float: (settings.HIDDEN_DROPOUT, settings.ATTENTION_DROPOUT),
+    str: (settings.OPTIMIZER,),
+    flag: (
+        *(settings.MASKED_EOD, settings.QK_NORM, settings.LATENT_ATTENTION, settings.RESET_MASK),
+        *(settings.RESET_POSITIONS, settings.PRECISION_AWARE_OPTIMIZER),
+    ),
+    or_none: (settings.RAMP_UP, settings.WINDOWLESS_LAYERS),
+    stored: (
+        *(settings.FIRST_MOMENT_DTYPE, settings.SECOND_MOMENT_DTYPE),
+        *(settings.MAIN_WEIGHTS_DTYPE, settings.MAIN_GRADIENTS_DTYPE),
+    ),
+}
+"""Arguments that no experiment has a key for, and whose own name is ours too."""
+
+ARGUMENTS: Mapping[str, tuple[str, Convert]] = {
+    **{
+        name: (key, _BY_KEY.get(key) or _BY_TYPE[KEYS[key].type])
+        for key, name in NAMES.items()
+        if name not in _ONLY_TOGETHER
+    },
+    "layernorm_epsilon": ("model.norm_epsilon", float),
+    "data_parallel_size": ("parallelism.data_parallel_size", whole_number),
+    "accumulate_allreduce_grads_in_fp32": ("precision.grad_reduce_in_fp32", flag),
+    "fp8": ("precision.fp8", _or_null({"e4m3": "e4m3", "hybrid": "hybrid"}.__getitem__)),
+    "world_size": (settings.WORLD_SIZE, whole_number),
+    "window_size": (settings.ATTENTION_WINDOW, _window),
+    **{name: (name, convert) for convert, names in _SETTINGS.items() for name in names},
+}
 """A Megatron argument that says one thing of ours by itself, and how its text is read."""
 
 CORPORA = ("data_args_path", "data_path", "per_split_data_args_path", "train_data_path")
 """Arguments that name the corpus, in the order Megatron asks them."""
 
-OF_EXPERTS: Mapping[str, tuple[str, Convert]] = MappingProxyType(
-    {
-        "moe_router_topk": (EXPERTS_PER_TOKEN, whole_number),
-        "moe_ffn_hidden_size": (EXPERT_WIDTH, whole_number),
-        "moe_shared_expert_intermediate_size": (SHARED_EXPERT_WIDTH, how_many),
-        "moe_expert_capacity_factor": (EXPERT_CAPACITY, _capacity),
-        "moe_layer_freq": (EXPERT_LAYERS, str),
-        "moe_router_force_load_balancing": (FORCED_BALANCE, flag),
-    }
-)
-"""Arguments that say something of a model of experts alone."""
+OF_EXPERTS: Mapping[str, Convert] = {
+    settings.EXPERTS_PER_TOKEN: whole_number,
+    settings.EXPERT_WIDTH: whole_number,
+    settings.SHARED_EXPERT_WIDTH: how_many,
+    settings.EXPERT_CAPACITY: _capacity,
+    settings.EXPERT_LAYERS: str,
+    settings.FORCED_BALANCE: flag,
+}
+"""Arguments that say something of a model of experts alone; their names are ours too."""
 
-RENAMED: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        ATTENTION_VARIANT: ("experimental_attention_variant", "linear_attention_type"),
-        LAYER_PATTERN: ("hybrid_layer_pattern", "hybrid_override_pattern"),
-    }
-)
+RENAMED: Mapping[str, tuple[str, ...]] = {
+    settings.ATTENTION_VARIANT: ("experimental_attention_variant", "linear_attention_type"),
+    settings.LAYER_PATTERN: ("hybrid_layer_pattern", "hybrid_override_pattern"),
+}
 """What versions call by one name or another, and some by both: the one that is used says it."""
 
 _TOGETHER = {
-    "bf16",
-    "fp16",
-    "fp4",
-    "recompute_granularity",
-    "recompute_method",
-    "recompute_num_layers",
-    "recompute_modules",
-    "optimizer_cpu_offload",
-    "optimizer_offload_fraction",
-    *OF_EXPERTS,
-    *(name for names in RENAMED.values() for name in names),
-    "swiglu",
-    "normalization",
-    "position_embedding_type",
-    "rotary_base",
-    "use_rope_scaling",
-    "rope_scaling_factor",
-    "num_experts",
-    "num_query_groups",
-    "group_query_attention",
-    "num_attention_heads",
-    "mock_data",
-    *CORPORA,
-    "seed",
-    "use_torch_fsdp2",
-    "use_megatron_fsdp",
+    *("bf16", "fp16", "fp4", "optimizer_cpu_offload", "optimizer_offload_fraction", "seed", "mock_data", *CORPORA),
+    *("recompute_granularity", "recompute_method", "recompute_num_layers", "recompute_modules"),
+    *("swiglu", "normalization", "num_attention_heads", "num_query_groups", "group_query_attention", "num_experts"),
+    *("position_embedding_type", "rotary_base", "use_rope_scaling", "rope_scaling_factor"),
+    *("use_torch_fsdp2", "use_megatron_fsdp", *OF_EXPERTS, *chain.from_iterable(RENAMED.values())),
 }
 """Arguments that say one thing of ours only together."""
 
@@ -241,8 +153,8 @@ class Arguments:
         self.ended = 0
 
     def take(self, body: bytes, place: Place) -> Iterator[Said] | None:
-        if found := ARGUMENT.search(body):
-            return self._argument(found, place)
+        if match := ARGUMENT.search(body):
+            return self._argument(match, place)
         if END.search(body):
             self.ended += 1
             return self._end()
@@ -251,8 +163,8 @@ class Arguments:
     def close(self) -> Iterator[Said]:
         return iter(())  # a dump has an end of its own
 
-    def _argument(self, found: re.Match[bytes], place: Place) -> Iterator[Said]:
-        name, text = found["name"].decode(), found["value"].decode("utf-8", "replace")
+    def _argument(self, match: re.Match[bytes], place: Place) -> Iterator[Said]:
+        name, text = match["name"].decode(), match["value"].decode("utf-8", "replace")
         if name in _TOGETHER:
             self._together[name] = text, place
         if name in ARGUMENTS:
@@ -268,62 +180,62 @@ class Arguments:
             yield from shaping(key, value, together[name][1].evidence)
 
 
-def _meaning(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+def _meaning(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     """What arguments say together: key, value, and the argument to point at."""
-    if "bf16" in said and "fp16" in said:
-        dtype = _dtype(said)
-        yield "precision.dtype", dtype, dtype if dtype in said else "fp16"
+    if "bf16" in given and "fp16" in given:
+        dtype = _dtype(given)
+        yield "precision.dtype", dtype, dtype if dtype in given else "fp16"
         yield "precision.loss_scale", "dynamic" if dtype == "fp16" else None, "fp16"
-    yield from _experts(said)
-    yield from _recomputed(said)
+    yield from _experts(given)
+    yield from _recomputed(given)
     for key, names in RENAMED.items():
-        if given := [name for name in names if name in said]:
-            used = next((name for name in given if said[name] != "None"), given[0])
-            yield key, or_none(said[used]), used
-    if "optimizer_cpu_offload" in said:
-        share = said.get("optimizer_offload_fraction", "1.0")
-        offloads = said["optimizer_cpu_offload"] == "True" and _NUMBER.fullmatch(share)
-        yield OPTIMIZER_OFFLOAD, float(share) if offloads else 0.0, "optimizer_cpu_offload"
-    yield from _attention(said)
-    yield from _positions(said)
-    if (seed := _count(said.get("seed"))) is not None:
+        if printed := [name for name in names if name in given]:
+            used = next((name for name in printed if given[name] != "None"), printed[0])
+            yield key, or_none(given[used]), used
+    if "optimizer_cpu_offload" in given:
+        share = given.get("optimizer_offload_fraction", "1.0")
+        offloads = given["optimizer_cpu_offload"] == "True" and _NUMBER.fullmatch(share)
+        yield settings.OPTIMIZER_OFFLOAD, float(share) if offloads else 0.0, "optimizer_cpu_offload"
+    yield from _attention(given)
+    yield from _positions(given)
+    if (seed := _count(given.get("seed"))) is not None:
         yield "data.seed", seed, "seed"  # it has one, for weights and order
-    if said.get("use_torch_fsdp2") == "False" and said.get("use_megatron_fsdp", "False") == "False":
+    if given.get("use_torch_fsdp2") == "False" and given.get("use_megatron_fsdp", "False") == "False":
         yield "parallelism.fsdp_size", 1, "use_torch_fsdp2"
-    named = next((name for name in CORPORA if said.get(name, "None") not in ("None", "[]")), None)
-    if said.get("mock_data") == "True":
+    named = next((name for name in CORPORA if given.get(name, "None") not in ("None", "[]")), None)
+    if given.get("mock_data") == "True":
         yield "data.source", "counting", "mock_data"
     elif named is not None:
         yield "data.source", "tokens", named
-        if path := _corpus(said[named]):
+        if path := _corpus(given[named]):
             yield "data.path", path, named
 
 
-def _attention(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+def _attention(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     """Key and value heads, and the family of the layers."""
-    heads, groups = _count(said.get("num_attention_heads")), _count(said.get("num_query_groups"))
-    if said.get("group_query_attention") == "True" and groups is not None:
+    heads, groups = _count(given.get("num_attention_heads")), _count(given.get("num_query_groups"))
+    if given.get("group_query_attention") == "True" and groups is not None:
         yield "model.num_key_value_heads", groups, "num_query_groups"
     elif heads is not None:
         yield "model.num_key_value_heads", heads, "num_attention_heads"
-    if said.get("swiglu") == "True" and said.get("normalization", "RMSNorm") == "RMSNorm":
+    if given.get("swiglu") == "True" and given.get("normalization", "RMSNorm") == "RMSNorm":
         yield "model.architecture", "llama", "swiglu"
-    elif said.get("swiglu") == "False" and said.get("normalization", "LayerNorm") == "LayerNorm":
+    elif given.get("swiglu") == "False" and given.get("normalization", "LayerNorm") == "LayerNorm":
         yield "model.architecture", "gpt", "swiglu"
 
 
-def _positions(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+def _positions(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     """How positions are told apart."""
-    if said.get("position_embedding_type") == "rope" and "rotary_base" in said:
+    if given.get("position_embedding_type") == "rope" and "rotary_base" in given:
         try:
-            yield "model.rope_theta", float(said["rotary_base"]), "rotary_base"
+            yield "model.rope_theta", float(given["rotary_base"]), "rotary_base"
         except ValueError:
             return
-        if said.get("use_rope_scaling", "False") == "False":
+        if given.get("use_rope_scaling", "False") == "False":
             yield "model.rope_scaling", None, "rotary_base"
-        elif _NUMBER.fullmatch(said.get("rope_scaling_factor", "")):
-            yield "model.rope_scaling", _rope_scaling(said["rope_scaling_factor"]), "use_rope_scaling"
-    elif said.get("position_embedding_type") == "learned_absolute":
+        elif _NUMBER.fullmatch(given.get("rope_scaling_factor", "")):
+            yield "model.rope_scaling", _rope_scaling(given["rope_scaling_factor"]), "use_rope_scaling"
+    elif given.get("position_embedding_type") == "learned_absolute":
         yield "model.rope_theta", None, "position_embedding_type"
         yield "model.rope_scaling", None, "position_embedding_type"
 
@@ -344,29 +256,29 @@ def _corpus(text: str) -> str | None:
     return path if path.isprintable() else None
 
 
-def _experts(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+def _experts(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     """Of a dense model the router's arguments say nothing."""
-    found = said.get("num_experts", "")
-    if found == "None":
-        yield EXPERTS, 0, "num_experts"
-    elif (experts := _count(found)) is not None:
-        yield EXPERTS, experts if experts > 1 else 0, "num_experts"
-        for name, (key, convert) in OF_EXPERTS.items():
+    count = given.get("num_experts", "")
+    if count == "None":
+        yield settings.EXPERTS, 0, "num_experts"
+    elif (experts := _count(count)) is not None:
+        yield settings.EXPERTS, experts if experts > 1 else 0, "num_experts"
+        for name, convert in OF_EXPERTS.items():
             try:
-                yield key, convert(said[name]), name
+                yield name, convert(given[name]), name
             except (ValueError, KeyError):
                 continue  # not given, or None: not known
 
 
-def _recomputed(said: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+def _recomputed(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     """Of which layers or modules activations are recomputed; older versions know of one module alone."""
-    granularity, method = said.get("recompute_granularity"), said.get("recompute_method", "None")
-    layers = _count(said.get("recompute_num_layers"))
+    granularity, method = given.get("recompute_granularity"), given.get("recompute_method", "None")
+    layers = _count(given.get("recompute_num_layers"))
     if granularity == "None":
-        yield RECOMPUTE_EXTENT, NONE, "recompute_granularity"
+        yield settings.RECOMPUTE_EXTENT, settings.NONE, "recompute_granularity"
     elif granularity == "selective":
-        modules = _MODULE.findall(said.get("recompute_modules", "None"))
+        modules = _MODULE.findall(given.get("recompute_modules", "None"))
         extent = "core_attn" if modules in ([], ["None"]) else ", ".join(sorted(modules))
-        yield RECOMPUTE_EXTENT, extent, "recompute_granularity"
+        yield settings.RECOMPUTE_EXTENT, extent, "recompute_granularity"
     elif granularity == "full" and method != "None" and layers is not None:
-        yield RECOMPUTE_EXTENT, f"{method} {layers}", "recompute_method"
+        yield settings.RECOMPUTE_EXTENT, f"{method} {layers}", "recompute_method"

@@ -19,7 +19,6 @@ FACTS = Facts(
     layout_free_weights=True,
     init_stds=(0.02,),
     flop_conventions=(Convention.CAUSAL,),
-    flop_conventions_by_era={"": (Convention.CAUSAL,)},
     log_interval=1,
     end_marker=rb"^training finished",
     suite_name="tran",

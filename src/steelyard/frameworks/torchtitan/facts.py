@@ -1,8 +1,7 @@
 """What is true of torchtitan, which is read and not planned."""
 
 from steelyard.accounting.flops import Convention
-from steelyard.experiment.presets import PRESETS
-from steelyard.frameworks.facts import POSITION_ENCODING, Facts
+from steelyard.frameworks.facts import LLAMA_31, POSITION_ENCODING, Facts
 
 FACTS = Facts(
     name="torchtitan",
@@ -22,17 +21,8 @@ FACTS = Facts(
         "training.init_method_std": "0.02 inside and hidden^-0.5 at the output, with no knob",
         "data.dataset": "c4_test",
     },
-    model_defaults={
-        "model.norm_epsilon": 1e-5,
-        "model.rope_theta": 500000,
-        "model.rope_scaling": PRESETS["llama3.1-8b"]["rope_scaling"],
-        "model.tied_embeddings": False,
-    },
-    keyless_defaults={
-        "training.hidden_dropout": 0.0,
-        "data.eod_mask_loss": "counted",
-        POSITION_ENCODING: "rotary",
-    },
+    model_defaults=LLAMA_31,
+    keyless_defaults={"training.hidden_dropout": 0.0, "data.eod_mask_loss": "counted", POSITION_ENCODING: "rotary"},
     unit_logits=True,  # and a truncated normal at the output, whose first loss no std tells to a hundredth
     flop_conventions_by_era={"": (Convention.TORCHTITAN,)},
     memory_kind="torch_reserved_peak",

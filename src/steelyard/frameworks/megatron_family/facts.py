@@ -1,0 +1,92 @@
+"""What is true of every framework that grew out of Megatron-LM; each says in its own folder what it does otherwise."""
+
+_SAME_NAMES = (
+    *("model.num_layers", "model.hidden_size", "model.ffn_hidden_size", "model.num_attention_heads"),
+    *("model.vocab_size", "model.max_position_embeddings", "model.norm_epsilon"),
+    *("training.seed", "training.micro_batch_size", "training.global_batch_size", "training.weight_decay"),
+    *("training.adam_beta1", "training.adam_beta2", "training.init_method_std"),
+    *("parallelism.context_parallel_size", "parallelism.sequence_parallel"),
+    *("parallelism.overlap_grad_reduce", "parallelism.overlap_param_gather"),
+    *("precision.fp32_residual_connection", "data.split", "data.tokenizer_type"),
+)
+
+NAMES = {
+    **{key: key.partition(".")[2] for key in _SAME_NAMES},
+    "model.num_key_value_heads": "num_query_groups",
+    "model.head_dim": "kv_channels",
+    "model.rope_theta": "rotary_base",
+    "model.qkv_bias": "add_qkv_bias",
+    "model.tied_embeddings": "untie_embeddings_and_output_weights",
+    "training.sequence_length": "seq_length",
+    "training.steps": "train_iters",
+    "training.learning_rate": "lr",
+    "training.min_learning_rate": "min_lr",
+    "training.schedule": "lr_decay_style",
+    "training.decay_steps": "lr_decay_iters",
+    "training.warmup_steps": "lr_warmup_iters",
+    "training.adam_epsilon": "adam_eps",
+    "training.clip_grad_norm": "clip_grad",
+    "training.recompute": "recompute_granularity",
+    "training.checkpointing": "save",
+    "training.tracking": "tensorboard_dir",
+    "parallelism.tensor_parallel_size": "tensor_model_parallel_size",
+    "parallelism.pipeline_parallel_size": "pipeline_model_parallel_size",
+    "parallelism.distributed_optimizer": "use_distributed_optimizer",
+    "data.tokenizer": "tokenizer_model",
+}
+"""What Megatron's code calls a key of the experiment."""
+
+FLAGS = {
+    **{key: f"--{name.replace('_', '-')}" for key, name in NAMES.items()},
+    "kernels.bias_dropout_fusion": "--no-bias-dropout-fusion",
+    "kernels.masked_softmax_fusion": "--no-masked-softmax-fusion",
+    "kernels.persist_layer_norm": "--no-persist-layer-norm",
+    "data.path": "--data-path",
+    "data.seed": "--seed",
+}
+"""What the command line of pretrain_gpt.py calls it."""
+
+ATTENTION_NAMES = {"kernels.nvte_fused_attn": "NVTE_FUSED_ATTN", "kernels.nvte_flash_attn": "NVTE_FLASH_ATTN"}
+"""Transformer Engine's variables."""
+
+FUSIONS = (
+    *("bias_activation_fusion", "bias_dropout_fusion", "masked_softmax_fusion"),
+    *("persist_layer_norm", "apply_rope_fusion", "cross_entropy_loss_fusion"),
+)
+"""Kernels that Megatron-Core can fuse, as the experiment calls them."""
+
+DEFAULTS = {
+    "training.seed": 1234,
+    "training.min_learning_rate": 0.0,
+    "training.schedule": "linear",
+    "training.warmup_steps": 0,
+    "training.weight_decay": 0.01,
+    "training.adam_beta1": 0.9,
+    "training.adam_beta2": 0.999,
+    "training.adam_epsilon": 1e-8,
+    "training.clip_grad_norm": 1.0,
+    "training.init_method_std": 0.02,
+    "training.recompute": "none",
+    "parallelism.tensor_parallel_size": 1,
+    "parallelism.pipeline_parallel_size": 1,
+    "parallelism.context_parallel_size": 1,
+    "parallelism.sequence_parallel": False,
+    "parallelism.distributed_optimizer": False,
+    "parallelism.overlap_grad_reduce": False,
+    "precision.dtype": "fp32",
+    "precision.fp32_residual_connection": False,
+    "kernels.bias_activation_fusion": True,
+    "kernels.bias_dropout_fusion": True,
+    "kernels.masked_softmax_fusion": True,
+    "kernels.persist_layer_norm": True,
+}
+"""What Megatron does where nothing is said."""
+
+CORE_DEFAULTS = {
+    **DEFAULTS,
+    "parallelism.overlap_param_gather": False,
+    "precision.grad_reduce_in_fp32": True,
+    "kernels.apply_rope_fusion": True,
+    "kernels.cross_entropy_loss_fusion": False,
+}
+"""The same of Megatron-Core, on which Megatron-LM, Primus and NeMo stand."""

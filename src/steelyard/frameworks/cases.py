@@ -1,13 +1,13 @@
 """What the framework of a case makes of it: what it decides, refuses, pads and keeps in memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from steelyard import accounting
 from steelyard.experiment.case import Case
-from steelyard.experiment.problems import spelt
 from steelyard.experiment.sources import DEFAULT, Origin, Source
-from steelyard.frameworks.planner import Refusal
+from steelyard.frameworks.planner import Refusal, refuse, value_of
 from steelyard.frameworks.registry import facts, is_planned, planner
 
 
@@ -16,27 +16,30 @@ def as_run(case: Case) -> Case:
     name = case.resolved.platform.framework
     if not is_planned(name):
         return case
+    source, sources = Source(Origin.FRAMEWORK, name), case.resolved.sources
+    decided = planner(name).decides(case).items()
+    return with_values(case, {dotted: (value, source) for dotted, value in decided if sources.get(dotted) == DEFAULT})
+
+
+def with_values(case: Case, values: Mapping[str, tuple[Any, Source]]) -> Case:
+    """The case with other values of its experiment by dotted key, each with what decided it."""
     experiment, sources = case.resolved.experiment, dict(case.resolved.sources)
-    for dotted, value in planner(name).decides(case).items():
+    for dotted, (value, source) in values.items():
         group, key = dotted.split(".")
-        if sources.get(dotted) == DEFAULT:
-            changed = getattr(experiment, group).model_copy(update={key: value})
-            experiment = experiment.model_copy(update={group: changed})
-            sources[dotted] = Source(Origin.FRAMEWORK, name)
+        changed = getattr(experiment, group).model_copy(update={key: value})
+        experiment = experiment.model_copy(update={group: changed})
+        sources[dotted] = source
     return replace(case, resolved=replace(case.resolved, experiment=experiment, sources=sources))
 
 
 def refusals(case: Case) -> Iterator[Refusal]:
     """What the experiment asks that its framework does not do, has no knob for, or does otherwise."""
     name = case.resolved.platform.framework
-    made = planner(name)
-    yield from made.refusals(case)
-    for dotted, value in made.decides(case).items():
-        group, key = dotted.split(".")
-        asked = getattr(getattr(case.resolved.experiment, group), key)
+    yield from planner(name).refusals(case)
+    for dotted, value in planner(name).decides(case).items():
+        asked = value_of(case.resolved.experiment, dotted)
         if asked != value:
-            message = f"{dotted} is {spelt(asked)}, and {name} has no knob for it"
-            yield Refusal(dotted, asked, message, spelt(value), f"--set {dotted}={spelt(value)}")
+            yield refuse(dotted, asked, f", and {name} has no knob for it", value)
 
 
 def expected_vocabulary(case: Case) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from steelyard import accounting
 from steelyard.accounting.flops import Convention
+from steelyard.experiment import Experiment
 from steelyard.experiment.presets import PRESETS
 
 UNKNOWN = "unknown"
@@ -117,6 +118,11 @@ class Facts:
         if self.names is None:
             return None if dotted in self.ignores else dotted
         return self.names.get(dotted)
+
+    def stated(self, experiment: Experiment, group: str, *keys: str) -> dict[str, Any]:
+        """The experiment's values of keys of a group by its own name of each, the first where it has several."""
+        values, names = getattr(experiment, group), self.names or {}
+        return {names[f"{group}.{key}"].partition(",")[0]: getattr(values, key) for key in keys}
 
     def own_names(self) -> set[str]:
         """Every name of its own for a key of the experiment."""

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from steelyard import accounting
@@ -14,8 +14,8 @@ from steelyard.experiment.placement import Placement
 from steelyard.experiment.problems import raise_errors
 from steelyard.experiment.resolve import Resolved, leaves
 from steelyard.experiment.sources import DERIVED, Origin, Source
-from steelyard.frameworks.cases import as_run, expected_memory, expected_vocabulary
-from steelyard.frameworks.planner import Command, Node, Planner
+from steelyard.frameworks.cases import as_run, expected_memory, expected_vocabulary, with_values
+from steelyard.frameworks.planner import Command, Node, Planner, value_of
 from steelyard.frameworks.registry import facts, planner
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.nics import COMMON, NICS
@@ -242,7 +242,7 @@ def platform_label(case: Case) -> str:
 
 def _filled_in(case: Case) -> Case:
     """Say what follows from batch and world, and what the framework does where the file says null."""
-    resolved, layout, framework = case.resolved, _layout(case), facts(case.resolved.platform.framework)
+    experiment, layout, framework = case.resolved.experiment, _layout(case), facts(case.resolved.platform.framework)
     values: dict[str, tuple[Any, Source]] = {
         "training.gradient_accumulation_steps": (layout.gradient_accumulation_steps, DERIVED),
         "parallelism.data_parallel_size": (layout.data_parallel_size, DERIVED),
@@ -252,14 +252,7 @@ def _filled_in(case: Case) -> Case:
         for key, value in framework.silent_defaults.items()
         if key.startswith("kernels.")  # elsewhere null is a value of its own: no clipping, no fp8
     }
-    experiment, sources = resolved.experiment, dict(resolved.sources)
-    for dotted, (value, source) in values.items():
-        name, key = dotted.split(".")
-        group = getattr(experiment, name)
-        if getattr(group, key) is None:
-            experiment = experiment.model_copy(update={name: group.model_copy(update={key: value})})
-            sources[dotted] = source
-    return replace(case, resolved=replace(resolved, experiment=experiment, sources=sources))
+    return with_values(case, {key: made for key, made in values.items() if value_of(experiment, key) is None})
 
 
 def _layout(case: Case) -> accounting.Layout:

@@ -9,11 +9,9 @@ from steelyard import accounting
 from steelyard.experiment import Experiment, RopeScaling
 from steelyard.experiment.case import Case
 from steelyard.experiment.presets import PRESETS
-from steelyard.experiment.problems import spelt
 from steelyard.experiment.sources import SET, Origin, Source
-from steelyard.frameworks.options import option_refusals
-from steelyard.frameworks.planner import Command, Node, Refusal
-from steelyard.frameworks.yaml_text import as_yaml
+from steelyard.frameworks.maxtext.facts import FACTS
+from steelyard.frameworks.planner import Command, Node, Refusal, as_yaml, option_refusals, refuse, value_of
 
 SOURCE = Source(Origin.FRAMEWORK, "maxtext")
 """Of a value that no file states."""
@@ -51,30 +49,28 @@ class MaxText:
 
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment, platform = case.resolved.experiment, case.resolved.platform
+        ours = case.reading.family == "steelyard"
         if experiment.model.architecture != "llama":
-            yield _refusal("model.architecture", experiment.model.architecture, ("llama",))
+            yield _refusal("model.architecture", experiment.model.architecture, "llama")
         if experiment.model.rope_scaling not in (None, _LLAMA_31):
-            yield _refusal("model.rope_scaling", "another than Llama 3.1's", (None,))
+            yield _refusal("model.rope_scaling", "another than Llama 3.1's", None)
         if experiment.model.qkv_bias:
-            yield _refusal("model.qkv_bias", True, (False,))
+            yield _refusal("model.qkv_bias", True, False)
         if experiment.training.recompute == "none":
-            yield Refusal(
-                "training.recompute",
-                "none",
-                "training.recompute is none, and MaxText recomputes everything under remat_policy none",
-                "full, or selective (remat_policy minimal_with_context, its least)",
-                "--set training.recompute=selective",
-            )
+            reason = ", and MaxText recomputes everything under remat_policy none"
+            expected = "full, or selective (remat_policy minimal_with_context, its least)"
+            yield refuse("training.recompute", "none", reason, "selective", expected=expected)
         if experiment.data.source not in ("uniform", "tokens"):
-            yield _refusal("data.source", experiment.data.source, ("uniform", "tokens"))
+            yield _refusal("data.source", experiment.data.source, "uniform", "tokens")
         if experiment.training.schedule != "cosine":
-            yield _refusal("training.schedule", experiment.training.schedule, ("cosine",))
-        if experiment.precision.fp8 == "e4m3" and case.reading.family == "steelyard":
-            yield _refusal("precision.fp8", "e4m3", ("hybrid", None))
+            yield _refusal("training.schedule", experiment.training.schedule, "cosine")
+        if experiment.precision.fp8 == "e4m3" and ours:
+            yield _refusal("precision.fp8", "e4m3", "hybrid", None)
         yield from _switch_refusals(experiment)
-        if case.reading.family == "steelyard":
-            yield from _mesh_refusals(case)
-            if accounting.holds(experiment, case.placement.world_size) and not list(_mesh_refusals(case)):
+        if ours:
+            meshless = list(_mesh_refusals(case))
+            yield from meshless
+            if accounting.holds(experiment, case.placement.world_size) and not meshless:
                 yield from option_refusals(platform.options, set(computed(case)), "MaxText")
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
@@ -104,18 +100,17 @@ class MaxText:
 
 def _switch_refusals(experiment: Experiment) -> Iterator[Refusal]:
     """What MaxText has no switch for."""
-    for key in ("overlap_grad_reduce", "overlap_param_gather"):
-        if getattr(experiment.parallelism, key):
-            yield _refusal(f"parallelism.{key}", True, (False,))
+    overlaps = ("parallelism.overlap_grad_reduce", "parallelism.overlap_param_gather")
+    yield from _switched_on(experiment, *overlaps)
     yield from _data_refusals(experiment)
-    for key in ("grad_reduce_in_fp32", "fp32_residual_connection"):
-        if getattr(experiment.precision, key):
-            yield _refusal(f"precision.{key}", True, (False,))
-    if experiment.parallelism.sequence_parallel:
-        yield _refusal("parallelism.sequence_parallel", True, (False,))
+    yield from _switched_on(experiment, *FACTS.always, "parallelism.sequence_parallel")
     for key, value in experiment.kernels.model_dump(exclude={"use_flash_attn"}).items():
         if value is not None:
-            yield _refusal(f"kernels.{key}", value, (None,))
+            yield _refusal(f"kernels.{key}", value, None)
+
+
+def _switched_on(experiment: Experiment, *keys: str) -> Iterator[Refusal]:
+    return (_refusal(key, True, False) for key in keys if value_of(experiment, key))
 
 
 def _on_cpu(case: Case, node: Node) -> dict[str, str]:
@@ -187,11 +182,10 @@ def computed(case: Case) -> Computed:
         "run_name": (experiment.name, ()),
         **{name: (value, ()) for name, value in _model(experiment).items()},
         "hardware": (case.placement.device, ()),
-        "steps": (training.steps, ("training.steps",)),
-        "enable_checkpointing": (training.checkpointing, ("training.checkpointing",)),
+        **_named(experiment, "training.steps", "training.checkpointing"),
         "per_device_batch_size": (int(per_device) if per_device == int(per_device) else per_device, batch),
         "gradient_accumulation_steps": (layout.gradient_accumulation_steps, batch),
-        "max_target_length": (training.sequence_length, ("training.sequence_length",)),
+        **_named(experiment, "training.sequence_length"),
         **_rates(case),
         "dtype": (DTYPES[experiment.precision.dtype], ("precision.dtype",)),
         "quantization": ("fp8" if experiment.precision.fp8 else "", ("precision.fp8",)),
@@ -206,25 +200,24 @@ def computed(case: Case) -> Computed:
     }
 
 
+def _named(experiment: Experiment, *keys: str) -> Computed:
+    """Values that MaxText takes as they are."""
+    return {(FACTS.spelling(key) or ""): (value_of(experiment, key), (key,)) for key in keys}
+
+
 def _rates(case: Case) -> Computed:
-    training, data = case.resolved.experiment.training, case.resolved.experiment.data
+    experiment, training = case.resolved.experiment, case.resolved.experiment.training
     fraction = training.min_learning_rate / training.learning_rate
     final = "cosine_learning_rate_final_fraction" if _old(case) else "learning_rate_final_fraction"
+    warmup = warmup_fraction(training.warmup_steps, training.decay_steps or training.steps)
+    adam = ("training.adam_beta1", "training.adam_beta2", "training.adam_epsilon", "training.weight_decay")
     return {
-        "learning_rate": (training.learning_rate, ("training.learning_rate",)),
+        **_named(experiment, "training.learning_rate"),
         final: (float(f"{fraction:.10g}"), ("training.min_learning_rate", "training.learning_rate")),
-        "warmup_steps_fraction": (
-            warmup_fraction(training.warmup_steps, training.decay_steps or training.steps),
-            ("training.warmup_steps",),
-        ),
-        "learning_rate_schedule_steps": (training.decay_steps, ("training.decay_steps",)),
-        "adam_b1": (training.adam_beta1, ("training.adam_beta1",)),
-        "adam_b2": (training.adam_beta2, ("training.adam_beta2",)),
-        "adam_eps": (training.adam_epsilon, ("training.adam_epsilon",)),
-        "adam_weight_decay": (training.weight_decay, ("training.weight_decay",)),
+        "warmup_steps_fraction": (warmup, ("training.warmup_steps",)),
+        **_named(experiment, "training.decay_steps", *adam),
         "gradient_clipping_threshold": (training.clip_grad_norm or 0.0, ("training.clip_grad_norm",)),
-        "init_weights_seed": (training.seed, ("training.seed",)),
-        "data_shuffle_seed": (data.seed, ("data.seed",)),
+        **_named(experiment, "training.seed", "data.seed"),
     }
 
 
@@ -349,11 +342,11 @@ def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
     if data.source != "tokens":
         return
     if data.split != "100,0,0":
-        yield _refusal("data.split", data.split, ("100,0,0",))
+        yield _refusal("data.split", data.split, "100,0,0")
     if data.tokenizer_type not in (None, *_HUGGING_FACE):
-        yield _refusal("data.tokenizer_type", data.tokenizer_type, (_HUGGING_FACE[0], None))
+        yield _refusal("data.tokenizer_type", data.tokenizer_type, _HUGGING_FACE[0], None)
     if data.samples is not None and data.samples < training.steps * training.global_batch_size:
-        yield _refusal("data.samples", data.samples, (None,))
+        yield _refusal("data.samples", data.samples, None)
 
 
 def _mesh_refusals(case: Case) -> Iterator[Refusal]:
@@ -368,20 +361,16 @@ def _mesh_refusals(case: Case) -> Iterator[Refusal]:
             "--set parallelism.tensor_parallel_size=1",
         )
     elif placement.nodes % _sharding(case)[1]:
-        yield Refusal(
-            "parallelism.fsdp_size",
-            sizes.fsdp_size,
-            f"parallelism.fsdp_size is {sizes.fsdp_size}, which no mesh of {placement.nodes} nodes has",
+        reason, expected = (
+            f", which no mesh of {placement.nodes} nodes has",
             "ranks of a node times a divisor of the nodes",
-            f"--set parallelism.fsdp_size={placement.gpus_per_node // replica * placement.nodes}",
         )
+        most = placement.gpus_per_node // replica * placement.nodes
+        yield refuse("parallelism.fsdp_size", sizes.fsdp_size, reason, most, expected=expected)
 
 
-def _refusal(key: str, value: Any, able: tuple[Any, ...]) -> Refusal:
-    words = [spelt(one) for one in able]
-    return Refusal(
-        key, value, f"{key} is {spelt(value)}, which MaxText does not do", " or ".join(words), f"--set {key}={words[0]}"
-    )
+def _refusal(key: str, value: Any, *able: Any) -> Refusal:
+    return refuse(key, value, ", which MaxText does not do", *able)
 
 
 PLANNER = MaxText()

@@ -9,7 +9,7 @@ from steelyard.experiment.experiment import GROUPS
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import spelt
 from steelyard.frameworks.megatron_family.plan import PORT
-from steelyard.frameworks.planner import Node, Refusal
+from steelyard.frameworks.planner import Node, Refusal, refuse
 
 SCRIPT = "train_llama3.sh"
 
@@ -42,23 +42,11 @@ FIXED = {
 }
 """What no file can say: the values of ROCm/Megatron-LM's examples/llama/train_llama3.sh, and Megatron-LM's own."""
 
-_TOLD = {
-    "model.preset",
-    "training.micro_batch_size",
-    "training.global_batch_size",
-    "training.gradient_accumulation_steps",
-    "training.sequence_length",
-    "training.steps",
-    "training.recompute",
-    "parallelism.tensor_parallel_size",
-    "parallelism.pipeline_parallel_size",
-    "parallelism.data_parallel_size",
-    "parallelism.fsdp_size",
-    "precision.fp8",
-    "data.source",
-    "data.path",
-    "data.dataset",
-    "data.samples",
+_SETTABLE = {
+    *("model.preset", "training.micro_batch_size", "training.global_batch_size", "training.sequence_length"),
+    *("training.gradient_accumulation_steps", "training.steps", "training.recompute"),
+    *("parallelism.tensor_parallel_size", "parallelism.pipeline_parallel_size", "parallelism.data_parallel_size"),
+    *("parallelism.fsdp_size", "precision.fp8", "data.source", "data.path", "data.dataset", "data.samples"),
     "data.tokenizer",
 }
 """What the script has a variable for, or what changes nothing of it."""
@@ -68,34 +56,25 @@ def _fixed(experiment: Experiment) -> dict[str, Any]:
     """What a run of the script is in all else: what the script sets, and what Megatron does where it is silent."""
     sizes = experiment.parallelism
     sharded = sizes.fsdp_size > 1
-    fixed = _flat(Experiment.model_validate(_defaults(experiment)))
-    fixed |= FIXED
-    fixed |= {
+    needed = {"micro_batch_size", "global_batch_size", "sequence_length", "steps", "learning_rate"}
+    least = {
+        "name": experiment.name,
+        "model": {**PRESETS[experiment.model.preset or ""], "rope_scaling": None},
+        "training": experiment.training.model_dump(include=needed),
+    }
+    fixed = {
+        **_flat(Experiment.model_validate(least)),
+        **FIXED,
         "parallelism.sequence_parallel": sizes.tensor_parallel_size > 1 and not sharded,
         "parallelism.distributed_optimizer": not sharded,
         "parallelism.overlap_param_gather": not sharded,
         "data.tokenizer_type": "HuggingFaceTokenizer",
     }
-    return {dotted: value for dotted, value in fixed.items() if dotted not in _TOLD}
+    return {dotted: value for dotted, value in fixed.items() if dotted not in _SETTABLE}
 
 
 def _flat(experiment: Experiment) -> dict[str, Any]:
     return {f"{group}.{key}": value for group in GROUPS for key, value in getattr(experiment, group)}
-
-
-def _defaults(experiment: Experiment) -> dict[str, Any]:
-    training = experiment.training
-    return {
-        "name": experiment.name,
-        "model": {**PRESETS[experiment.model.preset or ""], "rope_scaling": None},
-        "training": {
-            "micro_batch_size": training.micro_batch_size,
-            "global_batch_size": training.global_batch_size,
-            "sequence_length": training.sequence_length,
-            "steps": training.steps,
-            "learning_rate": training.learning_rate,
-        },
-    }
 
 
 def refusals(experiment: Experiment, platform: Platform) -> Iterator[Refusal]:
@@ -104,14 +83,10 @@ def refusals(experiment: Experiment, platform: Platform) -> Iterator[Refusal]:
         message = f"platform.script is {platform.script}, which is not known"
         yield Refusal("platform.script", platform.script, message, SCRIPT, f"write {SCRIPT}")
         return
-    if experiment.model.preset not in ("llama3.1-8b", "llama3.1-70b"):
-        yield Refusal(
-            "model.preset",
-            experiment.model.preset,
-            f"model.preset is {experiment.model.preset}, and {SCRIPT} knows two models",
-            "llama3.1-8b or llama3.1-70b",
-            "--set model.preset=llama3.1-8b",
-        )
+    preset, known = experiment.model.preset, ("llama3.1-8b", "llama3.1-70b")
+    if preset not in known:
+        message = f"model.preset is {preset}, and {SCRIPT} knows two models"
+        yield Refusal("model.preset", preset, message, " or ".join(known), f"--set model.preset={known[0]}")
         return
     if platform.options:
         message = f"platform.options is set, and {SCRIPT} takes no arguments of Megatron's"
@@ -123,23 +98,25 @@ def refusals(experiment: Experiment, platform: Platform) -> Iterator[Refusal]:
     for dotted, able in choices.items():
         value = stated.get(dotted)
         if value not in able and not (dotted.startswith("kernels.") and value is None):
-            fixed = spelt(able[0])
-            yield Refusal(
-                dotted,
-                value,
-                f"{dotted} is {spelt(value)}, and {SCRIPT} makes it {' or '.join(map(spelt, able))}",
-                " or ".join(map(spelt, able)),
-                f"--set {dotted}={fixed}",
-            )
+            yield refuse(dotted, value, f", and {SCRIPT} makes it {' or '.join(map(spelt, able))}", *able)
 
 
 def variables(case: Case, node: Node) -> dict[str, str]:
     """The script's variables: what the experiment says, and what only some versions of the script set themselves."""
     experiment, platform = case.resolved.experiment, case.resolved.platform
-    training, sizes = experiment.training, experiment.parallelism
-    size = (experiment.model.preset or "").removeprefix("llama3.1-").removesuffix("b")
+    training, sizes, kernels, data = experiment.training, experiment.parallelism, experiment.kernels, experiment.data
+    switches = {
+        "SEQ_PARALLEL": sizes.sequence_parallel,
+        "FSDP": sizes.fsdp_size > 1,
+        "RECOMPUTE": training.recompute == "full",
+        "TE_FP8": experiment.precision.fp8 is not None,
+        "GRAD_REDUCE_IN_BF16": not experiment.precision.grad_reduce_in_fp32,
+        "CROSS_ENTROPY_LOSS_FUSION": bool(kernels.cross_entropy_loss_fusion),
+        "ROPE_FUSION": kernels.apply_rope_fusion is not False,
+        "USE_FLASH_ATTN": kernels.use_flash_attn is not False,
+    }
     env = {
-        "MODEL_SIZE": size,
+        "MODEL_SIZE": (experiment.model.preset or "").removeprefix("llama3.1-").removesuffix("b"),
         "TOTAL_ITERS": str(training.steps),
         "BS": str(training.global_batch_size),
         "MBS": str(training.micro_batch_size),
@@ -147,33 +124,19 @@ def variables(case: Case, node: Node) -> dict[str, str]:
         "TP": str(sizes.tensor_parallel_size),
         "PP": str(sizes.pipeline_parallel_size),
         "CP": str(sizes.context_parallel_size),
-        "SEQ_PARALLEL": _bit(sizes.sequence_parallel),
-        "FSDP": _bit(sizes.fsdp_size > 1),
-        "RECOMPUTE": _bit(training.recompute == "full"),
-        "TE_FP8": _bit(experiment.precision.fp8 is not None),
-        "GRAD_REDUCE_IN_BF16": _bit(not experiment.precision.grad_reduce_in_fp32),
-        "CROSS_ENTROPY_LOSS_FUSION": _bit(bool(experiment.kernels.cross_entropy_loss_fusion)),
-        "ROPE_FUSION": _bit(experiment.kernels.apply_rope_fusion is not False),
-        "USE_FLASH_ATTN": _bit(experiment.kernels.use_flash_attn is not False),
+        **{name: str(int(on)) for name, on in switches.items()},
         "OPTIMIZER": "adam",
-        "TOKENIZER_MODEL": str(experiment.data.tokenizer),
+        "TOKENIZER_MODEL": str(data.tokenizer),
         "MASTER_ADDR": node.head,
         "MASTER_PORT": str(node.port or PORT),
         "NNODES": str(node.nodes),
         "NODE_RANK": str(node.rank),
         "EXP_NAME": experiment.name,
         "LOG_DIR": f"{node.run_dir}/output",
+        **({"MOCK_DATA": "0", "DATA_PATH": str(data.path)} if data.source == "tokens" else {"MOCK_DATA": "1"}),
     }
-    if experiment.data.source == "tokens":
-        env |= {"MOCK_DATA": "0", "DATA_PATH": str(experiment.data.path)}
-    else:
-        env["MOCK_DATA"] = "1"
     if platform.cache_dir:
         env["DATA_CACHE_PATH"] = platform.cache_dir
     if case.placement.gpus_per_node != GPUS:  # the script takes every GPU it sees
         env["HIP_VISIBLE_DEVICES"] = ",".join(map(str, range(case.placement.gpus_per_node)))
     return env
-
-
-def _bit(on: bool) -> str:
-    return "1" if on else "0"

@@ -6,18 +6,9 @@ from typing import Any
 from steelyard import accounting
 from steelyard.experiment import Experiment, Parallelism
 from steelyard.experiment.case import Case
-from steelyard.experiment.problems import spelt
 from steelyard.frameworks.megatron_deepspeed.facts import FACTS
-from steelyard.frameworks.megatron_family.plan import (
-    MegatronKin,
-    family_refusals,
-    one_seed,
-    seed_refusals,
-    torchrun,
-    training_arguments,
-)
-from steelyard.frameworks.options import option_refusals
-from steelyard.frameworks.planner import Command, Node, Refusal
+from steelyard.frameworks.megatron_family import plan as family
+from steelyard.frameworks.planner import Command, Node, Refusal, option_refusals, refuse
 
 ROOT = "/workspace/Megatron-DeepSpeed"
 CONFIG_FILE = "ds_config.json"
@@ -27,26 +18,34 @@ GPT2_FILES = "examples_deepspeed/rebase"
 GPT2_TOKENIZER = "GPT2BPETokenizer"
 
 
-class MegatronDeepSpeed(MegatronKin):
+class MegatronDeepSpeed(family.MegatronKin):
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment = case.resolved.experiment
-        for refusal in family_refusals(experiment, FACTS.name):
+        for refusal in family.family_refusals(experiment, FACTS.name):
             if refusal.key not in ("data.source", "parallelism.overlap_param_gather"):  # its own are stricter
                 yield refusal
-        yield from seed_refusals(experiment, "Megatron-DeepSpeed")
-        yield from one_seed(experiment, "Megatron-DeepSpeed")
-        yield from _model_refusals(experiment)
+        yield from family.seed_refusals(experiment, "Megatron-DeepSpeed")
+        yield from family.data_seed_refusals(experiment, "Megatron-DeepSpeed")
+        if experiment.model.rope_scaling is not None:
+            yield refuse(
+                "model.rope_scaling", "set", ", and Megatron-DeepSpeed does not scale rotary frequencies", None
+            )
+        if experiment.model.architecture == "llama" and experiment.model.qkv_bias:
+            reason = ", and Megatron-DeepSpeed has a bias in every projection or in none"
+            yield refuse("model.qkv_bias", True, reason, False)
         yield from _parallelism_refusals(case)
         yield from _zero_refusals(case)
         yield from _kernel_refusals(experiment)
-        yield from _data_refusals(experiment)
+        if experiment.data.source != "tokens":
+            reason = ", and Megatron-DeepSpeed makes no data"
+            yield refuse("data.source", experiment.data.source, reason, "tokens")
         yield from option_refusals(case.resolved.platform.options, FACTS.own_names(), "Megatron-DeepSpeed")
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
         return {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}  # Megatron's sequence parallelism asks for it
 
     def command(self, case: Case, node: Node) -> Command:
-        argv = [*torchrun(case, node), "pretrain_gpt.py", *arguments(case, node)]
+        argv = [*family.torchrun(case, node), "pretrain_gpt.py", *arguments(case, node)]
         root = case.resolved.platform.root or ROOT
         return Command(argv, self.variables(case, node), {CONFIG_FILE: ds_config(case)}, root)
 
@@ -54,22 +53,22 @@ class MegatronDeepSpeed(MegatronKin):
 def arguments(case: Case, node: Node) -> list[str]:
     """pretrain_gpt.py's arguments: every value of the experiment stated, whatever it would have taken."""
     experiment = case.resolved.experiment
-    given = [
-        *_model(experiment),
-        *training_arguments(experiment),
-        *(["--deepspeed-activation-checkpointing"] if experiment.training.recompute == "full" else []),
-        *_parallelism(experiment),
-        *_precision(experiment),
-        *_kernels(experiment),
-        *_data(case),
-        *_output(experiment, node),
-        *("--deepspeed", "--deepspeed_config", f"{node.run_dir}/{CONFIG_FILE}"),
-        *("--zero-stage", str(zero_stage(experiment.parallelism))),
-    ]
-    for name, value in case.resolved.platform.options.items():
-        flag = f"--{name}"  # as it stands: some of its flags have underscores
-        given += [flag] if value is True else [] if value is False or value is None else [flag, str(value)]
-    return given
+    stated = {
+        **_model(experiment),
+        **family.training_arguments(experiment, FACTS),
+        "--deepspeed-activation-checkpointing": experiment.training.recompute == "full",
+        **_parallelism(experiment),
+        **_precision(experiment),
+        **_kernels(experiment),
+        **_data(case),
+        **{"--log-interval": 1, "--eval-iters": 0, "--eval-interval": 1000000},
+        **family.output_arguments(experiment, node),
+        **{"--deepspeed": True, "--deepspeed_config": f"{node.run_dir}/{CONFIG_FILE}"},
+        "--zero-stage": zero_stage(experiment.parallelism),
+    }
+    # As they stand: some of its flags have underscores.
+    options = {f"--{name}": value for name, value in case.resolved.platform.options.items()}
+    return [*family.flags(stated), *family.flags(options)]
 
 
 def zero_stage(parallelism: Parallelism) -> int:
@@ -107,115 +106,90 @@ def ds_config(case: Case) -> dict[str, Any]:
     }
 
 
-def _model(experiment: Experiment) -> Iterator[str]:
+def _model(experiment: Experiment) -> dict[str, Any]:
     model = experiment.model
-    yield from ("--num-layers", str(model.num_layers))
-    yield from ("--hidden-size", str(model.hidden_size))
-    yield from ("--ffn-hidden-size", str(model.ffn_hidden_size))
-    yield from ("--num-attention-heads", str(model.num_attention_heads))
-    yield from ("--num-key-value-heads", str(model.num_key_value_heads))
-    yield from ("--kv-channels", str(model.head_dim))
-    yield from ("--max-position-embeddings", str(model.max_position_embeddings))
-    yield from ("--layernorm-epsilon", str(model.norm_epsilon))
-    yield from ("--make-vocab-size-divisible-by", "128")
-    yield from ("--hidden-dropout", "0.0", "--attention-dropout", "0.0")
+    sizes = ("num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim")
+    kind: dict[str, Any] = {"--normalization": "layernorm"}
     if model.architecture == "llama":
-        yield from ("--normalization", "rmsnorm", "--swiglu", "--disable-bias-linear")
-        yield from ("--use-rotary-position-embeddings", "--rotary-position-embeddings-theta", f"{model.rope_theta:.0f}")
-    else:
-        yield from ("--normalization", "layernorm")
-    if not model.tied_embeddings:
-        yield "--untie-embeddings-and-output-weights"
+        kind = {"--normalization": "rmsnorm", "--swiglu": True, "--disable-bias-linear": True}
+        kind["--use-rotary-position-embeddings"] = True
+        kind["--rotary-position-embeddings-theta"] = f"{model.rope_theta:.0f}"
+    return {
+        **FACTS.stated(experiment, "model", *sizes, "max_position_embeddings", "norm_epsilon"),
+        **{"--make-vocab-size-divisible-by": 128, "--hidden-dropout": 0.0, "--attention-dropout": 0.0},
+        **kind,
+        "--untie-embeddings-and-output-weights": not model.tied_embeddings,
+    }
 
 
-def _parallelism(experiment: Experiment) -> Iterator[str]:
-    sizes = experiment.parallelism
-    yield from ("--tensor-model-parallel-size", str(sizes.tensor_parallel_size))
-    yield from ("--pipeline-model-parallel-size", str(sizes.pipeline_parallel_size))
-    if sizes.pipeline_parallel_size == 1:
-        yield "--no-pipeline-parallel"  # else DeepSpeed's pipeline engine runs the one stage
-    yield from ("--ds-sequence-parallel-size", str(sizes.context_parallel_size))
-    if sizes.sequence_parallel:
-        yield "--sequence-parallel"
+def _parallelism(experiment: Experiment) -> dict[str, Any]:
+    return {
+        **FACTS.stated(experiment, "parallelism", "tensor_parallel_size", "pipeline_parallel_size"),
+        # Else DeepSpeed's pipeline engine runs the one stage.
+        "--no-pipeline-parallel": experiment.parallelism.pipeline_parallel_size == 1,
+        **FACTS.stated(experiment, "parallelism", "context_parallel_size", "sequence_parallel"),
+    }
 
 
-def _precision(experiment: Experiment) -> Iterator[str]:
+def _precision(experiment: Experiment) -> dict[str, Any]:
     precision = experiment.precision
-    if precision.dtype != "fp32":
-        yield f"--{precision.dtype}"
-    if precision.dtype != "fp16":  # the trick keeps scores inside fp16's range, and only there is it worth its rounding
-        yield from ("--no-query-key-layer-scaling", "--attention-softmax-in-fp32")
+    # The trick keeps scores inside fp16's range, and only there is it worth its rounding.
+    plain_scores = precision.dtype != "fp16"
+    implementation: dict[str, Any] = {"--transformer-impl": "local"}
     if precision.fp8 is not None:
-        yield from ("--transformer-impl", "transformer_engine", f"--fp8-{precision.fp8}")
-        yield from ("--fp8-amax-history-len", "1024", "--fp8-amax-compute-algo", "max")
-    else:
-        yield from ("--transformer-impl", "local")
-    if precision.fp32_residual_connection:
-        yield "--fp32-residual-connection"
+        implementation = {"--transformer-impl": "transformer_engine", f"--fp8-{precision.fp8}": True}
+        implementation |= {"--fp8-amax-history-len": 1024, "--fp8-amax-compute-algo": "max"}
+    return {
+        f"--{precision.dtype}": precision.dtype != "fp32",
+        "--no-query-key-layer-scaling": plain_scores,
+        "--attention-softmax-in-fp32": plain_scores,
+        **implementation,
+        "--fp32-residual-connection": precision.fp32_residual_connection,
+    }
 
 
-def _kernels(experiment: Experiment) -> Iterator[str]:
-    kernels = experiment.kernels
-    for value, flag in (
-        (kernels.bias_activation_fusion, "--no-bias-gelu-fusion"),
-        (kernels.bias_dropout_fusion, "--no-bias-dropout-fusion"),
-        (kernels.masked_softmax_fusion, "--no-masked-softmax-fusion"),
-        (kernels.persist_layer_norm, "--no-persist-layer-norm"),
-    ):
-        if value is False:
-            yield flag
-    if kernels.use_flash_attn:
-        yield "--use-flash-attn-v2"
+def _kernels(experiment: Experiment) -> dict[str, Any]:
+    fusions = ("bias_activation_fusion", "bias_dropout_fusion", "masked_softmax_fusion", "persist_layer_norm")
+    switches = FACTS.stated(experiment, "kernels", *fusions)
+    return {
+        **{flag: asked is False for flag, asked in switches.items()},
+        "--use-flash-attn-v2": experiment.kernels.use_flash_attn,
+    }
 
 
-def _data(case: Case) -> Iterator[str]:
-    experiment, platform = case.resolved.experiment, case.resolved.platform
-    data = experiment.data
-    yield from ("--data-path", str(data.path), "--data-impl", "mmap", "--split", data.split)
-    yield from ("--dataloader-type", "single", "--num-workers", "8")
-    if platform.cache_dir:
-        yield from ("--data-cache-path", platform.cache_dir)
+def _data(case: Case) -> dict[str, Any]:
+    experiment, data = case.resolved.experiment, case.resolved.experiment.data
     if data.tokenizer_type == GPT2_TOKENIZER:
         folder = GPT2_FILES if data.tokenizer in (None, "gpt2") else data.tokenizer
-        yield from ("--tokenizer-type", GPT2_TOKENIZER)
-        yield from ("--vocab-file", f"{folder}/gpt2-vocab.json", "--merge-file", f"{folder}/gpt2-merges.txt")
+        tokenizer = {"--tokenizer-type": GPT2_TOKENIZER, "--vocab-file": f"{folder}/gpt2-vocab.json"}
+        tokenizer["--merge-file"] = f"{folder}/gpt2-merges.txt"
     elif data.tokenizer is None:  # it counts an end-of-document token of its own
-        yield from ("--tokenizer-type", "NullTokenizer", "--vocab-size", str(experiment.model.vocab_size - 1))
+        tokenizer = {"--tokenizer-type": "NullTokenizer", "--vocab-size": str(experiment.model.vocab_size - 1)}
     else:
         hugging_face = data.tokenizer_type in (None, "HuggingFaceTokenizer")
-        yield from ("--tokenizer-type", "HFTokenizer" if hugging_face else str(data.tokenizer_type))
-        yield from ("--tokenizer-model", data.tokenizer)
-
-
-def _output(experiment: Experiment, node: Node) -> Iterator[str]:
-    yield from ("--log-interval", "1", "--eval-iters", "0", "--eval-interval", "1000000")
-    if experiment.training.checkpointing:
-        yield from ("--save", f"{node.run_dir}/output/checkpoints", "--save-interval", str(experiment.training.steps))
-    if experiment.training.tracking:
-        yield from ("--tensorboard-dir", f"{node.run_dir}/output/tensorboard")
-
-
-def _model_refusals(experiment: Experiment) -> Iterator[Refusal]:
-    model = experiment.model
-    if model.rope_scaling is not None:
-        yield _refusal("model.rope_scaling", "set", None, "Megatron-DeepSpeed does not scale rotary frequencies")
-    if model.architecture == "llama" and model.qkv_bias:
-        yield _refusal("model.qkv_bias", True, False, "Megatron-DeepSpeed has a bias in every projection or in none")
+        kind = "HFTokenizer" if hugging_face else str(data.tokenizer_type)
+        tokenizer = {"--tokenizer-type": kind, "--tokenizer-model": data.tokenizer}
+    return {
+        **{"--data-path": str(data.path), "--data-impl": "mmap", "--split": data.split},
+        **{"--dataloader-type": "single", "--num-workers": 8},
+        "--data-cache-path": case.resolved.platform.cache_dir,
+        **tokenizer,
+    }
 
 
 def _parallelism_refusals(case: Case) -> Iterator[Refusal]:
-    model, sizes = case.resolved.experiment.model, case.resolved.experiment.parallelism
+    heads, sizes = case.resolved.experiment.model.num_attention_heads, case.resolved.experiment.parallelism
     if sizes.overlap_param_gather:
-        yield _refusal("parallelism.overlap_param_gather", True, False, "DeepSpeed has no such switch")
+        yield refuse("parallelism.overlap_param_gather", True, ", and DeepSpeed has no such switch", False)
     if sizes.context_parallel_size == 1:
         return
     for key in ("tensor_parallel_size", "pipeline_parallel_size"):
         if getattr(sizes, key) > 1:
-            why = "DeepSpeed splits sequences (context_parallel_size) only where it is 1"
-            yield _refusal(f"parallelism.{key}", getattr(sizes, key), 1, why)
-    if model.num_attention_heads % sizes.context_parallel_size:
-        why = f"DeepSpeed hands whole heads of {model.num_attention_heads} to the ranks of a sequence"
-        yield _refusal("parallelism.context_parallel_size", sizes.context_parallel_size, 1, why)
+            reason = ", and DeepSpeed splits sequences (context_parallel_size) only where it is 1"
+            yield refuse(f"parallelism.{key}", getattr(sizes, key), reason, 1)
+    if heads % sizes.context_parallel_size:
+        reason = f", and DeepSpeed hands whole heads of {heads} to the ranks of a sequence"
+        yield refuse("parallelism.context_parallel_size", sizes.context_parallel_size, reason, 1)
 
 
 def _zero_refusals(case: Case) -> Iterator[Refusal]:
@@ -224,48 +198,33 @@ def _zero_refusals(case: Case) -> Iterator[Refusal]:
     stage = zero_stage(sizes)
     ranks = case.placement.world_size // (sizes.tensor_parallel_size * sizes.pipeline_parallel_size)
     if stage == 3 and sizes.fsdp_size != ranks:
-        yield _refusal("parallelism.fsdp_size", sizes.fsdp_size, ranks, "ZeRO 3 shards over all data-parallel ranks")
+        reason = ", and ZeRO 3 shards over all data-parallel ranks"
+        yield refuse("parallelism.fsdp_size", sizes.fsdp_size, reason, ranks)
     if stage == 3 and sizes.pipeline_parallel_size > 1:
-        yield _refusal("parallelism.fsdp_size", sizes.fsdp_size, 1, "DeepSpeed's pipelines do not take ZeRO 3")
+        reason = ", and DeepSpeed's pipelines do not take ZeRO 3"
+        yield refuse("parallelism.fsdp_size", sizes.fsdp_size, reason, 1)
     if stage == 0 and sizes.overlap_grad_reduce:
-        why = "DeepSpeed overlaps only under ZeRO (distributed_optimizer)"
-        yield _refusal("parallelism.overlap_grad_reduce", True, False, why)
+        reason = ", and DeepSpeed overlaps only under ZeRO (distributed_optimizer)"
+        yield refuse("parallelism.overlap_grad_reduce", True, reason, False)
     unfit = {"bf16": False, "fp16": True}.get(precision.dtype)
     if stage == 0 and precision.grad_reduce_in_fp32 is unfit:
-        why = f"without ZeRO (distributed_optimizer) DeepSpeed has one way for {precision.dtype}"
-        yield _refusal("precision.grad_reduce_in_fp32", unfit, not unfit, why)
+        reason = f", and without ZeRO (distributed_optimizer) DeepSpeed has one way for {precision.dtype}"
+        yield refuse("precision.grad_reduce_in_fp32", unfit, reason, not unfit)
 
 
 def _kernel_refusals(experiment: Experiment) -> Iterator[Refusal]:
-    kernels, training = experiment.kernels, experiment.training
-    if training.recompute == "selective" and (
-        kernels.use_flash_attn or experiment.parallelism.context_parallel_size > 1
-    ):
-        why = "it does nothing beside flash attention or split sequences"
-        yield _refusal("training.recompute", "selective", "full", why)
-    absent = {
-        "apply_rope_fusion": "Megatron-DeepSpeed has no such kernel",
-        "cross_entropy_loss_fusion": "Megatron-DeepSpeed has no such kernel",
-        "enable_primus_turbo": "only Primus has it",
-        "use_turbo_attention": "only Primus has it",
-    }
-    for key, why in absent.items():
+    kernels, split = experiment.kernels, experiment.parallelism.context_parallel_size > 1
+    if experiment.training.recompute == "selective" and (kernels.use_flash_attn or split):
+        reason = ", and it does nothing beside flash attention or split sequences"
+        yield refuse("training.recompute", "selective", reason, "full")
+    for key in ("apply_rope_fusion", "cross_entropy_loss_fusion"):
         if getattr(kernels, key):
-            yield _refusal(f"kernels.{key}", True, None, why)
+            yield refuse(f"kernels.{key}", True, ", and Megatron-DeepSpeed has no such kernel", None)
+    yield from family.turbo_refusals(kernels)
     for key in ("nvte_fused_attn", "nvte_flash_attn"):
         if getattr(kernels, key) is not None:
-            why = "attention is not Transformer Engine's here"
-            yield _refusal(f"kernels.{key}", getattr(kernels, key), None, why)
-
-
-def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
-    data = experiment.data
-    if data.source != "tokens":
-        yield _refusal("data.source", data.source, "tokens", "Megatron-DeepSpeed makes no data")
-
-
-def _refusal(key: str, value: Any, able: Any, why: str) -> Refusal:
-    return Refusal(key, value, f"{key} is {spelt(value)}, and {why}", spelt(able), f"--set {key}={spelt(able)}")
+            reason = ", and attention is not Transformer Engine's here"
+            yield refuse(f"kernels.{key}", getattr(kernels, key), reason, None)
 
 
 PLANNER = MegatronDeepSpeed()

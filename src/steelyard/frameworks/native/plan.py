@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from steelyard import accounting
-from steelyard.experiment import Data
+from steelyard.experiment import Data, Kernels
 from steelyard.experiment.case import Case
-from steelyard.experiment.problems import spelt
-from steelyard.frameworks.planner import Command, Node, Refusal
+from steelyard.frameworks.planner import Command, Node, Refusal, refuse, value_of
 from steelyard.trainer.spec import ModelSpec, TrainingSpec
 from steelyard.trainer.tokens import MADE, TokenFile
 
@@ -19,8 +18,26 @@ TRAINER = "steelyard.trainer"
 PORT = 29500
 """Where ranks of several machines meet, torchrun's own."""
 
-_CHOICES = ("kernels.compile", "kernels.deterministic")
-_ALWAYS_DONE = ("kernels.use_flash_attn", "kernels.cross_entropy_loss_fusion")
+_CHOSEN = ("compile", "deterministic", "use_flash_attn", "cross_entropy_loss_fusion")
+_ABLE: Mapping[str, tuple[Any, ...]] = {
+    "parallelism.tensor_parallel_size": (1,),
+    "parallelism.pipeline_parallel_size": (1,),
+    "parallelism.context_parallel_size": (1,),
+    "parallelism.sequence_parallel": (False,),
+    "parallelism.fsdp_size": (1,),
+    "parallelism.overlap_grad_reduce": (False,),
+    "parallelism.overlap_param_gather": (False,),
+    "precision.dtype": ("fp32", "bf16"),
+    "precision.fp8": (None,),
+    "precision.fp32_residual_connection": (False,),
+    "training.recompute": ("none", "full"),
+    "training.checkpointing": (False,),
+    "training.tracking": (False,),
+    "kernels.use_flash_attn": (None, True),
+    "kernels.cross_entropy_loss_fusion": (None, True),
+    **{f"kernels.{key}": (None, False) for key in Kernels.model_fields if key not in _CHOSEN},
+}
+"""What it does of a key; of every other it does whatever is asked."""
 
 
 class Native:
@@ -33,30 +50,10 @@ class Native:
 
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment, placement = case.resolved.experiment, case.placement
-        can: dict[str, tuple[Any, tuple[Any, ...]]] = {
-            "parallelism.tensor_parallel_size": (experiment.parallelism.tensor_parallel_size, (1,)),
-            "parallelism.pipeline_parallel_size": (experiment.parallelism.pipeline_parallel_size, (1,)),
-            "parallelism.context_parallel_size": (experiment.parallelism.context_parallel_size, (1,)),
-            "parallelism.sequence_parallel": (experiment.parallelism.sequence_parallel, (False,)),
-            "parallelism.fsdp_size": (experiment.parallelism.fsdp_size, (1,)),
-            "parallelism.overlap_grad_reduce": (experiment.parallelism.overlap_grad_reduce, (False,)),
-            "parallelism.overlap_param_gather": (experiment.parallelism.overlap_param_gather, (False,)),
-            "precision.dtype": (experiment.precision.dtype, ("fp32", "bf16")),
-            "precision.fp8": (experiment.precision.fp8, (None,)),
-            "precision.fp32_residual_connection": (experiment.precision.fp32_residual_connection, (False,)),
-            "training.recompute": (experiment.training.recompute, ("none", "full")),
-            "training.checkpointing": (experiment.training.checkpointing, (False,)),
-            "training.tracking": (experiment.training.tracking, (False,)),
-        }
-        kernels = {f"kernels.{key}": value for key, value in experiment.kernels.model_dump().items()}
-        can |= {key: (kernels[key], (None, True)) for key in _ALWAYS_DONE}
-        can |= {key: (value, (None, False)) for key, value in kernels.items() if key not in (*_CHOICES, *can)}
-        for key, (value, able) in can.items():
+        for key, able in _ABLE.items():
+            value = value_of(experiment, key)
             if value not in able:
-                words = [spelt(one) for one in able]
-                fix = f"--set {key}={words[0]}" if not key.startswith("platform") else f"give the platform {words[0]}"
-                message = f"{key} is {spelt(value)}, which native does not do"
-                yield Refusal(key, value, message, " or ".join(words), fix)
+                yield refuse(key, value, ", which native does not do", *able)
         platform = case.resolved.platform
         if placement.nodes > 1 and platform.container is None:
             message = f"platform.nodes is {placement.nodes}, and without a container native runs where Steelyard does"

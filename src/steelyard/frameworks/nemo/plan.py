@@ -4,23 +4,12 @@ import keyword
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from steelyard.experiment import Experiment
+from steelyard.experiment import Experiment, RopeScaling
 from steelyard.experiment.case import Case
-from steelyard.experiment.problems import spelt
-from steelyard.frameworks.megatron_family.plan import (
-    MegatronKin,
-    attention_backend,
-    attention_env,
-    attention_refusals,
-    family_refusals,
-    seed_refusals,
-    torchrun,
-    turbo_refusals,
-    vendor_refusals,
-)
+from steelyard.frameworks.megatron_family import plan as family
+from steelyard.frameworks.megatron_family.facts import FUSIONS
 from steelyard.frameworks.nemo.facts import FACTS
-from steelyard.frameworks.options import option_refusals, without_options
-from steelyard.frameworks.planner import Command, Node, Refusal
+from steelyard.frameworks.planner import Command, Node, Refusal, option_refusals, refuse, without_options
 
 SCRIPT = "nemo_recipe.py"
 
@@ -34,30 +23,38 @@ SCHEDULERS = {
 
 PRECISIONS = {"bf16": "bf16-mixed", "fp16": "16-mixed", "fp32": "32"}
 
-DTYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}
+
+class Code(str):
+    """Python source, which enters the script as it stands; every other value enters as its literal."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+DTYPES = {"bf16": Code("torch.bfloat16"), "fp16": Code("torch.float16"), "fp32": Code("torch.float32")}
 
 HUGGING_FACE = (None, "HFTokenizer", "HuggingFaceTokenizer")
 
 
-class NeMo(MegatronKin):
+class NeMo(family.MegatronKin):
     def refusals(self, case: Case) -> Iterator[Refusal]:
-        experiment = case.resolved.experiment
-        yield from vendor_refusals(case, "nvidia", "NeMo")
-        for refusal in family_refusals(experiment, FACTS.name):
+        experiment, options = case.resolved.experiment, case.resolved.platform.options
+        yield from family.vendor_refusals(case, "nvidia", "NeMo")
+        for refusal in family.family_refusals(experiment, FACTS.name):
             if refusal.key not in ("data.source", "data.samples"):  # its mock data is another, and may repeat
                 yield refusal
-        yield from attention_refusals(experiment.kernels)
-        yield from seed_refusals(experiment, "NeMo")
-        if experiment.model.preset not in RECIPES:
-            yield _refusal("model.preset", experiment.model.preset, tuple(RECIPES), "NeMo has no recipe here for it")
+        yield from family.attention_refusals(experiment.kernels)
+        yield from family.seed_refusals(experiment, "NeMo")
+        preset = experiment.model.preset
+        if preset not in RECIPES:
+            yield refuse("model.preset", preset, ", and NeMo has no recipe here for it", *RECIPES)
         yield from _training_refusals(experiment)
         yield from _data_refusals(experiment)
-        yield from turbo_refusals(experiment.kernels)
-        if experiment.model.preset in RECIPES:
-            stated = {path for path, _ in fields(without_options(case))}
-            under = {name for name in case.resolved.platform.options if name.startswith(("data.", "trainer.plugins."))}
-            yield from option_refusals(case.resolved.platform.options, stated | under, "NeMo")
-        for name in case.resolved.platform.options:
+        yield from family.turbo_refusals(experiment.kernels)
+        if preset in RECIPES:
+            under = {name for name in options if name.startswith(("data.", "trainer.plugins."))}
+            yield from option_refusals(options, {*fields(without_options(case)), *under}, "NeMo")
+        for name in options:
             if not _is_a_path(name):
                 yield Refusal(
                     "platform.options",
@@ -72,14 +69,14 @@ class NeMo(MegatronKin):
         env = {
             "NEMO_LOG_MEMORY_USAGE": "1",
             "CUDA_DEVICE_MAX_CONNECTIONS": "1",  # overlap and sequence parallelism rely on it
-            **attention_env(case.resolved.experiment),
+            **family.attention_env(case.resolved.experiment),
         }
         if platform.cache_dir:
             env["HF_HOME"] = platform.cache_dir
         return env
 
     def command(self, case: Case, node: Node) -> Command:
-        argv = [*torchrun(case, node), f"{node.run_dir}/{SCRIPT}"]
+        argv = [*family.torchrun(case, node), f"{node.run_dir}/{SCRIPT}"]
         files = {SCRIPT: script(case, node)}
         return Command(argv, self.variables(case, node), files, case.resolved.platform.root)
 
@@ -90,11 +87,13 @@ def script(case: Case, node: Node) -> str:
     seed = experiment.training.seed
     recipe = RECIPES[experiment.model.preset or ""]
     arguments = {
-        "dir": repr(f"{node.run_dir}/output"),
-        "name": repr(experiment.name),
-        "num_nodes": repr(node.nodes),
-        "num_gpus_per_node": repr(case.placement.gpus_per_node),
+        "dir": f"{node.run_dir}/output",
+        "name": experiment.name,
+        "num_nodes": node.nodes,
+        "num_gpus_per_node": case.placement.gpus_per_node,
     }
+    options = {name: value for name, value in case.resolved.platform.options.items() if _is_a_path(name)}
+    stated = (*fields(case).items(), *options.items())
     lines = [
         '"""Written by Steelyard: a NeMo recipe with every field of the experiment set."""',
         "",
@@ -112,7 +111,7 @@ def script(case: Case, node: Node) -> str:
         "",
         "def pretraining():",
         f"    recipe = {_call(f'llm.{recipe}.pretrain_recipe', arguments)}",
-        *(f"    recipe.{path} = {value}" for path, value in fields(case)),
+        *(f"    recipe.{path} = {value!r}" for path, value in stated),
         "    return recipe",
         "",
         "",
@@ -125,164 +124,137 @@ def script(case: Case, node: Node) -> str:
     return "\n".join(lines) + "\n"
 
 
-def fields(case: Case) -> Iterator[tuple[str, str]]:
-    """Paths into the recipe and the source text of their values, the platform's own options last."""
+def fields(case: Case) -> dict[str, Any]:
+    """Values by path into the recipe, without the platform's own options."""
     experiment = case.resolved.experiment
-    yield from _trainer(case)
-    yield from _strategy(experiment)
-    yield from _optimizer(experiment)
-    yield from _model(experiment)
-    yield "data", _data(case)
-    for name, value in case.resolved.platform.options.items():
-        if _is_a_path(name):
-            yield name, repr(value)
+    return {
+        **_trainer(case),
+        **_strategy(experiment),
+        **_optimizer(experiment),
+        **_model(experiment),
+        "data": _data(case),
+    }
 
 
-def _trainer(case: Case) -> Iterator[tuple[str, str]]:
+def _trainer(case: Case) -> dict[str, Any]:
     training, precision = case.resolved.experiment.training, case.resolved.experiment.precision
-    yield "trainer.num_nodes", repr(case.placement.nodes)
-    yield "trainer.devices", repr(case.placement.gpus_per_node)
-    yield "trainer.max_steps", repr(training.steps)
-    yield "trainer.accumulate_grad_batches", "1"  # Megatron's strategy accumulates by itself
-    yield "trainer.val_check_interval", repr(training.steps)
-    for name in ("limit_val_batches", "limit_test_batches", "num_sanity_val_steps"):
-        yield f"trainer.{name}", "0"
-    yield "trainer.log_every_n_steps", "1"
-    yield "trainer.enable_checkpointing", repr(training.checkpointing)
-    if not training.checkpointing:
-        yield "log.ckpt", "None"
-    yield "resume", "None"
-    if not training.tracking:
-        yield "trainer.logger", "False"  # None would be Lightning's own TensorBoard
-        yield "log.tensorboard", "None"
     plugin = {
-        "precision": repr(PRECISIONS[precision.dtype]),
+        "precision": PRECISIONS[precision.dtype],
         "params_dtype": DTYPES[precision.dtype],
         "pipeline_dtype": DTYPES[precision.dtype],
-        "autocast_enabled": "False",
-        "grad_reduce_in_fp32": repr(precision.grad_reduce_in_fp32),
-        "fp16_loss_scale": "None",  # dynamic, and fp16's alone
-        "fp8": repr(precision.fp8),
-        "fp8_recipe": repr("delayed"),
-        "fp8_margin": "0",
-        "fp8_amax_history_len": "1024",
-        "fp8_amax_compute_algo": repr("max"),
-        "fp8_param_gather": "False",
+        "autocast_enabled": False,
+        "grad_reduce_in_fp32": precision.grad_reduce_in_fp32,
+        "fp16_loss_scale": None,  # dynamic, and fp16's alone
+        "fp8": precision.fp8,
+        "fp8_recipe": "delayed",
+        "fp8_margin": 0,
+        "fp8_amax_history_len": 1024,
+        "fp8_amax_compute_algo": "max",
+        "fp8_param_gather": False,
     }
-    yield "trainer.plugins", _config("nl.MegatronMixedPrecision", plugin)
-
-
-def _strategy(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    sizes, precision = experiment.parallelism, experiment.precision
-    stated = {
-        "tensor_model_parallel_size": repr(sizes.tensor_parallel_size),
-        "pipeline_model_parallel_size": repr(sizes.pipeline_parallel_size),
-        "virtual_pipeline_model_parallel_size": "None",
-        "context_parallel_size": repr(sizes.context_parallel_size),
-        "sequence_parallel": repr(sizes.sequence_parallel),
-        "pipeline_dtype": DTYPES[precision.dtype],
-        "ckpt_async_save": repr(experiment.training.checkpointing),
-        "ddp.use_distributed_optimizer": repr(sizes.distributed_optimizer),
-        "ddp.overlap_grad_reduce": repr(sizes.overlap_grad_reduce),
-        "ddp.overlap_param_gather": repr(sizes.overlap_param_gather),
-        "ddp.grad_reduce_in_fp32": repr(precision.grad_reduce_in_fp32),
+    return {
+        "trainer.num_nodes": case.placement.nodes,
+        "trainer.devices": case.placement.gpus_per_node,
+        "trainer.max_steps": training.steps,
+        "trainer.accumulate_grad_batches": 1,  # Megatron's strategy accumulates by itself
+        "trainer.val_check_interval": training.steps,
+        **{f"trainer.{name}": 0 for name in ("limit_val_batches", "limit_test_batches", "num_sanity_val_steps")},
+        "trainer.log_every_n_steps": 1,
+        "trainer.enable_checkpointing": training.checkpointing,
+        **({} if training.checkpointing else {"log.ckpt": None}),
+        "resume": None,
+        # A logger None would be Lightning's own TensorBoard.
+        **({} if training.tracking else {"trainer.logger": False, "log.tensorboard": None}),
+        "trainer.plugins": _config("nl.MegatronMixedPrecision", plugin),
     }
-    for name, value in stated.items():
-        yield f"trainer.strategy.{name}", value
 
 
-def _optimizer(experiment: Experiment) -> Iterator[tuple[str, str]]:
+def _strategy(experiment: Experiment) -> dict[str, Any]:
+    precision, overlaps = experiment.precision, ("overlap_grad_reduce", "overlap_param_gather")
+    return {
+        **FACTS.stated(experiment, "parallelism", "tensor_parallel_size", "pipeline_parallel_size"),
+        "trainer.strategy.virtual_pipeline_model_parallel_size": None,
+        **FACTS.stated(experiment, "parallelism", "context_parallel_size", "sequence_parallel"),
+        "trainer.strategy.pipeline_dtype": DTYPES[precision.dtype],
+        "trainer.strategy.ckpt_async_save": experiment.training.checkpointing,
+        **FACTS.stated(experiment, "parallelism", "distributed_optimizer", *overlaps),
+        "trainer.strategy.ddp.grad_reduce_in_fp32": precision.grad_reduce_in_fp32,
+    }
+
+
+def _optimizer(experiment: Experiment) -> dict[str, Any]:
     training, dtype = experiment.training, experiment.precision.dtype
-    stated = {
-        "lr": training.learning_rate,
-        "weight_decay": training.weight_decay,
-        "adam_beta1": training.adam_beta1,
-        "adam_beta2": training.adam_beta2,
-        "adam_eps": training.adam_epsilon,
-        "clip_grad": training.clip_grad_norm or 0.0,  # 0 is off
-        "use_distributed_optimizer": experiment.parallelism.distributed_optimizer,
-        "bf16": dtype == "bf16",
-        "fp16": dtype == "fp16",
-    }
-    for name, value in stated.items():
-        yield f"optim.config.{name}", repr(value)
+    keys = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "clip_grad_norm")
     schedule = {
-        "max_steps": repr(training.steps),
-        "warmup_steps": repr(training.warmup_steps),
-        "min_lr": repr(training.min_learning_rate),
+        "max_steps": training.steps,
+        "warmup_steps": training.warmup_steps,
+        "min_lr": training.min_learning_rate,
+        **({"constant_steps": 0} if training.schedule == "cosine" else {}),
     }
-    if training.schedule == "cosine":
-        schedule["constant_steps"] = "0"
-    yield "optim.lr_scheduler", _config(f"nl.lr_scheduler.{SCHEDULERS[training.schedule]}", schedule)
+    return {
+        **FACTS.stated(experiment, "training", *keys),
+        "optim.config.clip_grad": training.clip_grad_norm or 0.0,  # 0 is off
+        "optim.config.use_distributed_optimizer": experiment.parallelism.distributed_optimizer,
+        "optim.config.bf16": dtype == "bf16",
+        "optim.config.fp16": dtype == "fp16",
+        "optim.lr_scheduler": _config(f"nl.lr_scheduler.{SCHEDULERS[training.schedule]}", schedule),
+    }
 
 
-def _model(experiment: Experiment) -> Iterator[tuple[str, str]]:
+def _model(experiment: Experiment) -> dict[str, Any]:
     model, training, kernels = experiment.model, experiment.training, experiment.kernels
-    scaling = model.rope_scaling
-    stated: dict[str, Any] = {
-        "seq_length": training.sequence_length,
-        "num_layers": model.num_layers,
-        "hidden_size": model.hidden_size,
-        "ffn_hidden_size": model.ffn_hidden_size,
-        "num_attention_heads": model.num_attention_heads,
-        "num_query_groups": model.num_key_value_heads,
-        "kv_channels": model.head_dim,
-        "layernorm_epsilon": model.norm_epsilon,
+    sizes = ("num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim")
+    # It scales always, and by 1 not at all.
+    scaling = model.rope_scaling or RopeScaling.model_validate({"factor": 1.0, **family.FIXED_ROPE_SCALING})
+    config = {
         "rotary_base": int(model.rope_theta or 10000),
-        "scale_factor": scaling.factor if scaling else 1.0,  # it scales always, and by 1 not at all
-        "low_freq_factor": scaling.low_freq_factor if scaling else 1.0,
-        "high_freq_factor": scaling.high_freq_factor if scaling else 4.0,
-        "old_context_len": scaling.original_max_position_embeddings if scaling else 8192,
+        "scale_factor": scaling.factor,
+        "low_freq_factor": scaling.low_freq_factor,
+        "high_freq_factor": scaling.high_freq_factor,
+        "old_context_len": scaling.original_max_position_embeddings,
         "share_embeddings_and_output_weights": model.tied_embeddings,
         "add_qkv_bias": model.qkv_bias,
         "make_vocab_size_divisible_by": 128,
         "hidden_dropout": 0.0,
         "attention_dropout": 0.0,
         "init_method_std": training.init_method_std,
-        "recompute_granularity": None if training.recompute == "none" else training.recompute,
-        "recompute_method": "uniform" if training.recompute == "full" else None,
-        "recompute_num_layers": 1 if training.recompute == "full" else None,
+        **family.recomputation(experiment),
         "fp32_residual_connection": experiment.precision.fp32_residual_connection,
     }
-    for key in (
-        "bias_activation_fusion",
-        "bias_dropout_fusion",
-        "masked_softmax_fusion",
-        "persist_layer_norm",
-        "apply_rope_fusion",
-        "cross_entropy_loss_fusion",
-    ):
+    for key in FUSIONS:
         asked = getattr(kernels, key)
-        stated[key] = FACTS.silent_defaults[f"kernels.{key}"] if asked is None else asked
-    for name, value in stated.items():
-        yield f"model.config.{name}", repr(value)
-    backend = attention_backend(kernels, unset="flash" if kernels.use_flash_attn else "auto")
-    yield "model.config.attention_backend", f"AttnBackend.{backend}"
+        config[key] = FACTS.silent_defaults[f"kernels.{key}"] if asked is None else asked
+    backend = family.attention_backend(kernels, unset="flash" if kernels.use_flash_attn else "auto")
+    return {
+        "model.config.seq_length": training.sequence_length,
+        **FACTS.stated(experiment, "model", *sizes, "norm_epsilon"),
+        **{f"model.config.{name}": value for name, value in config.items()},
+        "model.config.attention_backend": Code(f"AttnBackend.{backend}"),
+    }
 
 
-def _data(case: Case) -> str:
-    experiment, platform = case.resolved.experiment, case.resolved.platform
-    data, training = experiment.data, experiment.training
+def _data(case: Case) -> Code:
+    experiment, data = case.resolved.experiment, case.resolved.experiment.data
     stated = {
-        "seq_length": repr(training.sequence_length),
-        "micro_batch_size": repr(training.micro_batch_size),
-        "global_batch_size": repr(training.global_batch_size),
-        "tokenizer": f"run.Config(AutoTokenizer, pretrained_model_name={data.tokenizer!r})",
-        "num_train_samples": repr(data.samples or _samples_used(experiment)),
-        "num_workers": "8",
+        "seq_length": experiment.training.sequence_length,
+        "micro_batch_size": experiment.training.micro_batch_size,
+        "global_batch_size": experiment.training.global_batch_size,
+        "tokenizer": Code(f"run.Config(AutoTokenizer, pretrained_model_name={data.tokenizer!r})"),
+        "num_train_samples": data.samples or _samples_used(experiment),
+        "num_workers": 8,
     }
     if data.source == "uniform":
         return _config("llm.MockDataModule", stated)
     corpus = {
-        "paths": repr([data.path]),
+        "paths": [data.path],
         **stated,
-        "seed": repr(data.seed),
-        "split": repr(data.split),
-        "dataloader_type": repr("single"),
-        "reset_position_ids": "False",
-        "reset_attention_mask": "False",
-        "eod_mask_loss": "False",
-        "index_mapping_dir": repr(platform.cache_dir),
+        "seed": data.seed,
+        "split": data.split,
+        "dataloader_type": "single",
+        "reset_position_ids": False,
+        "reset_attention_mask": False,
+        "eod_mask_loss": False,
+        "index_mapping_dir": case.resolved.platform.cache_dir,
     }
     return _config("llm.PreTrainingDataModule", corpus)
 
@@ -291,13 +263,13 @@ def _samples_used(experiment: Experiment) -> int:
     return experiment.training.steps * experiment.training.global_batch_size
 
 
-def _config(target: str, arguments: Mapping[str, str]) -> str:
-    return _call("run.Config", arguments, first=target)
+def _config(target: str, arguments: Mapping[str, Any]) -> Code:
+    return Code(_call("run.Config", arguments, target))
 
 
-def _call(function: str, arguments: Mapping[str, str], first: str | None = None) -> str:
-    given = [*([first] if first else []), *(f"{name}={value}" for name, value in arguments.items())]
-    return "\n".join((f"{function}(", *(f"        {one}," for one in given), "    )"))
+def _call(function: str, arguments: Mapping[str, Any], *first: str) -> str:
+    given = (*first, *(f"{name}={value!r}" for name, value in arguments.items()))
+    return "\n".join((f"{function}(", *(f"        {argument}," for argument in given), "    )"))
 
 
 def _is_a_path(name: str) -> bool:
@@ -305,17 +277,17 @@ def _is_a_path(name: str) -> bool:
 
 
 def _training_refusals(experiment: Experiment) -> Iterator[Refusal]:
-    training, sizes = experiment.training, experiment.parallelism
+    training, shards = experiment.training, experiment.parallelism.fsdp_size
     if training.decay_steps not in (None, training.steps):
-        yield _refusal("training.decay_steps", training.decay_steps, (None,), "NeMo decays over training.steps")
-    if sizes.fsdp_size > 1:
-        yield _refusal("parallelism.fsdp_size", sizes.fsdp_size, (1,), "the recipe does not shard weights")
+        yield refuse("training.decay_steps", training.decay_steps, ", and NeMo decays over training.steps", None)
+    if shards > 1:
+        yield refuse("parallelism.fsdp_size", shards, ", and the recipe does not shard weights", 1)
 
 
 def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
     data, used = experiment.data, _samples_used(experiment)
     if data.source not in ("uniform", "tokens"):
-        yield _refusal("data.source", data.source, ("uniform", "tokens"), "NeMo's mock data is uniform")
+        yield refuse("data.source", data.source, ", and NeMo's mock data is uniform", "uniform", "tokens")
     if data.tokenizer is None:
         yield Refusal(
             "data.tokenizer",
@@ -325,14 +297,11 @@ def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
             "--set data.tokenizer=meta-llama/Llama-3.1-8B",
         )
     if data.tokenizer_type not in HUGGING_FACE:
-        yield _refusal("data.tokenizer_type", data.tokenizer_type, HUGGING_FACE[1:], "the recipe takes Hugging Face's")
+        reason = ", and the recipe takes Hugging Face's"
+        yield refuse("data.tokenizer_type", data.tokenizer_type, reason, *HUGGING_FACE[1:])
     if data.samples is not None and data.samples < used:
-        yield _refusal("data.samples", data.samples, (None, used), f"the steps use {used} sequences, and NeMo stops")
-
-
-def _refusal(key: str, value: Any, able: tuple[Any, ...], why: str) -> Refusal:
-    words = [spelt(one) for one in able]
-    return Refusal(key, value, f"{key} is {spelt(value)}, and {why}", " or ".join(words), f"--set {key}={words[0]}")
+        reason = f", and the steps use {used} sequences, and NeMo stops"
+        yield refuse("data.samples", data.samples, reason, None, used)
 
 
 PLANNER = NeMo()

@@ -5,23 +5,9 @@ from typing import Any
 
 from steelyard.experiment import Experiment
 from steelyard.experiment.case import Case
-from steelyard.frameworks.megatron_family.plan import (
-    MegatronKin,
-    attention_backend,
-    attention_env,
-    attention_refusals,
-    family_refusals,
-    fsdp_refusals,
-    one_seed,
-    rope_refusals,
-    seed_refusals,
-    tokenizer_type,
-    vendor_refusals,
-)
-from steelyard.frameworks.options import option_refusals, without_options
-from steelyard.frameworks.planner import Command, Node, Refusal
+from steelyard.frameworks.megatron_family import plan as family
+from steelyard.frameworks.planner import Command, Node, Refusal, as_yaml, option_refusals, refuse, without_options
 from steelyard.frameworks.primus.facts import FACTS
-from steelyard.frameworks.yaml_text import as_yaml
 
 ROOT = "/workspace/Primus"
 PORT = 1234
@@ -39,19 +25,26 @@ MODELS = {
 FAMILIES = {"llama": "llama_base.yaml", "gpt": "language_model.yaml"}
 
 
-class Primus(MegatronKin):
+class Primus(family.MegatronKin):
     def refusals(self, case: Case) -> Iterator[Refusal]:
-        experiment = case.resolved.experiment
-        yield from vendor_refusals(case, "amd", "Primus")
-        yield from family_refusals(experiment, FACTS.name)
-        yield from attention_refusals(experiment.kernels)
-        yield from seed_refusals(experiment, "Primus")
-        yield from _sharding_refusals(case)
-        yield from rope_refusals(experiment)
-        yield from _data_refusals(experiment)
-        yield from fsdp_refusals(experiment)
+        experiment, kernels = case.resolved.experiment, case.resolved.experiment.kernels
+        yield from family.vendor_refusals(case, "amd", "Primus")
+        yield from family.family_refusals(experiment, FACTS.name)
+        yield from family.attention_refusals(kernels)
+        yield from family.seed_refusals(experiment, "Primus")
+        ranks, shards = _shardable_ranks(case), experiment.parallelism.fsdp_size
+        if ranks % shards:
+            reason = f", which does not divide {ranks} ranks"
+            yield refuse("parallelism.fsdp_size", shards, reason, ranks, expected=f"a divisor of {ranks}")
+        yield from family.rope_refusals(experiment)
+        data = experiment.data
+        if data.source == "tokens":
+            if any(float(share) for share in data.split.split(",")[1:]):
+                yield refuse("data.split", data.split, ", and Primus trains on the whole of its path", "100,0,0")
+            yield from family.data_seed_refusals(experiment, "Primus")
+        yield from family.fsdp_refusals(experiment)
         yield from option_refusals(case.resolved.platform.options, _own_keys(case), FACTS.name)
-        if experiment.kernels.use_turbo_attention and not experiment.kernels.enable_primus_turbo:
+        if kernels.use_turbo_attention and not kernels.enable_primus_turbo:
             yield Refusal(
                 "kernels.use_turbo_attention",
                 True,
@@ -71,7 +64,7 @@ class Primus(MegatronKin):
             "MASTER_PORT": str(node.port or PORT),
             # Its own place is a folder it may not have made.
             "TRAIN_LOG": f"{node.run_dir}/output/primus-node{node.rank}.log",
-            **attention_env(case.resolved.experiment),
+            **family.attention_env(case.resolved.experiment),
         }
         if platform.cache_dir:
             env["HF_HOME"] = platform.cache_dir
@@ -133,44 +126,32 @@ def _logging(experiment: Experiment) -> dict[str, Any]:
 
 def _training(experiment: Experiment) -> dict[str, Any]:
     training = experiment.training
+    batch = ("seed", "steps", "micro_batch_size", "global_batch_size", "sequence_length")
+    rates = ("learning_rate", "min_learning_rate", "schedule", "decay_steps", "warmup_steps")
+    adam = ("weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "clip_grad_norm", "init_method_std")
     return {
-        "seed": training.seed,
-        "train_iters": training.steps,
-        "micro_batch_size": training.micro_batch_size,
-        "global_batch_size": training.global_batch_size,
-        "seq_length": training.sequence_length,
+        **FACTS.stated(experiment, "training", *batch),
         "optimizer": "adam",
-        "lr": training.learning_rate,
-        "min_lr": training.min_learning_rate,
-        "lr_decay_style": training.schedule,
-        "lr_decay_iters": training.decay_steps or training.steps,
-        "lr_warmup_iters": training.warmup_steps,
+        **FACTS.stated(experiment, "training", *rates),
         "lr_warmup_init": 0.0,
-        "weight_decay": training.weight_decay,
-        "adam_beta1": training.adam_beta1,
-        "adam_beta2": training.adam_beta2,
-        "adam_eps": training.adam_epsilon,
+        **FACTS.stated(experiment, "training", *adam),
+        "lr_decay_iters": training.decay_steps or training.steps,
         "clip_grad": training.clip_grad_norm or 0.0,  # 0 is off
-        "init_method_std": training.init_method_std,
         "recompute_activations": False,
-        "recompute_granularity": None if training.recompute == "none" else training.recompute,
-        "recompute_method": "uniform" if training.recompute == "full" else None,
-        "recompute_num_layers": 1 if training.recompute == "full" else None,
+        **family.recomputation(experiment),
     }
 
 
 def _model(experiment: Experiment) -> dict[str, Any]:
-    model = experiment.model
+    model, scaling = experiment.model, experiment.model.rope_scaling
     llama = model.architecture == "llama"
-    stated: dict[str, Any] = {
-        "num_layers": model.num_layers,
-        "hidden_size": model.hidden_size,
-        "ffn_hidden_size": model.ffn_hidden_size,
-        "num_attention_heads": model.num_attention_heads,
+    rotary: dict[str, Any] = {"rotary_base": int(model.rope_theta or 10000), "use_rope_scaling": scaling is not None}
+    if scaling is not None:
+        rotary["rope_scaling_factor"] = scaling.factor
+    return {
+        **FACTS.stated(experiment, "model", "num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads"),
         "group_query_attention": model.num_key_value_heads != model.num_attention_heads,
-        "num_query_groups": model.num_key_value_heads,
-        "kv_channels": model.head_dim,
-        "max_position_embeddings": model.max_position_embeddings,
+        **FACTS.stated(experiment, "model", "num_key_value_heads", "head_dim", "max_position_embeddings"),
         "position_embedding_type": "rope" if llama else "learned_absolute",
         "add_position_embedding": not llama,
         "normalization": "RMSNorm" if llama else "LayerNorm",
@@ -182,29 +163,20 @@ def _model(experiment: Experiment) -> dict[str, Any]:
         "hidden_dropout": 0.0,
         "attention_dropout": 0.0,
         "make_vocab_size_divisible_by": 128,
+        **(rotary if llama else {}),
     }
-    if llama:
-        stated["rotary_base"] = int(model.rope_theta or 10000)
-        stated["use_rope_scaling"] = model.rope_scaling is not None
-        if model.rope_scaling is not None:
-            stated["rope_scaling_factor"] = model.rope_scaling.factor
-    return stated
 
 
 def _parallelism(case: Case) -> dict[str, Any]:
-    sizes = case.resolved.experiment.parallelism
-    sharded = sizes.fsdp_size > 1
+    experiment, shards = case.resolved.experiment, case.resolved.experiment.parallelism.fsdp_size
+    sizes = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
     return {
-        "tensor_model_parallel_size": sizes.tensor_parallel_size,
-        "pipeline_model_parallel_size": sizes.pipeline_parallel_size,
-        "context_parallel_size": sizes.context_parallel_size,
+        **FACTS.stated(experiment, "parallelism", *sizes),
         "expert_model_parallel_size": 1,
-        "sequence_parallel": sizes.sequence_parallel,
-        "use_distributed_optimizer": sizes.distributed_optimizer,
-        "use_torch_fsdp2": sharded,
-        **({"data_parallel_replicate_degree": _shardable_ranks(case) // sizes.fsdp_size} if sharded else {}),
-        "overlap_grad_reduce": sizes.overlap_grad_reduce,
-        "overlap_param_gather": sizes.overlap_param_gather,
+        **FACTS.stated(experiment, "parallelism", "sequence_parallel", "distributed_optimizer"),
+        "use_torch_fsdp2": shards > 1,
+        **({"data_parallel_replicate_degree": _shardable_ranks(case) // shards} if shards > 1 else {}),
+        **FACTS.stated(experiment, "parallelism", "overlap_grad_reduce", "overlap_param_gather"),
         "gradient_accumulation_fusion": False,
     }
 
@@ -232,27 +204,25 @@ def _precision(experiment: Experiment) -> dict[str, Any]:
 
 
 def _kernels(experiment: Experiment) -> dict[str, Any]:
-    kernels = experiment.kernels
-
-    def chosen(key: str) -> bool:
-        asked = getattr(kernels, key)
-        return bool(FACTS.silent_defaults[f"kernels.{key}"] if asked is None else asked)
-
+    kernels = experiment.kernels.model_dump()
+    asked = {key: value for key, value in kernels.items() if value is not None}
+    defaults = {key: FACTS.silent_defaults.get(f"kernels.{key}") for key in kernels}
+    chosen = {key: bool(value) for key, value in {**defaults, **asked}.items()}
     return {
         "transformer_impl": "transformer_engine",
-        "bias_swiglu_fusion": chosen("bias_activation_fusion"),
-        "bias_gelu_fusion": chosen("bias_activation_fusion") and experiment.model.architecture == "gpt",
-        "bias_dropout_fusion": chosen("bias_dropout_fusion"),
-        "masked_softmax_fusion": chosen("masked_softmax_fusion"),
-        "no_persist_layer_norm": not chosen("persist_layer_norm"),
-        "apply_rope_fusion": chosen("apply_rope_fusion"),
-        "cross_entropy_loss_fusion": chosen("cross_entropy_loss_fusion"),
-        "cross_entropy_fusion_impl": "te" if chosen("cross_entropy_loss_fusion") else "native",
-        "use_flash_attn": chosen("use_flash_attn"),
+        "bias_swiglu_fusion": chosen["bias_activation_fusion"],
+        "bias_gelu_fusion": chosen["bias_activation_fusion"] and experiment.model.architecture == "gpt",
+        "bias_dropout_fusion": chosen["bias_dropout_fusion"],
+        "masked_softmax_fusion": chosen["masked_softmax_fusion"],
+        "no_persist_layer_norm": not chosen["persist_layer_norm"],
+        "apply_rope_fusion": chosen["apply_rope_fusion"],
+        "cross_entropy_loss_fusion": chosen["cross_entropy_loss_fusion"],
+        "cross_entropy_fusion_impl": "te" if chosen["cross_entropy_loss_fusion"] else "native",
+        "use_flash_attn": chosen["use_flash_attn"],
         # Not "flash", which would forbid Transformer Engine's fused attention, the fast one on AMD.
-        "attention_backend": attention_backend(kernels, unset="auto"),
-        "enable_primus_turbo": chosen("enable_primus_turbo"),
-        "use_turbo_attention": chosen("use_turbo_attention"),
+        "attention_backend": family.attention_backend(experiment.kernels, unset="auto"),
+        "enable_primus_turbo": chosen["enable_primus_turbo"],
+        "use_turbo_attention": chosen["use_turbo_attention"],
     }
 
 
@@ -277,7 +247,7 @@ def _data(case: Case) -> dict[str, Any]:
     }
     if made or data.tokenizer is None:  # it counts an end-of-document token of its own
         return {**stated, "tokenizer_type": "NullTokenizer", "vocab_size": experiment.model.vocab_size - 1}
-    return {**stated, "tokenizer_type": tokenizer_type(case), "tokenizer_model": data.tokenizer}
+    return {**stated, "tokenizer_type": family.tokenizer_type(case), "tokenizer_model": data.tokenizer}
 
 
 def _checkpoints(experiment: Experiment, node: Node) -> dict[str, Any]:
@@ -290,36 +260,6 @@ def _checkpoints(experiment: Experiment, node: Node) -> dict[str, Any]:
         "save_interval": experiment.training.steps,
         "disable_last_saving": not saves,
     }
-
-
-def _sharding_refusals(case: Case) -> Iterator[Refusal]:
-    sizes = case.resolved.experiment.parallelism
-    if sizes.fsdp_size == 1:
-        return
-    ranks = _shardable_ranks(case)
-    if ranks % sizes.fsdp_size:
-        yield Refusal(
-            "parallelism.fsdp_size",
-            sizes.fsdp_size,
-            f"parallelism.fsdp_size is {sizes.fsdp_size}, which does not divide {ranks} ranks",
-            f"a divisor of {ranks}",
-            f"--set parallelism.fsdp_size={ranks}",
-        )
-
-
-def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
-    data = experiment.data
-    if data.source != "tokens":
-        return
-    if any(float(share) for share in data.split.split(",")[1:]):
-        yield Refusal(
-            "data.split",
-            data.split,
-            f"data.split is {data.split}, and Primus trains on the whole of its path",
-            "100,0,0",
-            "--set data.split=100,0,0",
-        )
-    yield from one_seed(experiment, "Primus")
 
 
 PLANNER = Primus()

@@ -13,7 +13,7 @@ from lab.podman import Podman, remove_cgroups
 from lab.running import IMAGE, Ended, Running, pid_of_trainer
 from steelyard.experiment.platform import Container
 from steelyard.hardware.nics import NICS
-from steelyard.planning.container import Mounted, run_argv
+from steelyard.planning.container import run_argv
 
 pytestmark = [
     pytest.mark.integration,
@@ -147,9 +147,16 @@ def test_a_container_sees_its_gpus_and_network_cards(engines: list[Podman]) -> N
     host.path("/srv/job/environment").write_text("QUOTED='a b' \"c\"\n")
     seen = {}
     for vendor in ("nvidia", "amd"):
-        mounted = Mounted(vendor, "seen", "/srv/job", vendor, NICS["cx7"], "/steelyard")
-        container = Container(image=IMAGE, engine="podman", shm_size="128m")
-        argv = run_argv(container, mounted, ["sh", "-c", LOOK])
+        argv = run_argv(
+            Container(image=IMAGE, engine="podman", shm_size="128m"),
+            ["sh", "-c", LOOK],
+            name=vendor,
+            experiment="seen",
+            control_dir="/srv/job",
+            vendor=vendor,
+            nic=NICS["cx7"],
+            workdir="/steelyard",
+        )
         seen[vendor] = host.sh(argv).stdout.splitlines()
         engines[0].remove(vendor)
     assert {f"/dev/nvidia{each}" for each in range(8)} <= set(seen["nvidia"])

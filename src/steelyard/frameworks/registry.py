@@ -28,8 +28,8 @@ def facts(name: str) -> Facts:
 
 @cache
 def _facts(package: str) -> Facts:
-    found: Facts = importlib.import_module(f"{package}.facts").FACTS
-    return found
+    stated: Facts = importlib.import_module(f"{package}.facts").FACTS
+    return stated
 
 
 @cache
@@ -69,8 +69,8 @@ def planner(name: str) -> "Planner":
             expected=f"one of {', '.join(planned())}",
             next="give the platform `framework: native`",
         )
-    found: Planner = importlib.import_module(f"{FRAMEWORKS[name]}.plan").PLANNER
-    return found
+    made: Planner = importlib.import_module(f"{FRAMEWORKS[name]}.plan").PLANNER
+    return made
 
 
 def dialects() -> "tuple[Dialect, ...]":
@@ -80,13 +80,13 @@ def dialects() -> "tuple[Dialect, ...]":
 
 @cache
 def _dialects(packages: tuple[str, ...]) -> "tuple[Dialect, ...]":
-    every = [one for package in packages for one in importlib.import_module(f"{package}.log").DIALECTS]
-    return tuple(sorted(every, key=lambda one: -one.precedence))
+    every = [each for package in packages for each in importlib.import_module(f"{package}.log").DIALECTS]
+    return tuple(sorted(every, key=lambda each: -each.precedence))
 
 
 def dialect(name: str) -> "Dialect | None":
     """The dialect of a name, if there is one."""
-    return next((one for one in dialects() if one.name == name), None)
+    return next((each for each in dialects() if each.name == name), None)
 
 
 def flop_conventions(name: str) -> tuple[Convention, ...]:
@@ -96,5 +96,5 @@ def flop_conventions(name: str) -> tuple[Convention, ...]:
 
 def conventions_of(dialect_name: str, era: str) -> tuple[Convention, ...]:
     """The formulas that lines of a dialect and era may follow; () if unknown."""
-    found = dialect(dialect_name)
-    return facts(found.framework).conventions_of(era) if found is not None else ()
+    known = dialect(dialect_name)
+    return facts(known.framework).conventions_of(era) if known is not None else ()

@@ -1,7 +1,6 @@
 """The container one node trains in, as an argument list for Docker or Podman."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from steelyard.experiment.platform import Container
 from steelyard.hardware.nics import Nic
@@ -23,40 +22,39 @@ TOKEN = "HF_TOKEN"
 _AMD = ("/dev/kfd", "/dev/dri")
 
 
-@dataclass(frozen=True, slots=True)
-class Mounted:
-    """What one node's container is given beside its config."""
+def run_argv(
+    container: Container,
+    command: Sequence[str],
+    *,
+    name: str,
+    experiment: str,
+    control_dir: str,
+    vendor: str | None,
+    nic: Nic | None,
+    workdir: str,
+) -> list[str]:
+    """The engine's `run` and everything after it; no value of a variable is in it.
 
-    name: str
-    experiment: str
-    control_dir: str
-    """Directory of the host that holds the run's control files, and below them what the container sees."""
-    vendor: str | None
-    """Whose GPUs; None where there are none."""
-    nic: Nic | None
-    """None where the job stays on one node."""
-    workdir: str
-
-
-def run_argv(container: Container, mounted: Mounted, command: Sequence[str]) -> list[str]:
-    """The engine's `run` and everything after it; no value of a variable is in it."""
+    The control directory is one of the host: it holds the run's control files, and below them what the container
+    sees. `vendor` is None without GPUs, `nic` where the job stays on one node.
+    """
     engine = ENGINES[container.engine]
-    devices = dict.fromkeys([*(_AMD if mounted.vendor == "amd" else ()), *container.devices])
-    job = f"{mounted.control_dir}/{JOB_DIR}"
+    devices = dict.fromkeys([*(_AMD if vendor == "amd" else ()), *container.devices])
+    job = f"{control_dir}/{JOB_DIR}"
     own = {job: f"{RUN_DIR}:ro", f"{job}/{OUTPUT}": f"{RUN_DIR}/{OUTPUT}"}
-    volumes = {**own, **(mounted.nic.volumes if mounted.nic else {}), **container.volumes}
-    argv = [engine.name, "run", "--pull", "never", "--log-driver", "none", "--init", "--name", mounted.name]
-    argv += ["--label", f"steelyard.experiment={mounted.experiment}", "--network", "host"]
+    volumes = {**own, **(nic.volumes if nic else {}), **container.volumes}
+    argv = [engine.name, "run", "--pull", "never", "--log-driver", "none", "--init", "--name", name]
+    argv += ["--label", f"steelyard.experiment={experiment}", "--network", "host"]
     argv += engine.options
     if container.privileged:
         argv.append("--privileged")
-    if mounted.vendor == "nvidia":
+    if vendor == "nvidia":
         argv += engine.nvidia_gpus
-    if mounted.vendor == "amd":
+    if vendor == "amd":
         for group in engine.amd_groups:
             argv += ["--group-add", group]
         argv += ["--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined"]
-    if mounted.nic is not None:
+    if nic is not None:
         devices |= dict.fromkeys(["/dev/infiniband"])
         argv += ["--cap-add", "IPC_LOCK"]
     for device in devices:
@@ -67,8 +65,8 @@ def run_argv(container: Container, mounted: Mounted, command: Sequence[str]) -> 
     for host, inside in volumes.items():
         if host not in devices:
             argv += ["--volume", f"{host}:{inside}"]
-    argv += ["--env-file", f"{mounted.control_dir}/{ENV_FILE}"]
-    return [*argv, "--workdir", mounted.workdir, container.image, *command]
+    argv += ["--env-file", f"{control_dir}/{ENV_FILE}"]
+    return [*argv, "--workdir", workdir, container.image, *command]
 
 
 def mounts_of(argv: Sequence[str], control_dir: str) -> list[str]:

@@ -10,7 +10,6 @@ from steelyard.configs.choose import Asked
 from steelyard.experiment import Problem
 from steelyard.experiment.case import Case
 from steelyard.experiment.control import control_parent, own_parents
-from steelyard.experiment.placement import Placement
 from steelyard.experiment.problems import raise_errors
 from steelyard.experiment.resolve import Resolved, leaves
 from steelyard.experiment.sources import DERIVED, Origin, Source
@@ -21,16 +20,7 @@ from steelyard.hardware.machine import Machine
 from steelyard.hardware.nics import COMMON, NICS
 from steelyard.linting import case_of, lint_case, lint_reading
 from steelyard.linting.mounts import needed_volumes, normal
-from steelyard.planning.container import (
-    ENV_FILE,
-    JOB_DIR,
-    RUN_DIR,
-    TOKEN,
-    Mounted,
-    env_file,
-    run_argv,
-    secret_variables,
-)
+from steelyard.planning.container import ENV_FILE, JOB_DIR, RUN_DIR, TOKEN, env_file, run_argv, secret_variables
 from steelyard.planning.plan import Allowed, ContainerPlan, Expected, Job, NodePlan, Plan, PlannedFile, Value
 
 LOCALHOST = "localhost"
@@ -123,31 +113,51 @@ def _nodes(case: Case, planner: Planner, user: str) -> Iterator[NodePlan]:
     head = LOCALHOST if case.placement.nodes == 1 else network.head or hosts[0]
     parent = control_parent(case.resolved.platform.log_dir, _volumes(case), user) or own_parents(user)[0]
     for at, host in enumerate(hosts):
-        rank = 0 if copies > 1 else at
-        directory = f"{parent.rstrip('/')}/{case.resolved.experiment.name}-node{at}"
+        directory: str | None = f"{parent.rstrip('/')}/{case.resolved.experiment.name}-node{at}"
+        run_dir = f"{directory}/{JOB_DIR}"
         if case.resolved.platform.container is not None:
-            node = Node(rank, case.placement.nodes, head, network.port, RUN_DIR)
-            yield _contained(case, planner, node, host, directory)
+            run_dir = RUN_DIR
         elif facts(case.resolved.platform.framework).runs_here:  # it runs where the record is kept
-            yield _bare(case, planner, Node(rank, case.placement.nodes, head, network.port, "."), host, None)
-        else:
-            node = Node(rank, case.placement.nodes, head, network.port, f"{directory}/{JOB_DIR}")
-            yield _bare(case, planner, node, host, directory)
+            run_dir, directory = ".", None
+        node = Node(0 if copies > 1 else at, case.placement.nodes, head, network.port, run_dir)
+        yield _node_plan(case, planner.command(case, node), node, host, directory)
 
 
-def _bare(case: Case, planner: Planner, node: Node, host: str, directory: str | None) -> NodePlan:
-    command = planner.command(case, node)
+def _node_plan(case: Case, command: Command, node: Node, host: str, directory: str | None) -> NodePlan:
+    platform, network = case.resolved.platform, case.resolved.platform.network
     env, sources = environment(case, command, node.run_dir)
+    argv, files, workdir, container = list(command.argv), dict(command.files), command.workdir, None
+    if platform.container is not None and directory is not None:
+        nic = NICS[network.nic] if case.placement.nodes > 1 and network.nic else None
+        if nic is not None and nic.installs is not None:
+            argv = ["sh", f"{RUN_DIR}/{START}", *argv]
+            files[START] = _START.format(copy=shlex.join(nic.installs))
+        files[ENV_FILE] = env_file(env)
+        workdir = workdir or RUN_DIR
+        name = platform.container.name or directory.rpartition("/")[2]
+        whole = run_argv(
+            platform.container.model_copy(update={"volumes": _volumes(case)}),
+            argv,
+            name=name,
+            experiment=case.resolved.experiment.name,
+            control_dir=directory,
+            vendor=case.placement.gpu.vendor if case.placement.gpu else None,
+            nic=nic,
+            workdir=workdir,
+        )
+        engine, image = platform.container.engine, platform.container.image
+        container = ContainerPlan(engine=engine, image=image, name=name, argv=whole)
     return NodePlan(
         host=host,
         rank=node.rank,
-        argv=list(command.argv),
+        argv=argv,
         env=env,
-        files=[PlannedFile(path=path, content=content) for path, content in command.files.items()],
+        files=[PlannedFile(path=path, content=content) for path, content in files.items()],
         env_sources=sources,
         directory=directory,
-        workdir=command.workdir,
+        workdir=workdir,
         secrets=_secrets(case),
+        container=container,
     )
 
 
@@ -161,46 +171,6 @@ def _secrets(case: Case) -> dict[str, str]:
     platform = case.resolved.platform
     token = {TOKEN: platform.hf_token_file} if platform.hf_token_file else {}
     return {**token, **platform.secrets}
-
-
-def _contained(case: Case, planner: Planner, node: Node, host: str, directory: str) -> NodePlan:
-    platform, experiment = case.resolved.platform, case.resolved.experiment
-    container = platform.container
-    assert container is not None
-    command = planner.command(case, node)
-    nic = NICS[platform.network.nic] if case.placement.nodes > 1 and platform.network.nic else None
-    env, sources = environment(case, command, RUN_DIR)
-    argv, files = list(command.argv), dict(command.files)
-    if nic is not None and nic.installs is not None:
-        argv = ["sh", f"{RUN_DIR}/{START}", *argv]
-        files[START] = _START.format(copy=shlex.join(nic.installs))
-    files[ENV_FILE] = env_file(env)
-    container = container.model_copy(update={"volumes": _volumes(case)})
-    mounted = Mounted(
-        name=container.name or directory.rpartition("/")[2],
-        experiment=experiment.name,
-        control_dir=directory,
-        vendor=case.placement.gpu.vendor if case.placement.gpu else None,
-        nic=nic,
-        workdir=command.workdir or RUN_DIR,
-    )
-    return NodePlan(
-        host=host,
-        rank=node.rank,
-        argv=argv,
-        env=env,
-        files=[PlannedFile(path=path, content=content) for path, content in files.items()],
-        env_sources=sources,
-        directory=directory,
-        workdir=mounted.workdir,
-        secrets=_secrets(case),
-        container=ContainerPlan(
-            engine=container.engine,
-            image=container.image,
-            name=mounted.name,
-            argv=run_argv(container, mounted, argv),
-        ),
-    )
 
 
 def environment(case: Case, command: Command, directory: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -265,7 +235,7 @@ def _expected(case: Case) -> Expected:
     model, training = experiment.model, experiment.training
     layout, vocabulary, memory = _layout(case), expected_vocabulary(case), expected_memory(case)
     flops = accounting.flops_per_token(model, training.sequence_length, vocabulary)
-    peak = placement.peak_tflops(experiment.precision)
+    work, peak = flops * layout.tokens_per_step * training.steps, placement.peak_tflops(experiment.precision)
     return Expected(
         parameters=accounting.parameters(model, vocabulary).total,
         flops_per_token=flops,
@@ -278,13 +248,5 @@ def _expected(case: Case) -> Expected:
             experiment.data, model.vocab_size, training.steps * training.global_batch_size
         ),
         peak_tflops_per_gpu=peak,
-        seconds_at_peak=_seconds_at_peak(flops, layout, training.steps, placement, peak),
+        seconds_at_peak=work / (peak * 1e12 * placement.world_size) if peak is not None else None,
     )
-
-
-def _seconds_at_peak(
-    flops: float, layout: accounting.Layout, steps: int, placement: Placement, peak: float | None
-) -> float | None:
-    if peak is None:
-        return None
-    return flops * layout.tokens_per_step * steps / (peak * 1e12 * placement.world_size)

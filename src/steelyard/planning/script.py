@@ -28,10 +28,10 @@ _OWN = (
 def script(plan: Plan, login: Sequence[str] = ("ssh",)) -> str:
     """One script for all nodes: on a node it is given that node's place in the plan."""
     count = len(plan.nodes)
-    what = "a run of its own on each node" if plan.fleet else f"one job over {count} node{'s' * (count != 1)}"
+    scope = "a run of its own on each node" if plan.fleet else f"one job over {count} node{'s' * (count != 1)}"
     lines = [
         "#!/usr/bin/env bash",
-        f"# {plan.experiment} on {plan.platform}, framework {plan.framework}: {what}.",
+        f"# {plan.experiment} on {plan.platform}, framework {plan.framework}: {scope}.",
         "# Made by `steelyard plan --script`.",
     ]
     if count > 1:

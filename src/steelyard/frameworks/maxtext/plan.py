@@ -49,7 +49,7 @@ class MaxText:
 
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment, platform = case.resolved.experiment, case.resolved.platform
-        ours = case.reading.family == "steelyard"
+        is_experiment_file = case.reading.family == "steelyard"
         if experiment.model.architecture != "llama":
             yield _refusal("model.architecture", experiment.model.architecture, "llama")
         if experiment.model.rope_scaling not in (None, _LLAMA_31):
@@ -64,37 +64,46 @@ class MaxText:
             yield _refusal("data.source", experiment.data.source, "uniform", "tokens")
         if experiment.training.schedule != "cosine":
             yield _refusal("training.schedule", experiment.training.schedule, "cosine")
-        if experiment.precision.fp8 == "e4m3" and ours:
+        if experiment.precision.fp8 == "e4m3" and is_experiment_file:
             yield _refusal("precision.fp8", "e4m3", "hybrid", None)
         yield from _switch_refusals(experiment)
-        if ours:
+        if is_experiment_file:
             meshless = list(_mesh_refusals(case))
             yield from meshless
             if accounting.holds(experiment, case.placement.world_size) and not meshless:
                 yield from option_refusals(platform.options, set(computed(case)), "MaxText")
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
+        cache, nodes, rank = case.resolved.platform.cache_dir, str(node.nodes), str(node.rank)
         env = {
-            "NNODES": str(node.nodes),
-            "NODE_RANK": str(node.rank),
+            "NNODES": nodes,
+            "NODE_RANK": rank,
             "JAX_COORDINATOR_IP": node.head,
             "JAX_COORDINATOR_PORT": str(node.port or PORT),
         }
-        if case.placement.device == "cpu":
-            env |= _on_cpu(case, node)
-        if case.resolved.platform.cache_dir:
-            env["HF_HOME"] = case.resolved.platform.cache_dir
-        return env
+        # Without GPUs MaxText finds its peers under other names and at port 1234; devices are as many as we say.
+        on_cpu = {
+            "JAX_PLATFORMS": "cpu",
+            "JAX_NUM_CPU_DEVICES": str(case.placement.gpus_per_node),
+            "JAX_COORDINATOR_ADDRESS": node.head,
+            "JAX_PROCESS_COUNT": nodes,
+            "PROCESSES_IN_JOB": nodes,
+            "JOB_INDEX": "0",
+            "JOB_COMPLETION_INDEX": rank,
+        }
+        return env | (on_cpu if case.placement.device == "cpu" else {}) | ({"HF_HOME": cache} if cache else {})
 
     def command(self, case: Case, node: Node) -> Command:
-        program, workdir = _program(case)
+        platform = case.resolved.platform
         argv = [
-            *program,
+            # By its name a module is found in any layout of a release's sources.
+            *("python3", "-m", "MaxText.train" if _old(case) else "maxtext.trainers.pre_train.train"),
             f"{node.run_dir}/{CONFIG_FILE}",
             f"base_output_directory={node.run_dir}/output",
             "enable_goodput_recording=false",
             "monitor_goodput=false",
         ]
+        workdir = platform.root or (ROOT if platform.container else None)
         return Command(argv, self.variables(case, node), {CONFIG_FILE: as_yaml(settings(case))}, workdir)
 
 
@@ -113,26 +122,6 @@ def _switched_on(experiment: Experiment, *keys: str) -> Iterator[Refusal]:
     return (_refusal(key, True, False) for key in keys if value_of(experiment, key))
 
 
-def _on_cpu(case: Case, node: Node) -> dict[str, str]:
-    """Without GPUs MaxText finds its peers under other names and at port 1234; devices are as many as we say."""
-    return {
-        "JAX_PLATFORMS": "cpu",
-        "JAX_NUM_CPU_DEVICES": str(case.placement.gpus_per_node),
-        "JAX_COORDINATOR_ADDRESS": node.head,
-        "JAX_PROCESS_COUNT": str(node.nodes),
-        "PROCESSES_IN_JOB": str(node.nodes),
-        "JOB_INDEX": "0",
-        "JOB_COMPLETION_INDEX": str(node.rank),
-    }
-
-
-def _program(case: Case) -> tuple[list[str], str | None]:
-    """The module that trains, and where it is started; by its name it is found in any layout of a release's sources."""
-    platform = case.resolved.platform
-    module = "MaxText.train" if _old(case) else "maxtext.trainers.pre_train.train"
-    return ["python3", "-m", module], platform.root or (ROOT if platform.container else None)
-
-
 def settings(case: Case) -> dict[str, Any]:
     """MaxText's keys, typed.
 
@@ -144,8 +133,8 @@ def settings(case: Case) -> dict[str, Any]:
     on_cpu = case.placement.device == "cpu"
     kept: dict[str, Any] = {}
     for name, (value, owners) in computed(case).items():
-        ours = any(sources.get(owner) == SET for owner in owners) or (on_cpu and _OF_THE_DEVICES.fullmatch(name))
-        if name in options and not ours:
+        changed = any(sources.get(owner) == SET for owner in owners) or (on_cpu and _OF_THE_DEVICES.fullmatch(name))
+        if name in options and not changed:
             kept[name] = options.pop(name)
             continue
         options.pop(name, None)
@@ -182,10 +171,10 @@ def computed(case: Case) -> Computed:
         "run_name": (experiment.name, ()),
         **{name: (value, ()) for name, value in _model(experiment).items()},
         "hardware": (case.placement.device, ()),
-        **_named(experiment, "training.steps", "training.checkpointing"),
+        **_named(experiment, "training", "steps", "checkpointing"),
         "per_device_batch_size": (int(per_device) if per_device == int(per_device) else per_device, batch),
         "gradient_accumulation_steps": (layout.gradient_accumulation_steps, batch),
-        **_named(experiment, "training.sequence_length"),
+        **_named(experiment, "training", "sequence_length"),
         **_rates(case),
         "dtype": (DTYPES[experiment.precision.dtype], ("precision.dtype",)),
         "quantization": ("fp8" if experiment.precision.fp8 else "", ("precision.fp8",)),
@@ -200,9 +189,10 @@ def computed(case: Case) -> Computed:
     }
 
 
-def _named(experiment: Experiment, *keys: str) -> Computed:
+def _named(experiment: Experiment, group: str, *keys: str) -> Computed:
     """Values that MaxText takes as they are."""
-    return {(FACTS.spelling(key) or ""): (value_of(experiment, key), (key,)) for key in keys}
+    stated = FACTS.stated(experiment, group, *keys).items()
+    return {name: (value, (f"{group}.{key}",)) for key, (name, value) in zip(keys, stated, strict=True)}
 
 
 def _rates(case: Case) -> Computed:
@@ -210,14 +200,14 @@ def _rates(case: Case) -> Computed:
     fraction = training.min_learning_rate / training.learning_rate
     final = "cosine_learning_rate_final_fraction" if _old(case) else "learning_rate_final_fraction"
     warmup = warmup_fraction(training.warmup_steps, training.decay_steps or training.steps)
-    adam = ("training.adam_beta1", "training.adam_beta2", "training.adam_epsilon", "training.weight_decay")
     return {
-        **_named(experiment, "training.learning_rate"),
+        **_named(experiment, "training", "learning_rate"),
         final: (float(f"{fraction:.10g}"), ("training.min_learning_rate", "training.learning_rate")),
         "warmup_steps_fraction": (warmup, ("training.warmup_steps",)),
-        **_named(experiment, "training.decay_steps", *adam),
+        **_named(experiment, "training", "decay_steps", "adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay"),
         "gradient_clipping_threshold": (training.clip_grad_norm or 0.0, ("training.clip_grad_norm",)),
-        **_named(experiment, "training.seed", "data.seed"),
+        **_named(experiment, "training", "seed"),
+        **_named(experiment, "data", "seed"),
     }
 
 
@@ -233,27 +223,18 @@ def _model(experiment: Experiment) -> dict[str, Any]:
     """A model MaxText knows by name is named, since its preset overrides the file; another is spelt out."""
     model = experiment.model
     known = PRESETS.get(model.preset or "", {})
-    same = all(
-        getattr(model, key) == value
-        for key, value in known.items()
-        if key not in ("rope_scaling", "max_position_embeddings")
-    )
-    if model.preset in NAMED_MODELS and same:
+    dimensions = known.keys() - {"rope_scaling", "max_position_embeddings"}
+    if model.preset in NAMED_MODELS and all(getattr(model, key) == known[key] for key in dimensions):
         return {"model_name": model.preset, **({} if model.rope_scaling else {"rope_use_scale": False})}
+    heads = ("hidden_size", "num_attention_heads", "num_key_value_heads")
     return {
         "model_name": "default",
         "decoder_block": "llama2",
-        "base_emb_dim": model.hidden_size,
-        "base_num_query_heads": model.num_attention_heads,
-        "base_num_kv_heads": model.num_key_value_heads,
-        "base_num_decoder_layers": model.num_layers,
-        "base_mlp_dim": model.ffn_hidden_size,
-        "head_dim": model.head_dim,
+        **FACTS.stated(experiment, "model", *heads, "num_layers", "ffn_hidden_size", "head_dim"),
         "mlp_activations": ["silu", "linear"],
         "vocab_size": model.vocab_size,
         "enable_dropout": False,
-        "logits_via_embedding": model.tied_embeddings,
-        "normalization_layer_epsilon": model.norm_epsilon,
+        **FACTS.stated(experiment, "model", "tied_embeddings", "norm_epsilon"),
         "rope_max_timescale": int(model.rope_theta or 10000),
         "rope_type": "llama3.1" if model.rope_scaling else "default",
     }
@@ -279,16 +260,18 @@ def _data(case: Case) -> Computed:
             **dict.fromkeys(("hf_path", "hf_train_files", "grain_train_files", "dataset_path"), (None, source)),
             "packing": (False, ()),
         }
-    asked = case.resolved.sources.get("data.source") == SET
-    hugging_face = asked or options.get("dataset_type", "hf") == "hf"
-    found: Computed = {"dataset_type": ("hf", source)}
-    if hugging_face:
-        found |= {"hf_path": ("parquet", source), "hf_train_files": (data.path, source)}
-    found["tokenizer_path"] = (data.tokenizer, ("data.tokenizer",))
+    hugging_face = case.resolved.sources.get("data.source") == SET or options.get("dataset_type", "hf") == "hf"
+    tokenizer: Computed = {"tokenizer_path": (data.tokenizer, ("data.tokenizer",))}
     if data.tokenizer_type in _HUGGING_FACE:
-        found["tokenizer_type"] = ("huggingface", ("data.tokenizer_type",))
-    # Transformer Engine's attention wants to know how many documents share a sequence.
-    return {**found, "packing": (True, ()), "max_segments_per_seq": (None if _old(case) else 32, ())}
+        tokenizer["tokenizer_type"] = ("huggingface", ("data.tokenizer_type",))
+    return {
+        "dataset_type": ("hf", source),
+        **({"hf_path": ("parquet", source), "hf_train_files": (data.path, source)} if hugging_face else {}),
+        **tokenizer,
+        "packing": (True, ()),
+        # Transformer Engine's attention wants to know how many documents share a sequence.
+        "max_segments_per_seq": (None if _old(case) else 32, ()),
+    }
 
 
 def _old(case: Case) -> bool:
@@ -297,8 +280,8 @@ def _old(case: Case) -> bool:
     MaxText took max_segments_per_seq in 2025-11, renamed the schedule's keys in 2026-01 and its modules in 2026-02.
     """
     container = case.resolved.platform.container
-    found = re.search(r"maxtext-v(\d+)", container.image if container else "")
-    return found is not None and int(found[1]) < 26
+    year = re.search(r"maxtext-v(\d+)", container.image if container else "")
+    return year is not None and int(year[1]) < 26
 
 
 def _mesh(case: Case) -> Computed:

@@ -65,15 +65,13 @@ class NeMo(family.MegatronKin):
                 )
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
-        platform = case.resolved.platform
-        env = {
+        cache = case.resolved.platform.cache_dir
+        return {
             "NEMO_LOG_MEMORY_USAGE": "1",
             "CUDA_DEVICE_MAX_CONNECTIONS": "1",  # overlap and sequence parallelism rely on it
             **family.attention_env(case.resolved.experiment),
+            **({"HF_HOME": cache} if cache else {}),
         }
-        if platform.cache_dir:
-            env["HF_HOME"] = platform.cache_dir
-        return env
 
     def command(self, case: Case, node: Node) -> Command:
         argv = [*family.torchrun(case, node), f"{node.run_dir}/{SCRIPT}"]

@@ -54,8 +54,8 @@ class Primus(family.MegatronKin):
             )
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
-        platform = case.resolved.platform
-        env = {
+        cache = case.resolved.platform.cache_dir
+        return {
             "EXP": f"{node.run_dir}/{CONFIG_FILE}",
             "NNODES": str(node.nodes),
             "NODE_RANK": str(node.rank),
@@ -65,10 +65,8 @@ class Primus(family.MegatronKin):
             # Its own place is a folder it may not have made.
             "TRAIN_LOG": f"{node.run_dir}/output/primus-node{node.rank}.log",
             **family.attention_env(case.resolved.experiment),
+            **({"HF_HOME": cache} if cache else {}),
         }
-        if platform.cache_dir:
-            env["HF_HOME"] = platform.cache_dir
-        return env
 
     def command(self, case: Case, node: Node) -> Command:
         files = {CONFIG_FILE: as_yaml(config(case, node))}

@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard import accounting
 from steelyard.accounting.flops import Convention
-from steelyard.experiment import Experiment
+from steelyard.experiment import Experiment, Kernels
 from steelyard.experiment.presets import PRESETS
 
 UNKNOWN = "unknown"
@@ -123,6 +123,11 @@ class Facts:
         """The experiment's values of keys of a group by its own name of each, the first where it has several."""
         values, names = getattr(experiment, group), self.names or {}
         return {names[f"{group}.{key}"].partition(",")[0]: getattr(values, key) for key in keys}
+
+    def chosen_kernels(self, kernels: Kernels) -> dict[str, Any]:
+        """Each kernel as it is asked for, and what it does by itself where it is not."""
+        own = self.silent_defaults
+        return {key: own.get(f"kernels.{key}") if value is None else value for key, value in kernels}
 
     def own_names(self) -> set[str]:
         """Every name of its own for a key of the experiment."""

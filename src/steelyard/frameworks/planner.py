@@ -30,6 +30,20 @@ def refuse(key: str, value: Any, reason: str, *able: Any, expected: str | None =
     return Refusal(key, value, message, expected or " or ".join(words), f"--set {key}={words[0]}")
 
 
+def unable(experiment: Experiment, reason: str, able: Mapping[str, tuple[Any, ...]]) -> Iterator[Refusal]:
+    """The values, by dotted key, that are none of those a framework is able to do."""
+    for key, choices in able.items():
+        value = value_of(experiment, key)
+        if value not in choices:
+            yield refuse(key, value, reason, *choices)
+
+
+def value_of(experiment: Experiment, dotted: str) -> Any:
+    """The experiment's value of a key."""
+    group, _, key = dotted.partition(".")
+    return getattr(getattr(experiment, group), key)
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One machine of a job as a framework sees it."""
@@ -59,12 +73,12 @@ class Command:
 
 class Planner(Protocol):
     def state_bytes(self, case: Case) -> accounting.StateBytes:
-        """What it keeps per parameter."""
-        ...
+        """What it keeps per parameter; an fp32 master weight among it, unless it says otherwise."""
+        return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=4)
 
     def decides(self, case: Case) -> Mapping[str, Any]:
         """What it does, by dotted key, whatever is asked, having no knob for it."""
-        ...
+        return {}
 
     def refusals(self, case: Case) -> Iterator[Refusal]:
         """What the experiment asks that this framework cannot do as asked."""
@@ -77,12 +91,6 @@ class Planner(Protocol):
     def command(self, case: Case, node: Node) -> Command:
         """The exact command of one node."""
         ...
-
-
-def value_of(experiment: Experiment, dotted: str) -> Any:
-    """The experiment's value of a key."""
-    group, _, key = dotted.partition(".")
-    return getattr(getattr(experiment, group), key)
 
 
 FREE_OPTIONS = {
@@ -103,13 +111,10 @@ def option_refusals(options: Mapping[str, Any], stated: Collection[str], title: 
     known = {_bare(name) for name in stated} - FREE_OPTIONS
     for name in options:
         if _bare(name) in known:
-            yield Refusal(
-                "platform.options",
-                name,
-                f"platform.options has {name}, which the plan states from the experiment",
-                f"settings of {title} that the experiment has no word for",
-                f"take {name} out, and change the experiment: steelyard explain {_bare(name)}",
-            )
+            message = f"platform.options has {name}, which the plan states from the experiment"
+            expected = f"settings of {title} that the experiment has no word for"
+            fix = f"take {name} out, and change the experiment: steelyard explain {_bare(name)}"
+            yield Refusal("platform.options", name, message, expected, fix)
 
 
 def _bare(name: str) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from steelyard import accounting
-from steelyard.experiment import Experiment, RopeScaling
+from steelyard.experiment import Experiment, Kernels, RopeScaling
 from steelyard.experiment.case import Case
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.sources import SET, Origin, Source
 from steelyard.frameworks.maxtext.facts import FACTS
-from steelyard.frameworks.planner import Command, Node, Refusal, as_yaml, option_refusals, refuse, value_of
+from steelyard.frameworks.planner import Command, Node, Planner, Refusal, as_yaml, option_refusals, refuse, unable
 
 SOURCE = Source(Origin.FRAMEWORK, "maxtext")
 """Of a value that no file states."""
@@ -30,7 +30,16 @@ _HUGGING_FACE = ("HuggingFaceTokenizer", "HFTokenizer")
 DTYPES = {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16"}
 
 
-class MaxText:
+_REASON = ", which MaxText does not do"
+_OVERLAPS = dict.fromkeys(("parallelism.overlap_grad_reduce", "parallelism.overlap_param_gather"), (False,))
+_SWITCHES: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys((*FACTS.always, "parallelism.sequence_parallel"), (False,)),
+    **{f"kernels.{key}": (None,) for key in Kernels.model_fields if key != "use_flash_attn"},
+}
+"""What it has no switch for, and does."""
+
+
+class MaxText(Planner):
     def state_bytes(self, case: Case) -> accounting.StateBytes:
         # Adam's moments are kept in the weights' own format, and there is no master weight beside them.
         width = 2 if case.resolved.platform.options.get("weight_dtype") == "bfloat16" else 4
@@ -48,30 +57,28 @@ class MaxText:
         return decided
 
     def refusals(self, case: Case) -> Iterator[Refusal]:
-        experiment, platform = case.resolved.experiment, case.resolved.platform
+        experiment = case.resolved.experiment
         is_experiment_file = case.reading.family == "steelyard"
-        if experiment.model.architecture != "llama":
-            yield _refusal("model.architecture", experiment.model.architecture, "llama")
+        yield from unable(experiment, _REASON, {"model.architecture": ("llama",)})
         if experiment.model.rope_scaling not in (None, _LLAMA_31):
-            yield _refusal("model.rope_scaling", "another than Llama 3.1's", None)
-        if experiment.model.qkv_bias:
-            yield _refusal("model.qkv_bias", True, False)
+            yield refuse("model.rope_scaling", "another than Llama 3.1's", _REASON, None)
+        yield from unable(experiment, _REASON, {"model.qkv_bias": (False,)})
         if experiment.training.recompute == "none":
             reason = ", and MaxText recomputes everything under remat_policy none"
             expected = "full, or selective (remat_policy minimal_with_context, its least)"
             yield refuse("training.recompute", "none", reason, "selective", expected=expected)
-        if experiment.data.source not in ("uniform", "tokens"):
-            yield _refusal("data.source", experiment.data.source, "uniform", "tokens")
-        if experiment.training.schedule != "cosine":
-            yield _refusal("training.schedule", experiment.training.schedule, "cosine")
-        if experiment.precision.fp8 == "e4m3" and is_experiment_file:
-            yield _refusal("precision.fp8", "e4m3", "hybrid", None)
-        yield from _switch_refusals(experiment)
+        yield from unable(experiment, _REASON, {"data.source": ("uniform", "tokens"), "training.schedule": ("cosine",)})
+        if is_experiment_file:
+            yield from unable(experiment, _REASON, {"precision.fp8": ("hybrid", None)})
+        yield from unable(experiment, _REASON, _OVERLAPS)
+        if experiment.data.source == "tokens":
+            yield from _data_refusals(experiment)
+        yield from unable(experiment, _REASON, _SWITCHES)
         if is_experiment_file:
             meshless = list(_mesh_refusals(case))
             yield from meshless
             if accounting.holds(experiment, case.placement.world_size) and not meshless:
-                yield from option_refusals(platform.options, set(computed(case)), "MaxText")
+                yield from option_refusals(case.resolved.platform.options, set(computed(case)), "MaxText")
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
         cache, nodes, rank = case.resolved.platform.cache_dir, str(node.nodes), str(node.rank)
@@ -105,21 +112,6 @@ class MaxText:
         ]
         workdir = platform.root or (ROOT if platform.container else None)
         return Command(argv, self.variables(case, node), {CONFIG_FILE: as_yaml(settings(case))}, workdir)
-
-
-def _switch_refusals(experiment: Experiment) -> Iterator[Refusal]:
-    """What MaxText has no switch for."""
-    overlaps = ("parallelism.overlap_grad_reduce", "parallelism.overlap_param_gather")
-    yield from _switched_on(experiment, *overlaps)
-    yield from _data_refusals(experiment)
-    yield from _switched_on(experiment, *FACTS.always, "parallelism.sequence_parallel")
-    for key, value in experiment.kernels.model_dump(exclude={"use_flash_attn"}).items():
-        if value is not None:
-            yield _refusal(f"kernels.{key}", value, None)
-
-
-def _switched_on(experiment: Experiment, *keys: str) -> Iterator[Refusal]:
-    return (_refusal(key, True, False) for key in keys if value_of(experiment, key))
 
 
 def settings(case: Case) -> dict[str, Any]:
@@ -322,38 +314,26 @@ def _sharding(case: Case) -> tuple[int, int]:
 
 def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
     data, training = experiment.data, experiment.training
-    if data.source != "tokens":
-        return
-    if data.split != "100,0,0":
-        yield _refusal("data.split", data.split, "100,0,0")
+    yield from unable(experiment, _REASON, {"data.split": ("100,0,0",)})
     if data.tokenizer_type not in (None, *_HUGGING_FACE):
-        yield _refusal("data.tokenizer_type", data.tokenizer_type, _HUGGING_FACE[0], None)
+        yield refuse("data.tokenizer_type", data.tokenizer_type, _REASON, _HUGGING_FACE[0], None)
     if data.samples is not None and data.samples < training.steps * training.global_batch_size:
-        yield _refusal("data.samples", data.samples, None)
+        yield refuse("data.samples", data.samples, _REASON, None)
 
 
 def _mesh_refusals(case: Case) -> Iterator[Refusal]:
-    sizes, placement = case.resolved.experiment.parallelism, case.placement
+    sizes, gpus, nodes = case.resolved.experiment.parallelism, case.placement.gpus_per_node, case.placement.nodes
     replica = accounting.model_parallel_size(sizes)
-    if placement.gpus_per_node % replica:
+    if gpus % replica:
+        key, value = "parallelism.tensor_parallel_size", sizes.tensor_parallel_size
+        message = f"one replica takes {replica} GPUs, a node has {gpus}, and the plan keeps it on a node"
         yield Refusal(
-            "parallelism.tensor_parallel_size",
-            sizes.tensor_parallel_size,
-            f"one replica takes {replica} GPUs, a node has {placement.gpus_per_node}, and the plan keeps it on a node",
-            f"tensor x pipeline x context parallel that divides {placement.gpus_per_node}",
-            "--set parallelism.tensor_parallel_size=1",
+            key, value, message, f"tensor x pipeline x context parallel that divides {gpus}", f"--set {key}=1"
         )
-    elif placement.nodes % _sharding(case)[1]:
-        reason, expected = (
-            f", which no mesh of {placement.nodes} nodes has",
-            "ranks of a node times a divisor of the nodes",
-        )
-        most = placement.gpus_per_node // replica * placement.nodes
+    elif nodes % _sharding(case)[1]:
+        reason, most = f", which no mesh of {nodes} nodes has", gpus // replica * nodes
+        expected = "ranks of a node times a divisor of the nodes"
         yield refuse("parallelism.fsdp_size", sizes.fsdp_size, reason, most, expected=expected)
-
-
-def _refusal(key: str, value: Any, *able: Any) -> Refusal:
-    return refuse(key, value, ", which MaxText does not do", *able)
 
 
 PLANNER = MaxText()

@@ -10,12 +10,12 @@ from steelyard.frameworks.megatron import script
 from steelyard.frameworks.megatron.facts import FACTS
 from steelyard.frameworks.megatron.script import SCRIPT
 from steelyard.frameworks.megatron_family import plan as family
-from steelyard.frameworks.planner import Command, Node, Refusal, option_refusals, refuse, without_options
+from steelyard.frameworks.planner import Command, Node, Planner, Refusal, option_refusals, refuse, without_options
 
 ROOT = "/workspace/Megatron-LM"
 
 
-class Megatron(family.MegatronKin):
+class Megatron(Planner):
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment, platform = case.resolved.experiment, case.resolved.platform
         if platform.script is not None:

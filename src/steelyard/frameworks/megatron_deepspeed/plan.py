@@ -8,7 +8,7 @@ from steelyard.experiment import Experiment, Parallelism
 from steelyard.experiment.case import Case
 from steelyard.frameworks.megatron_deepspeed.facts import FACTS
 from steelyard.frameworks.megatron_family import plan as family
-from steelyard.frameworks.planner import Command, Node, Refusal, option_refusals, refuse
+from steelyard.frameworks.planner import Command, Node, Planner, Refusal, option_refusals, refuse
 
 ROOT = "/workspace/Megatron-DeepSpeed"
 CONFIG_FILE = "ds_config.json"
@@ -18,7 +18,7 @@ GPT2_FILES = "examples_deepspeed/rebase"
 GPT2_TOKENIZER = "GPT2BPETokenizer"
 
 
-class MegatronDeepSpeed(family.MegatronKin):
+class MegatronDeepSpeed(Planner):
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment = case.resolved.experiment
         for refusal in family.family_refusals(experiment, FACTS.name):

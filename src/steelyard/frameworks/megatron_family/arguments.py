@@ -13,13 +13,6 @@ from steelyard.frameworks.logs.fields import UnreadError, whole_number
 from steelyard.frameworks.logs.settings import flag, how_many, or_none, shaping, stored
 from steelyard.frameworks.megatron_family.facts import NAMES
 
-
-def _dtype(arguments: Mapping[str, str]) -> str:
-    if arguments.get("fp4", "None") != "None":
-        return "fp4"  # what the products are made in, and no GPU's peak of ours
-    return "bf16" if arguments.get("bf16") == "True" else "fp16" if arguments.get("fp16") == "True" else "fp32"
-
-
 _NUMBER = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
 _PAIR = re.compile(r"[(\[](?P<left>\d{1,9}), ?(?P<right>-?\d{1,9})[)\]]")
 _MODULE = re.compile(r"\w+")
@@ -54,11 +47,6 @@ def _window(text: str) -> int | str:
 def _capacity(text: str) -> float:
     """Of an expert; 0 where none drops a token."""
     return 0.0 if text == "None" else max(0.0, float(text))
-
-
-def _rope_scaling(factor: str) -> dict[str, float]:
-    """Megatron's scaling is that of Llama 3.1; only its factor can be set."""
-    return {**PRESETS["llama3.1-8b"]["rope_scaling"], "factor": float(factor)}
 
 
 _BY_TYPE: Mapping[Any, Convert] = {
@@ -183,7 +171,9 @@ class Arguments:
 def _meaning(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     """What arguments say together: key, value, and the argument to point at."""
     if "bf16" in given and "fp16" in given:
-        dtype = _dtype(given)
+        dtype = "bf16" if given["bf16"] == "True" else "fp16" if given["fp16"] == "True" else "fp32"
+        if given.get("fp4", "None") != "None":
+            dtype = "fp4"  # what the products are made in, and no GPU's peak of ours
         yield "precision.dtype", dtype, dtype if dtype in given else "fp16"
         yield "precision.loss_scale", "dynamic" if dtype == "fp16" else None, "fp16"
     yield from _experts(given)
@@ -234,7 +224,9 @@ def _positions(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
         if given.get("use_rope_scaling", "False") == "False":
             yield "model.rope_scaling", None, "rotary_base"
         elif _NUMBER.fullmatch(given.get("rope_scaling_factor", "")):
-            yield "model.rope_scaling", _rope_scaling(given["rope_scaling_factor"]), "use_rope_scaling"
+            # Megatron's scaling is that of Llama 3.1; only its factor can be set.
+            scaling = {**PRESETS["llama3.1-8b"]["rope_scaling"], "factor": float(given["rope_scaling_factor"])}
+            yield "model.rope_scaling", scaling, "use_rope_scaling"
     elif given.get("position_embedding_type") == "learned_absolute":
         yield "model.rope_theta", None, "position_embedding_type"
         yield "model.rope_scaling", None, "position_embedding_type"

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from steelyard import accounting
 from steelyard.experiment import Experiment, Kernels
 from steelyard.experiment.case import Case
 from steelyard.frameworks.facts import Facts
@@ -25,15 +24,8 @@ TOKENIZERS = (
 )
 """Classes of tokenizer that Megatron's arguments take; HFTokenizer is a table's short name of one."""
 
-
-class MegatronKin:
-    """What every framework that grew out of Megatron-LM answers alike."""
-
-    def state_bytes(self, case: Case) -> accounting.StateBytes:
-        return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=4)
-
-    def decides(self, case: Case) -> Mapping[str, Any]:
-        return {}
+FP8 = {"fp8_recipe": "delayed", "fp8_margin": 0, "fp8_amax_history_len": 1024, "fp8_amax_compute_algo": "max"}
+"""How Transformer Engine scales fp8 products."""
 
 
 def torchrun(case: Case, node: Node) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from steelyard import accounting
 from steelyard.experiment import Data, Kernels
 from steelyard.experiment.case import Case
-from steelyard.frameworks.planner import Command, Node, Refusal, refuse, value_of
+from steelyard.frameworks.planner import Command, Node, Planner, Refusal, unable
 from steelyard.trainer.spec import ModelSpec, TrainingSpec
 from steelyard.trainer.tokens import MADE, TokenFile
 
@@ -20,9 +20,7 @@ PORT = 29500
 
 _CHOSEN = ("compile", "deterministic", "use_flash_attn", "cross_entropy_loss_fusion")
 _ABLE: Mapping[str, tuple[Any, ...]] = {
-    "parallelism.tensor_parallel_size": (1,),
-    "parallelism.pipeline_parallel_size": (1,),
-    "parallelism.context_parallel_size": (1,),
+    **{f"parallelism.{split}_parallel_size": (1,) for split in ("tensor", "pipeline", "context")},
     "parallelism.sequence_parallel": (False,),
     "parallelism.fsdp_size": (1,),
     "parallelism.overlap_grad_reduce": (False,),
@@ -40,21 +38,14 @@ _ABLE: Mapping[str, tuple[Any, ...]] = {
 """What it does of a key; of every other it does whatever is asked."""
 
 
-class Native:
+class Native(Planner):
     def state_bytes(self, case: Case) -> accounting.StateBytes:
         # The bf16 weight is the upper half of the fp32 master weight.
         return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=2)
 
-    def decides(self, case: Case) -> Mapping[str, Any]:
-        return {}
-
     def refusals(self, case: Case) -> Iterator[Refusal]:
-        experiment, placement = case.resolved.experiment, case.placement
-        for key, able in _ABLE.items():
-            value = value_of(experiment, key)
-            if value not in able:
-                yield refuse(key, value, ", which native does not do", *able)
-        platform = case.resolved.platform
+        placement, platform = case.placement, case.resolved.platform
+        yield from unable(case.resolved.experiment, ", which native does not do", _ABLE)
         if placement.nodes > 1 and platform.container is None:
             message = f"platform.nodes is {placement.nodes}, and without a container native runs where Steelyard does"
             yield Refusal("platform.nodes", placement.nodes, message, "1, or a container", "give the platform an image")
@@ -83,19 +74,19 @@ class Native:
         ranks = case.placement.gpus_per_node
         python = sys.executable if case.resolved.platform.container is None else "python3"
         module = ["-m", TRAINER, f"{node.run_dir}/{SPEC_FILE}" if node.run_dir != "." else SPEC_FILE]
+        where = ["--standalone"]
         if node.nodes > 1:
             where = [f"--nnodes={node.nodes}", f"--node-rank={node.rank}"]
             where += [f"--master-addr={node.head}", f"--master-port={node.port or PORT}"]
+        if node.nodes > 1 or ranks > 1:
             module = ["-m", "torch.distributed.run", *where, f"--nproc-per-node={ranks}", *module]
-        elif ranks > 1:
-            module = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", *module]
         return Command([python, *module], self.variables(case, node), {SPEC_FILE: _spec(case)})
 
 
 def _spec(case: Case) -> Mapping[str, Any]:
     """What the trainer's own `spec.Spec` declares, no key more."""
     experiment = case.resolved.experiment
-    data = experiment.data
+    data, precision = experiment.data, experiment.precision
     return {
         "model": experiment.model.model_dump(include=_keys(ModelSpec)),
         "training": experiment.training.model_dump(include=_keys(TrainingSpec)),
@@ -107,8 +98,8 @@ def _spec(case: Case) -> Mapping[str, Any]:
             "samples": data.samples,
         },
         "device": "cpu" if case.placement.device == "cpu" else "cuda",
-        "dtype": experiment.precision.dtype,
-        "grad_reduce_in_fp32": experiment.precision.grad_reduce_in_fp32,
+        "dtype": precision.dtype,
+        "grad_reduce_in_fp32": precision.grad_reduce_in_fp32,
         "distributed_optimizer": experiment.parallelism.distributed_optimizer,
         "compile": bool(experiment.kernels.compile),
         "deterministic": experiment.kernels.deterministic is not False,

@@ -9,7 +9,7 @@ from steelyard.experiment.case import Case
 from steelyard.frameworks.megatron_family import plan as family
 from steelyard.frameworks.megatron_family.facts import FUSIONS
 from steelyard.frameworks.nemo.facts import FACTS
-from steelyard.frameworks.planner import Command, Node, Refusal, option_refusals, refuse, without_options
+from steelyard.frameworks.planner import Command, Node, Planner, Refusal, option_refusals, refuse, without_options
 
 SCRIPT = "nemo_recipe.py"
 
@@ -36,7 +36,7 @@ DTYPES = {"bf16": Code("torch.bfloat16"), "fp16": Code("torch.float16"), "fp32":
 HUGGING_FACE = (None, "HFTokenizer", "HuggingFaceTokenizer")
 
 
-class NeMo(family.MegatronKin):
+class NeMo(Planner):
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment, options = case.resolved.experiment, case.resolved.platform.options
         yield from family.vendor_refusals(case, "nvidia", "NeMo")
@@ -56,12 +56,10 @@ class NeMo(family.MegatronKin):
             yield from option_refusals(options, {*fields(without_options(case)), *under}, "NeMo")
         for name in options:
             if not _is_a_path(name):
+                message = f"platform.options has {name!r}, which is no path into a recipe"
+                expected = "dotted names such as trainer.strategy.ckpt_async_save"
                 yield Refusal(
-                    "platform.options",
-                    name,
-                    f"platform.options has {name!r}, which is no path into a recipe",
-                    "dotted names such as trainer.strategy.ckpt_async_save",
-                    f"take {name!r} out of the platform's options",
+                    "platform.options", name, message, expected, f"take {name!r} out of the platform's options"
                 )
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
@@ -144,10 +142,7 @@ def _trainer(case: Case) -> dict[str, Any]:
         "grad_reduce_in_fp32": precision.grad_reduce_in_fp32,
         "fp16_loss_scale": None,  # dynamic, and fp16's alone
         "fp8": precision.fp8,
-        "fp8_recipe": "delayed",
-        "fp8_margin": 0,
-        "fp8_amax_history_len": 1024,
-        "fp8_amax_compute_algo": "max",
+        **family.FP8,
         "fp8_param_gather": False,
     }
     return {
@@ -219,14 +214,13 @@ def _model(experiment: Experiment) -> dict[str, Any]:
         **family.recomputation(experiment),
         "fp32_residual_connection": experiment.precision.fp32_residual_connection,
     }
-    for key in FUSIONS:
-        asked = getattr(kernels, key)
-        config[key] = FACTS.silent_defaults[f"kernels.{key}"] if asked is None else asked
+    chosen = FACTS.chosen_kernels(kernels)
     backend = family.attention_backend(kernels, unset="flash" if kernels.use_flash_attn else "auto")
     return {
         "model.config.seq_length": training.sequence_length,
         **FACTS.stated(experiment, "model", *sizes, "norm_epsilon"),
         **{f"model.config.{name}": value for name, value in config.items()},
+        **{f"model.config.{key}": chosen[key] for key in FUSIONS},
         "model.config.attention_backend": Code(f"AttnBackend.{backend}"),
     }
 
@@ -249,9 +243,7 @@ def _data(case: Case) -> Code:
         "seed": data.seed,
         "split": data.split,
         "dataloader_type": "single",
-        "reset_position_ids": False,
-        "reset_attention_mask": False,
-        "eod_mask_loss": False,
+        **dict.fromkeys(("reset_position_ids", "reset_attention_mask", "eod_mask_loss"), False),
         "index_mapping_dir": case.resolved.platform.cache_dir,
     }
     return _config("llm.PreTrainingDataModule", corpus)
@@ -287,13 +279,9 @@ def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
     if data.source not in ("uniform", "tokens"):
         yield refuse("data.source", data.source, ", and NeMo's mock data is uniform", "uniform", "tokens")
     if data.tokenizer is None:
-        yield Refusal(
-            "data.tokenizer",
-            None,
-            "data.tokenizer is missing, and NeMo takes GPT-2's where it is",
-            "a Hugging Face name or path",
-            "--set data.tokenizer=meta-llama/Llama-3.1-8B",
-        )
+        message = "data.tokenizer is missing, and NeMo takes GPT-2's where it is"
+        fix = "--set data.tokenizer=meta-llama/Llama-3.1-8B"
+        yield Refusal("data.tokenizer", None, message, "a Hugging Face name or path", fix)
     if data.tokenizer_type not in HUGGING_FACE:
         reason = ", and the recipe takes Hugging Face's"
         yield refuse("data.tokenizer_type", data.tokenizer_type, reason, *HUGGING_FACE[1:])

@@ -6,7 +6,16 @@ from typing import Any
 from steelyard.experiment import Experiment
 from steelyard.experiment.case import Case
 from steelyard.frameworks.megatron_family import plan as family
-from steelyard.frameworks.planner import Command, Node, Refusal, as_yaml, option_refusals, refuse, without_options
+from steelyard.frameworks.planner import (
+    Command,
+    Node,
+    Planner,
+    Refusal,
+    as_yaml,
+    option_refusals,
+    refuse,
+    without_options,
+)
 from steelyard.frameworks.primus.facts import FACTS
 
 ROOT = "/workspace/Primus"
@@ -25,7 +34,7 @@ MODELS = {
 FAMILIES = {"llama": "llama_base.yaml", "gpt": "language_model.yaml"}
 
 
-class Primus(family.MegatronKin):
+class Primus(Planner):
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment, kernels = case.resolved.experiment, case.resolved.experiment.kernels
         yield from family.vendor_refusals(case, "amd", "Primus")
@@ -43,15 +52,12 @@ class Primus(family.MegatronKin):
                 yield refuse("data.split", data.split, ", and Primus trains on the whole of its path", "100,0,0")
             yield from family.data_seed_refusals(experiment, "Primus")
         yield from family.fsdp_refusals(experiment)
-        yield from option_refusals(case.resolved.platform.options, _own_keys(case), FACTS.name)
+        stated = _overrides(without_options(case), Node(0, 1, "localhost", None, "."))
+        yield from option_refusals(case.resolved.platform.options, stated, FACTS.name)
         if kernels.use_turbo_attention and not kernels.enable_primus_turbo:
-            yield Refusal(
-                "kernels.use_turbo_attention",
-                True,
-                "kernels.use_turbo_attention is true without enable_primus_turbo, which turns it off",
-                "enable_primus_turbo true beside it",
-                "--set kernels.enable_primus_turbo=true",
-            )
+            message = "kernels.use_turbo_attention is true without enable_primus_turbo, which turns it off"
+            expected, fix = "enable_primus_turbo true beside it", "--set kernels.enable_primus_turbo=true"
+            yield Refusal("kernels.use_turbo_attention", True, message, expected, fix)
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
         cache = case.resolved.platform.cache_dir
@@ -73,31 +79,14 @@ class Primus(family.MegatronKin):
         return Command(["bash", SCRIPT], self.variables(case, node), files, case.resolved.platform.root or ROOT)
 
 
-def _own_keys(case: Case) -> set[str]:
-    """Every override a plan states."""
-    planned = config(without_options(case), Node(0, 1, "localhost", None, "."))
-    return set(planned["modules"]["pre_trainer"]["overrides"])
-
-
 def config(case: Case, node: Node) -> dict[str, Any]:
     """The experiment file of Primus."""
     experiment = case.resolved.experiment
-    model = MODELS.get(experiment.model.preset or "", FAMILIES[experiment.model.architecture])
     trainer = {
         "framework": "megatron",
         "config": "pre_trainer.yaml",
-        "model": model,
-        "overrides": {
-            **_logging(experiment),
-            **_training(experiment),
-            **_model(experiment),
-            **_parallelism(case),
-            **_precision(experiment),
-            **_kernels(experiment),
-            **_data(case),
-            **_checkpoints(experiment, node),
-            **case.resolved.platform.options,
-        },
+        "model": MODELS.get(experiment.model.preset or "", FAMILIES[experiment.model.architecture]),
+        "overrides": _overrides(case, node),
     }
     return {
         "work_group": "steelyard",
@@ -105,6 +94,21 @@ def config(case: Case, node: Node) -> dict[str, Any]:
         "exp_name": experiment.name,
         "workspace": f"{node.run_dir}/output",
         "modules": {"pre_trainer": trainer},
+    }
+
+
+def _overrides(case: Case, node: Node) -> dict[str, Any]:
+    experiment = case.resolved.experiment
+    return {
+        **_logging(experiment),
+        **_training(experiment),
+        **_model(experiment),
+        **_parallelism(case),
+        **_precision(experiment),
+        **_kernels(experiment),
+        **_data(case),
+        **_checkpoints(experiment, node),
+        **case.resolved.platform.options,
     }
 
 
@@ -191,10 +195,7 @@ def _precision(experiment: Experiment) -> dict[str, Any]:
         "fp16": precision.dtype == "fp16",
         "loss_scale": None,  # dynamic, and fp16's alone
         "fp8": precision.fp8,
-        "fp8_recipe": "delayed",
-        "fp8_margin": 0,
-        "fp8_amax_history_len": 1024,
-        "fp8_amax_compute_algo": "max",
+        **family.FP8,
         "grad_reduce_in_bf16": precision.dtype == "bf16" and not precision.grad_reduce_in_fp32,
         "accumulate_allreduce_grads_in_fp32": precision.grad_reduce_in_fp32,
         "fp32_residual_connection": precision.fp32_residual_connection,
@@ -202,10 +203,7 @@ def _precision(experiment: Experiment) -> dict[str, Any]:
 
 
 def _kernels(experiment: Experiment) -> dict[str, Any]:
-    kernels = experiment.kernels.model_dump()
-    asked = {key: value for key, value in kernels.items() if value is not None}
-    defaults = {key: FACTS.silent_defaults.get(f"kernels.{key}") for key in kernels}
-    chosen = {key: bool(value) for key, value in {**defaults, **asked}.items()}
+    chosen = FACTS.chosen_kernels(experiment.kernels)
     return {
         "transformer_impl": "transformer_engine",
         "bias_swiglu_fusion": chosen["bias_activation_fusion"],
@@ -239,9 +237,7 @@ def _data(case: Case) -> dict[str, Any]:
         "data_cache_path": platform.cache_dir,
         "dataloader_type": "single",  # pre_trainer.yaml's "cyclic" shuffles once more
         "num_workers": 8,
-        "reset_position_ids": False,
-        "reset_attention_mask": False,
-        "eod_mask_loss": False,
+        **dict.fromkeys(("reset_position_ids", "reset_attention_mask", "eod_mask_loss"), False),
     }
     if made or data.tokenizer is None:  # it counts an end-of-document token of its own
         return {**stated, "tokenizer_type": "NullTokenizer", "vocab_size": experiment.model.vocab_size - 1}

@@ -9,7 +9,7 @@ import pytest
 from seeds import filled, packaged_content
 from steelyard.experiment import packaged
 from steelyard.experiment.platform import EngineName
-from steelyard.planning.engines import ENGINES
+from steelyard.planning.container import ENGINES
 
 SUITE = "mi3xx_megatron_llama_distributed.json"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from steelyard.execute.node import FULL_KIB, HostNode
 from steelyard.execute.recording import Recording
-from steelyard.planning.engines import ENGINES
+from steelyard.planning.container import ENGINES
 from steelyard.records import Failure
 
 _ENGINE_STATUSES = (125, 126, 127)

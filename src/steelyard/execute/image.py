@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.execute.host import Host, HostRefusedError
-from steelyard.planning.engines import ENGINES
+from steelyard.planning.container import ENGINES
 
 BRING_S = 3600.0
 _SHA256 = "sha256:"

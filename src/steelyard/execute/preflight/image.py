@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from steelyard.execute.preflight.facts import HostFacts, SeenImage
 from steelyard.execute.preflight.finding import Check, Findings
 from steelyard.execute.preflight.needs import Needs
-from steelyard.planning.engines import ENGINES
+from steelyard.planning.container import ENGINES
 from steelyard.reasons import Code
 
 IMAGE = Check("image", required=True)

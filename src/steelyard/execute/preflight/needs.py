@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.hardware.catalog import CPU, Gpu
 from steelyard.hardware.nics import NICS
-from steelyard.planning.container import mounts_of
-from steelyard.planning.engines import DOCKER, ENGINES
+from steelyard.planning.container import DOCKER, ENGINES, mounts_of
 
 if TYPE_CHECKING:
     from steelyard.planning.make import Planned

@@ -6,7 +6,6 @@ from typing import Any
 from steelyard.experiment.case import Case
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import leaves
-from steelyard.frameworks.cases import expected_vocabulary
 from steelyard.frameworks.logs.series import Job
 from steelyard.frameworks.logs.settings import (
     GPU_NAME,
@@ -17,6 +16,7 @@ from steelyard.frameworks.logs.settings import (
     Setting,
     same,
 )
+from steelyard.frameworks.planner import expected_vocabulary
 from steelyard.frameworks.registry import facts
 from steelyard.records import Event
 

@@ -1,4 +1,4 @@
-"""What the planner of a framework answers for: how it is launched, and what it cannot do; and what planners share."""
+"""What the planner of a framework answers for, what planners share, and what a framework makes of a case."""
 
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -9,6 +9,8 @@ from steelyard import accounting
 from steelyard.experiment import Experiment
 from steelyard.experiment.case import Case
 from steelyard.experiment.problems import spelt
+from steelyard.experiment.sources import DEFAULT, DERIVED, Origin, Source
+from steelyard.frameworks.registry import facts, is_planned, planner
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,73 @@ class Planner(Protocol):
     def command(self, case: Case, node: Node) -> Command:
         """The exact command of one node."""
         ...
+
+
+def as_run(case: Case) -> Case:
+    """The case with what its framework decides by itself, where the file says nothing of it."""
+    name = case.resolved.platform.framework
+    if not is_planned(name):
+        return case
+    source, sources = Source(Origin.FRAMEWORK, name), case.resolved.sources
+    decided = planner(name).decides(case).items()
+    return _with_values(case, {dotted: (value, source) for dotted, value in decided if sources.get(dotted) == DEFAULT})
+
+
+def complete(case: Case) -> Case:
+    """The case with what follows from batch and world, and what its framework does where the file says null."""
+    experiment, layout, framework = case.resolved.experiment, layout_of(case), facts(case.resolved.platform.framework)
+    values: dict[str, tuple[Any, Source]] = {
+        "training.gradient_accumulation_steps": (layout.gradient_accumulation_steps, DERIVED),
+        "parallelism.data_parallel_size": (layout.data_parallel_size, DERIVED),
+    }
+    values |= {
+        key: (value, Source(Origin.FRAMEWORK, framework.name))
+        for key, value in framework.silent_defaults.items()
+        if key.startswith("kernels.")  # elsewhere null is a value of its own: no clipping, no fp8
+    }
+    return _with_values(case, {key: made for key, made in values.items() if value_of(experiment, key) is None})
+
+
+def _with_values(case: Case, values: Mapping[str, tuple[Any, Source]]) -> Case:
+    """The case with other values of its experiment by dotted key, each with what decided it."""
+    experiment, sources = case.resolved.experiment, dict(case.resolved.sources)
+    for dotted, (value, source) in values.items():
+        group, key = dotted.split(".")
+        changed = getattr(experiment, group).model_copy(update={key: value})
+        experiment = experiment.model_copy(update={group: changed})
+        sources[dotted] = source
+    return replace(case, resolved=replace(case.resolved, experiment=experiment, sources=sources))
+
+
+def refusals(case: Case) -> Iterator[Refusal]:
+    """What the experiment asks that its framework does not do, has no knob for, or does otherwise."""
+    name = case.resolved.platform.framework
+    yield from planner(name).refusals(case)
+    for dotted, value in planner(name).decides(case).items():
+        asked = value_of(case.resolved.experiment, dotted)
+        if asked != value:
+            yield refuse(dotted, asked, f", and {name} has no knob for it", value)
+
+
+def expected_vocabulary(case: Case) -> int:
+    """The vocabulary as the experiment's framework pads it; as it stands for one that is not planned here."""
+    experiment, name = case.resolved.experiment, case.resolved.platform.framework
+    size, tensor = experiment.model.vocab_size, experiment.parallelism.tensor_parallel_size
+    return facts(name).padded_vocabulary(size, tensor) if is_planned(name) else size
+
+
+def expected_memory(case: Case) -> accounting.Memory:
+    """Memory per GPU under the experiment's framework; an fp32 master weight where we do not know it."""
+    experiment, name = case.resolved.experiment, case.resolved.platform.framework
+    common = accounting.state_bytes(experiment.precision, master_bytes=4)
+    state = planner(name).state_bytes(case) if is_planned(name) else common
+    return accounting.memory_gib(experiment, layout_of(case), expected_vocabulary(case), state)
+
+
+def layout_of(case: Case) -> accounting.Layout:
+    """How the batch of a case is laid out over its ranks."""
+    experiment = case.resolved.experiment
+    return accounting.layout(experiment.training, experiment.parallelism, case.placement.world_size)
 
 
 FREE_OPTIONS = {

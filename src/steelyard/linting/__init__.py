@@ -14,7 +14,7 @@ from steelyard.experiment import InvalidExperimentError, Problem, Reading, Resol
 from steelyard.experiment.case import Case
 from steelyard.experiment.placement import place
 from steelyard.experiment.problems import MISSING_KEY, WRONG_VALUE
-from steelyard.frameworks.cases import as_run
+from steelyard.frameworks.planner import as_run
 from steelyard.hardware.machine import Machine
 from steelyard.linting.rule import Rule, Stated
 

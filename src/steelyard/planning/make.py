@@ -1,9 +1,8 @@
 """Makes the plan of an experiment on a platform."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from steelyard import accounting
 from steelyard.configs.choose import Asked
@@ -12,9 +11,15 @@ from steelyard.experiment.case import Case
 from steelyard.experiment.control import control_parent, own_parents
 from steelyard.experiment.problems import raise_errors
 from steelyard.experiment.resolve import Resolved, leaves
-from steelyard.experiment.sources import DERIVED, Origin, Source
-from steelyard.frameworks.cases import as_run, expected_memory, expected_vocabulary, with_values
-from steelyard.frameworks.planner import Command, Node, Planner, value_of
+from steelyard.frameworks.planner import (
+    Command,
+    Node,
+    as_run,
+    complete,
+    expected_memory,
+    expected_vocabulary,
+    layout_of,
+)
 from steelyard.frameworks.registry import facts, planner
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.nics import COMMON, NICS
@@ -45,18 +50,18 @@ class Planned:
 def make_plan(resolved: Resolved, machine: Machine, asked: Asked | None = None) -> Planned:
     """Plan an experiment; lint errors, and what the framework refuses, stop it here."""
     name, asked = resolved.platform.framework, asked or Asked()
-    made_by = planner(name)
+    command_of = planner(name).command
     case = as_run(case_of(resolved, machine, asked))
     problems = (*resolved.reading.problems, *lint_reading(resolved.reading), *lint_case(case))
     raise_errors(problems)
-    case = _filled_in(case)
+    case = complete(case)
     plan = Plan(
         experiment=resolved.experiment.name,
         platform=platform_label(case),
         framework=name,
         fleet=_copies(case) > 1,
         job=_job(case),
-        nodes=list(_nodes(case, made_by, case.login or asked.names()["user"])),
+        nodes=list(_nodes(case, command_of, case.login or asked.names()["user"])),
         expected=_expected(case),
         values=_values(case),
         thresholds=list(resolved.experiment.thresholds),
@@ -70,7 +75,7 @@ def make_plan(resolved: Resolved, machine: Machine, asked: Asked | None = None) 
 
 
 def _job(case: Case) -> Job:
-    experiment, placement, layout = case.resolved.experiment, case.placement, _layout(case)
+    experiment, placement, layout = case.resolved.experiment, case.placement, layout_of(case)
     training, sizes = experiment.training, experiment.parallelism
     named = {
         "TP": sizes.tensor_parallel_size,
@@ -106,7 +111,7 @@ def _copies(case: Case) -> int:
     return case.reading.copies or 1
 
 
-def _nodes(case: Case, planner: Planner, user: str) -> Iterator[NodePlan]:
+def _nodes(case: Case, command_of: Callable[[Case, Node], Command], user: str) -> Iterator[NodePlan]:
     copies, network = _copies(case), case.resolved.platform.network
     count = copies if copies > 1 else case.placement.nodes
     hosts = case.hosts[:count] or ((LOCALHOST,) if count == 1 else tuple(f"node{rank}" for rank in range(count)))
@@ -120,7 +125,7 @@ def _nodes(case: Case, planner: Planner, user: str) -> Iterator[NodePlan]:
         elif facts(case.resolved.platform.framework).runs_here:  # it runs where the record is kept
             run_dir, directory = ".", None
         node = Node(0 if copies > 1 else at, case.placement.nodes, head, network.port, run_dir)
-        yield _node_plan(case, planner.command(case, node), node, host, directory)
+        yield _node_plan(case, command_of(case, node), node, host, directory)
 
 
 def _node_plan(case: Case, command: Command, node: Node, host: str, directory: str | None) -> NodePlan:
@@ -210,31 +215,12 @@ def platform_label(case: Case) -> str:
     return named or case.placement.label
 
 
-def _filled_in(case: Case) -> Case:
-    """Say what follows from batch and world, and what the framework does where the file says null."""
-    experiment, layout, framework = case.resolved.experiment, _layout(case), facts(case.resolved.platform.framework)
-    values: dict[str, tuple[Any, Source]] = {
-        "training.gradient_accumulation_steps": (layout.gradient_accumulation_steps, DERIVED),
-        "parallelism.data_parallel_size": (layout.data_parallel_size, DERIVED),
-    }
-    values |= {
-        key: (value, Source(Origin.FRAMEWORK, framework.name))
-        for key, value in framework.silent_defaults.items()
-        if key.startswith("kernels.")  # elsewhere null is a value of its own: no clipping, no fp8
-    }
-    return with_values(case, {key: made for key, made in values.items() if value_of(experiment, key) is None})
-
-
-def _layout(case: Case) -> accounting.Layout:
-    experiment = case.resolved.experiment
-    return accounting.layout(experiment.training, experiment.parallelism, case.placement.world_size)
-
-
 def _expected(case: Case) -> Expected:
     experiment, placement = case.resolved.experiment, case.placement
     model, training = experiment.model, experiment.training
-    layout, vocabulary, memory = _layout(case), expected_vocabulary(case), expected_memory(case)
+    layout, vocabulary, memory = layout_of(case), expected_vocabulary(case), expected_memory(case)
     flops = accounting.flops_per_token(model, training.sequence_length, vocabulary)
+    sequences = training.steps * training.global_batch_size
     work, peak = flops * layout.tokens_per_step * training.steps, placement.peak_tflops(experiment.precision)
     return Expected(
         parameters=accounting.parameters(model, vocabulary).total,
@@ -244,9 +230,7 @@ def _expected(case: Case) -> Expected:
         memory_gib_by_component=memory.components(),
         usable_gib_per_gpu=placement.gpu.usable_gib if placement.gpu else None,
         first_loss=accounting.first_loss(model, training.init_method_std, vocabulary),
-        loss_floor=accounting.loss_floor(
-            experiment.data, model.vocab_size, training.steps * training.global_batch_size
-        ),
+        loss_floor=accounting.loss_floor(experiment.data, model.vocab_size, sequences),
         peak_tflops_per_gpu=peak,
         seconds_at_peak=work / (peak * 1e12 * placement.world_size) if peak is not None else None,
     )

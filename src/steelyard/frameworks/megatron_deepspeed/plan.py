@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from steelyard import accounting
 from steelyard.experiment import Experiment, Parallelism
 from steelyard.experiment.case import Case
 from steelyard.frameworks.megatron_deepspeed.facts import FACTS
 from steelyard.frameworks.megatron_family import plan as family
-from steelyard.frameworks.planner import Command, Node, Planner, Refusal, option_refusals, refuse
+from steelyard.frameworks.planner import Command, Node, Planner, Refusal, layout_of, option_refusals, refuse
 
 ROOT = "/workspace/Megatron-DeepSpeed"
 CONFIG_FILE = "ds_config.json"
@@ -80,7 +79,7 @@ def ds_config(case: Case) -> dict[str, Any]:
     """DeepSpeed's file; what stands in both must agree with the arguments."""
     experiment = case.resolved.experiment
     training, sizes, precision = experiment.training, experiment.parallelism, experiment.precision
-    layout = accounting.layout(training, sizes, case.placement.world_size)
+    layout = layout_of(case)
     gradients = "fp32" if precision.grad_reduce_in_fp32 else precision.dtype
     return {
         "train_batch_size": training.global_batch_size,

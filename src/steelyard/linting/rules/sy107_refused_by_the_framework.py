@@ -4,7 +4,7 @@ Why: run otherwise than asked, it would be another experiment under the same nam
 Fix: ask for what the framework does, or choose another framework.
 """
 
-from steelyard.frameworks.cases import refusals
+from steelyard.frameworks.planner import refusals
 from steelyard.frameworks.registry import every_facts, facts, is_planned
 from steelyard.linting.rule import Case, Problems, Rule
 

@@ -5,8 +5,7 @@ Fix: remove it, and change the key that decides it.
 """
 
 from steelyard import accounting
-from steelyard.frameworks.cases import refusals
-from steelyard.frameworks.planner import Node
+from steelyard.frameworks.planner import Node, refusals
 from steelyard.frameworks.registry import facts, is_planned, planner
 from steelyard.linting.rule import Case, Problems, Rule, environment
 

@@ -7,7 +7,7 @@ Fix: none needed; choose the same tensor parallelism on both sides where curves 
 
 from dataclasses import replace
 
-from steelyard.frameworks.cases import expected_vocabulary
+from steelyard.frameworks.planner import expected_vocabulary
 from steelyard.linting.rule import Case, Problems, Rule
 
 RULE = Rule("SY306", "info")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from steelyard import accounting
 from steelyard.configs.suite.keys import JAX
 from steelyard.experiment import Experiment
-from steelyard.frameworks.cases import expected_memory
+from steelyard.frameworks.planner import expected_memory
 from steelyard.frameworks.registry import facts
 from steelyard.linting.rule import Case, Problems, Rule
 

@@ -115,12 +115,15 @@ def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
 
 @pytest.fixture(autouse=True)
 def _nothing_is_remembered() -> Iterator[None]:
-    """Each test has another `acme`, and what the registry has imported is kept by the package's name."""
+    """Each test has another `acme`, and the registry keeps what it has imported."""
     from steelyard.frameworks import registry
 
+    remembered = (registry.facts, registry.is_planned, registry.dialects)
+    for lookup in remembered:
+        lookup.cache_clear()
     yield
-    for remembered in (registry._facts, registry._anyones, registry._has_plan, registry._dialects):
-        remembered.cache_clear()
+    for lookup in remembered:
+        lookup.cache_clear()
 
 
 def test_it_is_read_planned_and_judged(add: Any, cli: Any, tiny: Path, tmp_path: Path) -> None:

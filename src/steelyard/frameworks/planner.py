@@ -151,8 +151,8 @@ def expected_vocabulary(case: Case) -> int:
 def expected_memory(case: Case) -> accounting.Memory:
     """Memory per GPU under the experiment's framework; an fp32 master weight where we do not know it."""
     experiment, name = case.resolved.experiment, case.resolved.platform.framework
-    common = accounting.state_bytes(experiment.precision, master_bytes=4)
-    state = planner(name).state_bytes(case) if is_planned(name) else common
+    unknown = accounting.state_bytes(experiment.precision, master_bytes=4)
+    state = planner(name).state_bytes(case) if is_planned(name) else unknown
     return accounting.memory_gib(experiment, layout_of(case), expected_vocabulary(case), state)
 
 

@@ -21,20 +21,13 @@ def every_facts() -> Iterator[Facts]:
     return map(facts, FRAMEWORKS)
 
 
+@cache
 def facts(name: str) -> Facts:
     """The facts of a framework; for a name that is not known what may be true of any of them."""
-    return _facts(FRAMEWORKS[name]) if name in FRAMEWORKS else _anyones(name, tuple(FRAMEWORKS.values()))
-
-
-@cache
-def _facts(package: str) -> Facts:
-    stated: Facts = importlib.import_module(f"{package}.facts").FACTS
-    return stated
-
-
-@cache
-def _anyones(name: str, packages: tuple[str, ...]) -> Facts:
-    every = [_facts(package) for package in packages]
+    if name in FRAMEWORKS:
+        stated: Facts = importlib.import_module(f"{FRAMEWORKS[name]}.facts").FACTS
+        return stated
+    every = list(every_facts())
     return Facts(
         name=name,
         vocabulary_multiple=None,
@@ -44,14 +37,13 @@ def _anyones(name: str, packages: tuple[str, ...]) -> Facts:
     )
 
 
+@cache
 def is_planned(name: str) -> bool:
     """Whether a framework can be planned here, and not only read."""
-    return name in FRAMEWORKS and _has_plan(FRAMEWORKS[name])
-
-
-@cache
-def _has_plan(package: str) -> bool:
-    return any(module.name == "plan" for module in pkgutil.iter_modules(importlib.import_module(package).__path__))
+    if name not in FRAMEWORKS:
+        return False
+    folder = importlib.import_module(FRAMEWORKS[name]).__path__
+    return any(module.name == "plan" for module in pkgutil.iter_modules(folder))
 
 
 def planned() -> list[str]:
@@ -73,14 +65,10 @@ def planner(name: str) -> "Planner":
     return made
 
 
+@cache
 def dialects() -> "tuple[Dialect, ...]":
     """Every way of printing steps, in the order they are asked whose a line is."""
-    return _dialects(tuple(FRAMEWORKS.values()))
-
-
-@cache
-def _dialects(packages: tuple[str, ...]) -> "tuple[Dialect, ...]":
-    every = [each for package in packages for each in importlib.import_module(f"{package}.log").DIALECTS]
+    every = [each for package in FRAMEWORKS.values() for each in importlib.import_module(f"{package}.log").DIALECTS]
     return tuple(sorted(every, key=lambda each: -each.precedence))
 
 

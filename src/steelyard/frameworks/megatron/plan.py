@@ -132,13 +132,11 @@ def _precision(experiment: Experiment) -> dict[str, Any]:
 def _kernels(experiment: Experiment) -> dict[str, Any]:
     kernels = experiment.kernels
     activation = "swiglu" if experiment.model.architecture == "llama" else "gelu"
+    fusions = ("bias_dropout_fusion", "masked_softmax_fusion", "persist_layer_norm", "apply_rope_fusion")
     return {
         "--transformer-impl": "transformer_engine",
         f"--no-bias-{activation}-fusion": kernels.bias_activation_fusion is False,
-        "--no-bias-dropout-fusion": kernels.bias_dropout_fusion is False,
-        "--no-masked-softmax-fusion": kernels.masked_softmax_fusion is False,
-        "--no-persist-layer-norm": kernels.persist_layer_norm is False,
-        "--no-rope-fusion": kernels.apply_rope_fusion is False,
+        **{flag: asked is False for flag, asked in FACTS.stated(experiment, "kernels", *fusions).items()},
         "--cross-entropy-loss-fusion": kernels.cross_entropy_loss_fusion,
         "--attention-backend": family.attention_backend(kernels, unset="flash" if kernels.use_flash_attn else "auto"),
     }

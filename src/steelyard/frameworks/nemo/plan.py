@@ -48,7 +48,11 @@ class NeMo(Planner):
         preset = experiment.model.preset
         if preset not in RECIPES:
             yield refuse("model.preset", preset, ", and NeMo has no recipe here for it", *RECIPES)
-        yield from _training_refusals(experiment)
+        decay, shards = experiment.training.decay_steps, experiment.parallelism.fsdp_size
+        if decay not in (None, experiment.training.steps):
+            yield refuse("training.decay_steps", decay, ", and NeMo decays over training.steps", None)
+        if shards > 1:
+            yield refuse("parallelism.fsdp_size", shards, ", and the recipe does not shard weights", 1)
         yield from _data_refusals(experiment)
         yield from family.turbo_refusals(experiment.kernels)
         if preset in RECIPES:
@@ -264,14 +268,6 @@ def _call(function: str, arguments: Mapping[str, Any], *first: str) -> str:
 
 def _is_a_path(name: str) -> bool:
     return all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split("."))
-
-
-def _training_refusals(experiment: Experiment) -> Iterator[Refusal]:
-    training, shards = experiment.training, experiment.parallelism.fsdp_size
-    if training.decay_steps not in (None, training.steps):
-        yield refuse("training.decay_steps", training.decay_steps, ", and NeMo decays over training.steps", None)
-    if shards > 1:
-        yield refuse("parallelism.fsdp_size", shards, ", and the recipe does not shard weights", 1)
 
 
 def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:

@@ -1,6 +1,6 @@
 """The container one node trains in: the engines, and the argument list of one."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from steelyard.experiment.platform import Container, EngineName
@@ -130,8 +130,3 @@ def labelled(argv: Sequence[str], run: str) -> list[str]:
 def secret_variables(names: Iterable[str], directory: str) -> dict[str, str]:
     """Where a program finds its secrets: paths, never what they hold, so that no dump of variables shows it."""
     return {"HF_TOKEN_PATH" if name == TOKEN else f"{name}_FILE": f"{directory}/{SECRETS}/{name}" for name in names}
-
-
-def env_file(env: Mapping[str, str]) -> str:
-    """The variables as `--env-file` reads them: a line each, taken as they stand."""
-    return "".join(f"{name}={value}\n" for name, value in env.items())

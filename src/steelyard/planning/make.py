@@ -25,7 +25,7 @@ from steelyard.hardware.machine import Machine
 from steelyard.hardware.nics import COMMON, NICS
 from steelyard.linting import case_of, lint_case, lint_reading
 from steelyard.linting.mounts import needed_volumes, normal
-from steelyard.planning.container import ENV_FILE, JOB_DIR, RUN_DIR, TOKEN, env_file, run_argv, secret_variables
+from steelyard.planning.container import ENV_FILE, JOB_DIR, RUN_DIR, TOKEN, run_argv, secret_variables
 from steelyard.planning.plan import Allowed, ContainerPlan, Expected, Job, NodePlan, Plan, PlannedFile, Value
 
 LOCALHOST = "localhost"
@@ -137,7 +137,8 @@ def _node_plan(case: Case, command: Command, node: Node, host: str, directory: s
         if nic is not None and nic.installs is not None:
             argv = ["sh", f"{RUN_DIR}/{START}", *argv]
             files[START] = _START.format(copy=shlex.join(nic.installs))
-        files[ENV_FILE] = env_file(env)
+        # As `--env-file` reads them: a line each, taken as they stand.
+        files[ENV_FILE] = "".join(f"{name}={value}\n" for name, value in env.items())
         workdir = workdir or RUN_DIR
         name = platform.container.name or directory.rpartition("/")[2]
         whole = run_argv(

@@ -27,6 +27,10 @@ _LLAMA_31 = RopeScaling(**PRESETS["llama3.1-8b"]["rope_scaling"])
 
 _HUGGING_FACE = ("HuggingFaceTokenizer", "HFTokenizer")
 
+_POLICIES = {"full": "full", "selective": "minimal_with_context", "none": "none"}
+_ATTENTION = {None: None, True: "cudnn_flash_te", False: "dot_product"}
+"""None is MaxText's own choice."""
+
 DTYPES = {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16"}
 
 
@@ -171,7 +175,9 @@ def computed(case: Case) -> Computed:
         "dtype": (DTYPES[experiment.precision.dtype], ("precision.dtype",)),
         "quantization": ("fp8" if experiment.precision.fp8 else "", ("precision.fp8",)),
         "weight_dtype": ("float32", ()),
-        **_choices(experiment),
+        "remat_policy": (_POLICIES[training.recompute], ("training.recompute",)),
+        "attention": (_ATTENTION[experiment.kernels.use_flash_attn], ("kernels.use_flash_attn",)),
+        "scan_layers": (True, ()),
         **_data(case),
         **_mesh(case),
         "param_scan_axis": (1, ()),
@@ -229,17 +235,6 @@ def _model(experiment: Experiment) -> dict[str, Any]:
         **FACTS.stated(experiment, "model", "tied_embeddings", "norm_epsilon"),
         "rope_max_timescale": int(model.rope_theta or 10000),
         "rope_type": "llama3.1" if model.rope_scaling else "default",
-    }
-
-
-def _choices(experiment: Experiment) -> Computed:
-    flash = experiment.kernels.use_flash_attn
-    policies = {"full": "full", "selective": "minimal_with_context", "none": "none"}
-    kernel = {None: None, True: "cudnn_flash_te", False: "dot_product"}[flash]  # None is MaxText's own choice
-    return {
-        "remat_policy": (policies[experiment.training.recompute], ("training.recompute",)),
-        "attention": (kernel, ("kernels.use_flash_attn",)),
-        "scan_layers": (True, ()),
     }
 
 

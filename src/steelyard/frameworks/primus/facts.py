@@ -3,13 +3,14 @@
 from steelyard.accounting.flops import Convention
 from steelyard.accounting.vocabularies import PADDED_TO
 from steelyard.frameworks.facts import POSITION_ENCODING, Facts, MockData
-from steelyard.frameworks.megatron_family.facts import ATTENTION_NAMES, CORE_DEFAULTS, NAMES
+from steelyard.frameworks.megatron_family.facts import ATTENTION_NAMES, CORE_DEFAULTS, FUSIONS, NAMES
 
 FACTS = Facts(
     name="primus",
     names={
         **NAMES,
         **ATTENTION_NAMES,
+        **{f"kernels.{key}": key for key in (*FUSIONS, "enable_primus_turbo", "use_turbo_attention")},
         "model.preset": "model",
         "model.architecture": "normalization, swiglu, position_embedding_type, add_bias_linear",
         "model.rope_scaling": "use_rope_scaling, rope_scaling_factor",
@@ -21,14 +22,9 @@ FACTS = Facts(
         "precision.fp8": "fp8",
         "precision.grad_reduce_in_fp32": "grad_reduce_in_bf16, accumulate_allreduce_grads_in_fp32",
         "kernels.bias_activation_fusion": "bias_swiglu_fusion, bias_gelu_fusion",
-        "kernels.bias_dropout_fusion": "bias_dropout_fusion",
-        "kernels.masked_softmax_fusion": "masked_softmax_fusion",
         "kernels.persist_layer_norm": "no_persist_layer_norm",
-        "kernels.apply_rope_fusion": "apply_rope_fusion",
         "kernels.cross_entropy_loss_fusion": "cross_entropy_loss_fusion, cross_entropy_fusion_impl",
         "kernels.use_flash_attn": "use_flash_attn, attention_backend",
-        "kernels.enable_primus_turbo": "enable_primus_turbo",
-        "kernels.use_turbo_attention": "use_turbo_attention",
         "data.source": "mock_data, train_data_path",
         "data.path": "train_data_path",
         "data.seed": "seed",
@@ -60,9 +56,8 @@ FACTS = Facts(
         "model.tied_embeddings": False,
     },
     keyless_defaults={
-        "training.hidden_dropout": 0.0,
+        **{"training.hidden_dropout": 0.0, POSITION_ENCODING: "rotary"},
         "data.eod_mask_loss": "masked in its examples",
-        POSITION_ENCODING: "rotary",
     },
     vocabulary_multiple=PADDED_TO,
     mock_data=MockData.COUNTING,

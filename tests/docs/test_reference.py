@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.configs.suite.keys import JAX_CONFIG, JAX_MODEL, MEGATRON_CONFIG, MEGATRON_MODEL
+from steelyard.configs.suite.keys import TABLES
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +34,7 @@ def test_every_key_of_an_experiment_is_explained() -> None:
 
 
 def test_every_key_of_a_family_says_what_reads_it() -> None:
-    for table in (MEGATRON_CONFIG, MEGATRON_MODEL, JAX_CONFIG, JAX_MODEL):
-        for key in table.values():
-            assert key.reads, key.name
-            assert key.meaning.endswith("."), key.name
+    for config, model in TABLES.values():
+        for name, key in (*config.items(), *model.items()):
+            assert key.reads, name
+            assert key.meaning.endswith("."), name

@@ -27,7 +27,7 @@ def fill_file(path: Path, asked: Asked) -> None:
         raise InputError(
             f"{path}: {len(found)} place{'s are' if len(found) != 1 else ' is'} left open, and there is no terminal",
             key="--fill",
-            value=found[0].key.name,
+            value=found[0].path[-1],
             expected="a terminal",
             next=f"steelyard lint {path}, which names each of them",
         )
@@ -54,7 +54,7 @@ def _ask(path: Path, gap: Gap) -> str:
     printing.note(f"{place}\n  {gap.key.meaning}{listed}")
     while True:
         hint = f" [{gap.example}]" if gap.example else ""
-        sys.stderr.write(f"  {gap.key.name}{hint}: ")
+        sys.stderr.write(f"  {gap.path[-1]}{hint}: ")
         sys.stderr.flush()
         line = sys.stdin.readline()
         if not line:

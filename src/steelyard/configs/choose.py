@@ -2,13 +2,12 @@
 
 import getpass
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from steelyard.configs import suite as cvs
 from steelyard.configs.files import ConfigFile, FileError
-from steelyard.configs.suite.select import Selection
-from steelyard.configs.suite.translate import preset_of
+from steelyard.configs.suite.draft import Selection, selections
+from steelyard.configs.suite.translate import preset_of, reading
 from steelyard.experiment.experiment import check_name
 from steelyard.experiment.problems import WRONG_VALUE, InvalidExperimentError, Problem
 from steelyard.experiment.reading import Bound, Reading
@@ -168,7 +167,7 @@ def _bounds(content: Mapping[str, Any]) -> Iterator[Bound]:
 
 
 def _matching(file: ConfigFile, asked: Asked) -> list[Selection]:
-    every = cvs.selections(file)
+    every = selections(file)
     if not every:
         problem = Problem(
             "SY104",
@@ -217,7 +216,4 @@ def _same_gpu(ours: str, asked: str | None) -> bool:
 
 def _cvs_reading(file: ConfigFile, selection: Selection, asked: Asked) -> Reading:
     given = frozenset(key for key, _ in asked.settings)
-    found = cvs.reading(file, selection, asked.names(), asked.nodes, asked.gpus, given, len(asked.hosts) or None)
-    if found.copies is None and asked.hosts and asked.nodes is None:
-        found = replace(found, copies=len(asked.hosts))
-    return found
+    return reading(file, selection, asked.names(), asked.nodes, asked.gpus, given, len(asked.hosts) or None)

@@ -39,7 +39,7 @@ class Gap:
             value = converted(text, self.key.kind)
         except ValueError as expected:
             return f"expected {expected}"
-        if self.key.kind == "whole" and self.key.name not in MAY_BE_ZERO and value < 1:
+        if self.key.kind == "whole" and self.path[-1] not in MAY_BE_ZERO and value < 1:
             return "expected 1 or more"
         return None
 

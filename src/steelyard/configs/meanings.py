@@ -4,23 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from steelyard.configs.suite.keys import (
-    CONTAINER,
-    DATASET,
-    JAX_CONFIG,
-    JAX_MODEL,
-    MEGATRON_CONFIG,
-    MEGATRON_MODEL,
-    NOTHING,
-    RESULTS,
-)
+from steelyard.configs.suite.keys import CONTAINER, DATASET, JAX, MEGATRON, NOTHING, RESULTS, TABLES
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.reference import documented_keys
 from steelyard.frameworks.registry import facts, planned
 
 FAMILIES = {
-    "a Megatron config": (MEGATRON_CONFIG, MEGATRON_MODEL, CONTAINER, DATASET, RESULTS),
-    "a JAX config": (JAX_CONFIG, JAX_MODEL, CONTAINER, DATASET, RESULTS),
+    "a Megatron config": (*TABLES[MEGATRON], CONTAINER, DATASET, RESULTS),
+    "a JAX config": (*TABLES[JAX], CONTAINER, DATASET, RESULTS),
 }
 
 
@@ -124,8 +115,8 @@ def _entries() -> Iterator[Meaning]:
         yield Meaning(dotted, "an experiment file", meaning, default, spellings=_spellings(dotted))
     for where, tables in FAMILIES.items():
         for table in tables:
-            for key in table.values():
-                yield Meaning(key.name, where, key.meaning, key.default, key.reads)
+            for name, key in table.items():
+                yield Meaning(name, where, key.meaning, key.default, key.reads)
 
 
 def _spellings(dotted: str) -> dict[str, str]:

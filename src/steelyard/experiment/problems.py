@@ -92,7 +92,7 @@ class InvalidExperimentError(InputError):
 
 def more_unknown_keys(file: str, path: tuple[str, ...], count: int) -> Problem:
     """The unknown keys of one mapping that are counted and not named."""
-    where = shown(".".join(path))[1:-1] or "the file"
+    where = bare(".".join(path)) or "the file"
     return Problem(
         UNKNOWN_KEY,
         "error",
@@ -149,3 +149,8 @@ def shown(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     return _short.repr(value)
+
+
+def bare(text: str) -> str:
+    """A user's key as a sentence names it: short, and without quotes."""
+    return shown(text)[1:-1]

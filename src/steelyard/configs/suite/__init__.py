@@ -4,8 +4,3 @@ Two families are read, Megatron's and JAX's (MaxText), as people have them: seve
 text, keys parked behind an underscore, places left open. A selection of such a file becomes the same experiment that
 a YAML file gives.
 """
-
-from steelyard.configs.suite.select import Selection, selections
-from steelyard.configs.suite.translate import reading
-
-__all__ = ["Selection", "reading", "selections"]

@@ -1,17 +1,58 @@
-"""A reading while it is made."""
+"""A selection of a file, and its reading while it is made."""
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from steelyard.configs.files import ConfigFile
 from steelyard.configs.suite.section import Report, Section
-from steelyard.configs.suite.select import Selection
 from steelyard.configs.suite.values import left_open
-from steelyard.experiment.problems import PLACEHOLDER, WRONG_VALUE, shown
+from steelyard.experiment.problems import PLACEHOLDER, shown
 from steelyard.experiment.reading import Bound, PointerPath, Reading, Stated
 from steelyard.experiment.sources import Source
 
+SectionName = Literal["single_node", "multi_node"]
+SECTIONS: tuple[SectionName, ...] = ("single_node", "multi_node")
+
 OPTIONAL = ("JAX_COORDINATOR_IP", "MASTER_ADDR")
 """Variables the plan fills in whatever the file says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """One model on one GPU, on one node or over several."""
+
+    section: SectionName
+    model: str
+    gpu: str
+    both_sections: bool
+    """Whether the file has the other section too, so that nothing general can say which is meant."""
+
+    @property
+    def path(self) -> PointerPath:
+        return ("model_params", self.section, self.model, self.gpu)
+
+    @property
+    def name(self) -> str:
+        """What `--platform` calls it."""
+        return "-".join(self.path[1 if self.both_sections else 2 :])
+
+
+def selections(file: ConfigFile) -> list[Selection]:
+    """Every model and GPU of the file that is not parked, in its order."""
+    params = dict(_entries(file.content.get("model_params")))
+    places = [
+        (section, model, gpu)
+        for section in SECTIONS
+        for model, gpus in _entries(params.get(section))
+        for gpu, _ in _entries(gpus)
+    ]
+    both_sections = len({section for section, _, _ in places}) > 1
+    return [Selection(*place, both_sections) for place in places]
+
+
+def _entries(value: Any) -> list[tuple[str, Any]]:
+    return [(key, inner) for key, inner in value.items() if not key.startswith("_")] if isinstance(value, dict) else []
 
 
 class Draft:
@@ -36,20 +77,39 @@ class Draft:
     def world_size(self) -> int:
         return self.nodes * self.gpus_per_node
 
-    def put(self, dotted: str, value: Any, path: PointerPath | None = None, source: Source | None = None) -> None:
+    def put(self, dotted: str, value: Any, origin: PointerPath | Source) -> None:
         """Give the experiment a value, with its place in the file or what else it comes from."""
         group, _, key = dotted.partition(".")
         self.content.setdefault(group, {})[key] = value
-        if path is not None:
-            self.paths[dotted] = path
+        if isinstance(origin, Source):
+            self.sources[dotted] = origin
+        else:
+            self.paths[dotted] = origin
             self.sources.pop(dotted, None)
-        if source is not None:
-            self.sources[dotted] = source
 
     def put_all(self, values: dict[str, Any], source: Source) -> None:
         """Values that the file does not state and something else does."""
         for dotted, value in values.items():
-            self.put(dotted, value, source=source)
+            self.put(dotted, value, source)
+
+    def take(self, name: str, required: bool = False, meaning: Callable[[Any], Any] | None = None) -> Any:
+        """Give the experiment a parameter of the model, under the key that reads it, as it stands or as it is meant."""
+        stated = self.params.get(name, required)
+        if stated is None:
+            return None
+        value = meaning(stated.value) if meaning else stated.value
+        self.put(self.params.keys[name].reads, value, stated.path)
+        return value
+
+    def take_steps(self, name: str) -> int:
+        """Steps to train, by the family's name; 1 stands in where the file does not say."""
+        steps = self.config.get(name, required=True)
+        self.put("training.steps", steps.value if steps else 1, (*self.config.path, name))
+        return steps.value if steps else 1
+
+    def place(self, section: Section, *names: str) -> None:
+        """Note where the file has values of the platform."""
+        self.paths |= {section.keys[name].reads: (*section.path, name) for name in names}
 
     def state_variable(self, name: str, stated: Stated) -> None:
         """Remember a variable; one that was given before is a copy."""
@@ -61,26 +121,17 @@ class Draft:
     def variable(self, name: str, raw: Any, path: PointerPath) -> str | None:
         """A variable as text, remembered; None and a problem where it is open or no scalar."""
         if raw is None or isinstance(raw, dict | list):
-            self.report.add(WRONG_VALUE, path, f"{name} is {shown(raw)}", "write text", raw, "a text or a number")
+            self.report.wrong(path, raw, "a text or a number", "write text", name)
             return None
         if left_open(raw):
             if name not in OPTIONAL:
-                self.report.add(
-                    PLACEHOLDER, path, f"{name} is left open ({shown(raw)})", "write it, or park it as _" + name, raw
-                )
+                message, fix = f"{name} is left open ({shown(raw)})", f"write it, or park it as _{name}"
+                self.report.add(PLACEHOLDER, path, message, fix, raw)
             self.state_variable(name, Stated(raw, path))
             return None
         text = self.config.filled(str(raw).lower() if isinstance(raw, bool) else str(raw), path)
         self.state_variable(name, Stated(text, path))
         return text
-
-    def take(self, name: str, dotted: str, required: bool = False) -> Any:
-        """Read a parameter of the model and give it to the experiment."""
-        found = self.params.get(name, required)
-        if found is None:
-            return None
-        self.put(dotted, found.value, found.path)
-        return found.value
 
     def reading(self, file: ConfigFile) -> Reading:
         platform = {key: value for key, value in self.platform.items() if value is not None}
@@ -96,7 +147,7 @@ class Draft:
             sources=self.sources,
             problems=(*file.problems, *self.report.problems),
             section=self.selection.section,
-            both_sections=self.selection.name.startswith(("single_node-", "multi_node-")),
+            both_sections=self.selection.both_sections,
             copies=self.copies,
             nodes_open=self.nodes_open,
             config=self.config.stated,

@@ -66,7 +66,7 @@ def page(family: Literal["megatron", "jax"]) -> str:
 
 def _table(title: str, keys: Mapping[str, Key]) -> str:
     rows = "\n".join(
-        f"| `{key.name}` | {key.kind} | {key.default or ''} | {key.meaning} | {_reads(key)} |" for key in keys.values()
+        f"| `{name}` | {key.kind} | {key.default or ''} | {key.meaning} | {_reads(key)} |" for name, key in keys.items()
     )
     head = "| key | kind | default | meaning | what reads it |\n| --- | --- | --- | --- | --- |"
     return f"## {title}\n\n{head}\n{rows}\n"

@@ -1,12 +1,12 @@
 """One mapping of a file, read key by key; what cannot be read becomes a problem and the reading goes on."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from steelyard.configs.suite.keys import Key
+from steelyard.configs.suite.keys import Keys
 from steelyard.configs.suite.values import converted, left_open, substituted
 from steelyard.experiment.limits import MAX_DETAILED
 from steelyard.experiment.problems import (
@@ -16,6 +16,7 @@ from steelyard.experiment.problems import (
     WRONG_VALUE,
     Problem,
     Severity,
+    bare,
     more_unknown_keys,
     plain,
     shown,
@@ -47,22 +48,30 @@ class Report:
         severity: Severity = "error",
     ) -> None:
         key = ".".join(path)
-        self.problems.append(
-            Problem(code, severity, str(self.file), key, message, fix, plain(value), expected, path=path)
-        )
+        problem = Problem(code, severity, str(self.file), key, message, fix, plain(value), expected, path=path)
+        self.problems.append(problem)
+
+    def wrong(self, path: PointerPath, value: Any, expected: str, fix: str, name: str | None = None) -> None:
+        """A value that does not do, called by its own key or by a name that says more."""
+        self.add(WRONG_VALUE, path, f"{name or path[-1]} is {shown(value)}", fix, value, expected)
 
     def forget(self, code: str, path: PointerPath) -> None:
         """Take back a problem that another one explains."""
-        self.problems = [one for one in self.problems if (one.code, one.path) != (code, path)]
+        self.problems = [problem for problem in self.problems if (problem.code, problem.path) != (code, path)]
+
+    def first_unknown(self, path: PointerPath, unknown: list[str]) -> list[str]:
+        """The unknown keys of a mapping that are named one by one; how many more there are is a problem of its own."""
+        if len(unknown) > MAX_DETAILED:
+            self.problems.append(more_unknown_keys(str(self.file), path, len(unknown) - MAX_DETAILED))
+        return unknown[:MAX_DETAILED]
 
 
 class Section:
     """A mapping of the file with the table of keys it may hold."""
 
-    def __init__(self, values: Any, path: PointerPath, keys: Mapping[str, Key], report: Report) -> None:
+    def __init__(self, values: Any, path: PointerPath, keys: Keys, report: Report) -> None:
         if values is not None and not isinstance(values, dict):
-            what = ".".join(path) or "the file"
-            report.add(WRONG_VALUE, path, f"{what} is {shown(values)}", "write a mapping", values, "a mapping of keys")
+            report.wrong(path, values, "a mapping of keys", "write a mapping", ".".join(path))
         self.values: Mapping[str, Any] = values if isinstance(values, dict) else {}
         self.path, self.keys, self.report = path, keys, report
         self.stated: dict[str, Stated] = {}
@@ -75,7 +84,7 @@ class Section:
         """The keys that are not parked behind an underscore."""
         return (name for name in self.values if not name.startswith("_"))
 
-    def section(self, name: str, keys: Mapping[str, Key]) -> "Section":
+    def section(self, name: str, keys: Keys) -> "Section":
         return Section(self.values.get(name), (*self.path, name), keys, self.report)
 
     def get(self, name: str, required: bool = False) -> Stated | None:
@@ -85,112 +94,75 @@ class Section:
         key, path = self.keys[name], (*self.path, name)
         if name not in self.values:
             if required and key.reads not in self.report.given:
+                fix = f'add "{name}" to "{self.path[-1]}"'
                 self.report.add(
-                    MISSING_KEY,
-                    path,
-                    f"{dotted(path)} is missing",
-                    f'add "{name}" to "{self.path[-1] if self.path else "the file"}"',
-                    expected=_sentence_part(key.meaning),
+                    MISSING_KEY, path, f"{dotted(path)} is missing", fix, expected=_sentence_part(key.meaning)
                 )
             return None
         raw = self.values[name]
         if left_open(raw):
-            return self._left_open(key, path, raw)
-        found = self._converted(raw, key, path)
-        if found == "" and required:
-            self.report.add(
-                MISSING_KEY, path, f"{dotted(path)} is empty", "write it", raw, expected=_sentence_part(key.meaning)
-            )
+            return self._left_open(name, path, raw)
+        try:
+            value = self._filled(converted(raw, key.kind), path)
+        except ValueError as expected:
+            self.report.wrong(path, raw, str(expected), f"correct {name}", dotted(path))
             return None
-        if found is not None:
-            self.stated[name] = Stated(found, path)
-        return self.stated.get(name)
+        if value == "" and required:
+            self.report.add(MISSING_KEY, path, f"{dotted(path)} is empty", "write it", raw, _sentence_part(key.meaning))
+            return None
+        self.stated[name] = Stated(value, path)
+        return self.stated[name]
 
     def value(self, name: str, required: bool = False) -> Any:
         """As `get`, the value alone."""
-        found = self.get(name, required)
-        return found.value if found else None
+        stated = self.get(name, required)
+        return stated.value if stated else None
 
-    def _converted(self, raw: Any, key: Key, path: PointerPath) -> Any:
-        try:
-            value = converted(raw, key.kind)
-        except ValueError as expected:
-            self.report.add(
-                WRONG_VALUE,
-                path,
-                f"{dotted(path)} is {shown(raw)}",
-                f"correct {path[-1]}",
-                raw,
-                str(expected),
-            )
-            return None
-        if isinstance(value, str):
-            return self.filled(value, path)
+    def _filled(self, value: Any, path: PointerPath) -> Any:
         if isinstance(value, list):
-            return [self.filled(one, path) for one in value]
-        return value
+            return [self.filled(item, path) for item in value]
+        return self.filled(value, path) if isinstance(value, str) else value
 
     def filled(self, text: str, path: PointerPath) -> str:
         """Text with its placeholders filled in, or a problem and the text as it stands."""
         try:
             return substituted(text, self.report.names)
         except ValueError as reason:
-            self.report.add(
-                PLACEHOLDER,
-                path,
-                f"{dotted(path)} is {shown(text)}: {reason}",
-                "write the path or the name itself",
-                text,
-            )
+            message = f"{dotted(path)} is {shown(text)}: {reason}"
+            self.report.add(PLACEHOLDER, path, message, "write the path or the name itself", text)
             return text
 
-    def _left_open(self, key: Key, path: PointerPath, raw: str) -> Stated | None:
+    def _left_open(self, name: str, path: PointerPath, raw: str) -> Stated | None:
         """A placeholder: a problem unless the command line fills it; the example beside it stands in for it."""
-        example = self.example(key)
+        key, example = self.keys[name], self.example(name)
         if key.reads not in self.report.given:
             like = "" if example is None else f", such as {example}"
             if isinstance(example, str) and "|" in example:
                 like = f", one of {', '.join(example.split('|'))}"
             absent = "" if key.default is None else f", or remove it for {key.default}"
-            self.report.add(
-                PLACEHOLDER,
-                path,
-                f"{dotted(path)} is left open ({shown(raw)})",
-                f"write it{like}{absent}; --fill asks for it",
-                raw,
-                _sentence_part(key.meaning),
-            )
+            message, fix = f"{dotted(path)} is left open ({shown(raw)})", f"write it{like}{absent}; --fill asks for it"
+            self.report.add(PLACEHOLDER, path, message, fix, raw, _sentence_part(key.meaning))
         if example is None:
             return None
         try:
-            self.stated[key.name] = Stated(converted(example, key.kind), path, assumed=True)
+            self.stated[name] = Stated(converted(example, key.kind), path, assumed=True)
         except ValueError:
             return None
-        return self.stated[key.name]
+        return self.stated[name]
 
-    def example(self, key: Key) -> Any:
+    def example(self, name: str) -> Any:
         """The value parked beside a key as an example, if one is."""
-        name = self.example_name(key)
-        return None if name is None else self.values[name]
+        parked = example_name(self.values, name)
+        return None if parked is None else self.values[parked]
 
-    def example_name(self, key: Key) -> str | None:
-        """What the example beside a key is called."""
-        return example_name(self.values, key.name)
+    def first_unknown(self) -> list[str]:
+        """The keys in no table, as many as are named one by one."""
+        return self.report.first_unknown(self.path, [name for name in self.names() if name not in self.keys])
 
-    def first_unknown(self, known: Iterable[str] = ()) -> list[str]:
-        """The keys in no table that are named one by one; how many more there are is a problem of its own."""
-        allowed = {*self.keys, *known}
-        unknown = [name for name in self.names() if name not in allowed]
-        if len(unknown) > MAX_DETAILED:
-            count = len(unknown) - MAX_DETAILED
-            self.report.problems.append(more_unknown_keys(str(self.report.file), self.path, count))
-        return unknown[:MAX_DETAILED]
-
-    def unknown(self, known: Iterable[str] = ()) -> None:
+    def unknown(self) -> None:
         """Say every key that is in no table, with the nearest that is."""
-        allowed = {*self.keys, *known}
-        for name in self.first_unknown(known):
-            near = difflib.get_close_matches(name, sorted(allowed), n=1, cutoff=0.6)
+        for name in self.first_unknown():
+            near = difflib.get_close_matches(name, sorted(self.keys), n=1, cutoff=0.6)
             path = (*self.path, name)
             if near:  # the misspelt key is why the right one is missing
                 self.report.forget(MISSING_KEY, (*self.path, near[0]))
@@ -206,7 +178,8 @@ class Section:
 
 def example_name(values: Mapping[str, Any], name: str) -> str | None:
     """The key beside `name` that is parked as its example, if one is."""
-    return next((f"{prefix}{name}" for prefix in EXAMPLE_PREFIXES if _is_value(values.get(f"{prefix}{name}"))), None)
+    names = (f"{prefix}{name}" for prefix in EXAMPLE_PREFIXES)
+    return next((name for name in names if _is_value(values.get(name))), None)
 
 
 def _is_value(value: Any) -> bool:
@@ -216,7 +189,7 @@ def _is_value(value: Any) -> bool:
 def dotted(path: PointerPath) -> str:
     """A path as a person looks for it: its last keys, behind the model and the GPU they are of."""
     of = f"{path[2]} on {path[3]}: " if path[0] == "model_params" and len(path) > 4 else ""
-    return of + shown(".".join(path[4:] if of else path[-2:]))[1:-1]
+    return of + bare(".".join(path[4:] if of else path[-2:]))
 
 
 def _sentence_part(meaning: str) -> str:

@@ -11,9 +11,8 @@ from typing import Any
 
 from steelyard import comparison, execute, ingestion, linting, records, verdict
 from steelyard.comparison import Comparison, Metric
-from steelyard.configs.choose import one_reading
+from steelyard.configs.choose import asked_of, check_gpu, one_reading
 from steelyard.configs.files import read_mapping, with_family
-from steelyard.configs.selection import asked_of, check_gpu
 from steelyard.errors import InputError
 from steelyard.execute import RunOptions
 from steelyard.execute.recording import Observer

@@ -55,7 +55,7 @@ def _train(out: Path, prefix: str) -> "list[Run]":
     from steelyard.cli import printing
     from steelyard.cli.inputs import planned
     from steelyard.cli.progress import view
-    from steelyard.configs.selection import asked_of
+    from steelyard.configs.choose import asked_of
     from steelyard.errors import InfrastructureError, InterruptedByUser
     from steelyard.experiment import packaged
     from steelyard.hardware.catalog import CPU

@@ -86,7 +86,7 @@ def ingest(options: IngestOptions) -> int:
     from steelyard import api
     from steelyard.cli import printing
     from steelyard.cli.progress import following_view
-    from steelyard.configs.selection import check_gpu
+    from steelyard.configs.choose import check_gpu
 
     check_gpu(options.gpu)
     _check_follow(options.paths, options.follow)

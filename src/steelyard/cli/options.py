@@ -130,7 +130,7 @@ class Selection:
 
     def asked(self) -> "Asked":
         """With the hosts and the user of the cluster file."""
-        from steelyard.configs.selection import asked_of
+        from steelyard.configs.choose import asked_of
 
         return asked_of(self.platform, self.settings, self.gpu, self.gpus, self.model, self.nodes, self.cluster)
 

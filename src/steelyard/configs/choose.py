@@ -1,19 +1,24 @@
 """Which part of a config file is meant: a platform, or a model, a GPU and a node count."""
 
-import getpass
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from steelyard.configs.files import ConfigFile, FileError
+from steelyard.configs.inventory import read_inventory
 from steelyard.configs.suite.draft import Selection, selections
 from steelyard.configs.suite.translate import preset_of, reading
+from steelyard.configs.suite.values import placeholder_names
+from steelyard.errors import InputError
+from steelyard.experiment import parse_settings
 from steelyard.experiment.experiment import check_name
-from steelyard.experiment.problems import WRONG_VALUE, InvalidExperimentError, Problem
+from steelyard.experiment.problems import MISSING_KEY, WRONG_VALUE, InvalidExperimentError, Problem, plain, shown
 from steelyard.experiment.reading import Bound, Reading
 from steelyard.experiment.resolve import Settings
 from steelyard.experiment.thresholds import parse_threshold
-from steelyard.hardware.catalog import CPU, lookup
+from steelyard.hardware.catalog import CPU, known_names, lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,61 +46,74 @@ class Asked:
 
     def names(self) -> Mapping[str, str]:
         """What the placeholders of a file stand for."""
-        user = self.user or this_user()
-        return {
-            "user-id": user,
-            "user": user,
-            "home": "/root" if user == "root" else f"/home/{user}",
-            "home-mount-dir": "home",
-            "node-dir-name": "root",
-            **dict(self.placeholders),
-        }
+        return {**placeholder_names(self.user), **dict(self.placeholders)}
 
 
-def this_user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "root"
+def asked_of(
+    platform: str | None = None,
+    settings: Sequence[str] | Mapping[str, Any] | None = None,
+    gpu: str | None = None,
+    gpus: int | None = None,
+    model: str | None = None,
+    nodes: int | None = None,
+    cluster: Path | None = None,
+) -> Asked:
+    """What the options say, with the hosts and the user of the cluster file."""
+    check_gpu(gpu)
+    asked = Asked(platform, parse_settings(settings or ()), gpu, gpus, model, nodes)
+    if cluster is None:
+        return asked
+    inventory = read_inventory(cluster)
+    hosts = inventory.addresses
+    return replace(
+        asked,
+        hosts=hosts[:nodes],
+        head_names=inventory.aliases.get(hosts[0], ()),
+        env=tuple(inventory.env.items()),
+        login=inventory.login,
+        user=inventory.user,
+        placeholders=inventory.placeholders,
+    )
+
+
+def check_gpu(gpu: str | None) -> None:
+    """Refuse a GPU we hold no figures for."""
+    if gpu is not None and gpu != CPU and lookup(gpu) is None:
+        raise InputError(
+            f"--gpu {shown(gpu)} is not in the catalog of GPUs",
+            key="--gpu",
+            value=plain(gpu),
+            expected=f"one of {', '.join((CPU, *known_names()))}",
+            next=f"--gpu {next(iter(difflib.get_close_matches(gpu.lower(), known_names(), n=1)), 'h100')}",
+        )
 
 
 def readings(file: ConfigFile, asked: Asked) -> list[Reading]:
     """Every selection of the file that is asked for; all of them where nothing is."""
     if file.family == "steelyard":
         return list(_platforms(file, asked))
-    return [_cvs_reading(file, selection, asked) for selection in _matching(file, asked)]
+    given = frozenset(key for key, _ in asked.settings)
+    names, hosts = asked.names(), len(asked.hosts) or None
+    return [reading(file, match, names, asked.nodes, asked.gpus, given, hosts) for match in _matching(file, asked)]
 
 
 def one_reading(file: ConfigFile, asked: Asked) -> Reading:
     """The one selection to plan; several and none named is refused."""
-    found = readings(file, asked)
-    if len(found) == 1:
-        return found[0]
-    names = [reading.platform or "" for reading in found]
+    matches = readings(file, asked)
+    first = matches[0]
+    if len(matches) == 1:
+        return first
+    names = [match.platform or "" for match in matches]
+    expected, next_ = f"one of {', '.join(names)}", f"--platform {names[0]}"
     if file.family == "steelyard":
-        raise FileError(
-            file.path,
-            "has several platforms",
-            key="--platform",
-            expected=f"one of {', '.join(names)}",
-            next=f"--platform {names[0]}",
-        )
-    first = found[0]
-    models = list(dict.fromkeys(reading.model_key or "" for reading in found))
-    sections = {reading.section for reading in found}
-    if len(sections) > 1:
-        key, next_ = "--nodes", "--nodes 1"
-    elif len(models) > 1:
-        key, next_ = "--model", f"--model {models[0]}"
-    else:
-        key, next_ = "--gpu", f"--gpu {first.content['platforms'][first.platform].get('gpu')}"
-    raise FileError(
-        file.path,
-        f"holds {len(found)} selections",
-        key=key,
-        expected=f"one of {', '.join(names)}",
-        next=f"{next_}, or --platform {names[0]}",
-    )
+        raise FileError(file.path, "has several platforms", key="--platform", expected=expected, next=next_)
+    option = f"--gpu {first.content['platforms'][first.platform].get('gpu')}"
+    if len({match.section for match in matches}) > 1:
+        option = "--nodes 1"
+    elif len({match.model_key for match in matches}) > 1:
+        option = f"--model {first.model_key}"
+    message, key = f"holds {len(matches)} selections", option.partition(" ")[0]
+    raise FileError(file.path, message, key=key, expected=expected, next=f"{option}, or {next_}")
 
 
 def _platforms(file: ConfigFile, asked: Asked) -> Iterator[Reading]:
@@ -109,19 +127,16 @@ def _platforms(file: ConfigFile, asked: Asked) -> Iterator[Reading]:
         )
     names = platform_names(file)
     if asked.platform is not None and asked.platform not in names:
-        found = (
-            f"has no platform {asked.platform!r}" if names else f"names no platforms, so not {asked.platform!r} either"
-        )
         raise FileError(
             file.path,
-            found,
+            f"has no platform {asked.platform!r}" if names else f"names no platforms, so not {asked.platform!r} either",
             key="--platform",
             value=asked.platform,
             expected=f"one of {', '.join(names)}" if names else "no --platform",
             next=f"--platform {names[0]}" if names else f"steelyard plan {file.path}",
         )
-    wanted: list[str | None] = [asked.platform] if asked.platform else [*names] or [None]
-    for name in wanted:
+    chosen: list[str | None] = [asked.platform] if asked.platform else [*names] or [None]
+    for name in chosen:
         copies = _copies(file.content["platforms"][name] if name else {}, asked)
         yield Reading(
             file.path,
@@ -144,17 +159,14 @@ def _copies(platform: Any, asked: Asked) -> int:
 def platform_names(file: ConfigFile) -> list[str]:
     """The platforms an experiment file names, in its order."""
     platforms = file.content.get("platforms") or {}
-    if not isinstance(platforms, dict):
-        return []
-    for name in platforms:
+    for name in platforms if isinstance(platforms, dict) else ():
         try:
             check_name(name)
         except ValueError as reason:
-            problem = Problem(
-                WRONG_VALUE, "error", str(file.path), "platforms", f"platforms: {reason}", "rename it", name
-            )
+            message = f"platforms: {reason}"
+            problem = Problem(WRONG_VALUE, "error", str(file.path), "platforms", message, "rename it", name)
             raise InvalidExperimentError([problem]) from None
-    return list(platforms)
+    return list(platforms) if isinstance(platforms, dict) else []
 
 
 def _bounds(content: Mapping[str, Any]) -> Iterator[Bound]:
@@ -167,53 +179,33 @@ def _bounds(content: Mapping[str, Any]) -> Iterator[Bound]:
 
 
 def _matching(file: ConfigFile, asked: Asked) -> list[Selection]:
-    every = selections(file)
-    if not every:
-        problem = Problem(
-            "SY104",
-            "error",
-            str(file.path),
-            "model_params",
-            "model_params holds no model on a GPU under single_node or multi_node",
-            "add model_params.single_node.llama3_1_8b.mi300x",
-        )
-        raise InvalidExperimentError([problem])
-    found = every
-    for option, value, keep in (
-        ("--platform", asked.platform, lambda selection: selection.name == asked.platform),
-        ("--model", asked.model, lambda selection: _same_model(selection.model, asked.model)),
-        ("--gpu", asked.gpu, lambda selection: _same_gpu(selection.gpu, asked.gpu)),
+    matches = selections(file)
+    if not matches:
+        message = "model_params holds no model on a GPU under single_node or multi_node"
+        fix = "add model_params.single_node.llama3_1_8b.mi300x"
+        raise InvalidExperimentError([Problem(MISSING_KEY, "error", str(file.path), "model_params", message, fix)])
+    for option, part, value, meaning in (
+        ("platform", "name", asked.platform, lambda _: None),
+        ("model", "model", asked.model, preset_of),
+        ("gpu", "gpu", None if asked.gpu == CPU else asked.gpu, lookup),  # cpu takes any GPU's place and selects none
     ):
-        if value is None or (option == "--gpu" and value == CPU):  # which takes any GPU's place and selects none
+        if value is None:
             continue
-        left = [selection for selection in found if keep(selection)]
-        if not left:
-            part = {"--platform": "name", "--model": "model", "--gpu": "gpu"}[option]
-            there = list(dict.fromkeys(getattr(selection, part) for selection in found))
+        offered = list(dict.fromkeys(getattr(match, part) for match in matches))
+        meant = meaning(value)
+        kept = [name for name in offered if name == value or (meant is not None and meaning(name) == meant)]
+        if not kept:
             raise FileError(
                 file.path,
-                f"has no {option.removeprefix('--')} {value!r}",
-                key=option,
+                f"has no {option} {value!r}",
+                key=f"--{option}",
                 value=value,
-                expected=f"one of {', '.join(there)}",
-                next=f"{option} {there[0]}",
+                expected=f"one of {', '.join(offered)}",
+                next=f"--{option} {offered[0]}",
             )
-        found = left
+        matches = [match for match in matches if getattr(match, part) in kept]
     nodes = asked.nodes or len(asked.hosts) or None
-    if nodes is not None and len({selection.section for selection in found}) > 1:
+    if nodes is not None and len({match.section for match in matches}) > 1:
         section = "single_node" if nodes == 1 else "multi_node"
-        found = [selection for selection in found if selection.section == section]
-    return found
-
-
-def _same_model(ours: str, asked: str | None) -> bool:
-    return ours == asked or (preset_of(ours) is not None and preset_of(ours) == preset_of(asked or ""))
-
-
-def _same_gpu(ours: str, asked: str | None) -> bool:
-    return ours == asked or (lookup(ours) is not None and lookup(ours) is lookup(asked or ""))
-
-
-def _cvs_reading(file: ConfigFile, selection: Selection, asked: Asked) -> Reading:
-    given = frozenset(key for key, _ in asked.settings)
-    return reading(file, selection, asked.names(), asked.nodes, asked.gpus, given, len(asked.hosts) or None)
+        matches = [match for match in matches if match.section == section]
+    return matches

@@ -4,24 +4,24 @@ Two shapes are read: the JSON of ROCm's cluster validation suite, whose `node_di
 ours, whose `hosts` may be ranges: `gpu[01-16].example` or `10.0.0.1-4`.
 """
 
+import difflib
+import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from steelyard.configs.choose import Asked
 from steelyard.configs.files import ConfigFile, read_mapping
-from steelyard.configs.suite.values import left_open, substituted
+from steelyard.configs.suite.section import Report
+from steelyard.configs.suite.values import left_open, placeholder_names, substituted
 from steelyard.experiment import InvalidExperimentError, Problem
-from steelyard.experiment.limits import MAX_DETAILED
 from steelyard.experiment.problems import (
     MISSING_KEY,
     PLACEHOLDER,
     UNKNOWN_KEY,
     WRONG_VALUE,
-    more_unknown_keys,
-    plain,
+    bare,
     raise_errors,
     shown,
 )
@@ -87,159 +87,123 @@ def read_inventory(path: Path) -> Inventory:
 
 def parse_inventory(file: ConfigFile) -> tuple[Inventory, list[Problem]]:
     """What a cluster file says, and everything that is wrong with it."""
-    if not is_inventory(file.content):
-        problem = Problem(
-            MISSING_KEY,
-            "error",
-            str(file.path),
-            "hosts",
-            "the file has neither hosts nor node_dict",
-            "add `hosts: [gpu01, gpu02]`",
-            expected="the cluster's hosts in rank order",
-        )
+    content, report = file.content, Report(file.path, placeholder_names(), problems=list(file.problems))
+    if not is_inventory(content):
+        message, fix = "the file has neither hosts nor node_dict", "add `hosts: [gpu01, gpu02]`"
+        expected = "the cluster's hosts in rank order"
+        problem = Problem(MISSING_KEY, "error", str(file.path), "hosts", message, fix, expected=expected)
         raise InvalidExperimentError([problem])
-    problems = list(file.problems)
-    made = _suite(file, problems) if "node_dict" in file.content else _ours(file, problems)
+    of_suite = "node_dict" in content
+    _unknown(report, content, SUITE_KEYS if of_suite else OUR_KEYS)
+    inventory = (_suite if of_suite else _ours)(content, report)
     seen: set[str] = set()
-    for address in made.addresses:
+    for address in inventory.addresses:
         if address in seen:
-            problems.append(_problem(file, WRONG_VALUE, ("hosts",), f"{address} is named twice", "remove one", address))
+            report.add(WRONG_VALUE, ("hosts",), f"{address} is named twice", "remove one", address)
         seen.add(address)
-    if not made.addresses and not problems:
-        key = "node_dict" if "node_dict" in file.content else "hosts"
-        problems.append(_problem(file, MISSING_KEY, (key,), "the file names no host", "name one"))
-    return made, problems
+    if not inventory.addresses and not report.problems:
+        report.add(MISSING_KEY, ("node_dict" if of_suite else "hosts",), "the file names no host", "name one")
+    return inventory, report.problems
 
 
-def _problem(
-    file: ConfigFile,
-    code: str,
-    path: tuple[str, ...],
-    message: str,
-    fix: str,
-    value: Any = None,
-    expected: str | None = None,
-) -> Problem:
-    return Problem(code, "error", str(file.path), ".".join(path), message, fix, plain(value), expected, path=path)
+def _unknown(report: Report, content: Mapping[str, Any], known: Mapping[str, str]) -> None:
+    unknown = [key for key in content if not str(key).startswith("_") and key not in known]
+    for key in report.first_unknown((), unknown):
+        near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.6)
+        message = f"{bare(str(key))} is not a known key of a cluster file"
+        fix = f"write {near[0]}, or remove it" if near else "remove it"
+        expected = f"{near[0]!r}" if near else f"one of {', '.join(known)}"
+        report.add(UNKNOWN_KEY, (str(key),), message, fix, content[key], expected)
 
 
-def _suite(file: ConfigFile, problems: list[Problem]) -> Inventory:
-    _unknown(file, problems, SUITE_KEYS)
-    texts = _suite_texts(file, problems)
-    addresses, aliases = _suite_hosts(file, problems)
-    placeholders = tuple(
-        (name, texts[key])
-        for name, key in (("home-mount-dir", "home_mount_dir_name"), ("node-dir-name", "node_dir_name"))
-        if key in texts
-    )
+def _suite(content: Mapping[str, Any], report: Report) -> Inventory:
+    texts = dict(_suite_texts(content, report))
+    addresses, aliases = _suite_hosts(content["node_dict"], report)
+    placeholders = (("home-mount-dir", "home_mount_dir_name"), ("node-dir-name", "node_dir_name"))
     return Inventory(
         addresses,
         texts.get("username"),
         texts.get("priv_key_file"),
-        env=_variables(file, problems),
-        placeholders=placeholders,
+        env=_variables(content.get("env_vars") or {}, report),
+        placeholders=tuple((name, texts[key]) for name, key in placeholders if key in texts),
         aliases=aliases,
     )
 
 
-def _suite_texts(file: ConfigFile, problems: list[Problem]) -> dict[str, str]:
+def _suite_texts(content: Mapping[str, Any], report: Report) -> Iterator[tuple[str, str]]:
     """Login, key and directory names, those that are written out and can be used."""
-    names, texts = Asked().names(), {}
     for key in ("username", "priv_key_file", "home_mount_dir_name", "node_dir_name"):
-        value = file.content.get(key)
+        value = content.get(key)
         if value is None:
             continue
         if left_open(value):
-            problems.append(_open(file, (key,), value, SUITE_KEYS[key]))
-            continue
-        if not isinstance(value, str):
-            problems.append(
-                _problem(file, WRONG_VALUE, (key,), f"{key} is {shown(value)}", "write text", value, "text")
-            )
-            continue
-        try:
-            text = substituted(value, names)
-        except ValueError as reason:
-            problems.append(_problem(file, PLACEHOLDER, (key,), f"{key}: {reason}", "write it out", value))
-            continue
-        if _is_a_word(text):
-            texts[key] = text
+            _left_open(report, (key,), value, SUITE_KEYS[key])
+        elif not isinstance(value, str):
+            report.wrong((key,), value, "text", "write text")
         else:
-            problems.append(_no_word(file, key, value))
-    return texts
+            try:
+                text = substituted(value, report.names)
+            except ValueError as reason:
+                report.add(PLACEHOLDER, (key,), f"{key}: {reason}", "write it out", value)
+                continue
+            if _is_a_word(text):
+                yield key, text
+            else:
+                report.wrong((key,), value, _WORD, "write text")
 
 
-def _suite_hosts(file: ConfigFile, problems: list[Problem]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+def _suite_hosts(nodes: Any, report: Report) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
     """The addresses under node_dict, and the other addresses of some."""
-    key, nodes = "node_dict", file.content["node_dict"]
     if not isinstance(nodes, dict):
-        message = f"{key} is {shown(nodes)}"
-        problems.append(_problem(file, WRONG_VALUE, (key,), message, "write a mapping", nodes, "hosts by address"))
+        report.wrong(("node_dict",), nodes, "hosts by address", "write a mapping")
         return (), {}
     addresses: list[str] = []
     aliases: dict[str, tuple[str, ...]] = {}
-    for address in nodes:
-        if str(address).startswith("_"):
+    for address, facts in nodes.items():
+        name, path = str(address), ("node_dict", str(address))
+        if name.startswith("_"):
             continue
-        path = (key, str(address))
-        if left_open(address) or re.search(r"[<>{}]", str(address)):
-            problems.append(_open(file, path, address, "a host's address"))
+        if left_open(address) or re.search(r"[<>{}]", name):
+            _left_open(report, path, address, "a host's address")
             continue
-        try:
-            _check_host(str(address))
-        except ValueError as reason:
-            problems.append(_problem(file, WRONG_VALUE, path, f"{shown(address)}: {reason}", "correct it", address))
+        if not _names_a_host(name):
+            report.add(WRONG_VALUE, path, f"{shown(address)}: {_NO_HOST}", "correct it", address)
             continue
-        addresses.append(str(address))
+        addresses.append(name)
         if len(addresses) > MAX_NODES:
-            problems.append(_too_many(file, key))
+            _too_many(report, "node_dict")
             break
-        other = nodes[address].get("vpc_ip") if isinstance(nodes[address], dict) else None
+        other = facts.get("vpc_ip") if isinstance(facts, dict) else None
         if isinstance(other, str) and other != address and _names_a_host(other):
-            aliases[str(address)] = (other,)
+            aliases[name] = (other,)
     return tuple(addresses), aliases
 
 
-def _too_many(file: ConfigFile, key: str) -> Problem:
-    expected = f"at most {MAX_NODES:,}"
-    return _problem(
-        file, WRONG_VALUE, (key,), f"{key} names more hosts than a cluster has", "name fewer", None, expected
-    )
+def _too_many(report: Report, key: str) -> None:
+    message = f"{key} names more hosts than a cluster has"
+    report.add(WRONG_VALUE, (key,), message, "name fewer", expected=f"at most {MAX_NODES:,}")
 
 
-def _variables(file: ConfigFile, problems: list[Problem]) -> dict[str, str]:
-    raw = file.content.get("env_vars") or {}
+def _variables(raw: Any, report: Report) -> dict[str, str]:
     if not isinstance(raw, dict):
-        problems.append(
-            _problem(file, WRONG_VALUE, ("env_vars",), f"env_vars is {shown(raw)}", "write a mapping", raw, "variables")
-        )
+        report.wrong(("env_vars",), raw, "variables", "write a mapping")
         return {}
-    found = {}
+    variables = {}
     for name, value in raw.items():
         path = ("env_vars", str(name))
         if str(name).startswith("_"):
             continue
+        is_text = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=[^\n\r\x00]*", f"{name}={value}")
         if left_open(value):
-            problems.append(_open(file, path, value, "its value"))
-        elif (
-            not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=[^\n\r\x00]*", f"{name}={value}")
-            or value is None
-            or isinstance(value, dict | list)
-        ):
-            problems.append(
-                _problem(
-                    file,
-                    WRONG_VALUE,
-                    path,
-                    f"env_vars.{shown(str(name))[1:-1]} is {shown(value)}",
-                    "correct it",
-                    value,
-                    "a variable",
-                )
-            )
+            _left_open(report, path, value, "its value")
+        elif not is_text or value is None or isinstance(value, dict | list):
+            report.wrong(path, value, "a variable", "correct it", f"env_vars.{bare(str(name))}")
         else:
-            found[str(name)] = str(value)
-    return found
+            variables[str(name)] = str(value)
+    return variables
+
+
+_WORD = "text of one line that does not begin with '-'"
 
 
 def _is_a_word(text: str) -> bool:
@@ -247,141 +211,71 @@ def _is_a_word(text: str) -> bool:
     return text.isprintable() and not text.startswith("-") and bool(text.strip())
 
 
-def _no_word(file: ConfigFile, key: str, value: Any) -> Problem:
-    expected = "text of one line that does not begin with '-'"
-    return _problem(file, WRONG_VALUE, (key,), f"{key} is {shown(value)}", "write text", value, expected)
+def _left_open(report: Report, path: tuple[str, ...], value: Any, meaning: str) -> None:
+    message = f"{bare(path[-1])} is left open ({shown(value)})"
+    report.add(PLACEHOLDER, path, message, "write it", value, meaning.rstrip(".").lower())
 
 
-def _open(file: ConfigFile, path: tuple[str, ...], value: Any, meaning: str) -> Problem:
-    name = shown(path[-1])[1:-1]
-    return _problem(
-        file, PLACEHOLDER, path, f"{name} is left open ({shown(value)})", "write it", value, meaning.rstrip(".").lower()
-    )
-
-
-def _unknown(file: ConfigFile, problems: list[Problem], known: Mapping[str, str]) -> None:
-    import difflib
-
-    unknown = [key for key in file.content if not str(key).startswith("_") and key not in known]
-    for key in unknown[:MAX_DETAILED]:
-        near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.6)
-        problems.append(
-            _problem(
-                file,
-                UNKNOWN_KEY,
-                (str(key),),
-                f"{shown(str(key))[1:-1]} is not a known key of a cluster file",
-                f"write {near[0]}, or remove it" if near else "remove it",
-                file.content[key],
-                f"{near[0]!r}" if near else f"one of {', '.join(known)}",
-            )
-        )
-    if len(unknown) > MAX_DETAILED:
-        problems.append(more_unknown_keys(str(file.path), (), len(unknown) - MAX_DETAILED))
-
-
-def _ours(file: ConfigFile, problems: list[Problem]) -> Inventory:
-    content = file.content
-    _unknown(file, problems, OUR_KEYS)
+def _ours(content: Mapping[str, Any], report: Report) -> Inventory:
     raw = content["hosts"]
     addresses: list[str] = []
     texts = [raw] if isinstance(raw, str) else raw
-    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
-        problems.append(
-            _problem(
-                file,
-                WRONG_VALUE,
-                ("hosts",),
-                f"hosts is {shown(raw)}",
-                "write a list",
-                raw,
-                "a list of names or ranges",
-            )
-        )
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        report.wrong(("hosts",), raw, "a list of names or ranges", "write a list")
         texts = []
     for at, text in enumerate(texts):
         try:
             addresses += spelt_out(text)
-            if len(addresses) > MAX_NODES:
-                problems.append(_too_many(file, "hosts"))
-                break
         except ValueError as reason:
             path = ("hosts", str(at)) if isinstance(raw, list) else ("hosts",)
-            problems.append(_problem(file, WRONG_VALUE, path, f"{shown(text)}: {reason}", "correct the range", text))
-    user, key_file, port = content.get("user"), content.get("key_file"), content.get("port")
+            report.add(WRONG_VALUE, path, f"{shown(text)}: {reason}", "correct the range", text)
+        if len(addresses) > MAX_NODES:
+            _too_many(report, "hosts")
+            break
     if content.get("schema_version", 1) != 1:
-        problems.append(
-            _problem(
-                file,
-                WRONG_VALUE,
-                ("schema_version",),
-                f"schema_version is {shown(content['schema_version'])}",
-                "write 1",
-            )
-        )
+        message = f"schema_version is {shown(content['schema_version'])}"
+        report.add(WRONG_VALUE, ("schema_version",), message, "write 1")
+    user, key_file, port = content.get("user"), content.get("key_file"), content.get("port")
     for key, value in (("user", user), ("key_file", key_file)):
         if value is not None and (not isinstance(value, str) or left_open(value) or not _is_a_word(value)):
-            problems.append(_no_word(file, key, value))
+            report.wrong((key,), value, _WORD, "write text")
     if port is not None and not (type(port) is int and 0 < port < 65536):
-        problems.append(
-            _problem(
-                file, WRONG_VALUE, ("port",), f"port is {shown(port)}", "write a port", port, "a number below 65536"
-            )
-        )
-        port = None
-    return Inventory(
-        tuple(addresses),
-        user if isinstance(user, str) else None,
-        key_file if isinstance(key_file, str) else None,
-        port,
-    )
+        report.wrong(("port",), port, "a number below 65536", "write a port")
+    return Inventory(tuple(addresses), user, key_file, port)
 
 
 _BRACKETS = re.compile(r"(?P<head>[^\[\]]*)\[(?P<inner>[0-9,\-]+)\](?P<tail>[^\[\]]*)")
 _LAST_OCTET = re.compile(r"(?P<head>[0-9]+\.[0-9]+\.[0-9]+\.)(?P<low>[0-9]{1,9})-(?P<high>[0-9]{1,9})")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_NO_HOST = "no name or address of a host"
 
 
 def spelt_out(text: str) -> list[str]:
     """The hosts a range names: gpu[01-03,7] and 10.0.0.1-4."""
     text = text.strip()
-    if found := _BRACKETS.fullmatch(text):
-        made = [f"{found['head']}{number}{found['tail']}" for number in _numbers(found["inner"])]
-    elif found := _LAST_OCTET.fullmatch(text):
-        made = [f"{found['head']}{number}" for number in _numbers(f"{found['low']}-{found['high']}")]
-        if int(found["high"]) > 255:
+    if match := _BRACKETS.fullmatch(text):
+        hosts = [f"{match['head']}{number}{match['tail']}" for number in _numbers(match["inner"])]
+    elif match := _LAST_OCTET.fullmatch(text):
+        hosts = [f"{match['head']}{number}" for number in _numbers(f"{match['low']}-{match['high']}")]
+        if int(match["high"]) > 255:
             raise ValueError("an address ends at 255")
     else:
-        made = [text]
-    for one in made:
-        _check_host(one)
-    return made
+        hosts = [text]
+    if not all(map(_names_a_host, hosts)):
+        raise ValueError(_NO_HOST)
+    return hosts
 
 
-def _names_a_host(text: str) -> bool:
+def _names_a_host(name: str) -> bool:
+    """Whether it is an address, without a scope, or a name."""
+    if not re.fullmatch(r"[0-9.-]+", name) and ":" not in name:
+        return bool(_HOST.fullmatch(name)) and ".." not in name and not left_open(name)
     try:
-        _check_host(text)
+        ipaddress.ip_address(name)
     except ValueError:
         return False
-    return True
-
-
-def _check_host(name: str) -> None:
-    """Refuse what is no address and no name; ValueError says so."""
-    import ipaddress
-
-    if re.fullmatch(r"[0-9.-]+", name) or ":" in name:
-        try:
-            if "%" in name:
-                raise ValueError
-            ipaddress.ip_address(name)
-        except ValueError:
-            raise ValueError("no name or address of a host") from None
-    elif not _HOST.fullmatch(name) or ".." in name or left_open(name):
-        raise ValueError("no name or address of a host")
-
-
-_NUMBER = re.compile(r"[0-9]{1,9}")
+    return "%" not in name
 
 
 def _numbers(inner: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.configs.selection import asked_of
+from steelyard.configs.choose import asked_of
 from steelyard.execute.preflight import Needs, needs_of
 from steelyard.execute.preflight.needs import Secret, Space
 from steelyard.experiment import packaged

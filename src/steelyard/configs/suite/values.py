@@ -1,5 +1,6 @@
 """Values as these files spell them: numbers and booleans as text, placeholders, and two ways to say nothing."""
 
+import getpass
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,6 +18,20 @@ _FLAGS = {**dict.fromkeys(("true", "1", "yes"), True), **dict.fromkeys(("false",
 def left_open(value: Any) -> bool:
     """Whether a person was meant to put something here and did not."""
     return isinstance(value, str) and bool(_LEFT_OPEN.search(value) or _ADDRESS.fullmatch(value.strip()))
+
+
+def this_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "root"
+
+
+def placeholder_names(user: str | None = None) -> dict[str, str]:
+    """What the placeholders of a file stand for, for a user or this one."""
+    user = user or this_user()
+    home = "/root" if user == "root" else f"/home/{user}"
+    return {"user-id": user, "user": user, "home": home, "home-mount-dir": "home", "node-dir-name": "root"}
 
 
 def substituted(text: str, names: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ a directory above it, decides it in its place. This cannot be allowed.
 Fix: mount less, or set `log_dir` of the platform to a directory that no volume holds and only the login can write to.
 """
 
-from steelyard.configs.choose import this_user
+from steelyard.configs.suite.values import this_user
 from steelyard.experiment.control import control_parent, overlap, own_parents
 from steelyard.linting.mounts import mounts
 from steelyard.linting.rule import Case, Problems, Rule

@@ -5,7 +5,7 @@ Fix: mount a directory of the login's own or a shared one; the login is the clus
 its owner agrees, permit it: `allow: [SY125]` of the platform, or `--set platform.allow=SY125`; the plan records it.
 """
 
-from steelyard.configs.choose import this_user
+from steelyard.configs.suite.values import this_user
 from steelyard.linting.mounts import mounts
 from steelyard.linting.rule import Case, Problems, Rule
 

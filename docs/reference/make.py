@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from steelyard.cli.explain import page as codes_page
-from steelyard.configs.inventory_reference import page as cluster_page
 from steelyard.configs.meanings import page as parity_page
-from steelyard.configs.suite.reference import page as family_page
+from steelyard.configs.reference import cluster_page, family_page
 from steelyard.experiment.reference import page as experiment_page
 from steelyard.linting.explain import page as lint_page
 

@@ -12,7 +12,7 @@ from steelyard.configs.files import read_config, with_lines
 from steelyard.configs.suite.values import converted, left_open, substituted
 from steelyard.errors import InputError
 from steelyard.experiment import resolve
-from steelyard.experiment.json_text import places
+from steelyard.experiment.parsing import json_places
 from steelyard.experiment.sources import CONFIG
 
 MEGATRON, JAX = "mi3xx_megatron_llama_single.json", "mi300x_singlenode_llama3_1_70b.json"
@@ -239,7 +239,7 @@ def test_a_setting_fills_a_place_the_file_leaves_open(tmp_path: Path) -> None:
 
 def test_every_key_has_its_line(tmp_path: Path) -> None:
     text = '{\n "model": {"b": 1,\n  "c": [1,\n 2, {"d": "}{,:\\""}]},\n "a~/": 2, "model": 3}'
-    found = {(place.path, place.line, place.again) for place in places(text)}
+    found = {(place.path, place.line, place.again) for place in json_places(text)}
     assert found == {
         (("model",), 2, False),
         (("model", "b"), 2, False),

@@ -11,10 +11,17 @@ from typing import Any
 from ruamel.yaml.nodes import Node
 
 from steelyard.errors import InputError
-from steelyard.experiment import yaml_file
 from steelyard.experiment.experiment import Experiment
-from steelyard.experiment.json_text import Place, TextError, parse_json, places
-from steelyard.experiment.limits import MAX_BYTES, check_size
+from steelyard.experiment.parsing import (
+    MAX_BYTES,
+    Place,
+    TextError,
+    check_size,
+    json_places,
+    parse_json,
+    parse_yaml,
+    yaml_places,
+)
 from steelyard.experiment.problems import (
     DUPLICATE_KEY,
     FOREIGN_FAMILY,
@@ -23,6 +30,7 @@ from steelyard.experiment.problems import (
     UNREADABLE,
     InvalidExperimentError,
     Problem,
+    bare,
     shown,
 )
 from steelyard.experiment.reading import Family, PointerPath
@@ -93,15 +101,15 @@ def read_mapping(
     try:
         text = data.decode("utf-8-sig")
         is_json = _is_json(path, text) and not as_yaml
-        content, tree = (parse_json(text), None) if is_json else yaml_file.parsed(text)
+        content, tree = (parse_json(text), None) if is_json else parse_yaml(text)
         check_size(content)
         if not isinstance(content, dict):
-            found = "is empty" if content is None else f"holds {type(content).__name__} at its top"
-            raise ValueError(f"{found}, expected a mapping of keys")
+            actual = "is empty" if content is None else f"holds {type(content).__name__} at its top"
+            raise ValueError(f"{actual}, expected a mapping of keys")
         content, secrets = without_secrets(content)
         problems = [_secret(path, place, kind) for place, kind in secrets]
         if is_json:
-            problems += [_duplicate(path, place) for place in places(text) if place.again]
+            problems += [_duplicate(path, place) for place in json_places(text) if place.again]
     except UnicodeDecodeError as reason:
         raise unreadable(path, f"byte {reason.start} is not UTF-8 text", wanted, example) from None
     except ValueError as reason:
@@ -125,16 +133,13 @@ def _bytes(path: Path, wanted: str, example: str) -> bytes:
             raise unreadable(path, f"is larger than a config, expected at most {MAX_BYTES:,} bytes", wanted, example)
         return data
     except FileNotFoundError:
-        raise UnreadableFileError(path, "no such file", value=str(path), expected=wanted, next=example) from None
+        complaint, given = "no such file", {"expected": wanted, "next": example}
     except IsADirectoryError:
-        raise UnreadableFileError(
-            path, "is a directory", value=str(path), expected=wanted, next=f"one of its files: {path}/*"
-        ) from None
+        complaint, given = "is a directory", {"expected": wanted, "next": f"one of its files: {path}/*"}
     except (OSError, RuntimeError) as reason:  # links that lead to one another are a RuntimeError
         words = reason.strerror if isinstance(reason, OSError) else "a symbolic link to itself"
-        raise UnreadableFileError(
-            path, f"cannot be read ({words})", value=str(path), expected=f"{wanted} that can be read"
-        ) from None
+        complaint, given = f"cannot be read ({words})", {"expected": f"{wanted} that can be read"}
+    raise UnreadableFileError(path, complaint, value=str(path), **given)
 
 
 def _is_a_stream(path: Path) -> bool:
@@ -155,31 +160,29 @@ _TORCHTITAN = ("data_parallel_shard_degree", "enable_float8", "converters", "tor
 
 def _family(file: ConfigFile) -> Family:
     content = file.content
-    if "schema_version" in content and (
-        any(key in content for key in _NEWER) or {"config", "model_params"} <= set(content)
-    ):
-        raise foreign(
+    if "schema_version" in content and (content.keys() & set(_NEWER) or {"config", "model_params"} <= content.keys()):
+        raise _foreign(
             file, "is of the suite's newer family (schema_version beside a threshold file), which is not read"
         )
     if any(_CELL.fullmatch(str(key)) for key in content):
-        raise foreign(file, "holds the thresholds of the suite's newer family, which is not read")
-    config, params = content.get("config"), content.get("model_params")
+        raise _foreign(file, "holds the thresholds of the suite's newer family, which is not read")
     if "config" not in content and "model_params" not in content:
-        if not {str(key) for key in content} & set(Experiment.model_fields) - {"name"}:
-            raise foreign(file, "is no training config: it has neither model and training nor config and model_params")
+        if not content.keys() & set(Experiment.model_fields) - {"name"}:
+            raise _foreign(file, "is no training config: it has neither model and training nor config and model_params")
         return "steelyard"
+    config = content.get("config")
     keys = {str(key) for key in config} if isinstance(config, dict) else set()
-    inner = _model_keys(params)
+    inner = _model_keys(content.get("model_params"))
     image = str(config.get("container_image", "")) if isinstance(config, dict) else ""
     if "torchtitan" in image or inner & set(_TORCHTITAN):
-        raise foreign(file, "is a torchtitan config, which is not read")
-    jax = any(key in keys for key in _JAX) or "per_device_batch_size" in inner or "maxtext" in image
-    megatron = any(key in keys for key in _MEGATRON) or "megatron" in image
+        raise _foreign(file, "is a torchtitan config, which is not read")
+    jax = keys & set(_JAX) or "per_device_batch_size" in inner or "maxtext" in image
+    megatron = keys & set(_MEGATRON) or "megatron" in image
     if jax and megatron:
         both = sorted(keys & {*_JAX, *_MEGATRON})
-        raise foreign(file, f"mixes keys of the Megatron and the JAX family ({', '.join(both)})")
+        raise _foreign(file, f"mixes keys of the Megatron and the JAX family ({', '.join(both)})")
     if not jax and not megatron:
-        raise foreign(
+        raise _foreign(
             file, "has config and model_params and neither training_iterations (Megatron) nor training_steps (JAX)"
         )
     return "jax" if jax else "megatron"
@@ -189,86 +192,47 @@ def _model_keys(params: Any) -> set[str]:
     """Keys three levels down, where the parameters of a model on a GPU are."""
     level = [params]
     for _ in range(3):
-        level = [value for one in level if isinstance(one, dict) for value in one.values()]
-    return {str(key) for one in level if isinstance(one, dict) for key in one}
+        level = [value for mapping in level if isinstance(mapping, dict) for value in mapping.values()]
+    return {str(key) for mapping in level if isinstance(mapping, dict) for key in mapping}
 
 
-def foreign(file: ConfigFile, what: str) -> InvalidExperimentError:
-    return InvalidExperimentError(
-        [
-            Problem(
-                FOREIGN_FAMILY,
-                "error",
-                str(file.path),
-                "",
-                message=f"the file {what}",
-                fix="start from one of `steelyard init`, whose JSON files are of the families that are read",
-            )
-        ]
-    )
+def _foreign(file: ConfigFile, trait: str) -> InvalidExperimentError:
+    fix = "start from one of `steelyard init`, whose JSON files are of the families that are read"
+    return InvalidExperimentError([Problem(FOREIGN_FAMILY, "error", str(file.path), "", f"the file {trait}", fix)])
 
 
 def unreadable(
-    path: Path,
-    reason: str,
-    wanted: str = "a config file",
-    example: str = "steelyard init",
-    line: int | None = None,
+    path: Path, reason: str, wanted: str = "a config file", example: str = "steelyard init", line: int | None = None
 ) -> InvalidExperimentError:
-    return InvalidExperimentError(
-        [
-            Problem(
-                UNREADABLE,
-                "error",
-                str(path),
-                key="",
-                message=f"not {wanted}: {reason}",
-                fix=f"correct the file, or start from {'one of ' * example.startswith('steelyard')}`{example}`",
-                line=line,
-            )
-        ]
-    )
+    fix = f"correct the file, or start from {'one of ' * example.startswith('steelyard')}`{example}`"
+    problem = Problem(UNREADABLE, "error", str(path), "", f"not {wanted}: {reason}", fix, line=line)
+    return InvalidExperimentError([problem])
 
 
 def _duplicate(path: Path, place: Place) -> Problem:
-    keys = tuple(key if secret_kind("", key) is None else shown(key)[1:-1] for key in place.path)
-    return Problem(
-        DUPLICATE_KEY,
-        "error",
-        str(path),
-        ".".join(keys),
-        message=f"{shown(keys[-1])} stands twice in {'.'.join(keys[:-1]) or 'the file'}; the last counts",
-        fix="remove one of them",
-        path=keys,
-        line=place.line,
-    )
+    keys = tuple(key if secret_kind("", key) is None else bare(key) for key in place.path)
+    message = f"{shown(keys[-1])} stands twice in {'.'.join(keys[:-1]) or 'the file'}; the last counts"
+    fix = "remove one of them"
+    return Problem(DUPLICATE_KEY, "error", str(path), ".".join(keys), message, fix, path=keys, line=place.line)
 
 
 def _secret(file: Path, path: PointerPath, kind: str) -> Problem:
     name = next((key for key in reversed(path) if not key.isdecimal()), "")
-    return Problem(
-        SECRET,
-        "error",
-        str(file),
-        ".".join(path),
-        message=f"{shown(name)[1:-1]}: {kind} stands in the file",
-        fix=SECRET_FIX,
-        expected="the path of a file that holds it",
-        path=path,
-    )
+    message, expected = f"{bare(name)}: {kind} stands in the file", "the path of a file that holds it"
+    return Problem(SECRET, "error", str(file), ".".join(path), message, SECRET_FIX, expected=expected, path=path)
 
 
 def with_lines(problems: Iterable[Problem], file: ConfigFile) -> list[Problem]:
     """The problems, each with the line its place, or the nearest place around it, starts on."""
-    wanted = list(problems)
-    if not wanted:
+    listed = list(problems)
+    if not listed:
         return []
-    listed = yaml_file.places(file.tree) if file.tree is not None else places(file.text)
-    found = {place.path: place.line for place in listed}
-    return [problem if problem.line else replace(problem, line=_line(problem.place, found)) for problem in wanted]
+    places = yaml_places(file.tree) if file.tree is not None else json_places(file.text)
+    lines = {place.path: place.line for place in places}
+    return [problem if problem.line else replace(problem, line=_line(problem.place, lines)) for problem in listed]
 
 
-def _line(path: PointerPath, found: dict[PointerPath, int]) -> int | None:
-    while path and path not in found:
+def _line(path: PointerPath, lines: dict[PointerPath, int]) -> int:
+    while path and path not in lines:
         path = path[:-1]
-    return found.get(path, 1)
+    return lines.get(path, 1)

@@ -11,7 +11,7 @@ from steelyard.configs.suite.keys import DATASET, JAX, MEGATRON, RESULTS, TABLES
 from steelyard.configs.suite.megatron import PRECISIONS
 from steelyard.configs.suite.section import example_name
 from steelyard.configs.suite.values import converted, left_open
-from steelyard.experiment.json_text import parse_json, places
+from steelyard.experiment.parsing import json_places, parse_json
 from steelyard.experiment.problems import PLACEHOLDER
 from steelyard.experiment.reading import PointerPath
 from steelyard.hardware.nics import NICS
@@ -80,7 +80,7 @@ def _example(file: ConfigFile, path: PointerPath) -> str | None:
 def filled_text(file: ConfigFile, values: Mapping[PointerPath, str]) -> str:
     """The file's text with the values in their places; all else keeps its bytes."""
     text = file.text
-    spans = {place.path: place.at for place in places(text)}
+    spans = {place.path: place.at for place in json_places(text)}
     for path in sorted(values, key=lambda path: spans[path], reverse=True):
         after_key = _STRING.match(text, spans[path])
         assert after_key is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 from steelyard.configs.suite.keys import CONTAINER, DATASET, JAX, MEGATRON, NOTHING, RESULTS, TABLES
 from steelyard.experiment.problems import spelt
-from steelyard.experiment.reference import documented_keys
+from steelyard.experiment.reference import documented_keys, markdown
 from steelyard.frameworks.registry import facts, planned
 
 FAMILIES = {
@@ -60,24 +60,15 @@ it. A plan of a YAML experiment states every one of these that the experiment do
 def page() -> str:
     """The table of all of them, as Markdown."""
     names = [name for name in planned() if facts(name).names is not None]
-    head = f"| key | {' | '.join(names)} |\n| --- |{' --- |' * len(names)}"
-    rows = []
-    for dotted in documented_keys():
-        made = {name: _cell(name, dotted) for name in names}
-        if any(made.values()):
-            rows.append(f"| `{dotted}` | {' | '.join(made[name] for name in names)} |")
-    return "\n".join([_HEAD, head, *rows]) + "\n"
+    rows = {dotted: [_cell(name, dotted) for name in names] for dotted in documented_keys()}
+    return f"{_HEAD}\n" + markdown(["key", *names], ([f"`{key}`", *cells] for key, cells in rows.items() if any(cells)))
 
 
 def _cell(name: str, dotted: str) -> str:
-    framework = facts(name)
-    own = framework.spelling(dotted)
+    own, defaults = facts(name).spelling(dotted), facts(name).silent_defaults
     if own is None:
         return ""
-    cell = f"`{own}`"
-    if dotted in framework.silent_defaults:
-        cell += f", else {spelt(framework.silent_defaults[dotted])}"
-    return cell
+    return f"`{own}`, else {spelt(defaults[dotted])}" if dotted in defaults else f"`{own}`"
 
 
 def meanings(name: str) -> list[Meaning]:

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from steelyard.experiment.experiment import Experiment
-from steelyard.experiment.limits import MAX_DETAILED
 from steelyard.experiment.platform import Platform
 from steelyard.experiment.problems import (
+    MAX_DETAILED,
     MISSING_KEY,
     SETTINGS,
     UNKNOWN_KEY,

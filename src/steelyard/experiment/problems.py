@@ -90,6 +90,10 @@ class InvalidExperimentError(InputError):
         return super().__str__() + (f" ({others} more{where})" if others else "")
 
 
+MAX_DETAILED = 100
+"""Unknown keys of one mapping that are named one by one; the nearest known key of each has to be looked for."""
+
+
 def more_unknown_keys(file: str, path: tuple[str, ...], count: int) -> Problem:
     """The unknown keys of one mapping that are counted and not named."""
     where = bare(".".join(path)) or "the file"

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from steelyard.errors import InputError
 from steelyard.experiment.complaints import fields_at, problems_of, unknown_key, wrong_value
 from steelyard.experiment.experiment import GROUPS, Experiment
+from steelyard.experiment.parsing import parse_scalar
 from steelyard.experiment.platform import Platform
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import (
@@ -26,7 +27,6 @@ from steelyard.experiment.problems import (
 )
 from steelyard.experiment.reading import Reading
 from steelyard.experiment.sources import CONFIG, DEFAULT, SET, Origin, Source
-from steelyard.experiment.yaml_file import parse_scalar
 from steelyard.secrets import secret_kind, without_secrets
 
 Settings = Sequence[tuple[str, Any]]

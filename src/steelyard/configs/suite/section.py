@@ -8,8 +8,8 @@ from typing import Any
 
 from steelyard.configs.suite.keys import Keys
 from steelyard.configs.suite.values import converted, left_open, substituted
-from steelyard.experiment.limits import MAX_DETAILED
 from steelyard.experiment.problems import (
+    MAX_DETAILED,
     MISSING_KEY,
     PLACEHOLDER,
     UNKNOWN_KEY,

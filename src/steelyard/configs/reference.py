@@ -1,17 +1,10 @@
-"""The reference page of a family of JSON configs, from the tables that read it."""
+"""The reference pages of the suite's configs and of cluster files, from the tables that read them."""
 
-from collections.abc import Mapping
 from typing import Literal
 
-from steelyard.configs.suite.keys import (
-    CONTAINER,
-    DATASET,
-    JAX,
-    RESULTS,
-    TABLES,
-    UNREAD_ENV,
-    Key,
-)
+from steelyard.configs.inventory import OUR_KEYS, SUITE_KEYS
+from steelyard.configs.suite.keys import CONTAINER, DATASET, JAX, NOTHING, RESULTS, TABLES, UNREAD_ENV, Key, Keys
+from steelyard.experiment.reference import table
 
 _HEADS = {
     "megatron": """# Keys of a Megatron config
@@ -44,33 +37,42 @@ underscore is parked; `_example_KEY` suggests a value. `{user-id}`, `{user}`, `{
 the selection needs it: `steelyard lint FILE --fill` asks.
 """
 
+_CLUSTER = """# Keys of a cluster file
 
-def page(family: Literal["megatron", "jax"]) -> str:
-    """The whole page as Markdown."""
+Made by `python docs/reference/make.py` from the tables that read it. `steelyard lint` and `plan` take it as
+`--cluster FILE`; `steelyard lint FILE` says what is wrong with it. The order of the hosts is the order of the
+ranks, and the first is the head.
+"""
+
+
+def family_page(family: Literal["megatron", "jax"]) -> str:
+    """The page of a family of JSON configs, as Markdown."""
     config, model = TABLES[family]
     parts = [
         _HEADS[family] + _RULES,
-        _table("config", config),
-        _table("config.container_config", CONTAINER),
-        _table("config.dataset_source", DATASET),
-        _table("model_params / section / model / GPU", model),
-        _table("result_dict", RESULTS),
+        _keys("config", config),
+        _keys("config.container_config", CONTAINER),
+        _keys("config.dataset_source", DATASET),
+        _keys("model_params / section / model / GPU", model),
+        _keys("result_dict", RESULTS),
     ]
     if family == JAX:
-        rows = "\n".join(
-            f"| `{name}` | {f'`{instead}` of the model' if instead else ''} |" for name, instead in UNREAD_ENV.items()
-        )
-        parts.append(f"## Variables nothing reads\n\n| variable | instead |\n| --- | --- |\n{rows}\n")
+        rows = ((f"`{name}`", f"`{instead}` of the model" if instead else "") for name, instead in UNREAD_ENV.items())
+        parts.append(table("Variables nothing reads", "variable, instead", rows))
     return "\n".join(parts)
 
 
-def _table(title: str, keys: Mapping[str, Key]) -> str:
-    rows = "\n".join(
-        f"| `{name}` | {key.kind} | {key.default or ''} | {key.meaning} | {_reads(key)} |" for name, key in keys.items()
-    )
-    head = "| key | kind | default | meaning | what reads it |\n| --- | --- | --- | --- | --- |"
-    return f"## {title}\n\n{head}\n{rows}\n"
+def _keys(title: str, keys: Keys) -> str:
+    rows = ((f"`{name}`", key.kind, key.default or "", key.meaning, _reads(key)) for name, key in keys.items())
+    return table(title, "key, kind, default, meaning, what reads it", rows)
 
 
 def _reads(key: Key) -> str:
-    return f"`{key.reads}`" if " " not in key.reads and key.reads != "nothing" else key.reads
+    return f"`{key.reads}`" if " " not in key.reads and key.reads != NOTHING else key.reads
+
+
+def cluster_page() -> str:
+    """The page of cluster files, as Markdown."""
+    sections = {"Our own, in YAML": OUR_KEYS, "The validation suite's, in JSON": SUITE_KEYS}
+    rows = {title: [(f"`{name}`", meaning) for name, meaning in keys.items()] for title, keys in sections.items()}
+    return "\n".join([_CLUSTER, *(table(title, "key, meaning", rows[title]) for title in sections)])

@@ -4,7 +4,6 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -20,103 +19,84 @@ from steelyard.experiment.problems import (
     UNKNOWN_KEY,
     WRONG_VALUE,
     Problem,
+    bare,
     more_unknown_keys,
     shown,
 )
-from steelyard.experiment.reading import Reading
+from steelyard.experiment.reading import PointerPath, Reading
 from steelyard.experiment.sources import CONFIG, SET, Origin, Source
 
 
 def problems_of(
-    errors: Iterable[ErrorDetails], root: type[BaseModel], file: Reading, prefix: str, sources: Mapping[str, Source]
+    errors: Iterable[ErrorDetails], root: type[BaseModel], file: Reading, sources: Mapping[str, Source]
 ) -> Iterator[Problem]:
     """Pydantic's complaints in our words; of the unknown keys of one mapping the first ones, and how many more."""
-    unknown: Counter[tuple[str, ...]] = Counter()
+    unknown: Counter[PointerPath] = Counter()
     for details in errors:
-        around = tuple(_loc(details)[:-1])
+        loc = _loc(details)
         if details["type"] == "extra_forbidden":
-            unknown[around] += 1
-            if unknown[around] > MAX_DETAILED:
+            unknown[loc[:-1]] += 1
+            if unknown[loc[:-1]] > MAX_DETAILED:
                 continue
-        yield _problem_of(details, root, file, prefix, sources)
+        yield _problem_of(details, loc, root, file, sources)
     for around, count in unknown.items():
         if count > MAX_DETAILED:
-            place = (*_platform_path(prefix), *around) if root is Platform else around
+            place = (*platform_path(file), *around) if root is Platform else around
             yield more_unknown_keys(str(file.file), place, count - MAX_DETAILED)
 
 
 def _problem_of(
-    details: ErrorDetails, root: type[BaseModel], file: Reading, prefix: str, sources: Mapping[str, Source]
+    details: ErrorDetails, loc: PointerPath, root: type[BaseModel], file: Reading, sources: Mapping[str, Source]
 ) -> Problem:
-    """One pydantic complaint in our words, pointing at the layer of the file the value came from."""
-    problem = _in_our_words(details, root, file, prefix, sources)
-    loc = _loc(details)
-    source = next((sources[key] for at in range(len(loc), 0, -1) if (key := ".".join(loc[:at])) in sources), None)
-    dotted = ".".join(("platform", *loc)) if root is Platform else ".".join(loc)
+    """One complaint: what it calls the key, and where it points, is up to the layer the value came from."""
+    within = ".".join(loc)
+    above = platform_path(file) if root is Platform else ()
+    key = ".".join(part for part in (*above, within) if part)
+    dotted = f"platform.{within}" if root is Platform else within
+    source = next((sources[part] for at in range(len(loc), 0, -1) if (part := ".".join(loc[:at])) in sources), None)
+    path: PointerPath | None = None
+    option, name = "", key
     if root is Platform and source == SET:
-        typed = f"--set platform.{'.'.join(loc)}"
-        return replace(problem, message=problem.message.replace(problem.key, typed), fix=f"change {typed}", path=())
-    if dotted in file.paths:
-        problem = replace(problem, path=file.paths[dotted])
-        if file.family == "steelyard":
-            return problem
-        own = problem.place[-1]  # the file has its own name for it
-        return replace(
-            problem, message=problem.message.replace(problem.key, own), fix=problem.fix.replace(problem.key, own)
-        )
-    if root is Platform:
-        return replace(problem, path=(*_platform_path(prefix), *loc))
-    if source == SET:  # without a file the options stand in its place, and are named as such
-        return problem if problem.file == SETTINGS else replace(problem, message=f"--set {problem.message}")
-    if source is not None and source.origin == Origin.PLATFORM:
-        return replace(problem, path=("platforms", source.name, "overrides", *loc))
-    return problem
+        option, name, path = "--set ", dotted, ()
+    elif dotted in file.paths:  # the file has its own name for it
+        path = file.paths[dotted]
+        name = path[-1]
+    elif root is Platform:
+        path = (*above, *loc)
+    elif source == SET:  # without a file the options stand in its place, and are named as such
+        option = "" if str(file.file) == SETTINGS else "--set "
+    elif source is not None and source.origin == Origin.PLATFORM:
+        path = ("platforms", source.name, "overrides", *loc)
+
+    code, value, expected = WRONG_VALUE, details.get("input"), None
+    fix = f"change {name}{_where(sources.get(within))}"
+    if details["type"] == "extra_forbidden":
+        code, message = UNKNOWN_KEY, f"{option}{bare(name)} is not a known key"
+        fix, expected = nearest(loc[-1], fields_at(root, loc[:-1]))
+    elif details["type"] == "missing":
+        code, message, value, expected = MISSING_KEY, f"{option}{name} is missing", None, _meaning(root, loc)
+        fix = f"add it under {loc[0]}: in {file.file}" if len(loc) > 1 else f"add `{name}:` to {file.file}"
+    elif details["type"] == "value_error":  # our own sentence, which already says what was expected
+        message = f"{option}{name}: {details.get('ctx', {}).get('error', details['msg'])}"
+        value = None if isinstance(value, dict) else value
+    else:
+        message, expected = f"{option}{name} is {shown(value)}", _expectation(details)
+    if root is Platform and source == SET:
+        fix = f"change {option}{name}"
+    return Problem(code, "error", str(file.file), key, message, fix, value, expected, path)
 
 
-def _platform_path(prefix: str) -> tuple[str, ...]:
-    return ("platforms", prefix.removeprefix("platforms.")) if prefix else ()
+def platform_path(file: Reading) -> PointerPath:
+    """Where the chosen platform stands in an experiment file; nowhere where the file names none."""
+    return () if file.platform is None else ("platforms", file.platform)
 
 
-def _loc(details: ErrorDetails) -> list[str]:
+def _loc(details: ErrorDetails) -> PointerPath:
     """The keys to the value, without the branches of unions; an unknown key is one whatever it looks like."""
     *around, last = details["loc"] or ("",)
     kept = details["type"] == "extra_forbidden" or not _is_branch_label(last)
-    return [str(part) for part in (*around, *([last] if kept else ())) if part == last or not _is_branch_label(part)]
-
-
-def _in_our_words(
-    details: ErrorDetails, root: type[BaseModel], file: Reading, prefix: str, sources: Mapping[str, Source]
-) -> Problem:
-    loc = _loc(details)
-    within = ".".join(loc)
-    key = ".".join(part for part in (prefix, within) if part)
-    value = details.get("input")
-    kind = details["type"]
-    if kind == "extra_forbidden":
-        return unknown_key(file, key, loc[-1], fields_at(root, loc[:-1]), value)
-    if kind == "missing":
-        group = f"{loc[0]}: " if len(loc) > 1 else ""
-        return Problem(
-            MISSING_KEY,
-            "error",
-            str(file.file),
-            key=key,
-            message=f"{key} is missing",
-            fix=f"add it under {group}in {file.file}" if len(loc) > 1 else f"add `{key}:` to {file.file}",
-            expected=_meaning(root, loc),
-        )
-    if kind == "value_error":  # our own sentence, which already says what was expected
-        text = str(details.get("ctx", {}).get("error", details["msg"]))
-        return Problem(
-            WRONG_VALUE,
-            "error",
-            str(file.file),
-            key=key,
-            message=f"{key}: {text}",
-            fix=f"change {key}{_where(sources.get(within))}",
-            value=None if isinstance(value, dict) else value,
-        )
-    return wrong_value(file, key, value, _expectation(details), _where(sources.get(within)))
+    parts = (*around, *([last] if kept else ()))
+    return tuple(str(part) for part in parts if part == last or not _is_branch_label(part))
 
 
 def _is_branch_label(part: Any) -> bool:
@@ -135,31 +115,12 @@ def _where(source: Source | None) -> str:
     return f" (it comes from {source})" if source and source != CONFIG else ""
 
 
-def wrong_value(file: Reading, key: str, value: Any, expected: str, where: str = "") -> Problem:
-    return Problem(
-        WRONG_VALUE,
-        "error",
-        str(file.file),
-        key=key,
-        message=f"{key} is {shown(value)}",
-        fix=f"change {key}{where}",
-        value=value,
-        expected=expected,
-    )
-
-
-def unknown_key(file: Reading, key: str, name: str, known: Sequence[str], value: Any) -> Problem:
+def nearest(name: str, known: Sequence[str]) -> tuple[str, str]:
+    """What to do about an unknown key, and what was expected in its place."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    return Problem(
-        UNKNOWN_KEY,
-        "error",
-        str(file.file),
-        key=key,
-        message=f"{shown(key)[1:-1]} is not a known key",
-        fix=f"write {near[0]}, or remove it" if near else "remove it",
-        value=value,
-        expected=f"{near[0]!r}, the nearest known key" if near else "no key here",
-    )
+    if not near:
+        return "remove it", "no key here"
+    return f"write {near[0]}, or remove it", f"{near[0]!r}, the nearest known key"
 
 
 _TYPES = {
@@ -191,7 +152,7 @@ def _model_of(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) in (Annotated, Union, UnionType):
-        return next((found for found in map(_model_of, get_args(annotation)) if found), None)
+        return next(filter(None, map(_model_of, get_args(annotation))), None)
     return None
 
 

@@ -2,14 +2,14 @@
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from steelyard.errors import InputError
-from steelyard.experiment.complaints import fields_at, problems_of, unknown_key, wrong_value
+from steelyard.experiment.complaints import fields_at, nearest, platform_path, problems_of
 from steelyard.experiment.experiment import GROUPS, Experiment
 from steelyard.experiment.parsing import parse_scalar
 from steelyard.experiment.platform import Platform
@@ -18,14 +18,17 @@ from steelyard.experiment.problems import (
     MISSING_KEY,
     SECRET_FIX,
     SETTINGS,
+    UNKNOWN_KEY,
     UNKNOWN_NAME,
+    WRONG_VALUE,
     InvalidExperimentError,
     Problem,
+    bare,
     plain,
     raise_errors,
     shown,
 )
-from steelyard.experiment.reading import Reading
+from steelyard.experiment.reading import PointerPath, Reading
 from steelyard.experiment.sources import CONFIG, DEFAULT, SET, Origin, Source
 from steelyard.secrets import secret_kind, without_secrets
 
@@ -97,10 +100,10 @@ def _check_key(key: str, value: str, typed: str | None = None) -> None:
     if group == PLATFORM and rest in _TYPED_ELSEWHERE:
         option = _TYPED_ELSEWHERE[rest]
         raise InputError(
-            f"--set {shown(key)[1:-1]}: {option} sets it",
+            f"--set {bare(key)}: {option} sets it",
             key=plain(key),
             value=plain(value),
-            next=f"{option} {shown(value)[1:-1]}",
+            next=f"{option} {bare(value)}",
         )
 
 
@@ -111,7 +114,7 @@ def _refuse_a_secret(key: str, value: Any) -> None:
     _, places = without_secrets({key.rpartition(".")[2]: value})
     if places:
         raise InputError(
-            f"--set {shown(key)[1:-1]}: {places[0][1]} stands on the command line",
+            f"--set {bare(key)}: {places[0][1]} stands on the command line",
             key=plain(key),
             expected="the path of a file that holds it",
             next=SECRET_FIX,
@@ -125,38 +128,36 @@ def _group_of(key: str) -> str | None:
 
 def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, ranks: int | None = None) -> Resolved:
     """Merge preset < file < platform overrides < --set, validate, and remember where each value came from."""
-    file, platform_name = reading, reading.platform
-    content = {key: value for key, value in file.content.items() if key != "platforms"}
     typed = _nested(settings)
-    platform, platform_problems = _platform(file, platform_name, gpu, ranks, typed.pop(PLATFORM, {}))
-    layers: list[tuple[Source, Mapping[str, Any]]] = [(CONFIG, content)]
-    if platform is not None and platform.overrides:
-        known_groups = {group: values for group, values in platform.overrides.items() if group in GROUPS}
-        layers.append((Source(Origin.PLATFORM, str(platform_name)), known_groups))
-    layers.append((SET, typed))
-
+    platform, problems = _platform(reading, gpu, ranks, typed.pop(PLATFORM, {}))
     merged: dict[str, Any] = {}
     sources: dict[str, Source] = {}
-    for source, layer in layers:
-        _merge(merged, layer, source, sources)
-        if source == CONFIG:
-            sources |= reading.sources
-    preset_problems = _apply_preset(merged, sources, file)
-
-    problems = [*platform_problems, *preset_problems]
-    experiment = None
-    try:
-        experiment = Experiment.model_validate(merged)
-    except ValidationError as failed:
-        hidden = {"model"} if preset_problems else set()
-        kept = [details for details in failed.errors() if not hidden & set(map(str, details["loc"][:1]))]
-        problems += problems_of(kept, Experiment, file, "", sources)
+    _merge(merged, {key: value for key, value in reading.content.items() if key != "platforms"}, CONFIG, sources)
+    sources |= reading.sources
+    if platform is not None:
+        groups = {group: values for group, values in platform.overrides.items() if group in GROUPS}
+        _merge(merged, groups, Source(Origin.PLATFORM, str(reading.platform)), sources)
+    _merge(merged, typed, SET, sources)
+    experiment, experiment_problems = _validated(merged, sources, reading)
+    problems += experiment_problems
     if problems:  # a misspelt key is the cause of the missing one, so it is said first
         raise InvalidExperimentError(sorted(problems, key=lambda problem: problem.code == MISSING_KEY))
     assert experiment is not None
     assert platform is not None
     known = {key: sources.get(key, DEFAULT) for key, _ in leaves(experiment.model_dump())}
-    return Resolved(experiment, platform, platform_name, known, reading)
+    return Resolved(experiment, platform, reading.platform, known, reading)
+
+
+def _validated(
+    merged: dict[str, Any], sources: dict[str, Source], file: Reading
+) -> tuple[Experiment | None, list[Problem]]:
+    """The experiment with its preset spelt out; of a model whose preset is not known nothing else is said."""
+    problems = _apply_preset(merged, sources, file)
+    try:
+        return Experiment.model_validate(merged), problems
+    except ValidationError as failed:
+        kept = [details for details in failed.errors() if not (problems and details["loc"][:1] == ("model",))]
+        return None, [*problems, *problems_of(kept, Experiment, file, sources)]
 
 
 def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, Source]]:
@@ -173,50 +174,42 @@ def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, Sour
     merged: dict[str, Any] = {}
     _merge(merged, nested, SET, sources)
     file = Reading(Path(SETTINGS), "", {}, None)
-    problems = _apply_preset(merged, sources, file)
-    try:
-        Experiment.model_validate(merged)
-    except ValidationError as failed:
-        kept = [details for details in failed.errors() if details["type"] != "missing"]
-        problems += problems_of(kept, Experiment, file, "", sources)
-    raise_errors(problems)
+    _, problems = _validated(merged, sources, file)
+    raise_errors(problem for problem in problems if problem.code != MISSING_KEY)
     return dict(leaves(merged)), {key: sources.get(key, SET) for key, _ in leaves(merged)}
 
 
 def _platform(
-    file: Reading, name: str | None, gpu: str | None, ranks: int | None, typed: Mapping[str, Any]
+    file: Reading, gpu: str | None, ranks: int | None, typed: Mapping[str, Any]
 ) -> tuple[Platform | None, list[Problem]]:
-    raw: Any = {}
-    prefix = ""
-    if name is not None:
-        raw, prefix = file.content["platforms"][name], f"platforms.{name}"
-    elif file.content.get("platforms") not in (None, {}):
-        platforms = file.content["platforms"]
-        if not isinstance(platforms, dict):
-            return None, [wrong_value(file, "platforms", platforms, "a mapping of names to platforms")]
+    at = platform_path(file)
+    platforms = file.content.get("platforms")
+    if platforms is not None and not isinstance(platforms, dict):
+        return None, [_no_mapping(file, ("platforms",), platforms, "a mapping of names to platforms")]
+    raw = platforms[file.platform] if platforms and file.platform is not None else {}
     if not isinstance(raw, dict):
-        return None, [wrong_value(file, prefix, raw, "a mapping with gpu, nodes, gpus_per_node and framework")]
-    overridden = _laid_over(raw, typed)
-    sources = {key: SET for key, _ in leaves(typed)}
-    if gpu is not None:
-        overridden["gpu"] = gpu
-    if ranks is not None:
-        overridden["gpus_per_node"] = ranks
-    if file.nodes_asked is not None:
-        overridden["nodes"] = file.nodes_asked
+        return None, [_no_mapping(file, at, raw, "a mapping with gpu, nodes, gpus_per_node and framework")]
+    options = {"gpu": gpu, "gpus_per_node": ranks, "nodes": file.nodes_asked}
+    overridden = _laid_over(raw, typed) | {key: value for key, value in options.items() if value is not None}
     try:
         platform = Platform.model_validate(overridden)
     except ValidationError as failed:
-        return None, list(problems_of(failed.errors(), Platform, file, prefix, sources))
-    problems = [
-        replace(
-            unknown_key(file, f"{prefix}.overrides.{group}", group, GROUPS, platform.overrides[group]),
-            path=("platforms", name or "", "overrides", group),
-        )
-        for group in platform.overrides
-        if group not in GROUPS
-    ]
+        sources = {key: SET for key, _ in leaves(typed)}
+        return None, list(problems_of(failed.errors(), Platform, file, sources))
+    problems = []
+    for group, values in platform.overrides.items():
+        if group not in GROUPS:
+            path = (*at, "overrides", group)
+            key, (fix, expected) = ".".join(path), nearest(group, GROUPS)
+            message = f"{bare(key)} is not a known key"
+            problems.append(Problem(UNKNOWN_KEY, "error", str(file.file), key, message, fix, values, expected, path))
     return platform, problems
+
+
+def _no_mapping(file: Reading, path: PointerPath, value: Any, expected: str) -> Problem:
+    key = ".".join(path)
+    message, fix = f"{key} is {shown(value)}", f"change {key}"
+    return Problem(WRONG_VALUE, "error", str(file.file), key, message, fix, value, expected, path)
 
 
 def _laid_over(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,52 +223,34 @@ def _laid_over(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, A
 
 def _apply_preset(merged: dict[str, Any], sources: dict[str, Source], file: Reading) -> list[Problem]:
     model = merged.get("model")
-    preset = model.get("preset") if isinstance(model, dict) else None
-    if preset is None:
+    if not isinstance(model, dict) or (preset := model.get("preset")) is None:
         return []
     if not isinstance(preset, str) or preset not in PRESETS:
-        known = ", ".join(PRESETS)
         near = difflib.get_close_matches(str(preset), PRESETS, n=1, cutoff=0.4)
-        return [
-            Problem(
-                UNKNOWN_NAME,
-                "error",
-                str(file.file),
-                key="model.preset",
-                message=f"model.preset is {shown(preset)}, which is no known model",
-                fix=f"--set model.preset={near[0] if near else next(iter(PRESETS))}",
-                value=preset,
-                expected=f"one of {known}",
-            )
-        ]
-    assert isinstance(model, dict)
-    under: dict[str, Any] = {}
+        message = f"model.preset is {shown(preset)}, which is no known model"
+        fix = f"--set model.preset={near[0] if near else next(iter(PRESETS))}"
+        expected = f"one of {', '.join(PRESETS)}"
+        return [Problem(UNKNOWN_NAME, "error", str(file.file), "model.preset", message, fix, preset, expected)]
+    spelt_out: dict[str, Any] = {}
     preset_sources: dict[str, Source] = {}
-    _merge(under, PRESETS[preset], Source(Origin.PRESET, preset), preset_sources, "model.")
-    _merge(under, model, CONFIG, {})
-    merged["model"] = under
+    _merge(spelt_out, PRESETS[preset], Source(Origin.PRESET, preset), preset_sources, "model.")
+    _merge(spelt_out, model, CONFIG, {})
+    merged["model"] = spelt_out
     for key, source in preset_sources.items():
         sources.setdefault(key, source)
     return []
-
-
-def _stated(value: Any) -> bool:
-    """A dash is no value; lint says so, and what it stands for is looked at as if it were absent."""
-    return not (isinstance(value, str) and value == "-")
 
 
 def _merge(
     into: dict[str, Any], layer: Mapping[str, Any], source: Source, sources: dict[str, Source], at: str = ""
 ) -> None:
     for key, value in layer.items():
-        if not _stated(value):
-            continue
         path = f"{at}{key}"
         if isinstance(value, Mapping):
             if not isinstance(into.get(key), dict):
                 into[key] = {}
             _merge(into[key], value, source, sources, f"{path}.")
-        else:
+        elif value != "-":  # a dash is no value: lint says so, and here the key counts as absent
             into[key] = value
             sources[path] = source
 

@@ -4,7 +4,7 @@ import pytest
 
 from steelyard.errors import InputError
 from steelyard.experiment import Platform, Precision
-from steelyard.experiment.placement import place
+from steelyard.experiment.case import place
 from steelyard.hardware.machine import Machine
 
 LAPTOP = Machine((), cpu_count=2)

@@ -12,8 +12,7 @@ from ruamel.yaml import YAML
 from steelyard.configs.choose import Asked, readings
 from steelyard.configs.files import read_config
 from steelyard.experiment import packaged, parse_settings, resolve
-from steelyard.experiment.case import Case
-from steelyard.experiment.placement import place
+from steelyard.experiment.case import Case, place
 from steelyard.frameworks.megatron_deepspeed import plan as megatron_deepspeed
 from steelyard.frameworks.nemo import plan as nemo
 from steelyard.frameworks.planner import Command, Node, Planner

@@ -18,7 +18,7 @@ from steelyard.execute.executor import Link, Phase, RunFailedError, RunOptions, 
 from steelyard.execute.interrupts import Stop
 from steelyard.execute.recording import NodeRecording, Recording
 from steelyard.execute.telemetry import LocalTelemetry
-from steelyard.experiment.placement import Placement
+from steelyard.experiment.case import Placement
 from steelyard.frameworks.registry import facts
 from steelyard.hardware.catalog import lookup
 from steelyard.hardware.machine import Machine

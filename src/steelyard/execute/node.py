@@ -12,7 +12,7 @@ from steelyard.execute.job import HostJob, State
 from steelyard.execute.limits import Limits
 from steelyard.execute.recording import NodeRecording
 from steelyard.execute.telemetry import HostTelemetry
-from steelyard.experiment.placement import Placement
+from steelyard.experiment.case import Placement
 from steelyard.planning.container import labelled, mounts_of
 from steelyard.planning.plan import NodePlan
 from steelyard.records import Failure

@@ -5,19 +5,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from steelyard.experiment.group import Group
-from steelyard.experiment.model import Model
+from steelyard.experiment.model import Group, Model
 from steelyard.experiment.policy import ALGORITHM, ARITHMETIC, FREE, JOB, LAYOUT, OVERHEAD
 from steelyard.experiment.problems import shown
 from steelyard.experiment.thresholds import parse_threshold
 
 SCHEMA_VERSION: Literal[1] = 1
 
-
 Schedule = Literal["cosine", "linear", "constant"]
-
-
 Recompute = Literal["none", "selective", "full"]
+DType = Literal["fp32", "bf16", "fp16"]
+LossScale = Literal["dynamic"]
+Fp8 = Literal["e4m3", "hybrid"]
+Source = Literal["uniform", "counting", "markov", "tokens"]
+Mode = Literal["best", "matched"]
 
 
 class Training(Group):
@@ -88,15 +89,6 @@ class Parallelism(Group):
     """Whether updated weights are gathered while the forward pass already runs."""
 
 
-DType = Literal["fp32", "bf16", "fp16"]
-
-
-LossScale = Literal["dynamic"]
-
-
-Fp8 = Literal["e4m3", "hybrid"]
-
-
 class Precision(Group):
     """The number formats of the arithmetic."""
 
@@ -153,9 +145,6 @@ class Kernels(Group):
     """Whether the built-in trainer takes only kernels that give the same bits every time; null is true."""
 
 
-Source = Literal["uniform", "counting", "markov", "tokens"]
-
-
 def _is_a_split(text: str) -> str:
     shares = text.split(",")
     try:
@@ -209,9 +198,6 @@ def check_name(text: Any) -> str:
             f"{shown(text)} cannot name a directory, expected at most 80 letters, digits, '_' and inner '-' and '.'"
         )
     return text
-
-
-Mode = Literal["best", "matched"]
 
 
 class ComparePolicy(Group):

@@ -2,14 +2,21 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from steelyard.experiment.group import Group
 from steelyard.experiment.policy import ALGORITHM, FREE, JOB
 
 Architecture = Literal["llama", "gpt"]
 """llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU. gpt: LayerNorm, learned positions, multi-head
 attention, GELU, biases."""
+
+
+class Group(BaseModel):
+    """No unknown key, no quoted number, no infinity; the sentence after a field is its explanation."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class RopeScaling(Group):

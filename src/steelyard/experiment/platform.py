@@ -7,25 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 from pydantic_core import PydanticKnownError
 
-from steelyard.experiment.group import Group
+from steelyard.experiment.model import Group
 from steelyard.experiment.problems import shown
 from steelyard.hardware.catalog import CPU, known_names, lookup
 from steelyard.hardware.nics import NicName
 from steelyard.hardware.sizes import MAX_GPUS_PER_NODE, MAX_NODES
 
-FRAMEWORKS = {
-    name: f"steelyard.frameworks.{name.replace('-', '_')}"
-    for name in (
-        "native",
-        "megatron",
-        "megatron-bridge",
-        "megatron-deepspeed",
-        "maxtext",
-        "nemo",
-        "primus",
-        "torchtitan",
-    )
-}
+_NAMES = ("native", "megatron", "megatron-bridge", "megatron-deepspeed", "maxtext", "nemo", "primus", "torchtitan")
+FRAMEWORKS = {name: f"steelyard.frameworks.{name.replace('-', '_')}" for name in _NAMES}
 """Every framework, and the package that holds its facts, its log and its plan."""
 
 

@@ -38,8 +38,6 @@ CVS_NAMES = {
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _ONE_SIDED = re.compile(rf"\s*(?P<metric>\w+)\s*(?P<direction>>=|<=)\s*(?P<value>{_NUMBER})\s*")
 _WITHIN = re.compile(rf"\s*(?P<metric>\w+)\s+within\s+(?P<value>{_NUMBER})\s*(?:\+-|±)\s*(?P<percent>{_NUMBER})\s*%\s*")
-
-
 _BY_NATURE = re.compile(rf"\s*(?P<metric>\w+)\s*(?:=|:)\s*(?P<value>{_NUMBER})\s*")
 
 

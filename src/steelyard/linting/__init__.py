@@ -11,8 +11,7 @@ from steelyard.configs.files import read_mapping, with_family, with_lines
 from steelyard.configs.inventory import is_inventory, parse_inventory
 from steelyard.errors import SteelyardError
 from steelyard.experiment import InvalidExperimentError, Problem, Reading, Resolved, resolve
-from steelyard.experiment.case import Case
-from steelyard.experiment.placement import place
+from steelyard.experiment.case import Case, place
 from steelyard.experiment.problems import MISSING_KEY, WRONG_VALUE
 from steelyard.frameworks.planner import as_run
 from steelyard.hardware.machine import Machine

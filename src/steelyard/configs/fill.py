@@ -46,7 +46,7 @@ class Gap:
 
 def gaps(file: ConfigFile, asked: Asked) -> list[Gap]:
     """What the selection needs and the file leaves open, and a precision nobody knows, each once."""
-    found: dict[PointerPath, Gap] = {}
+    by_place: dict[PointerPath, Gap] = {}
     config, model = TABLES[JAX if file.family == JAX else MEGATRON]
     for reading in readings(file, asked):
         for problem in reading.problems:
@@ -57,11 +57,11 @@ def gaps(file: ConfigFile, asked: Asked) -> list[Gap]:
             if problem.code == PLACEHOLDER and path[-1] in table and left_open(_value(file, path)):
                 choices = tuple(NICS) if path[-1] == "nic_type" else ()
                 example = None if choices else _example(file, path)
-                found.setdefault(path, Gap(path, table[path[-1]], example, choices))
+                by_place.setdefault(path, Gap(path, table[path[-1]], example, choices))
         precision = reading.params.get("precision")
         if file.family == MEGATRON and precision and precision.value.strip().upper() not in PRECISIONS:
-            found.setdefault(precision.path, Gap(precision.path, model["precision"], None, tuple(PRECISIONS)))
-    return list(found.values())
+            by_place.setdefault(precision.path, Gap(precision.path, model["precision"], None, tuple(PRECISIONS)))
+    return list(by_place.values())
 
 
 def _value(file: ConfigFile, path: PointerPath) -> object:

@@ -1,7 +1,7 @@
 """One parameter in every dialect: what each framework calls it and does where nothing is said."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from steelyard.configs.suite.keys import CONTAINER, DATASET, JAX, MEGATRON, NOTHING, RESULTS, TABLES
@@ -25,18 +25,11 @@ class Meaning:
     default: str | None = None
     reads: str | None = None
     """What reads it, in a family of other files."""
-    spellings: dict[str, str] = field(default_factory=dict)
+    frameworks: dict[str, str] = field(default_factory=dict)
     """By framework: its own name of the parameter, and its own default."""
 
     def document(self) -> dict[str, Any]:
-        return {
-            "key": self.key,
-            "where": self.where,
-            "meaning": self.meaning,
-            "default": self.default,
-            "reads": self.reads,
-            "frameworks": self.spellings,
-        }
+        return asdict(self)
 
     def text(self) -> str:
         lines = [f"{self.key}, of {self.where}", f"  {self.meaning}"]
@@ -44,8 +37,8 @@ class Meaning:
             lines.append(f"  default: {self.default}")
         if self.reads:
             lines.append(f"  becomes: {self.reads}" if self.reads != NOTHING else "  nothing reads it")
-        width = max(map(len, self.spellings), default=0)
-        lines += [f"  {name:<{width}}  {words}" for name, words in self.spellings.items()]
+        width = max(map(len, self.frameworks), default=0)
+        lines += [f"  {name:<{width}}  {words}" for name, words in self.frameworks.items()]
         return "\n".join(lines)
 
 
@@ -60,36 +53,41 @@ it. A plan of a YAML experiment states every one of these that the experiment do
 def page() -> str:
     """The table of all of them, as Markdown."""
     names = [name for name in planned() if facts(name).names is not None]
-    rows = {dotted: [_cell(name, dotted) for name in names] for dotted in documented_keys()}
-    return f"{_HEAD}\n" + markdown(["key", *names], ([f"`{key}`", *cells] for key, cells in rows.items() if any(cells)))
+    rows = []
+    for dotted in documented_keys():
+        cells = {name: f"`{own}`" for name, own in _own_names(dotted).items()}
+        for name in cells:
+            if dotted in (defaults := facts(name).silent_defaults):
+                cells[name] += f", else {spelt(defaults[dotted])}"
+        if cells:
+            rows.append([f"`{dotted}`", *(cells.get(name, "") for name in names)])
+    return f"{_HEAD}\n{markdown(['key', *names], rows)}"
 
 
-def _cell(name: str, dotted: str) -> str:
-    own, defaults = facts(name).spelling(dotted), facts(name).silent_defaults
-    if own is None:
-        return ""
-    return f"`{own}`, else {spelt(defaults[dotted])}" if dotted in defaults else f"`{own}`"
+def _own_names(dotted: str) -> dict[str, str]:
+    """What each framework calls a key, of those that have a name for it."""
+    every = {name: facts(name).spelling(dotted) for name in planned() if facts(name).names is not None}
+    return {name: own for name, own in every.items() if own is not None}
 
 
 def meanings(name: str) -> list[Meaning]:
-    """Everything a key may mean, by its dotted or its bare name."""
-    found: dict[tuple[str, str, str | None], Meaning] = {}
-    every = list(_entries())
-    wanted = {name}
-    if not any(name in (entry.key, entry.key.rpartition(".")[2]) for entry in every):
-        wanted = {entry.key for entry in every if _bare(name) in _own_names(entry)}
-    for entry in every:
-        if wanted & {entry.key, entry.key.rpartition(".")[2]}:
+    """Everything a key may mean, by its dotted or its bare name, or by what a framework calls it."""
+    entries = list(_entries())
+    keys = {name}
+    if not any(name in (entry.key, entry.key.rpartition(".")[2]) for entry in entries):
+        keys = {dotted for dotted in documented_keys() if _bare(name) in _bare_names(dotted)}
+    merged: dict[tuple[str, str, str | None], Meaning] = {}
+    for entry in entries:
+        if keys & {entry.key, entry.key.rpartition(".")[2]}:
             same = (entry.key, entry.meaning, entry.reads)
-            both = f"{found[same].where} and {entry.where}" if same in found else entry.where
-            found[same] = replace(entry, where=both)
-    return list(found.values())
+            where = f"{merged[same].where} and {entry.where}" if same in merged else entry.where
+            merged[same] = replace(entry, where=where)
+    return list(merged.values())
 
 
-def _own_names(entry: Meaning) -> set[str]:
-    """What frameworks call it, without dashes and paths."""
-    words = (word for spelling in entry.spellings.values() for word in spelling.partition(";")[0].split(","))
-    return {_bare(word.strip()) for word in words}
+def _bare_names(dotted: str) -> set[str]:
+    """What frameworks call a key, without dashes."""
+    return {_bare(word.strip()) for own in _own_names(dotted).values() for word in own.split(",")}
 
 
 def _bare(name: str) -> str:
@@ -103,20 +101,12 @@ def every_name() -> list[str]:
 
 def _entries() -> Iterator[Meaning]:
     for dotted, (meaning, default) in documented_keys().items():
-        yield Meaning(dotted, "an experiment file", meaning, default, spellings=_spellings(dotted))
+        frameworks = _own_names(dotted)
+        for name in frameworks:
+            if dotted in (defaults := facts(name).silent_defaults):
+                frameworks[name] += f"; where nothing is said: {defaults[dotted]}"
+        yield Meaning(dotted, "an experiment file", meaning, default, frameworks=frameworks)
     for where, tables in FAMILIES.items():
         for table in tables:
             for name, key in table.items():
                 yield Meaning(name, where, key.meaning, key.default, key.reads)
-
-
-def _spellings(dotted: str) -> dict[str, str]:
-    found = {}
-    for name in planned():
-        framework = facts(name)
-        if framework.names is None or (own := framework.spelling(dotted)) is None:
-            continue
-        defaults = framework.silent_defaults
-        silent = f"; where nothing is said: {defaults[dotted]}" if dotted in defaults else ""
-        found[name] = f"{own}{silent}"
-    return found

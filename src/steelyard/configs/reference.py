@@ -73,6 +73,7 @@ def _reads(key: Key) -> str:
 
 def cluster_page() -> str:
     """The page of cluster files, as Markdown."""
-    sections = {"Our own, in YAML": OUR_KEYS, "The validation suite's, in JSON": SUITE_KEYS}
-    rows = {title: [(f"`{name}`", meaning) for name, meaning in keys.items()] for title, keys in sections.items()}
-    return "\n".join([_CLUSTER, *(table(title, "key, meaning", rows[title]) for title in sections)])
+    parts = [_CLUSTER]
+    for title, keys in (("Our own, in YAML", OUR_KEYS), ("The validation suite's, in JSON", SUITE_KEYS)):
+        parts.append(table(title, "key, meaning", ((f"`{name}`", meaning) for name, meaning in keys.items())))
+    return "\n".join(parts)

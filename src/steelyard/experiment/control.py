@@ -29,5 +29,5 @@ def own_parents(user: str) -> tuple[str, ...]:
 
 def overlap(first: str, second: str) -> bool:
     """Whether one of two paths is the other, or lies below it."""
-    one, other = (PurePosixPath("/", posixpath.normpath(path).lstrip("/")) for path in (first, second))
-    return one.is_relative_to(other) or other.is_relative_to(one)
+    left, right = (PurePosixPath("/", posixpath.normpath(path).lstrip("/")) for path in (first, second))
+    return left.is_relative_to(right) or right.is_relative_to(left)

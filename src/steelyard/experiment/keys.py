@@ -53,8 +53,8 @@ def _of_experiment() -> dict[str, Key]:
 def fields_of(group: str) -> Mapping[str, FieldInfo]:
     """The fields of a group of the experiment file."""
     model: Any = Experiment.model_fields[group].annotation
-    found: Mapping[str, FieldInfo] = model.model_fields
-    return found
+    fields: Mapping[str, FieldInfo] = model.model_fields
+    return fields
 
 
 def meaning_of(field: FieldInfo) -> str:

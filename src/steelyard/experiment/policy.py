@@ -39,10 +39,9 @@ class Policy:
 
     @property
     def effects(self) -> Effects:
-        found = dict.fromkeys(RATES, self.rates) | {Metric.CONVERGENCE: self.convergence}
-        if self.memory is not None:
-            found[Metric.MEMORY] = self.memory
-        return {metric: effect for metric, effect in found.items() if effect is not None}
+        effects = dict.fromkeys(RATES, self.rates) | {Metric.CONVERGENCE: self.convergence}
+        effects[Metric.MEMORY] = self.memory or self.rates
+        return {metric: effect for metric, effect in effects.items() if effect is not None}
 
 
 _BLOCKS, _QUALIFIES = Effect.BLOCKS, Effect.QUALIFIES

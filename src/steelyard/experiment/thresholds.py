@@ -46,13 +46,13 @@ def parse_threshold(text: str) -> Threshold:
 
     A suite's `elapsed_time_per_iteration=12000` has the direction that is its nature, and its own unit.
     """
-    if (found := _BY_NATURE.fullmatch(text)) and found["metric"] in CVS_NAMES:
-        metric, direction, units = CVS_NAMES[found["metric"]]
-        threshold = Threshold(metric, direction, float(found["value"]) / units)
-    elif found := _ONE_SIDED.fullmatch(text):
-        threshold = Threshold(found["metric"], Direction(found["direction"]), float(found["value"]))
-    elif found := _WITHIN.fullmatch(text):
-        threshold = Threshold(found["metric"], Direction.WITHIN, float(found["value"]), float(found["percent"]))
+    if (match := _BY_NATURE.fullmatch(text)) and match["metric"] in CVS_NAMES:
+        metric, direction, units = CVS_NAMES[match["metric"]]
+        threshold = Threshold(metric, direction, float(match["value"]) / units)
+    elif match := _ONE_SIDED.fullmatch(text):
+        threshold = Threshold(match["metric"], Direction(match["direction"]), float(match["value"]))
+    elif match := _WITHIN.fullmatch(text):
+        threshold = Threshold(match["metric"], Direction.WITHIN, float(match["value"]), float(match["percent"]))
     else:
         raise ValueError(f"{text!r} is no threshold, expected METRIC>=V, METRIC<=V or METRIC within V +- P%")
     if threshold.metric not in METRICS:

@@ -111,8 +111,8 @@ def _mesh(draft: Draft) -> int:
         (("fsdp",), "parallelism.fsdp_size"),
         (("sequence", "context"), "parallelism.context_parallel_size"),
     ):
-        stated = [found for axis in axes if (found := draft.params.get(f"ici_{axis}_parallelism"))]
-        draft.put(dotted, sizes[dotted], stated[0].path if stated else SOURCE)
+        stated = next(filter(None, (draft.params.get(f"ici_{axis}_parallelism") for axis in axes)), None)
+        draft.put(dotted, sizes[dotted], stated.path if stated else SOURCE)
     return math.prod(sizes[f"parallelism.{size}_parallel_size"] for size in ("tensor", "pipeline", "context"))
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
@@ -36,13 +37,14 @@ def _is_in_the_catalog(name: str) -> str:
     return name
 
 
-def _matches(pattern: str, expected: str) -> AfterValidator:
-    def check(text: str) -> str:
-        if not re.fullmatch(pattern, text, re.ASCII):
-            raise ValueError(f"{shown(text)} does not do, expected {expected}")
-        return text
+def _checked(text: str, pattern: str, expected: str, flaw: str) -> str:
+    if not re.fullmatch(pattern, text, re.ASCII):
+        raise ValueError(f"{shown(text)} {flaw}, expected {expected}")
+    return text
 
-    return AfterValidator(check)
+
+def _matches(pattern: str, expected: str, flaw: str = "does not do") -> AfterValidator:
+    return AfterValidator(lambda text: _checked(text, pattern, expected, flaw))
 
 
 def _are_variables(env: dict[str, str]) -> dict[str, str]:
@@ -75,12 +77,8 @@ def _texts_of(value: Any) -> Iterator[str]:
 
 
 def _are_volumes(volumes: dict[str, str]) -> dict[str, str]:
-    for host, inside in volumes.items():
-        for path in (host, inside):
-            if not re.fullmatch(_PATH, path):
-                raise ValueError(
-                    f"{shown(path)} does not do, expected an absolute path without ':' and control characters"
-                )
+    for path in chain.from_iterable(volumes.items()):
+        _checked(path, _PATH, "an absolute path without ':' and control characters", "does not do")
     return volumes
 
 
@@ -118,13 +116,14 @@ class Container(Group):
     """Whether the container may do anything to its host; lint asks whether that is needed."""
 
 
-def _is_an_interface(name: str) -> str:
-    if not re.fullmatch(r"[\^=]{0,2}[A-Za-z][\w.@-]*(,[A-Za-z][\w.@-]*)*", name, re.ASCII):
-        raise ValueError(f"{shown(name)} is no interface, expected a name such as ens51f1np1 (`ip link` lists them)")
-    return name
-
-
-InterfaceName = Annotated[str, AfterValidator(_is_an_interface)]
+InterfaceName = Annotated[
+    str,
+    _matches(
+        r"[\^=]{0,2}[A-Za-z][\w.@-]*(,[A-Za-z][\w.@-]*)*",
+        "a name such as ens51f1np1 (`ip link` lists them)",
+        "is no interface",
+    ),
+]
 
 
 class Network(Group):

@@ -11,6 +11,7 @@ from steelyard.configs.suite.section import Section
 from steelyard.configs.suite.values import converted, left_open
 from steelyard.experiment.problems import CONTRADICTED, PLACEHOLDER, UNKNOWN_KEY, WRONG_VALUE, bare, shown
 from steelyard.experiment.reading import PointerPath, Stated
+from steelyard.frameworks.maxtext.facts import FACTS
 from steelyard.frameworks.maxtext.plan import SOURCE
 
 DTYPES = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}
@@ -20,23 +21,9 @@ QUANTIZATIONS = {"": None, **dict.fromkeys(_HYBRID, "hybrid"), "te_mxfp8": "e4m3
 RECOMPUTED = {"none": "full", "full": "full"}
 """What a remat policy recomputes where layers are scanned; every other policy is selective."""
 
-LEARNING_RATE = 3e-5
-
-FIXED = {
-    "training.learning_rate": LEARNING_RATE,
-    "training.schedule": "cosine",
-    "training.weight_decay": 0.1,
-    "training.adam_beta1": 0.9,
-    "training.adam_beta2": 0.95,
-    "training.adam_epsilon": 1e-8,
-    "training.clip_grad_norm": 1.0,
-    "training.seed": 0,
-    "training.checkpointing": False,
-    "training.recompute": "full",
-    "data.seed": 0,
-    "precision.dtype": "bf16",
-}
-"""MaxText's own, where the file says nothing."""
+_IN_WORDS = ("training.min_learning_rate", "training.warmup_steps", "training.init_method_std")
+FIXED = {dotted: value for dotted, value in FACTS.silent_defaults.items() if dotted not in _IN_WORDS}
+"""MaxText's own, where the file says nothing; not those its facts have in words."""
 
 ALLOWED = {
     "weight_dtype": tuple(DTYPES),
@@ -75,7 +62,7 @@ DECIDED = {
 
 def translate(draft: Draft) -> None:
     """Fill the draft with what the file says and what MaxText does where it is silent."""
-    draft.put_all(FIXED, SOURCE)
+    draft.put_all({**FIXED, "training.checkpointing": False}, SOURCE)
     steps = draft.take_steps("training_steps")
     if (checkpointing := draft.config.get("enable_checkpointing")) is not None:
         draft.put("training.checkpointing", checkpointing.value, checkpointing.path)
@@ -150,7 +137,7 @@ def _batch(draft: Draft, replica: int) -> None:
 def _schedule(draft: Draft, steps: int) -> None:
     """Warm-up and minimum are shares of the steps and of the rate."""
     params = draft.params
-    rate = params.value("learning_rate") or LEARNING_RATE
+    rate = params.value("learning_rate") or FIXED["training.learning_rate"]
     final = params.get("learning_rate_final_fraction") or params.get("cosine_learning_rate_final_fraction")
     warmup = params.get("warmup_steps_fraction")
     length = params.get("learning_rate_schedule_steps")

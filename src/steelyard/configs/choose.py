@@ -45,7 +45,6 @@ class Asked:
     """What else the cluster file says placeholders stand for."""
 
     def names(self) -> Mapping[str, str]:
-        """What the placeholders of a file stand for."""
         return {**placeholder_names(self.user), **dict(self.placeholders)}
 
 
@@ -157,7 +156,6 @@ def _copies(platform: Any, asked: Asked) -> int:
 
 
 def platform_names(file: ConfigFile) -> list[str]:
-    """The platforms an experiment file names, in its order."""
     platforms = file.content.get("platforms") or {}
     for name in platforms if isinstance(platforms, dict) else ():
         try:

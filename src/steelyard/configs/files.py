@@ -71,7 +71,6 @@ class ConfigFile:
 
 
 def read_config(path: Path) -> ConfigFile:
-    """Read the file or say in one sentence why not."""
     return with_family(read_mapping(path))
 
 

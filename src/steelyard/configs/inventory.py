@@ -74,12 +74,10 @@ class Inventory:
 
 
 def is_inventory(content: Mapping[str, Any]) -> bool:
-    """Whether a mapping is a cluster file."""
     return "node_dict" in content or ("hosts" in content and "training" not in content)
 
 
 def read_inventory(path: Path) -> Inventory:
-    """Read a cluster file or say in one sentence why not."""
     inventory, problems = parse_inventory(read_mapping(path))
     raise_errors(problems)
     return inventory

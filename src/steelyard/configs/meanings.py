@@ -51,7 +51,6 @@ it. A plan of a YAML experiment states every one of these that the experiment do
 
 
 def page() -> str:
-    """The table of all of them, as Markdown."""
     names = [name for name in planned() if facts(name).names is not None]
     rows = []
     for dotted in documented_keys():
@@ -95,7 +94,6 @@ def _bare(name: str) -> str:
 
 
 def every_name() -> list[str]:
-    """Every key that can be explained."""
     return list(dict.fromkeys(entry.key for entry in _entries()))
 
 

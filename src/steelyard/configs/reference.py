@@ -46,7 +46,6 @@ ranks, and the first is the head.
 
 
 def family_page(family: Literal["megatron", "jax"]) -> str:
-    """The page of a family of JSON configs, as Markdown."""
     config, model = TABLES[family]
     parts = [
         _HEADS[family] + _RULES,
@@ -72,7 +71,6 @@ def _reads(key: Key) -> str:
 
 
 def cluster_page() -> str:
-    """The page of cluster files, as Markdown."""
     parts = [_CLUSTER]
     for title, keys in (("Our own, in YAML", OUR_KEYS), ("The validation suite's, in JSON", SUITE_KEYS)):
         parts.append(table(title, "key, meaning", ((f"`{name}`", meaning) for name, meaning in keys.items())))

@@ -51,7 +51,6 @@ def _of_experiment() -> dict[str, Key]:
 
 
 def fields_of(group: str) -> Mapping[str, FieldInfo]:
-    """The fields of a group of the experiment file."""
     model: Any = Experiment.model_fields[group].annotation
     fields: Mapping[str, FieldInfo] = model.model_fields
     return fields

@@ -52,7 +52,6 @@ class PartialExperiment(RootModel[dict[str, Any]]):
         return value if type(value) is int and 0 < value < 2**53 else None
 
     def leaves(self) -> Iterator[tuple[str, Any]]:
-        """Every value with its dotted key."""
         return leaves(self.root)
 
 

@@ -72,8 +72,6 @@ class Reading:
     bounds: tuple[Bound, ...] = ()
     params_path: PointerPath = ()
     """Where `params` stand."""
-    volumes_path: PointerPath = ()
-    """Where the container's volumes stand, where that is not under the platform."""
     model_key: str | None = None
     """The file's own name of the model."""
     example_nodes: int | None = None

@@ -35,7 +35,6 @@ _MODELS: Mapping[str, type[BaseModel]] = {
 
 
 def page() -> str:
-    """The whole page as Markdown."""
     parts = [HEAD, _fields("top level", _OWN), *map(_group, GROUPS), _recorded()]
     parts += [
         _fields(name.replace("platform", "platforms.NAME"), model.model_fields) for name, model in _MODELS.items()

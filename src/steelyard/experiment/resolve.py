@@ -59,12 +59,15 @@ _TYPED_ELSEWHERE = {"gpu": "--gpu", "gpus_per_node": "--gpus", "nodes": "--nodes
 """Keys of a platform that options of their own decide, since they also choose a part of the file."""
 
 
+_IN_THE_FILE = "--set training.steps=100; what is not of a group is changed in the file"
+
+
 def parse_settings(settings: Sequence[str] | Mapping[str, Any]) -> Settings:
     """Read `--set group.key=value`, the value a YAML scalar; or values by dotted key, held to the same rules."""
     if isinstance(settings, Mapping):
         for key, value in settings.items():
             _refuse_a_secret(key, value)
-            _check_key(key, str(value))
+            _check_key(key, str(value), f"{key}={value}")
         return [*settings.items()]
     return [_setting(text) for text in settings]
 
@@ -83,19 +86,17 @@ def _setting(text: str) -> tuple[str, Any]:
     return key, parsed
 
 
-def _check_key(key: str, value: str, typed: str | None = None) -> None:
+def _check_key(key: str, value: str, text: str) -> None:
     """Refuse what names no group, and what another option sets."""
-    text = f"{key}={value}" if typed is None else typed
     group, _, rest = key.partition(".")
     if "=" not in text or group not in (*GROUPS, PLATFORM) or not rest:
+        meant = next((f"{group}.{key}" for group in GROUPS if key in fields_at(Experiment, [group])), None)
         raise InputError(
             f"--set {shown(text)} is no setting",
             key="--set",
             value=plain(text),
             expected=f"group.key=value with a group of {', '.join((*GROUPS, PLATFORM))}",
-            next=f"--set {_group_of(key)}={value or '100'}"
-            if _group_of(key)
-            else "--set training.steps=100; what is not of a group is changed in the file",
+            next=f"--set {meant}={value or '100'}" if meant else _IN_THE_FILE,
         )
     if group == PLATFORM and rest in _TYPED_ELSEWHERE:
         option = _TYPED_ELSEWHERE[rest]
@@ -119,11 +120,6 @@ def _refuse_a_secret(key: str, value: Any) -> None:
             expected="the path of a file that holds it",
             next=SECRET_FIX,
         )
-
-
-def _group_of(key: str) -> str | None:
-    """The dotted key whose last part is `key`, if a group has one."""
-    return next((f"{group}.{key}" for group in GROUPS if key in fields_at(Experiment, [group])), None)
 
 
 def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, ranks: int | None = None) -> Resolved:
@@ -213,7 +209,6 @@ def _no_mapping(file: Reading, path: PointerPath, value: Any, expected: str) -> 
 
 
 def _laid_over(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """One mapping over another, key by key."""
     made = dict(under)
     for key, value in over.items():
         below = made.get(key)

@@ -153,7 +153,6 @@ class Draft:
             config=self.config.stated,
             params=self.params.stated,
             params_path=self.params.path,
-            volumes_path=("config", "container_config", "volume_dict"),
             env=self.env,
             env_copies=tuple(self.env_copies),
             bounds=tuple(self.bounds),

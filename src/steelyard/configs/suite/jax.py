@@ -61,7 +61,6 @@ DECIDED = {
 
 
 def translate(draft: Draft) -> None:
-    """Fill the draft with what the file says and what MaxText does where it is silent."""
     draft.put_all({**FIXED, "training.checkpointing": False}, SOURCE)
     steps = draft.take_steps("training_steps")
     if (checkpointing := draft.config.get("enable_checkpointing")) is not None:

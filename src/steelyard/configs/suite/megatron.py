@@ -17,7 +17,6 @@ PRECISIONS = {"TE_BF16": None, "TE_FP8": "hybrid"}
 
 
 def translate(draft: Draft) -> None:
-    """Fill the draft with what the file says and what the script adds."""
     params, config = draft.params, draft.config
     draft.put_all(FIXED, SOURCE)
     draft.take_steps("training_iterations")

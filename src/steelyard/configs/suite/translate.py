@@ -91,7 +91,6 @@ def _nodes(draft: Draft, nodes: int | None, gpus: int | None, hosts: int | None)
 
 
 def _model(draft: Draft) -> None:
-    """The model is its key's; the GPU is its key's."""
     model, gpu, path = draft.selection.model, draft.selection.gpu, draft.selection.path
     draft.content["name"] = re.sub(r"[^A-Za-z0-9._-]", "-", model).lstrip(".-")[:80] or "experiment"
     if (preset := preset_of(model)) is not None:

@@ -29,7 +29,6 @@ def file_name(name: str) -> str:
 
 
 def text(name: str) -> str:
-    """The packaged file, as it is written."""
     if name not in DESCRIPTIONS:
         raise InputError(
             f"{name!r} is no packaged config",
@@ -42,5 +41,4 @@ def text(name: str) -> str:
 
 
 def path(name: str) -> Path:
-    """Where the packaged file lies."""
     return Path(__file__).parent / file_name(name)

@@ -22,7 +22,8 @@ def check(case: Case) -> Problems:
         expected = f"names that start with {' or '.join(nic.hca_prefixes)}"
         fix = "correct the family or the devices"
         yield RULE.problem(case, "platform.network.hcas", message, fix, ",".join(foreign), expected)
-    path = case.reading.volumes_path or ("platforms", case.resolved.platform_name or "", "container", "volumes")
+    own = ("platforms", case.resolved.platform_name or "", "container", "volumes")
+    path = case.reading.paths.get("platform.container.volumes", own)
     for host in container.volumes if container and case.placement.nodes > 1 else ():
         other = next((family for family in NICS.values() if family is not nic and f"lib{family.driver}" in host), None)
         if other is not None:

@@ -69,6 +69,13 @@ class ConfigFile:
     def is_json(self) -> bool:
         return _is_json(self.path, self.text)
 
+    def at(self, path: PointerPath) -> Any:
+        """The value at a place; None where the file has no such place."""
+        here: Any = self.content
+        for key in path:
+            here = here.get(key) if isinstance(here, dict) else None
+        return here
+
 
 def read_config(path: Path) -> ConfigFile:
     return with_family(read_mapping(path))

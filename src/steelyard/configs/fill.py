@@ -54,7 +54,7 @@ def gaps(file: ConfigFile, asked: Asked) -> list[Gap]:
             table = config if path[0] == "config" else RESULTS if "result_dict" in path else model
             if "dataset_source" in path[:-1]:
                 table = DATASET
-            if problem.code == PLACEHOLDER and path[-1] in table and left_open(_value(file, path)):
+            if problem.code == PLACEHOLDER and path[-1] in table and left_open(file.at(path)):
                 choices = tuple(NICS) if path[-1] == "nic_type" else ()
                 example = None if choices else _example(file, path)
                 by_place.setdefault(path, Gap(path, table[path[-1]], example, choices))
@@ -64,17 +64,10 @@ def gaps(file: ConfigFile, asked: Asked) -> list[Gap]:
     return list(by_place.values())
 
 
-def _value(file: ConfigFile, path: PointerPath) -> object:
-    here: object = file.content
-    for key in path:
-        here = here.get(key) if isinstance(here, dict) else None
-    return here
-
-
 def _example(file: ConfigFile, path: PointerPath) -> str | None:
-    around = _value(file, path[:-1])
+    around = file.at(path[:-1])
     name = example_name(around, path[-1]) if isinstance(around, dict) else None
-    return None if name is None else str(_value(file, (*path[:-1], name)))
+    return None if name is None else str(around[name])
 
 
 def filled_text(file: ConfigFile, values: Mapping[PointerPath, str]) -> str:
@@ -82,15 +75,12 @@ def filled_text(file: ConfigFile, values: Mapping[PointerPath, str]) -> str:
     text = file.text
     spans = {place.path: place.at for place in json_places(text)}
     for path in sorted(values, key=lambda path: spans[path], reverse=True):
-        after_key = _STRING.match(text, spans[path])
-        assert after_key is not None
-        value = _VALUE.match(text, after_key.end())
-        assert value is not None
-        start, end = value.span("value")
+        entry = _ENTRY.match(text, spans[path])
+        assert entry is not None
+        start, end = entry.span("value")
         text = f"{text[:start]}{json.dumps(values[path].strip())}{text[end:]}"
     parse_json(text)
     return text
 
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_VALUE = re.compile(r'\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|[^\s,}\]]+)')
+_ENTRY = re.compile(r'"(?:[^"\\]|\\.)*"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|[^\s,}\]]+)')

@@ -96,17 +96,10 @@ MAX_DETAILED = 100
 
 def more_unknown_keys(file: str, path: tuple[str, ...], count: int) -> Problem:
     """The unknown keys of one mapping that are counted and not named."""
-    where = bare(".".join(path)) or "the file"
-    return Problem(
-        UNKNOWN_KEY,
-        "error",
-        file,
-        ".".join(path),
-        message=f"{where} has {count:,} more unknown keys, which are not listed",
-        fix="correct those that are listed first, and check whether this is a config",
-        expected="known keys",
-        path=path,
-    )
+    key = ".".join(path)
+    message = f"{bare(key) or 'the file'} has {count:,} more unknown keys, which are not listed"
+    fix = "correct those that are listed first, and check whether this is a config"
+    return Problem(UNKNOWN_KEY, "error", file, key, message, fix, expected="known keys", path=path)
 
 
 def raise_errors(problems: Iterable[Problem]) -> None:

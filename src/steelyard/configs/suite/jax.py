@@ -86,9 +86,8 @@ def _mesh(draft: Draft) -> int:
     sizes = dict.fromkeys((f"parallelism.{size}" for _, size in AXES.values()), 1)
     for net, whole in (("ici", draft.gpus_per_node), ("dcn", draft.nodes)):
         values = {axis: draft.params.value(f"{net}_{axis}_parallelism") for axis in AXES}
-        if values[REST_AXIS[net]] is None:
-            values[REST_AXIS[net]] = -1
-        resolved = resolved_axes({axis: 1 if value is None else value for axis, value in values.items()}, whole)
+        stated = {axis: value for axis, value in values.items() if value is not None}
+        resolved = resolved_axes(dict.fromkeys(AXES, 1) | {REST_AXIS[net]: -1} | stated, whole)
         for axis, (_, size) in AXES.items():
             sizes[f"parallelism.{size}"] *= resolved[axis]
     for axes, dotted in (
@@ -97,8 +96,8 @@ def _mesh(draft: Draft) -> int:
         (("fsdp",), "parallelism.fsdp_size"),
         (("sequence", "context"), "parallelism.context_parallel_size"),
     ):
-        stated = next(filter(None, (draft.params.get(f"ici_{axis}_parallelism") for axis in axes)), None)
-        draft.put(dotted, sizes[dotted], stated.path if stated else SOURCE)
+        first = next(filter(None, (draft.params.get(f"ici_{axis}_parallelism") for axis in axes)), None)
+        draft.put(dotted, sizes[dotted], first.path if first else SOURCE)
     return math.prod(sizes[f"parallelism.{size}_parallel_size"] for size in ("tensor", "pipeline", "context"))
 
 

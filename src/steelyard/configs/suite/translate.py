@@ -39,11 +39,8 @@ def reading(
     known = {"platform.nodes"} if nodes or hosts else set()
     report = Report(file.path, names, given | known | ({"platform.network.head"} if hosts else set()))
     config_keys, model_keys = TABLES[file.family]
-    config = Section(file.content.get("config"), ("config",), config_keys, report)
-    raw: Any = file.content.get("model_params")
-    for key in selection.path[1:]:
-        raw = raw.get(key) if isinstance(raw, dict) else None
-    params = Section(raw, selection.path, model_keys, report)
+    config = Section(file.at(("config",)), ("config",), config_keys, report)
+    params = Section(file.at(selection.path), selection.path, model_keys, report)
     draft = Draft(selection, config, params, report)
     draft.platform["framework"] = "maxtext" if file.family == JAX else "megatron"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from steelyard import accounting
 from steelyard.configs.choose import Asked
 from steelyard.experiment import Problem
-from steelyard.experiment.case import Case, Placement
+from steelyard.experiment.case import Case
 from steelyard.experiment.control import control_parent, own_parents
 from steelyard.experiment.problems import raise_errors
 from steelyard.experiment.resolve import Resolved, leaves

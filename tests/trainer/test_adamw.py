@@ -51,7 +51,7 @@ def test_it_steps_as_torch_does_and_leaves_norms_undecayed(
 
 def test_bf16_weights_follow_an_fp32_master_exactly(spec: Any) -> None:
     """The master weight of a bf16 run takes the very steps of an fp32 run that is given the same gradients."""
-    from steelyard.trainer.master import join
+    from steelyard.trainer.store import join
 
     _, single, in_single = build(spec())
     _, half, in_half = build(spec(), torch.bfloat16)

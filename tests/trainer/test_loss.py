@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from steelyard.trainer.loss import scaled_loss
+from steelyard.trainer.model import scaled_loss
 
 pytestmark = [pytest.mark.torch, pytest.mark.quick]
 

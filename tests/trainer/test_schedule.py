@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.trainer.schedule import learning_rate
+from steelyard.trainer.train import learning_rate
 
 pytestmark = [pytest.mark.torch, pytest.mark.quick]
 

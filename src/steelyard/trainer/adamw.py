@@ -3,9 +3,8 @@
 import torch
 from torch import Tensor
 
-from steelyard.trainer.master import join, split
 from steelyard.trainer.spec import TrainingSpec
-from steelyard.trainer.store import Store
+from steelyard.trainer.store import Store, join, split
 
 _CHUNK = 1 << 25
 """Elements updated at once: bounds the fp32 temporaries to a few hundred MiB."""

@@ -16,9 +16,8 @@ class Ranks:
     """The ranks torchrun started, or this process alone."""
 
     def __init__(self, device: str) -> None:
-        launched = (
-            os.environ if "TORCHELASTIC_RUN_ID" in os.environ else {}
-        )  # a shell of a job may have ranks of its own
+        # Only torchrun's own variables: a shell of a job may have ranks of its own.
+        launched = os.environ if "TORCHELASTIC_RUN_ID" in os.environ else {}
         self.size = int(launched.get("WORLD_SIZE", "1"))
         self.rank = int(launched.get("RANK", "0"))
         local = int(launched.get("LOCAL_RANK", "0"))

@@ -1,12 +1,14 @@
-"""All weights and gradients of a model in two flat tensors, of which the modules hold views."""
+"""All weights and gradients of a model in two flat tensors, of which the modules hold views.
+
+Beside bf16 weights, the optimizer keeps 16 bits each that make them exact fp32 weights.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from steelyard.trainer.master import split
 from steelyard.trainer.model import Decoder, initial_std
 from steelyard.trainer.weights import fill_normal
 
@@ -14,14 +16,12 @@ _FILL = 1 << 26
 """Elements initialised at once, so that no fp32 copy of a whole parameter is needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A run of the flat tensors that belongs to one parameter."""
 
     name: str
     start: int
     end: int
-    decayed: bool
 
 
 class Store:
@@ -30,19 +30,18 @@ class Store:
     def __init__(self, model: nn.Module, dtype: torch.dtype, gradient_dtype: torch.dtype, ranks: int) -> None:
         """`model` is on the meta device; its parameters become views of tensors made on the default device."""
         named = sorted(model.named_parameters(), key=lambda item: item[1].ndim < 2)
-        self.pieces: list[Piece] = []
-        at = 0
-        for name, parameter in named:
-            self.pieces.append(Piece(name, at, at + parameter.numel(), decayed=parameter.ndim >= 2))
-            at += parameter.numel()
-        self.decayed_end = max((piece.end for piece in self.pieces if piece.decayed), default=0)
-        self.size = at
-        padded = -(-at // ranks) * ranks
+        self.size = sum(parameter.numel() for _, parameter in named)
+        self.decayed_end = sum(parameter.numel() for _, parameter in named if parameter.ndim >= 2)
+        padded = -(-self.size // ranks) * ranks
         self.weights = torch.zeros(padded, dtype=dtype)
         self.gradients = torch.zeros(padded, dtype=gradient_dtype)
-        for piece, (name, meta) in zip(self.pieces, named, strict=True):
-            parameter = nn.Parameter(self.weights[piece.start : piece.end].view(meta.shape))
-            gradient = self.gradients[piece.start : piece.end].view(meta.shape)
+        self.pieces: list[Piece] = []
+        end = 0
+        for name, meta in named:
+            start, end = end, end + meta.numel()
+            self.pieces.append(Piece(name, start, end))
+            parameter = nn.Parameter(self.weights[start:end].view(meta.shape))
+            gradient = self.gradients[start:end].view(meta.shape)
             if gradient_dtype == dtype:
                 parameter.grad = gradient  # autograd adds into it
             else:
@@ -51,7 +50,7 @@ class Store:
             setattr(model.get_submodule(owner), leaf, parameter)
 
     def initialise(self, model: Decoder, seed: int, std: float, remainder: Tensor | None, start: int) -> None:
-        """Draw the weights; `remainder` takes the low halves of those from flat position `start` on (see master)."""
+        """Draw the weights; `remainder` takes the low halves of those from flat position `start` on."""
         for piece in self.pieces:
             piece_std = initial_std(piece.name, model.spec, std)
             for low in range(piece.start, piece.end, _FILL):
@@ -78,3 +77,19 @@ def _add_into(total: Tensor) -> Callable[[Tensor], None]:
         parameter.grad = None
 
     return add
+
+
+def split(master: Tensor) -> tuple[Tensor, Tensor]:
+    """fp32 to the nearest bf16 (ties away from zero) and the signed remainder of the bit patterns."""
+    bits = master.view(torch.int32)
+    upper = (bits + 0x8000) >> 16
+    lower = (bits - (upper << 16)).to(torch.int16)
+    # A NaN's pattern may carry over into the sign: it is kept as the plain NaN instead.
+    upper = torch.where(master.isnan(), 0x7FC0, upper).to(torch.int16)
+    return upper.view(torch.bfloat16), lower
+
+
+def join(upper: Tensor, lower: Tensor) -> Tensor:
+    """The fp32 value `split` was given."""
+    bits = (upper.view(torch.int16).to(torch.int32) << 16) + lower.to(torch.int32)
+    return bits.view(torch.float32)

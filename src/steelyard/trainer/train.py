@@ -1,6 +1,7 @@
 """The training loop: one optimizer step a line of output."""
 
 import contextlib
+import math
 import resource
 import sys
 import time
@@ -12,11 +13,9 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from steelyard.trainer.adamw import AdamW
-from steelyard.trainer.loss import scaled_loss
-from steelyard.trainer.model import Decoder
+from steelyard.trainer.model import Decoder, scaled_loss
 from steelyard.trainer.ranks import Ranks
-from steelyard.trainer.schedule import learning_rate
-from steelyard.trainer.spec import Spec
+from steelyard.trainer.spec import Spec, TrainingSpec
 from steelyard.trainer.store import Store
 from steelyard.trainer.tokens import Source, batch
 
@@ -35,22 +34,15 @@ def train(spec: Spec) -> None:
 
 def _run(spec: Spec, ranks: Ranks) -> None:
     training = spec.training
-    if ranks.rank == 0:
-        _say(
-            "steelyard trainer",
-            torch=torch.__version__,
-            device=torch.cuda.get_device_name() if spec.device == "cuda" else "cpu",
-            ranks=ranks.size,
-            dtype=spec.dtype,
-            steps=training.steps,
-        )
+    device = torch.cuda.get_device_name() if spec.device == "cuda" else "cpu"
+    started = {"torch": torch.__version__, "device": device, "ranks": ranks.size}
+    _say(ranks, "steelyard trainer", **started, dtype=spec.dtype, steps=training.steps)
     source = spec.token_source()
     model, store, optimizer = _build(spec, ranks)
     if spec.compile:
         for layer in model.layers:
             layer.compile()
-    if ranks.rank == 0:
-        _say("initialised", parameters=store.size)
+    _say(ranks, "initialised", parameters=store.size)
     tokens = training.global_batch_size * training.sequence_length
     before = time.perf_counter()
     for step in range(1, training.steps + 1):
@@ -65,22 +57,12 @@ def _run(spec: Spec, ranks: Ranks) -> None:
         after = time.perf_counter()
         seconds, before = after - before, after
         memory, kind = _memory(spec)
-        memory = ranks.maximum(memory)
-        if ranks.rank == 0:
-            _say(
-                f"step: {step}/{training.steps}",
-                loss=loss_value,
-                grad_norm=norm_value,
-                learning_rate=rate,
-                step_time_s=seconds,
-                tokens=tokens,
-                tokens_per_s_per_gpu=tokens / seconds / ranks.size,
-                memory_gib=memory,
-                memory_kind=kind,
-                time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            )
-    if ranks.rank == 0:
-        _say("training finished", steps=training.steps)
+        learned = {"loss": loss_value, "grad_norm": norm_value, "learning_rate": rate}
+        speed = {"step_time_s": seconds, "tokens": tokens, "tokens_per_s_per_gpu": tokens / seconds / ranks.size}
+        held = {"memory_gib": ranks.maximum(memory), "memory_kind": kind}
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        _say(ranks, f"step: {step}/{training.steps}", **learned, **speed, **held, time=now)
+    _say(ranks, "training finished", steps=training.steps)
 
 
 def _build(spec: Spec, ranks: Ranks) -> tuple[Decoder, Store, AdamW]:
@@ -122,6 +104,21 @@ def _optimizer_step(spec: Spec, ranks: Ranks, store: Store, optimizer: AdamW, ra
     return norm
 
 
+def learning_rate(training: TrainingSpec, step: int) -> float:
+    """Rate of 1-based `step`: up linearly to the peak at `warmup_steps`, then down to the minimum at `decay_steps`.
+
+    Which are all steps unless fewer or more are said; past them the rate stays at its minimum.
+    """
+    peak, low, warmup = training.learning_rate, training.min_learning_rate, training.warmup_steps
+    if step <= warmup:
+        return peak * step / warmup
+    if training.schedule == "constant":
+        return peak
+    done = min(1.0, (step - warmup) / max(1, (training.decay_steps or training.steps) - warmup))
+    left = (1 + math.cos(math.pi * done)) / 2 if training.schedule == "cosine" else 1 - done
+    return low + (peak - low) * left
+
+
 def _attention(spec: Spec) -> contextlib.AbstractContextManager[None]:
     """cuDNN's attention where it may be taken: the fastest on an H200, and not deterministic."""
     if spec.device == "cpu" or spec.dtype == "fp32" or spec.deterministic or torch.version.hip:
@@ -139,6 +136,7 @@ def _memory(spec: Spec) -> tuple[float, str]:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1024**3, "process_rss_peak"
 
 
-def _say(head: str, **fields: object) -> None:
-    """One line; floats print as the shortest text that reads back as the same bits."""
-    print(" | ".join([head, *(f"{name}: {value}" for name, value in fields.items())]), flush=True)
+def _say(ranks: Ranks, head: str, /, **fields: object) -> None:
+    """One line of rank 0; floats print as the shortest text that reads back as the same bits."""
+    if ranks.rank == 0:
+        print(" | ".join([head, *(f"{name}: {value}" for name, value in fields.items())]), flush=True)

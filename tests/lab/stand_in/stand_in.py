@@ -19,7 +19,6 @@ from torch import Tensor
 
 from steelyard.trainer import train as loop
 from steelyard.trainer.ranks import Ranks
-from steelyard.trainer.schedule import learning_rate
 from steelyard.trainer.spec import DataSpec, ModelSpec, Spec, TrainingSpec
 
 HIDDEN = 32
@@ -152,7 +151,7 @@ class Overheard(Ranks):
         self._sums.clear()
         self._step += 1
         if self._framework.speaks(self.rank, self.size):
-            rate = learning_rate(self._training, self._step)
+            rate = loop.learning_rate(self._training, self._step)
             for line in self._framework.lines(Step(self._step, loss, math.sqrt(squared_norm), rate)):
                 say(line)
         return super().maximum(value)

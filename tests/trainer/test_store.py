@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from steelyard.trainer.master import join, split
+from steelyard.trainer.store import join, split
 
 pytestmark = [pytest.mark.torch, pytest.mark.quick]
 

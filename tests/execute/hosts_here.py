@@ -9,9 +9,8 @@ from pathlib import Path
 
 from steelyard.configs.choose import Asked, one_reading
 from steelyard.configs.files import read_config
-from steelyard.execute.host import COMMAND_S, Done
+from steelyard.execute.host import COMMAND_S, Done, ThisHost
 from steelyard.execute.job import SCOPE
-from steelyard.execute.this_host import ThisHost
 from steelyard.experiment import packaged, parse_settings, resolve
 from steelyard.hardware.machine import Machine
 from steelyard.planning.make import Planned, make_plan

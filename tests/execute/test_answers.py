@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.execute.host import ANSWER_BYTES, HostRefusedError
+from steelyard.execute.host import ANSWER_BYTES, HostRefusedError, ThisHost
 from steelyard.execute.image import engine_answers
-from steelyard.execute.this_host import ThisHost
 
 
 def test_a_command_that_prints_without_end_is_ended() -> None:

@@ -8,13 +8,14 @@ import stat
 import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from execute.hosts_here import OneOfSeveral
 from steelyard.execute.host import Done, HostError
 from steelyard.execute.job import HostJob
-from steelyard.execute.this_host import ThisHost
 
 pytestmark = [pytest.mark.processes, pytest.mark.quick]
 
@@ -26,7 +27,7 @@ SAYS = ["sh", "-c", "for i in 1 2 3 4; do echo line $i; sleep 0.1; done; exit 3"
 @pytest.fixture
 def job(tmp_path: Path) -> Callable[..., HostJob]:
     def make(run: str = ONE, directory: str = "made/by us/exp-node0") -> HostJob:
-        return HostJob(ThisHost(), run, str(tmp_path / directory), None, str(tmp_path))
+        return HostJob(OneOfSeveral("localhost", tmp_path), run, str(tmp_path / directory))
 
     return make
 
@@ -59,7 +60,7 @@ def test_from_the_lock_to_nothing(job: Callable[..., HostJob], tmp_path: Path) -
     (tmp_path / "token").write_text("s3cret-s3cret\n")
 
     async def work() -> None:
-        assert (await one.take("me@here", 0)).holder is None
+        await one.take("me@here", 0)
         await one.prepare({"a.txt": b"text", "environment": b"A=1"}, {"HF_TOKEN": str(tmp_path / "token")})
         folder = Path(one.directory)
         assert (folder / "job/a.txt").read_bytes() == b"text"
@@ -95,11 +96,11 @@ def test_what_is_asked_too_late_makes_nothing(job: Callable[..., HostJob], tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-class SlowHost(ThisHost):
+class SlowHost(OneOfSeveral):
     """A host that comes to one thing it was asked only after a while, as one under load does."""
 
-    def __init__(self, slow: str) -> None:
-        super().__init__()
+    def __init__(self, slow: str, scope: Path) -> None:
+        super().__init__("localhost", scope)
         self.slow, self.asked = slow, asyncio.Event()
 
     async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = 60.0) -> Done:
@@ -107,15 +108,15 @@ class SlowHost(ThisHost):
             if self.slow in argv:
                 self.asked.set()
                 await asyncio.sleep(1)
-            return await ThisHost.run(self, argv, stdin, timeout_s)
+            return await OneOfSeveral.run(self, argv, stdin, timeout_s)
 
         return await asyncio.shield(asyncio.ensure_future(later()))  # ending a command over ssh ends nothing there
 
 
 @pytest.mark.parametrize("asked", ["take", "prepare"])
 def test_nothing_is_made_after_a_host_was_left(tmp_path: Path, asked: str) -> None:
-    host = SlowHost(asked)
-    one = HostJob(host, ONE, str(tmp_path / "made/exp-node0"), None, str(tmp_path))
+    host = SlowHost(asked, tmp_path)
+    one = HostJob(host, ONE, str(tmp_path / "made/exp-node0"))
 
     async def work() -> None:
         async def phases() -> None:
@@ -136,16 +137,19 @@ def test_a_held_host_names_its_holder_until_that_is_gone(job: Callable[..., Host
     first, second = job(FIRST), job(SECOND, "other/exp-node0")
 
     async def work() -> None:
-        keeper = (await first.take("me@here", 0)).keeper
+        await first.take("me@here", 0)
         await first.prepare({}, {})
         await first.start(["sleep", "60"])
-        held = (await second.take("you@there", 0)).holder
-        assert held is not None
-        assert (held.run, held.who, held.pid, held.login) == (FIRST, "me@here", keeper, getpass.getuser())
-        assert abs(held.since - time.time()) < 60
+        with pytest.raises(HostError, match=f"in use by run {FIRST} of me@here since") as held:
+            await second.take("you@there", 0)
+        assert f"(process {first.keeper} of login {getpass.getuser()})" in held.value.complaint
+        assert held.value.next is not None
+        assert held.value.next.endswith(f"as {getpass.getuser()} or root: kill {first.keeper}")
+        since = datetime.strptime(held.value.complaint.split("since ")[1][:19], "%Y-%m-%d %H:%M:%S")
+        assert abs(since.replace(tzinfo=UTC).timestamp() - time.time()) < 60
         assert not Path(second.directory).exists()
         await first.clean(containers=True)
-        assert (await second.take("you@there", 0)).holder is None
+        await second.take("you@there", 0)
         await second.clean(containers=True)
 
     doing(work())
@@ -158,15 +162,15 @@ def test_what_a_dead_run_left_is_removed_by_the_next_in_the_same_place(
     first, second = job(FIRST), job(SECOND, "made/by us/other-node0")
 
     async def work() -> None:
-        taken = await first.take("me@here", 0)
+        await first.take("me@here", 0)
         await first.prepare({}, {})
         await first.start(["sleep", "60"])
-        assert taken.keeper is not None
+        assert first.keeper is not None
         watcher = int((Path(first.directory) / "watcher").read_text())
-        for process in (taken.keeper, watcher):
+        for process in (first.keeper, watcher):
             os.killpg(process, 9)  # as after a power cut: nobody is left to clean up
-        again = await second.take("you@there", 0)
-        assert (again.holder, again.swept) == (None, (FIRST,))
+        await second.take("you@there", 0)
+        assert second.swept == [FIRST]
         assert not Path(first.directory).exists()
         await second.clean(containers=True)
 
@@ -182,7 +186,8 @@ def test_another_host_s_files_in_a_shared_place_are_not_swept(job: Callable[...,
     one = job()
 
     async def work() -> None:
-        assert (await one.take("me", 0)).swept == ()
+        await one.take("me", 0)
+        assert one.swept == []
         await one.clean(containers=True)
 
     doing(work())
@@ -193,11 +198,11 @@ def test_a_keeper_that_is_asked_to_end_leaves_nothing(job: Callable[..., HostJob
     one = job()
 
     async def work() -> None:
-        keeper = (await one.take("me", 0)).keeper
+        await one.take("me", 0)
         await one.prepare({}, {})
         await one.start(["sleep", "68"])
-        assert keeper is not None
-        os.kill(keeper, signal.SIGTERM)  # what a person is told to do by hand
+        assert one.keeper is not None
+        os.kill(one.keeper, signal.SIGTERM)  # what a person is told to do by hand
 
     doing(work())
     wait_for_nothing(tmp_path, one)
@@ -293,10 +298,10 @@ def test_a_job_nobody_asks_after_ends_itself(job: Callable[..., HostJob], tmp_pa
 
 def test_values_are_never_shell_text(job: Callable[..., HostJob], tmp_path: Path) -> None:
     hostile = f"x'; touch {tmp_path}/pwned; $(touch {tmp_path}/pwned) `touch {tmp_path}/pwned`\n\""
-    one = HostJob(ThisHost(), hostile.splitlines()[0], str(tmp_path / "dir$(touch pwned)"), None, str(tmp_path))
+    one = HostJob(OneOfSeveral("localhost", tmp_path), hostile.splitlines()[0], str(tmp_path / "dir$(touch pwned)"))
 
     async def work() -> None:
-        assert (await one.take(hostile, 0)).holder is None
+        await one.take(hostile, 0)
         await one.prepare({}, {})
         await one.start(["printf", "%s", hostile])
         said = b"".join([data async for data in one.follow(0)])
@@ -318,7 +323,8 @@ def test_a_process_that_is_not_the_run_s_is_not_ended_for_its_number(
     one = job()
 
     async def work() -> None:
-        assert (await one.take("me", 0)).swept == ("dead",)
+        await one.take("me", 0)
+        assert one.swept == ["dead"]
         await one.clean(containers=True)
 
     try:
@@ -370,7 +376,7 @@ def test_a_shared_place_with_the_sticky_bit_and_a_link_of_our_own_will_do(
     one = job(directory="link/exp-node0")
 
     async def work() -> None:
-        assert (await one.take("me", 0)).holder is None
+        await one.take("me", 0)
         await one.clean(containers=True)
 
     doing(work())
@@ -384,7 +390,7 @@ def test_a_directory_of_the_login_s_own_group_will_do(job: Callable[..., HostJob
     one = job(directory="logs/exp-node0")
 
     async def work() -> None:
-        assert (await one.take("me", 0)).holder is None
+        await one.take("me", 0)
         await one.clean(containers=True)
 
     doing(work())
@@ -417,7 +423,7 @@ def test_a_full_table_of_files_keeps_nothing_from_being_removed(tmp_path: Path) 
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=40,mode=700", "small", str(small)], check=False)
     if mounted.returncode:
         pytest.skip("nothing can be mounted here")
-    one = HostJob(ThisHost(), ONE, str(small / "exp-node0"), None, str(tmp_path))
+    one = HostJob(OneOfSeveral("localhost", tmp_path), ONE, str(small / "exp-node0"))
 
     async def work() -> None:
         await one.take("me", 0)
@@ -444,7 +450,7 @@ def test_a_container_that_cannot_be_removed_keeps_the_host(tmp_path: Path) -> No
     engine = tmp_path / "engine"
     engine.write_text("#!/bin/sh\ncase $1 in ps) echo deadbeef ;; rm) exit 1 ;; esac\n")
     engine.chmod(0o755)
-    one = HostJob(ThisHost(), ONE, str(tmp_path / "dir"), str(engine), str(tmp_path))
+    one = HostJob(OneOfSeveral("localhost", tmp_path), ONE, str(tmp_path / "dir"), str(engine))
 
     async def work() -> None:
         await one.take("me", 0)
@@ -515,7 +521,7 @@ def test_one_machine_under_two_names_is_refused(job: Callable[..., HostJob]) -> 
     first, second = job(ONE, "node0"), job(ONE, "node1")
 
     async def work() -> None:
-        assert (await first.take("me", 0)).holder is None
+        await first.take("me", 0)
         with pytest.raises(HostError, match="stands twice among the hosts"):
             await second.take("me", 0)
         await first.clean(containers=True)
@@ -527,7 +533,7 @@ def test_an_engine_that_does_not_answer_keeps_host_and_files_until_it_does(tmp_p
     engine = tmp_path / "engine"
     engine.write_text("#!/bin/sh\necho 'cannot connect to the engine' >&2\nexit 1\n")
     engine.chmod(0o755)
-    one = HostJob(ThisHost(), ONE, str(tmp_path / "dir"), str(engine), str(tmp_path))
+    one = HostJob(OneOfSeveral("localhost", tmp_path), ONE, str(tmp_path / "dir"), str(engine))
 
     async def work() -> None:
         await one.take("me", 0)
@@ -568,12 +574,11 @@ def test_a_run_that_is_just_being_made_is_not_swept(job: Callable[..., HostJob],
         (making / name).write_text(f"{text}\n")
     one = job()
 
-    async def take() -> tuple[str, ...]:
-        taken = await one.take("me", 0)
-        assert taken.holder is None
+    async def take() -> list[str]:
+        await one.take("me", 0)
         await one.clean(containers=True)
-        return taken.swept
+        return one.swept
 
-    assert asyncio.run(take()) == ()
+    assert asyncio.run(take()) == []
     maker.communicate(b"\n")
-    assert asyncio.run(take()) == ("making",)
+    assert asyncio.run(take()) == ["making"]

@@ -17,14 +17,13 @@ import pytest
 
 from steelyard.execute import telemetry
 from steelyard.execute.counters import GROUPS, changed, read_counters, read_host
-from steelyard.execute.host import COMMAND_S, Done
+from steelyard.execute.host import COMMAND_S, Done, ThisHost
 from steelyard.execute.preflight import Needs, judge, preflight
 from steelyard.execute.preflight.facts import read_facts
 from steelyard.execute.preflight.needs import Secret, Space
 from steelyard.execute.preflight.probe import Section, Sections, read_sections
 from steelyard.execute.preflight.smi import amd_smi, nvidia_smi, rocm_smi
 from steelyard.execute.telemetry import HostTelemetry, TelemetryLostError, read_sample
-from steelyard.execute.this_host import ThisHost
 from steelyard.hardware.catalog import lookup
 
 ANSWERS = int(os.environ.get("STEELYARD_FUZZ_ANSWERS", "500"))

@@ -10,7 +10,7 @@ import pytest
 from execute.hosts_here import STEP, OneOfSeveral, planned, with_program
 from steelyard import execute, records
 from steelyard.errors import InfrastructureError
-from steelyard.execute.limits import Limits
+from steelyard.execute.executor import Limits
 from steelyard.execute.recording import Recording
 from steelyard.execute.watchdog import Watchdog
 

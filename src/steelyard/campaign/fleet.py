@@ -14,12 +14,11 @@ from steelyard.campaign import CampaignRequest
 from steelyard.campaign.fleet_preflight import FleetPreflight
 from steelyard.campaign.fleet_verdict import FleetVerdict, judge_fleet
 from steelyard.errors import InfrastructureError, InputError
-from steelyard.execute import RunOptions
+from steelyard.execute import RunOptions, on_signals
 from steelyard.execute.cluster import EXECUTOR as CLUSTER
 from steelyard.execute.cluster import hosts_for, preflight_findings
-from steelyard.execute.executor import TRAINING
+from steelyard.execute.executor import TRAINING, Stop
 from steelyard.execute.host import Host, HostError
-from steelyard.execute.interrupts import Stop, on_signals
 from steelyard.execute.preflight import HostFinding
 from steelyard.execute.recording import Observer
 from steelyard.experiment.resolve import leaves

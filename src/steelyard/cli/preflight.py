@@ -63,7 +63,8 @@ def preflight(options: PreflightOptions) -> int:
     from dataclasses import replace
 
     from steelyard.cli import printing
-    from steelyard.execute.cluster import hosts_of
+    from steelyard.execute import RunOptions
+    from steelyard.execute.cluster import hosts_for
     from steelyard.execute.preflight import parse_required, verdict_of, weighed
     from steelyard.verdict import EXIT_OF
 
@@ -76,7 +77,9 @@ def preflight(options: PreflightOptions) -> int:
     asked = options.asked()
     names, needs = _needs(options.file, asked)
     needs = replace(needs, collectives=options.collectives)
-    hosts = hosts_of(names or ("localhost",), options.cluster, options.accept_new_host_keys)
+    hosts = hosts_for(
+        names or ("localhost",), RunOptions(cluster=options.cluster, accept_new_host_keys=options.accept_new_host_keys)
+    )
     try:
         findings = weighed(asyncio.run(_asked(hosts, needs, options.timeout_s)), weights)
     except KeyboardInterrupt:

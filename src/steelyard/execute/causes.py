@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from steelyard.execute.job import State
 from steelyard.execute.node import FULL_KIB, HostNode
 from steelyard.execute.recording import Recording
 from steelyard.planning.container import ENGINES
@@ -14,62 +15,58 @@ _NEVER_RAN = ("created", "configured", "initialized")
 def first_cause(nodes: Sequence[HostNode], recording: Recording) -> Failure | None:
     """The first cause of a run that did not end well."""
     ended = sorted((node for node in nodes if node.state is not None), key=lambda node: node.ended_at or 0.0)
-    bad = [node for node in ended if node.state is not None and node.state.status]
+    bad = [(node, node.state) for node in ended if node.state is not None and node.state.status]
     for node in nodes:
         if node.is_lost and bad:  # the others failed because they could not reach it either
-            return Failure(kind="link", message="out of reach", node=node.host.name, phase="train")
+            return node.failed("link", "out of reach")
     for cause in (out_of_memory, disk_full, engine_gone, not_started):
-        for node in bad:
-            if (failure := cause(node, recording)) is not None:
+        for node, state in bad:
+            if (failure := cause(node, state, recording)) is not None:
                 return failure
-    by_signal = [failure for node in bad if (failure := killed(node, recording)) is not None]
+    by_signal = [failure for node, state in bad if (failure := killed(node, state, recording)) is not None]
     named = recording.named_failure(echoes=not by_signal)
     if bad and named is not None:
         return named.model_copy(update={"phase": "train"})
     if bad:
-        return by_signal[0] if by_signal else exited(bad[0], recording)
+        return by_signal[0] if by_signal else exited(*bad[0], recording)
     if recording.last_step < recording.planned_steps:
         message = f"training ended with status 0 after step {recording.last_step}"
         return Failure(kind="exit", message=f"{message} of {recording.planned_steps}", phase="train")
     return None
 
 
-def out_of_memory(node: HostNode, recording: Recording) -> Failure | None:
-    if node.state is None or not node.state.oom_killed:
-        return None
-    return Failure(kind="oom", message="out of memory: the kernel ended it", node=node.host.name, phase="train")
+def out_of_memory(node: HostNode, state: State, recording: Recording) -> Failure | None:
+    return node.failed("oom", "out of memory: the kernel ended it") if state.oom_killed else None
 
 
-def disk_full(node: HostNode, recording: Recording) -> Failure | None:
-    if node.state is None or node.state.free_kib is None or node.state.free_kib >= FULL_KIB:
-        return None
-    return node.no_space()
+def disk_full(node: HostNode, state: State, recording: Recording) -> Failure | None:
+    return node.no_space() if state.free_kib is not None and state.free_kib < FULL_KIB else None
 
 
-def engine_gone(node: HostNode, recording: Recording) -> Failure | None:
+def engine_gone(node: HostNode, state: State, recording: Recording) -> Failure | None:
     """The engine's client gave up on a container that had started: the engine was killed, or restarted."""
-    if node.state is None or node.plan.container is None or node.state.status not in _ENGINE_STATUSES:
+    if node.plan.container is None or state.status not in _ENGINE_STATUSES:
         return None
-    began = [box for box in node.state.containers if box.status not in _NEVER_RAN]
-    if not node.state.engine_silent and not any(box.exit_code != node.state.status for box in began):
+    began = [box for box in state.containers if box.status not in _NEVER_RAN]
+    if not state.engine_silent and not any(box.exit_code != state.status for box in began):
         return None
     last = next((f" ({line})" for line in _complaints(node)), "")
-    message = f"{node.plan.container.engine} stopped while the job ran, after step {recording.last_step}{last}"
-    return Failure(kind="engine", message=message, node=node.host.name, phase="train")
+    engine = node.plan.container.engine
+    return node.failed("engine", f"{engine} stopped while the job ran, after step {recording.last_step}{last}")
 
 
-def not_started(node: HostNode, recording: Recording) -> Failure | None:
+def not_started(node: HostNode, state: State, recording: Recording) -> Failure | None:
     """The engine's own statuses: it did not run, could not start the program, or did not find it."""
-    if node.state is None or node.plan.container is None:
+    if node.plan.container is None:
         return None
     refusal = ENGINES[node.plan.container.engine].init_refusal
     printed = node.log.last_lines if node.log else ()
     is_refused = refusal is not None and any(line.startswith(refusal) for line in printed)
-    began = any(box.status not in _NEVER_RAN for box in node.state.containers)  # then the status is the program's own
-    if (node.state.status not in _ENGINE_STATUSES or began) and not is_refused:
+    began = any(box.status not in _NEVER_RAN for box in state.containers)  # then the status is the program's own
+    if (state.status not in _ENGINE_STATUSES or began) and not is_refused:
         return None
-    why = node.state.engine_error or next(iter(_complaints(node)), f"status {node.state.status}")
-    return Failure(kind="container", message=f"the container did not start: {why}", node=node.host.name, phase="start")
+    why = state.engine_error or next(iter(_complaints(node)), f"status {state.status}")
+    return node.failed("container", f"the container did not start: {why}", phase="start")
 
 
 def _complaints(node: HostNode) -> list[str]:
@@ -78,17 +75,12 @@ def _complaints(node: HostNode) -> list[str]:
     return [line for line in printed if "rror" in line] or printed
 
 
-def killed(node: HostNode, recording: Recording) -> Failure | None:
-    names = {137: "SIGKILL", 143: "SIGTERM"}
-    if node.state is None or node.state.status not in names:
-        return None
-    message = f"ended by {names[node.state.status]} from outside, after step {recording.last_step}"
-    return Failure(kind="killed", message=message, node=node.host.name, phase="train")
+def killed(node: HostNode, state: State, recording: Recording) -> Failure | None:
+    name = {137: "SIGKILL", 143: "SIGTERM"}.get(state.status or 0)
+    return node.failed("killed", f"ended by {name} from outside, after step {recording.last_step}") if name else None
 
 
-def exited(node: HostNode, recording: Recording) -> Failure:
-    status = node.state.status if node.state else None
-    message = f"the training program ended with status {status} after step {recording.last_step}"
+def exited(node: HostNode, state: State, recording: Recording) -> Failure:
+    steps = f"after step {recording.last_step} of {recording.planned_steps}"
     last = f"; its last line: {node.log.last_lines[-1].strip()}" if node.log and node.log.last_lines else ""
-    message = f"{message} of {recording.planned_steps}{last}"
-    return Failure(kind="exit", message=message, node=node.host.name, phase="train")
+    return node.failed("exit", f"the training program ended with status {state.status} {steps}{last}")

@@ -6,19 +6,17 @@ import getpass
 import platform as system
 import secrets
 import shlex
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
+from steelyard.configs.inventory import read_inventory
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute import causes
-from steelyard.execute.executor import TRAINING, Phase, RunFailedError, RunOptions
-from steelyard.execute.host import Host, HostError, HostTimeoutError, LinkLostError
+from steelyard.execute.executor import TRAINING, Phase, RunFailedError, RunOptions, Stop, unless
+from steelyard.execute.host import Host, HostError, HostTimeoutError, LinkLostError, ThisHost
 from steelyard.execute.image import bring, check_equal
-from steelyard.execute.interrupts import Stop
-from steelyard.execute.job import Holder, HostJob
 from steelyard.execute.node import FULL_KIB, HostNode, leave, remains
 from steelyard.execute.preflight import HostFinding, needs_of, parse_required, preflight, weighed
 from steelyard.execute.recording import Recording
@@ -33,7 +31,6 @@ _INSPECT_S, _MISSES = 15.0, 2
 """Between two looks at a container, and how many in a row must miss it."""
 _LIVE = ("created", "running", "paused", "restarting", "stopping")
 _LIMIT_OPTIONS = {"time_limit": "--time-limit", "hang_at_exit": "--exit-within"}
-_Answer = TypeVar("_Answer")
 
 
 class ClusterExecutor:
@@ -65,25 +62,17 @@ class ClusterExecutor:
 EXECUTOR = ClusterExecutor()
 
 
-def hosts_of(names: Sequence[str], cluster: Path | None, accept_new_host_keys: bool) -> list[Host]:
-    """The hosts of a cluster file by name; this machine where there is none."""
-    if cluster is None:
-        from steelyard.execute.this_host import ThisHost
-
-        return [ThisHost(name) for name in names]
-    from steelyard.configs.inventory import read_inventory
-    from steelyard.execute.ssh import Login, ssh_hosts
-
-    inventory = read_inventory(cluster)
-    login = Login(inventory.user, inventory.key_file, inventory.port, accept_new_host_keys)
-    return [*ssh_hosts(names, login)]
-
-
 def hosts_for(names: Sequence[str], options: RunOptions) -> list[Host]:
-    """Those that are reached already, or of the cluster file."""
+    """Hosts by name: those that are reached already, those of the cluster file, or this machine where there is none."""
     if options.hosts is not None:
         return [options.hosts[name] for name in names]
-    return hosts_of(names, options.cluster, options.accept_new_host_keys)
+    if options.cluster is None:
+        return [ThisHost(name) for name in names]
+    from steelyard.execute.ssh import Login, ssh_hosts  # asyncssh takes its time to import
+
+    inventory = read_inventory(options.cluster)
+    login = Login(inventory.user, inventory.key_file, inventory.port, options.accept_new_host_keys)
+    return [*ssh_hosts(names, login)]
 
 
 async def preflight_findings(hosts: Sequence[Host], planned: Planned, options: RunOptions) -> list[HostFinding]:
@@ -102,7 +91,7 @@ class ClusterJob:
         hosts = hosts_for([node.host for node in planned.plan.nodes], options)
         run = recording.writer.manifest.job or recording.writer.manifest.name
         self.nodes = [
-            HostNode(node, HostJob.of(node, host, run), planned.case.placement)
+            HostNode(node, host, run, planned.case.placement)
             for node, host in zip(planned.plan.nodes, hosts, strict=True)
         ]
         self.exit_status: int | None = None
@@ -110,46 +99,31 @@ class ClusterJob:
     def phases(self) -> list[Phase]:
         limits, asks = self._limits, self._options.preflight or self._options.unfit is not None
         return [
-            Phase("reach", limits.reach, self._reach),
-            Phase("lock", limits.lock, self._lock),
+            Phase("reach", limits.reach, partial(self._on_all, lambda node: node.host.run(["true"]))),
+            Phase("lock", limits.lock, partial(self._on_all, self._lock)),
             *([Phase("preflight", limits.preflight, self._preflight)] if asks else []),
             Phase("image", limits.image, self._bring_images),
-            Phase("prepare", limits.prepare, self._prepare),
-            Phase("start", limits.start, self._start),
+            Phase("prepare", limits.prepare, partial(self._on_all, self._prepare)),
+            Phase("start", limits.start, partial(self._on_all, HostNode.start)),
         ]
 
-    async def _on_all(self, work: Callable[[HostNode], Awaitable[None]]) -> None:
+    async def _on_all(self, work: Callable[[HostNode], Coroutine[Any, Any, object]]) -> None:
         """On all nodes at once; the first that fails ends it for all."""
-
-        async def on(node: HostNode) -> None:
-            await work(node)
-
         try:
             async with asyncio.TaskGroup() as group:
                 for node in self.nodes:
-                    group.create_task(on(node))
+                    group.create_task(work(node))
         except* InfrastructureError as several:
             raise several.exceptions[0] from None
 
-    async def _reach(self) -> None:
-        async def reach(node: HostNode) -> None:
-            await node.host.run(["true"])
-
-        await self._on_all(reach)
-
-    async def _lock(self) -> None:
-        who = f"{getpass.getuser()}@{system.node()}"
-
-        async def lock(node: HostNode) -> None:
-            node.touched = True  # from here on something of ours may be there, whatever is answered
-            taken = await node.job.take(who, self._limits.lease)
-            for run in taken.swept:
+    async def _lock(self, node: HostNode) -> None:
+        node.touched = True  # from here on something of ours may be there, whatever is answered
+        try:
+            await node.job.take(f"{getpass.getuser()}@{system.node()}", self._limits.lease)
+        finally:
+            for run in node.job.swept:
                 self._recording.event("stale_lock", f"run {run} is dead: what it left is removed", node.host.name)
-            if taken.holder is not None:
-                raise _held(node, taken.holder)
-            node.heartbeat = asyncio.ensure_future(_beat(node))
-
-        await self._on_all(lock)
+        node.heartbeat = asyncio.ensure_future(_beat(node))
 
     async def _preflight(self) -> None:
         """Ask the hosts once they are ours; whatever blocks is reported, and the first of it ends the run."""
@@ -173,8 +147,8 @@ class ClusterJob:
 
         async def bring_image(node: HostNode) -> None:
             if (container := node.plan.container) is not None:
-                image = await bring(node.host, container.engine, container.image, self._options.image)
-                ids[node.host.name] = image
+                source = self._options.image
+                ids[node.host.name] = await bring(node.host, container.engine, container.image, source)
 
         await self._on_all(bring_image)
         if (first := self.nodes[0].plan.container) is not None:
@@ -182,26 +156,15 @@ class ClusterJob:
             self._recording.event("image", message, image=first.image, ids=ids)
             check_equal(first.image, ids)
 
-    async def _prepare(self) -> None:
-        async def prepare(node: HostNode) -> None:
-            await node.job.prepare(node.files(), node.plan.secrets, node.mounts())
-            hide = [await node.job.secret(name) for name in node.plan.secrets]
-            node.log = self._recording.of_node(node.plan, hide)
-            await node.read_counters(self._limits.counters)
-
-        await self._on_all(prepare)
-
-    async def _start(self) -> None:
-        async def start(node: HostNode) -> None:
-            node.started = True
-            await node.job.start(node.argv())
-
-        await self._on_all(start)
+    async def _prepare(self, node: HostNode) -> None:
+        node.log = self._recording.of_node(node.plan, hide=await node.prepare())
+        await node.read_counters(self._limits.counters)
 
     # While it trains.
 
-    def guards(self) -> list[Coroutine[None, None, None]]:
-        heartbeats = [_watch_heartbeat(node.heartbeat) for node in self.nodes if node.heartbeat is not None]
+    def guards(self) -> list[Awaitable[None]]:
+        # Each heartbeat goes on after training.
+        heartbeats = [asyncio.shield(node.heartbeat) for node in self.nodes if node.heartbeat is not None]
         return [*heartbeats, *(_watch_container(node) for node in self.nodes if node.plan.container is not None)]
 
     async def explain(self, overdue: Failure) -> RunFailedError:
@@ -262,8 +225,8 @@ class ClusterJob:
     async def _leave(self, node: HostNode, stop: Stop, interrupted: bool) -> list[str]:
         """Read a host's counters again, then clean it: what our own ending stirs up there is not the run's doing."""
         if node.started and not interrupted:
-            await _unless(stop.asked, node.compare_counters(self._limits.counters))
-        left = await _unless(stop.at_once, leave(node, self._limits))
+            await unless(stop.asked, node.compare_counters(self._limits.counters))
+        left = await unless(stop.at_once, leave(node, self._limits))
         if node.heartbeat is not None:  # until here: a host that takes long to clean is still ours
             node.heartbeat.cancel()
             await asyncio.gather(node.heartbeat, return_exceptions=True)
@@ -280,10 +243,6 @@ async def _beat(node: HostNode) -> None:
         await asyncio.sleep(_HEARTBEAT_S)
 
 
-async def _watch_heartbeat(heartbeat: "asyncio.Future[None]") -> None:
-    await asyncio.shield(heartbeat)  # which goes on after training
-
-
 async def _watch_container(node: HostNode) -> None:
     """Until a container that was seen is gone and nobody says how it ended: the engine's client may wait on."""
     seen, missed = False, 0
@@ -295,31 +254,6 @@ async def _watch_container(node: HostNode) -> None:
             seen = seen or runs
             missed = 0 if runs or state.status is not None or state.engine_silent else missed + 1
         if seen and missed >= _MISSES:
-            message = "its container is gone, and the engine does not say how it ended"
-            raise RunFailedError(Failure(kind="container", message=message, node=node.host.name, phase="train"))
-
-
-async def _unless(asked: asyncio.Event, work: Coroutine[Any, Any, _Answer]) -> _Answer | None:
-    """What some work comes to; None where that was asked for before it was done."""
-    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(asked.wait())
-    try:
-        await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        stopping.cancel()
-        doing.cancel()
-    try:
-        return await doing
-    except asyncio.CancelledError:
-        return None
-
-
-def _held(node: HostNode, holder: Holder) -> HostError:
-    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(holder.since)) if holder.since else "an unknown time"
-    return HostError(
-        node.host.name,
-        f"in use by run {holder.run or '?'} of {holder.who or '?'} since {since}"
-        f" (process {holder.pid} of login {holder.login})",
-        expected="a host that nobody uses",
-        next=f"wait for it; or end it and remove its files, as {holder.login} or root: "
-        f"{node.host.typed(['kill', str(holder.pid)])}",
-    )
+            raise RunFailedError(
+                node.failed("container", "its container is gone, and the engine does not say how it ended")
+            )

@@ -7,13 +7,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from steelyard.errors import InfrastructureError
 from steelyard.execute.host import Host, HostError, LinkLostError
 from steelyard.execute.image import ImageSource
-from steelyard.execute.interrupts import Stop
-from steelyard.execute.limits import Limits
 from steelyard.execute.recording import NodeRecording, Recording
 from steelyard.execute.telemetry import TelemetrySource
 from steelyard.hardware.machine import Machine
@@ -21,16 +19,47 @@ from steelyard.planning.make import Planned
 from steelyard.planning.plan import NodePlan, Plan, PlannedFile
 from steelyard.records import Failure
 
-MODULES = {
-    "local": "steelyard.execute.local",
-    "cluster": "steelyard.execute.cluster",
-}
+MODULES = {"local": "steelyard.execute.local", "cluster": "steelyard.execute.cluster"}
 """Each module has an EXECUTOR."""
 
 TRAINING = ("exit", "oom", "nan_abort", "error", "crash", "xla", "fatal", "signal")
 """Kinds of failures that are the training program's own; all others are the infrastructure's."""
 RECONNECT_S = (0.5, 1.0, 2.0, 5.0)
 """Between tries to reach a node that is out of reach."""
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long each phase of a run on hosts may take, and how long a silence is borne, in seconds."""
+
+    reach: float = 30.0
+    lock: float = 30.0
+    preflight: float = 300.0
+    image: float = 3600.0
+    prepare: float = 120.0
+    start: float = 180.0
+    counters: float = 25.0
+    """To read a host's counters, before the start and after the end."""
+    first_step: float = 1800.0
+    """From the start to the first step: compilation, data, rendezvous."""
+    train: float | None = None
+    """Of the training program from its start to its exit; None for what the plan allows at the slowest."""
+    exit: float = 1800.0
+    """From the last planned step to the exit of the training program: a last checkpoint takes its time."""
+    stall_medians: float = 10.0
+    """A step may take so many times the median of those before."""
+    stall_at_least: float = 300.0
+    """And so long, whatever the median: evaluation and checkpoints take their time."""
+    lost: float = 120.0
+    """How long a host may be out of reach before it is given up."""
+    lease: int = 3600
+    """A job whose runner was not heard of for so long ends itself and leaves nothing; 0 for never."""
+    settle: float = 3.0
+    """After the first failure, for what other nodes have to say of it."""
+    grace: int = 10
+    """Between asking a job to end and making it."""
+    clean: float = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +79,30 @@ class RunOptions:
     """Hosts that are reached already, by name; None: each run reaches its own."""
     unfit: Mapping[str, HostError] | None = None
     """What a preflight of all hosts together found to keep which of them from running; None: each run asks its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What was asked for while a run was under way."""
+
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    """The first signal: end the job, clean up, keep the record."""
+    at_once: asyncio.Event = field(default_factory=asyncio.Event)
+    """The second: leave everything as it is, and say what remains."""
+
+
+async def unless(asked: asyncio.Event, work: Coroutine[Any, Any, _Answer]) -> _Answer | None:
+    """What some work comes to; None where that was asked for before it was done."""
+    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(asked.wait())
+    try:
+        await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        doing.cancel()
+    try:
+        return await doing
+    except asyncio.CancelledError:
+        return None
 
 
 class Phase(NamedTuple):
@@ -102,7 +155,7 @@ class Job(Protocol):
     def phases(self) -> Sequence[Phase]:
         """What comes before training; the last starts it. They are recorded where there are several."""
 
-    def guards(self) -> Sequence[Coroutine[None, None, None]]:
+    def guards(self) -> Sequence[Awaitable[None]]:
         """What else to watch while it trains: the first that raises ends it."""
 
     async def explain(self, overdue: Failure) -> "RunFailedError":

@@ -5,60 +5,27 @@ printed meanwhile is read from where we were.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from steelyard.execute.host import COMMAND_S, Done, Host, HostRefusedError
+from steelyard.execute.host import COMMAND_S, Done, Host, HostError, HostRefusedError
 from steelyard.planning.container import ENV_FILE, JOB_DIR, SECRETS
-from steelyard.planning.plan import NodePlan
 
 SCOPE = "machine"
 """Of two runs that hold the same scope of one machine, the later is refused."""
 
-_SCRIPT = "job.sh"
 _LAUNCH = 'script=$(cat) && eval "$script"'
 """The script is read whole before it runs, and can put a copy of itself where it outlives the link."""
+_LATEST_S = 1 << 33
+"""Of a start that a process claims, in seconds since 1970: one further away is not a date that can be shown."""
 _Answer = TypeVar("_Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who has a host: the process and its login by the kernel's word, the rest by that of the process."""
-
-    run: str
-    who: str
-    since: int
-    """Seconds since 1970, by the host's clock."""
-    pid: int
-    login: str
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """The answer to a request for a host."""
-
-    holder: Holder | None
-    """Who has it, where that is not us."""
-    keeper: int | None
-    """The process that holds it for us: asked to end (TERM), it ends the job and removes everything."""
-    swept: tuple[str, ...]
-    """Dead runs whose leftovers were removed first."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoppedProcess:
-    """A process of the job that somebody stopped: a debugger, or SIGSTOP."""
-
-    pid: int
-    rank: int | None
-    command: str
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerState:
+class ContainerState(NamedTuple):
     """What the engine says of a container."""
 
     status: str
@@ -88,44 +55,51 @@ class State:
 class HostJob:
     """One run's part on one host."""
 
-    def __init__(self, host: Host, run: str, directory: str, engine: str | None, scope: str = SCOPE) -> None:
-        self.host, self.run, self.directory, self.engine, self.scope = host, run, directory, engine or "", scope
+    def __init__(self, host: Host, run: str, directory: str, engine: str = "") -> None:
+        self.host, self.run, self.directory, self.engine = host, run, directory, engine
         self.keeper: int | None = None
-        """The process that holds the host for us."""
+        """The process that holds the host for us: asked to end (TERM), it ends the job and removes everything."""
+        self.swept: list[str] = []
+        """Dead runs whose leftovers were removed when the host was taken."""
         self._beats = 0
         self._under_way: set[asyncio.Task[Any]] = set()
         """What the host was asked to do and has not answered yet, whoever still waits for the answer."""
 
-    @classmethod
-    def of(cls, node: NodePlan, host: Host, run: str) -> "HostJob":
-        """The part that a plan's node has."""
-        assert node.directory is not None, "a plan for hosts says where its files lie"
-        return cls(host, run, node.directory, node.container.engine if node.container else None)
-
-    async def take(self, who: str, lease_s: int) -> Taken:
-        """Keep others off the host.
+    async def take(self, who: str, lease_s: int) -> None:
+        """Keep others off the host; HostError where another run has it.
 
         From here on, after `lease_s` without a beat, everything of the run ends itself and leaves nothing; with 0 it
         never does.
         """
-        lines = (await self._ask("take", who, self.engine, str(lease_s), self.scope)).text.split("\n")
-        swept = tuple(line.partition(" ")[2] for line in lines if line.startswith("swept "))
+        lines = (await self._ask("take", who, self.engine, str(lease_s), SCOPE)).text.split("\n")
+        self.swept = [line.partition(" ")[2] for line in lines if line.startswith("swept ")]
         answers = ("taken ", "held", "twice")  # a login shell may greet first
         at = next((at for at, line in enumerate(lines) if line.startswith(answers)), len(lines) - 1)
         answer, *more = lines[at:]
         if answer.startswith("taken "):
-            self.keeper = count_of(answer.partition(" ")[2])
-            return Taken(None, self.keeper, swept)
-        if answer == "twice":
+            self.keeper = _count(answer.partition(" ")[2]) or 0
+        elif answer == "twice":
             raise HostRefusedError(self.host.name, "this machine stands twice among the hosts, under two names")
-        run, holder, since, pid, login, *_ = [*more, *[""] * 5]
-        return Taken(Holder(run, holder, count_of(since), count_of(pid), login), None, swept)
+        else:
+            raise self._held(*[*more, *[""] * 5][:5])
+
+    def _held(self, run: str, who: str, since: str, pid: str, login: str) -> HostError:
+        """By whom: process and login by the kernel's word, the rest by that of the process and the host's clock."""
+        began, process = _count(since) or 0, _count(pid) or 0
+        known = 0 < began < _LATEST_S
+        moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(began)) if known else "an unknown time"
+        kill = self.host.typed(["kill", str(process)])
+        return HostError(
+            self.host.name,
+            f"in use by run {run or '?'} of {who or '?'} since {moment} (process {process} of login {login})",
+            expected="a host that nobody uses",
+            next=f"wait for it; or end it and remove its files, as {login} or root: {kill}",
+        )
 
     async def beat(self) -> int | None:
         """Say that somebody still asks after the job; how many KiB are free for it, where the host can tell."""
         self._beats += 1
-        last = (await self._ask("beat", str(self._beats))).text.rpartition("\n")[2]
-        return count_of(last) if _is_count(last) else None
+        return _count((await self._ask("beat", str(self._beats))).text.rpartition("\n")[2])
 
     async def prepare(self, files: Mapping[str, bytes], secrets: Mapping[str, str], mounts: Iterable[str] = ()) -> None:
         """Write what the program sees: the planned files, and a copy of each secret, by name, from a file of the host.
@@ -145,7 +119,6 @@ class HostJob:
         return (await self.host.read(f"{self.directory}/{JOB_DIR}/{SECRETS}/{name}")).strip()
 
     async def start(self, argv: Sequence[str]) -> None:
-        """Start it."""
         await self._ask("start", *argv)
 
     def follow(self, offset: int) -> AsyncIterator[bytes]:
@@ -157,32 +130,23 @@ class HostJob:
         return self.host.follow(self._argv("rest", str(offset)), script())
 
     async def state(self) -> State:
-        """How it stands."""
         first, *more = (await self._ask("status", self.engine)).text.split("\n")
-        free = count_of(more[0]) if more else None
         boxes = [line.split(" ", 3) for line in more[1:] if line.count(" ") >= 2]
         return State(
-            status=count_of(first) if _is_count(first) else None,
+            status=_count(first),
             gone=first == "gone",
             unwatched=first == "unwatched",
-            free_kib=free,
+            free_kib=(_count(more[0]) or 0) if more else None,
             oom_killed=any(box[0] == "true" for box in boxes),
             engine_silent="silent" in more[1:],
-            containers=tuple(
-                ContainerState(box[2], count_of(box[1]) if _is_count(box[1]) else None)
-                for box in boxes
-                if box[2] != "-"
-            ),
+            containers=tuple(ContainerState(box[2], _count(box[1])) for box in boxes if box[2] != "-"),
             engine_error=next((box[3] for box in boxes if len(box) > 3 and box[3] not in ("", "-")), ""),
         )
 
-    async def stopped(self) -> list[StoppedProcess]:
-        """Its processes that somebody stopped."""
-        processes = []
-        for line in (await self._ask("stopped", self.engine)).text.splitlines():
-            pid, rank, command = [*line.split(" ", 2), "", ""][:3]
-            processes.append(StoppedProcess(count_of(pid), count_of(rank) if _is_count(rank) else None, command))
-        return processes
+    async def stopped(self) -> list[tuple[int, int | None]]:
+        """Its processes that somebody stopped, by a debugger or SIGSTOP: each its number and, if it has one, rank."""
+        lines = (await self._ask("stopped", self.engine)).text.splitlines()
+        return [(_count(pid) or 0, _count(rank)) for pid, rank, *_ in ([*line.split(" ", 2), ""] for line in lines)]
 
     async def stop(self, grace_s: int) -> None:
         """End it: asked first, then after `grace_s` made to. What is still under way comes first, such as its start."""
@@ -227,13 +191,10 @@ class HostJob:
 @cache
 def script() -> bytes:
     """What runs on the host."""
-    return resources.files(__package__).joinpath(_SCRIPT).read_bytes()
+    return resources.files(__package__).joinpath("job.sh").read_bytes()
 
 
-def count_of(text: str) -> int:
-    """A count that a host printed; 0 for anything else."""
-    return int(text) if _is_count(text.strip()) else 0
-
-
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 20
+def _count(text: str) -> int | None:
+    """A count that a host printed; None for anything else."""
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None

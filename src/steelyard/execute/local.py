@@ -7,15 +7,15 @@ import os
 import signal
 import subprocess
 import uuid
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from steelyard.errors import InfrastructureError, InputError
-from steelyard.execute.executor import Link, Phase, RunFailedError, RunOptions, content_of
-from steelyard.execute.interrupts import Stop
+from steelyard.execute.executor import Link, Phase, RunFailedError, RunOptions, Stop, content_of, unless
+from steelyard.execute.host import READ_BYTES
 from steelyard.execute.recording import NodeRecording, Recording
 from steelyard.execute.telemetry import LocalTelemetry
 from steelyard.experiment.case import Placement
@@ -31,93 +31,8 @@ _LIMIT_OPTIONS = "--time-limit, --first-step-within, --stall-after and --exit-wi
 
 LABEL = "STEELYARD_PROCESS"
 """Marks what we started, so that we end that and nothing else."""
-_READ = 1 << 16
 _DRAIN_S = 2.0
 """How long output may still come after the process has ended: a grandchild may hold the pipe open for ever."""
-
-
-class LocalProcess:
-    """A started command."""
-
-    def __init__(self, process: asyncio.subprocess.Process, label: str) -> None:
-        self._process, self._label = process, label
-        self._reading: asyncio.Future[bytes] | None = None
-        """Kept where whoever reads is cancelled, so that the next who does misses nothing."""
-
-    @property
-    def exit_status(self) -> int | None:
-        """None while it runs; negative is the signal that ended it."""
-        return self._process.returncode
-
-    async def output(self) -> AsyncIterator[bytes]:
-        """What it prints, standard output and error together, as it comes, until it ends."""
-        assert self._process.stdout is not None
-        drained = asyncio.ensure_future(self._ended_and_drained())
-        try:
-            while not drained.done():
-                self._reading = self._reading or asyncio.ensure_future(self._process.stdout.read(_READ))
-                first: set[asyncio.Future[Any]] = {self._reading, drained}
-                await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-                if not self._reading.done():
-                    return
-                data, self._reading = self._reading.result(), None
-                if not data:
-                    return
-                yield data
-        finally:
-            drained.cancel()
-
-    async def _ended_and_drained(self) -> None:
-        await self._process.wait()
-        await asyncio.sleep(_DRAIN_S)
-
-    async def wait(self) -> int:
-        """Its exit status, once it has ended."""
-        return await self._process.wait()
-
-    async def stop(self, grace_s: float) -> None:
-        """End it and all it started: asked first, then after `grace_s` made to. Returns when nothing is left."""
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), grace_s)
-        left = await asyncio.to_thread(self._family)
-        for member in left:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                member.kill()
-        await self._process.wait()
-        await asyncio.to_thread(psutil.wait_procs, left, timeout=5)
-
-    def _family(self) -> list[psutil.Process]:
-        """The command and all it started, by the label in their environment: torchrun gives each worker a session of
-        its own, and a worker whose torchrun died has another parent."""
-        family = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.environ().get(LABEL) == self._label:
-                    family.append(process)
-        return family
-
-
-async def start(argv: Sequence[str], env: Mapping[str, str], directory: Path) -> LocalProcess:
-    """Start a command in `directory`, with `env` added to this machine's environment."""
-    label = uuid.uuid4().hex
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            cwd=directory,
-            env={**os.environ, **env, LABEL: label},
-            stdin=subprocess.PIPE,  # never written to; it closes when we are gone, and the trainer watches it
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except OSError as reason:
-        raise InfrastructureError(
-            f"{argv[0]} cannot be started ({reason.strerror})", key="argv", value=argv[0], expected="a program"
-        ) from None
-    return LocalProcess(process, label)
 
 
 class LocalExecutor:
@@ -127,24 +42,20 @@ class LocalExecutor:
         return plan.nodes[0].directory is None
 
     def check(self, planned: Planned, machine: Machine, options: RunOptions) -> None:
-        plan, placement = planned.plan, planned.case.placement
+        framework = planned.plan.framework
         if options.cluster is not None:
             raise InputError(
-                f"{plan.framework} without a container runs where Steelyard does",
+                f"{framework} without a container runs where Steelyard does",
                 key="--cluster",
                 value=str(options.cluster),
                 expected="a platform with a container",
                 next="give the platform `container: {image: …}` with steelyard[train] in it",
             )
-        needed = facts(plan.framework).runs_here
+        needed = facts(framework).runs_here
         if needed is not None and importlib.util.find_spec(needed[0]) is None:
-            raise InfrastructureError(
-                f"{plan.framework} cannot be launched here: {needed[0]} is not installed",
-                key="framework",
-                value=plan.framework,
-                next=needed[1],
-            )
-        _check_gpus(placement, machine)
+            message = f"{framework} cannot be launched here: {needed[0]} is not installed"
+            raise InfrastructureError(message, key="framework", value=framework, next=needed[1])
+        _check_gpus(planned.case.placement, machine)
 
     def new_job_id(self, plan: Plan) -> str | None:
         return None
@@ -178,24 +89,56 @@ class LocalNode:
     """The training program on this machine."""
 
     def __init__(self, plan: NodePlan, device: str) -> None:
-        self.plan, self._device = plan, device
+        self.plan, self._device, self._label = plan, device, uuid.uuid4().hex
         self.log: NodeRecording | None = None
         self.link: Link | None = None
         self.ended_at: float | None = None
-        self.process: LocalProcess | None = None
+        self.process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Future[bytes] | None = None
+        """Kept where whoever reads is cancelled, so that the next who does misses nothing."""
         self._is_over = False
 
     @property
     def is_running(self) -> bool:
         return self.process is not None and self.ended_at is None
 
+    async def start(self, directory: Path) -> None:
+        """Start its command in `directory`, with its variables added to this machine's."""
+        argv = self.plan.argv
+        try:
+            self.process = await asyncio.create_subprocess_exec(
+                *argv,
+                cwd=directory,
+                env={**os.environ, **self.plan.env, LABEL: self._label},
+                stdin=subprocess.PIPE,  # never written to; it closes when we are gone, and the trainer watches it
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as reason:
+            message = f"{argv[0]} cannot be started ({reason.strerror})"
+            raise InfrastructureError(message, key="argv", value=argv[0], expected="a program") from None
+
     async def follow(self, offset: int) -> AsyncIterator[bytes]:
-        """A pipe gives each byte once: `offset` is where it stands."""
+        """Standard output and error together. A pipe gives each byte once: `offset` is where it stands."""
         assert self.process is not None, "it is started first"
+        assert self.process.stdout is not None
         if self._is_over:
             return
-        async for data in self.process.output():
-            yield data
+        drained = asyncio.ensure_future(_ended_and_drained(self.process))
+        try:
+            while not drained.done():
+                self._reading = self._reading or asyncio.ensure_future(self.process.stdout.read(READ_BYTES))
+                first: set[asyncio.Future[Any]] = {self._reading, drained}
+                await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+                if not self._reading.done():
+                    return
+                data, self._reading = self._reading.result(), None
+                if not data:
+                    return
+                yield data
+        finally:
+            drained.cancel()
 
     async def status(self) -> int | None:
         assert self.process is not None, "it is started first"
@@ -209,6 +152,36 @@ class LocalNode:
     def telemetry(self) -> LocalTelemetry:
         return LocalTelemetry(self._device)
 
+    async def stop(self, grace_s: float) -> None:
+        """End it and all it started: asked first, then after `grace_s` made to. Returns when nothing is left."""
+        assert self.process is not None, "it is started first"
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.process.wait(), grace_s)
+        left = await asyncio.to_thread(self._family)
+        for member in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                member.kill()
+        await self.process.wait()
+        await asyncio.to_thread(psutil.wait_procs, left, timeout=5)
+
+    def _family(self) -> list[psutil.Process]:
+        """The command and all it started, by the label in their environment: torchrun gives each worker a session of
+        its own, and a worker whose torchrun died has another parent."""
+        family = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get(LABEL) == self._label:
+                    family.append(process)
+        return family
+
+
+async def _ended_and_drained(process: asyncio.subprocess.Process) -> None:
+    await process.wait()
+    await asyncio.sleep(_DRAIN_S)
+
 
 class LocalJob:
     """One run on this machine."""
@@ -217,26 +190,30 @@ class LocalJob:
         self._recording = recording
         self._node = LocalNode(planned.plan.nodes[0], planned.case.placement.device)
         self.nodes = (self._node,)
-        self._starting: asyncio.Future[LocalProcess] | None = None
+        self._starting: asyncio.Future[None] | None = None
 
     @property
     def exit_status(self) -> int | None:
-        return self._node.process.exit_status if self._node.process else None
+        """Negative is the signal that ended it."""
+        return self._node.process.returncode if self._node.process else None
 
     def phases(self) -> list[Phase]:
         return [Phase("start", None, self._start)]
 
     async def _start(self) -> None:
-        plan, directory = self._node.plan, self._recording.writer.directory
-        _write_files(directory, plan)
-        self._starting = asyncio.ensure_future(start(plan.argv, plan.env, directory))
+        directory = self._recording.writer.directory
+        for file in self._node.plan.files:
+            path = directory / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content_of(file), encoding="utf-8")
+        self._starting = asyncio.ensure_future(self._node.start(directory))
         try:
-            self._node.process = await asyncio.shield(self._starting)  # one that is begun is never lost sight of
+            await asyncio.shield(self._starting)  # one that is begun is never lost sight of
         except InfrastructureError as reason:
             raise RunFailedError(Failure(kind="start", message=str(reason)), error=reason) from None
-        self._node.log = self._recording.of_node(plan)
+        self._node.log = self._recording.of_node(self._node.plan)
 
-    def guards(self) -> list[Coroutine[None, None, None]]:
+    def guards(self) -> list[asyncio.Future[None]]:
         return []
 
     async def explain(self, overdue: Failure) -> RunFailedError:
@@ -247,53 +224,33 @@ class LocalJob:
         assert status is not None, "it has ended"
         if status == 0 and last >= planned:
             return None
-        return RunFailedError(
-            self._recording.named_failure() or _ended_early(status, last, planned),
-            is_training=True,
-        )
+        return RunFailedError(self._recording.named_failure() or _ended_early(status, last, planned), is_training=True)
 
     def stopping(self, phase: str) -> str:
         return f"waiting up to {STOP_GRACE_S:g} s for the training program; Ctrl-C again kills it"
 
     async def clean_up(self, stop: Stop, interrupted: bool) -> None:
+        node = self._node
         if self._starting is None:
             return
         try:
-            process = self._node.process = await self._starting
+            await self._starting
         except InfrastructureError:
             return  # it was never started, as the record says already
+        reading = asyncio.ensure_future(self._record_the_rest()) if node.ended_at is None else None
         try:
-            if self._node.ended_at is None:
-                reading = asyncio.ensure_future(self._record_the_rest(process))
-                await _end(process, stop)
-                await reading
+            if reading is not None:
+                await unless(stop.at_once, node.stop(STOP_GRACE_S))
         finally:
-            await process.stop(0.0)
+            await node.stop(0.0)
+        if reading is not None:
+            await reading
 
-    async def _record_the_rest(self, process: LocalProcess) -> None:
+    async def _record_the_rest(self) -> None:
         log = self._node.log = self._node.log or self._recording.of_node(self._node.plan)
-        async for data in process.output():
+        async for data in self._node.follow(log.bytes):
             log.feed(data)
         log.end()
-
-
-async def _end(process: LocalProcess, stop: Stop) -> None:
-    """Ask it to end, and make it after a while, or at once where a second signal asks for that."""
-    ending, at_once = asyncio.ensure_future(process.stop(STOP_GRACE_S)), asyncio.ensure_future(stop.at_once.wait())
-    try:
-        await asyncio.wait({ending, at_once}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        at_once.cancel()
-        if not ending.done():
-            ending.cancel()
-            await process.stop(0.0)
-
-
-def _write_files(directory: Path, node: NodePlan) -> None:
-    for file in node.files:
-        path = directory / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content_of(file), encoding="utf-8")
 
 
 def _ended_early(exit_status: int, last_step: int, planned: int) -> Failure:

@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from steelyard.execute.counters import GROUPS, VENDORS, Reading, changed, nothing_read, read_host
-from steelyard.execute.executor import RECONNECT_S, Link, RunFailedError, content_of
+from steelyard.execute.executor import RECONNECT_S, Limits, Link, RunFailedError, content_of
 from steelyard.execute.host import Host, HostError, LinkLostError
 from steelyard.execute.job import HostJob, State
-from steelyard.execute.limits import Limits
 from steelyard.execute.recording import NodeRecording
 from steelyard.execute.telemetry import HostTelemetry
 from steelyard.experiment.case import Placement
@@ -30,8 +29,10 @@ _ONE_MORE_TRY_S = 5.0
 class HostNode:
     """One node of a job: its plan, its host, what it printed and how it stands."""
 
-    def __init__(self, plan: NodePlan, job: HostJob, placement: Placement) -> None:
-        self.plan, self.job = plan, job
+    def __init__(self, plan: NodePlan, host: Host, run: str, placement: Placement) -> None:
+        assert plan.directory is not None, "a plan for hosts says where its files lie"
+        self.plan, self.host = plan, host
+        self.job = HostJob(host, run, plan.directory, plan.container.engine if plan.container else "")
         self._gpu, self._on_gpus = placement.gpu, placement.device == "gpu"
         self.log: NodeRecording | None = None
         self.link: Link | None = None
@@ -46,10 +47,6 @@ class HostNode:
         """What its host counted before it was started."""
         self.change: HostChange | None = None
         """And what of that had changed at its end."""
-
-    @property
-    def host(self) -> Host:
-        return self.job.host
 
     @property
     def is_lost(self) -> bool:
@@ -88,27 +85,31 @@ class HostNode:
         vendor = self._gpu.vendor if self._gpu else None
         return HostTelemetry(self.host, vendor) if vendor or not self._on_gpus else None
 
+    def failed(self, kind: str, message: str, phase: str = "train") -> Failure:
+        """A failure of this node."""
+        return Failure(kind=kind, message=message, node=self.host.name, phase=phase)
+
     def no_space(self) -> Failure:
-        message = f"No space left on the device of {self.job.directory}"
-        return Failure(kind="disk", message=message, node=self.host.name, phase="train")
+        return self.failed("disk", f"No space left on the device of {self.job.directory}")
 
-    def argv(self) -> list[str]:
-        """What the host executes."""
-        if self.plan.container is not None:
-            return labelled(self.plan.container.argv, self.job.run)
-        return ["env", *(f"{name}={value}" for name, value in self.plan.env.items()), *self.plan.argv]
-
-    def files(self) -> dict[str, bytes]:
-        """The planned files as they are written."""
-        return {file.path: content_of(file).encode() for file in self.plan.files}
-
-    def mounts(self) -> list[str]:
-        """Paths of the host that its container sees, besides what the run makes itself."""
-        return mounts_of(self.plan.container.argv, self.job.directory) if self.plan.container else []
+    async def prepare(self) -> list[bytes]:
+        """Write what its program sees; the secrets among it."""
+        mounts = mounts_of(self.plan.container.argv, self.job.directory) if self.plan.container else []
+        files = {file.path: content_of(file).encode() for file in self.plan.files}
+        await self.job.prepare(files, self.plan.secrets, mounts)
+        return [await self.job.secret(name) for name in self.plan.secrets]
 
     async def read_counters(self, within_s: float) -> None:
         """Ask its host for its counters, before the job is started."""
         self.before = await read_host(self.host, within_s, vendors=self._vendors)
+
+    async def start(self) -> None:
+        self.started = True
+        if self.plan.container is not None:
+            await self.job.start(labelled(self.plan.container.argv, self.job.run))
+        else:
+            variables = (f"{name}={value}" for name, value in self.plan.env.items())
+            await self.job.start(["env", *variables, *self.plan.argv])
 
     async def compare_counters(self, within_s: float) -> None:
         """What its host counted meanwhile; what it could not tell before is not waited for once more."""
@@ -137,12 +138,11 @@ class HostNode:
         except (HostError, TimeoutError) as reason:
             return f"{name} did not say whether a process was stopped ({reason})"
         words = [
-            f"{'' if process.rank is None else f'rank {process.rank}, '}process {process.pid} on {name} is stopped"
-            for process in processes
+            f"{'' if rank is None else f'rank {rank}, '}process {pid} on {name} is stopped" for pid, rank in processes
         ]
-        return "; ".join(
-            [*words, *[f"the container on {name} is paused"] * any(box.status == "paused" for box in state.containers)]
-        )
+        if any(box.status == "paused" for box in state.containers):
+            words.append(f"the container on {name} is paused")
+        return "; ".join(words)
 
 
 async def leave(node: HostNode, limits: Limits) -> list[str]:
@@ -156,15 +156,13 @@ async def leave(node: HostNode, limits: Limits) -> list[str]:
             missed = await _end(node, limits, limit) if node.started else []
             async with asyncio.timeout(limit):
                 left = await node.job.clean(containers=node.started)
-                return [*missed, *(_words(node, kind, what, limits) for kind, what in left)]
+                return [*missed, *(_words(node, kind, name, limits) for kind, name in left)]
         except TimeoutError:
             return [f"no answer within {limit:g} s; {remains(node, limits)}"]
-        except LinkLostError as reason:
-            if time.monotonic() >= deadline:
+        except HostError as reason:
+            if not isinstance(reason, LinkLostError) or time.monotonic() >= deadline:
                 return [f"{reason.with_way_on(reason.complaint)}; {remains(node, limits)}"]
             await asyncio.sleep(RECONNECT_S[1])
-        except HostError as reason:
-            return [f"{reason.with_way_on(reason.complaint)}; {remains(node, limits)}"]
 
 
 def remains(node: HostNode, limits: Limits) -> str:
@@ -172,32 +170,25 @@ def remains(node: HostNode, limits: Limits) -> str:
     if not node.touched:
         return "nothing was made there"
     lease = f"ends itself within {limits.lease} s" if limits.lease else "does not end by itself"
-    what = "the job may still run there and" if node.started else "the run still holds the host and"
-    command = (
-        node.host.typed(["kill", str(node.job.keeper)])
-        if node.job.keeper
-        else node.host.typed(["ls", node.job.directory])
-    )
-    return f"{what} {lease}; to end it now: {command}"
+    holds = "the job may still run there and" if node.started else "the run still holds the host and"
+    command = ["kill", str(node.job.keeper)] if node.job.keeper else ["ls", node.job.directory]
+    return f"{holds} {lease}; to end it now: {node.host.typed(command)}"
 
 
-def _words(node: HostNode, kind: str, what: str, limits: Limits) -> str:
+def _words(node: HostNode, kind: str, name: str, limits: Limits) -> str:
     """Something that could not be removed, and the command that removes it."""
     if kind == "files":
-        return f"{what} could not be removed; remove it by hand: {node.host.typed(['sudo', 'rm', '-rf', what])}"
+        return f"{name} could not be removed; remove it by hand: {node.host.typed(['sudo', 'rm', '-rf', name])}"
     if kind == "containers":
-        remove = node.host.typed([node.job.engine, "rm", "-f", *what.split()])
-        return f"container {what} could not be removed; remove it by hand: {remove}"
-    return f"{node.job.engine} does not answer ({what}); {remains(node, limits)}"
+        remove = node.host.typed([node.job.engine, "rm", "-f", *name.split()])
+        return f"container {name} could not be removed; remove it by hand: {remove}"
+    return f"{node.job.engine} does not answer ({name}); {remains(node, limits)}"
 
 
 async def _end(node: HostNode, limits: Limits, limit: float) -> list[str]:
     """End one node's job and keep what it printed last; what could not be had. Either way it is cleaned up."""
     missed = []
-    for work, within in (
-        (partial(node.job.stop, limits.grace), limit),
-        (partial(_fetch_the_rest, node), _REST_S),
-    ):
+    for work, within in ((partial(node.job.stop, limits.grace), limit), (partial(_fetch_the_rest, node), _REST_S)):
         try:
             async with asyncio.timeout(within):
                 await work()

@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from steelyard.errors import InfrastructureError
-from steelyard.execute.executor import RECONNECT_S, JobNode, Link, RunFailedError, RunOptions, executor_of
+from steelyard.execute.executor import RECONNECT_S, JobNode, Link, RunFailedError, RunOptions, Stop, executor_of
 from steelyard.execute.host import HostTimeoutError, LinkLostError
-from steelyard.execute.interrupts import Stop
 from steelyard.execute.recording import Observer, Recording
 from steelyard.execute.telemetry import record_telemetry
 from steelyard.execute.watchdog import EVERY_S, Watchdog

@@ -4,7 +4,7 @@ import statistics
 import time
 from collections import deque
 
-from steelyard.execute.limits import Limits
+from steelyard.execute.executor import Limits
 from steelyard.execute.recording import Recording
 from steelyard.records import Failure
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from steelyard.execute.counters import GROUPS, HostCounter, Reading, changed, read_counters, read_host
-from steelyard.execute.host import COMMAND_S, Done, LinkLostError
+from steelyard.execute.host import COMMAND_S, Done, LinkLostError, ThisHost
 from steelyard.execute.preflight.probe import Section, Sections, read_sections
-from steelyard.execute.this_host import ThisHost
 from steelyard.records.host_change import ECC, KERNEL_LOG, NETWORK, THROTTLE
 
 _SPEC = importlib.util.spec_from_file_location("preflight_hosts", Path(__file__).parents[1] / "preflight/conftest.py")

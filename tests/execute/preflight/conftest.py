@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.execute.host import COMMAND_S, Done, HostTimeoutError, LinkLostError
+from steelyard.execute.host import COMMAND_S, Done, HostTimeoutError, LinkLostError, ThisHost
 from steelyard.execute.preflight.probe import Section, Sections
-from steelyard.execute.this_host import ThisHost
 
 OUTPUTS = Path(__file__).parent / "outputs"
 

@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.execute.host import Host, LinkLostError
+from steelyard.execute.host import Host, LinkLostError, ThisHost
 from steelyard.execute.preflight import Needs, preflight, verdict_of
 from steelyard.execute.preflight.finding import HostFinding
 from steelyard.execute.preflight.needs import Secret, Space
-from steelyard.execute.this_host import ThisHost
 from steelyard.hardware.catalog import lookup
 
 _SPEC = importlib.util.spec_from_file_location("preflight_hosts", Path(__file__).with_name("conftest.py"))

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.execute.host import COMMAND_S, Done
+from steelyard.execute.host import COMMAND_S, Done, ThisHost
 from steelyard.execute.preflight.collectives import bus_bandwidth
 from steelyard.execute.preflight.facts import read_facts
 from steelyard.execute.preflight.kernel_log import complaints
 from steelyard.execute.preflight.probe import Section, Sections, probe, read_sections
 from steelyard.execute.preflight.smi import amd_smi, nvidia_smi, rocm_smi
-from steelyard.execute.this_host import ThisHost
 
 Recorded = Callable[..., Sections]
 OUTPUTS = Path(__file__).parent / "outputs"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from steelyard.execute.host import ThisHost
 from steelyard.execute.preflight.probe import Section, Sections, read_sections
 from steelyard.execute.telemetry import HostTelemetry, LocalTelemetry, TelemetryLostError, read_sample
-from steelyard.execute.this_host import ThisHost
 
 H200 = read_sections((Path(__file__).parent / "h200.txt").read_bytes(), "MARK")
 """As a real host answered."""

@@ -56,19 +56,21 @@ class Place:
 
     @property
     def config(self) -> Path:
-        return self.folder / "config"
+        return self.folder / ".ssh" / "config"
 
     @property
     def key(self) -> Path:
         return self.folder / "client_key"
 
     def login(self) -> Login:
-        return Login(port=self.port, config=self.config)
+        return Login(port=self.port)
 
 
 def told(server: LoopbackSshd, hosts: int) -> Place:
-    """Write what clients read: a record of as many hosts as there are, and a configuration."""
+    """Write what clients read: a record of as many hosts as there are, and the configuration of this home."""
     place = Place(server.folder, server.port, hosts)
+    os.environ["HOME"] = str(place.folder)
+    place.config.parent.mkdir(mode=0o700, exist_ok=True)
     others = [f"node{number} {server.known_line.partition(' ')[2]}" for number in range(1, hosts)]
     place.known_hosts.write_text("".join([*others, server.known_line]))
     place.config.write_text(
@@ -225,7 +227,7 @@ def serve(folder: Path, port: int, count: int) -> None:
 
 async def reached(place: Place) -> None:
     """Reach every simulated host, and once more over the connections that are there."""
-    names, login = simulated_names(place.hosts), Login(port=place.port, config=place.config)
+    names, login = simulated_names(place.hosts), place.login()
     await warm_up(SshHost(names[0], login))
     hosts = ssh_hosts(names, login)
     held, core, start = psutil.Process().memory_info().rss, core_seconds(), time.perf_counter()

@@ -53,9 +53,8 @@ def own_server(tmp_path: Path) -> Iterator[LoopbackSshd]:
 
 def login(server: LoopbackSshd, known: str | None = None, accept_new: bool = False) -> Login:
     """Into a server whose key is on record, or another line is."""
-    record = server.folder / "known_hosts"
-    record.write_text(server.known_line if known is None else known)
-    return Login(server.user, str(server.key), server.port, accept_new, known_hosts=record)
+    (Path.home() / ".ssh/known_hosts").write_text(server.known_line if known is None else known)
+    return Login(server.user, str(server.key), server.port, accept_new)
 
 
 def on(given: Login, use: Callable[[SshHost], Awaitable[_Answer]], name: str = ADDRESS) -> _Answer:
@@ -173,7 +172,9 @@ def test_a_host_of_a_small_choice_of_ciphers_is_reached(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("accept_new", [False, True])
-def test_a_host_with_another_key_than_on_record_is_refused(own_server: LoopbackSshd, accept_new: bool) -> None:
+def test_a_host_with_another_key_than_on_record_is_refused(
+    own_server: LoopbackSshd, home: Path, accept_new: bool
+) -> None:
     known = own_server.known_line
     own_server.stop()
     own_server.new_host_key()
@@ -182,12 +183,12 @@ def test_a_host_with_another_key_than_on_record_is_refused(own_server: LoopbackS
     with pytest.raises(HostRefusedError, match="not the one on record") as refused:
         on(given, lambda host: host.run(["true"]))
     assert "ssh-keygen -R" in (refused.value.next or "")
-    assert (own_server.folder / "known_hosts").read_text() == known
+    assert (home / ".ssh/known_hosts").read_text() == known
 
 
 @pytest.mark.parametrize("accept_new", [False, True])
 def test_a_host_with_a_key_of_another_kind_than_on_record_is_refused(
-    own_server: LoopbackSshd, accept_new: bool
+    own_server: LoopbackSshd, home: Path, accept_new: bool
 ) -> None:
     known = own_server.known_line
     own_server.stop()
@@ -195,7 +196,7 @@ def test_a_host_with_a_key_of_another_kind_than_on_record_is_refused(
     own_server.start()
     with pytest.raises(HostRefusedError, match="not the one on record"):
         on(login(own_server, known, accept_new), lambda host: host.run(["true"]))
-    assert (own_server.folder / "known_hosts").read_text() == known
+    assert (home / ".ssh/known_hosts").read_text() == known
 
 
 def test_a_host_with_several_keys_is_known_by_any_of_them(tmp_path: Path) -> None:
@@ -212,9 +213,10 @@ def test_a_new_host_is_refused(server: LoopbackSshd) -> None:
     assert "--accept-new-host-keys" in (refused.value.next or "")
 
 
-def test_a_new_host_is_remembered_where_that_is_asked_for(own_server: LoopbackSshd, tmp_path: Path) -> None:
+def test_a_new_host_is_remembered_where_that_is_asked_for(own_server: LoopbackSshd, tmp_path: Path, home: Path) -> None:
     record = tmp_path / "new" / "known_hosts"
-    given = replace(login(own_server, accept_new=True), known_hosts=record)
+    (home / ".ssh/config").write_text(f"Host *\n  UserKnownHostsFile {record}\n")
+    given = login(own_server, accept_new=True)
     assert on(given, lambda host: host.run(["true"])).status == 0
     assert record.read_text() == own_server.known_line
     assert on(replace(given, accept_new_host_keys=False), lambda host: host.run(["true"])).status == 0
@@ -225,16 +227,16 @@ def test_a_new_host_is_remembered_where_that_is_asked_for(own_server: LoopbackSs
         on(given, lambda host: host.run(["true"]))
 
 
-def test_a_new_host_gets_a_line_of_its_own_in_the_record(server: LoopbackSshd) -> None:
+def test_a_new_host_gets_a_line_of_its_own_in_the_record(server: LoopbackSshd, home: Path) -> None:
     given = login(server, known="other ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ unfinished", accept_new=True)
     assert on(given, lambda host: host.run(["true"])).status == 0
-    assert (server.folder / "known_hosts").read_text().endswith(f"unfinished\n{server.known_line}")
+    assert (home / ".ssh/known_hosts").read_text().endswith(f"unfinished\n{server.known_line}")
 
 
 def test_a_configuration_without_a_record_lets_nobody_in(server: LoopbackSshd, home: Path) -> None:
     (home / ".ssh/config").write_text("Host *\n  UserKnownHostsFile none\n")
     with pytest.raises(HostRefusedError, match="not on record"):
-        on(replace(login(server), known_hosts=None), lambda host: host.run(["true"]))
+        on(login(server), lambda host: host.run(["true"]))
 
 
 def test_a_key_the_host_does_not_know_is_refused_in_words(server: LoopbackSshd, tmp_path: Path) -> None:

@@ -7,18 +7,25 @@ import shlex
 import socket
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import asyncssh
 
-from steelyard.execute import known_hosts
-from steelyard.execute.host import COMMAND_S, Done, HostRefusedError, HostTimeoutError, LinkLostError, gathered
+from steelyard.execute.host import (
+    COMMAND_S,
+    READ_BYTES,
+    Done,
+    HostRefusedError,
+    HostTimeoutError,
+    LinkLostError,
+    gathered,
+)
 
 CONNECT_S = 15.0
 KEEPALIVE_S = 5.0
 KEEPALIVES_MISSED = 3
-_READ = 1 << 16
 _MOST_AT_ONCE = 64
 """Connections that are being made at the same time: more only fill the accept queues of both sides."""
 _CHEAP_FIRST = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
@@ -36,30 +43,19 @@ class Login:
     port: int | None = None
     accept_new_host_keys: bool = False
     """Whether a host never seen before is taken at its word and remembered; a changed key never is."""
-    config: Path | None = None
-    """Read in place of ~/.ssh/config."""
-    known_hosts: Path | None = None
-    """Read in place of what the configuration names."""
 
     def given(self) -> dict[str, Any]:
-        """What is given, as asyncssh calls it."""
-        values = {
-            "username": self.user,
-            "port": self.port,
-            "client_keys": [self.key_file] if self.key_file else None,
-            "known_hosts": str(self.known_hosts) if self.known_hosts else None,
-        }
+        """What is given, as asyncssh calls it; its `config=()` is the user's own configuration."""
+        keys = [self.key_file] if self.key_file else None
+        values = {"username": self.user, "port": self.port, "client_keys": keys}
         return {name: value for name, value in values.items() if value is not None}
 
-    def files(self) -> list[str] | tuple[()]:
-        """The configuration to read; nothing is asyncssh's way to say the user's own."""
-        return [str(self.config)] if self.config else ()
-
-    def words(self) -> list[str]:
-        """The same, as ssh's own command line has it."""
+    def command(self, host: str, argv: Sequence[str]) -> str:
+        """What a person types to run a command on a host."""
         words = ["-p", str(self.port)] if self.port else []
         words += ["-i", self.key_file] if self.key_file else []
-        return [*words, "-l", self.user] if self.user else words
+        words += ["-l", self.user] if self.user else []
+        return shlex.join(["ssh", *words, host, *argv])
 
 
 class SshHost:
@@ -77,10 +73,9 @@ class SshHost:
     async def follow(self, argv: Sequence[str], stdin: bytes = b"") -> AsyncIterator[bytes]:
         connection = await self._connected()
         try:
-            async with connection.create_process(
-                _line(argv), input=stdin, encoding=None, stderr=asyncssh.STDOUT
-            ) as process:
-                while data := await process.stdout.read(_READ):
+            line = shlex.join(argv)
+            async with connection.create_process(line, input=stdin, encoding=None, stderr=asyncssh.STDOUT) as process:
+                while data := await process.stdout.read(READ_BYTES):
                     yield data
                 await process.wait()
         except (OSError, asyncssh.Error) as reason:
@@ -97,7 +92,7 @@ class SshHost:
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                connection.create_process(_line(argv), encoding=None, **given) as process,
+                connection.create_process(shlex.join(argv), encoding=None, **given) as process,
             ):
                 out, err = await asyncio.gather(
                     gathered(process.stdout, self.name, argv[0]), gathered(process.stderr, self.name, argv[0])
@@ -124,7 +119,7 @@ class SshHost:
         return done.out
 
     def typed(self, argv: Sequence[str]) -> str:
-        return shlex.join(["ssh", *self._login.words(), self.name, *argv])
+        return self._login.command(self.name, argv)
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -146,7 +141,7 @@ class SshHost:
         login, keys = self._login, HostKeys(self.name, self._login.accept_new_host_keys)
         try:
             async with asyncio.timeout(CONNECT_S):
-                return await asyncssh.connect(self.name, config=login.files(), **await self._prepared(keys))
+                return await asyncssh.connect(self.name, **await self._prepared(keys))
         except asyncssh.HostKeyNotVerifiable:
             raise keys.refusal() from None
         except asyncssh.PermissionDenied:
@@ -154,7 +149,7 @@ class SshHost:
                 self.name,
                 f"the login was refused ({login.user or 'this user'})",
                 expected="a key the host accepts",
-                next=f"{shlex.join(['ssh', *login.words(), self.name, 'true'])}, which should ask for nothing",
+                next=f"{login.command(self.name, ['true'])}, which should ask for nothing",
             ) from None
         except asyncssh.KeyExchangeFailed as reason:  # no algorithm that both sides know
             raise HostRefusedError(self.name, f"the connection was not agreed on ({reason})") from None
@@ -172,12 +167,11 @@ class SshHost:
 
     async def _prepared(self, keys: "HostKeys") -> dict[str, Any]:
         """What a connection is made with: the configuration, our keys and the host keys on record, all read here."""
-        login = self._login
         try:
             options = await asyncssh.SSHClientConnectionOptions.construct(
-                host=self.name, config=login.files(), client_factory=lambda: keys, **login.given()
+                host=self.name, config=(), client_factory=lambda: keys, **self._login.given()
             )
-            keys.files = known_hosts.files_named(options.known_hosts)
+            keys.files = _files_named(options.known_hosts)
             return {"options": options, "known_hosts": keys.on_record(), **_settled(options)}
         except (OSError, ValueError) as reason:
             raise HostRefusedError(self.name, f"ssh is not set up ({reason})") from None
@@ -206,7 +200,7 @@ class HostKeys(asyncssh.SSHClient):
 
     def on_record(self) -> asyncssh.SSHKnownHosts:
         """Never None, which asyncssh takes as leave not to look."""
-        return known_hosts.keys_in(self.files)
+        return _read_known_hosts(tuple((str(file), *stamp) for file in self.files if (stamp := _stamp(file))))
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         """A key that is not on record is taken where the host has none there and that was asked for."""
@@ -214,7 +208,8 @@ class HostKeys(asyncssh.SSHClient):
         self._changed = any(asyncssh.match_known_hosts(self.on_record(), host, addr, at)[:3])
         if self._changed or not self._accept_new:
             return False
-        known_hosts.remember(self.files, host if at is None else f"[{host}]:{at}", key)
+        if self.files:
+            _remember(self.files[0], host if at is None else f"[{host}]:{at}", key)
         return True
 
     def refusal(self) -> HostRefusedError:
@@ -232,6 +227,37 @@ class HostKeys(asyncssh.SSHClient):
             expected="a key in known_hosts",
             next=f"ssh {shlex.quote(self._host)} once, or --accept-new-host-keys",
         )
+
+
+def _files_named(record: object) -> tuple[Path, ...]:
+    """The files of asyncssh's option: none (None), those of the configuration, or its default where there are none."""
+    if record is None:
+        return ()
+    named = record if isinstance(record, list | tuple) else ()
+    return tuple(Path(str(file)).expanduser() for file in named or ("~/.ssh/known_hosts",))
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """Changes with the file; None of one that is not there, which holds nothing."""
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+@lru_cache(maxsize=4)
+def _read_known_hosts(stamped: tuple[tuple[str, int, int], ...]) -> asyncssh.SSHKnownHosts:
+    """What the files hold, read again where one changed: a thousand hosts would parse a thousand lines each."""
+    return asyncssh.read_known_hosts([path for path, _, _ in stamped])
+
+
+def _remember(record: Path, name: str, key: asyncssh.SSHKey) -> None:
+    """Put a host's key on record."""
+    record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with record.open("a+", encoding="utf-8") as file:
+        whole = record.stat().st_size == 0 or record.read_bytes().endswith(b"\n")
+        file.write(f"{'' if whole else chr(10)}{name} {key.export_public_key('openssh').decode().strip()}\n")
 
 
 def _settled(options: asyncssh.SSHClientConnectionOptions) -> dict[str, Any]:
@@ -256,8 +282,3 @@ status=$?
 rm -f "$new"
 exit $status
 """
-
-
-def _line(argv: Sequence[str]) -> str:
-    """An argument list as the host's login shell takes it: every word quoted."""
-    return shlex.join(argv)

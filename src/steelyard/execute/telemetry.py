@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 from steelyard import records
@@ -97,14 +97,8 @@ def _of_host(section: Section) -> list[Sample]:
     if load is None or not cores or total_kib is None or free_kib is None:
         return []
     total = total_kib / 2**20
-    return [
-        {
-            "device": _CPU,
-            "utilization_percent": min(100.0, 100 * load / cores),
-            "memory_used_gib": total - free_kib / 2**20,
-            "memory_total_gib": total,
-        }
-    ]
+    memory = {"memory_used_gib": total - free_kib / 2**20, "memory_total_gib": total}
+    return [{"device": _CPU, "utilization_percent": min(100.0, 100 * load / cores), **memory}]
 
 
 class LocalTelemetry:
@@ -113,79 +107,64 @@ class LocalTelemetry:
     every_s = 1.0
 
     def __init__(self, device: str) -> None:
-        self._open: Callable[[], _Nvml | _Psutil] = _Nvml if device == "gpu" else _Psutil
-        self._driver: _Nvml | _Psutil | None = None
+        self._samples = _nvml_samples() if device == "gpu" else _psutil_samples()
 
     async def sample(self) -> list[Sample]:
         try:
-            self._driver = self._driver or self._open()
-            return self._driver.sample()
+            return next(self._samples)
         except Exception as reason:  # a driver may raise anything
             raise TelemetryLostError(f"{type(reason).__name__}: {reason}") from reason
 
     def close(self) -> None:
-        if self._driver is not None:
-            self._driver.close()
+        self._samples.close()
 
 
-class _Psutil:
-    def __init__(self) -> None:
-        import psutil
+def _psutil_samples() -> Generator[list[Sample]]:
+    import psutil
 
-        self._psutil = psutil
-        psutil.cpu_percent()  # the first call only sets the zero
-
-    def sample(self) -> list[Sample]:
-        memory = self._psutil.virtual_memory()
+    psutil.cpu_percent()  # the first call only sets the zero
+    while True:
+        memory = psutil.virtual_memory()
         sample: Sample = {
             "device": _CPU,
-            "utilization_percent": self._psutil.cpu_percent(),
+            "utilization_percent": psutil.cpu_percent(),
             "memory_used_gib": (memory.total - memory.available) / _GIB,
             "memory_total_gib": memory.total / _GIB,
         }
-        frequency = self._psutil.cpu_freq()
+        frequency = psutil.cpu_freq()
         if frequency and frequency.current:
             sample["clock_mhz"] = frequency.current
-        return [sample]
-
-    def close(self) -> None:
-        return
+        yield [sample]
 
 
-class _Nvml:
-    def __init__(self) -> None:
-        import pynvml
+def _nvml_samples() -> Generator[list[Sample]]:
+    import pynvml
 
-        self._nvml = pynvml
-        self._handles: list[Any] = []
-        try:
-            pynvml.nvmlInit()
-        except pynvml.NVMLError:
-            return  # an AMD GPU, or no driver: nothing is sampled and nothing is made up
-        self._handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:  # an AMD GPU, or no driver: nothing is sampled and nothing is made up
+        while True:
+            yield []
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        while True:
+            yield [_nvml_sample(pynvml, index, handle) for index, handle in enumerate(handles)]
+    finally:
+        pynvml.nvmlShutdown()
 
-    def sample(self) -> list[Sample]:
-        return [self._device(index, handle) for index, handle in enumerate(self._handles)]
 
-    def _device(self, index: int, handle: Any) -> Sample:
-        nvml = self._nvml
-        sample: Sample = {"device": f"gpu{index}"}
-        figures: dict[str, Callable[[], float]] = {
-            "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
-            "memory_used_gib": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / _GIB,
-            "memory_total_gib": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total / _GIB,
-            "utilization_percent": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
-            "clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
-            "memory_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
-            "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
-        }
-        for name, read in figures.items():
-            try:
-                sample[name] = read()
-            except nvml.NVMLError_NotSupported:
-                continue
-        return sample
-
-    def close(self) -> None:
-        if self._handles:
-            self._nvml.nvmlShutdown()
+def _nvml_sample(nvml: Any, index: int, handle: Any) -> Sample:
+    sample: Sample = {"device": f"gpu{index}"}
+    figures: dict[str, Callable[[], float]] = {
+        "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+        "memory_used_gib": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / _GIB,
+        "memory_total_gib": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total / _GIB,
+        "utilization_percent": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
+        "clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+        "memory_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
+        "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+    }
+    for name, read in figures.items():
+        with contextlib.suppress(nvml.NVMLError_NotSupported):
+            sample[name] = read()
+    return sample

@@ -13,10 +13,7 @@ from steelyard import execute, records, verdict
 from steelyard.configs.choose import Asked, one_reading, readings
 from steelyard.configs.files import read_config, read_mapping, with_family
 from steelyard.execute.recording import Recording
-from steelyard.execute.settings_check import SettingsAgainstPlan, planned_settings
 from steelyard.experiment import packaged, resolve
-from steelyard.frameworks.logs.reader import LogReader
-from steelyard.frameworks.logs.series import Gathered, Job
 from steelyard.hardware.machine import Machine
 from steelyard.planning.make import make_plan
 from steelyard.planning.plan import Plan
@@ -280,17 +277,19 @@ def test_version_and_log_interval_are_the_log_s(tmp_path: Path) -> None:
     assert records.load(run).manifest.expected["log_interval"] == 10
 
 
-def test_a_plan_s_own_arguments_printed_back_contradict_nothing() -> None:
+def test_a_plan_s_own_arguments_printed_back_contradict_nothing(tmp_path: Path) -> None:
     reading = readings(read_config(packaged.path("gpt3_6.7b_megatron_deepspeed")), Asked(platform="target"))[0]
     made = make_plan(resolve(reading, ()), Machine((), 2), Asked())
-    told = " ".join(made.plan.nodes[0].argv).split(" --")[1:]
-    pairs = [(one.split(" ", 1)[0].replace("-", "_"), one.partition(" ")[2] or "True") for one in told]
-    lines = [f"  {name} {'.' * max(2, 48 - len(name))} {value}".encode() for name, value in pairs]
-    settings = SettingsAgainstPlan(planned_settings(made.case), Job())
-    said = Gathered(settings.take)
-    LogReader("train.log", said, made.plan.framework, settings.job).feed([*lines, b"--- end of arguments ---"])
-    assert said.take() == []
-    assert len(settings.values().keys() & planned_settings(made.case).keys()) > 25
+    arguments = " ".join(made.plan.nodes[0].argv).split(" --")[1:]
+    pairs = [(words.split(" ", 1)[0].replace("-", "_"), words.partition(" ")[2] or "True") for words in arguments]
+    lines = [f"  {name} {'.' * max(2, 48 - len(name))} {value}" for name, value in pairs]
+    recording, plan, writer = recorded(made, tmp_path)
+    log = recording.of_node(plan.nodes[0])
+    log.feed("\n".join([*lines, "--- end of arguments ---", ""]).encode())
+    log.end()
+    (settings,) = records.events(writer.directory)
+    assert settings.kind == "settings"
+    assert settings.details["held"] > 25
 
 
 def test_sockets_where_the_plan_asks_for_network_cards_fail(tmp_path: Path) -> None:

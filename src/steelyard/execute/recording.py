@@ -1,7 +1,7 @@
 """From what the nodes of a run print to its record: steps, events, logs, and the first cause of a failure."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,26 @@ from msgspec.structs import replace
 from steelyard import records
 from steelyard.accounting.steady import MARKS
 from steelyard.accounting.stragglers import Straggler, stragglers
-from steelyard.execute.settings_check import SettingsAgainstPlan, planned_settings
 from steelyard.experiment.case import Case
+from steelyard.experiment.problems import spelt
+from steelyard.experiment.resolve import leaves
+from steelyard.frameworks.planner import expected_vocabulary
 from steelyard.frameworks.logs.cutter import LineCutter
 from steelyard.frameworks.logs.dialect import text_of
 from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.series import Gathered, Job
-from steelyard.frameworks.logs.settings import LOG_INTERVAL, VERSION
+from steelyard.frameworks.logs.settings import (
+    GPU_NAME,
+    LOG_INTERVAL,
+    PADDED_VOCABULARY,
+    TRAINED_SHARE,
+    VERSION,
+    WORLD_SIZE,
+    LoggedSettings,
+    Setting,
+    same,
+)
+from steelyard.frameworks.registry import facts
 from steelyard.planning.plan import NodePlan, Plan
 from steelyard.records import Event, Failure, RunWriter, Step
 from steelyard.records.step import FAILURES, first_cause
@@ -29,10 +42,32 @@ _COMPARED_STEPS, _COMPARE_EVERY = 1000, 100
 
 _KEPT_ONCE = ("plan_differs", "setting_changed")
 
+_DERIVED = ("parallelism.data_parallel_size", "training.gradient_accumulation_steps")
+"""What follows from batch and world, whether or not the framework can be told it."""
+
+_NULL_IS_A_VALUE = ("precision.fp8",)
+"""Elsewhere null leaves the choice to the framework."""
+
 
 def _longest_first(secrets: Iterable[bytes]) -> list[bytes]:
     """Texts to hide: one that holds another before it, or its rest would be left."""
     return sorted(set(secrets), key=lambda text: (-len(text), text))
+
+
+def _planned_settings(case: Case) -> dict[str, Any]:
+    """What the plan states, by the keys a log says it under; what the framework has no word for is not there."""
+    framework, placement = facts(case.resolved.platform.framework), case.placement
+    values = {
+        key: value
+        for key, value in leaves(case.resolved.experiment.model_dump(mode="json"))
+        if (key in _DERIVED or framework.spelling(key) is not None) and (value is not None or key in _NULL_IS_A_VALUE)
+    }
+    if framework.pads_vocabulary:
+        values.pop("model.vocab_size", None)  # a tokenizer may count its end token or not; the padded size is one
+        values[PADDED_VOCABULARY] = expected_vocabulary(case)
+    if values.get("data.source") != "tokens":
+        values.pop("data.source", None)  # made data goes by another name in every log
+    return {**values, WORLD_SIZE: placement.world_size, GPU_NAME: placement.gpu_name}
 
 
 class Recording:
@@ -45,7 +80,7 @@ class Recording:
         self._card_gib = plan.expected.usable_gib_per_gpu
         # Every planner asks for a record a step; what a launch script of an image asks for is known from its log.
         self._log_interval = 1 if case.resolved.platform.script is None else None
-        self._planned_settings, self._logged_settings = planned_settings(case), dict[str, Any]()
+        self.planned_settings, self._logged_settings = _planned_settings(case), dict[str, Any]()
         self._cards = {node.host: node.env["NCCL_IB_HCA"] for node in plan.nodes if "NCCL_IB_HCA" in node.env}
         """The network cards the plan asks for, until the log says which network is used."""
         self.last_step = 0
@@ -68,26 +103,15 @@ class Recording:
         self._open += 1
         kept = _longest_first(text for secret in hide for text in spellings(secret))
         self._hide = _longest_first([*self._hide, *kept])
-        job = Job(
-            world_size=self._world,
-            flops_per_token=self._flops,
-            device_gib=self._card_gib,
-            log_interval=self._log_interval,
-        )
-        return NodeRecording(self, node, kept, SettingsAgainstPlan(self._planned_settings, job))
+        job = Job(world_size=self._world, flops_per_token=self._flops, log_interval=self._log_interval)
+        job.device_gib = self._card_gib
+        return NodeRecording(self, node, kept, job)
 
     def event(self, kind: str, message: str, node: str | None = None, **details: object) -> None:
         """Something we found out ourselves; what a host said of it may hold a secret as well as a log."""
-        self._keep(
-            Event(
-                kind=kind,
-                message=self.hidden(message),
-                step=self.last_step or None,
-                node=node,
-                time=records.now(),
-                details={name: self._hidden_within(value) for name, value in details.items()},
-            )
-        )
+        text, shown = self.hidden(message), {name: self._hidden_within(value) for name, value in details.items()}
+        step, now = self.last_step or None, records.now()
+        self._keep(Event(kind=kind, message=text, step=step, node=node, time=now, details=shown))
 
     def hidden(self, text: str) -> str:
         """A text without secrets: those of the nodes, and what looks like one."""
@@ -131,7 +155,7 @@ class Recording:
         if not logged or logged == self._logged_settings:
             return
         self._logged_settings = dict(logged)
-        held = len(logged.keys() & self._planned_settings.keys())
+        held = len(logged.keys() & self.planned_settings.keys())
         message = f"the log says {len(logged)} settings, {held} of which the plan states"
         self.event("settings", message, host, held=held, said=self._logged_settings)
         if VERSION in logged:
@@ -140,7 +164,7 @@ class Recording:
             self.writer.learn(expected={**self.writer.manifest.expected, LOG_INTERVAL: logged[LOG_INTERVAL]})
 
     def _take_step(self, step: Step, host: str) -> None:
-        """One node speaks for the run; where others report steps too, theirs are kept beside."""
+        """One node speaks for the run; where others report steps too, those are kept apart."""
         if self._lead is None:
             again = any(host == earlier for _, earlier in self._early)
             self._early.append((step, host))
@@ -233,11 +257,13 @@ class _NodeTimes:
 class NodeRecording:
     """What one node prints, cut into lines, read and kept, each byte once."""
 
-    def __init__(self, run: Recording, node: NodePlan, hide: Sequence[bytes], settings: SettingsAgainstPlan) -> None:
-        self._run, self._host, self._settings, self._hide = run, node.host, settings, hide
+    def __init__(self, run: Recording, node: NodePlan, hide: Sequence[bytes], job: Job) -> None:
+        """`job` takes the batch the log says: what a step's tokens are must not be the plan's own word."""
+        self._run, self._host, self._hide, self._job = run, node.host, hide, job
         self._log = f"node{node.rank}.log"
-        self._gathered = Gathered(settings.take)
-        self._reader = LogReader(f"logs/{self._log}", self._gathered, run.framework, settings.job)
+        self._settings, self._differing = LoggedSettings(), set[str]()
+        self._gathered = Gathered(self._take_setting)
+        self._reader = LogReader(f"logs/{self._log}", self._gathered, run.framework, job)
         self._trains = False
         self._cutter = LineCutter()
         self.bytes = 0
@@ -257,7 +283,7 @@ class NodeRecording:
             self._take(line, b"")
         self._reader.end()
         self._record()
-        self._run.take_settings(self._settings.values(), self._host)
+        self._report_settings()
         self._run.ended()
 
     def _take(self, line: bytes, end: bytes) -> None:
@@ -274,5 +300,27 @@ class NodeRecording:
         for record in self._gathered.take():
             if isinstance(record, Step) and not self._trains:
                 self._trains = True
-                self._run.take_settings(self._settings.values(), self._host)
+                self._report_settings()
             self._run.take(record, self._host)
+
+    def _report_settings(self) -> None:
+        last = {key: setting.value for key, setting in self._settings.last.items()}
+        self._run.take_settings(last, self._host)
+
+    def _take_setting(self, setting: Setting) -> Iterator[Event]:
+        """Keep a setting; what a person should know of it against the plan, once a key."""
+        key, value, planned = setting.key, setting.value, self._run.planned_settings
+        if key == TRAINED_SHARE:
+            return  # among the steps, of batches and not of settings
+        before = key in self._settings.changed
+        self._settings.take(setting)
+        self._job.sequence_length = self._settings.whole("training.sequence_length")
+        self._job.global_batch_size = self._settings.whole("training.global_batch_size")
+        if key in self._settings.changed and not before:
+            yield self._settings.changed[key]
+        if setting.takes_back or key not in planned or key in self._differing or same(key, planned[key], value):
+            return
+        self._differing.add(key)
+        message = f"{key} is {spelt(planned[key])} in the plan, and the log says {spelt(value)}"
+        details = {"key": key, "planned": planned[key], "said": value}
+        yield Event(kind="plan_differs", message=message, source=setting.source, details=details)

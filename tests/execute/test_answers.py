@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.execute.host import ANSWER_BYTES, HostRefusedError, ThisHost
-from steelyard.execute.image import engine_answers
+from steelyard.execute.node import engine_answers
 
 
 def test_a_command_that_prints_without_end_is_ended() -> None:

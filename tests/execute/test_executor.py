@@ -18,7 +18,7 @@ from execute.hosts_here import HANGS, STEP, TRAINS, OneOfSeveral, planned, with_
 from steelyard import execute, records
 from steelyard.errors import InfrastructureError
 from steelyard.execute import Limits
-from steelyard.execute.executor import MODULES, Executor, executor_of
+from steelyard.execute.executor import MODULES, Job, executor_of
 from steelyard.planning.make import Planned
 from steelyard.records import RunWriter
 
@@ -85,7 +85,7 @@ def way(request: pytest.FixtureRequest, tmp_path: Path) -> Way:
 
 def test_a_plan_is_taken_by_one_executor(way: Way) -> None:
     plan = way.planned(TRAINS).plan
-    executors: dict[str, Executor] = {
+    executors: dict[str, type[Job]] = {
         name: importlib.import_module(module).EXECUTOR for name, module in MODULES.items()
     }
     assert [name for name, executor in executors.items() if executor.takes(plan)] == [way.name]

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import platform as system
+import secrets
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,8 +11,7 @@ from pathlib import Path
 
 from steelyard import __version__, records
 from steelyard.errors import InfrastructureError
-from steelyard.execute.executor import Limits, RunOptions, Stop, executor_of
-from steelyard.execute.image import ImageSource
+from steelyard.execute.executor import ImageSource, Limits, RunOptions, Stop, executor_of
 from steelyard.execute.recording import Observer
 from steelyard.execute.supervisor import Supervisor
 from steelyard.experiment.partial import PartialExperiment
@@ -34,7 +34,9 @@ def new_run(planned: Planned, out: Path, name: str | None, command: list[str]) -
     """Make the run directory of a plan."""
     plan, case = planned.plan, planned.case
     resolved, placement = case.resolved, case.placement
-    label, job = platform_label(case), executor_of(plan).new_job_id(plan)
+    # Marks what the run makes on a host, outside its directory; no other run has it, whoever starts it.
+    job = f"{plan.experiment}-{secrets.token_hex(6)}" if plan.nodes[0].directory is not None else None
+    label = platform_label(case)
     manifest = RunManifest(
         name=records.run_name(plan.experiment, label),
         framework=plan.framework,
@@ -105,9 +107,6 @@ async def execute_until(
     except OSError as reason:
         with contextlib.suppress(OSError):  # what cannot be written now reads as interrupted
             writer.finish("failed", None, Failure(kind="record", message=str(reason)))
-        raise InfrastructureError(
-            f"{writer.directory}: the run could not be recorded further ({reason.strerror or reason})",
-            key="--out",
-            value=str(writer.directory),
-            expected="a disk with room",
-        ) from None
+        message = f"{writer.directory}: the run could not be recorded further ({reason.strerror or reason})"
+        out = str(writer.directory)
+        raise InfrastructureError(message, key="--out", value=out, expected="a disk with room") from None

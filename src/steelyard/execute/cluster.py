@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import getpass
 import platform as system
-import secrets
 import shlex
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,8 +15,7 @@ from steelyard.configs.inventory import read_inventory
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute import causes
 from steelyard.execute.executor import TRAINING, Phase, RunFailedError, RunOptions, Stop, unless
-from steelyard.execute.host import Host, HostError, HostTimeoutError, LinkLostError, ThisHost
-from steelyard.execute.image import bring, check_equal
+from steelyard.execute.host import Host, HostError, HostRefusedError, HostTimeoutError, LinkLostError, ThisHost
 from steelyard.execute.node import FULL_KIB, HostNode, leave, remains
 from steelyard.execute.preflight import HostFinding, needs_of, parse_required, preflight, weighed
 from steelyard.execute.recording import Recording
@@ -31,35 +30,6 @@ _INSPECT_S, _MISSES = 15.0, 2
 """Between two looks at a container, and how many in a row must miss it."""
 _LIVE = ("created", "running", "paused", "restarting", "stopping")
 _LIMIT_OPTIONS = {"time_limit": "--time-limit", "hang_at_exit": "--exit-within"}
-
-
-class ClusterExecutor:
-    """Runs plans on hosts, be it this one in a container."""
-
-    def takes(self, plan: Plan) -> bool:
-        return plan.nodes[0].directory is not None
-
-    def check(self, planned: Planned, machine: Machine, options: RunOptions) -> None:
-        nodes, file = planned.plan.nodes, planned.case.resolved.file
-        if options.cluster is None and len(nodes) > 1:
-            raise InputError(
-                f"{file} is planned for {len(nodes)} machines and no cluster is named",
-                key="--cluster",
-                expected="the cluster's hosts",
-                next=f"steelyard run {shlex.quote(str(file))} --cluster cluster.yaml",
-            )
-        if options.preflight:
-            parse_required(options.required)
-
-    def new_job_id(self, plan: Plan) -> str | None:
-        """A mark that no other run has, whoever starts it."""
-        return f"{plan.experiment}-{secrets.token_hex(6)}"
-
-    def job(self, planned: Planned, recording: Recording, options: RunOptions) -> "ClusterJob":
-        return ClusterJob(planned, recording, options)
-
-
-EXECUTOR = ClusterExecutor()
 
 
 def hosts_for(names: Sequence[str], options: RunOptions) -> list[Host]:
@@ -84,7 +54,7 @@ async def preflight_findings(hosts: Sequence[Host], planned: Planned, options: R
 
 
 class ClusterJob:
-    """One job over all its hosts, from reaching them to leaving them as they were."""
+    """One job over all its hosts, be it this one in a container, from reaching them to leaving them as they were."""
 
     def __init__(self, planned: Planned, recording: Recording, options: RunOptions) -> None:
         self._planned, self._recording, self._options, self._limits = planned, recording, options, options.limits
@@ -95,6 +65,20 @@ class ClusterJob:
             for node, host in zip(planned.plan.nodes, hosts, strict=True)
         ]
         self.exit_status: int | None = None
+
+    @staticmethod
+    def takes(plan: Plan) -> bool:
+        return plan.nodes[0].directory is not None
+
+    @staticmethod
+    def check(planned: Planned, machine: Machine, options: RunOptions) -> None:
+        nodes, file = planned.plan.nodes, planned.case.resolved.file
+        if options.cluster is None and len(nodes) > 1:
+            message = f"{file} is planned for {len(nodes)} machines and no cluster is named"
+            fix = f"steelyard run {shlex.quote(str(file))} --cluster cluster.yaml"
+            raise InputError(message, key="--cluster", expected="the cluster's hosts", next=fix)
+        if options.preflight:
+            parse_required(options.required)
 
     def phases(self) -> list[Phase]:
         limits, asks = self._limits, self._options.preflight or self._options.unfit is not None
@@ -143,18 +127,17 @@ class ClusterJob:
             raise HostError(first.host or "the hosts", first.message, key=first.check, next=first.fix)
 
     async def _bring_images(self) -> None:
-        ids: dict[str, str] = {}
-
-        async def bring_image(node: HostNode) -> None:
-            if (container := node.plan.container) is not None:
-                source = self._options.image
-                ids[node.host.name] = await bring(node.host, container.engine, container.image, source)
-
-        await self._on_all(bring_image)
-        if (first := self.nodes[0].plan.container) is not None:
-            message = f"{first.image} is {next(iter(ids.values()))}"
-            self._recording.event("image", message, image=first.image, ids=ids)
-            check_equal(first.image, ids)
+        """The image of the containers on every host; hosts that call different images by one name are refused."""
+        await self._on_all(lambda node: node.bring_image(self._options.image))
+        if (first := self.nodes[0].plan.container) is None:
+            return
+        image, ids = first.image, {node.host.name: node.image_id for node in self.nodes if node.image_id is not None}
+        self._recording.event("image", f"{image} is {next(iter(ids.values()))}", image=image, ids=ids)
+        usual = Counter(ids.values()).most_common(1)[0][0]
+        if odd := [host for host, digest in ids.items() if digest != usual]:
+            message = f"image {image} is {ids[odd[0]][:19]} there and {usual[:19]} elsewhere"
+            fix = f"load the same file on {', '.join(odd)}"
+            raise HostRefusedError(odd[0], message, expected="one image on all hosts", next=fix)
 
     async def _prepare(self, node: HostNode) -> None:
         node.log = self._recording.of_node(node.plan, hide=await node.prepare())
@@ -172,10 +155,9 @@ class ClusterJob:
         running = [node for node in self.nodes if node.state is None]
         names = ", ".join(node.host.name for node in running)
         if overdue.kind in _LIMIT_OPTIONS:
-            return RunFailedError(
-                overdue.model_copy(update={"message": f"{overdue.message}; still running: {names}"}),
-                next=f"{_LIMIT_OPTIONS[overdue.kind]} SECONDS allows more; the steps that were done are recorded",
-            )
+            fix = f"{_LIMIT_OPTIONS[overdue.kind]} SECONDS allows more; the steps that were done are recorded"
+            message = f"{overdue.message}; still running: {names}"
+            return RunFailedError(overdue.model_copy(update={"message": message}), next=fix)
         named, stopped = self._recording.named_failure(), await asyncio.gather(*(node.stopped() for node in running))
         host = next((node.host.name for node, why in zip(running, stopped, strict=True) if why), None)
         more = [*(why for why in stopped if why), *([named.message] if named else [])]
@@ -191,9 +173,8 @@ class ClusterJob:
 
     def stopping(self, phase: str) -> str:
         if names := [node.host.name for node in self.nodes if node.touched]:
-            return (
-                f"in {phase}: ending the job on {', '.join(names)} and removing its files; Ctrl-C again leaves at once"
-            )
+            ending = f"ending the job on {', '.join(names)} and removing its files"
+            return f"in {phase}: {ending}; Ctrl-C again leaves at once"
         return f"in {phase}: nothing was begun on any host"
 
     async def clean_up(self, stop: Stop, interrupted: bool) -> None:
@@ -201,13 +182,9 @@ class ClusterJob:
 
         The record is written last: one that cannot be must not keep a host from being cleaned.
         """
-        outcomes = await asyncio.gather(
-            *(self._leave(node, stop, interrupted) for node in self.nodes), return_exceptions=True
-        )
-        for outcome in outcomes:  # only once no host is left alone
-            if isinstance(outcome, BaseException):
-                raise outcome
-        remainders = [outcome for outcome in outcomes if isinstance(outcome, list)]
+        leaving = [asyncio.ensure_future(self._leave(node, stop, interrupted)) for node in self.nodes]
+        await asyncio.gather(*leaving, return_exceptions=True)
+        remainders = [task.result() for task in leaving]  # raises, only once no host is left alone
         await asyncio.gather(*(node.host.close() for node in self.nodes))
         for node, left in zip(self.nodes, remainders, strict=True):
             if node.log is not None and node.state is None:
@@ -218,9 +195,8 @@ class ClusterJob:
             for words in left:
                 self._recording.event("left_behind", words, node.host.name)
         if not interrupted:
-            self.exit_status = next(
-                (node.state.status for node in self.nodes if node.state and node.state.status), None
-            )
+            statuses = (node.state.status for node in self.nodes if node.state)
+            self.exit_status = next((status for status in statuses if status), None)
 
     async def _leave(self, node: HostNode, stop: Stop, interrupted: bool) -> list[str]:
         """Read a host's counters again, then clean it: what our own ending stirs up there is not the run's doing."""
@@ -257,3 +233,6 @@ async def _watch_container(node: HostNode) -> None:
             raise RunFailedError(
                 node.failed("container", "its container is gone, and the engine does not say how it ended")
             )
+
+
+EXECUTOR = ClusterJob

@@ -5,13 +5,12 @@ import importlib
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from steelyard.errors import InfrastructureError
 from steelyard.execute.host import Host, HostError, LinkLostError
-from steelyard.execute.image import ImageSource
 from steelyard.execute.recording import NodeRecording, Recording
 from steelyard.execute.telemetry import TelemetrySource
 from steelyard.hardware.machine import Machine
@@ -20,7 +19,7 @@ from steelyard.planning.plan import NodePlan, Plan, PlannedFile
 from steelyard.records import Failure
 
 MODULES = {"local": "steelyard.execute.local", "cluster": "steelyard.execute.cluster"}
-"""Each module has an EXECUTOR."""
+"""Each module has an EXECUTOR, the class of its jobs."""
 
 TRAINING = ("exit", "oom", "nan_abort", "error", "crash", "xla", "fatal", "signal")
 """Kinds of failures that are the training program's own; all others are the infrastructure's."""
@@ -60,6 +59,15 @@ class Limits:
     grace: int = 10
     """Between asking a job to end and making it."""
     clean: float = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSource:
+    """Where an image comes from that a host lacks; neither: it has to be there."""
+
+    file: Path | None = None
+    """What the engine's `save` wrote."""
+    pull: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +153,17 @@ class JobNode(Protocol):
 class Job(Protocol):
     """One run of a plan, as its executor does it. The supervisor calls, watches and records."""
 
+    def __init__(self, planned: Planned, recording: Recording, options: RunOptions) -> None:
+        """Begins nothing yet."""
+
+    @staticmethod
+    def takes(plan: Plan) -> bool:
+        """Whether a plan is made for this executor."""
+
+    @staticmethod
+    def check(planned: Planned, machine: Machine, options: RunOptions) -> None:
+        """Refuse before anything is made what it cannot run."""
+
     @property
     def nodes(self) -> Sequence[JobNode]: ...
 
@@ -171,25 +190,8 @@ class Job(Protocol):
         """Stop what still runs, keep what it printed last, leave nothing behind."""
 
 
-class Executor(Protocol):
-    """A way to run plans."""
-
-    def takes(self, plan: Plan) -> bool:
-        """Whether a plan is made for it."""
-
-    def check(self, planned: Planned, machine: Machine, options: RunOptions) -> None:
-        """Refuse before anything is made what it cannot run."""
-
-    def new_job_id(self, plan: Plan) -> str | None:
-        """A mark for what a run makes outside its directory; None where it makes nothing there."""
-
-    def job(self, planned: Planned, recording: Recording, options: RunOptions) -> Job:
-        """The run of a plan, not begun yet."""
-
-
-def executor_of(plan: Plan) -> Executor:
-    """The executor that a plan is made for."""
-    executors: list[Executor] = [importlib.import_module(module).EXECUTOR for module in MODULES.values()]
+def executor_of(plan: Plan) -> type[Job]:
+    executors: list[type[Job]] = [importlib.import_module(module).EXECUTOR for module in MODULES.values()]
     return next(executor for executor in executors if executor.takes(plan))
 
 
@@ -198,26 +200,20 @@ def content_of(file: PlannedFile) -> str:
     return file.content if isinstance(file.content, str) else json.dumps(file.content, indent=2) + "\n"
 
 
+@dataclass(eq=False)
 class RunFailedError(Exception):
     """The run cannot go on, or did not end well, for this reason."""
 
-    def __init__(
-        self,
-        failure: Failure,
-        expected: str | None = None,
-        next: str | None = None,
-        *,
-        is_training: bool = False,
-        error: InfrastructureError | None = None,
-    ) -> None:
-        """`is_training`: it is the training program's own failure. `error`: what a person is shown in its place."""
-        super().__init__(failure.message)
-        self.failure, self.expected, self.next = failure, expected, next
-        self.is_training, self._error = is_training, error
+    failure: Failure
+    expected: str | None = None
+    next: str | None = None
+    is_training: bool = False
+    """Whether it is the training program's own failure."""
+    shown: InfrastructureError | None = None
+    """What a person is shown in its place."""
 
     @classmethod
     def within(cls, phase: str, reason: InfrastructureError) -> "RunFailedError":
-        """What ended a phase."""
         kind = "link" if isinstance(reason, LinkLostError) else phase
         host, message = (reason.host, reason.complaint) if isinstance(reason, HostError) else (None, reason.message)
         return cls(Failure(kind=kind, message=message, node=host, phase=phase), reason.expected, reason.next)
@@ -225,20 +221,13 @@ class RunFailedError(Exception):
     def without_secrets(self, hidden: Callable[[str], str]) -> "RunFailedError":
         """The same, with no secret in what a host answered."""
         failure = self.failure.model_copy(update={"message": hidden(self.failure.message)})
-        next = self.next and hidden(self.next)
-        return RunFailedError(failure, self.expected, next, is_training=self.is_training, error=self._error)
+        return replace(self, failure=failure, next=self.next and hidden(self.next))
 
     def error(self) -> InfrastructureError:
         """The same, for a person."""
-        failure = self.failure
-        where = f"{failure.node}: " if failure.node else ""
-        return self._error or InfrastructureError(
-            f"{where}{failure.message} (in {failure.phase})",
-            key=failure.kind,
-            value=failure.node,
-            expected=self.expected,
-            next=self.next,
-        )
+        host, kind = self.failure.node, self.failure.kind
+        message = f"{f'{host}: ' if host else ''}{self.failure.message} (in {self.failure.phase})"
+        return self.shown or InfrastructureError(message, key=kind, value=host, expected=self.expected, next=self.next)
 
 
 class Link:
@@ -259,7 +248,6 @@ class Link:
         return max(0.1, self._lost_at + self._most_s - time.monotonic())
 
     def works(self) -> None:
-        """It is back."""
         assert self._lost_at is not None
         self._recording.event("link_back", f"back after {time.monotonic() - self._lost_at:.1f} s", self._host)
         self._lost_at, self._tries = None, 0

@@ -16,7 +16,8 @@ COMMAND_S = 60.0
 """How long a command that only asks or arranges something may take."""
 ANSWER_BYTES = 16 << 20
 """The most such a command may print; what a job prints is followed instead."""
-READ_BYTES = 1 << 16
+CHUNK = 1 << 16
+"""Bytes that are read at once."""
 _KILLED_S = 2.0
 """How long a killed process may take to go."""
 
@@ -99,7 +100,7 @@ class Readable(Protocol):
 async def gathered(stream: Readable, host: str, program: str) -> bytes:
     """All that a command prints, as it comes; no host can fill our memory with it."""
     parts, size = [], 0
-    while data := await stream.read(READ_BYTES):
+    while data := await stream.read(CHUNK):
         size += len(data)
         if size > ANSWER_BYTES:
             message = f"{program} printed more than {ANSWER_BYTES >> 20} MiB"
@@ -148,7 +149,7 @@ class ThisHost:
         assert process.stdout is not None
         try:
             await _give(process, stdin)
-            while data := await process.stdout.read(READ_BYTES):
+            while data := await process.stdout.read(CHUNK):
                 yield data
             await process.wait()
         finally:

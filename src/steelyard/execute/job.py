@@ -109,10 +109,9 @@ class HostJob:
         await self._ask("prepare", *(word for pair in secrets.items() for word in pair))
         await self._ask("check_mounts", *mounts)
         for name, content in files.items():
-            if name == ENV_FILE:  # read by the engine, so the container must not see it
-                await self._to_its_end(self.host.write(f"{self.directory}/{name}", content))
-            else:
-                await self._to_its_end(self.host.write(f"{self.directory}/{JOB_DIR}/{name}", content, 0o644))
+            # The engine reads the environment, and the container must not see it.
+            place, mode = (name, 0o600) if name == ENV_FILE else (f"{JOB_DIR}/{name}", 0o644)
+            await self._to_its_end(self.host.write(f"{self.directory}/{place}", content, mode))
 
     async def secret(self, name: str) -> bytes:
         """What a copied secret holds, to be hidden wherever it is printed."""

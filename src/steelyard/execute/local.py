@@ -15,7 +15,7 @@ import psutil
 
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute.executor import Link, Phase, RunFailedError, RunOptions, Stop, content_of, unless
-from steelyard.execute.host import READ_BYTES
+from steelyard.execute.host import CHUNK
 from steelyard.execute.recording import NodeRecording, Recording
 from steelyard.execute.telemetry import LocalTelemetry
 from steelyard.experiment.case import Placement
@@ -35,38 +35,6 @@ _DRAIN_S = 2.0
 """How long output may still come after the process has ended: a grandchild may hold the pipe open for ever."""
 
 
-class LocalExecutor:
-    """Runs plans without a container where Steelyard itself runs."""
-
-    def takes(self, plan: Plan) -> bool:
-        return plan.nodes[0].directory is None
-
-    def check(self, planned: Planned, machine: Machine, options: RunOptions) -> None:
-        framework = planned.plan.framework
-        if options.cluster is not None:
-            raise InputError(
-                f"{framework} without a container runs where Steelyard does",
-                key="--cluster",
-                value=str(options.cluster),
-                expected="a platform with a container",
-                next="give the platform `container: {image: …}` with steelyard[train] in it",
-            )
-        needed = facts(framework).runs_here
-        if needed is not None and importlib.util.find_spec(needed[0]) is None:
-            message = f"{framework} cannot be launched here: {needed[0]} is not installed"
-            raise InfrastructureError(message, key="framework", value=framework, next=needed[1])
-        _check_gpus(planned.case.placement, machine)
-
-    def new_job_id(self, plan: Plan) -> str | None:
-        return None
-
-    def job(self, planned: Planned, recording: Recording, options: RunOptions) -> "LocalJob":
-        return LocalJob(planned, recording)
-
-
-EXECUTOR = LocalExecutor()
-
-
 def _check_gpus(placement: Placement, machine: Machine) -> None:
     if placement.device == "cpu":
         return
@@ -76,13 +44,9 @@ def _check_gpus(placement: Placement, machine: Machine) -> None:
     kinds = {lookup(name) for name in names}
     if len(names) < placement.gpus_per_node or (placement.gpu is not None and kinds != {placement.gpu}):
         there = f"{len(names)} x {names[0]}" if names else "no GPU"
-        raise InfrastructureError(
-            f"the platform is {placement.gpus_per_node} x {placement.gpu_name} and this machine has {there}",
-            key="gpu",
-            value=placement.gpu_name,
-            expected="the platform's GPUs on this machine",
-            next="--gpu cpu, or run it where they are",
-        )
+        message = f"the platform is {placement.gpus_per_node} x {placement.gpu_name} and this machine has {there}"
+        expected, fix = "the platform's GPUs on this machine", "--gpu cpu, or run it where they are"
+        raise InfrastructureError(message, key="gpu", value=placement.gpu_name, expected=expected, next=fix)
 
 
 class LocalNode:
@@ -128,7 +92,7 @@ class LocalNode:
         drained = asyncio.ensure_future(_ended_and_drained(self.process))
         try:
             while not drained.done():
-                self._reading = self._reading or asyncio.ensure_future(self.process.stdout.read(READ_BYTES))
+                self._reading = self._reading or asyncio.ensure_future(self.process.stdout.read(CHUNK))
                 first: set[asyncio.Future[Any]] = {self._reading, drained}
                 await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
                 if not self._reading.done():
@@ -184,13 +148,31 @@ async def _ended_and_drained(process: asyncio.subprocess.Process) -> None:
 
 
 class LocalJob:
-    """One run on this machine."""
+    """One run on this machine, without a container."""
 
-    def __init__(self, planned: Planned, recording: Recording) -> None:
+    def __init__(self, planned: Planned, recording: Recording, options: RunOptions) -> None:
         self._recording = recording
         self._node = LocalNode(planned.plan.nodes[0], planned.case.placement.device)
         self.nodes = (self._node,)
         self._starting: asyncio.Future[None] | None = None
+
+    @staticmethod
+    def takes(plan: Plan) -> bool:
+        return plan.nodes[0].directory is None
+
+    @staticmethod
+    def check(planned: Planned, machine: Machine, options: RunOptions) -> None:
+        framework = planned.plan.framework
+        if options.cluster is not None:
+            message = f"{framework} without a container runs where Steelyard does"
+            expected, cluster = "a platform with a container", str(options.cluster)
+            fix = "give the platform `container: {image: …}` with steelyard[train] in it"
+            raise InputError(message, key="--cluster", value=cluster, expected=expected, next=fix)
+        needed = facts(framework).runs_here
+        if needed is not None and importlib.util.find_spec(needed[0]) is None:
+            message = f"{framework} cannot be launched here: {needed[0]} is not installed"
+            raise InfrastructureError(message, key="framework", value=framework, next=needed[1])
+        _check_gpus(planned.case.placement, machine)
 
     @property
     def exit_status(self) -> int | None:
@@ -210,7 +192,7 @@ class LocalJob:
         try:
             await asyncio.shield(self._starting)  # one that is begun is never lost sight of
         except InfrastructureError as reason:
-            raise RunFailedError(Failure(kind="start", message=str(reason)), error=reason) from None
+            raise RunFailedError(Failure(kind="start", message=str(reason)), shown=reason) from None
         self._node.log = self._recording.of_node(self._node.plan)
 
     def guards(self) -> list[asyncio.Future[None]]:
@@ -261,3 +243,6 @@ def _ended_early(exit_status: int, last_step: int, planned: int) -> Failure:
         return Failure(kind="signal", message=f"the training program was ended by {name}")
     message = f"the training program ended with status {exit_status} after step {last_step} of {planned}"
     return Failure(kind="exit", message=message)
+
+
+EXECUTOR = LocalJob

@@ -6,20 +6,21 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from steelyard.execute.counters import GROUPS, VENDORS, Reading, changed, nothing_read, read_host
-from steelyard.execute.executor import RECONNECT_S, Limits, Link, RunFailedError, content_of
-from steelyard.execute.host import Host, HostError, LinkLostError
+from steelyard.execute.executor import RECONNECT_S, ImageSource, Limits, Link, RunFailedError, content_of
+from steelyard.execute.host import Host, HostError, HostRefusedError, LinkLostError
 from steelyard.execute.job import HostJob, State
 from steelyard.execute.recording import NodeRecording
 from steelyard.execute.telemetry import HostTelemetry
 from steelyard.experiment.case import Placement
 from steelyard.planning.container import labelled, mounts_of
+from steelyard.planning.container import ENGINES
 from steelyard.planning.plan import NodePlan
 from steelyard.records import Failure
 from steelyard.records.host_change import HostChange
 
 FULL_KIB = 1024
 """Less than that is no room for what a job prints."""
-_ASK_S = 10.0
+_ASK_S, _BRING_S = 10.0, 3600.0
 _REST_S, _REST_BYTES = 20.0, 16 << 20
 """For what a job that we end has printed and was not read yet."""
 _ONE_MORE_TRY_S = 5.0
@@ -33,7 +34,11 @@ class HostNode:
         assert plan.directory is not None, "a plan for hosts says where its files lie"
         self.plan, self.host = plan, host
         self.job = HostJob(host, run, plan.directory, plan.container.engine if plan.container else "")
-        self._gpu, self._on_gpus = placement.gpu, placement.device == "gpu"
+        anybodys = VENDORS if placement.device == "gpu" else frozenset[str]()
+        self._vendors = frozenset({placement.gpu.vendor}) if placement.gpu else anybodys
+        """Whose GPUs the job is to use: anybody's where it names one that the catalog has not."""
+        self.image_id: str | None = None
+        """The digest of the config of its container's image."""
         self.log: NodeRecording | None = None
         self.link: Link | None = None
         self.touched = self.started = False
@@ -82,8 +87,7 @@ class HostNode:
 
     def telemetry(self) -> HostTelemetry | None:
         """None where the catalog has not its GPU: whose tool to ask is not known."""
-        vendor = self._gpu.vendor if self._gpu else None
-        return HostTelemetry(self.host, vendor) if vendor or not self._on_gpus else None
+        return HostTelemetry(self.host, next(iter(self._vendors), None)) if len(self._vendors) < 2 else None
 
     def failed(self, kind: str, message: str, phase: str = "train") -> Failure:
         """A failure of this node."""
@@ -91,6 +95,30 @@ class HostNode:
 
     def no_space(self) -> Failure:
         return self.failed("disk", f"No space left on the device of {self.job.directory}")
+
+    async def bring_image(self, source: ImageSource) -> None:
+        """See that the image of its container is there, or bring it where that was asked for."""
+        if self.plan.container is None:
+            return
+        engine, image = self.plan.container.engine, self.plan.container.image
+        await engine_answers(self.host, engine)
+        self.image_id = await _image_id(self.host, engine, image)
+        if self.image_id is not None:
+            return
+        if source.file is not None:
+            done = await self.host.pour(source.file, [engine, "load"], _BRING_S)
+        elif source.pull:
+            done = await self.host.run([engine, "pull", "--quiet", image], timeout_s=_BRING_S)
+        else:
+            expected = "the config's image on every host"
+            fix = f"--pull, or --image-file FILE with what `{engine} save` wrote"
+            raise HostRefusedError(self.host.name, f"image {image} is not there", expected=expected, next=fix)
+        if done.status:
+            raise HostRefusedError(self.host.name, f"image {image} could not be brought there ({done.reason})")
+        self.image_id = await _image_id(self.host, engine, image)
+        if self.image_id is None:
+            message = f"{source.file} holds another image than {image}"
+            raise HostRefusedError(self.host.name, message, key="--image-file", expected=image)
 
     async def prepare(self) -> list[bytes]:
         """Write what its program sees; the secrets among it."""
@@ -122,13 +150,6 @@ class HostNode:
             after = await read_host(self.host, within_s, groups, self._vendors)
         self.change = changed(self.before, after)
 
-    @property
-    def _vendors(self) -> frozenset[str]:
-        """Whose GPUs the job is to use: anybody's where it names one that the catalog has not."""
-        if not self._on_gpus:
-            return frozenset()
-        return frozenset({self._gpu.vendor}) if self._gpu else VENDORS
-
     async def stopped(self) -> str:
         """Its processes that somebody stopped, in words; empty where there are none."""
         name = self.host.name
@@ -143,6 +164,23 @@ class HostNode:
         if any(box.status == "paused" for box in state.containers):
             words.append(f"the container on {name} is paused")
         return "; ".join(words)
+
+
+async def engine_answers(host: Host, engine: str) -> None:
+    """Say in one sentence that an engine is not there or does not run."""
+    done = await host.run([engine, "ps", "--quiet"])
+    if done.status == 127:
+        raise HostRefusedError(host.name, f"{engine} is not installed", expected=f"{engine} on every host")
+    if done.status:
+        message, fix = f"{engine} does not answer ({done.reason})", ENGINES[engine].silent_fix
+        raise HostRefusedError(host.name, message, expected="a running engine", next=fix)
+
+
+async def _image_id(host: Host, engine: str, image: str) -> str | None:
+    """None where it is not there."""
+    done = await host.run([engine, "image", "inspect", "--format", "{{.Id}}", image])
+    digest = done.text.strip().removeprefix("sha256:")  # Podman leaves it out
+    return f"sha256:{digest}" if done.status == 0 and digest else None
 
 
 async def leave(node: HostNode, limits: Limits) -> list[str]:

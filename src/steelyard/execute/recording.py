@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from steelyard import records
 from steelyard.accounting.steady import MARKS
-from steelyard.accounting.stragglers import Straggler, stragglers
+from steelyard.accounting.stragglers import stragglers
 from steelyard.experiment.case import Case
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import leaves
@@ -95,7 +95,10 @@ class Recording:
         """Steps that came before it was plain which nodes report any."""
         self._nonfinite: set[str] = set()
         self._kept_once: set[str] = set()
-        self._node_times, self._open = _NodeTimes(), 0
+        self._step_times: dict[str, deque[tuple[int, float]]] = {}
+        """Of the last steps of each node."""
+        self._stragglers: set[str] = set()
+        self._open = 0
         self._gpus_per_node = case.placement.gpus_per_node
 
     def of_node(self, node: NodePlan, hide: Sequence[bytes] = ()) -> "NodeRecording":
@@ -171,8 +174,9 @@ class Recording:
             if again:
                 self.settle()
             return
-        if len(self._ranks) > 1:
-            self._node_times.add(step, host)
+        seconds, is_usual = step.step_time_s, not any(flag in MARKS for flag in step.flags)
+        if len(self._ranks) > 1 and seconds is not None and is_usual:
+            self._step_times.setdefault(host, deque(maxlen=_COMPARED_STEPS)).append((step.step, seconds))
         if host != self._lead:
             self.writer.append_node_step(self._lead, host, step)
             return
@@ -192,8 +196,12 @@ class Recording:
             self._name_the_slow()
 
     def _name_the_slow(self) -> None:
-        for straggler in self._node_times.new_stragglers():
-            self.event("nodes_differ", straggler.words(), straggler.node, **straggler.details())
+        """Nodes that are slower than the others, each the first time."""
+        times = {host: np.array(kept) for host, kept in self._step_times.items()}
+        for slow in stragglers({host: (kept[:, 0].astype(np.int64), kept[:, 1]) for host, kept in times.items()}):
+            if slow.node not in self._stragglers:
+                self._stragglers.add(slow.node)
+                self.event("nodes_differ", slow.words(), slow.node, **slow.details())
 
     def _host_of(self, rank: object) -> str | None:
         """Where a rank runs: nodes are filled one after the other."""
@@ -234,26 +242,6 @@ class Recording:
         )
 
 
-class _NodeTimes:
-    """The last steps of each node, and which nodes are slower than the others."""
-
-    def __init__(self) -> None:
-        self._times: dict[str, deque[tuple[int, float]]] = {}
-        self._named: set[str] = set()
-
-    def add(self, step: Step, host: str) -> None:
-        if step.step_time_s is not None and not any(flag in MARKS for flag in step.flags):
-            self._times.setdefault(host, deque(maxlen=_COMPARED_STEPS)).append((step.step, step.step_time_s))
-
-    def new_stragglers(self) -> list[Straggler]:
-        """Nodes that are slower than the others, each the first time."""
-        times = {host: np.array(kept) for host, kept in self._times.items()}
-        slow = stragglers({host: (kept[:, 0].astype(np.int64), kept[:, 1]) for host, kept in times.items()})
-        new = [straggler for straggler in slow if straggler.node not in self._named]
-        self._named.update(straggler.node for straggler in new)
-        return new
-
-
 class NodeRecording:
     """What one node prints, cut into lines, read and kept, each byte once."""
 
@@ -267,18 +255,15 @@ class NodeRecording:
         self._trains = False
         self._cutter = LineCutter()
         self.bytes = 0
-        """How much of it came so far."""
         self.last_lines: deque[str] = deque(maxlen=10)
         """Those that were not empty, without secrets."""
 
     def feed(self, data: bytes) -> None:
-        """The next bytes."""
         self.bytes += len(data)
         for line in self._cutter.feed(data):
             self._take(line, b"\n")
 
     def end(self) -> None:
-        """There are no more."""
         for line in self._cutter.rest():
             self._take(line, b"")
         self._reader.end()

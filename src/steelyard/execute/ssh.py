@@ -13,15 +13,7 @@ from typing import Any
 
 import asyncssh
 
-from steelyard.execute.host import (
-    COMMAND_S,
-    READ_BYTES,
-    Done,
-    HostRefusedError,
-    HostTimeoutError,
-    LinkLostError,
-    gathered,
-)
+from steelyard.execute.host import CHUNK, COMMAND_S, Done, HostRefusedError, HostTimeoutError, LinkLostError, gathered
 
 CONNECT_S = 15.0
 KEEPALIVE_S = 5.0
@@ -75,7 +67,7 @@ class SshHost:
         try:
             line = shlex.join(argv)
             async with connection.create_process(line, input=stdin, encoding=None, stderr=asyncssh.STDOUT) as process:
-                while data := await process.stdout.read(READ_BYTES):
+                while data := await process.stdout.read(CHUNK):
                     yield data
                 await process.wait()
         except (OSError, asyncssh.Error) as reason:
@@ -145,23 +137,17 @@ class SshHost:
         except asyncssh.HostKeyNotVerifiable:
             raise keys.refusal() from None
         except asyncssh.PermissionDenied:
-            raise HostRefusedError(
-                self.name,
-                f"the login was refused ({login.user or 'this user'})",
-                expected="a key the host accepts",
-                next=f"{login.command(self.name, ['true'])}, which should ask for nothing",
-            ) from None
+            message = f"the login was refused ({login.user or 'this user'})"
+            fix = f"{login.command(self.name, ['true'])}, which should ask for nothing"
+            raise HostRefusedError(self.name, message, expected="a key the host accepts", next=fix) from None
         except asyncssh.KeyExchangeFailed as reason:  # no algorithm that both sides know
             raise HostRefusedError(self.name, f"the connection was not agreed on ({reason})") from None
         except TimeoutError:
             raise LinkLostError(self.name, f"no answer within {CONNECT_S:g} s") from None
         except socket.gaierror as reason:
-            raise HostRefusedError(
-                self.name,
-                f"the name could not be resolved ({(reason.strerror or str(reason)).lower()})",
-                expected="a name that DNS or /etc/hosts has",
-                next=f"getent hosts {shlex.quote(self.name)}, or write the address into the cluster file",
-            ) from None
+            message = f"the name could not be resolved ({(reason.strerror or str(reason)).lower()})"
+            fix = f"getent hosts {shlex.quote(self.name)}, or write the address into the cluster file"
+            raise HostRefusedError(self.name, message, expected="a name that DNS or /etc/hosts has", next=fix) from None
         except (OSError, asyncssh.Error) as reason:
             raise self._lost(reason) from None
 
@@ -214,19 +200,13 @@ class HostKeys(asyncssh.SSHClient):
 
     def refusal(self) -> HostRefusedError:
         """Why the host was not let in."""
+        name = shlex.quote(self._host)
         if self._changed:
-            return HostRefusedError(
-                self._host,
-                "its host key is not the one on record: another machine answers, or it was installed anew",
-                expected="the key in known_hosts",
-                next=f"ssh-keygen -R {shlex.quote(self._host)}, if the change is known",
-            )
-        return HostRefusedError(
-            self._host,
-            "its host key is not on record",
-            expected="a key in known_hosts",
-            next=f"ssh {shlex.quote(self._host)} once, or --accept-new-host-keys",
-        )
+            message = "its host key is not the one on record: another machine answers, or it was installed anew"
+            fix = f"ssh-keygen -R {name}, if the change is known"
+            return HostRefusedError(self._host, message, expected="the key in known_hosts", next=fix)
+        message, fix = "its host key is not on record", f"ssh {name} once, or --accept-new-host-keys"
+        return HostRefusedError(self._host, message, expected="a key in known_hosts", next=fix)
 
 
 def _files_named(record: object) -> tuple[Path, ...]:

@@ -14,8 +14,6 @@ from steelyard.execute.watchdog import EVERY_S, Watchdog
 from steelyard.planning.make import Planned
 from steelyard.records import Failure, RunManifest, RunWriter
 
-_TRAIN = "train"
-
 
 class Supervisor:
     """One run, from its first phase to a record that says how it ended."""
@@ -24,10 +22,10 @@ class Supervisor:
         plan = planned.plan
         self.writer, self.limits = writer, options.limits
         self.recording = Recording(plan, planned.case, writer, observe)
-        self.job = executor_of(plan).job(planned, self.recording, options)
+        self.job = executor_of(plan)(planned, self.recording, options)
         self.watchdog = Watchdog(options.limits, self.recording, plan.expected.seconds_at_peak)
         self._phases = self.job.phases()
-        self._phase = self._phases[0].name
+        self._phase, self._records_phases = self._phases[0].name, len(self._phases) > 1
         self._interrupted = False
         """Whether it was asked to stop while there was something to stop."""
 
@@ -76,15 +74,11 @@ class Supervisor:
                 raise failed.error()
         return self.writer.manifest
 
-    @property
-    def _records_phases(self) -> bool:
-        return len(self._phases) > 1
-
     async def _work(self) -> None:
         for name, limit_s, work in self._phases:
             await self._within(name, limit_s, work)
         self.watchdog.started()
-        await self._within(_TRAIN, None, self._train)
+        await self._within("train", None, self._train)
 
     async def _within(self, phase: str, limit_s: float | None, work: Callable[[], Awaitable[None]]) -> None:
         """A phase within its limit; the watchdog ends training."""
@@ -172,7 +166,6 @@ class Supervisor:
 
 
 def _internal(reason: Exception, hidden: Callable[[str], str]) -> Failure:
-    """A fault of our own."""
     while isinstance(reason, ExceptionGroup):
         reason = reason.exceptions[0]
     return Failure(kind="internal", message=hidden(f"{type(reason).__name__}: {reason}"[:500]))

@@ -37,15 +37,10 @@ class AdamW:
         self.steps += 1
         training = self.training
         # Rates as tensors, so that a compiled update is not compiled again when they change.
-        rates = torch.tensor(
-            [
-                learning_rate / (1 - training.adam_beta1**self.steps),
-                1 / (1 - training.adam_beta2**self.steps),
-                1 - learning_rate * training.weight_decay,
-                1.0,
-            ],
-            dtype=torch.float32,
-        )
+        rate = learning_rate / (1 - training.adam_beta1**self.steps)
+        square_correction = 1 / (1 - training.adam_beta2**self.steps)
+        decay = 1 - learning_rate * training.weight_decay
+        rates = torch.tensor([rate, square_correction, decay, 1.0], dtype=torch.float32)
         for low, high, decayed in self._ranges():
             mine = slice(low - self.start, high - self.start)
             self._update(

@@ -88,15 +88,12 @@ class TokenFile:
         if not isinstance(self.tokens, np.ndarray):
             raise ValueError(f"{path} is an archive, expected a .npy file of token ids")
         if self.tokens.ndim != 1 or not np.issubdtype(self.tokens.dtype, np.integer):
-            raise ValueError(
-                f"{path} holds {self.tokens.dtype} of shape {self.tokens.shape}, expected a row of integers"
-            )
+            kind = f"{self.tokens.dtype} of shape {self.tokens.shape}"
+            raise ValueError(f"{path} holds {kind}, expected a row of integers")
         self.windows = int((len(self.tokens) - 1) // sequence_length * share)
         if self.windows < 1:
-            part = "" if share == 1 else f", of which {share:.3g} is for training"
-            raise ValueError(
-                f"{path} has {len(self.tokens)} tokens{part}, expected more than {sequence_length} to train on"
-            )
+            tokens = f"{len(self.tokens)} tokens{'' if share == 1 else f', of which {share:.3g} is for training'}"
+            raise ValueError(f"{path} has {tokens}, expected more than {sequence_length} to train on")
         self.stride, self.offset = _shuffle(self.windows, seed)
 
     def sample(self, index: int) -> Tokens:

@@ -101,7 +101,7 @@ class ClusterJob:
             raise several.exceptions[0] from None
 
     async def _lock(self, node: HostNode) -> None:
-        node.touched = True  # from here on something of ours may be there, whatever is answered
+        node.touched = True  # from here on, whatever is answered
         try:
             await node.job.take(f"{getpass.getuser()}@{system.node()}", self._limits.lease)
         finally:

@@ -124,18 +124,23 @@ class Phase(NamedTuple):
 class JobNode(Protocol):
     """One node's part of a job."""
 
-    @property
-    def plan(self) -> NodePlan: ...
-
-    log: NodeRecording | None
+    plan: NodePlan
+    log: NodeRecording | None = None
     """Made before it is started."""
-    link: "Link | None"
-    ended_at: float | None
+    link: "Link | None" = None
+    started: bool = False
+    ended_at: float | None = None
     """When all it printed was recorded after its end; set by the supervisor."""
 
     @property
     def is_running(self) -> bool:
         """Whether it was started and is not known to have ended."""
+        return self.started and self.ended_at is None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is out of reach now."""
+        return self.link is not None and self.link.is_down
 
     def follow(self, offset: int) -> AsyncIterator[bytes]:
         """What it prints from byte `offset` on, as it comes; of one whose end was seen, the rest."""

@@ -191,9 +191,8 @@ class ThisHost:
                 start_new_session=True,  # a Ctrl-C is ours to handle
             )
         except OSError as reason:
-            raise HostRefusedError(
-                self.name, f"{argv[0]} cannot be started ({reason.strerror})", value=argv[0], expected="a program"
-            ) from None
+            message = f"{argv[0]} cannot be started ({reason.strerror})"
+            raise HostRefusedError(self.name, message, value=argv[0], expected="a program") from None
 
 
 async def _give(process: asyncio.subprocess.Process, stdin: bytes) -> None:

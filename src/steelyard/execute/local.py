@@ -14,9 +14,9 @@ from typing import Any
 import psutil
 
 from steelyard.errors import InfrastructureError, InputError
-from steelyard.execute.executor import Link, Phase, RunFailedError, RunOptions, Stop, content_of, unless
+from steelyard.execute.executor import JobNode, Phase, RunFailedError, RunOptions, Stop, content_of, unless
 from steelyard.execute.host import CHUNK
-from steelyard.execute.recording import NodeRecording, Recording
+from steelyard.execute.recording import Recording
 from steelyard.execute.telemetry import LocalTelemetry
 from steelyard.experiment.case import Placement
 from steelyard.frameworks.registry import facts
@@ -49,22 +49,15 @@ def _check_gpus(placement: Placement, machine: Machine) -> None:
         raise InfrastructureError(message, key="gpu", value=placement.gpu_name, expected=expected, next=fix)
 
 
-class LocalNode:
+class LocalNode(JobNode):
     """The training program on this machine."""
 
     def __init__(self, plan: NodePlan, device: str) -> None:
         self.plan, self._device, self._label = plan, device, uuid.uuid4().hex
-        self.log: NodeRecording | None = None
-        self.link: Link | None = None
-        self.ended_at: float | None = None
         self.process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Future[bytes] | None = None
         """Kept where whoever reads is cancelled, so that the next who does misses nothing."""
         self._is_over = False
-
-    @property
-    def is_running(self) -> bool:
-        return self.process is not None and self.ended_at is None
 
     async def start(self, directory: Path) -> None:
         """Start its command in `directory`, with its variables added to this machine's."""
@@ -79,6 +72,7 @@ class LocalNode:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+            self.started = True
         except OSError as reason:
             message = f"{argv[0]} cannot be started ({reason.strerror})"
             raise InfrastructureError(message, key="argv", value=argv[0], expected="a program") from None
@@ -195,8 +189,8 @@ class LocalJob:
             raise RunFailedError(Failure(kind="start", message=str(reason)), shown=reason) from None
         self._node.log = self._recording.of_node(self._node.plan)
 
-    def guards(self) -> list[asyncio.Future[None]]:
-        return []
+    def guards(self) -> tuple[()]:
+        return ()
 
     async def explain(self, overdue: Failure) -> RunFailedError:
         return RunFailedError(overdue, next=_LIMIT_OPTIONS)

@@ -6,14 +6,12 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from steelyard.execute.counters import GROUPS, VENDORS, Reading, changed, nothing_read, read_host
-from steelyard.execute.executor import RECONNECT_S, ImageSource, Limits, Link, RunFailedError, content_of
+from steelyard.execute.executor import RECONNECT_S, ImageSource, JobNode, Limits, RunFailedError, content_of
 from steelyard.execute.host import Host, HostError, HostRefusedError, LinkLostError
 from steelyard.execute.job import HostJob, State
-from steelyard.execute.recording import NodeRecording
 from steelyard.execute.telemetry import HostTelemetry
 from steelyard.experiment.case import Placement
-from steelyard.planning.container import labelled, mounts_of
-from steelyard.planning.container import ENGINES
+from steelyard.planning.container import ENGINES, labelled, mounts_of
 from steelyard.planning.plan import NodePlan
 from steelyard.records import Failure
 from steelyard.records.host_change import HostChange
@@ -27,7 +25,7 @@ _ONE_MORE_TRY_S = 5.0
 """For cleaning a host that was given up."""
 
 
-class HostNode:
+class HostNode(JobNode):
     """One node of a job: its plan, its host, what it printed and how it stands."""
 
     def __init__(self, plan: NodePlan, host: Host, run: str, placement: Placement) -> None:
@@ -39,12 +37,10 @@ class HostNode:
         """Whose GPUs the job is to use: anybody's where it names one that the catalog has not."""
         self.image_id: str | None = None
         """The digest of the config of its container's image."""
-        self.log: NodeRecording | None = None
-        self.link: Link | None = None
-        self.touched = self.started = False
+        self.touched = False
+        """Whether something of ours may be on the host."""
         self.heartbeat: asyncio.Future[None] | None = None
         """Keeps the host ours, from taking it to leaving it."""
-        self.ended_at: float | None = None
         self._state: State | None = None
         self.rest = b""
         """What it printed after we stopped reading."""
@@ -52,15 +48,6 @@ class HostNode:
         """What its host counted before it was started."""
         self.change: HostChange | None = None
         """And what of that had changed at its end."""
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether it is out of reach now."""
-        return self.link is not None and self.link.is_down
-
-    @property
-    def is_running(self) -> bool:
-        return self.started and self.ended_at is None
 
     @property
     def state(self) -> State | None:

@@ -13,22 +13,12 @@ from steelyard.accounting.stragglers import stragglers
 from steelyard.experiment.case import Case
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import leaves
-from steelyard.frameworks.planner import expected_vocabulary
+from steelyard.frameworks.logs import settings
 from steelyard.frameworks.logs.cutter import LineCutter
 from steelyard.frameworks.logs.dialect import text_of
 from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.series import Gathered, Job
-from steelyard.frameworks.logs.settings import (
-    GPU_NAME,
-    LOG_INTERVAL,
-    PADDED_VOCABULARY,
-    TRAINED_SHARE,
-    VERSION,
-    WORLD_SIZE,
-    LoggedSettings,
-    Setting,
-    same,
-)
+from steelyard.frameworks.planner import expected_vocabulary
 from steelyard.frameworks.registry import facts
 from steelyard.planning.plan import NodePlan, Plan
 from steelyard.records import Event, Failure, RunWriter, Step
@@ -64,10 +54,10 @@ def _planned_settings(case: Case) -> dict[str, Any]:
     }
     if framework.pads_vocabulary:
         values.pop("model.vocab_size", None)  # a tokenizer may count its end token or not; the padded size is one
-        values[PADDED_VOCABULARY] = expected_vocabulary(case)
+        values[settings.PADDED_VOCABULARY] = expected_vocabulary(case)
     if values.get("data.source") != "tokens":
         values.pop("data.source", None)  # made data goes by another name in every log
-    return {**values, WORLD_SIZE: placement.world_size, GPU_NAME: placement.gpu_name}
+    return {**values, settings.WORLD_SIZE: placement.world_size, settings.GPU_NAME: placement.gpu_name}
 
 
 class Recording:
@@ -161,10 +151,11 @@ class Recording:
         held = len(logged.keys() & self.planned_settings.keys())
         message = f"the log says {len(logged)} settings, {held} of which the plan states"
         self.event("settings", message, host, held=held, said=self._logged_settings)
-        if VERSION in logged:
-            self.writer.note_software({**self.writer.manifest.software, VERSION: str(logged[VERSION])})
-        if LOG_INTERVAL in logged:
-            self.writer.learn(expected={**self.writer.manifest.expected, LOG_INTERVAL: logged[LOG_INTERVAL]})
+        software, expected = self.writer.manifest.software, self.writer.manifest.expected
+        if settings.VERSION in logged:
+            self.writer.note_software({**software, settings.VERSION: str(logged[settings.VERSION])})
+        if settings.LOG_INTERVAL in logged:
+            self.writer.learn(expected={**expected, settings.LOG_INTERVAL: logged[settings.LOG_INTERVAL]})
 
     def _take_step(self, step: Step, host: str) -> None:
         """One node speaks for the run; where others report steps too, those are kept apart."""
@@ -174,8 +165,8 @@ class Recording:
             if again:
                 self.settle()
             return
-        seconds, is_usual = step.step_time_s, not any(flag in MARKS for flag in step.flags)
-        if len(self._ranks) > 1 and seconds is not None and is_usual:
+        seconds = step.step_time_s
+        if len(self._ranks) > 1 and seconds is not None and not any(flag in MARKS for flag in step.flags):
             self._step_times.setdefault(host, deque(maxlen=_COMPARED_STEPS)).append((step.step, seconds))
         if host != self._lead:
             self.writer.append_node_step(self._lead, host, step)
@@ -232,14 +223,8 @@ class Recording:
         cause = first_cause(event for event in self.failures if echoes or not event.details.get("order"))
         if cause is None:
             return None
-        at = cause.source
-        return Failure(
-            kind=cause.kind,
-            message=cause.message,
-            node=cause.node,
-            file=at.file if at else None,
-            line=at.line if at else None,
-        )
+        file, line = (cause.source.file, cause.source.line) if cause.source else (None, None)
+        return Failure(kind=cause.kind, message=cause.message, node=cause.node, file=file, line=line)
 
 
 class NodeRecording:
@@ -249,7 +234,7 @@ class NodeRecording:
         """`job` takes the batch the log says: what a step's tokens are must not be the plan's own word."""
         self._run, self._host, self._hide, self._job = run, node.host, hide, job
         self._log = f"node{node.rank}.log"
-        self._settings, self._differing = LoggedSettings(), set[str]()
+        self._settings, self._differing = settings.LoggedSettings(), set[str]()
         self._gathered = Gathered(self._take_setting)
         self._reader = LogReader(f"logs/{self._log}", self._gathered, run.framework, job)
         self._trains = False
@@ -292,10 +277,10 @@ class NodeRecording:
         last = {key: setting.value for key, setting in self._settings.last.items()}
         self._run.take_settings(last, self._host)
 
-    def _take_setting(self, setting: Setting) -> Iterator[Event]:
+    def _take_setting(self, setting: settings.Setting) -> Iterator[Event]:
         """Keep a setting; what a person should know of it against the plan, once a key."""
         key, value, planned = setting.key, setting.value, self._run.planned_settings
-        if key == TRAINED_SHARE:
+        if key == settings.TRAINED_SHARE:
             return  # among the steps, of batches and not of settings
         before = key in self._settings.changed
         self._settings.take(setting)
@@ -303,9 +288,9 @@ class NodeRecording:
         self._job.global_batch_size = self._settings.whole("training.global_batch_size")
         if key in self._settings.changed and not before:
             yield self._settings.changed[key]
-        if setting.takes_back or key not in planned or key in self._differing or same(key, planned[key], value):
-            return
-        self._differing.add(key)
-        message = f"{key} is {spelt(planned[key])} in the plan, and the log says {spelt(value)}"
-        details = {"key": key, "planned": planned[key], "said": value}
-        yield Event(kind="plan_differs", message=message, source=setting.source, details=details)
+        is_held = key in planned and key not in self._differing and not setting.takes_back
+        if is_held and not settings.same(key, planned[key], value):
+            self._differing.add(key)
+            message = f"{key} is {spelt(planned[key])} in the plan, and the log says {spelt(value)}"
+            details = {"key": key, "planned": planned[key], "said": value}
+            yield Event(kind="plan_differs", message=message, source=setting.source, details=details)

@@ -158,8 +158,7 @@ class Supervisor:
             await asyncio.sleep(EVERY_S)
             if (overdue := self.watchdog.too_long()) is not None:
                 raise await self.job.explain(overdue)
-            is_lost = any(node.link is not None and node.link.is_down for node in self.job.nodes)
-            if self.recording.last_step and is_lost:
+            if self.recording.last_step and any(node.is_lost for node in self.job.nodes):
                 continue
             if (stall := self.watchdog.stalled()) is not None:
                 raise await self.job.explain(stall)

@@ -32,7 +32,8 @@ class TelemetrySource(Protocol):
     async def sample(self) -> list[Sample]:
         """A sample a device; a figure the device does not give is absent. TelemetryLostError: it will give no more."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        return
 
 
 async def record_telemetry(source: TelemetrySource, host: str, recording: Recording) -> None:
@@ -47,7 +48,7 @@ async def record_telemetry(source: TelemetrySource, host: str, recording: Record
         recording.event("telemetry_lost", str(reason), host)
 
 
-class HostTelemetry:
+class HostTelemetry(TelemetrySource):
     """A host, asked in one round trip for the GPUs of a vendor, or for itself."""
 
     every_s = 10.0
@@ -70,9 +71,6 @@ class HostTelemetry:
         if not samples:
             raise TelemetryLostError(_why(sections))
         return samples
-
-    def close(self) -> None:
-        return
 
 
 def read_sample(sections: Sections, vendor: str | None) -> list[Sample]:
@@ -101,7 +99,7 @@ def _of_host(section: Section) -> list[Sample]:
     return [{"device": _CPU, "utilization_percent": min(100.0, 100 * load / cores), **memory}]
 
 
-class LocalTelemetry:
+class LocalTelemetry(TelemetrySource):
     """This machine: NVML where GPUs are used, psutil otherwise."""
 
     every_s = 1.0

@@ -56,10 +56,8 @@ class Watchdog:
         if now - self._began > limit:
             return Failure(kind="time_limit", message=f"training took longer than {limit:g} s", phase="train")
         if self._done_at is not None and now - self._done_at > self.limits.exit:
-            message = (
-                f"the training program did not exit within {self.limits.exit:g} s after its last step, {self._step}"
-            )
-            return Failure(kind="hang_at_exit", message=message, phase="train")
+            message = f"the training program did not exit within {self.limits.exit:g} s"
+            return Failure(kind="hang_at_exit", message=f"{message} after its last step, {self._step}", phase="train")
         return None
 
     def stalled(self) -> Failure | None:
@@ -79,6 +77,5 @@ class Watchdog:
         return statistics.median(self._progress) if self._progress else 0.0
 
     def _slowest_step_s(self) -> float:
-        """What one step may take."""
         usual, at_peak = self.limits.stall_medians * self._usual_s(), _SLOWEST_OF_PEAK * self._step_at_peak_s
         return max(self.limits.stall_at_least, usual, at_peak)

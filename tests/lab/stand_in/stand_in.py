@@ -18,7 +18,6 @@ from statistics import fmean
 from torch import Tensor
 
 from steelyard.trainer import train as loop
-from steelyard.trainer.ranks import Ranks
 from steelyard.trainer.spec import DataSpec, ModelSpec, Spec, TrainingSpec
 
 HIDDEN = 32
@@ -129,7 +128,7 @@ class MaxText:
 FRAMEWORKS = {"megatron": Megatron, "maxtext": MaxText}
 
 
-class Overheard(Ranks):
+class Overheard(loop.Ranks):
     """The trainer's ranks: what they sum up of a step is told in the framework's lines."""
 
     def __init__(self, framework: Megatron | MaxText, training: TrainingSpec, device: str) -> None:

@@ -86,10 +86,7 @@ def on_signals() -> Iterator[Stop]:
 
 
 def execute(planned: Planned, writer: RunWriter, observe: Observer, options: RunOptions | None = None) -> RunManifest:
-    """Run the plan to its end, whatever the end; the manifest says which it was.
-
-    InfrastructureError where it failed, and not by the training program's own doing.
-    """
+    """Run the plan to its end; InfrastructureError where it failed, and not by the training program's own doing."""
 
     async def alone() -> RunManifest:
         with on_signals() as stop:

@@ -60,10 +60,8 @@ class ClusterJob:
         self._planned, self._recording, self._options, self._limits = planned, recording, options, options.limits
         hosts = hosts_for([node.host for node in planned.plan.nodes], options)
         run = recording.writer.manifest.job or recording.writer.manifest.name
-        self.nodes = [
-            HostNode(node, host, run, planned.case.placement)
-            for node, host in zip(planned.plan.nodes, hosts, strict=True)
-        ]
+        pairs = zip(planned.plan.nodes, hosts, strict=True)
+        self.nodes = [HostNode(node, host, run, planned.case.placement) for node, host in pairs]
         self.exit_status: int | None = None
 
     @staticmethod
@@ -143,8 +141,6 @@ class ClusterJob:
         node.log = self._recording.of_node(node.plan, hide=await node.prepare())
         await node.read_counters(self._limits.counters)
 
-    # While it trains.
-
     def guards(self) -> list[Awaitable[None]]:
         # Each heartbeat goes on after training.
         heartbeats = [asyncio.shield(node.heartbeat) for node in self.nodes if node.heartbeat is not None]
@@ -168,8 +164,6 @@ class ClusterJob:
     def failure(self) -> RunFailedError | None:
         cause = causes.first_cause(self.nodes, self._recording)
         return RunFailedError(cause, is_training=cause.kind in TRAINING) if cause is not None else None
-
-    # The end.
 
     def stopping(self, phase: str) -> str:
         if names := [node.host.name for node in self.nodes if node.touched]:
@@ -230,9 +224,8 @@ async def _watch_container(node: HostNode) -> None:
             seen = seen or runs
             missed = 0 if runs or state.status is not None or state.engine_silent else missed + 1
         if seen and missed >= _MISSES:
-            raise RunFailedError(
-                node.failed("container", "its container is gone, and the engine does not say how it ended")
-            )
+            message = "its container is gone, and the engine does not say how it ended"
+            raise RunFailedError(node.failed("container", message))
 
 
 EXECUTOR = ClusterJob

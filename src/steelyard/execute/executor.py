@@ -150,6 +150,7 @@ class JobNode(Protocol):
 
     async def reach(self) -> None:
         """Raises where it is out of reach."""
+        return
 
     def telemetry(self) -> TelemetrySource | None:
         """Its figures while it trains; None where there are none to be had."""

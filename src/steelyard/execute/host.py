@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import os
 import shlex
-from collections.abc import AsyncIterator, Sequence
+from asyncio.subprocess import PIPE, STDOUT, Process
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
@@ -91,16 +92,10 @@ class HostTimeoutError(HostError):
     """A command on a host took longer than it may."""
 
 
-class Readable(Protocol):
-    """Bytes that come from a command."""
-
-    async def read(self, n: int) -> bytes: ...
-
-
-async def gathered(stream: Readable, host: str, program: str) -> bytes:
+async def gathered(read: Callable[[int], Awaitable[bytes]], host: str, program: str) -> bytes:
     """All that a command prints, as it comes; no host can fill our memory with it."""
     parts, size = [], 0
-    while data := await stream.read(CHUNK):
+    while data := await read(CHUNK):
         size += len(data)
         if size > ANSWER_BYTES:
             message = f"{program} printed more than {ANSWER_BYTES >> 20} MiB"
@@ -117,7 +112,7 @@ class ThisHost:
         self.name = name
 
     async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = COMMAND_S) -> Done:
-        return await self._run(argv, asyncio.subprocess.PIPE, stdin, timeout_s)
+        return await self._run(argv, PIPE, stdin, timeout_s)
 
     async def pour(self, source: Path, argv: Sequence[str], timeout_s: float) -> Done:
         with source.open("rb") as file:
@@ -125,7 +120,7 @@ class ThisHost:
 
     async def _run(self, argv: Sequence[str], source: int | IO[bytes], stdin: bytes | None, timeout_s: float) -> Done:
         try:
-            process = await self._start(argv, asyncio.subprocess.PIPE, source)
+            process = await self._start(argv, PIPE, source)
         except HostRefusedError as reason:
             return Done(127, b"", str(reason).encode())  # as the shell of a far host has it
         assert process.stdout is not None
@@ -133,8 +128,8 @@ class ThisHost:
         try:
             async with asyncio.timeout(timeout_s):
                 out, err, _ = await asyncio.gather(
-                    gathered(process.stdout, self.name, argv[0]),
-                    gathered(process.stderr, self.name, argv[0]),
+                    gathered(process.stdout.read, self.name, argv[0]),
+                    gathered(process.stderr.read, self.name, argv[0]),
                     _give(process, stdin) if stdin is not None else process.wait(),
                 )
                 status = await process.wait()
@@ -145,7 +140,7 @@ class ThisHost:
         return Done(status, out, err)
 
     async def follow(self, argv: Sequence[str], stdin: bytes = b"") -> AsyncIterator[bytes]:
-        process = await self._start(argv, asyncio.subprocess.STDOUT)
+        process = await self._start(argv, STDOUT)
         assert process.stdout is not None
         try:
             await _give(process, stdin)
@@ -179,23 +174,18 @@ class ThisHost:
     async def close(self) -> None:
         return
 
-    async def _start(
-        self, argv: Sequence[str], err: int, source: int | IO[bytes] = asyncio.subprocess.PIPE
-    ) -> asyncio.subprocess.Process:
+    async def _start(self, argv: Sequence[str], err: int, source: int | IO[bytes] = PIPE) -> Process:
+        """In a session of its own: a Ctrl-C is ours to handle."""
         try:
             return await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=source,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=err,
-                start_new_session=True,  # a Ctrl-C is ours to handle
+                *argv, stdin=source, stdout=PIPE, stderr=err, start_new_session=True
             )
         except OSError as reason:
             message = f"{argv[0]} cannot be started ({reason.strerror})"
             raise HostRefusedError(self.name, message, value=argv[0], expected="a program") from None
 
 
-async def _give(process: asyncio.subprocess.Process, stdin: bytes) -> None:
+async def _give(process: Process, stdin: bytes) -> None:
     """Write all of its input, as far as it reads it."""
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -204,7 +194,7 @@ async def _give(process: asyncio.subprocess.Process, stdin: bytes) -> None:
     process.stdin.close()
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: Process) -> None:
     """End it and let go of its pipes, which a grandchild may still hold open."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):

@@ -68,8 +68,7 @@ class HostJob:
     async def take(self, who: str, lease_s: int) -> None:
         """Keep others off the host; HostError where another run has it.
 
-        From here on, after `lease_s` without a beat, everything of the run ends itself and leaves nothing; with 0 it
-        never does.
+        After `lease_s` without a beat, everything of the run ends itself and leaves nothing; with 0 it never does.
         """
         lines = (await self._ask("take", who, self.engine, str(lease_s), SCOPE)).text.split("\n")
         self.swept = [line.partition(" ")[2] for line in lines if line.startswith("swept ")]
@@ -89,12 +88,9 @@ class HostJob:
         known = 0 < began < _LATEST_S
         moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(began)) if known else "an unknown time"
         kill = self.host.typed(["kill", str(process)])
-        return HostError(
-            self.host.name,
-            f"in use by run {run or '?'} of {who or '?'} since {moment} (process {process} of login {login})",
-            expected="a host that nobody uses",
-            next=f"wait for it; or end it and remove its files, as {login} or root: {kill}",
-        )
+        message = f"in use by run {run or '?'} of {who or '?'} since {moment} (process {process} of login {login})"
+        fix = f"wait for it; or end it and remove its files, as {login} or root: {kill}"
+        return HostError(self.host.name, message, expected="a host that nobody uses", next=fix)
 
     async def beat(self) -> int | None:
         """Say that somebody still asks after the job; how many KiB are free for it, where the host can tell."""
@@ -156,8 +152,7 @@ class HostJob:
     async def clean(self, containers: bool) -> list[tuple[str, str]]:
         """Remove all that carries the run's mark; what could not be removed: (engine, files or containers, which).
 
-        `containers`: whether there may be any. What is still under way comes first: a host goes on with what it was
-        asked, and would make it after we left.
+        `containers`: whether there may be any. What is under way comes first: the host would make it after we left.
         """
         if self._under_way:
             await asyncio.wait(self._under_way)
@@ -189,7 +184,6 @@ class HostJob:
 
 @cache
 def script() -> bytes:
-    """What runs on the host."""
     return resources.files(__package__).joinpath("job.sh").read_bytes()
 
 

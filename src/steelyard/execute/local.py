@@ -5,8 +5,8 @@ import contextlib
 import importlib.util
 import os
 import signal
-import subprocess
 import uuid
+from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from steelyard.frameworks.registry import facts
 from steelyard.hardware.catalog import lookup
 from steelyard.hardware.machine import Machine
 from steelyard.planning.make import Planned
-from steelyard.planning.plan import NodePlan, Plan
+from steelyard.planning.plan import Plan
 from steelyard.records import Failure
 
 STOP_GRACE_S = 10.0
@@ -49,28 +49,113 @@ def _check_gpus(placement: Placement, machine: Machine) -> None:
         raise InfrastructureError(message, key="gpu", value=placement.gpu_name, expected=expected, next=fix)
 
 
-class LocalNode(JobNode):
-    """The training program on this machine."""
+async def _ended_and_drained(process: Process) -> None:
+    await process.wait()
+    await asyncio.sleep(_DRAIN_S)
 
-    def __init__(self, plan: NodePlan, device: str) -> None:
-        self.plan, self._device, self._label = plan, device, uuid.uuid4().hex
-        self.process: asyncio.subprocess.Process | None = None
+
+class LocalJob(JobNode):
+    """One run on this machine, without a container: a job that is its only node."""
+
+    def __init__(self, planned: Planned, recording: Recording, options: RunOptions) -> None:
+        self._recording, self._device, self._label = recording, planned.case.placement.device, uuid.uuid4().hex
+        self.plan, self.nodes = planned.plan.nodes[0], (self,)
+        self.process: Process | None = None
+        self._starting: asyncio.Future[None] | None = None
         self._reading: asyncio.Future[bytes] | None = None
         """Kept where whoever reads is cancelled, so that the next who does misses nothing."""
         self._is_over = False
 
-    async def start(self, directory: Path) -> None:
-        """Start its command in `directory`, with its variables added to this machine's."""
-        argv = self.plan.argv
+    @staticmethod
+    def takes(plan: Plan) -> bool:
+        return plan.nodes[0].directory is None
+
+    @staticmethod
+    def check(planned: Planned, machine: Machine, options: RunOptions) -> None:
+        framework = planned.plan.framework
+        if options.cluster is not None:
+            message = f"{framework} without a container runs where Steelyard does"
+            expected, cluster = "a platform with a container", str(options.cluster)
+            fix = "give the platform `container: {image: …}` with steelyard[train] in it"
+            raise InputError(message, key="--cluster", value=cluster, expected=expected, next=fix)
+        needed = facts(framework).runs_here
+        if needed is not None and importlib.util.find_spec(needed[0]) is None:
+            message = f"{framework} cannot be launched here: {needed[0]} is not installed"
+            raise InfrastructureError(message, key="framework", value=framework, next=needed[1])
+        _check_gpus(planned.case.placement, machine)
+
+    @property
+    def exit_status(self) -> int | None:
+        """Negative is the signal that ended it."""
+        return self.process.returncode if self.process else None
+
+    def phases(self) -> list[Phase]:
+        return [Phase("start", None, self._start)]
+
+    async def _start(self) -> None:
+        directory = self._recording.writer.directory
+        for file in self.plan.files:
+            path = directory / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content_of(file), encoding="utf-8")
+        self._starting = asyncio.ensure_future(self._start_in(directory))
         try:
+            await asyncio.shield(self._starting)  # one that is begun is never lost sight of
+        except InfrastructureError as reason:
+            raise RunFailedError(Failure(kind="start", message=str(reason)), shown=reason) from None
+        self.log = self._recording.of_node(self.plan)
+
+    def guards(self) -> tuple[()]:
+        return ()
+
+    async def explain(self, overdue: Failure) -> RunFailedError:
+        return RunFailedError(overdue, next=_LIMIT_OPTIONS)
+
+    def failure(self) -> RunFailedError | None:
+        last, planned, status = self._recording.last_step, self._recording.planned_steps, self.exit_status
+        assert status is not None, "it has ended"
+        if status == 0 and last >= planned:
+            return None
+        if status < 0:
+            name = {number.value: number.name for number in signal.Signals}.get(-status, f"signal {-status}")
+            unnamed = Failure(kind="signal", message=f"the training program was ended by {name}")
+        else:
+            message = f"the training program ended with status {status} after step {last} of {planned}"
+            unnamed = Failure(kind="exit", message=message)
+        return RunFailedError(self._recording.named_failure() or unnamed, is_training=True)
+
+    def stopping(self, phase: str) -> str:
+        return f"waiting up to {STOP_GRACE_S:g} s for the training program; Ctrl-C again kills it"
+
+    async def clean_up(self, stop: Stop, interrupted: bool) -> None:
+        if self._starting is None:
+            return
+        try:
+            await self._starting
+        except InfrastructureError:
+            return  # it was never started, as the record says already
+        reading = asyncio.ensure_future(self._record_the_rest()) if self.ended_at is None else None
+        try:
+            if reading is not None:
+                await unless(stop.at_once, self.stop(STOP_GRACE_S))
+        finally:
+            await self.stop(0.0)
+        if reading is not None:
+            await reading
+
+    async def _record_the_rest(self) -> None:
+        log = self.log = self.log or self._recording.of_node(self.plan)
+        async for data in self.follow(log.bytes):
+            log.feed(data)
+        log.end()
+
+    async def _start_in(self, directory: Path) -> None:
+        """Start its command in `directory`, with its variables added to this machine's."""
+        argv, env = self.plan.argv, {**os.environ, **self.plan.env, LABEL: self._label}
+        try:
+            # Nothing is written to its standard input: it closes when we are gone, and the trainer watches it.
             self.process = await asyncio.create_subprocess_exec(
-                *argv,
-                cwd=directory,
-                env={**os.environ, **self.plan.env, LABEL: self._label},
-                stdin=subprocess.PIPE,  # never written to; it closes when we are gone, and the trainer watches it
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+                *argv, cwd=directory, env=env, stdin=PIPE, stdout=PIPE, stderr=STDOUT, start_new_session=True
             )
             self.started = True
         except OSError as reason:
@@ -104,9 +189,6 @@ class LocalNode(JobNode):
         self._is_over = True
         return status
 
-    async def reach(self) -> None:
-        return
-
     def telemetry(self) -> LocalTelemetry:
         return LocalTelemetry(self._device)
 
@@ -134,109 +216,6 @@ class LocalNode(JobNode):
                 if process.environ().get(LABEL) == self._label:
                     family.append(process)
         return family
-
-
-async def _ended_and_drained(process: asyncio.subprocess.Process) -> None:
-    await process.wait()
-    await asyncio.sleep(_DRAIN_S)
-
-
-class LocalJob:
-    """One run on this machine, without a container."""
-
-    def __init__(self, planned: Planned, recording: Recording, options: RunOptions) -> None:
-        self._recording = recording
-        self._node = LocalNode(planned.plan.nodes[0], planned.case.placement.device)
-        self.nodes = (self._node,)
-        self._starting: asyncio.Future[None] | None = None
-
-    @staticmethod
-    def takes(plan: Plan) -> bool:
-        return plan.nodes[0].directory is None
-
-    @staticmethod
-    def check(planned: Planned, machine: Machine, options: RunOptions) -> None:
-        framework = planned.plan.framework
-        if options.cluster is not None:
-            message = f"{framework} without a container runs where Steelyard does"
-            expected, cluster = "a platform with a container", str(options.cluster)
-            fix = "give the platform `container: {image: …}` with steelyard[train] in it"
-            raise InputError(message, key="--cluster", value=cluster, expected=expected, next=fix)
-        needed = facts(framework).runs_here
-        if needed is not None and importlib.util.find_spec(needed[0]) is None:
-            message = f"{framework} cannot be launched here: {needed[0]} is not installed"
-            raise InfrastructureError(message, key="framework", value=framework, next=needed[1])
-        _check_gpus(planned.case.placement, machine)
-
-    @property
-    def exit_status(self) -> int | None:
-        """Negative is the signal that ended it."""
-        return self._node.process.returncode if self._node.process else None
-
-    def phases(self) -> list[Phase]:
-        return [Phase("start", None, self._start)]
-
-    async def _start(self) -> None:
-        directory = self._recording.writer.directory
-        for file in self._node.plan.files:
-            path = directory / file.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content_of(file), encoding="utf-8")
-        self._starting = asyncio.ensure_future(self._node.start(directory))
-        try:
-            await asyncio.shield(self._starting)  # one that is begun is never lost sight of
-        except InfrastructureError as reason:
-            raise RunFailedError(Failure(kind="start", message=str(reason)), shown=reason) from None
-        self._node.log = self._recording.of_node(self._node.plan)
-
-    def guards(self) -> tuple[()]:
-        return ()
-
-    async def explain(self, overdue: Failure) -> RunFailedError:
-        return RunFailedError(overdue, next=_LIMIT_OPTIONS)
-
-    def failure(self) -> RunFailedError | None:
-        last, planned, status = self._recording.last_step, self._recording.planned_steps, self.exit_status
-        assert status is not None, "it has ended"
-        if status == 0 and last >= planned:
-            return None
-        return RunFailedError(self._recording.named_failure() or _ended_early(status, last, planned), is_training=True)
-
-    def stopping(self, phase: str) -> str:
-        return f"waiting up to {STOP_GRACE_S:g} s for the training program; Ctrl-C again kills it"
-
-    async def clean_up(self, stop: Stop, interrupted: bool) -> None:
-        node = self._node
-        if self._starting is None:
-            return
-        try:
-            await self._starting
-        except InfrastructureError:
-            return  # it was never started, as the record says already
-        reading = asyncio.ensure_future(self._record_the_rest()) if node.ended_at is None else None
-        try:
-            if reading is not None:
-                await unless(stop.at_once, node.stop(STOP_GRACE_S))
-        finally:
-            await node.stop(0.0)
-        if reading is not None:
-            await reading
-
-    async def _record_the_rest(self) -> None:
-        log = self._node.log = self._node.log or self._recording.of_node(self._node.plan)
-        async for data in self._node.follow(log.bytes):
-            log.feed(data)
-        log.end()
-
-
-def _ended_early(exit_status: int, last_step: int, planned: int) -> Failure:
-    """Why a training program is taken to have failed whose log names no cause."""
-    if exit_status < 0:
-        known = {number.value: number.name for number in signal.Signals}
-        name = known.get(-exit_status, f"signal {-exit_status}")
-        return Failure(kind="signal", message=f"the training program was ended by {name}")
-    message = f"the training program ended with status {exit_status} after step {last_step} of {planned}"
-    return Failure(kind="exit", message=message)
 
 
 EXECUTOR = LocalJob

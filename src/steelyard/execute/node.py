@@ -145,9 +145,8 @@ class HostNode(JobNode):
                 processes, state = await self.job.stopped(), await self.job.state()
         except (HostError, TimeoutError) as reason:
             return f"{name} did not say whether a process was stopped ({reason})"
-        words = [
-            f"{'' if rank is None else f'rank {rank}, '}process {pid} on {name} is stopped" for pid, rank in processes
-        ]
+        where = f"on {name} is stopped"
+        words = [f"{'' if rank is None else f'rank {rank}, '}process {pid} {where}" for pid, rank in processes]
         if any(box.status == "paused" for box in state.containers):
             words.append(f"the container on {name} is paused")
         return "; ".join(words)

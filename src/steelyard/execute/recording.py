@@ -31,10 +31,8 @@ _COMPARED_STEPS, _COMPARE_EVERY = 1000, 100
 """Steps of each node that are held against the others', and how often they are."""
 
 _KEPT_ONCE = ("plan_differs", "setting_changed")
-
 _DERIVED = ("parallelism.data_parallel_size", "training.gradient_accumulation_steps")
 """What follows from batch and world, whether or not the framework can be told it."""
-
 _NULL_IS_A_VALUE = ("precision.fp8",)
 """Elsewhere null leaves the choice to the framework."""
 
@@ -143,11 +141,12 @@ class Recording:
             self.event("fabric", f"the plan asks for {cards}", host, asked=cards)
         self._keep(event)
 
-    def take_settings(self, logged: Mapping[str, Any], host: str) -> None:
+    def take_settings(self, reported: settings.LoggedSettings, host: str) -> None:
         """The settings a node's log reports, once it trains or has ended; those of nodes that agree are kept once."""
+        logged = {key: setting.value for key, setting in reported.last.items()}
         if not logged or logged == self._logged_settings:
             return
-        self._logged_settings = dict(logged)
+        self._logged_settings = logged
         held = len(logged.keys() & self.planned_settings.keys())
         message = f"the log says {len(logged)} settings, {held} of which the plan states"
         self.event("settings", message, host, held=held, said=self._logged_settings)
@@ -253,7 +252,7 @@ class NodeRecording:
             self._take(line, b"")
         self._reader.end()
         self._record()
-        self._report_settings()
+        self._run.take_settings(self._settings, self._host)
         self._run.ended()
 
     def _take(self, line: bytes, end: bytes) -> None:
@@ -270,12 +269,8 @@ class NodeRecording:
         for record in self._gathered.take():
             if isinstance(record, Step) and not self._trains:
                 self._trains = True
-                self._report_settings()
+                self._run.take_settings(self._settings, self._host)
             self._run.take(record, self._host)
-
-    def _report_settings(self) -> None:
-        last = {key: setting.value for key, setting in self._settings.last.items()}
-        self._run.take_settings(last, self._host)
 
     def _take_setting(self, setting: settings.Setting) -> Iterator[Event]:
         """Keep a setting; what a person should know of it against the plan, once a key."""

@@ -36,19 +36,6 @@ class Login:
     accept_new_host_keys: bool = False
     """Whether a host never seen before is taken at its word and remembered; a changed key never is."""
 
-    def given(self) -> dict[str, Any]:
-        """What is given, as asyncssh calls it; its `config=()` is the user's own configuration."""
-        keys = [self.key_file] if self.key_file else None
-        values = {"username": self.user, "port": self.port, "client_keys": keys}
-        return {name: value for name, value in values.items() if value is not None}
-
-    def command(self, host: str, argv: Sequence[str]) -> str:
-        """What a person types to run a command on a host."""
-        words = ["-p", str(self.port)] if self.port else []
-        words += ["-i", self.key_file] if self.key_file else []
-        words += ["-l", self.user] if self.user else []
-        return shlex.join(["ssh", *words, host, *argv])
-
 
 class SshHost:
     """A machine reached by ssh."""
@@ -82,13 +69,10 @@ class SshHost:
         """A command that ended: what it printed is gathered as it comes, so that no host can fill our memory."""
         connection = await self._connected()
         try:
-            async with (
-                asyncio.timeout(timeout_s),
-                connection.create_process(shlex.join(argv), encoding=None, **given) as process,
-            ):
-                out, err = await asyncio.gather(
-                    gathered(process.stdout, self.name, argv[0]), gathered(process.stderr, self.name, argv[0])
-                )
+            line = shlex.join(argv)
+            async with asyncio.timeout(timeout_s), connection.create_process(line, encoding=None, **given) as process:
+                streams = (process.stdout, process.stderr)
+                out, err = await asyncio.gather(*(gathered(stream.read, self.name, argv[0]) for stream in streams))
                 await process.wait_closed()
         except TimeoutError:
             raise HostTimeoutError(self.name, f"{argv[0]} took longer than {timeout_s:g} s") from None
@@ -111,7 +95,9 @@ class SshHost:
         return done.out
 
     def typed(self, argv: Sequence[str]) -> str:
-        return self._login.command(self.name, argv)
+        options = {"-p": self._login.port, "-i": self._login.key_file, "-l": self._login.user}
+        words = [word for name, value in options.items() if value for word in (name, str(value))]
+        return shlex.join(["ssh", *words, self.name, *argv])
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -130,15 +116,15 @@ class SshHost:
             return self._connection
 
     async def _connect(self) -> asyncssh.SSHClientConnection:
-        login, keys = self._login, HostKeys(self.name, self._login.accept_new_host_keys)
+        keys = HostKeys(self.name, self._login.accept_new_host_keys)
         try:
             async with asyncio.timeout(CONNECT_S):
                 return await asyncssh.connect(self.name, **await self._prepared(keys))
         except asyncssh.HostKeyNotVerifiable:
             raise keys.refusal() from None
         except asyncssh.PermissionDenied:
-            message = f"the login was refused ({login.user or 'this user'})"
-            fix = f"{login.command(self.name, ['true'])}, which should ask for nothing"
+            message = f"the login was refused ({self._login.user or 'this user'})"
+            fix = f"{self.typed(['true'])}, which should ask for nothing"
             raise HostRefusedError(self.name, message, expected="a key the host accepts", next=fix) from None
         except asyncssh.KeyExchangeFailed as reason:  # no algorithm that both sides know
             raise HostRefusedError(self.name, f"the connection was not agreed on ({reason})") from None
@@ -153,10 +139,14 @@ class SshHost:
 
     async def _prepared(self, keys: "HostKeys") -> dict[str, Any]:
         """What a connection is made with: the configuration, our keys and the host keys on record, all read here."""
+        login = self._login
+        keys_given = [login.key_file] if login.key_file else None
+        asked = {"username": login.user, "port": login.port, "client_keys": keys_given}
+        given = {name: value for name, value in asked.items() if value is not None}
         try:
             options = await asyncssh.SSHClientConnectionOptions.construct(
-                host=self.name, config=(), client_factory=lambda: keys, **self._login.given()
-            )
+                host=self.name, config=(), client_factory=lambda: keys, **given
+            )  # `config=()` is the user's own configuration
             keys.files = _files_named(options.known_hosts)
             return {"options": options, "known_hosts": keys.on_record(), **_settled(options)}
         except (OSError, ValueError) as reason:

@@ -50,7 +50,11 @@ class Supervisor:
         except OSError:
             raise  # the record cannot be written
         except Exception as reason:  # a fault of our own: nothing is left behind and the record does not stay open
-            internal = _internal(reason, self.recording.hidden)
+            cause = reason
+            while isinstance(cause, ExceptionGroup):
+                cause = cause.exceptions[0]
+            message = self.recording.hidden(f"{type(cause).__name__}: {cause}"[:500])
+            internal = Failure(kind="internal", message=message)
             raise
         finally:
             stopping.cancel()
@@ -110,9 +114,7 @@ class Supervisor:
         if (failed := self.job.failure()) is not None:
             raise failed
 
-    async def _until_the_end(
-        self, following: Sequence["asyncio.Future[int]"], guards: set["asyncio.Future[None]"]
-    ) -> None:
+    async def _until_the_end(self, following: Sequence[asyncio.Future[int]], guards: set[asyncio.Future[None]]) -> None:
         """Until all nodes have ended, or one has failed and the others had a moment to say why."""
         waiting = set(following)
         while waiting:
@@ -162,9 +164,3 @@ class Supervisor:
                 continue
             if (stall := self.watchdog.stalled()) is not None:
                 raise await self.job.explain(stall)
-
-
-def _internal(reason: Exception, hidden: Callable[[str], str]) -> Failure:
-    while isinstance(reason, ExceptionGroup):
-        reason = reason.exceptions[0]
-    return Failure(kind="internal", message=hidden(f"{type(reason).__name__}: {reason}"[:500]))

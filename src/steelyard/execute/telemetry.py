@@ -69,7 +69,8 @@ class HostTelemetry(TelemetrySource):
         except Exception as reason:  # a host may answer anything, and no sample ends a run
             raise TelemetryLostError(f"what was answered cannot be read ({type(reason).__name__})") from reason
         if not samples:
-            raise TelemetryLostError(_why(sections))
+            silent = [f"{name}: {tool.reason}" for name, tool in sections.by_name.items() if not tool.answered]
+            raise TelemetryLostError("; ".join(silent) or "what was answered tells no figure")
         return samples
 
 
@@ -78,11 +79,6 @@ def read_sample(sections: Sections, vendor: str | None) -> list[Sample]:
     if vendor is None:
         return _of_host(sections["host_load"])
     return next((samples for read in _READERS[vendor] if (samples := read(sections))), [])
-
-
-def _why(sections: Sections) -> str:
-    silent = [f"{name}: {section.reason}" for name, section in sections.by_name.items() if not section.answered]
-    return "; ".join(silent) or "what was answered tells no figure"
 
 
 def _of_host(section: Section) -> list[Sample]:
@@ -94,9 +90,12 @@ def _of_host(section: Section) -> list[Sample]:
     total_kib, free_kib = kib.get("MemTotal"), kib.get("MemAvailable")
     if load is None or not cores or total_kib is None or free_kib is None:
         return []
-    total = total_kib / 2**20
-    memory = {"memory_used_gib": total - free_kib / 2**20, "memory_total_gib": total}
-    return [{"device": _CPU, "utilization_percent": min(100.0, 100 * load / cores), **memory}]
+    return [_cpu_sample(min(100.0, 100 * load / cores), total_kib / 2**20, free_kib / 2**20)]
+
+
+def _cpu_sample(utilization: float, total: float, free: float) -> Sample:
+    memory = {"memory_used_gib": total - free, "memory_total_gib": total}
+    return {"device": _CPU, "utilization_percent": utilization, **memory}
 
 
 class LocalTelemetry(TelemetrySource):
@@ -123,12 +122,7 @@ def _psutil_samples() -> Generator[list[Sample]]:
     psutil.cpu_percent()  # the first call only sets the zero
     while True:
         memory = psutil.virtual_memory()
-        sample: Sample = {
-            "device": _CPU,
-            "utilization_percent": psutil.cpu_percent(),
-            "memory_used_gib": (memory.total - memory.available) / _GIB,
-            "memory_total_gib": memory.total / _GIB,
-        }
+        sample = _cpu_sample(psutil.cpu_percent(), memory.total / _GIB, memory.available / _GIB)
         frequency = psutil.cpu_freq()
         if frequency and frequency.current:
             sample["clock_mhz"] = frequency.current

@@ -108,11 +108,9 @@ class Decoder(nn.Module):
 
     def __init__(self, spec: ModelSpec, recompute: bool) -> None:
         super().__init__()
-        self.spec, self.recompute = spec, recompute
+        self.spec, self.recompute, length = spec, recompute, spec.max_position_embeddings
         self.embedding = nn.Embedding(spec.vocab_size, spec.hidden_size)
-        self.positions = (
-            nn.Embedding(spec.max_position_embeddings, spec.hidden_size) if spec.architecture == "gpt" else None
-        )
+        self.positions = nn.Embedding(length, spec.hidden_size) if spec.architecture == "gpt" else None
         self.layers = nn.ModuleList(Layer(spec) for _ in range(spec.num_layers))
         self.final_norm = _norm(spec)
         self.output = None if spec.tied_embeddings else nn.Linear(spec.hidden_size, spec.vocab_size, bias=False)
@@ -158,8 +156,8 @@ class _SlicedCrossEntropy(torch.autograd.Function):
             part = slice(at, at + rows)
             logits = (hidden[part] @ weight.T).float()
             normaliser = torch.logsumexp(logits, dim=-1)
-            wanted = logits.gather(1, labels[part, None])
-            total += (normaliser - wanted[:, 0]).sum()
+            label_logits = logits.gather(1, labels[part, None])
+            total += (normaliser - label_logits[:, 0]).sum()
             gradient = logits.sub_(normaliser[:, None]).exp_()
             gradient.scatter_(1, labels[part, None], gradient.gather(1, labels[part, None]) - 1.0)
             gradient = gradient.mul_(scale).to(hidden.dtype)

@@ -156,6 +156,15 @@ def test_a_held_host_names_its_holder_until_that_is_gone(job: Callable[..., Host
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_holder_whose_start_is_no_date_is_still_named(tmp_path: Path) -> None:
+    class Held(OneOfSeveral):
+        async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = 60.0) -> Done:
+            return Done(0, b"held\nother\nyou@there\n9999999999999999999\n42\nnobody\n", b"")
+
+    with pytest.raises(HostError, match=r"since an unknown time \(process 42 of login nobody\)"):
+        asyncio.run(HostJob(Held("gpu01", tmp_path), ONE, str(tmp_path / "dir")).take("me", 0))
+
+
 def test_what_a_dead_run_left_is_removed_by_the_next_in_the_same_place(
     job: Callable[..., HostJob], tmp_path: Path
 ) -> None:

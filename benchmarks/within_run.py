@@ -5,7 +5,7 @@ Two equal platforms, 50 steps a run, 1 % step noise that remembers half of itsel
 
 import numpy as np
 
-from steelyard.comparison.within_run import interval, spread
+from steelyard.comparison.intervals import spread, within_runs
 
 PAIRS, STEPS, NOISE = 4000, 50, 0.01
 
@@ -27,7 +27,7 @@ def main() -> None:
         wrong = 0
         for _ in range(PAIRS):
             target, baseline = (run(chance, correlation, between_runs) for _ in range(2))
-            around = interval(baseline.sum() / target.sum(), spread(target), spread(baseline))
+            around = within_runs(baseline.sum() / target.sum(), spread(target), spread(baseline))
             assert around is not None
             wrong += not around[0] <= 1 <= around[1]
         print(f"| {correlation} | {between_runs:.1%} | {wrong / PAIRS:.2f} |")

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from steelyard.campaign.family import adjusted_outcomes, holm, mean
-from steelyard.comparison.between_runs import between, outcome_of
+from steelyard.comparison.intervals import between, outcome_of
 
 SPREAD = (1.0, 1.004, 0.997, 1.002)
 Weigh = Callable[..., None]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from steelyard.comparison.between_runs import Outcome, Words, between, more_runs, outcome_of
+from steelyard.comparison.intervals import Outcome, Words, between, more_runs, outcome_of
 
 TERMS = Words("faster", "slower")
 

@@ -554,7 +554,7 @@ def test_a_loss_that_every_run_begins_below_is_no_reference(ingest: Ingest) -> N
     [(0.999, 1.002, "pass"), (1.001, 1.010, "unknown"), (1.0051, 1.010, "fail"), (0.99, 0.9949, "fail")],
 )
 def test_a_level_fails_where_all_of_its_interval_is_beyond_the_margin(low: float, high: float, status: str) -> None:
-    from steelyard.comparison.between_runs import Between
+    from steelyard.comparison.intervals import Between
 
     middle = math.sqrt(low * high)
     one = Between(middle, 1.0, 1e9)

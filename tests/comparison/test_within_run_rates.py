@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from steelyard import records, verdict
-from steelyard.comparison.within_run import spread, spread_of
+from steelyard.comparison.intervals import spread, spread_of
 
 STATED = (
     *("--gpu", "h200", "--gpus", "1", "--nodes", "1", "--set", "model.preset=llama3.1-8b"),

@@ -10,13 +10,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from steelyard.comparison.between_runs import METHOD, Between, Outcome, between, outcome_of
 from steelyard.comparison.codes import sentence
 from steelyard.comparison.comparison import Comparison
 from steelyard.comparison.contract import ONE_PLATFORM, Agreement, Comparability, alike, difference, partly_known
 from steelyard.comparison.copies import check_once
-from steelyard.comparison.ratios import SAID, Ratio, figures_of
-from steelyard.comparison.within_run import LEVEL
+from steelyard.comparison.intervals import BETWEEN_RUNS, LEVEL, Between, Outcome, between, outcome_of
+from steelyard.comparison.ratios import TERMS, Ratio, figures_of
 from steelyard.errors import Exit, InputError
 from steelyard.experiment.keys import blocking
 from steelyard.experiment.policy import Metric
@@ -26,7 +25,7 @@ from steelyard.verdict import Subject
 FEWEST = 2
 _ERROR = 0.05
 """Of all words of one kind in a family together."""
-_TERMS = SAID[Metric.THROUGHPUT]
+_TERMS = TERMS[Metric.THROUGHPUT]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +212,7 @@ def _speedup(members: Sequence[Member], known: Sequence[Between], margin: float)
     overall = mean(known)
     low, high = overall.interval()
     outcome = outcome_of(overall, margin)
-    return Speedup(overall.value, low, high, LEVEL, _TERMS.of(outcome, margin), METHOD, outcome)
+    return Speedup(overall.value, low, high, LEVEL, _TERMS.of(outcome, margin), BETWEEN_RUNS, outcome)
 
 
 def mean(several: Sequence[Between]) -> Between:

@@ -11,11 +11,11 @@ import numpy as np
 
 from steelyard import __version__
 from steelyard.accounting.steady import MIN_STEADY_STEPS
-from steelyard.comparison.between_runs import vary
 from steelyard.comparison.codes import made_on
 from steelyard.comparison.contract import difference, partly_known
 from steelyard.comparison.copies import check_once
-from steelyard.comparison.side import one_place
+from steelyard.comparison.intervals import vary
+from steelyard.comparison.side import shared_hosts
 from steelyard.errors import InputError
 from steelyard.experiment.keys import KEYS, STATED
 from steelyard.experiment.thresholds import METRICS, Direction
@@ -291,7 +291,7 @@ def _notes(subjects: Sequence[Subject], metric: str) -> Iterator[Reason]:
     places = {tuple(sorted(subject.run.manifest.hosts)) for subject in subjects}
     if () in places:
         yield Reason(HOSTS_UNKNOWN)
-    elif (hosts := one_place(subjects)) is not None:
+    elif (hosts := shared_hosts(subjects)) is not None:
         yield Reason(ONE_PLACE, {"scope": made_on(hosts)})
     elif len(places) < len(subjects):
         yield Reason(FEW_HOSTS, {"runs": len(subjects), "places": len(places)})

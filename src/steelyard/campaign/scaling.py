@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from steelyard.comparison import codes
-from steelyard.comparison.between_runs import Words
 from steelyard.comparison.contract import (
     ONE_PLATFORM,
     Agreement,
@@ -18,6 +17,7 @@ from steelyard.comparison.contract import (
     ruling,
 )
 from steelyard.comparison.copies import check_once
+from steelyard.comparison.intervals import Words
 from steelyard.comparison.ratios import Ratio, lacking, ratio
 from steelyard.comparison.side import Side, side
 from steelyard.errors import Exit, InputError

@@ -56,7 +56,7 @@ def _show(found: "Scaling") -> None:
 
 
 def _cells(count: "Count") -> "Sequence[str]":
-    from steelyard.comparison.between_runs import geometric_mean
+    from steelyard.comparison.intervals import geometric_mean
     from steelyard.reporting.curves import number
 
     figures = [subject.figures.tokens_per_s_per_gpu.value for subject in count.side.subjects]

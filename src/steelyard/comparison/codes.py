@@ -3,10 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from steelyard.reasons import Code, Effect, Reason
+from steelyard.reasons import Code, Effect, Reason, SideName
 
 _MOST_HOSTS = 3
 """Hosts that a sentence names."""
+
+
+def because(code: Code, effect: Effect, side: SideName, /, *keys: str, **values: Any) -> Reason:
+    """A reason of a ruling or a ratio: what it does, whose it is, the keys it is about, and the values it names."""
+    return Reason(code, values, effect, side, keys)
 
 
 def sentence(reason: Reason, message: str | None = None) -> str:

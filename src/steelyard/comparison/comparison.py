@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.comparison import codes
-from steelyard.comparison.between_runs import MARGIN
 from steelyard.comparison.contract import Clause, Comparability, Ruling, check_side, contract, effect_in, ruling
 from steelyard.comparison.convergence import Convergence, convergence
 from steelyard.comparison.copies import on_both_sides
 from steelyard.comparison.diagnoses import Diagnosis, diagnose
+from steelyard.comparison.intervals import MARGIN
 from steelyard.comparison.own_figures import changes, clocks_apart, curves_apart, steps_apart
 from steelyard.comparison.ratios import NAME_OF, Ratio, lacking, missing, ratio
 from steelyard.comparison.side import Side, side

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from steelyard.comparison import tiers
-from steelyard.comparison.between_runs import FEWEST
 from steelyard.comparison.codes import sentence
 from steelyard.comparison.contract import Agreement, Comparability, Ruling
 from steelyard.comparison.curve import LossCurve, evaluations
 from steelyard.comparison.diagnoses.silent_default import LeftOpen, unstated_differences
+from steelyard.comparison.intervals import FEWEST
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import TIERS, Answer, Pair, Tier
 from steelyard.experiment.keys import STATED

@@ -15,9 +15,9 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from steelyard import records
-from steelyard.comparison.between_runs import MARGIN
 from steelyard.comparison.comparison import Comparison, weigh
 from steelyard.comparison.copies import digest, twice
+from steelyard.comparison.intervals import MARGIN
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
 from steelyard.experiment.policy import Metric

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard.comparison import codes
-from steelyard.comparison.between_runs import MARGIN, geometric_mean
 from steelyard.comparison.contract import effect_in
 from steelyard.comparison.curve import common_steps
+from steelyard.comparison.intervals import MARGIN, geometric_mean
 from steelyard.comparison.side import Side
 from steelyard.experiment.experiment import Mode
 from steelyard.experiment.keys import KEYS, STATED

@@ -5,27 +5,15 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from steelyard.accounting.steady import MIN_STEADY_RECORDS, MIN_STEADY_STEPS
-from steelyard.comparison import between_runs, codes
-from steelyard.comparison.between_runs import (
-    FEWEST,
-    MARGIN,
-    MOST_RUNS,
-    Between,
-    Outcome,
-    Words,
-    between,
-    geometric_mean,
-    more_runs,
-    outcome_of,
-    vary,
-)
-from steelyard.comparison.side import Side, one_place
-from steelyard.comparison.within_run import LEVEL, METHOD, interval, spread_of
+from steelyard.comparison import codes, intervals
+from steelyard.comparison.codes import because
+from steelyard.comparison.intervals import FEWEST, LEVEL, MARGIN, Between, Outcome, Words, geometric_mean, outcome_of
+from steelyard.comparison.side import Side, shared_hosts
 from steelyard.experiment.policy import Metric
-from steelyard.reasons import Code, Effect, Reason, SideName
+from steelyard.reasons import Effect, Reason
 from steelyard.verdict import Subject
 
-SAID = {
+TERMS = {
     Metric.THROUGHPUT: Words("faster", "slower"),
     Metric.MEMORY: Words("needs less", "needs more"),
     Metric.FLOPS: Words("used better", "used worse"),
@@ -88,7 +76,7 @@ class Ratio:
             case Outcome.UNSETTLED:
                 return "observation: step times had not settled"
             case Outcome.INCONCLUSIVE if self.more_runs is None:
-                return f"{self.outcome.value}, and more than {MOST_RUNS} runs a side would be needed"
+                return f"{self.outcome.value}, and more than {intervals.MOST_RUNS} runs a side would be needed"
             case Outcome.INCONCLUSIVE:
                 return f"{self.outcome.value}, about {self.more_runs} more run{'s' * (self.more_runs != 1)} a side"
         return self.terms.of(self.outcome, self.margin)
@@ -107,11 +95,12 @@ class Ratio:
 
 def missing(metric: Metric, side: Side) -> Reason | None:
     """Why a side has no figure for a metric."""
+    name = FIGURE_OF[metric]
     for subject in side.subjects:
-        figure = subject.figures.metric(FIGURE_OF[metric])
+        figure = subject.figures.metric(name)
         if figure.value is None:
-            values = {"run": side.run_name(subject), "figure": FIGURE_OF[metric], "why": figure.why}
-            return Reason(codes.FIGURE_MISSING, values, Effect.UNKNOWN, side.name)
+            run = side.run_name(subject)
+            return because(codes.FIGURE_MISSING, Effect.UNKNOWN, side.name, run=run, figure=name, why=figure.why)
     return None
 
 
@@ -125,64 +114,62 @@ def lacking(metric: Metric, sides: Sequence[Side]) -> Iterator[Reason]:
 
 def _unsteady(side: Side) -> Iterator[Reason]:
     for subject in side.subjects:
-        window = subject.figures.window
-        records, values = int(window.mask.sum()), {"run": side.run_name(subject)}
+        window, run, ratio = subject.figures.window, side.run_name(subject), subject.clock.ratio
+        records, least, fewest = int(window.mask.sum()), MIN_STEADY_STEPS, MIN_STEADY_RECORDS
         if not window.steps and not subject.tells_times:
-            yield Reason(codes.TIMES_MISSING, values, Effect.UNKNOWN, side.name)
+            yield because(codes.TIMES_MISSING, Effect.UNKNOWN, side.name, run=run)
         elif not window.steps and subject.clock.contradicts:
-            clock = {**values, "ratio": subject.clock.ratio}
-            yield Reason(codes.CLOCK_CONTRADICTS, clock, Effect.BLOCKS, side.name)
-        elif window.steps < MIN_STEADY_STEPS:
-            few = {**values, "steps": window.steps, "least": MIN_STEADY_STEPS}
-            yield Reason(codes.TOO_FEW_STEADY_STEPS, few, Effect.BLOCKS, side.name)
-        elif records < MIN_STEADY_RECORDS:
-            few = {**values, "records": records, "least": MIN_STEADY_RECORDS}
-            yield Reason(codes.TOO_FEW_STEADY_RECORDS, few, Effect.BLOCKS, side.name)
+            yield because(codes.CLOCK_CONTRADICTS, Effect.BLOCKS, side.name, run=run, ratio=ratio)
+        elif (steps := window.steps) < least:
+            yield because(codes.TOO_FEW_STEADY_STEPS, Effect.BLOCKS, side.name, run=run, steps=steps, least=least)
+        elif records < fewest:
+            few = {"records": records, "least": fewest}
+            yield because(codes.TOO_FEW_STEADY_RECORDS, Effect.BLOCKS, side.name, run=run, **few)
 
 
 def _no_peak(side: Side) -> Iterator[Reason]:
     if any(subject.figures.memory_kind in NO_PEAKS for subject in side.subjects):
-        yield Reason(codes.MEMORY_BEFORE_TRAINING, {"whose": side.called}, Effect.UNKNOWN, side.name)
+        yield because(codes.MEMORY_BEFORE_TRAINING, Effect.UNKNOWN, side.name, whose=side.called)
     for subject in side.subjects:
         if subject.events_of("oom"):
-            yield Reason(codes.OUT_OF_MEMORY, {"run": side.run_name(subject)}, Effect.UNKNOWN, side.name)
+            yield because(codes.OUT_OF_MEMORY, Effect.UNKNOWN, side.name, run=side.run_name(subject))
 
 
 def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, terms: Words | None = None) -> Ratio:
     """A ratio whose figures are known on both sides; geometric means where a side has several runs."""
-    figures = [figures_of(metric, side.subjects) for side in (target, baseline)]
-    over = [1 / value for value in figures[0]], [1 / value for value in figures[1]]
-    made = over if metric == Metric.MEMORY else figures  # less memory is better
-    ours, theirs = (geometric_mean(side) for side in figures)
-    value, counts = geometric_mean(made[0]) / geometric_mean(made[1]), (len(figures[0]), len(figures[1]))
-    by_runs = between(made[0], made[1], counted=metric == Metric.MEMORY)
-    around, method = (by_runs.interval(), between_runs.METHOD) if by_runs else (None, None)
-    if counts == (1, 1) and metric != Metric.MEMORY:  # a peak is one figure: it has no spread inside a run
-        around = interval(value, spread_of(target.subjects[0]), spread_of(baseline.subjects[0]))
-        method = METHOD if around else None
-    unsettled = () if metric == Metric.MEMORY else tuple(_unsettled(target, baseline))
-    is_open = by_runs is not None and outcome_of(by_runs, margin) == Outcome.INCONCLUSIVE
+    sides, of_memory = (target, baseline), metric == Metric.MEMORY
+    figures = [figures_of(metric, side.subjects) for side in sides]
+    goods = [[1 / value for value in side] for side in figures] if of_memory else figures  # less memory is better
+    value, counts = geometric_mean(goods[0]) / geometric_mean(goods[1]), (len(figures[0]), len(figures[1]))
+    by_runs = intervals.between(goods[0], goods[1], counted=of_memory)
+    bounds, method = (by_runs.interval(), intervals.BETWEEN_RUNS) if by_runs else (None, None)
+    if counts == (1, 1) and not of_memory:  # a peak is one figure: it has no spread inside a run
+        bounds = intervals.within_runs(value, *(intervals.spread_of(side.subjects[0]) for side in sides))
+        method = intervals.WITHIN_RUN if bounds else None
+    unsettled = [] if of_memory else list(_unsettled(sides))
+    outcome = _outcome(counts, by_runs, margin)
+    is_open = outcome == Outcome.INCONCLUSIVE
     return Ratio(
         value=value,
-        low=around[0] if around else None,
-        high=around[1] if around else None,
+        low=bounds[0] if bounds else None,
+        high=bounds[1] if bounds else None,
         interval="within_run" if counts == (1, 1) else "runs",
         level=LEVEL,
         target_runs=counts[0],
         baseline_runs=counts[1],
-        outcome=Outcome.UNSETTLED if unsettled and by_runs else _outcome(counts, by_runs, margin),
+        outcome=Outcome.UNSETTLED if unsettled and by_runs else outcome,
         method=method,
-        target_figure=ours,
-        baseline_figure=theirs,
+        target_figure=geometric_mean(figures[0]),
+        baseline_figure=geometric_mean(figures[1]),
         notes=(
-            *(() if metric == Metric.MEMORY else _still((target, baseline), figures)),
-            *_scope(target, baseline, counts),
+            *([] if of_memory else _without_spread(sides, figures)),
+            *_scope(sides, counts),
             *unsettled,
-            *(_read_early(target, baseline) if metric == Metric.MEMORY else ()),
+            *(_read_early(sides) if of_memory else []),
         ),
         margin=margin,
-        more_runs=more_runs(by_runs, min(counts), margin) if by_runs and is_open else None,
-        terms=terms or SAID[metric],
+        more_runs=intervals.more_runs(by_runs, min(counts), margin) if by_runs and is_open else None,
+        terms=terms or TERMS[metric],
     )
 
 
@@ -194,54 +181,49 @@ def _outcome(counts: tuple[int, int], by_runs: Between | None, margin: float) ->
     return Outcome.NO_SPREAD if min(counts) >= FEWEST else Outcome.TOO_FEW_RUNS
 
 
-def _note(code: Code, side: SideName, **values: Any) -> Reason:
-    return Reason(code, values, Effect.CAVEAT, side)
-
-
-def _still(sides: Sequence[Side], figures: Sequence[Sequence[float]]) -> Iterator[Reason]:
+def _without_spread(sides: Sequence[Side], figures: Sequence[Sequence[float]]) -> Iterator[Reason]:
     for side, values in zip(sides, figures, strict=True):
-        if len(values) > 1 and not vary(values):
-            yield _note(codes.RUNS_DO_NOT_VARY, side.name, whose=side.called)
+        if len(values) > 1 and not intervals.vary(values):
+            yield because(codes.RUNS_DO_NOT_VARY, Effect.CAVEAT, side.name, whose=side.called)
 
 
-def _scope(target: Side, baseline: Side, counts: tuple[int, int]) -> Iterator[Reason]:
-    if _one_after_the_other(target, baseline):
-        yield _note(codes.NOT_IN_TURNS, "both")
+def _scope(sides: tuple[Side, Side], counts: tuple[int, int]) -> Iterator[Reason]:
+    if _one_after_the_other(sides):
+        yield because(codes.NOT_IN_TURNS, Effect.CAVEAT, "both")
     if min(counts) == 1:
         return
-    ours, theirs = (one_place(side.subjects) for side in (target, baseline))
-    if ours and ours == theirs:
-        yield _note(codes.SAME_HOSTS, "both", whose="both sides", hosts=ours)
+    hosts = [shared_hosts(side.subjects) for side in sides]
+    if hosts[0] and hosts[0] == hosts[1]:
+        yield because(codes.SAME_HOSTS, Effect.CAVEAT, "both", whose="both sides", hosts=hosts[0])
         return
-    for side, hosts in ((target, ours), (baseline, theirs)):
-        if hosts:
-            yield _note(codes.SAME_HOSTS, side.name, whose=side.called, hosts=hosts)
+    for side, own in zip(sides, hosts, strict=True):
+        if own:
+            yield because(codes.SAME_HOSTS, Effect.CAVEAT, side.name, whose=side.called, hosts=own)
 
 
-def _one_after_the_other(target: Side, baseline: Side) -> bool:
+def _one_after_the_other(sides: tuple[Side, Side]) -> bool:
     """On the same hosts, whatever changed there between the two sides is in the ratio, unless they took turns."""
-    ours, theirs = ([subject.run.manifest for subject in side.subjects] for side in (target, baseline))
-    places = {tuple(sorted(manifest.hosts)) for manifest in (*ours, *theirs)}
+    manifests = [[subject.run.manifest for subject in side.subjects] for side in sides]
+    places = {tuple(sorted(manifest.hosts)) for side in manifests for manifest in side}
     if len(places) > 1 or places == {()}:
         return False
-    first, second = sorted((ours, theirs), key=lambda side: min(manifest.began for manifest in side))
+    first, second = sorted(manifests, key=lambda side: min(manifest.began for manifest in side))
     end = max(manifest.ended or manifest.began for manifest in first)
     return end <= min(manifest.began for manifest in second)
 
 
-def _unsettled(*sides: Side) -> Iterator[Reason]:
+def _unsettled(sides: Sequence[Side]) -> Iterator[Reason]:
     for side in sides:
         for subject in side.subjects:
             if not subject.figures.window.settled:
-                run = f"{side.called} ({subject.run.directory.resolve().name})"
-                yield _note(codes.TIMES_UNSETTLED, side.name, run=run)
+                yield because(codes.TIMES_UNSETTLED, Effect.CAVEAT, side.name, run=side.run_name(subject))
 
 
 _MOST_OF_IT = 0.9
 """Of a run's records, before which a reading of memory was early."""
 
 
-def _read_early(*sides: Side) -> Iterator[Reason]:
+def _read_early(sides: Sequence[Side]) -> Iterator[Reason]:
     """A peak that a log prints once is a peak up to there."""
     for side in sides:
         for subject in side.subjects:
@@ -250,12 +232,12 @@ def _read_early(*sides: Side) -> Iterator[Reason]:
                 continue
             before = int((steps.source_line < at.line).sum())
             if steps.evidence(0).file == at.file and before < _MOST_OF_IT * len(steps):
-                after, last = int(steps.step[before - 1]) if before else None, int(steps.step[-1])
-                yield _note(codes.MEMORY_READ_EARLY, side.name, whose=side.called, after=after, last=last)
+                read = {"after": int(steps.step[before - 1]) if before else None, "last": int(steps.step[-1])}
+                yield because(codes.MEMORY_READ_EARLY, Effect.CAVEAT, side.name, whose=side.called, **read)
                 break
 
 
 def figures_of(metric: Metric, subjects: Sequence[Subject]) -> list[float]:
     """Those that are known, a run each."""
-    found = [subject.figures.metric(FIGURE_OF[metric]).value for subject in subjects]
-    return [value for value in found if value is not None]
+    figures = (subject.figures.metric(FIGURE_OF[metric]).value for subject in subjects)
+    return [value for value in figures if value is not None]

@@ -25,7 +25,7 @@ class Side:
 
     def run_name(self, subject: Subject) -> str:
         """What sentences call one of its runs."""
-        return f"{self.called} ({subject.run.directory.name})"
+        return f"{self.called} ({subject.run.directory.resolve().name})"
 
     @property
     def label(self) -> str:
@@ -33,11 +33,11 @@ class Side:
         places = [subject.run.directory.resolve() for subject in self.subjects]
         if len(places) == 1:
             return places[0].name
-        together = places[0].parent
-        return together.name if _held(together) == set(places) else f"{places[0].name} and {len(places) - 1} more"
+        parent = places[0].parent
+        return parent.name if _runs_in(parent) == set(places) else f"{places[0].name} and {len(places) - 1} more"
 
 
-def _held(directory: Path) -> set[Path]:
+def _runs_in(directory: Path) -> set[Path]:
     """The runs that a directory stands for: of a fleet the latest of each host, else all that are in it."""
     if os.path.lexists(directory / records.FLEET):
         with suppress(InputError):  # one that cannot be read is a directory like any other
@@ -50,10 +50,7 @@ def side(name: Literal["target", "baseline"], subjects: tuple[Subject, ...], cal
     return Side(name, subjects, tuple(judge(subject) for subject in subjects), called or f"the {name}")
 
 
-def one_place(subjects: Sequence[Subject]) -> tuple[str, ...] | None:
-    """The hosts that all of these runs were made on; None where they were made on different ones, or it is not known.
-
-    Repeats speak for the hosts they were made on.
-    """
+def shared_hosts(subjects: Sequence[Subject]) -> tuple[str, ...] | None:
+    """The hosts that all of these runs were made on; None where they differ, or are not known."""
     places = {tuple(sorted(subject.run.manifest.hosts)) for subject in subjects}
     return (places.pop() or None) if len(places) == 1 else None

@@ -4,25 +4,34 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
 
 from steelyard.comparison import codes
-from steelyard.comparison.between_runs import Between, between, geometric_mean, quantile
-from steelyard.comparison.power import watts
+from steelyard.comparison.intervals import Between, around, between, geometric_mean, spread_of, welch
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import Pair
 from steelyard.comparison.tiers.learning_speed import reached
-from steelyard.comparison.within_run import LEVEL, half_width, spread_of
 from steelyard.configs.files import read_mapping
 from steelyard.errors import InputError
 from steelyard.hardware.catalog import known_names, lookup
 from steelyard.reasons import Reason
+from steelyard.records.columns import Floats
+from steelyard.records.lines import whole_lines
+from steelyard.records.writer import TELEMETRY
 from steelyard.verdict import Subject
 
 Prices = Mapping[str, float]
 """A GPU's price an hour, by its name in the catalog."""
 _PRICES = "{h100: 2.5, mi300x: 2.0}"
+_LONGEST_GAP = 0.1
+"""Of the steady stretch, its two ends included: so at least 80 % of it lies between samples, in ten pieces or more."""
+_MOST_W = 1e5
+"""No GPU draws as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +48,15 @@ class SideToLoss:
     cost_reason: Reason | None
 
     def document(self) -> dict[str, Any]:
+        energy, cost = self.energy_reason, self.cost_reason
         return {
             "seconds": self.seconds,
             "energy_kwh": self.energy_kwh,
-            "energy_reason": self.energy_reason.message if self.energy_reason else None,
+            "energy_reason": energy.message if energy else None,
             "cost": self.cost,
-            "cost_reason": self.cost_reason.message if self.cost_reason else None,
-            "energy_code": self.energy_reason.code.name if self.energy_reason else None,
-            "cost_code": self.cost_reason.code.name if self.cost_reason else None,
+            "cost_reason": cost.message if cost else None,
+            "energy_code": energy.code.name if energy else None,
+            "cost_code": cost.code.name if cost else None,
         }
 
 
@@ -66,51 +76,36 @@ class TimeToLoss:
 
     def document(self) -> dict[str, Any]:
         """The time to a loss in JSON."""
-        return {
-            "loss": self.loss,
-            "target": self.target.document(),
-            "baseline": self.baseline.document(),
-            "ratio": self.ratio,
-            "low": self.low,
-            "high": self.high,
-            "interval": self.interval,
-        }
+        own = {name: getattr(self, name) for name in self.__slots__}
+        return {**own, "target": self.target.document(), "baseline": self.baseline.document()}
 
 
 def time_to_loss(pair: Pair, prices: Prices) -> TimeToLoss | Reason:
     """To the lowest of the losses that all runs reach, or why it cannot be told."""
-    found = reached(pair)
-    if isinstance(found, Reason):
-        return Reason(codes.NO_COMMON_LOSS, {"why": found.message})
-    if pair.curves[0][0].axis != "tokens":
+    common = reached(pair)
+    if isinstance(common, Reason):
+        return Reason(codes.NO_COMMON_LOSS, {"why": common.message})
+    if pair.axis != "tokens":
         return Reason(codes.TOKENS_UNKNOWN)
-    known = [[_rate(subject) for subject in side.subjects] for side in (pair.target, pair.baseline)]
-    rates = [[rate for rate in side if rate is not None] for side in known]
-    if [len(side) for side in rates] != [len(side) for side in known]:
+    rates = [[rate for subject in side.subjects if (rate := _rate(subject)) is not None] for side in pair.sides]
+    if any(len(known) < len(side.subjects) for known, side in zip(rates, pair.sides, strict=True)):
         return Reason(codes.RATE_MISSING)
     seconds = [
-        [float(tokens[-1]) / rate for tokens, rate in zip(side, own, strict=True)]
-        for side, own in zip(found.places, rates, strict=True)
+        [float(tokens[-1]) / rate for tokens, rate in zip(places, known, strict=True)]
+        for places, known in zip(common.places, rates, strict=True)
     ]
     value = geometric_mean(seconds[0]) / geometric_mean(seconds[1])
     seeds = pair.over_seeds(seconds)
-    around = seeds.ratio.interval() if seeds else _within(pair, value, found.at_the_last(), rates)
-    sides = [_side(side, times, prices) for side, times in zip((pair.target, pair.baseline), seconds, strict=True)]
-    return TimeToLoss(
-        loss=float(found.losses[-1]),
-        target=sides[0],
-        baseline=sides[1],
-        ratio=value,
-        low=around[0] if around else None,
-        high=around[1] if around else None,
-        interval="runs" if seeds else "within_run",
-    )
+    bounds = seeds.ratio.interval() if seeds else _within(pair, value, common.at_the_last(), rates)
+    target, baseline = (_side(side, times, prices) for side, times in zip(pair.sides, seconds, strict=True))
+    low, high = bounds or (None, None)
+    return TimeToLoss(float(common.losses[-1]), target, baseline, value, low, high, "runs" if seeds else "within_run")
 
 
 def _rate(subject: Subject) -> float | None:
     """Tokens a second of all GPUs."""
-    each, world = subject.figures.tokens_per_s_per_gpu.value, subject.world_size
-    return each * world if each and world else None
+    per_gpu, world = subject.figures.tokens_per_s_per_gpu.value, subject.world_size
+    return per_gpu * world if per_gpu and world else None
 
 
 def _within(pair: Pair, value: float, curves: Between, rates: Sequence[Sequence[float]]) -> tuple[float, float] | None:
@@ -118,40 +113,32 @@ def _within(pair: Pair, value: float, curves: Between, rates: Sequence[Sequence[
 
     The two half-widths are added as squares (Howe, JASA 69, 1974), so that it is never narrower than the speedup's.
     """
-    repeated = between(rates[0], rates[1])
-    of_rates = _half(repeated) if repeated else _within_runs(pair)
+    of_rates = between(rates[0], rates[1])
     if of_rates is None:
-        return None
-    half = math.hypot(of_rates, _half(curves))
-    return value * math.exp(-half), value * math.exp(half)
-
-
-def _half(found: Between) -> float:
-    return quantile(found.freedom, 0.5 + LEVEL / 2) * found.standard_error
-
-
-def _within_runs(pair: Pair) -> float | None:
-    parts = []
-    for side in (pair.target, pair.baseline):
-        for subject in side.subjects:
-            own = spread_of(subject)
-            if own is None:
-                return None
-            parts.append(((own.standard_error / len(side.subjects)) ** 2, own.effective_steps - 1))
-    return half_width(parts)
+        counts = [len(side.subjects) for side in pair.sides for _ in side.subjects]
+        spreads = [spread_of(subject) for side in pair.sides for subject in side.subjects]
+        parts = [
+            ((own.standard_error / count) ** 2, own.effective_steps - 1)
+            for own, count in zip(spreads, counts, strict=True)
+            if own is not None
+        ]
+        if len(parts) < len(counts):
+            return None
+        of_rates = welch(1.0, parts)
+    return around(value, math.hypot(of_rates.half_width(), curves.half_width()))
 
 
 def _side(side: Side, seconds: Sequence[float], prices: Prices) -> SideToLoss:
     runs = list(zip(side.subjects, seconds, strict=True))
-    energy = _together(side, [_energy_kwh(subject, time) for subject, time in runs])
+    energy = _mean_of_runs(side, [_energy_kwh(subject, time) for subject, time in runs])
     cost: tuple[float | None, Reason | None] = (None, Reason(codes.COST_NO_PRICES))
     if prices:
-        cost = _together(side, [_cost(subject, time, prices) for subject, time in runs])
+        cost = _mean_of_runs(side, [_cost(subject, time, prices) for subject, time in runs])
     return SideToLoss(geometric_mean(seconds), *energy, *cost)
 
 
-def _together(side: Side, figures: Sequence[float | Reason]) -> tuple[float | None, Reason | None]:
-    """The runs' mean, or why the first of those that have no figure has none."""
+def _mean_of_runs(side: Side, figures: Sequence[float | Reason]) -> tuple[float | None, Reason | None]:
+    """Or why the first of those that have no figure has none."""
     for subject, figure in zip(side.subjects, figures, strict=True):
         if isinstance(figure, Reason):
             run = subject.run.directory.resolve().name if len(figures) > 1 else None
@@ -160,7 +147,7 @@ def _together(side: Side, figures: Sequence[float | Reason]) -> tuple[float | No
 
 
 def _energy_kwh(subject: Subject, seconds: float) -> float | Reason:
-    power = watts(subject)
+    power = _watts(subject)
     return power if isinstance(power, Reason) else power * seconds / 3.6e6
 
 
@@ -175,37 +162,100 @@ def _cost(subject: Subject, seconds: float, prices: Prices) -> float | Reason:
     return seconds / 3600 * prices[subject.gpu.name] * subject.world_size
 
 
+def _watts(subject: Subject) -> float | Reason:
+    """The mean power of all its GPUs together from the first to the last steady step, or why it is not known.
+
+    Start-up is not training: a GPU that loads weights draws a tenth of what it will.
+    """
+    by_device = _samples(subject.run.directory / TELEMETRY)
+    if not by_device:
+        return Reason(codes.ENERGY_NO_TELEMETRY)
+    steady = _steady(subject)
+    if steady is None:
+        return Reason(codes.ENERGY_STEPS_UNDATED)
+    if len(by_device) != subject.world_size:
+        return Reason(codes.ENERGY_OTHER_GPUS, {"devices": len(by_device), "gpus": subject.world_size})
+    total = 0.0
+    for (node, device), samples in sorted(by_device.items()):
+        mean = _mean_power(np.array(samples), steady)
+        if isinstance(mean, Reason):
+            return replace(mean, values={**mean.values, "device": device, "node": node})
+        total += mean
+    return total
+
+
+def _steady(subject: Subject) -> Floats | None:
+    """When each steady record but the first began and ended, in seconds: a pause for a checkpoint is none of them."""
+    rows = np.flatnonzero(subject.figures.window.mask)[1:]
+    moments, seconds = subject.steps.time[rows], (subject.steps.step_time_s.values * subject.steps.steps_covered)[rows]
+    if not len(rows) or np.isnat(moments).any() or not (seconds > 0).all() or not (np.diff(moments) > 0).all():
+        return None
+    ends = moments.astype("datetime64[us]").astype(np.int64) / 1e6
+    begins = np.maximum(ends - seconds, np.append(ends[0] - seconds[0], ends[:-1]))
+    return np.stack([begins, ends], axis=1)
+
+
+def _mean_power(samples: Floats, steady: Floats) -> float | Reason:
+    """Over the steady records, by straight lines between samples; or what is wrong, but for the device."""
+    first, last = float(steady[0, 0]), float(steady[-1, 1])
+    moments, power = samples[np.argsort(samples[:, 0], kind="stable")].T
+    inside = (moments >= first) & (moments <= last)
+    moments, power = moments[inside], power[inside]
+    gap = float(np.diff(moments, prepend=first, append=last).max())
+    if gap > _LONGEST_GAP * (last - first):
+        return Reason(codes.ENERGY_GAP, {"gap": gap, "steady": last - first})
+    if len(implausible := power[~((power > 0) & (power < _MOST_W))]):
+        return Reason(codes.ENERGY_IMPLAUSIBLE, {"watts": float(implausible[0])})
+    joules = np.append(0.0, np.cumsum((power[1:] + power[:-1]) / 2 * np.diff(moments)))
+    covered = np.clip(steady, moments[0], moments[-1])
+    drawn = np.diff(np.interp(covered, moments, joules), axis=1).sum()
+    return float(drawn / np.diff(covered, axis=1).sum())
+
+
+class _Sample(msgspec.Struct):
+    time: Annotated[datetime, msgspec.Meta(tz=True)]
+    node: str
+    device: str
+    power_w: float | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Sample)
+
+
+def _samples(path: Path) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """Moments and watts of each device, by its node and name."""
+    by_device: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for _, line in whole_lines(path):
+        try:
+            sample = _DECODER.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue  # a crash may cut a line short
+        if sample.power_w is not None and math.isfinite(sample.power_w):
+            by_device.setdefault((sample.node, sample.device), []).append((sample.time.timestamp(), sample.power_w))
+    return by_device
+
+
 def read_prices(path: Path) -> dict[str, float]:
     """A price sheet: a YAML or JSON file of what a GPU costs an hour, by its name, in any one currency."""
-    prices: dict[str, float] = {}
     content = read_mapping(path, "a price sheet", _PRICES, as_yaml=True).content
     if not content:
         raise InputError(f"{path}: is empty", value=str(path), expected="a price sheet", next=_PRICES)
-    for name, price in content.items():
-        gpu = lookup(str(name))
+    prices: dict[str, float] = {}
+    for key, price in content.items():
+        name = str(key)
+        gpu = lookup(name)
         if gpu is None:
-            raise InputError(
-                f"{path}: {name!r} is not in the catalog of GPUs",
-                key=str(name),
-                value=str(name),
-                expected=f"one of {', '.join(known_names())}",
-                next=f"{next(iter(difflib.get_close_matches(str(name), known_names(), n=1, cutoff=0.0)))}: 2.5",
-            )
-        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price < 1e6:
-            raise InputError(
-                f"{path}: {name} is {price!r}",
-                key=str(name),
-                value=str(price),
-                expected="a price an hour of one GPU",
-                next=f"{name}: 2.5",
-            )
-        if gpu.name in prices:
-            raise InputError(
-                f"{path}: {name!r} is the {gpu.name}, which has a price already",
-                key=str(name),
-                value=str(price),
-                expected="one price a GPU",
-                next=f"{gpu.name}: {prices[gpu.name]:g}",
-            )
-        prices[gpu.name] = float(price)
+            near = difflib.get_close_matches(name, known_names(), n=1, cutoff=0.0)[0]
+            problem, value = f"{key!r} is not in the catalog of GPUs", name
+            expected, line = f"one of {', '.join(known_names())}", f"{near}: 2.5"
+        elif isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price < 1e6:
+            problem, value = f"{key} is {price!r}", str(price)
+            expected, line = "a price an hour of one GPU", f"{key}: 2.5"
+        elif gpu.name in prices:
+            problem, value = f"{key!r} is the {gpu.name}, which has a price already", str(price)
+            expected, line = "one price a GPU", f"{gpu.name}: {prices[gpu.name]:g}"
+        else:
+            prices[gpu.name] = float(price)
+            continue
+        raise InputError(f"{path}: {problem}", key=name, value=value, expected=expected, next=line)
     return prices

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from steelyard.comparison import Comparability, Comparison, Metric, Ratio
-from steelyard.comparison.between_runs import FEWEST, Outcome
 from steelyard.comparison.codes import sentence
+from steelyard.comparison.intervals import FEWEST, Outcome
 from steelyard.comparison.tiers import Answer as TierAnswer
 from steelyard.errors import Exit
 from steelyard.reporting.page import Answer, Tone

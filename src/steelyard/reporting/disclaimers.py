@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from steelyard.comparison import Comparison, Metric, Ratio
-from steelyard.comparison.between_runs import Outcome
+from steelyard.comparison.intervals import Outcome
 from steelyard.comparison.tiers import Answer
 from steelyard.comparison.time_to_loss import TimeToLoss
 from steelyard.reasons import Effect

@@ -6,9 +6,9 @@ from steelyard.comparison import Comparison, Metric
 from steelyard.comparison.convergence import LossesAt
 from steelyard.comparison.diagnoses import counting_data, uniform_data, untrained_loss
 from steelyard.comparison.diagnoses.diagnosis import endings
+from steelyard.comparison.intervals import LEVEL
 from steelyard.comparison.tiers import TIERS, Answer, Pair
 from steelyard.comparison.time_to_loss import SideToLoss, TimeToLoss
-from steelyard.comparison.within_run import LEVEL
 from steelyard.reporting.curves import number
 from steelyard.reporting.page import Block, Cell, Level, Point, Points, Table, Tone
 

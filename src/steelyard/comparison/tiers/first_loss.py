@@ -1,6 +1,6 @@
 """The first loss: the same where the weights are, and an untrained model's where each side has its own."""
 
-from steelyard.comparison.between_runs import FEWEST
+from steelyard.comparison.intervals import FEWEST
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import first_steps
 from steelyard.comparison.tiers.tier import CUTS, Answer, Pair, Tier

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from steelyard.accounting.robust import around_median
-from steelyard.comparison.between_runs import FEWEST, Between, geometric_mean
 from steelyard.comparison.curve import Axis, LossCurve, common_stretch, on_common_records
+from steelyard.comparison.intervals import FEWEST, Between, geometric_mean
 from steelyard.comparison.tiers.first_steps import one_start
 from steelyard.comparison.tiers.level import OTHER_RECORDS, Equivalence, between_records, figure, judged, unsure_by
 from steelyard.comparison.tiers.tier import Answer, OverSeeds, Pair, Tier

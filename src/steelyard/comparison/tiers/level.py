@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.comparison.between_runs import FEWEST, Between, geometric_mean
 from steelyard.comparison.curve import Axis, LossCurve, common_stretch, on_common_records
+from steelyard.comparison.intervals import FEWEST, Between, geometric_mean
 from steelyard.comparison.tiers.first_steps import one_start
 from steelyard.comparison.tiers.tier import Answer, OverSeeds, Pair, Tier
 from steelyard.reasons import Code, Reason

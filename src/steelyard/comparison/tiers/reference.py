@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.comparison.between_runs import FEWEST, Between, quantile
 from steelyard.comparison.curve import Axis, LossCurve, evaluations, seen_after
+from steelyard.comparison.intervals import FEWEST, Between, quantile
 from steelyard.comparison.tiers.learning_speed import calmed, smoothed
 from steelyard.comparison.tiers.level import Equivalence, figure, judged
 from steelyard.comparison.tiers.tier import Answer, Pair, Tier, by_seed, uneven_by_chance

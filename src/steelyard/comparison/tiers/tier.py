@@ -8,9 +8,9 @@ from functools import cached_property
 from itertools import cycle, islice
 from typing import Any
 
-from steelyard.comparison.between_runs import FEWEST, Between, between, geometric_mean, paired
 from steelyard.comparison.contract import Agreement, Clause, known_value
 from steelyard.comparison.curve import Axis, LossCurve, common_begin, common_end, loss_curves
+from steelyard.comparison.intervals import FEWEST, Between, between, geometric_mean, paired
 from steelyard.comparison.side import Side
 from steelyard.frameworks.registry import facts
 from steelyard.reasons import Code, Reason, SideName
@@ -83,6 +83,10 @@ class Pair:
     clauses: Sequence[Clause]
     target_loss: float | None = None
     """A loss that was asked for, which both sides are to reach."""
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.target, self.baseline
 
     @cached_property
     def curves(self) -> list[list[LossCurve]]:

@@ -1,4 +1,4 @@
-"""How sure several runs a side are of a ratio, and what may therefore be said of it."""
+"""How sure the runs are of a ratio, each by its own steps or several by their spread, and the outcome of that."""
 
 import math
 from collections.abc import Sequence
@@ -7,16 +7,18 @@ from enum import StrEnum
 
 import numpy as np
 
-from steelyard.comparison.within_run import LEVEL
 from steelyard.records.columns import Floats
+from steelyard.verdict import Subject
 
+LEVEL = 0.95
 MARGIN = 0.05
 """What is too little to matter in practice, unless the comparison says otherwise."""
 FEWEST = 3
 """Runs a side, below which an interval between runs is not made."""
 SAME = 1e-9
 """Figures that differ by less than this share of themselves are one: sums of the same steps end in other digits."""
-METHOD = "between runs: Welch's t on the logarithms of the runs' figures"
+WITHIN_RUN = "within each run: step times, AR(1) effective sample size"
+BETWEEN_RUNS = "between runs: Welch's t on the logarithms of the runs' figures"
 
 _TOST_LEVEL = 0.90
 """Two one-sided tests at 5 % are this interval inside the margins."""
@@ -33,10 +35,12 @@ class Between:
     freedom: float
     """Welch's degrees of freedom; infinite where the error is taken as known."""
 
+    def half_width(self, level: float = LEVEL) -> float:
+        """Of the interval of the ratio's logarithm."""
+        return quantile(self.freedom, 0.5 + level / 2) * self.standard_error
+
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Around the ratio."""
-        half = quantile(self.freedom, 0.5 + level / 2) * self.standard_error
-        return self.value * math.exp(-half), self.value * math.exp(half)
+        return around(self.value, self.half_width(level))
 
     def above(self, bound: float) -> float:
         """How likely so high a ratio is, should it be no higher than the bound: the p-value of one side."""
@@ -52,6 +56,18 @@ class Between:
         return 1 - margin <= low and high <= 1 + margin
 
 
+def around(value: float, half: float) -> tuple[float, float]:
+    """An interval around a ratio, from half that of its logarithm."""
+    return value * math.exp(-half), value * math.exp(half)
+
+
+def welch(value: float, parts: Sequence[tuple[float, float]]) -> Between:
+    """By the variances and degrees of freedom of the parts of the ratio's logarithm (Welch and Satterthwaite)."""
+    variance = sum(part for part, _ in parts)
+    shares = sum(part**2 / degrees for part, degrees in parts)
+    return Between(value, math.sqrt(variance), variance**2 / shares if shares else math.inf)
+
+
 def between(target: Sequence[float], baseline: Sequence[float], counted: bool = False) -> Between | None:
     """Target over baseline; None where a side has too few runs, or runs that vary in nothing.
 
@@ -61,10 +77,7 @@ def between(target: Sequence[float], baseline: Sequence[float], counted: bool = 
         return None
     logs = [np.log(np.asarray(side, dtype=np.float64)) for side in (target, baseline)]
     parts = [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in logs]
-    variance = sum(part for part, _ in parts)
-    shares = sum(part**2 / degrees for part, degrees in parts)
-    freedom = variance**2 / shares if shares else math.inf
-    return Between(math.exp(logs[0].mean() - logs[1].mean()), math.sqrt(variance), freedom)
+    return welch(math.exp(logs[0].mean() - logs[1].mean()), parts)
 
 
 def geometric_mean(values: Sequence[float] | Floats) -> float:
@@ -72,9 +85,9 @@ def geometric_mean(values: Sequence[float] | Floats) -> float:
     return float(np.exp(np.mean(np.log(np.asarray(values, dtype=np.float64)))))
 
 
-def paired(both: Sequence[tuple[float, float]]) -> Between:
+def paired(figures: Sequence[tuple[float, float]]) -> Between:
     """Target over baseline where each figure has its own counterpart: Student's t on the differences of logarithms."""
-    apart = np.array([math.log(one) - math.log(other) for one, other in both])
+    apart = np.array([math.log(target) - math.log(baseline) for target, baseline in figures])
     error = float(apart.std(ddof=1)) / math.sqrt(len(apart))
     return Between(math.exp(float(apart.mean())), error, len(apart) - 1)
 
@@ -98,6 +111,49 @@ def tail(freedom: float, at: float) -> float:
     return float(ndtr(-at) if math.isinf(freedom) else stdtr(freedom, -at))
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How far a run's mean step time may be, as a share of it, from what it would be over a longer run."""
+
+    standard_error: float
+    effective_steps: float
+
+
+def spread(step_times: Floats) -> Spread | None:
+    """Relative standard error of the mean step time under AR(1); None where times do not vary, are too few or unknown.
+
+    With lag-1 correlation r, n steps are worth n (1 - r) / (1 + r) independent ones (Bayley and Hammersley, Supplement
+    to JRSS 8, 1946, for AR(1)). The sample's r is too small by about (1 + 4 r) / n (Kendall, Biometrika 41, 1954),
+    which is added back; a negative r is taken for none, so that it never narrows the interval. The figure is a ratio
+    of sums, so the error is that of the mean time and not of the mean log time, which a few slow steps hardly move.
+    """
+    n = len(step_times)
+    if n < 3 or not np.isfinite(step_times).all() or np.ptp(step_times) == 0:
+        return None
+    x = step_times / step_times.mean() - 1
+    variance = float((x**2).sum()) / (n - 1)
+    r = float((x[1:] * x[:-1]).sum() / (x**2).sum())
+    r = min(max(r + (1 + 4 * r) / n, 0.0), 1 - 2 / n)
+    effective = max(n * (1 - r) / (1 + r), 2.0)
+    return Spread(math.sqrt(variance / effective), effective)
+
+
+def spread_of(subject: Subject) -> Spread | None:
+    """Of the times a run's steady window was found on: its steps', or where it has none those its rates stand for."""
+    times = subject.steps.step_time_s.values
+    if not np.isfinite(times).any():
+        with np.errstate(all="ignore"):
+            times = 1 / subject.steps.reported_tokens_per_s_per_gpu.values
+    return spread(times[subject.figures.window.mask])
+
+
+def within_runs(value: float, target: Spread | None, baseline: Spread | None) -> tuple[float, float] | None:
+    """The interval of a ratio of two rates by their own steps, which says nothing of another run."""
+    if target is None or baseline is None:
+        return None
+    return welch(value, [(side.standard_error**2, side.effective_steps - 1) for side in (target, baseline)]).interval()
+
+
 class Outcome(StrEnum):
     """What may be said of a ratio."""
 
@@ -110,7 +166,6 @@ class Outcome(StrEnum):
     WORSE = "worse"
     INCONCLUSIVE = "inconclusive"
     SINGLE_RUN = "single_run"
-    """One run a side."""
     TOO_FEW_RUNS = "too_few_runs"
     """Several runs, and on a side fewer than an interval between runs takes."""
     NO_SPREAD = "no_spread"
@@ -119,21 +174,17 @@ class Outcome(StrEnum):
     """The step times of a run had not settled."""
 
     @property
-    def decided(self) -> bool:
-        """Whether it rests on an interval between runs, and is not open."""
-        return self in (*_ABOVE, *_BELOW, Outcome.EQUIVALENT)
-
-    @property
     def above(self) -> bool:
-        return self in _ABOVE
+        return self in (Outcome.BETTER, Outcome.MARGINALLY_BETTER)
 
     @property
     def below(self) -> bool:
-        return self in _BELOW
+        return self in (Outcome.WORSE, Outcome.MARGINALLY_WORSE)
 
-
-_ABOVE = (Outcome.BETTER, Outcome.MARGINALLY_BETTER)
-_BELOW = (Outcome.WORSE, Outcome.MARGINALLY_WORSE)
+    @property
+    def decided(self) -> bool:
+        """Whether it rests on an interval between runs, and is not open."""
+        return self.above or self.below or self == Outcome.EQUIVALENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,17 +221,17 @@ def outcome_of(ratio: Between, margin: float = MARGIN) -> Outcome:
     return Outcome.MARGINALLY_WORSE if high < 1 else Outcome.INCONCLUSIVE
 
 
-def more_runs(found: Between, runs: int, margin: float = MARGIN) -> int | None:
+def more_runs(ratio: Between, runs: int, margin: float = MARGIN) -> int | None:
     """About how many runs a side an inconclusive ratio lacks, should it stay what it is; None where 100 do not help.
 
     What is shown first decides: that it is not 1, or, inside the margins, that it is equivalent.
     """
-    at, spread = math.log(found.value), found.standard_error * math.sqrt(runs)
+    at, spread = math.log(ratio.value), ratio.standard_error * math.sqrt(runs)
     goals = [(abs(at), LEVEL)]
-    if 1 - margin < found.value < 1 + margin:
+    if 1 - margin < ratio.value < 1 + margin:
         goals.append((min(math.log1p(margin) - at, at - math.log1p(-margin)), _TOST_LEVEL))
     for count in range(runs + 1, MOST_RUNS + 1):
-        half = {level: quantile(2 * (count - 1), 0.5 + level / 2) * spread / math.sqrt(count) for _, level in goals}
-        if any(half[level] < room for room, level in goals):
+        freedom, root = 2 * (count - 1), math.sqrt(count)
+        if any(quantile(freedom, 0.5 + level / 2) * spread / root < room for room, level in goals):
             return count - runs
     return None

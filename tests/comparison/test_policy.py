@@ -1,6 +1,6 @@
 """The policy governs every parameter there is."""
 
-from steelyard.comparison.policy import OWN_FIGURES
+from steelyard.comparison.contract import OWN_FIGURES
 from steelyard.experiment.experiment import GROUPS, Experiment
 from steelyard.experiment.keys import KEYS
 from steelyard.experiment.policy import RATES, Effect, Metric

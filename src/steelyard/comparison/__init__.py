@@ -1,6 +1,6 @@
 """Compares target runs with baseline runs: the fairness contract, the ratios it allows, their intervals."""
 
-from steelyard.comparison.comparison import Comparison, How, compare, weigh
+from steelyard.comparison.comparison import Comparison, weigh
 from steelyard.comparison.contract import Agreement, Clause, Comparability, Ruling
 from steelyard.comparison.files import find, load_runs, save
 from steelyard.comparison.ratios import NAME_OF, Ratio
@@ -13,11 +13,9 @@ __all__ = [
     "Comparability",
     "Comparison",
     "Effect",
-    "How",
     "Metric",
     "Ratio",
     "Ruling",
-    "compare",
     "find",
     "load_runs",
     "save",

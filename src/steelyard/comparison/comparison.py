@@ -1,16 +1,16 @@
 """A comparison: the contract, what it allows, the ratios, and what it all comes to."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from steelyard.comparison import codes
+from steelyard.comparison.codes import because
 from steelyard.comparison.contract import Clause, Comparability, Ruling, check_side, contract, effect_in, ruling
 from steelyard.comparison.convergence import Convergence, convergence
 from steelyard.comparison.copies import on_both_sides
 from steelyard.comparison.diagnoses import Diagnosis, diagnose
-from steelyard.comparison.intervals import MARGIN
 from steelyard.comparison.own_figures import changes, clocks_apart, curves_apart, steps_apart
 from steelyard.comparison.ratios import NAME_OF, Ratio, lacking, missing, ratio
 from steelyard.comparison.side import Side, side
@@ -21,7 +21,7 @@ from steelyard.experiment.experiment import Mode
 from steelyard.experiment.policy import Effect, Metric
 from steelyard.reasons import Reason
 from steelyard.records import Run
-from steelyard.verdict import Subject, figures_document, policy_of, read_subjects
+from steelyard.verdict import figures_document, policy_of, read_subjects
 
 _EXIT_OF = {
     "equivalent": Exit.GOOD,
@@ -55,6 +55,10 @@ class Comparison:
     """Where it is kept; None where it is not."""
 
     @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.target, self.baseline
+
+    @property
     def banner(self) -> str | None:
         """What stands above everything where a refused ratio is shown."""
         if not any(ratio is not None and ratio.forced for ratio in self.ratios.values()):
@@ -78,12 +82,11 @@ class Comparison:
 
     def document(self, directory: Path | None) -> dict[str, Any]:
         """What `compare --json` prints."""
-        timed = self.time_to_loss if isinstance(self.time_to_loss, TimeToLoss) else None
-        untimed = self.time_to_loss if isinstance(self.time_to_loss, Reason) else None
+        time = self.time_to_loss
+        timed, untimed = (time, None) if isinstance(time, TimeToLoss) else (None, time)
         return {
             "comparison": str(directory.resolve()) if directory else None,
-            "target": [str(subject.run.directory.resolve()) for subject in self.target.subjects],
-            "baseline": [str(subject.run.directory.resolve()) for subject in self.baseline.subjects],
+            **{side.name: [str(subject.run.directory.resolve()) for subject in side.subjects] for side in self.sides},
             "asked": [metric.value for metric in self.asked],
             "mode": self.mode,
             "warmup_steps": self.warmup_steps,
@@ -92,36 +95,16 @@ class Comparison:
             "banner": self.banner,
             "prices": dict(self.prices),
             "target_loss": self.target_loss,
-            "comparable": {
-                metric.value: {
-                    "status": ruling.status.value,
-                    "reasons": [reason.document() for reason in ruling.reasons],
-                }
-                for metric, ruling in self.comparable.items()
-            },
-            "contract": [_clause_document(clause) for clause in self.contract],
+            "comparable": {metric.value: ruling.document() for metric, ruling in self.comparable.items()},
+            "contract": [clause.document() for clause in self.contract],
             **{name: made.document() if (made := self.ratios[metric]) else None for metric, name in NAME_OF.items()},
             "convergence": self.convergence.document(),
             "time_to_loss": timed.document() if timed else None,
             "time_to_loss_reason": untimed.message if untimed else None,
             "time_to_loss_code": untimed.code.name if untimed else None,
             "diagnoses": [diagnosis.document() for diagnosis in self.diagnoses],
-            "runs": {side.name: _runs_document(side) for side in (self.target, self.baseline)},
+            "runs": {side.name: _runs_document(side) for side in self.sides},
         }
-
-
-def _clause_document(clause: Clause) -> dict[str, Any]:
-    governs = {metric.value: effect.value for metric, effect in clause.governs.items()}
-    return {
-        "group": clause.group,
-        "key": clause.key,
-        "target": clause.target,
-        "baseline": clause.baseline,
-        "target_source": clause.target_source,
-        "baseline_source": clause.baseline_source,
-        "status": clause.status.value,
-        "governs": governs,
-    }
 
 
 def _runs_document(side: Side) -> list[dict[str, Any]]:
@@ -129,47 +112,6 @@ def _runs_document(side: Side) -> list[dict[str, Any]]:
         {"name": verdict.run.name, "verdict": verdict.status.value, "figures": figures_document(verdict.figures)}
         for verdict in side.verdicts
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class How:
-    """How two sides are weighed."""
-
-    asked: tuple[Metric, ...]
-    mode: Mode = "best"
-    warmup_steps: int = 0
-    margin: float = MARGIN
-    force: bool = False
-    prices: Prices = field(default_factory=dict)
-    target_loss: float | None = None
-
-
-def compare(target: Sequence[Subject], baseline: Sequence[Subject], how: How) -> Comparison:
-    """Weigh target against baseline."""
-    sides = side("target", tuple(target)), side("baseline", tuple(baseline))
-    for each in sides:
-        check_side(each)
-    clauses = contract(*sides)
-    rulings = _rulings(clauses, sides, how.mode)
-    pair = Pair(sides[0], sides[1], clauses, how.target_loss)
-    learnt = convergence(rulings[Metric.CONVERGENCE], pair)
-    return Comparison(
-        target=sides[0],
-        baseline=sides[1],
-        asked=how.asked,
-        mode=how.mode,
-        warmup_steps=how.warmup_steps,
-        contract=clauses,
-        comparable=rulings,
-        ratios={metric: _ratio(metric, sides, rulings[metric], how) for metric in NAME_OF},
-        convergence=learnt,
-        diagnoses=diagnose(pair),
-        time_to_loss=_time_to_loss(pair, learnt, rulings[Metric.THROUGHPUT], how),
-        margin=how.margin,
-        forced=how.force,
-        prices=how.prices,
-        target_loss=how.target_loss,
-    )
 
 
 def _rulings(clauses: Sequence[Clause], sides: tuple[Side, Side], mode: Mode) -> dict[Metric, Ruling]:
@@ -186,28 +128,27 @@ def _rulings(clauses: Sequence[Clause], sides: tuple[Side, Side], mode: Mode) ->
             yield from changes(metric, each, mode)
         yield from curves_apart(sides) if metric == Metric.CONVERGENCE else lacking(metric, sides)
         if copied:
-            effect = effect_in(mode, Effect.QUALIFIES)
-            yield Reason(codes.RUN_ON_BOTH_SIDES, {"runs": tuple(copied)}, effect, "both")
+            yield because(codes.RUN_ON_BOTH_SIDES, effect_in(mode, Effect.QUALIFIES), "both", runs=tuple(copied))
 
     return {metric: ruling(metric, clauses, sides, mode).worsened(*reasons(metric)) for metric in Metric}
 
 
-def _ratio(metric: Metric, sides: tuple[Side, Side], ruling: Ruling, how: How) -> Ratio | None:
+def _ratio(metric: Metric, sides: tuple[Side, Side], ruling: Ruling, margin: float, force: bool) -> Ratio | None:
     """What the contract allows; or, insisted on, what it refuses, as far as there are figures."""
     if ruling.holds:
-        return ratio(metric, *sides, how.margin)
-    if how.force and not any(missing(metric, side) for side in sides):
-        return replace(ratio(metric, *sides, how.margin), forced=True)
+        return ratio(metric, *sides, margin)
+    if force and not any(missing(metric, side) for side in sides):
+        return replace(ratio(metric, *sides, margin), forced=True)
     return None
 
 
-def _time_to_loss(pair: Pair, learnt: Convergence, speed: Ruling, how: How) -> TimeToLoss | Reason:
+def _time_to_loss(pair: Pair, learnt: Convergence, speed: Ruling, prices: Prices) -> TimeToLoss | Reason:
     """Where curves and rates may both be compared: neither vouches for the other."""
     if learnt.status == "not_comparable":
         return Reason(codes.CURVES_NOT_COMPARABLE)
     if not speed.holds:
         return Reason(codes.RATES_NOT_COMPARABLE, {"status": speed.status.value})
-    return time_to_loss(pair, how.prices)
+    return time_to_loss(pair, prices)
 
 
 def weigh(
@@ -226,11 +167,34 @@ def weigh(
     policies = [policy_of(run) for run in runs]
     if mode is None:
         mode = "matched" if any(policy.mode == "matched" for policy in policies) else "best"
-    asked_steps = max([warmup_steps, *(policy.warmup_steps for policy in policies)])
-    by_place = {run.directory.resolve(): run for run in runs}  # a run that stands on both sides is read once
-    read = dict(zip(by_place, read_subjects(list(by_place.values()), asked_steps), strict=True))
-    ours, theirs = ([read[run.directory.resolve()] for run in side] for side in (target, baseline))
     if margin is None:
         margin = min(policy.margin for policy in policies)
-    how = How(tuple(asked), mode, asked_steps, margin, force, prices or {}, target_loss)
-    return compare(ours, theirs, how)
+    warmup_steps = max([warmup_steps, *(policy.warmup_steps for policy in policies)])
+    by_place = {run.directory.resolve(): run for run in runs}  # a run that stands on both sides is read once
+    read = dict(zip(by_place, read_subjects(list(by_place.values()), warmup_steps), strict=True))
+    sides = (
+        side("target", tuple(read[run.directory.resolve()] for run in target)),
+        side("baseline", tuple(read[run.directory.resolve()] for run in baseline)),
+    )
+    for each in sides:
+        check_side(each)
+    clauses = contract(*sides)
+    rulings = _rulings(clauses, sides, mode)
+    pair = Pair(*sides, clauses, target_loss)
+    learnt = convergence(rulings[Metric.CONVERGENCE], pair)
+    return Comparison(
+        *sides,
+        asked=tuple(asked),
+        mode=mode,
+        warmup_steps=warmup_steps,
+        contract=clauses,
+        comparable=rulings,
+        ratios={metric: _ratio(metric, sides, rulings[metric], margin, force) for metric in NAME_OF},
+        convergence=learnt,
+        diagnoses=diagnose(pair),
+        time_to_loss=_time_to_loss(pair, learnt, rulings[Metric.THROUGHPUT], prices or {}),
+        margin=margin,
+        forced=force,
+        prices=prices or {},
+        target_loss=target_loss,
+    )

@@ -1,25 +1,52 @@
 """The contract: where two sides differ, and what each comparison is therefore worth."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from steelyard import reasons
 from steelyard.comparison import codes
+from steelyard.comparison.codes import because
 from steelyard.comparison.copies import check_once
-from steelyard.comparison.policy import OWN_FIGURES, UNKNOWN_QUALIFIES
 from steelyard.comparison.side import Side
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
 from steelyard.experiment.keys import KEYS, STATED, UNSTATED, Key, blocking
 from steelyard.experiment.platform import FRAMEWORKS
-from steelyard.experiment.policy import Effect, Effects, Metric
+from steelyard.experiment.policy import JOB, LAYOUT, Effect, Effects, Metric, Policy
 from steelyard.frameworks.logs.settings import SAME_SHARE
 from steelyard.frameworks.registry import facts
 from steelyard.reasons import Reason, SideName
 from steelyard.verdict import Status, Subject
+
+OWN_FIGURES: Mapping[str, Effects] = MappingProxyType(
+    {
+        "throughput_identity": Policy(Effect.BLOCKS).effects,
+        "peak_flops": Policy(Effect.BLOCKS).effects,
+        "batch_identity": LAYOUT.effects,
+        "world_identity": LAYOUT.effects,
+        "plan_identity": JOB.effects,
+        "memory_capacity": Policy(memory=Effect.BLOCKS).effects,
+        "steps_present": LAYOUT.effects,
+        "completed": LAYOUT.effects,
+        "loss_finite": LAYOUT.effects,
+        "loss_falling": LAYOUT.effects,
+        "loss_floor": LAYOUT.effects,
+        "skipped_steps": LAYOUT.effects,
+        "errors": LAYOUT.effects,
+    }
+)
+"""What a failed finding of one side does: one whose measurements contradict themselves is refused by its own figures.
+
+Declared batch and layout only qualify, since the ratio stands on the tokens that were recorded.
+"""
+UNKNOWN_QUALIFIES = ("completed", "steps_present", "loss_finite", "throughput_identity")
+"""Findings that, not known of a side, are caveats of its ratios."""
+ONE_PLATFORM = ("platform.gpu", "platform.framework")
+"""What two sides may differ in, and the runs of one side not."""
 
 
 class Agreement(StrEnum):
@@ -33,10 +60,6 @@ class Comparability(StrEnum):
     QUALIFIED = "qualified"
     UNKNOWN = "unknown"
     NOT_COMPARABLE = "not_comparable"
-
-
-ONE_PLATFORM = ("platform.gpu", "platform.framework")
-"""What two sides may differ in, and the runs of one side not."""
 
 
 class WeightsSeed(int):
@@ -53,13 +76,12 @@ class TrainedShare(float):
         return f"{100 * self:.3g} % of its tokens"
 
 
-_STATUS_OF = {
+_STATUS_OF: Mapping[reasons.Effect | None, Comparability] = {
     reasons.Effect.BLOCKS: Comparability.NOT_COMPARABLE,
     reasons.Effect.UNKNOWN: Comparability.UNKNOWN,
     reasons.Effect.CAVEAT: Comparability.QUALIFIED,
 }
 """The worst first."""
-_WORST = tuple(_STATUS_OF.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +105,12 @@ class Clause:
     def dotted(self) -> str:
         return f"{self.group}.{self.key}"
 
+    def document(self) -> dict[str, Any]:
+        """An entry of `contract` in JSON."""
+        names = ("group", "key", "target", "baseline", "target_source", "baseline_source")
+        governs = {metric.value: effect.value for metric, effect in self.governs.items()}
+        return {**{name: getattr(self, name) for name in names}, "status": self.status.value, "governs": governs}
+
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
@@ -94,7 +122,7 @@ class Ruling:
     @property
     def status(self) -> Comparability:
         """By the worst of them."""
-        return _status(self.reasons[0]) if self.reasons else Comparability.COMPARABLE
+        return _STATUS_OF[self.reasons[0].effect] if self.reasons else Comparability.COMPARABLE
 
     @property
     def holds(self) -> bool:
@@ -104,16 +132,16 @@ class Ruling:
     @property
     def decisive(self) -> tuple[Reason, ...]:
         """Those that the status comes from."""
-        return tuple(reason for reason in self.reasons if _status(reason) == self.status)
+        return tuple(reason for reason in self.reasons if reason.effect == self.reasons[0].effect)
+
+    def document(self) -> dict[str, Any]:
+        """An entry of `comparable` in JSON."""
+        return {"status": self.status.value, "reasons": [reason.document() for reason in self.reasons]}
 
     def worsened(self, *more: Reason) -> "Ruling":
         """With more reasons; the worst decides."""
-        return Ruling(tuple(sorted((*self.reasons, *more), key=lambda reason: _WORST.index(_status(reason)))))
-
-
-def _status(reason: Reason) -> Comparability:
-    assert reason.effect is not None, "a reason of a ruling has an effect"
-    return _STATUS_OF[reason.effect]
+        worst = list(_STATUS_OF)
+        return Ruling(tuple(sorted((*self.reasons, *more), key=lambda reason: worst.index(reason.effect))))
 
 
 def effect_in(mode: Mode, difference: Effect) -> reasons.Effect:
@@ -121,14 +149,14 @@ def effect_in(mode: Mode, difference: Effect) -> reasons.Effect:
     return reasons.Effect.BLOCKS if difference == Effect.BLOCKS or mode == "matched" else reasons.Effect.CAVEAT
 
 
-def alike(one: Any, other: Any) -> bool:
+def alike(value: Any, other: Any) -> bool:
     """Whether two values of a parameter are one: numbers but for their last digits, and what cannot be set apart."""
-    if isinstance(one, WeightsSeed) or isinstance(other, WeightsSeed):
+    if isinstance(value, WeightsSeed) or isinstance(other, WeightsSeed):
         return True
-    if isinstance(one, TrainedShare) and isinstance(other, TrainedShare):
-        return abs(one - other) <= SAME_SHARE
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other))
-    return math.isclose(one, other, rel_tol=1e-9) if numbers else bool(one == other)
+    if isinstance(value, TrainedShare) and isinstance(other, TrainedShare):
+        return abs(value - other) <= SAME_SHARE
+    numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (value, other))
+    return math.isclose(value, other, rel_tol=1e-9) if numbers else bool(value == other)
 
 
 def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
@@ -136,88 +164,81 @@ def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
     manifest = subject.run.manifest
     match dotted:
         case "training.tokens_per_step":
-            found: Any = subject.figures.tokens_per_step
+            value: Any = subject.figures.tokens_per_step
         case "platform.world_size":
-            found = manifest.platform.world_size
+            value = manifest.platform.world_size
         case "platform.nodes":
-            found = manifest.platform.nodes
+            value = manifest.platform.nodes
         case "platform.gpu":
-            found = manifest.platform.gpu or manifest.platform.gpu_name
+            value = manifest.platform.gpu or manifest.platform.gpu_name
         case "platform.framework":
-            found = manifest.framework if manifest.framework in FRAMEWORKS else None
+            value = manifest.framework if manifest.framework in FRAMEWORKS else None
         case "measurement.memory_kind":
-            found = subject.figures.memory_kind
+            value = subject.figures.memory_kind
         case "model.max_position_embeddings" if subject.value("model.rope_theta") is not None:
             return True, None  # nothing is learnt of a position that is turned
         case "training.decay_steps":
-            known, found = subject.known(dotted)
-            return (known, found) if found is not None else subject.known("training.steps") if known else (False, None)
+            known, value = subject.known(dotted)
+            return (known, value) if value is not None else subject.known("training.steps") if known else (False, None)
         case "data.seed" if facts(manifest.framework).one_seed:
-            known, found = subject.known(dotted)
-            return known, WeightsSeed(found) if known and found == subject.value("training.seed") else found
+            known, value = subject.known(dotted)
+            return known, WeightsSeed(value) if known and value == subject.value("training.seed") else value
         case "data.trained_share":
-            known, found = stated(subject, dotted)
-            return known, TrainedShare(found if found < 1 - SAME_SHARE else 1.0) if known else found
+            known, value = stated(subject, dotted)
+            return known, TrainedShare(value if value < 1 - SAME_SHARE else 1.0) if known else value
         case _ if dotted in STATED:
             return stated(subject, dotted)
         case _:
             return subject.known(dotted)
-    return found is not None, found
+    return value is not None, value
 
 
 def stated(subject: Subject, dotted: str) -> tuple[bool, Any]:
     """What no experiment has a key for: by the log's own word, or as every plan of ours has it."""
     manifest = subject.run.manifest
-    ingested = manifest.ingested
     if dotted == "model.padded_vocab_size" and facts(manifest.framework).pads_vocabulary is False:
         return subject.known("model.vocab_size")
-    if ingested is None:
+    if manifest.ingested is None:
         planned = STATED[dotted].planned
         return (False, None) if planned is UNSTATED else (True, planned)
-    said = ingested.said.get(dotted.partition(".")[2])
-    return said is not None and said.value is not None, said.value if said else None
+    setting = manifest.ingested.said.get(dotted.partition(".")[2])
+    return setting is not None and setting.value is not None, setting.value if setting else None
 
 
 def contract(target: Side, baseline: Side) -> tuple[Clause, ...]:
-    """Every parameter of the policy on both sides, and what a log states beside them."""
+    """Every parameter of the policy on both sides, and what a log states besides."""
     governed = [_clause(key, target, baseline) for key in KEYS.values()]
     stated_only = (_clause(key, target, baseline) for key in STATED.values())
     sizes = [side.subjects[0].value("model.vocab_size") for side in (target, baseline)]
     usual = {**{name: key.usual for name, key in STATED.items()}, "model.padded_vocab_size": sizes}
-    return (*governed, *(clause for clause in stated_only if _is_said(clause, usual[clause.dotted])))
+    return (*governed, *(clause for clause in stated_only if _is_listed(clause, usual[clause.dotted])))
 
 
-def _is_said(clause: Clause, usual: Sequence[Any]) -> bool:
+def _is_listed(clause: Clause, usual: Sequence[Any]) -> bool:
     """Known of both sides; or of one, and not what it mostly is."""
-    stated = [value for value in (clause.target, clause.baseline) if value is not None]
-    return clause.status != Agreement.UNKNOWN or any(value not in usual for value in stated)
+    values = [value for value in (clause.target, clause.baseline) if value is not None]
+    return clause.status != Agreement.UNKNOWN or any(value not in usual for value in values)
 
 
 def _clause(key: Key, target: Side, baseline: Side) -> Clause:
-    dotted, effects = key.name, key.policy.effects
-    (known_target, ours), (known_baseline, theirs) = (_of_side(side, dotted) for side in (target, baseline))
-    unknown_of: SideName = "both" if known_target == known_baseline else "baseline" if known_target else "target"
-    if not (known_target and known_baseline):
-        status = Agreement.UNKNOWN
-    else:
-        status = Agreement.EQUAL if alike(ours, theirs) else Agreement.DIFFERENT
-    if status != Agreement.UNKNOWN and (isinstance(ours, WeightsSeed) or isinstance(theirs, WeightsSeed)):
-        ours, theirs = (_seeds(side, dotted) for side in (target, baseline))
-        status, effects = (status, effects) if ours == theirs else (Agreement.DIFFERENT, {})
+    dotted, effects, sides = key.name, key.policy.effects, (target, baseline)
+    known, values = zip(*(_of_side(side, dotted) for side in sides), strict=True)
+    unknown_of: SideName = "both" if known[0] == known[1] else "baseline" if known[0] else "target"
+    status = Agreement.UNKNOWN
+    if all(known):
+        status = Agreement.EQUAL if alike(*values) else Agreement.DIFFERENT
+        if any(isinstance(value, WeightsSeed) for value in values):
+            values = tuple(_seeds(side, dotted) for side in sides)
+            status, effects = (status, effects) if values[0] == values[1] else (Agreement.DIFFERENT, {})
     group, _, name = dotted.partition(".")
-    sources = (_source(side, dotted) for side in (target, baseline))
-    return Clause(group, name, ours, theirs, status, effects, unknown_of, *sources)
+    sources = (side.subjects[0].run.manifest.sources.get(dotted) for side in sides)
+    return Clause(group, name, values[0], values[1], status, effects, unknown_of, *sources)
 
 
 def _seeds(side: Side, dotted: str) -> Any:
     """What each run has: it need not be one, being as free as the weights'."""
-    found = sorted({known_value(subject, dotted)[1] for subject in side.subjects})
-    return found if len(found) > 1 else found[0]
-
-
-def _source(side: Side, dotted: str) -> str | None:
-    """Where the first run has it from; what is recorded or of the platform needs no source."""
-    return side.subjects[0].run.manifest.sources.get(dotted)
+    seeds = sorted({known_value(subject, dotted)[1] for subject in side.subjects})
+    return seeds if len(seeds) > 1 else seeds[0]
 
 
 def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
@@ -233,12 +254,11 @@ def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
 def check_side(side: Side) -> None:
     """Refuse a side whose own runs differ in what blocks a comparison or makes another platform, or are one run."""
     check_once(side.name.upper(), side.subjects)
-    found = difference(side.subjects, [*blocking(*Metric), *ONE_PLATFORM])
-    if found is not None:
+    if (reason := difference(side.subjects, [*blocking(*Metric), *ONE_PLATFORM])) is not None:
         raise InputError(
-            f"{side.name}: {found.message}",
+            f"{side.name}: {reason.message}",
             key=side.name.upper(),
-            value=found.keys[0],
+            value=reason.keys[0],
             expected="runs of one experiment on each side",
             next="compare them one by one",
         )
@@ -247,18 +267,19 @@ def check_side(side: Side) -> None:
 def difference(subjects: Sequence[Subject], keys: Sequence[str]) -> Reason | None:
     """The first of these parameters in which two runs that should be alike are known to differ."""
     for dotted in keys:
-        known = [(name, value) for name, (is_known, value) in _by_run(subjects, dotted) if is_known]
-        for name, value in known[1:]:
-            if not alike(value, known[0][1]):
-                runs, values = (known[0][0], name), (known[0][1], value)
-                return Reason(codes.RUNS_DIFFER, {"key": dotted, "runs": runs, "run_values": values}, keys=(dotted,))
+        runs = [(name, value) for name, (known, value) in _by_run(subjects, dotted) if known]
+        for name, value in runs[1:]:
+            first, expected = runs[0]
+            if not alike(value, expected):
+                values = {"key": dotted, "runs": (first, name), "run_values": (expected, value)}
+                return Reason(codes.RUNS_DIFFER, values, keys=(dotted,))
     return None
 
 
 def partly_known(subjects: Sequence[Subject], keys: Sequence[str]) -> Reason | None:
     """The first of these parameters that is known of one run and not of another."""
     for dotted in keys:
-        names = {is_known: name for name, (is_known, _) in _by_run(subjects, dotted)}
+        names = {known: name for name, (known, _) in _by_run(subjects, dotted)}
         if len(names) == 2:
             values = {"key": dotted, "known": names[True], "unknown": names[False]}
             return Reason(codes.PARTLY_KNOWN, values, keys=(dotted,))
@@ -266,11 +287,11 @@ def partly_known(subjects: Sequence[Subject], keys: Sequence[str]) -> Reason | N
 
 
 def _by_run(subjects: Sequence[Subject], dotted: str) -> list[tuple[str, tuple[bool, Any]]]:
-    places = [one.run.directory for one in subjects]
+    places = [subject.run.directory for subject in subjects]
     names = [place.name for place in places]
     if len(set(names)) < len(names):
         names = list(map(str, places))
-    return [(name, known_value(one, dotted)) for name, one in zip(names, subjects, strict=True)]
+    return [(name, known_value(subject, dotted)) for name, subject in zip(names, subjects, strict=True)]
 
 
 def ruling(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode) -> Ruling:
@@ -280,13 +301,9 @@ def ruling(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mod
 
 def differs(clause: Clause, sides: Sequence[Side], effect: reasons.Effect) -> Reason:
     """A setting that both sides know, and have different values of."""
-    values = {
-        "key": clause.dotted,
-        "target": clause.target,
-        "baseline": clause.baseline,
-        "called": tuple(side.called for side in sides),
-    }
-    return Reason(codes.SETTING_DIFFERS, values, effect, "both", (clause.dotted,))
+    values = {"key": clause.dotted, "target": clause.target, "baseline": clause.baseline}
+    called = tuple(side.called for side in sides)
+    return because(codes.SETTING_DIFFERS, effect, "both", clause.dotted, **values, called=called)
 
 
 def _by_contract(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode) -> Iterator[Reason]:
@@ -302,28 +319,24 @@ def _by_contract(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side
             if effect == reasons.Effect.BLOCKS:
                 effect = reasons.Effect.UNKNOWN
             unknown.setdefault((effect, clause.unknown_of), []).append(clause.dotted)
-    called: dict[SideName, str] = {"both": "either side"}
-    called.update((side.name, side.called) for side in sides)
+    called: dict[SideName, str] = {"both": "either side", **{side.name: side.called for side in sides}}
     for (effect, name), keys in unknown.items():
-        values = {"keys": tuple(keys), "whose": called[name]}
-        yield Reason(codes.SETTINGS_UNKNOWN, values, effect, name, tuple(keys))
+        yield because(codes.SETTINGS_UNKNOWN, effect, name, *keys, keys=tuple(keys), whose=called[name])
 
 
 def _by_findings(metric: Metric, sides: Sequence[Side], mode: Mode) -> Iterator[Reason]:
-    for side in sides:
-        for verdict in side.verdicts:
-            run = f"{side.called} ({verdict.run.resolve().name})"
-            for finding in verdict.findings:
-                governs = OWN_FIGURES.get(finding.check, {}).get(metric)
-                if governs is None or finding.status == Status.PASS:
-                    continue
-                values = {"run": run, "check": finding.check, "finding": finding.message}
-                if finding.status == Status.UNKNOWN:
-                    if finding.check in UNKNOWN_QUALIFIES:
-                        yield Reason(codes.CHECK_UNKNOWN, values, reasons.Effect.CAVEAT, side.name)
-                    continue
-                effect = effect_in(mode, governs)
+    for side, verdict in ((each, verdict) for each in sides for verdict in each.verdicts):
+        run = f"{side.called} ({verdict.run.resolve().name})"
+        for finding in verdict.findings:
+            governs = OWN_FIGURES.get(finding.check, {}).get(metric)
+            unknown = finding.status == Status.UNKNOWN
+            if governs is None or finding.status == Status.PASS or (unknown and finding.check not in UNKNOWN_QUALIFIES):
+                continue
+            effect = reasons.Effect.CAVEAT if unknown else effect_in(mode, governs)
+            if unknown:
+                code = codes.CHECK_UNKNOWN
+            elif governs == Effect.BLOCKS:
+                code = codes.FIGURES_CONTRADICT
+            else:
                 code = codes.CHECK_FAILED if effect == reasons.Effect.CAVEAT else codes.CHECK_FAILED_MATCHED
-                if governs == Effect.BLOCKS:
-                    code = codes.FIGURES_CONTRADICT
-                yield Reason(code, values, effect, side.name)
+            yield because(code, effect, side.name, run=run, check=finding.check, finding=finding.message)

@@ -7,21 +7,13 @@ from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from steelyard.comparison.curve import common_steps
 from steelyard.errors import InputError
 from steelyard.records import StepTable
 from steelyard.verdict import Subject
 
-_FIGURES = (
-    "tokens",
-    "loss",
-    "grad_norm",
-    "step_time_s",
-    "reported_tokens_per_s_per_gpu",
-    "reported_tflops_per_gpu",
-)
+_FIGURES = ("tokens", "loss", "grad_norm", "step_time_s", "reported_tokens_per_s_per_gpu", "reported_tflops_per_gpu")
 """What was recorded. What we derive is left out: it changes with the GPUs that somebody says a log is of."""
 _GLANCE = 20
 """Rows, of which two runs that are not one differ in some."""
@@ -45,12 +37,12 @@ def _digests(steps: StepTable, lengths: Sequence[int]) -> list[bytes]:
         if (missing := np.isnan(values)).any():  # a NaN may be spelt in many bits
             values = np.where(missing, np.nan, values)
         columns.append(values)
-    found, made = blake2b(digest_size=16), []
+    state, digests = blake2b(digest_size=16), []
     for begin, end in pairwise((0, *lengths)):
         for values in columns:
-            found.update(values[begin:end].data)
-        made.append(found.digest())
-    return made
+            state.update(values[begin:end].data)
+        digests.append(state.digest())
+    return digests
 
 
 def of_one_record(subjects: Sequence[Subject]) -> list[list[Subject]]:
@@ -60,20 +52,18 @@ def of_one_record(subjects: Sequence[Subject]) -> list[list[Subject]]:
     of a record is read only where its beginning, as far as the shortest goes, does not tell two apart. Then those of
     which nearly every step is one: a log that was rotated, or mended.
     """
-    glance = min((len(one.steps) for one in subjects if _tells(one.steps)), default=0)
+    shortest = min((len(subject.steps) for subject in subjects if _tells(subject.steps)), default=0)
     beginnings: dict[Hashable, list[Subject]] = {}
     for subject in subjects:
-        beginnings.setdefault(_beginning(subject, min(glance, _GLANCE)), []).append(subject)
-    found = [same for some in beginnings.values() if len(some) > 1 for same in _alike(some)]
-    told = {id(one) for same in found for one in same[1:]}
-    others = [one for one in subjects if id(one) not in told and len(one.steps) >= _FEWEST]
-    return [*found, *([*both] for both in combinations(others, 2) if _nearly_one(*(one.steps for one in both)))]
-
-
-def _beginning(subject: Subject, glance: int) -> Hashable:
-    if not len(subject.steps):
-        return subject.run.directory.resolve()
-    return digest(subject.steps, glance if _tells(subject.steps) else None)
+        steps = subject.steps
+        beginning: Hashable = subject.run.directory.resolve()
+        if len(steps):
+            beginning = digest(steps, min(shortest, _GLANCE) if _tells(steps) else None)
+        beginnings.setdefault(beginning, []).append(subject)
+    copies = [group for some in beginnings.values() if len(some) > 1 for group in _same_record(some)]
+    seconds = {id(subject) for group in copies for subject in group[1:]}
+    others = [subject for subject in subjects if id(subject) not in seconds and len(subject.steps) >= _FEWEST]
+    return [*copies, *([*both] for both in combinations(others, 2) if _nearly_one(*(each.steps for each in both)))]
 
 
 def _tells(steps: StepTable) -> bool:
@@ -86,32 +76,29 @@ def _dated(steps: StepTable) -> bool:
     return not bool(np.isnat(steps.time).all())
 
 
-def _nearly_one(ours: StepTable, theirs: StepTable) -> bool:
+def _nearly_one(steps: StepTable, others: StepTable) -> bool:
     """Whether two records have nearly all losses in common, and how long each step took.
 
     Runs of one seed repeat the losses; nothing repeats the times, unless they are rounded until most are one.
     """
-    _, at, there = common_steps(ours.step, theirs.step)
-    if len(at) < max(_FEWEST, _NEARLY * min(len(ours), len(theirs))):
+    _, at, there = common_steps(steps.step, others.step)
+    if len(at) < max(_FEWEST, _NEARLY * min(len(steps), len(others))):
         return False
-    for one, other in ((ours.loss, theirs.loss), (ours.tokens, theirs.tokens)):
-        if not _mostly((one.values[at] == other.values[there]) | ~(one.given[at] | other.given[there])):
+    for column, other in ((steps.loss, others.loss), (steps.tokens, others.tokens)):
+        equal = (column.values[at] == other.values[there]) | ~(column.given[at] | other.given[there])
+        if equal.mean() < _NEARLY:
             return False
-    times, other_times = ours.step_time_s.values[at], theirs.step_time_s.values[there]
+    times, other_times = steps.step_time_s.values[at], others.step_time_s.values[there]
     _, counts = np.unique(times, return_counts=True)
     by_chance = float(((counts / len(times)) ** 2).sum())
-    return by_chance < _ROUNDED and _mostly(times == other_times)
+    return by_chance < _ROUNDED and bool((times == other_times).mean() >= _NEARLY)
 
 
-def _mostly(same: npt.NDArray[np.bool_]) -> bool:
-    return bool(same.mean() >= _NEARLY)
-
-
-def _alike(subjects: list[Subject]) -> list[list[Subject]]:
-    lengths = sorted({len(one.steps) for one in subjects})
+def _same_record(subjects: list[Subject]) -> list[list[Subject]]:
+    lengths = sorted({len(subject.steps) for subject in subjects})
     groups: list[list[Subject]] = []
     begun_by: dict[bytes, list[Subject]] = {}
-    for subject in sorted(subjects, key=lambda one: -len(one.steps)):
+    for subject in sorted(subjects, key=lambda subject: -len(subject.steps)):
         digests = _digests(subject.steps, lengths[: bisect_right(lengths, len(subject.steps))])
         group = begun_by.get(digests[-1])
         if group is None:
@@ -125,8 +112,8 @@ def _alike(subjects: list[Subject]) -> list[list[Subject]]:
 
 def check_once(name: str, subjects: Sequence[Subject]) -> None:
     """Refuse runs of which two are one."""
-    if found := of_one_record(subjects):
-        first, second, *_ = found[0]
+    if copies := of_one_record(subjects):
+        first, second, *_ = copies[0]
         raise twice(name, first.run.directory, second.run.directory, _timed(second))
 
 
@@ -137,33 +124,24 @@ def _timed(subject: Subject) -> bool:
 
 def twice(name: str, first: Path, second: Path, timed: bool = True) -> InputError:
     """One run that stands in for two, or what cannot be told from one."""
-    if not timed and first.resolve() != second.resolve():
-        return InputError(
-            f"{name}: {first} and {second} have the same losses and no times, so that they cannot be told from one run",
-            key=name,
-            value=str(second),
-            expected="each run once, with step times where losses repeat",
-            next=f"leave out {second}",
-        )
-    if first == second:
-        said = f"names {first} twice"
+    one_place, expected = first.resolve() == second.resolve(), "each run once"
+    if not timed and not one_place:
+        problem = f": {first} and {second} have the same losses and no times, so that they cannot be told from one run"
+        expected += ", with step times where losses repeat"
+    elif first == second:
+        problem = f" names {first} twice"
     else:
-        said = f"holds one run twice: {first} and {second} {_told(first, second)}"
-    return InputError(
-        f"{name} {said}", key=name, value=str(second), expected="each run once", next=f"leave out {second}"
-    )
-
-
-def _told(first: Path, second: Path) -> str:
-    return "are one directory" if first.resolve() == second.resolve() else "have the same record"
+        same = "are one directory" if one_place else "have the same record"
+        problem = f" holds one run twice: {first} and {second} {same}"
+    return InputError(f"{name}{problem}", key=name, value=str(second), expected=expected, next=f"leave out {second}")
 
 
 def on_both_sides(target: Sequence[Subject], baseline: Sequence[Subject]) -> list[str]:
     """The runs that stand on both sides, under one name or two."""
-    ours, theirs = ({id(subject) for subject in side} for side in (target, baseline))
+    sides = [{id(subject) for subject in side} for side in (target, baseline)]
     names = []
-    for same in of_one_record([*target, *baseline]):
-        here, there = (next((subject for subject in same if id(subject) in ids), None) for ids in (ours, theirs))
+    for group in of_one_record([*target, *baseline]):
+        here, there = (next((subject for subject in group if id(subject) in side), None) for side in sides)
         if here is not None and there is not None and not _first_loss_alone(here, there):
             names.append(_name(here.run.directory, there.run.directory))
     return names
@@ -171,7 +149,7 @@ def on_both_sides(target: Sequence[Subject], baseline: Sequence[Subject]) -> lis
 
 def _first_loss_alone(here: Subject, there: Subject) -> bool:
     """Whether two directories share one row without a time, as any two runs of one seed do."""
-    shorter = min(here, there, key=lambda one: len(one.steps))
+    shorter = min(here, there, key=lambda subject: len(subject.steps))
     apart = here.run.directory.resolve() != there.run.directory.resolve()
     return apart and len(shorter.steps) == 1 and not _timed(shorter)
 

@@ -37,20 +37,30 @@ SCHEMA_VERSION = 1
 
 def load_runs(name: str, text: str, out: Path) -> list[Run]:
     """A run, a comma-separated list of runs, a fleet, or a directory of runs; each a path or a name under --out."""
-    return _each_once(name, _named(name, text, out))
+    return load_each(name, [text], out)
+
+
+def load_each(name: str, texts: Sequence[str], out: Path) -> list[Run]:
+    """The runs of several such words, each run once."""
+    runs = [run for text in texts for run in _named(name, text, out)]
+    seen: dict[Path, Path] = {}
+    for run in runs:
+        first = seen.setdefault(run.directory.resolve(), run.directory)
+        if first is not run.directory:
+            raise twice(name, first, run.directory)
+    return runs
 
 
 def _named(name: str, text: str, out: Path) -> list[Run]:
     if not text.strip():
         raise InputError(f"{name} is empty", key=name, value=text, expected="a run", next="steelyard runs list")
-    if _is_run(text, out):
+    if located(text, out) is not None:
         return [records.find(text, out)]
     if (fleet := find_fleet(text, out)) is not None:  # the latest run of each host
         return [run for run in fleet.runs() if run is not None]
     for directory in (Path(text), out / text):
-        found = list(records.runs_under(directory))
-        if found:
-            return [records.load(path) for path in found]
+        if paths := list(records.runs_under(directory)):
+            return [records.load(path) for path in paths]
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 1 and all(parts):
         return load_each(name, parts, out)
@@ -65,29 +75,10 @@ def _named(name: str, text: str, out: Path) -> list[Run]:
     )
 
 
-def load_each(name: str, texts: Sequence[str], out: Path) -> list[Run]:
-    """The runs of several such words, each run once."""
-    return _each_once(name, [run for text in texts for run in load_runs(name, text, out)])
-
-
-def _each_once(name: str, runs: list[Run]) -> list[Run]:
-    seen: dict[Path, Path] = {}
-    for run in runs:
-        first = seen.setdefault(run.directory.resolve(), run.directory)
-        if first is not run.directory:
-            raise twice(name, first, run.directory)
-    return runs
-
-
-def _is_run(text: str, out: Path) -> bool:
-    return located(text, out) is not None
-
-
 def save(comparison: Comparison, out: Path, name: str | None) -> Path:
     """Write OUT/comparisons/ID/comparison.json; runs are kept as paths from there, so that a tree may be moved."""
-    sides = (comparison.target, comparison.baseline)
-    names = [side.label if len(side.subjects) == 1 else side.label.replace(" ", "-") for side in sides]
-    words = [os.fsencode(records.unstamped(one))[:60].decode(errors="ignore") for one in names]
+    labels = [side.label if len(side.subjects) == 1 else side.label.replace(" ", "-") for side in comparison.sides]
+    words = [os.fsencode(records.unstamped(label))[:60].decode(errors="ignore") for label in labels]
     directory = records.new_directory(out / FOLDER, name, records.stamped(f"{words[0]}-vs-{words[1]}"))
     try:
         _write(comparison, directory)
@@ -99,13 +90,11 @@ def save(comparison: Comparison, out: Path, name: str | None) -> Path:
 
 def _write(comparison: Comparison, directory: Path) -> None:
     content = {"schema_version": SCHEMA_VERSION, **comparison.document(directory)}
-    sides = (comparison.target, comparison.baseline)
-    for side in sides:
-        content[side.name] = [
-            os.path.relpath(subject.run.directory.resolve(), directory.resolve()) for subject in side.subjects
-        ]
-    digests = iter(fingerprints([subject for side in sides for subject in side.subjects]))
-    content["digests"] = {side.name: list(islice(digests, len(side.subjects))) for side in sides}
+    digests = iter(fingerprints([subject for side in comparison.sides for subject in side.subjects]))
+    content["digests"] = {side.name: list(islice(digests, len(side.subjects))) for side in comparison.sides}
+    for side in comparison.sides:
+        places = (subject.run.directory.resolve() for subject in side.subjects)
+        content[side.name] = [os.path.relpath(place, directory.resolve()) for place in places]
     content["comparison"] = directory.name
     replace_file(directory / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
@@ -123,20 +112,19 @@ def find(name: str, out: Path, without_time: bool = False) -> Path | None:
 
 def find_each(names: Sequence[str], out: Path) -> list[Path]:
     """Several of them."""
-    return [_found(name, out) for name in names]
-
-
-def _found(name: str, out: Path) -> Path:
-    directory = find(name, out, without_time=True)
-    if directory is None:
-        raise InputError(
-            f"{name!r} is no comparison, neither as a path nor under {out / FOLDER}",
-            key="COMPARISONS",
-            value=name,
-            expected="a directory with comparison.json",
-            next="steelyard compare TARGET BASELINE",
-        )
-    return directory
+    directories = []
+    for name in names:
+        directory = find(name, out, without_time=True)
+        if directory is None:
+            raise InputError(
+                f"{name!r} is no comparison, neither as a path nor under {out / FOLDER}",
+                key="COMPARISONS",
+                value=name,
+                expected="a directory with comparison.json",
+                next="steelyard compare TARGET BASELINE",
+            )
+        directories.append(directory)
+    return directories
 
 
 def saved(directory: Path) -> dict[str, Any]:
@@ -154,22 +142,23 @@ def saved(directory: Path) -> dict[str, Any]:
 
 def _check(content: dict[str, Any]) -> None:
     for key in ("target", "baseline", "asked"):
-        found = content[key]
-        if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
-            raise ValueError(f"{key} is {found!r}, expected a list of names")
+        names = content[key]
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"{key} is {names!r}, expected a list of names")
     for metric in content["asked"]:
         Metric(metric)
     if content["mode"] not in get_args(Mode):
         raise ValueError(f"mode is {content['mode']!r}, expected one of {', '.join(get_args(Mode))}")
     if type(content["warmup_steps"]) is not int or content["warmup_steps"] < 0:
         raise ValueError(f"warmup_steps is {content['warmup_steps']!r}, expected a number of steps")
-    loss = content.get("target_loss")
-    if loss is not None and (isinstance(loss, bool) or not isinstance(loss, int | float) or not 0 < loss < math.inf):
+    loss, margin, prices = content.get("target_loss"), content.get("margin", MARGIN), content.get("prices", {})
+    if loss is not None and not (_is_number(loss) and 0 < loss < math.inf):
         raise ValueError(f"target_loss is {loss!r}, expected a loss")
-    margin, prices = content.get("margin", MARGIN), content.get("prices", {})
-    if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 < margin < 1:
+    if not (_is_number(margin) and 0 < margin < 1):
         raise ValueError(f"margin is {margin!r}, expected a share")
-    if not isinstance(prices, dict) or not all(isinstance(one, int | float) and one > 0 for one in prices.values()):
+    if not isinstance(prices, dict) or not all(
+        isinstance(price, int | float) and price > 0 for price in prices.values()
+    ):
         raise ValueError(f"prices are {prices!r}, expected a price a GPU")
     digests = content.get("digests")  # older files have none
     if digests is not None and any(
@@ -179,18 +168,18 @@ def _check(content: dict[str, Any]) -> None:
         raise ValueError("digests are not one a run")
 
 
-def runs_of(directory: Path, content: dict[str, Any], name: str) -> list[Run]:
-    """The runs of one side of a saved comparison."""
-    return [records.load(os.path.normpath(directory / place)) for place in content[name]]
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def weigh_again(directory: Path) -> Comparison:
     """As it was asked then; refused where a run has changed: it would have other figures than were saved."""
     content = saved(directory)
-    sides = [runs_of(directory, content, name) for name in ("target", "baseline")]
-    made = weigh(
-        sides[0],
-        sides[1],
+    places = (content["target"], content["baseline"])
+    target, baseline = ([records.load(os.path.normpath(directory / place)) for place in side] for side in places)
+    comparison = weigh(
+        target,
+        baseline,
         [Metric(name) for name in content["asked"]],
         cast("Mode", content["mode"]),
         content["warmup_steps"],
@@ -199,30 +188,28 @@ def weigh_again(directory: Path) -> Comparison:
         content.get("prices"),
         content.get("target_loss"),
     )
-    _check_unchanged(directory, content, made)
-    return made
+    if (digests := content.get("digests")) is not None:  # older files have none
+        _check_unchanged(directory, [*digests["target"], *digests["baseline"]], comparison)
+    return comparison
 
 
-def _check_unchanged(directory: Path, content: dict[str, Any], made: Comparison) -> None:
-    kept = content.get("digests")
-    if kept is None:  # an older comparison
-        return
-    subjects = [*made.target.subjects, *made.baseline.subjects]
-    for subject, was, now in zip(subjects, [*kept["target"], *kept["baseline"]], fingerprints(subjects), strict=True):
-        if was != now:
+def _check_unchanged(directory: Path, digests: list[str], comparison: Comparison) -> None:
+    subjects = [subject for side in comparison.sides for subject in side.subjects]
+    for subject, before, now in zip(subjects, digests, fingerprints(subjects), strict=True):
+        if before != now:
             raise InputError(
                 f"{subject.run.directory} has changed since the comparison {directory.resolve().name} was made",
                 key="COMPARISON",
                 value=str(directory),
-                next=" && ".join(commands(made)),
+                next=" && ".join(commands(comparison)),
             )
 
 
 def commands(made: Comparison) -> Iterator[str]:
     """What makes the comparison, with paths as this one was given them; a price sheet is written out first."""
-    sides = [",".join(str(subject.run.directory) for subject in side.subjects) for side in (made.target, made.baseline)]
-    words = ["steelyard", "compare", *sides, "--for", ",".join(made.asked), "--mode", made.mode]
-    words += ["--margin", f"{made.margin:.15g}"]
+    sides = [",".join(str(subject.run.directory) for subject in side.subjects) for side in made.sides]
+    words = ["steelyard", "compare", *sides, "--for", ",".join(made.asked)]
+    words += ["--mode", made.mode, "--margin", f"{made.margin:.15g}"]
     if made.warmup_steps:
         words += ["--warmup-steps", str(made.warmup_steps)]
     if made.forced:
@@ -246,26 +233,26 @@ def fingerprint(subject: Subject) -> str:
 
     More than whether it is the same run: what is said of it counts too, and what is beside the record.
     """
-    found = blake2b(digest_size=16)
+    state = blake2b(digest_size=16)
     for name in (MANIFEST, EVENTS, TELEMETRY):
         path = subject.run.directory / name
-        found.update(f"{name} {_size(path)}\n".encode())
+        state.update(f"{name} {_size(path)}\n".encode())
         for block in blocks(path):
-            found.update(block)
+            state.update(block)
     steps = subject.steps
-    found.update(digest(steps))
+    state.update(digest(steps))
     for column in (steps.learning_rate, steps.memory_gib, steps.skipped):
-        found.update(column.values.tobytes())
+        state.update(column.values.tobytes())
     for name, column in steps.columns.items():
         if column.given.any():  # a NaN that was given is not one that was not
-            found.update(name.encode())
-            found.update(column.given.tobytes())
-    found.update(steps.steps_covered.tobytes())
-    found.update(" ".join(steps.memory_kinds).encode())
+            state.update(name.encode())
+            state.update(column.given.tobytes())
+    state.update(steps.steps_covered.tobytes())
+    state.update(" ".join(steps.memory_kinds).encode())
     for flag, rows in sorted(steps.flagged.items()):
-        found.update(flag.encode())
-        found.update(np.array(rows, dtype=np.int64).tobytes())
-    return found.hexdigest()
+        state.update(flag.encode())
+        state.update(np.array(rows, dtype=np.int64).tobytes())
+    return state.hexdigest()
 
 
 def _size(path: Path) -> int:

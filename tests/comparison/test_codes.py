@@ -5,8 +5,7 @@ from collections import Counter
 
 from steelyard.campaign import family, learn
 from steelyard.comparison import convergence
-from steelyard.comparison.diagnoses import DIAGNOSES
-from steelyard.comparison.diagnoses.diagnosis import Cause
+from steelyard.comparison.diagnoses import DIAGNOSES, Cause
 from steelyard.comparison.tiers import TIERS
 from steelyard.reasons import codes_in
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from steelyard.comparison import Comparison, Metric
 from steelyard.comparison.convergence import LossesAt
-from steelyard.comparison.diagnoses import counting_data, uniform_data, untrained_loss
-from steelyard.comparison.diagnoses.diagnosis import endings
+from steelyard.comparison.diagnoses import counting_data, endings, uniform_data, untrained_loss
 from steelyard.comparison.intervals import LEVEL
 from steelyard.comparison.tiers import TIERS, Answer, Pair
 from steelyard.comparison.time_to_loss import SideToLoss, TimeToLoss
 from steelyard.reporting.curves import number
 from steelyard.reporting.page import Block, Cell, Level, Point, Points, Table, Tone
+from steelyard.verdict.floors import uniform_vocabulary
 
 _TONES = {Answer.PASS: Tone.GOOD, Answer.FAIL: Tone.BAD, Answer.UNKNOWN: Tone.UNSURE, Answer.NOT_APPLICABLE: Tone.PLAIN}
 
@@ -127,7 +127,7 @@ def diagnosed_levels(made: Comparison) -> Iterator[Level]:
     for name, found in endings(Pair(made.target, made.baseline, made.contract)):
         if (counting_data.CODE, name) in told:
             yield Level("floor of counting data", counting_data.FLOOR)
-        if (uniform_data.CODE, name) in told and (vocabulary := uniform_data.vocabulary_of(found[0])):
+        if (uniform_data.CODE, name) in told and (vocabulary := uniform_vocabulary(found[0].subject)):
             yield Level(f"floor of uniform tokens, ln {vocabulary.size:,}", vocabulary.floor)
-        if (untrained_loss.CODE, name) in told and len(solutions := untrained_loss.solve(found[0])) == 1:
+        if (untrained_loss.CODE, name) in told and len(solutions := untrained_loss.solve(found[0]).starts) == 1:
             yield Level(f"untrained {name}, by its first loss", solutions[0].loss)

@@ -1,9 +1,15 @@
 """Why two sides differ, from evidence: one file a cause, the most telling first."""
 
 import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from steelyard.comparison.diagnoses.diagnosis import Diagnosis
+from steelyard.accounting.course import Course
+from steelyard.comparison.curve import LossCurve
 from steelyard.comparison.tiers import Pair
+from steelyard.reasons import Code, SideName
+from steelyard.verdict import Subject
 
 DIAGNOSES = (
     "uniform_data",
@@ -20,9 +26,75 @@ DIAGNOSES = (
 """In the order of what they explain: data that cannot be learnt explains more than a setting."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cause(Code):
+    """A code with what a diagnosis of it rests on, and what would confirm it, both made from the same values."""
+
+    evidence: Callable[..., Iterable[str]]
+    confirm: str | Callable[..., str]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One cause, with the values that are evidence for it."""
+
+    code: Cause
+    side: SideName
+    values: Mapping[str, Any]
+    keys: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        return self.code.render(self.values)
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        return tuple(self.code.evidence(**self.values))
+
+    @property
+    def confirm(self) -> str:
+        confirm = self.code.confirm
+        return confirm if isinstance(confirm, str) else confirm(**self.values)
+
+    def document(self) -> dict[str, Any]:
+        """An entry of `diagnoses` in JSON."""
+        texts = {"message": self.message, "evidence": list(self.evidence), "confirm": self.confirm}
+        return {"code": self.code.name, "side": self.side, **texts}
+
+
 def diagnose(pair: Pair) -> tuple[Diagnosis, ...]:
     """Every cause there is evidence for."""
-    return tuple(found for name in DIAGNOSES for found in importlib.import_module(f"{__name__}.{name}").diagnose(pair))
+    modules = (importlib.import_module(f"{__name__}.{name}") for name in DIAGNOSES)
+    return tuple(diagnosis for module in modules for diagnosis in module.diagnose(pair))
 
 
-__all__ = ["DIAGNOSES", "Diagnosis", "diagnose"]
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Where a run's loss ends."""
+
+    subject: Subject
+    curve: LossCurve
+    course: Course
+
+    @property
+    def loss(self) -> float:
+        return self.course.end
+
+    @property
+    def first(self) -> float:
+        return self.course.first
+
+    @property
+    def where(self) -> str:
+        at = self.subject.steps.evidence(len(self.subject.steps) - 1)
+        place = f" ({at.file}:{at.line})" if at else ""
+        name = self.subject.run.directory.resolve().name
+        return f"{name} ends at {self.loss:.5g} at step {self.curve.step[-1]:,}{place}"
+
+
+def endings(pair: Pair) -> Iterator[tuple[Literal["target", "baseline"], list[Ending]]]:
+    """How the runs of each side end; sides without a loss are left out."""
+    for side, curves in zip(pair.sides, pair.curves, strict=True):
+        runs = zip(side.subjects, curves, strict=True)
+        if ends := [Ending(run, curve, run.course) for run, curve in runs if run.course is not None]:
+            yield side.name, ends

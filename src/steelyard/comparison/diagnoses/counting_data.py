@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis, Ending, endings
+from steelyard.comparison.diagnoses import Cause, Diagnosis, Ending, endings
 from steelyard.comparison.tiers import Pair
 from steelyard.frameworks.facts import UNKNOWN
 from steelyard.reasons import SideName

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from steelyard.comparison.codes import shown
 from steelyard.comparison.contract import Agreement, Clause
-from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
+from steelyard.comparison.diagnoses import Cause, Diagnosis
 from steelyard.comparison.diagnoses.silent_default import differs_by_default
 from steelyard.comparison.tiers import Pair
 from steelyard.experiment.policy import Effect, Metric

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis, Ending, endings
+from steelyard.comparison.diagnoses import Cause, Diagnosis, Ending, endings
 from steelyard.comparison.tiers import Pair
 from steelyard.verdict.floors import Collapse, collapse, repeats_a_batch
 

@@ -1,17 +1,15 @@
 """Two schedules of the learning rate that are one step apart, a constant factor, or otherwise not one."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from steelyard.comparison.curve import common_steps
-from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
+from steelyard.comparison.diagnoses import Cause, Diagnosis
 from steelyard.comparison.tiers import Pair
-from steelyard.reasons import SideName
 from steelyard.records.columns import Floats, Mask, Whole
-from steelyard.verdict import Subject
 
 _SAME = 1e-3
 _OF_PEAK = 1e-4
@@ -22,134 +20,85 @@ _STRAIGHT = 0.05
 """Of a warm-up's slope: how far its rates may lie off a line."""
 _ENDS = 4
 """Rates by which the first or the last of a schedule is judged."""
+_LATER = "the {late}'s learning rates are the {early}'s one step later"
+_AHEAD = (
+    "the {early}'s warm-up is one step ahead of the {late}'s, and ends with it: its first rate is that of step {first} "
+    "of a warm-up, the other's of step {other}; the warm-up is off by one"
+)
 _WARM_UP = "NeMo warms up by (step + 1) / (warm-up + 1), Megatron from 0: shift one warm-up by a step"
+_SCHEDULE = "give both sides one learning rate, minimum, warm-up and decay"
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """The learning rates of both sides at the steps that both tell."""
+class Pattern(Enum):
+    """How two schedules differ, and the remedy."""
 
-    step: Whole
-    ours: Floats
-    theirs: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Shifted:
-    """One schedule is the other a step later."""
-
-    early: SideName
-    late: SideName
-    in_warm_up: bool
-
-    @property
-    def words(self) -> str:
-        off = "the warm-up is off by one" if self.in_warm_up else "the schedules are one step apart"
-        return f"the {self.late}'s learning rates are the {self.early}'s one step later: {off}"
-
-    @property
-    def remedy(self) -> str:
-        return _WARM_UP if self.in_warm_up else "count the steps of both schedules from the same one"
+    SHIFTED = f"{_LATER}: the schedules are one step apart", "count the steps of both schedules from the same one"
+    SHIFTED_WARM_UP = f"{_LATER}: the warm-up is off by one", _WARM_UP
+    WARM_UP = _AHEAD, _WARM_UP
+    """It begins a step ahead and ends with the other's."""
+    WARM_UP_AND_DECAY = (
+        f"{_AHEAD}, and the schedules part again at step {{parted:,}}",
+        f"{_WARM_UP}; and give both sides one minimum and decay",
+    )
+    FACTOR = "the target's learning rate is {ratio:.4g} times the baseline's at every step", _SCHEDULE
+    OTHER = (
+        "the target's learning rate is another schedule than the baseline's: they part at step {step:,}",
+        _SCHEDULE,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class WarmUp:
-    """Two warm-ups that begin a step apart and end together."""
-
-    early: SideName
-    late: SideName
-    first: int
-    """The step of a warm-up whose rate the early side begins with."""
-    other: int
-    parted: int | None
-    """The step at which the schedules part again."""
-
-    @property
-    def words(self) -> str:
-        again = "" if self.parted is None else f", and the schedules part again at step {self.parted:,}"
-        return (
-            f"the {self.early}'s warm-up is one step ahead of the {self.late}'s, and ends with it: its first rate is "
-            f"that of step {self.first} of a warm-up, the other's of step {self.other}; the warm-up is off by one"
-            f"{again}"
-        )
-
-    @property
-    def remedy(self) -> str:
-        return _WARM_UP if self.parted is None else f"{_WARM_UP}; and give both sides one minimum and decay"
-
-
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """One schedule is a multiple of the other."""
-
-    ratio: float
-    remedy = "give both sides one learning rate, minimum, warm-up and decay"
-
-    @property
-    def words(self) -> str:
-        return f"the target's learning rate is {self.ratio:.4g} times the baseline's at every step"
-
-
-@dataclass(frozen=True, slots=True)
-class Parted:
-    """Two schedules that are neither."""
-
-    step: int
-    remedy = Factor.remedy
-
-    @property
-    def words(self) -> str:
-        schedule = "another schedule than the baseline's"
-        return f"the target's learning rate is {schedule}: they part at step {self.step:,}"
+Match = tuple[Pattern, dict[str, Any]]
+"""A pattern, and the values that its sentence names."""
 
 
 def _evidence(step: int, target: float, baseline: float, **_: Any) -> Iterator[str]:
     yield f"at step {step:,} the rate is {target:.6g} on the target and {baseline:.6g} on the baseline"
 
 
-CODE = Cause("learning_rate", "{pattern.words}", evidence=_evidence, confirm=lambda pattern, **_: str(pattern.remedy))
+CODE = Cause(
+    "learning_rate",
+    lambda pattern, **values: str(pattern.value[0].format(**values)),
+    evidence=_evidence,
+    confirm=lambda pattern, **_: str(pattern.value[1]),
+)
 """The learning rates of the two sides differ."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
-    rates = _common(*(side.subjects[0] for side in (pair.target, pair.baseline)))
-    if len(rates.step) < _FEWEST:
+    step, target, baseline = _common_rates(pair)
+    differ = ~_alike(target, baseline)
+    if len(step) < _FEWEST or not differ.any():
         return
-    differ = ~_alike(rates.ours, rates.theirs)
-    if not differ.any():
-        return
-    first = int(np.argmax(differ))
-    step, target, baseline = int(rates.step[first]), float(rates.ours[first]), float(rates.theirs[first])
-    pattern = _shifted(rates) or _warm_up(rates) or _factor(rates) or Parted(step)
-    yield Diagnosis(CODE, "both", {"pattern": pattern, "step": step, "target": target, "baseline": baseline})
+    row = int(np.argmax(differ))
+    first = {"step": int(step[row]), "target": float(target[row]), "baseline": float(baseline[row])}
+    shifted = _shifted(step, target, baseline) or _warm_up(step, target, baseline)
+    pattern, values = shifted or _factor(target, baseline) or (Pattern.OTHER, {})
+    yield Diagnosis(CODE, "both", {"pattern": pattern, **first, **values})
 
 
-def _factor(rates: Rates) -> Factor | None:
-    given = (rates.ours > 0) & (rates.theirs > 0)
-    ratio = rates.ours[given] / rates.theirs[given]
-    if not len(ratio) or ((rates.ours > 0) != (rates.theirs > 0)).any() or np.ptp(ratio) > 2 * _SAME * ratio.mean():
+def _factor(target: Floats, baseline: Floats) -> Match | None:
+    given = (target > 0) & (baseline > 0)
+    ratio = target[given] / baseline[given]
+    if not len(ratio) or ((target > 0) != (baseline > 0)).any() or np.ptp(ratio) > 2 * _SAME * ratio.mean():
         return None
-    return Factor(float(ratio.mean()))
+    return Pattern.FACTOR, {"ratio": float(ratio.mean())}
 
 
-def _shifted(rates: Rates) -> Shifted | None:
+def _shifted(step: Whole, target: Floats, baseline: Floats) -> Match | None:
     """Two schedules of which one is the other a step later.
 
     Rates that never change fit any shift, and the first and the last have no counterpart: they alone prove none.
     """
-    if not (np.diff(rates.step) == 1).all():
+    inside = ~_alike(target, baseline)[1:-1]
+    if not (np.diff(step) == 1).all() or not inside.any():
         return None
-    inside = ~_alike(rates.ours, rates.theirs)[1:-1]
-    orders: tuple[tuple[SideName, SideName, Floats, Floats], ...] = (
-        ("target", "baseline", rates.ours, rates.theirs),
-        ("baseline", "target", rates.theirs, rates.ours),
-    )
+    orders = (("target", "baseline", target, baseline), ("baseline", "target", baseline, target))
     for early, late, first, second in orders:
-        if not inside.any() or not _alike(first[:-1], second[1:]).all():
-            continue
-        if not _goes_on(second[:_ENDS]) or not _goes_on(first[: -_ENDS - 1 : -1]):
+        ends = _goes_on(second[:_ENDS]) and _goes_on(first[: -_ENDS - 1 : -1])
+        if not ends or not _alike(first[:-1], second[1:]).all():
             continue  # what a shift leaves without a counterpart differs by more than a step
-        return Shifted(early, late, in_warm_up=bool(inside[: max(0, _rising(second) - 1)].sum() > 1))
+        in_warm_up = inside[: max(0, _rising(second) - 1)].sum() > 1
+        return Pattern.SHIFTED_WARM_UP if in_warm_up else Pattern.SHIFTED, {"early": early, "late": late}
     return None
 
 
@@ -167,30 +116,29 @@ def _rising(rates: Floats) -> int:
     return count if rises else 0
 
 
-def _warm_up(rates: Rates) -> WarmUp | None:
+def _warm_up(step: Whole, target: Floats, baseline: Floats) -> Match | None:
     """Two warm-ups that begin a step apart and end together; where the schedules part later, that is said too."""
-    ours, theirs = rates.ours, rates.theirs
-    mine, other = _start(rates.step, ours), _start(rates.step, theirs)
-    if mine is None or other is None or abs(abs(mine - other) - 1) > _STRAIGHT:
+    start, other = _start(step, target), _start(step, baseline)
+    if start is None or other is None or abs(abs(start - other) - 1) > _STRAIGHT:
         return None
-    risen = (ours >= _RISING * ours.max()) & (theirs >= _RISING * theirs.max())
-    if not risen.any() or not _alike(ours[risen][:1], theirs[risen][:1], rough=1 / _RISING - 1 + _SAME).all():
+    risen = (target >= _RISING * target.max()) & (baseline >= _RISING * baseline.max())
+    if not risen.any() or not _alike(target[risen][:1], baseline[risen][:1], rough=1 / _RISING - 1 + _SAME).all():
         return None
-    ahead, behind = round(max(mine, other)), round(min(mine, other))
-    parted = _parted_after(rates, int(np.argmax(risen)))
-    if mine > other:
-        return WarmUp("target", "baseline", ahead, behind, parted)
-    return WarmUp("baseline", "target", ahead, behind, parted)
+    parted = _parted_after(int(np.argmax(risen)), step, target, baseline)
+    early, late = ("target", "baseline") if start > other else ("baseline", "target")
+    starts = {"first": round(max(start, other)), "other": round(min(start, other))}
+    pattern = Pattern.WARM_UP if parted is None else Pattern.WARM_UP_AND_DECAY
+    return pattern, {"early": early, "late": late, **starts, "parted": parted}
 
 
-def _parted_after(rates: Rates, row: int) -> int | None:
+def _parted_after(row: int, step: Whole, target: Floats, baseline: Floats) -> int | None:
     """The first step from a row on at which the rates are further apart than a step of either schedule."""
-    ours, theirs = rates.ours[row:], rates.theirs[row:]
-    if len(ours) < 2:
+    step, target, baseline = step[row:], target[row:], baseline[row:]
+    if len(step) < 2:
         return None
-    slopes = [np.abs(np.gradient(side, rates.step[row:])) for side in (ours, theirs)]
-    apart = ~_alike(ours, theirs, rough=1 - _RISING) & (np.abs(ours - theirs) > 2 * np.maximum(*slopes))
-    return int(rates.step[row + int(np.argmax(apart))]) if apart.any() else None
+    slopes = [np.abs(np.gradient(side, step)) for side in (target, baseline)]
+    apart = ~_alike(target, baseline, rough=1 - _RISING) & (np.abs(target - baseline) > 2 * np.maximum(*slopes))
+    return int(step[int(np.argmax(apart))]) if apart.any() else None
 
 
 def _start(step: Whole, rates: Floats) -> float | None:
@@ -204,17 +152,17 @@ def _start(step: Whole, rates: Floats) -> float | None:
     return float(start / slope) if slope > 0 and straight else None
 
 
-def _common(ours: Subject, theirs: Subject) -> Rates:
+def _common_rates(pair: Pair) -> tuple[Whole, Floats, Floats]:
+    """The steps that both sides' first runs tell a rate of, and the rates of each there."""
     tables = []
-    for subject in (ours, theirs):
-        rows = np.flatnonzero(subject.steps.learning_rate.finite)
-        step, last = np.unique(subject.steps.step[rows][::-1], return_index=True)
-        tables.append((step, subject.steps.learning_rate.values[rows[::-1][last]]))
+    for steps in (side.subjects[0].steps for side in pair.sides):
+        rows = np.flatnonzero(steps.learning_rate.finite)
+        step, last = np.unique(steps.step[rows][::-1], return_index=True)
+        tables.append((step, steps.learning_rate.values[rows[::-1][last]]))
     step, here, there = common_steps(tables[0][0], tables[1][0])
-    return Rates(step, tables[0][1][here], tables[1][1][there])
+    return step, tables[0][1][here], tables[1][1][there]
 
 
-def _alike(ours: Floats, theirs: Floats, rough: float = _SAME) -> Mask:
-    peak = max(float(np.abs(rates).max(initial=0.0)) for rates in (ours, theirs))
-    found: Mask = np.isclose(ours, theirs, rtol=rough, atol=_OF_PEAK * peak)
-    return found
+def _alike(target: Floats, baseline: Floats, rough: float = _SAME) -> Mask:
+    peak = max(float(np.abs(rates).max(initial=0.0)) for rates in (target, baseline))
+    return np.isclose(target, baseline, rtol=rough, atol=_OF_PEAK * peak)

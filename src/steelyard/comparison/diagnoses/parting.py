@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.comparison.curve import LossCurve, differences
-from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
+from steelyard.comparison.diagnoses import Cause, Diagnosis
 from steelyard.comparison.tiers import Pair
 from steelyard.records.columns import Floats, Whole
 
@@ -67,12 +67,12 @@ CODE = Cause("parting", _sentence, evidence=_evidence, confirm=lambda look, **_:
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     if pair.same("data.source") is False:
         return  # other data from the start
-    for ours, theirs in pair.matched[:1]:
-        step, apart = differences(ours, theirs)
+    for target, baseline in pair.matched[:1]:
+        step, apart = differences(target, baseline)
         if len(step) < _FEWEST or step[0] != 1:
             continue
         with np.errstate(invalid="ignore"):
-            beyond = np.maximum(np.abs(apart) - _printed(ours, theirs, step), 0.0)
+            beyond = np.maximum(np.abs(apart) - _printed(target, baseline, step), 0.0)
         if (beyond > SAME).any():
             yield _diagnosis(step, apart, beyond, pair.rounding())
 
@@ -111,22 +111,20 @@ def _smoothness(apart: Floats) -> float:
     return float(np.corrcoef(ranks[1:], ranks[:-1])[0, 1]) if np.ptp(apart) > 0 else 0.0
 
 
-def _printed(ours: LossCurve, theirs: LossCurve, step: Whole) -> Floats:
+def _printed(target: LossCurve, baseline: LossCurve, step: Whole) -> Floats:
     """Half of the last printed digit of both, as a share of the loss."""
-    halves = [_half_digit(curve.loss)[np.isin(curve.step, step)] for curve in (ours, theirs)]
+    halves = [_half_digit(curve.loss)[np.isin(curve.step, step)] for curve in (target, baseline)]
     with np.errstate(over="ignore"):
-        found: Floats = (halves[0] + halves[1]) / theirs.loss[np.isin(theirs.step, step)]
-    return found
+        return (halves[0] + halves[1]) / baseline.loss[np.isin(baseline.step, step)]
 
 
 def _half_digit(loss: Floats) -> Floats:
     """Of losses printed with so many decimals, or so many digits, whichever is coarser; 0 where neither is so."""
-    scale = 10.0 ** np.floor(np.log10(loss))
-    found = np.zeros(len(loss))
-    for unit in (np.ones(len(loss)), scale):
+    half = np.zeros(len(loss))
+    for unit in (np.ones(len(loss)), 10.0 ** np.floor(np.log10(loss))):
         for digits in range(_MOST_DIGITS):
             last = unit / 10.0**digits
             if (np.abs(loss / last - np.round(loss / last)) < 1e-6).all():
-                found = np.maximum(found, last / 2)
+                half = np.maximum(half, last / 2)
                 break
-    return found
+    return half

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
+from steelyard.comparison.diagnoses import Cause, Diagnosis
 from steelyard.comparison.tiers import Pair
 from steelyard.frameworks.registry import facts
 
@@ -17,7 +17,7 @@ CODE = Cause(
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
-    for side in (pair.target, pair.baseline):
+    for side in pair.sides:
         subject = side.subjects[0]
         known, declared = subject.known("training.seed")
         name = subject.run.manifest.framework

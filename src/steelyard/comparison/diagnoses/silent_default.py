@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.comparison.codes import shown
 from steelyard.comparison.contract import Agreement, Clause, stated
-from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
+from steelyard.comparison.diagnoses import Cause, Diagnosis
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import Pair
 from steelyard.experiment.policy import Effect, Metric
@@ -35,9 +35,8 @@ class LeftOpen:
 
     @property
     def words(self) -> str:
-        (ours, theirs), (our_framework, their_framework) = self.values, self.frameworks
-        values = f"{shown(ours)} in {our_framework} and {shown(theirs)} in {their_framework}"
-        return f"{_CALLED.get(self.key, self.key)} is {values}"
+        sides = (f"{shown(value)} in {name}" for value, name in zip(self.values, self.frameworks, strict=True))
+        return f"{_CALLED.get(self.key, self.key)} is {' and '.join(sides)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +49,20 @@ class DefaultOfOne:
 
     @property
     def words(self) -> str:
-        (ours, theirs), (our_source, their_source) = self.values, self.sources
-        target = f"{shown(ours)} on the target ({our_source or 'as it says'})"
-        return f"{self.key} is {target} and {shown(theirs)} on the baseline ({their_source or 'as it says'})"
+        sides = (
+            f"{shown(value)} on the {name} ({source or 'as it says'})"
+            for name, value, source in zip(("target", "baseline"), self.values, self.sources, strict=True)
+        )
+        return f"{self.key} is {' and '.join(sides)}"
 
 
 def _sentence(unset: Sequence[LeftOpen | DefaultOfOne], one_sided: Sequence[DefaultOfOne]) -> str:
-    parts = (
+    kinds = (
         ("what nobody set differs, where it was left to the framework", unset),
         ("what one side set differs from what the other's framework does", one_sided),
     )
-    return "; ".join(
-        f"{what}: {'; '.join(difference.words for difference in differences)}"
-        for what, differences in parts
-        if differences
-    )
+    parts = (f"{kind}: {'; '.join(each.words for each in differences)}" for kind, differences in kinds if differences)
+    return "; ".join(parts)
 
 
 CODE = Cause(
@@ -86,8 +84,8 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
             continue  # the rates that both recorded say more than any default
         if difference := differs_by_default(clause, pair) or _unset(clause, pair):
             unset.append(difference)
-        elif of_one := _set_by_one(clause, pair):
-            one_sided.append(of_one)
+        elif default := _set_by_one(clause, pair):
+            one_sided.append(default)
     unset += unstated_differences(pair)
     if unset or one_sided:
         keys = tuple(difference.key for difference in (*unset, *one_sided))
@@ -96,12 +94,11 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
 
 def differs_by_default(clause: Clause, pair: Pair) -> DefaultOfOne | None:
     """A difference that comes of a side's default."""
-    if clause.status != Agreement.DIFFERENT:
-        return None
-    sources = pair.target.subjects[0].source(clause.dotted), pair.baseline.subjects[0].source(clause.dotted)
-    if not any(source is not None and source.is_default for source in sources) or pair.same("platform.framework"):
+    if clause.status != Agreement.DIFFERENT or pair.same("platform.framework"):
         return None  # one framework has one default: who differs from it said so
-    return DefaultOfOne(clause.dotted, (clause.target, clause.baseline), sources)
+    target, baseline = (side.subjects[0].source(clause.dotted) for side in pair.sides)
+    defaults = any(source is not None and source.is_default for source in (target, baseline))
+    return DefaultOfOne(clause.dotted, (clause.target, clause.baseline), (target, baseline)) if defaults else None
 
 
 def unstated_differences(pair: Pair) -> list[LeftOpen]:
@@ -109,20 +106,19 @@ def unstated_differences(pair: Pair) -> list[LeftOpen]:
 
     A plan of ours states it, and what both sides state is for the contract.
     """
-    sides = (pair.target, pair.baseline)
     names = _framework(pair.target), _framework(pair.baseline)
     known = pair.same("model.architecture") is not None
     differences = []
     for key in (*_CALLED, *(() if known else (POSITION_ENCODING,))):
-        settings = [stated(side.subjects[0], key) for side in sides]
+        settings = [stated(side.subjects[0], key) for side in pair.sides]
         if all(is_stated for is_stated, _ in settings):
             continue
-        ours, theirs = (
+        target, baseline = (
             _worded(value) if is_stated else facts(name).keyless_defaults.get(key)
             for name, (is_stated, value) in zip(names, settings, strict=True)
         )
-        if None not in (ours, theirs) and ours != theirs:
-            differences.append(LeftOpen(key, (ours, theirs), names))
+        if None not in (target, baseline) and target != baseline:
+            differences.append(LeftOpen(key, (target, baseline), names))
     return differences
 
 
@@ -135,24 +131,22 @@ def _unset(clause: Clause, pair: Pair) -> LeftOpen | None:
     if clause.status != Agreement.UNKNOWN or clause.unknown_of != "both":
         return None
     names = _framework(pair.target), _framework(pair.baseline)
-    (know_ours, ours), (know_theirs, theirs) = (facts(name).default(clause.dotted) for name in names)
-    if not (know_ours and know_theirs) or ours == theirs:
-        return None
-    return LeftOpen(clause.dotted, (ours, theirs), names)
+    (target_known, target), (baseline_known, baseline) = (facts(name).default(clause.dotted) for name in names)
+    differ = target_known and baseline_known and target != baseline
+    return LeftOpen(clause.dotted, (target, baseline), names) if differ else None
 
 
 def _set_by_one(clause: Clause, pair: Pair) -> DefaultOfOne | None:
     """A key that is known of one side only, and is not what the other's framework does by itself."""
     if clause.status != Agreement.UNKNOWN or clause.unknown_of == "both" or clause.dotted in _ALWAYS_SET:
         return None
-    silent = pair.target if clause.unknown_of == "target" else pair.baseline
-    says = pair.baseline if silent is pair.target else pair.target
-    value = clause.baseline if silent is pair.target else clause.target
+    of_target = clause.unknown_of == "target"
+    (silent, says), value = (pair.sides, clause.baseline) if of_target else (pair.sides[::-1], clause.target)
     known, default = facts(_framework(silent)).default(clause.dotted)
     if not known or value == default or _is_a_tenth(value, default, (silent, says)):
         return None
     by_framework, source = Source(Origin.FRAMEWORK, _framework(silent)), says.subjects[0].source(clause.dotted)
-    if silent is pair.target:
+    if of_target:
         return DefaultOfOne(clause.dotted, (default, value), (by_framework, source))
     return DefaultOfOne(clause.dotted, (value, default), (source, by_framework))
 
@@ -162,7 +156,8 @@ def _is_a_tenth(value: Any, default: Any, sides: tuple[Side, Side]) -> bool:
     of = TENTHS.get(default) if isinstance(default, str) else None
     if of is None or not isinstance(value, int | float):
         return False
-    whole = next((found for side in sides if isinstance(found := side.subjects[0].value(of), int | float)), None)
+    wholes = (side.subjects[0].value(of) for side in sides)
+    whole = next((whole for whole in wholes if isinstance(whole, int | float)), None)
     return whole is not None and math.isclose(value, whole / 10)
 
 

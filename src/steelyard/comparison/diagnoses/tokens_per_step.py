@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis
+from steelyard.comparison.diagnoses import Cause, Diagnosis
 from steelyard.comparison.own_figures import APART, OwnStep, own_step
 from steelyard.comparison.tiers import Pair
 
@@ -33,7 +33,7 @@ CODE = Cause(
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
-    target, baseline = (own_step(side) for side in (pair.target, pair.baseline))
+    target, baseline = map(own_step, pair.sides)
     if target is None or baseline is None or abs(target.tokens / baseline.tokens - 1) <= APART:
         return
     yield Diagnosis(CODE, "both", {"target": target, "baseline": baseline}, ("training.tokens_per_step",))

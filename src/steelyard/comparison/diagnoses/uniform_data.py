@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from steelyard.accounting.vocabularies import PADDED_TO, Vocabulary
-from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis, Ending, endings
+from steelyard.comparison.diagnoses import Cause, Diagnosis, Ending, endings
 from steelyard.comparison.tiers import Pair
 from steelyard.reasons import SideName
 from steelyard.verdict.floors import share_of_uniform, uniform_vocabularies, uniform_vocabulary
@@ -43,7 +43,7 @@ CODE = Cause(
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     for side, ends in endings(pair):
-        named = [vocabulary_of(ending) for ending in ends]
+        named = [uniform_vocabulary(ending.subject) for ending in ends]
         if None in named:
             continue
         first = ends[0]
@@ -52,16 +52,10 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
         yield Diagnosis(CODE, side, {"side": side, "endings": ends, "vocabularies": vocabularies, "share": share})
 
 
-def vocabulary_of(ending: Ending) -> Vocabulary | None:
-    """The vocabulary whose uniform model has this loss."""
-    return uniform_vocabulary(ending.subject)
-
-
 def _padding(vocabulary: Vocabulary, ending: Ending) -> Iterator[str]:
     if vocabulary.padded != vocabulary.size and vocabulary.tensor is not None:
         declared = ending.subject.whole("parallelism.tensor_parallel_size") == vocabulary.tensor
         yield (
             f"ln {vocabulary.padded:,} = {vocabulary.uniform:.4f}: tensor-parallel size {vocabulary.tensor} "
-            f"{'pads' if declared else 'would pad'} it "
-            f"to a multiple of {PADDED_TO * vocabulary.tensor}"
+            f"{'pads' if declared else 'would pad'} it to a multiple of {PADDED_TO * vocabulary.tensor}"
         )

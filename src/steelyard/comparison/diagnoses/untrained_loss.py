@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.accounting.untrained import NEAR, Start, fitting, mock_starts, own_starts, share_that_fits
 from steelyard.accounting.vocabularies import candidates
-from steelyard.comparison.diagnoses.diagnosis import Cause, Diagnosis, Ending, endings
+from steelyard.comparison.diagnoses import Cause, Diagnosis, Ending, endings
 from steelyard.comparison.tiers import Pair
 from steelyard.reasons import SideName
 from steelyard.verdict import Status
@@ -81,7 +81,7 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
         alone = ending.curve.step[0] == 1 and ending.curve.covered[0] == 1
         if not alone or ending.subject.events_of("resumed") or _passes(pair, side):
             continue
-        solved = _solved(ending)
+        solved = solve(ending)
         model = solved if solved.starts and solved.share <= _VAGUE else _undocumented(ending)
         if model is not None:
             declared = ending.subject.whole("model.vocab_size")
@@ -108,13 +108,8 @@ def _undocumented(ending: Ending) -> Start | None:
     return Start(sizes[0], declared.hidden_size, std) if _LEAST_STD <= std <= _MOST_STD else None
 
 
-def solve(ending: Ending) -> list[Start]:
-    """Every documented model that gives this first loss, the nearest first."""
-    return _solved(ending).starts
-
-
-def _solved(ending: Ending) -> Solved:
-    """What is declared binds; only where no such model starts so is the vocabulary doubted."""
+def solve(ending: Ending) -> Solved:
+    """What is declared binds; only where no such model starts so is the vocabulary doubted. The nearest first."""
     declared = declared_of(ending.subject)
     own = own_starts(declared)
     near = fitting(own, ending.first)

@@ -12,7 +12,9 @@ import pytest
 from steelyard.comparison import Metric, load_runs, weigh
 from steelyard.comparison.convergence import FEW_SEEDS, Convergence
 from steelyard.comparison.tiers import (
+    CUTS,
     Answer,
+    Basis,
     Tier,
     first_loss,
     first_steps,
@@ -22,7 +24,6 @@ from steelyard.comparison.tiers import (
     stability,
 )
 from steelyard.comparison.tiers.reference import Within, ratio
-from steelyard.comparison.tiers.tier import CUTS, Basis
 from steelyard.reasons import Reason
 
 STEPS = 300
@@ -122,10 +123,10 @@ def test_a_tier_in_json_has_its_code_and_its_sentence(ingest: Ingest, cli: Any) 
 def test_unknown_settings_of_a_contract_are_counted_on_the_terminal(ingest: Ingest, cli: Any) -> None:
     ingest("a", falling(1), bare=True), ingest("b", falling(1))
     contract = tier(ask("a", "b")[1], "contract")
-    assert (contract.status, contract.side) == ("unknown", "target")
-    assert len(contract.keys) > 10
+    assert (contract.status, contract.reason.side) == ("unknown", "target")
+    assert len(contract.reason.keys) > 10
     out = cli("compare", "a", "b", "--for", "convergence").out
-    assert f"contract       {len(contract.keys)} keys are not known of the target" in out
+    assert f"contract       {len(contract.reason.keys)} keys are not known of the target" in out
 
 
 @pytest.mark.parametrize("lost", [math.nan, math.inf, 0.0, -1.0])
@@ -135,7 +136,7 @@ def test_a_run_that_ends_without_a_loss_fails_however_few_they_are(ingest: Inges
     status, found = ask(ingest("a", [*base[:-count], *[lost] * count]), ingest("b", base))
     assert (status, found.first_failing_tier) == (1, "stability"), found
     assert tier(found, "stability").code == stability.NO_LOSS_FROM
-    assert (tier(found, "stability").side, values(found, "stability")["step"]) == ("target", STEPS - count + 1)
+    assert (tier(found, "stability").reason.side, values(found, "stability")["step"]) == ("target", STEPS - count + 1)
 
 
 def test_two_runs_that_end_so_are_not_alike(ingest: Ingest) -> None:
@@ -424,7 +425,7 @@ def test_one_seed_cut_otherwise_is_not_one_start(ingest: Ingest, cut: str) -> No
     _, found = ask("a1,a2,a3", "b1,b2,b3")
     assert tier(found, "first_loss").status != "fail", found
     assert tier(found, "first_steps").status == "not_applicable"
-    assert (tier(found, "first_steps").code, tier(found, "first_steps").keys) == (first_steps.OTHER_CUTS, CUTS)
+    assert (tier(found, "first_steps").code, tier(found, "first_steps").reason.keys) == (first_steps.OTHER_CUTS, CUTS)
     _, found = ask("a1", "b1")
     assert tier(found, "level").code == level.OBSERVED
 
@@ -442,7 +443,7 @@ def test_a_cut_that_is_not_known_leaves_open_why_runs_start_apart(ingest: Ingest
         ingest(name, losses, bare=True, framework="megatron", training__seed="1")
     _, found = ask("a", "b")
     assert tier(found, "first_steps").status == "unknown"
-    assert (tier(found, "first_steps").code, tier(found, "first_steps").keys) == (first_steps.CUTS_UNKNOWN, CUTS)
+    assert (tier(found, "first_steps").code, tier(found, "first_steps").reason.keys) == (first_steps.CUTS_UNKNOWN, CUTS)
     _, found = ask("c", "b")
     assert (tier(found, "first_steps").status, tier(found, "level").status) == ("pass", "pass")
 

@@ -132,7 +132,7 @@ def _not_known(made: Comparison, found: TimeToLoss) -> Iterator[tuple[str, str]]
 
 def _short(tier: Tier) -> str:
     """What a tier says; several settings that the contract does not know are counted."""
-    return counted(tier.reason) if tier.code is SETTINGS_UNKNOWN and len(tier.keys) > 1 else tier.message
+    return counted(tier.reason) if tier.code is SETTINGS_UNKNOWN and len(tier.reason.keys) > 1 else tier.message
 
 
 def _losses(made: Comparison) -> Iterator[list[str]]:

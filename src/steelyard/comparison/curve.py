@@ -42,11 +42,6 @@ class LossCurve:
     def at_rows(self, rows: Whole) -> "LossCurve":
         return LossCurve(self.step[rows], self.covered[rows], self.seen[rows], self.loss[rows], self.axis, self.begin)
 
-    def at(self, places: Floats) -> Floats:
-        """The loss at some places, drawn straight between records."""
-        found: Floats = np.interp(places, self.seen, self.loss)
-        return found
-
     def thinned(self, points: int = _POINTS) -> tuple[Floats, Floats]:
         """Places and losses, neighbours taken together until there are few enough."""
         width = -(-len(self) // points)
@@ -68,9 +63,9 @@ class LossCurve:
 
 def loss_curves(sides: Sequence[Sequence[Subject]]) -> list[list[LossCurve]]:
     """The curves of every side on one axis: tokens where every record's are known, else steps."""
-    found = [[_curve(subject, "tokens") for subject in subjects] for subjects in sides]
-    if all(np.isfinite(curve.seen).all() for side in found for curve in side):
-        return found
+    curves = [[_curve(subject, "tokens") for subject in subjects] for subjects in sides]
+    if all(np.isfinite(curve.seen).all() for side in curves for curve in side):
+        return curves
     return [[_curve(subject, "steps") for subject in subjects] for subjects in sides]
 
 
@@ -81,7 +76,8 @@ def on_common_records(curves: Sequence[Sequence[LossCurve]]) -> list[list[LossCu
     intervals, are no longer the same curve. Intervals of 5 and 7 steps meet every 35.
     """
     every = [curve for side in curves for curve in side]
-    if all(np.array_equal(one.step, every[0].step) and np.array_equal(one.covered, every[0].covered) for one in every):
+    step, covered = every[0].step, every[0].covered
+    if all(np.array_equal(curve.step, step) and np.array_equal(curve.covered, covered) for curve in every):
         return [list(side) for side in curves]
     last = reduce(np.intersect1d, (curve.step for curve in every))
     begun = reduce(np.intersect1d, (curve.step - curve.covered for curve in every))
@@ -116,34 +112,23 @@ def seen_after(subject: Subject, axis: Axis, steps: Whole) -> Floats:
     rows, unit, ends = _records(subject, axis)
     step, covered = subject.steps.step[rows], subject.steps.steps_covered[rows]
     known = np.append(step[0] - covered[0], step), np.append(ends[0] - covered[0] * unit[0], ends)
-    found: Floats = np.interp(steps, *known) + np.maximum(steps - step[-1], 0) * unit[-1]
-    return found
+    return np.asarray(np.interp(steps, *known) + np.maximum(steps - step[-1], 0) * unit[-1])
 
 
-def common_end(curves: Sequence[Sequence[LossCurve]]) -> float:
-    """How far every run of every side went."""
-    return min((float(curve.seen[-1]) for side in curves for curve in side if len(curve)), default=0.0)
-
-
-def common_begin(curves: Sequence[Sequence[LossCurve]]) -> float:
-    """From where on every run of every side has a record."""
-    return max((curve.begin for side in curves for curve in side if len(curve)), default=0.0)
-
-
-def common_steps(ours: Whole, theirs: Whole) -> tuple[Whole, Whole, Whole]:
+def common_steps(steps: Whole, others: Whole) -> tuple[Whole, Whole, Whole]:
     """The steps that both have, and where each has them first."""
-    if len(ours) == len(theirs) and (np.diff(ours) > 0).all() and np.array_equal(ours, theirs):
-        rows = np.arange(len(ours))  # as two runs of one job do: nothing is to be sorted
-        return ours, rows, rows
-    return np.intersect1d(ours, theirs, return_indices=True)
+    if len(steps) == len(others) and (np.diff(steps) > 0).all() and np.array_equal(steps, others):
+        rows = np.arange(len(steps))  # as two runs of one job do: nothing is to be sorted
+        return steps, rows, rows
+    return np.intersect1d(steps, others, return_indices=True)
 
 
-def differences(ours: LossCurve, theirs: LossCurve) -> tuple[Whole, Floats]:
+def differences(target: LossCurve, baseline: LossCurve) -> tuple[Whole, Floats]:
     """Relative differences of two curves, where both have a record of the same steps; by the last of them."""
-    step, at, there = common_steps(ours.step, theirs.step)
-    alike = ours.covered[at] == theirs.covered[there]
+    step, at, there = common_steps(target.step, baseline.step)
+    alike = target.covered[at] == baseline.covered[there]
     with np.errstate(over="ignore"):
-        return step[alike], ours.loss[at[alike]] / theirs.loss[there[alike]] - 1
+        return step[alike], target.loss[at[alike]] / baseline.loss[there[alike]] - 1
 
 
 def _curve(subject: Subject, axis: Axis) -> LossCurve:

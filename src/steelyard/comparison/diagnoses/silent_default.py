@@ -77,10 +77,12 @@ CODE = Cause(
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     unset: list[LeftOpen | DefaultOfOne] = []
     one_sided: list[DefaultOfOne] = []
+    subjects = [subject for side in pair.sides for subject in side.subjects]
+    rates_recorded = all(subject.steps.learning_rate.finite.any() for subject in subjects)
     for clause in pair.clauses:
         if clause.governs.get(Metric.CONVERGENCE) != Effect.BLOCKS:
             continue
-        if clause.dotted in _SCHEDULE and pair.told_rates:
+        if clause.dotted in _SCHEDULE and rates_recorded:
             continue  # the rates that both recorded say more than any default
         if difference := differs_by_default(clause, pair) or _unset(clause, pair):
             unset.append(difference)

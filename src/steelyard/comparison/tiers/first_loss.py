@@ -2,8 +2,7 @@
 
 from steelyard.comparison.intervals import FEWEST
 from steelyard.comparison.side import Side
-from steelyard.comparison.tiers import first_steps
-from steelyard.comparison.tiers.tier import CUTS, Answer, Pair, Tier
+from steelyard.comparison.tiers import CUTS, Answer, Pair, Tier, first_steps
 from steelyard.reasons import Code, Reason
 from steelyard.verdict import Finding, Status
 
@@ -47,18 +46,18 @@ def ask(pair: Pair) -> Tier:
         [float(curve.loss[0]) for curve in side if len(curve) and curve.step[0] == 1 and curve.covered[0] == 1]
         for side in pair.curves
     ]
-    if any(len(found) < len(side.subjects) for found, side in zip(firsts, (pair.target, pair.baseline), strict=True)):
+    if any(len(losses) < len(side.subjects) for losses, side in zip(firsts, pair.sides, strict=True)):
         return _not_alone(pair)
     if _same_weights(pair):
         return _of_same_weights(pair)
-    findings = [_finding(side) for side in (pair.target, pair.baseline)]
-    for side, finding in zip((pair.target, pair.baseline), findings, strict=True):
+    findings = [_finding(side) for side in pair.sides]
+    for side, finding in zip(pair.sides, findings, strict=True):
         if finding is not None and finding.status == Status.FAIL:
             wrong = Reason(NOT_PREDICTED, {"side": side.name, "finding": finding}, side=side.name)
             return Tier(NAME, Answer.FAIL, wrong, margin=OWN_WEIGHTS)
     if all(finding is not None and finding.status == Status.PASS for finding in findings):
         return Tier(NAME, Answer.PASS, Reason(AS_PREDICTED), margin=OWN_WEIGHTS)
-    apart = max(abs(ours - theirs) for ours in firsts[0] for theirs in firsts[1])
+    apart = max(abs(target - baseline) for target in firsts[0] for baseline in firsts[1])
     status = Answer.PASS if apart <= OWN_WEIGHTS else Answer.FAIL
     return Tier(NAME, status, Reason(APART, {"apart": apart, "margin": OWN_WEIGHTS}), apart, OWN_WEIGHTS)
 
@@ -81,12 +80,11 @@ def _same_weights(pair: Pair) -> bool:
 
 def _of_same_weights(pair: Pair) -> Tier:
     margin = max(SAME_WEIGHTS, pair.rounding())
-    ours, theirs = max(
-        ((float(one.loss[0]), float(other.loss[0])) for one, other in pair.matched),
-        key=lambda both: abs(both[0] / both[1] - 1),
+    firsts = [(float(target.loss[0]), float(baseline.loss[0])) for target, baseline in pair.matched]
+    apart, target, baseline = max(
+        ((abs(target / baseline - 1), target, baseline) for target, baseline in firsts), key=lambda first: first[0]
     )
-    apart = abs(ours / theirs - 1)
-    values = {"target": ours, "baseline": theirs, "apart": apart, "margin": margin}
+    values = {"target": target, "baseline": baseline, "apart": apart, "margin": margin}
     status = Answer.PASS if apart <= margin else Answer.FAIL
     return Tier(NAME, status, Reason(OF_EQUAL_WEIGHTS, values), apart, margin)
 
@@ -94,7 +92,6 @@ def _of_same_weights(pair: Pair) -> Tier:
 def _finding(side: Side) -> Finding | None:
     """What the runs of a side come to in the finding of that name; None where one of them has none."""
     findings = [finding for verdict in side.verdicts for finding in verdict.findings if finding.check == NAME]
-    if len(findings) < len(side.verdicts):
-        return None
     worst = (Status.FAIL, Status.UNKNOWN, Status.PASS)
-    return min(findings, key=lambda finding: worst.index(finding.status))
+    complete = len(findings) == len(side.verdicts)
+    return min(findings, key=lambda finding: worst.index(finding.status)) if complete else None

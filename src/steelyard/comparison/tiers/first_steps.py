@@ -1,11 +1,11 @@
 """The first ten steps on the same data: before learning itself drives two runs apart, only their arithmetic can."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from steelyard.comparison.curve import LossCurve, differences
-from steelyard.comparison.tiers.tier import CUTS, Answer, Pair, Tier
+from steelyard.comparison.tiers import CUTS, Answer, Pair, Tier
 from steelyard.reasons import Code, Reason
 from steelyard.records.columns import Floats, Whole
 
@@ -24,21 +24,23 @@ def _compared(worst: float, margin: float, passed: list[tuple[float, int]]) -> s
     )
 
 
-def _seeds_assumed(worst: float, margin: float, passed: list[tuple[float, int]]) -> str:
-    seeds = "their seeds are not known and are taken for one: ingest them with --set training.seed=N where they differ"
-    return f"{_compared(worst, margin, passed)}; {seeds}"
-
-
-def _cuts_unknown(worst: float, margin: float, passed: list[tuple[float, int]]) -> str:
-    cuts = "tensor and pipeline parallel size are not known of every run, and others give a seed other weights"
-    return f"{_compared(worst, margin, passed)}; {cuts}"
+def _because(cause: str) -> Callable[..., str]:
+    return lambda **values: f"{_compared(**values)}; {cause}"
 
 
 COMPARED = Code("first_steps_compared", _compared)
 """How far the losses of the first steps are apart, of runs of one start."""
-SEEDS_ASSUMED = Code("first_steps_seeds_assumed", _seeds_assumed)
+SEEDS_ASSUMED = Code(
+    "first_steps_seeds_assumed",
+    _because(
+        "their seeds are not known and are taken for one: ingest them with --set training.seed=N where they differ"
+    ),
+)
 """The first losses are apart, of runs whose seeds are taken for one."""
-CUTS_UNKNOWN = Code("first_steps_cuts_unknown", _cuts_unknown)
+CUTS_UNKNOWN = Code(
+    "first_steps_cuts_unknown",
+    _because("tensor and pipeline parallel size are not known of every run, and others give a seed other weights"),
+)
 """The first losses are apart, of runs that may be cut in different ways."""
 OWN_WEIGHTS = Code("first_steps_own_weights", "each framework has weights and an order of data of its own")
 """Two frameworks start from different weights and data, so their first steps say nothing."""
@@ -60,11 +62,11 @@ def ask(pair: Pair) -> Tier:
     if not pair.matched:
         why = Reason(OTHER_CUTS, keys=CUTS) if pair.otherwise_cut else Reason(NO_COMMON_SEED, keys=("training.seed",))
         return Tier(NAME, Answer.NOT_APPLICABLE, why)
-    apart = [(step, np.abs(found)) for step, found in (differences(*both) for both in pair.matched)]
-    if any(_recorded(ours, step) < STEPS for (ours, _), (step, _) in zip(pair.matched, apart, strict=True)):
+    apart = [(step, np.abs(difference)) for step, difference in (differences(*curves) for curves in pair.matched)]
+    if any(_recorded(target, step) < STEPS for (target, _), (step, _) in zip(pair.matched, apart, strict=True)):
         return Tier(NAME, Answer.UNKNOWN, Reason(NOT_RECORDED, {"steps": STEPS}))
     margin = max(MARGIN, pair.rounding())
-    worst = max(float(found[step <= STEPS].max()) for step, found in apart)
+    worst = max(float(difference[step <= STEPS].max()) for step, difference in apart)
     values = {"worst": worst, "margin": margin, "passed": list(_passed(apart))}
     if worst <= margin:
         return Tier(NAME, Answer.PASS, Reason(COMPARED, values), worst, margin)
@@ -89,6 +91,5 @@ def _recorded(curve: LossCurve, steps: Whole) -> int:
 def _passed(apart: list[tuple[Whole, Floats]]) -> Iterator[tuple[float, int]]:
     """Differences, each with the first step at which a run is further apart."""
     for share in PASSED:
-        first = [int(step[found > share][0]) for step, found in apart if (found > share).any()]
-        if first:
-            yield share, min(first)
+        if beyond := [steps[0] for step, difference in apart if len(steps := step[difference > share])]:
+            yield share, int(min(beyond))

@@ -6,15 +6,16 @@ The level alone misses a run that learns 30 % slower: its loss ends 1.2 % higher
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from steelyard.accounting.robust import around_median
 from steelyard.comparison.curve import Axis, LossCurve, common_stretch, on_common_records
-from steelyard.comparison.intervals import FEWEST, Between, geometric_mean
+from steelyard.comparison.intervals import Between, geometric_mean
+from steelyard.comparison.tiers import Answer, OverSeeds, Pair, Tier
 from steelyard.comparison.tiers.first_steps import one_start
-from steelyard.comparison.tiers.level import OTHER_RECORDS, Equivalence, between_records, figure, judged, unsure_by
-from steelyard.comparison.tiers.tier import Answer, OverSeeds, Pair, Tier
+from steelyard.comparison.tiers.level import OTHER_RECORDS, between_records, conclusion, figure, judged, unsure_by
 from steelyard.reasons import Code, Reason
 from steelyard.records.columns import Floats, Whole
 
@@ -32,22 +33,14 @@ _AROUND = 25
 _MOST_ALIKE = 0.97
 _GAP = 0.05
 """Of the way, a stretch without a record across which no straight line is drawn."""
-_BESIDE, _APART = 5, 6.0
+_NEIGHBOURS, _APART = 5, 6.0
 """Neighbours on each side, and median deviations from them."""
 
 
-def _sentence(
-    losses: tuple[float, float],
-    axis: Axis,
-    seeds: OverSeeds | None,
-    common: bool,
-    equivalence: Equivalence,
-    margin: float,
-    **ratio: float,
-) -> str:
-    speed = f"to {LEVELS} losses from {losses[0]:.4g} to {losses[1]:.4g} the target takes {figure(**ratio)} times"
+def _sentence(losses: tuple[float, float], axis: Axis, seeds: OverSeeds | None, common: bool, **judged: Any) -> str:
+    speed = f"to {LEVELS} losses from {losses[0]:.4g} to {losses[1]:.4g} the target takes {figure(**judged)} times"
     basis = f"{seeds.words if seeds else 'within these runs'}{'' if common else OTHER_RECORDS}"
-    return f"{speed} the {axis}, {basis}: {equivalence.format(margin=margin, fewest=FEWEST)}"
+    return f"{speed} the {axis}, {basis}: {conclusion(**judged)}"
 
 
 COMPARED = Code("learning_speed_compared", _sentence)
@@ -85,29 +78,23 @@ class Reached:
     def by_chance(self) -> Between:
         """Target over baseline at all losses together: how sure the curves are of it by themselves."""
         drawn, scatter = float(self._draws.mean(axis=1).std(ddof=1)), self._scatter / math.sqrt(LEVELS)
-        return unsure_by(self.left_open, self._as_sure_as(float(self._apart.mean()), drawn, scatter))
+        return unsure_by(self.left_open, _as_sure_as(float(self._apart.mean()), drawn, scatter))
 
     def at_the_last(self) -> Between:
         """The same at the lowest of the losses alone."""
-        found = self._as_sure_as(float(self._apart[-1]), float(self._draws[:, -1].std(ddof=1)), self._scatter)
-        return unsure_by(math.log1p(self.off / float(self._nearest[-1])), found)
-
-    def _as_sure_as(self, apart: float, drawn: float, scatter: float) -> Between:
-        """Noise that is drawn anew knows nothing of what is slower than it, and the losses' own disagreement does."""
-        return Between(math.exp(apart), max(drawn, scatter), LEVELS - 1 if scatter > drawn else math.inf)
+        ratio = _as_sure_as(float(self._apart[-1]), float(self._draws[:, -1].std(ddof=1)), self._scatter)
+        return unsure_by(math.log1p(self.off / float(self._nearest[-1])), ratio)
 
     @cached_property
     def _apart(self) -> Floats:
         """At each loss, the logarithm of target over baseline."""
-        ours, theirs = (np.mean([np.log(one) for one in side], axis=0) for side in self.places)
-        found: Floats = ours - theirs
-        return found
+        target, baseline = (np.mean([np.log(places) for places in side], axis=0) for side in self.places)
+        return np.asarray(target - baseline)
 
     @property
     def _nearest(self) -> Floats:
         """Where the first of all runs comes down to each loss."""
-        found: Floats = np.min([one for side in self.places for one in side], axis=0)
-        return found
+        return np.asarray(np.min([places for side in self.places for places in side], axis=0))
 
     @property
     def _scatter(self) -> float:
@@ -121,23 +108,26 @@ class Reached:
         """
         chance = np.random.default_rng(0)
         noise = [[loss - running_mean(loss) for _, loss in side] for side in self.points]
-        width = max(_width(one) for side in noise for one in side)
-        drawn = []
+        lengths = dict.fromkeys(len(own) for side in noise for own in side)
+        width = max(_width(own) for side in noise for own in side)
+        draws = []
         for _ in range(_DRAWS):
-            rows: dict[int, Whole] = {}
-            for one in (one for side in noise for one in side if len(one) not in rows):
-                rows[len(one)] = _blocks(chance, len(one), min(width, len(one) // 4))
-            ours, theirs = (self._drawn(side, noise[side], rows) for side in (0, 1))
-            drawn.append(ours - theirs)
-        return np.array(drawn)
+            rows = {length: _blocks(chance, length, min(width, length // 4)) for length in lengths}
+            target, baseline = (self._drawn(side, noise[side], rows) for side in (0, 1))
+            draws.append(target - baseline)
+        return np.array(draws)
 
     def _drawn(self, side: int, noise: list[Floats], rows: dict[int, Whole]) -> Floats:
         again = [
             np.log(reach(seen, smoothed(line + own[rows[len(own)]]), self.losses))
             for (seen, _), line, own in zip(self.points[side], self.smooth[side], noise, strict=True)
         ]
-        found: Floats = np.mean(again, axis=0)
-        return found
+        return np.asarray(np.mean(again, axis=0))
+
+
+def _as_sure_as(apart: float, drawn: float, scatter: float) -> Between:
+    """Noise that is drawn anew knows nothing of what is slower than it, and the losses' own disagreement does."""
+    return Between(math.exp(apart), max(drawn, scatter), LEVELS - 1 if scatter > drawn else math.inf)
 
 
 def reached(pair: Pair) -> Reached | Reason:
@@ -153,21 +143,17 @@ def reached(pair: Pair) -> Reached | Reason:
         return Reason(GAP, {"gap": gap, "axis": pair.axis})
     points = [[(seen - pair.begin, calmed(loss)) for seen, loss in map(LossCurve.thinned, side)] for side in curves]
     smooth = [[smoothed(loss) for _, loss in side] for side in points]
-    flat = [
-        (seen, loss, line)
-        for side, lines in zip(points, smooth, strict=True)
-        for (seen, loss), line in zip(side, lines, strict=True)
+    lines = [
+        [(seen, loss, line) for (seen, loss), line in zip(*side, strict=True)]
+        for side in zip(points, smooth, strict=True)
     ]
     warm_up = pair.warm_up if pair.warm_up is not None else _MOST_WARM_UP
     begin = min(max(warm_up, _LEAST_WARM_UP), _MOST_WARM_UP) * (pair.end - pair.begin)
-    losses = common_losses([(seen, line) for seen, _, line in flat], begin)
-    noise = max(_noise(loss, line) for _, loss, line in flat)
+    losses = common_losses([(seen, line) for side in lines for seen, _, line in side], begin)
+    noise = max(_noise(loss, line) for side in lines for _, loss, line in side)
     if losses is None or losses[0] - losses[-1] < max(_LEARNT * noise, _FALL * losses[0]):
         return Reason(FLAT)
-    places = [
-        [reach(seen, line, losses) for (seen, _), line in zip(side, lines, strict=True)]
-        for side, lines in zip(points, smooth, strict=True)
-    ]
+    places = [[reach(seen, line, losses) for seen, _, line in side] for side in lines]
     return Reached(losses, places, points, smooth, off)
 
 
@@ -175,7 +161,7 @@ def ask(pair: Pair) -> Tier:
     common = reached(pair)
     if isinstance(common, Reason):
         return Tier(NAME, Answer.UNKNOWN, Reason(NOT_MEASURED, {"cause": common}), margin=MARGIN)
-    seeds = pair.over_seeds([[geometric_mean(one) for one in side] for side in common.places])
+    seeds = pair.over_seeds([[geometric_mean(places) for places in side] for side in common.places])
     if seeds is not None:
         ratio, decides = unsure_by(common.left_open, seeds.ratio), seeds.decides
     else:
@@ -190,29 +176,23 @@ def calmed(loss: Floats) -> Floats:
 
     That it is there is for the tier of stability to say.
     """
-    width = 2 * _BESIDE + 1
-    usual, spread = around_median(
-        np.lib.stride_tricks.sliding_window_view(np.pad(loss, _BESIDE, mode="reflect"), width)
-    )
-    found: Floats = np.where(np.abs(loss - usual) > _APART * spread, usual, loss)
-    return found
+    padded = np.pad(loss, _NEIGHBOURS, mode="reflect")
+    usual, spread = around_median(np.lib.stride_tricks.sliding_window_view(padded, 2 * _NEIGHBOURS + 1))
+    return np.where(np.abs(loss - usual) > _APART * spread, usual, loss)
 
 
 def smoothed(loss: Floats) -> Floats:
     """The falling curve nearest to it (isotonic regression)."""
     from scipy.optimize import isotonic_regression
 
-    found: Floats = isotonic_regression(loss, increasing=False).x
-    return found
+    return np.asarray(isotonic_regression(loss, increasing=False).x)
 
 
 def common_losses(curves: list[tuple[Floats, Floats]], begin: float) -> Floats | None:
     """Losses that every curve passes after it warmed up, evenly apart, the highest first."""
     highest = min(float(np.interp(begin, seen, loss)) for seen, loss in curves)
     lowest = max(float(loss[-1]) for _, loss in curves)
-    if not highest > lowest:
-        return None
-    return np.linspace(highest, lowest, LEVELS + 2)[1:-1]
+    return np.linspace(highest, lowest, LEVELS + 2)[1:-1] if highest > lowest else None
 
 
 def reach(seen: Floats, smooth: Floats, losses: Floats) -> Floats:
@@ -220,8 +200,7 @@ def reach(seen: Floats, smooth: Floats, losses: Floats) -> Floats:
     rows = np.searchsorted(-smooth, -losses, side="left").clip(1, len(smooth) - 1)
     above, below = smooth[rows - 1], smooth[rows]
     share = np.divide(above - losses, above - below, out=np.ones_like(losses), where=above > below).clip(0, 1)
-    found: Floats = seen[rows - 1] + share * (seen[rows] - seen[rows - 1])
-    return found
+    return np.asarray(seen[rows - 1] + share * (seen[rows] - seen[rows - 1]))
 
 
 def _noise(loss: Floats, smooth: Floats) -> float:
@@ -232,8 +211,7 @@ def _noise(loss: Floats, smooth: Floats) -> float:
 def running_mean(loss: Floats) -> Floats:
     """What noise is told from: a falling curve would have taken its slow part for learning."""
     width = 2 * (min(_AROUND, len(loss)) // 2) + 1
-    found: Floats = np.convolve(np.pad(loss, width // 2, mode="reflect"), np.full(width, 1 / width), mode="valid")
-    return found
+    return np.convolve(np.pad(loss, width // 2, mode="reflect"), np.full(width, 1 / width), mode="valid")
 
 
 def _width(noise: Floats) -> int:
@@ -248,5 +226,4 @@ def _width(noise: Floats) -> int:
 def _blocks(chance: np.random.Generator, n: int, width: int) -> Whole:
     """So many places, in stretches of neighbours."""
     starts = chance.integers(0, n - width + 1, size=-(-n // width))
-    found: Whole = (starts[:, None] + np.arange(width)).ravel()[:n]
-    return found
+    return (starts[:, None] + np.arange(width)).ravel()[:n]

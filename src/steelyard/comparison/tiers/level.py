@@ -10,8 +10,8 @@ import numpy as np
 
 from steelyard.comparison.curve import Axis, LossCurve, common_stretch, on_common_records
 from steelyard.comparison.intervals import FEWEST, Between, geometric_mean
+from steelyard.comparison.tiers import Answer, OverSeeds, Pair, Tier
 from steelyard.comparison.tiers.first_steps import one_start
-from steelyard.comparison.tiers.tier import Answer, OverSeeds, Pair, Tier
 from steelyard.reasons import Code, Reason
 from steelyard.records.columns import Floats
 
@@ -32,22 +32,18 @@ class Equivalence(StrEnum):
     OPEN = "not shown to be within {margin:.2%}"
 
 
-def figure(ratio: float, low: float, high: float) -> str:
+def figure(ratio: float, low: float, high: float, **_: Any) -> str:
     return f"{ratio:.4f} [{low:.4f}, {high:.4f}]"
 
 
-def _sentence(
-    end: float,
-    axis: Axis,
-    seeds: OverSeeds | None,
-    common: bool,
-    equivalence: Equivalence,
-    margin: float,
-    **ratio: float,
-) -> str:
+def conclusion(equivalence: Equivalence, margin: float, **_: Any) -> str:
+    return equivalence.format(margin=margin, fewest=FEWEST)
+
+
+def _sentence(end: float, axis: Axis, seeds: OverSeeds | None, common: bool, **judged: Any) -> str:
     basis = seeds.words if seeds else "within these runs, which says nothing of another seed"
-    level = f"in the last third of {end:,.0f} {axis} the target's loss is {figure(**ratio)} times the baseline's"
-    return f"{level}, {basis}{'' if common else OTHER_RECORDS}: {equivalence.format(margin=margin, fewest=FEWEST)}"
+    level = f"in the last third of {end:,.0f} {axis} the target's loss is {figure(**judged)} times the baseline's"
+    return f"{level}, {basis}{'' if common else OTHER_RECORDS}: {conclusion(**judged)}"
 
 
 COMPARED = Code("level_compared", _sentence)
@@ -79,7 +75,7 @@ def _tails(pair: Pair) -> tuple[list[list[Floats]], float]:
 
     Where too few records are of the same steps, losses between records are drawn straight.
     """
-    begin = pair.after(2 / 3)
+    begin = pair.begin + 2 / 3 * (pair.end - pair.begin)
     tails = common_stretch(on_common_records(pair.curves), begin, pair.end)
     if len(tails[0][0]) >= _FEWEST_POINTS:
         return [[tail.loss for tail in side] for side in tails], 0.0
@@ -87,7 +83,7 @@ def _tails(pair: Pair) -> tuple[list[list[Floats]], float]:
     if min(len(tail) for side in tails for tail in side) < _FEWEST_POINTS:
         return [], 0.0
     places = np.unique(np.concatenate([tail.seen for side in tails for tail in side]))
-    losses = [[curve.at(places) for curve in side] for side in pair.curves]
+    losses = [[np.interp(places, curve.seen, curve.loss) for curve in side] for side in pair.curves]
     steepest = max(abs(float(np.polyfit(places, np.log(loss), 1)[0])) for side in losses for loss in side)
     return losses, steepest * between_records(tails)
 
@@ -100,9 +96,9 @@ def between_records(curves: Sequence[Sequence[LossCurve]]) -> float:
     return sum(max(float(np.diff(curve.seen).max()) for curve in side) for side in curves) / 2
 
 
-def unsure_by(left_open: float, found: Between) -> Between:
+def unsure_by(left_open: float, ratio: Between) -> Between:
     """With what may be off by so much to either side, all of it as likely: its deviation is a root of 3 smaller."""
-    return replace(found, standard_error=math.hypot(found.standard_error, left_open / math.sqrt(3)))
+    return replace(ratio, standard_error=math.hypot(ratio.standard_error, left_open / math.sqrt(3)))
 
 
 def hac(differences: Floats) -> Between:
@@ -137,6 +133,6 @@ def judged(
         status, equivalence = Answer.PASS, Equivalence.EQUIVALENT
     else:
         status, equivalence, code = Answer.UNKNOWN, Equivalence.OBSERVED, observed
-    interval = {"ratio": ratio.value, "low": low, "high": high}
-    reason = Reason(code, {**values, **interval, "equivalence": equivalence, "margin": margin})
+    interval = {"ratio": ratio.value, "low": low, "high": high, "equivalence": equivalence, "margin": margin}
+    reason = Reason(code, {**values, **interval})
     return Tier(name, status, reason, ratio.value, margin, low, high)

@@ -7,15 +7,16 @@ of Failure Time Data, 2002, chapter 3), by maximum likelihood over the intervals
 
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from steelyard.comparison.curve import Axis, LossCurve, evaluations, seen_after
 from steelyard.comparison.intervals import FEWEST, Between, quantile
+from steelyard.comparison.tiers import Answer, Pair, Tier, by_seed, uneven_by_chance
 from steelyard.comparison.tiers.learning_speed import calmed, smoothed
-from steelyard.comparison.tiers.level import Equivalence, figure, judged
-from steelyard.comparison.tiers.tier import Answer, Pair, Tier, by_seed, uneven_by_chance
+from steelyard.comparison.tiers.level import conclusion, figure, judged
 from steelyard.reasons import Code, Reason
 from steelyard.records.columns import Floats
 from steelyard.verdict import Subject
@@ -50,11 +51,11 @@ def _by_one_side(loss: float, seeds: Counts, chance: float) -> str:
     return f"{_reached(loss, seeds)}, by chance alone so unevenly in {chance:.1%} of cases"
 
 
-def _compared(
-    loss: float, seeds: Counts, axis: Axis, at_most: float, equivalence: Equivalence, margin: float, **ratio: float
-) -> str:
-    takes = f"the target takes {figure(**ratio)} times the {axis}, and with {ONE_SIDED:.0%} at most {at_most:.4f} times"
-    return f"{_reached(loss, seeds)}; {takes}: {equivalence.format(margin=margin)}"
+def _compared(loss: float, seeds: Counts, axis: Axis, at_most: float, **judged: Any) -> str:
+    takes = (
+        f"the target takes {figure(**judged)} times the {axis}, and with {ONE_SIDED:.0%} at most {at_most:.4f} times"
+    )
+    return f"{_reached(loss, seeds)}; {takes}: {conclusion(**judged)}"
 
 
 COMPARED = Code("reference_compared", _compared)
@@ -80,16 +81,16 @@ def ask(pair: Pair) -> Tier | None:
     if min(pair.seeds) < FEWEST:
         few = Reason(FEW_SEEDS, {"seeds": pair.seeds, "fewest": FEWEST}, keys=("training.seed",))
         return Tier(NAME, Answer.UNKNOWN, few, margin=MARGIN)
+    loss = pair.target_loss
     sides = [
-        [_came_down(side.subjects[rows[0]], curves[rows[0]], pair.target_loss) for rows in by_seed(side).values()]
-        for side, curves in zip((pair.target, pair.baseline), pair.curves, strict=True)
+        [_came_down(side.subjects[rows[0]], curves[rows[0]], loss) for rows in by_seed(side).values()]
+        for side, curves in zip(pair.sides, pair.curves, strict=True)
     ]
-    reached = [sum(math.isfinite(one.by) for one in side) for side in sides]
-    loss, seeds = pair.target_loss, tuple(zip(reached, map(len, sides), strict=True))
-    values: dict[str, Any] = {"loss": loss, "seeds": seeds}
+    reached = [sum(math.isfinite(seed.by) for seed in side) for side in sides]
+    values: dict[str, Any] = {"loss": loss, "seeds": tuple(zip(reached, map(len, sides), strict=True))}
     if max(reached) == 0:
         return Tier(NAME, Answer.UNKNOWN, Reason(NOT_REACHED, values), margin=MARGIN)
-    if all(one.after == 0 and math.isfinite(one.by) for side in sides for one in side):
+    if all(seed.after == 0 and math.isfinite(seed.by) for side in sides for seed in side):
         return Tier(NAME, Answer.UNKNOWN, Reason(ABOVE_FIRST, {"loss": loss}), margin=MARGIN)
     if 0 in reached:
         return _of_one_side(sides, values)
@@ -100,8 +101,8 @@ def ask(pair: Pair) -> Tier | None:
 
 def _of_one_side(sides: list[list[Within]], values: dict[str, Any]) -> Tier:
     """A loss that one side alone reaches, up to where the shortest run that did not was stopped."""
-    end = min(one.after for side in sides for one in side if math.isinf(one.by))
-    chance = uneven_by_chance([sum(one.by <= end for one in side) for side in sides], [len(side) for side in sides])
+    end = min(seed.after for side in sides for seed in side if math.isinf(seed.by))
+    chance = uneven_by_chance([sum(seed.by <= end for seed in side) for side in sides], [len(side) for side in sides])
     reason = Reason(BY_ONE_SIDE, {**values, "chance": chance})
     return Tier(NAME, Answer.FAIL if chance < DIFFER else Answer.UNKNOWN, reason, chance, DIFFER)
 
@@ -132,7 +133,7 @@ def ratio(target: list[Within], baseline: list[Within]) -> Between:
     """
     from scipy.optimize import minimize
 
-    ends = [np.log([[max(one.after, 1.0), max(one.by, 1.0)] for one in side]) for side in (target, baseline)]
+    ends = [np.log([[max(seed.after, 1.0), max(seed.by, 1.0)] for seed in side]) for side in (target, baseline)]
     middle = [np.where(np.isfinite(side[:, 1]), side.mean(axis=1), side[:, 0]) for side in ends]
     apart = np.concatenate([side - side.mean() for side in middle])
     start = np.array([middle[0].mean() - middle[1].mean(), middle[1].mean(), math.log(max(float(apart.std()), 0.01))])
@@ -164,14 +165,12 @@ def _error(best: Floats, ends: list[Floats]) -> float:
     """Of the difference, by the curvature around what is most likely."""
     step, identity = 1e-3 * math.exp(best[2]) + 1e-6, np.eye(3)
     curvature = np.empty((3, 3))
-    for row in range(3):
-        for column in range(3):
-            corners = (
-                one * other * _unlikely(best + step * (one * identity[row] + other * identity[column]), ends)
-                for one in (1, -1)
-                for other in (1, -1)
-            )
-            curvature[row, column] = sum(corners) / (4 * step**2)
+    for row, column in product(range(3), repeat=2):
+        corners = (
+            up * across * _unlikely(best + step * (up * identity[row] + across * identity[column]), ends)
+            for up, across in product((1, -1), repeat=2)
+        )
+        curvature[row, column] = sum(corners) / (4 * step**2)
     means = curvature[:2, :2]
     if curvature[2, 2] > 0:
         means = means - np.outer(curvature[:2, 2], curvature[2, :2]) / curvature[2, 2]

@@ -11,7 +11,7 @@ import numpy as np
 from steelyard.accounting.robust import around_median
 from steelyard.comparison.curve import LossCurve, on_common_records
 from steelyard.comparison.side import Side
-from steelyard.comparison.tiers.tier import Answer, Pair, Tier, by_seed, uneven_by_chance
+from steelyard.comparison.tiers import Answer, Pair, Tier, by_seed, uneven_by_chance
 from steelyard.reasons import Code, Reason, SideName
 from steelyard.records.columns import Floats, Whole
 from steelyard.verdict import Status, Subject
@@ -23,7 +23,6 @@ WHOLE = 0.9
 """Of the longest run's way, below which a run that is shorter leaves open what would have come."""
 _WINDOW, _MADS = 21, 6.0
 _IN_A_ROW = 3
-SIDES: tuple[SideName, SideName] = ("target", "baseline")
 _LEAST_NATS = 0.1
 """A loss near its floor jumps by many times itself where a document ends."""
 _UNSOUND = ("completed", "loss_finite", "loss_falling", "loss_floor")
@@ -31,7 +30,7 @@ _UNSOUND = ("completed", "loss_finite", "loss_falling", "loss_floor")
 
 
 class Event(StrEnum):
-    """What is counted, in the order of a record's counts."""
+    """What is counted."""
 
     BAD = "losses that are no number, or not above 0"
     SPIKES = "spikes of the loss"
@@ -40,32 +39,19 @@ class Event(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
-    """What happened to a run, or to a seed, of which several runs are one."""
-
-    happened: tuple[int, ...]
-    """How often, of each of what is counted."""
-    of: tuple[int, ...]
-    """Steps that tell it."""
-    up: int
-    """Steps that the loss stays above what it jumped from, at most, over three records or more."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Count:
-    """How often one of these happened to each seed of a side."""
+    """How often an event happened to each seed of a side, and of how many steps that tell it."""
 
-    what: Event
-    each: tuple[int, ...]
-    out_of: tuple[int, ...]
+    each: Whole
+    out_of: Whole
 
     @property
     def happened(self) -> int:
-        return sum(self.each)
+        return int(self.each.sum())
 
     @property
     def of(self) -> int:
-        return sum(self.out_of)
+        return int(self.out_of.sum())
 
 
 def _no_loss_from(side: SideName, runs: Sequence[str], count: int, step: int) -> str:
@@ -76,14 +62,10 @@ def _no_loss_from(side: SideName, runs: Sequence[str], count: int, step: int) ->
 
 
 def _counts(event: Event, target: _Count, baseline: _Count) -> str:
-    ours, theirs = (
+    sides = [
         f"{side.happened:,} of {side.of:,}" if side.of else "steps that do not say so" for side in (target, baseline)
-    )
-    return f"{event} at {ours} steps, and {theirs}"
-
-
-def _together(reasons: Sequence[Reason]) -> str:
-    return "; ".join(reason.message for reason in reasons)
+    ]
+    return f"{event} at {sides[0]} steps, and {sides[1]}"
 
 
 NO_LOSS_FROM = Code("stability_no_loss_from", _no_loss_from)
@@ -119,21 +101,25 @@ SHORT = Code(
 """A run is shorter than the others."""
 NOTHING = Code("stability_nothing", lambda events: f"no {', no '.join(events)}")
 """Nothing of what is counted happened on either side."""
-SEVERAL = Code("stability_several", _together)
+SEVERAL = Code("stability_several", lambda reasons: "; ".join(reason.message for reason in reasons))
 """Several of the other reasons of this tier."""
 
 
 def ask(pair: Pair) -> Tier:
-    lost = [[_lost_at(*one) for one in _runs(pair, at)] for at in (0, 1)]
+    lost = [
+        [_lost_at(*run) for run in _runs(side, curves)] for side, curves in zip(pair.sides, pair.curves, strict=True)
+    ]
     if any(lost[0]) != any(lost[1]):
-        side, where = (pair.target, lost[0]) if any(lost[0]) else (pair.baseline, lost[1])
-        runs = [subject.run.directory.name for subject, step in zip(side.subjects, where, strict=True) if step]
-        values = {"side": side.name, "runs": runs, "count": len(where), "step": min(filter(None, where))}
+        side, steps = (pair.target, lost[0]) if any(lost[0]) else (pair.baseline, lost[1])
+        runs = [subject.run.directory.name for subject, step in zip(side.subjects, steps, strict=True) if step]
+        values = {"side": side.name, "runs": runs, "count": len(steps), "step": min(filter(None, steps))}
         return Tier(NAME, Answer.FAIL, Reason(NO_LOSS_FROM, values, side=side.name))
-    curves = _curves(pair)
-    ours, theirs = (_of_seeds(side, own) for side, own in zip((pair.target, pair.baseline), curves, strict=True))
-    both = [(_counted(ours, event), _counted(theirs, event)) for event in Event]
-    rates = [*_stays_up(ours, theirs), *(_rate(*one) for one in both if one[0].happened or one[1].happened)]
+    (target, target_up), (baseline, baseline_up) = (
+        _of_side(*side) for side in zip(pair.sides, _curves(pair), strict=True)
+    )
+    events = list(zip(Event, target, baseline, strict=True))
+    rates = list(_stays_up(target_up, baseline_up))
+    rates += (_rate(*event) for event in events if event[1].happened or event[2].happened)
     for tier in rates:
         if tier.status == Answer.FAIL:
             return tier
@@ -141,7 +127,7 @@ def ask(pair: Pair) -> Tier:
         return Tier(NAME, Answer.UNKNOWN, _all(open_))
     if rates:
         return Tier(NAME, Answer.PASS, _all([tier.reason for tier in rates]))
-    counted = [ours.what for ours, theirs in both if ours.of and theirs.of]
+    counted = [event for event, *sides in events if all(side.of for side in sides)]
     return Tier(NAME, Answer.PASS, Reason(NOTHING, {"events": counted}))
 
 
@@ -149,8 +135,8 @@ def _all(reasons: Sequence[Reason]) -> Reason:
     return reasons[0] if len(reasons) == 1 else Reason(SEVERAL, {"reasons": reasons})
 
 
-def _runs(pair: Pair, at: int) -> list[tuple[Subject, LossCurve]]:
-    return list(zip((pair.target, pair.baseline)[at].subjects, pair.curves[at], strict=True))
+def _runs(side: Side, curves: Sequence[LossCurve]) -> Iterator[tuple[Subject, LossCurve]]:
+    return zip(side.subjects, curves, strict=True)
 
 
 def _lost_at(subject: Subject, curve: LossCurve) -> int | None:
@@ -170,46 +156,45 @@ def _curves(pair: Pair) -> list[list[LossCurve]]:
     return pair.curves
 
 
-def _stays_up(ours: list[_Record], theirs: list[_Record]) -> Iterator[Tier]:
+def _stays_up(*ups: list[int]) -> Iterator[Tier]:
     """Losses that jump up and stay there on one side: every seed's against none, or more of them than chance deals."""
-    ups = [[one.up for one in side] for side in (ours, theirs)]
     highest = [max(side) for side in ups]
     enough = max(_WINDOW, 2 * min(highest))
     if max(highest) <= enough:
         return
-    many = [sum(up > enough for up in side) for side in ups]
-    chance = uneven_by_chance(many, [len(ours), len(theirs)])
+    many, seeds = [sum(up > enough for up in side) for side in ups], [len(side) for side in ups]
+    chance = uneven_by_chance(many, seeds)
     at = int(highest[1] > highest[0])
-    side = SIDES[at]
+    side: SideName = "baseline" if at else "target"
     values = {"side": side, "steps": highest[at]}
-    if many[at] == len(ups[at]) or chance < DIFFER:
+    if many[at] == seeds[at] or chance < DIFFER:
         yield Tier(NAME, Answer.FAIL, Reason(STAYS_UP, values, side=side))
     else:
-        some = Reason(STAYS_UP_IN_SOME, {**values, "seeds": many[at], "of": len(ups[at])}, side=side)
+        some = Reason(STAYS_UP_IN_SOME, {**values, "seeds": many[at], "of": seeds[at]}, side=side)
         yield Tier(NAME, Answer.UNKNOWN, some, chance, DIFFER)
 
 
-def _rate(ours: _Count, theirs: _Count) -> Tier:
-    event = ours.what
-    counts: dict[str, Any] = {"event": event, "target": ours, "baseline": theirs}
-    if not ours.of or not theirs.of:  # to tell more is no fault
+def _rate(event: Event, target: _Count, baseline: _Count) -> Tier:
+    counts: dict[str, Any] = {"event": event, "target": target, "baseline": baseline}
+    if not target.of or not baseline.of:  # to tell more is no fault
         return Tier(NAME, Answer.PASS if event == Event.NORMS else Answer.UNKNOWN, Reason(EVENTS, counts))
-    chance = _by_chance(ours, theirs, _clumped(ours, theirs))
+    chance = _by_chance(target, baseline, _clumped(target, baseline))
+    one_sided = event == Event.BAD and not (target.happened and baseline.happened)  # one such is no matter of rates
+    status, reason = Answer.UNKNOWN if one_sided else Answer.PASS, Reason(EVENTS, counts)
     if chance < DIFFER:
-        return Tier(NAME, Answer.FAIL, Reason(EVENTS_DIFFER, counts), chance, DIFFER)
-    if chance < ALIKE:
-        return Tier(NAME, Answer.UNKNOWN, Reason(EVENTS_UNEVEN, {**counts, "chance": chance}), chance, DIFFER)
-    if _by_chance(ours, theirs) < DIFFER:
-        return Tier(NAME, Answer.UNKNOWN, Reason(EVENTS_OF_FEW_SEEDS, counts), chance, DIFFER)
-    one_sided = event == Event.BAD and not (ours.happened and theirs.happened)  # one such is no matter of rates
-    return Tier(NAME, Answer.UNKNOWN if one_sided else Answer.PASS, Reason(EVENTS, counts), chance, DIFFER)
+        status, reason = Answer.FAIL, Reason(EVENTS_DIFFER, counts)
+    elif chance < ALIKE:
+        status, reason = Answer.UNKNOWN, Reason(EVENTS_UNEVEN, {**counts, "chance": chance})
+    elif _by_chance(target, baseline) < DIFFER:
+        status, reason = Answer.UNKNOWN, Reason(EVENTS_OF_FEW_SEEDS, counts)
+    return Tier(NAME, status, reason, chance, DIFFER)
 
 
 def _open(pair: Pair) -> Iterator[Reason]:
     """Why runs that differ in nothing here may differ all the same."""
     longest = max((float(curve.seen[-1]) for side in pair.curves for curve in side if len(curve)), default=0.0)
-    for at, side in enumerate((pair.target, pair.baseline)):
-        for (subject, curve), verdict in zip(_runs(pair, at), side.verdicts, strict=True):
+    for side, curves in zip(pair.sides, pair.curves, strict=True):
+        for (subject, curve), verdict in zip(_runs(side, curves), side.verdicts, strict=True):
             run = {"side": side.name, "run": subject.run.directory.name}
             for finding in verdict.findings:
                 if finding.check in _UNSOUND and finding.status == Status.FAIL:
@@ -221,15 +206,15 @@ def _open(pair: Pair) -> Iterator[Reason]:
                 yield Reason(SHORT, {**run, **seen}, side=side.name)
 
 
-def _by_chance(ours: _Count, theirs: _Count, together: float = 1.0) -> float:
+def _by_chance(target: _Count, baseline: _Count, together: float = 1.0) -> float:
     """How often chance alone deals what happened to the two sides at least so unevenly: a binomial test, two-sided.
 
     Of events that come together so many count as one.
     """
     from scipy.special import bdtr, bdtrc
 
-    here, there = (math.floor(one.happened / together) for one in (ours, theirs))
-    total, share = here + there, ours.of / (ours.of + theirs.of)
+    here, there = (math.floor(side.happened / together) for side in (target, baseline))
+    total, share = here + there, target.of / (target.of + baseline.of)
     fewer, more = bdtr(here, total, share), bdtrc(here - 1, total, share) if here else 1.0
     return float(min(1.0, 2 * min(fewer, more)))
 
@@ -241,56 +226,43 @@ def _clumped(*sides: _Count) -> float:
     something is wrong befalls it often, and is still one run.
     """
     squares, degrees = 0.0, 0
-    for side in (one for one in sides if one.happened):
-        out_of = np.array([of for of in side.out_of if of])
-        expected = side.happened * out_of / side.of
-        each = np.array([one for one, of in zip(side.each, side.out_of, strict=True) if of])
-        squares += float(((each - expected) ** 2 / expected).sum())
-        degrees += len(each) - 1
+    for side in (side for side in sides if side.happened):
+        tells = side.out_of > 0
+        expected = side.happened * side.out_of[tells] / side.of
+        squares += float(((side.each[tells] - expected) ** 2 / expected).sum())
+        degrees += len(expected) - 1
     return max(1.0, squares / degrees) if degrees else 1.0
 
 
-def _counted(seeds: list[_Record], event: Event) -> _Count:
-    at = list(Event).index(event)
-    return _Count(event, tuple(one.happened[at] for one in seeds), tuple(one.of[at] for one in seeds))
+def _of_side(side: Side, curves: Sequence[LossCurve]) -> tuple[list[_Count], list[int]]:
+    """Of each event its counts, and for how many steps the loss of each seed stays up at most.
+
+    Of runs that repeat a seed the mean: what happens to all of them happened once.
+    """
+    runs, seeds = [_of_run(*run) for run in _runs(side, curves)], by_seed(side).values()
+    means = [np.rint(np.mean([runs[at][0] for at in rows], axis=0)).astype(np.int64) for rows in seeds]
+    counts = [_Count(*np.stack(of_event, axis=1)) for of_event in zip(*means, strict=True)]
+    return counts, [max(runs[at][1] for at in rows) for rows in seeds]
 
 
-def _of_seeds(side: Side, curves: Sequence[LossCurve]) -> list[_Record]:
-    each = [_of_run(subject, curve) for subject, curve in zip(side.subjects, curves, strict=True)]
-    return [_of_seed([each[at] for at in rows]) for rows in by_seed(side).values()]
-
-
-def _of_seed(repeats: list[_Record]) -> _Record:
-    """Of runs that repeat a seed the mean: what happens to all of them happened once."""
-    happened, of = (
-        tuple(round(float(mean)) for mean in np.mean(counts, axis=0))
-        for counts in ([one.happened for one in repeats], [one.of for one in repeats])
-    )
-    return _Record(happened, of, max(one.up for one in repeats))
-
-
-def _of_run(subject: Subject, curve: LossCurve) -> _Record:
+def _of_run(subject: Subject, curve: LossCurve) -> tuple[list[tuple[int, int]], int]:
+    """How often each event happened, and at how many steps that tell it; and how long the loss stays up at most."""
     loss, grad, skipped = subject.steps.loss, subject.steps.grad_norm, subject.steps.skipped
     given = loss.given & ~subject.steps.flag("skipped")  # a step that was not taken may well have overflowed
-    norms = grad.values[grad.finite]
-    rises = _rises(curve.loss, _LEAST_NATS)
-    happened = (
-        int((given & ~(loss.finite & (loss.values > 0))).sum()),
-        len(rises),
-        len(_rises(norms)),
-        int((skipped.values[skipped.given] > 0).sum()),
-    )
+    norms, rises = grad.values[grad.finite], _rises(curve.loss, _LEAST_NATS)
     lasted = (int(curve.step[end - 1] - curve.step[row - 1]) for row, end in rises if end - row >= _IN_A_ROW)
-    return _Record(
-        happened,
-        (int(given.sum()), int(curve.covered.sum()), len(norms), int(skipped.given.sum())),
-        max(lasted, default=0),
-    )
+    counts = {
+        Event.BAD: (int((given & ~(loss.finite & (loss.values > 0))).sum()), int(given.sum())),
+        Event.SPIKES: (len(rises), int(curve.covered.sum())),
+        Event.NORMS: (len(_rises(norms)), len(norms)),
+        Event.SKIPPED: (int((skipped.values[skipped.given] > 0).sum()), int(skipped.given.sum())),
+    }
+    return list(counts.values()), max(lasted, default=0)
 
 
 def _rises(values: Floats, least: float = 0.0) -> list[tuple[int, int]]:
     """From which row to before which values are above what they jumped from: however many they are, one event."""
-    found: list[tuple[int, int]] = []
+    rises: list[tuple[int, int]] = []
     end = 0
     for row, bound in zip(*(column.tolist() for column in _jumps(values, least)), strict=True):
         if row < end:
@@ -298,8 +270,8 @@ def _rises(values: Floats, least: float = 0.0) -> list[tuple[int, int]]:
         end = row
         while end < len(values) and values[end] > bound:
             end += 1
-        found.append((row, end))
-    return found
+        rises.append((row, end))
+    return rises
 
 
 def _jumps(values: Floats, least: float = 0.0) -> tuple[Whole, Floats]:

@@ -135,7 +135,7 @@ def test_a_run_that_ends_without_a_loss_fails_however_few_they_are(ingest: Inges
     base = falling()
     status, found = ask(ingest("a", [*base[:-count], *[lost] * count]), ingest("b", base))
     assert (status, found.first_failing_tier) == (1, "stability"), found
-    assert tier(found, "stability").code == stability.NO_LOSS_FROM
+    assert tier(found, "stability").reason.code == stability.NO_LOSS_FROM
     assert (tier(found, "stability").reason.side, values(found, "stability")["step"]) == ("target", STEPS - count + 1)
 
 
@@ -213,7 +213,7 @@ def test_three_seeds_a_side_are_an_interval_between_seeds(ingest: Ingest) -> Non
 def test_one_seed_a_side_and_another_on_each_is_an_observation(ingest: Ingest) -> None:
     status, found = ask(ingest("a", falling(1), 1), ingest("b", falling(2), 2))
     assert (status, found.status) == (5, "unknown"), found
-    assert tier(found, "level").code == level.OBSERVED
+    assert tier(found, "level").reason.code == level.OBSERVED
     status, found = ask(ingest("slow", falling(3, slow=1.3), 3), "b")
     assert (status, found.status) == (1, "not_equivalent")
 
@@ -221,7 +221,7 @@ def test_one_seed_a_side_and_another_on_each_is_an_observation(ingest: Ingest) -
 def test_bare_curves_that_start_apart_say_that_seeds_are_taken_for_one(ingest: Ingest) -> None:
     status, found = ask(ingest("a", falling(1), bare=True), ingest("b", falling(2), bare=True))
     assert (status, found.first_failing_tier) == (1, "first_steps")
-    assert tier(found, "first_steps").code == first_steps.SEEDS_ASSUMED
+    assert tier(found, "first_steps").reason.code == first_steps.SEEDS_ASSUMED
     assert "ingest them with --set training.seed=N where they differ" in tier(found, "first_steps").message
 
 
@@ -287,7 +287,7 @@ def test_skipped_steps_of_one_side_alone_leave_it_open(recorded: Any) -> None:
     status, found = ask("again", "baseline")
     assert status != 0
     assert found.status != "equivalent"
-    assert all(tier.code != stability.NOTHING for tier in found.tiers)
+    assert all(tier.reason.code != stability.NOTHING for tier in found.tiers)
 
 
 @pytest.fixture
@@ -302,7 +302,7 @@ def seeds(ingest: Ingest) -> Callable[..., str]:
 def test_tokens_to_a_loss_that_was_asked_for_are_told_over_seeds(seeds: Any) -> None:
     sides = seeds("a", 1), seeds("b", 11)
     _, found = ask(*sides, 4)
-    assert (tier(found, "reference").status, tier(found, "reference").code) == ("pass", reference.COMPARED)
+    assert (tier(found, "reference").status, tier(found, "reference").reason.code) == ("pass", reference.COMPARED)
     assert values(found, "reference")["seeds"] == ((4, 4), (4, 4))
     assert values(found, "reference")["ratio"] == pytest.approx(1, abs=0.05)
     _, found = ask(*sides)
@@ -312,7 +312,7 @@ def test_tokens_to_a_loss_that_was_asked_for_are_told_over_seeds(seeds: Any) -> 
 def test_a_loss_that_only_one_side_reaches_fails_and_one_that_none_does_is_not_known(seeds: Any) -> None:
     sides = seeds("a", 1), seeds("b", 11)
     _, found = ask(*sides, 1.5)
-    assert (tier(found, "reference").status, tier(found, "reference").code) == ("unknown", reference.NOT_REACHED)
+    assert (tier(found, "reference").status, tier(found, "reference").reason.code) == ("unknown", reference.NOT_REACHED)
     slower = [Within(100.0 * at, 100.0 * at + 1) for at in (12, 13, 14)]
     faster = [Within(100.0 * at, 100.0 * at + 1) for at in (10, 11, 12)]
     exact = ratio(slower, faster)
@@ -409,7 +409,7 @@ def test_one_seed_in_two_frameworks_is_not_one_start(ingest: Ingest) -> None:
     assert [tier.tier for tier in found.tiers][:3] == ["contract", "first_loss", "first_steps"], found
     assert tier(found, "first_steps").status == "not_applicable"
     assert (status, tier(found, "level").status) == (5, "unknown"), found
-    assert tier(found, "level").code == level.OBSERVED
+    assert tier(found, "level").reason.code == level.OBSERVED
 
 
 LAYOUTS = ("tensor", "pipeline")
@@ -425,9 +425,12 @@ def test_one_seed_cut_otherwise_is_not_one_start(ingest: Ingest, cut: str) -> No
     _, found = ask("a1,a2,a3", "b1,b2,b3")
     assert tier(found, "first_loss").status != "fail", found
     assert tier(found, "first_steps").status == "not_applicable"
-    assert (tier(found, "first_steps").code, tier(found, "first_steps").reason.keys) == (first_steps.OTHER_CUTS, CUTS)
+    assert (tier(found, "first_steps").reason.code, tier(found, "first_steps").reason.keys) == (
+        first_steps.OTHER_CUTS,
+        CUTS,
+    )
     _, found = ask("a1", "b1")
-    assert tier(found, "level").code == level.OBSERVED
+    assert tier(found, "level").reason.code == level.OBSERVED
 
 
 def test_the_same_cut_or_another_count_of_data_parallel_ranks_is_one_start(ingest: Ingest) -> None:
@@ -443,7 +446,10 @@ def test_a_cut_that_is_not_known_leaves_open_why_runs_start_apart(ingest: Ingest
         ingest(name, losses, bare=True, framework="megatron", training__seed="1")
     _, found = ask("a", "b")
     assert tier(found, "first_steps").status == "unknown"
-    assert (tier(found, "first_steps").code, tier(found, "first_steps").reason.keys) == (first_steps.CUTS_UNKNOWN, CUTS)
+    assert (tier(found, "first_steps").reason.code, tier(found, "first_steps").reason.keys) == (
+        first_steps.CUTS_UNKNOWN,
+        CUTS,
+    )
     _, found = ask("c", "b")
     assert (tier(found, "first_steps").status, tier(found, "level").status) == ("pass", "pass")
 
@@ -461,7 +467,7 @@ def test_a_loss_that_one_side_alone_reaches_fails_where_chance_does_not_explain_
         ingest(f"b{at}", falling(at + 10, noise=0.001), at + 10)
     ours, theirs = (",".join(f"{name}{at}" for at in range(count)) for name, count in zip("ab", seeds, strict=True))
     _, found = ask(ours, theirs, 3)
-    assert (tier(found, "reference").status, tier(found, "reference").code) == (status, reference.BY_ONE_SIDE)
+    assert (tier(found, "reference").status, tier(found, "reference").reason.code) == (status, reference.BY_ONE_SIDE)
     assert values(found, "reference")["seeds"] == ((reached, seeds[0]), (0, seeds[1]))
     assert values(found, "reference")["chance"] == pytest.approx(chance, abs=5e-4)
 
@@ -547,7 +553,7 @@ def test_a_loss_that_every_run_begins_below_is_no_reference(ingest: Ingest) -> N
     for seed in (1, 2, 3):
         ingest(f"a{seed}", falling(seed), seed), ingest(f"b{seed}", falling(seed + 10), seed + 10)
     _, found = ask("a1,a2,a3", "b1,b2,b3", 20)
-    assert (tier(found, "reference").status, tier(found, "reference").code) == ("unknown", reference.ABOVE_FIRST)
+    assert (tier(found, "reference").status, tier(found, "reference").reason.code) == ("unknown", reference.ABOVE_FIRST)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from steelyard.cli import printing
-from steelyard.comparison import NAME_OF, Agreement, Comparability, Comparison, Metric, Ratio, Ruling
+from steelyard.comparison import NAME_OF, Comparability, Comparison, Metric, Ratio, Ruling
 from steelyard.comparison.codes import SETTINGS_UNKNOWN, counted, sentence
+from steelyard.comparison.contract import Agreement
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import Answer, Tier
 from steelyard.comparison.time_to_loss import SideToLoss, TimeToLoss
@@ -132,7 +133,7 @@ def _not_known(made: Comparison, found: TimeToLoss) -> Iterator[tuple[str, str]]
 
 def _short(tier: Tier) -> str:
     """What a tier says; several settings that the contract does not know are counted."""
-    return counted(tier.reason) if tier.code is SETTINGS_UNKNOWN and len(tier.reason.keys) > 1 else tier.message
+    return counted(tier.reason) if tier.reason.code is SETTINGS_UNKNOWN and len(tier.reason.keys) > 1 else tier.message
 
 
 def _losses(made: Comparison) -> Iterator[list[str]]:

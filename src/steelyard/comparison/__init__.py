@@ -1,23 +1,9 @@
 """Compares target runs with baseline runs: the fairness contract, the ratios it allows, their intervals."""
 
 from steelyard.comparison.comparison import Comparison, weigh
-from steelyard.comparison.contract import Agreement, Clause, Comparability, Ruling
+from steelyard.comparison.contract import Comparability, Ruling
 from steelyard.comparison.files import find, load_runs, save
 from steelyard.comparison.ratios import NAME_OF, Ratio
-from steelyard.experiment.policy import Effect, Metric
+from steelyard.experiment.policy import Metric
 
-__all__ = [
-    "NAME_OF",
-    "Agreement",
-    "Clause",
-    "Comparability",
-    "Comparison",
-    "Effect",
-    "Metric",
-    "Ratio",
-    "Ruling",
-    "find",
-    "load_runs",
-    "save",
-    "weigh",
-]
+__all__ = ["NAME_OF", "Comparability", "Comparison", "Metric", "Ratio", "Ruling", "find", "load_runs", "save", "weigh"]

@@ -25,7 +25,6 @@ def counted(reason: Reason) -> str:
 
 
 def shown(value: Any) -> str:
-    """A parameter's value as a sentence says it."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -38,7 +37,6 @@ def shown(value: Any) -> str:
 
 
 def made_on(hosts: Sequence[str]) -> str:
-    """Where runs were made, and so what they speak for."""
     more = f" and {len(hosts) - _MOST_HOSTS} more" if len(hosts) > _MOST_HOSTS else ""
     scope = "that node" if len(hosts) == 1 else "those nodes"
     return f"were made on {', '.join(hosts[:_MOST_HOSTS])}{more}: they speak for {scope}"
@@ -50,21 +48,15 @@ def _settings_unknown(keys: Sequence[str], whose: str) -> str:
     for dotted in keys:
         group, _, key = dotted.partition(".")
         groups.setdefault(group, []).append(key)
-    listed = ", ".join(
-        f"{group}.{names[0]}" if len(names) == 1 else f"{group}.{{{', '.join(names)}}}"
-        for group, names in groups.items()
-    )
+    braced = {group: names[0] if len(names) == 1 else f"{{{', '.join(names)}}}" for group, names in groups.items()}
+    listed = ", ".join(f"{group}.{names}" for group, names in braced.items())
     return f"{listed} {'is' if len(keys) == 1 else 'are'} not known of {whose}"
 
 
 def _clocks_differ(target: float | None, baseline: float | None, called: Sequence[str]) -> str:
-    times = [
-        f"{factor:.4g} times as long as it says on {side}"
-        for side, factor in zip(called, (target, baseline), strict=True)
-        if factor is not None
-    ]
-    moments = f"by the moments of the logs a step takes {' and '.join(times)}"
-    return f"by their own figures the times are not those: {moments}"
+    sides = [(side, factor) for side, factor in zip(called, (target, baseline), strict=True) if factor is not None]
+    times = " and ".join(f"{factor:.4g} times as long as it says on {side}" for side, factor in sides)
+    return f"by their own figures the times are not those: by the moments of the logs a step takes {times}"
 
 
 def _learning_rates_differ(step: int, target: float, baseline: float, more: int) -> str:
@@ -73,9 +65,8 @@ def _learning_rates_differ(step: int, target: float, baseline: float, more: int)
 
 
 def _on_both_sides(runs: Sequence[str]) -> str:
-    if len(runs) > 1:
-        return f"{', '.join(sorted(runs))} stand on both sides, and equal themselves"
-    return f"{runs[0]} stands on both sides, and equals itself"
+    stand = "stand on both sides, and equal themselves" if len(runs) > 1 else "stands on both sides, and equals itself"
+    return f"{', '.join(sorted(runs))} {stand}"
 
 
 def _memory_read_early(whose: str, after: int | None, last: int) -> str:
@@ -93,7 +84,6 @@ def _of_run(template: str) -> Callable[..., str]:
 
 
 # What rules a comparison.
-
 SETTING_DIFFERS = Code(
     "setting_differs",
     lambda key, target, baseline, called: (
@@ -136,7 +126,6 @@ RUN_ON_BOTH_SIDES = Code("run_on_both_sides", _on_both_sides)
 """The target and the baseline contain the same run or a copy of it."""
 
 # What a comparison needs of each side.
-
 TIMES_MISSING = Code("times_missing", "{run} tells no step times and no rates")
 """A run has neither step times nor rates."""
 CLOCK_CONTRADICTS = Code(
@@ -158,7 +147,6 @@ FIGURE_MISSING = Code("figure_missing", "{run} has no {figure}: {why}")
 """A run lacks the figure to compare."""
 
 # What scaling needs of runs on different node counts.
-
 NODE_SIZES_DIFFER = Code(
     "node_sizes_differ", "the nodes have not as many GPUs each: {target} on {called[0]} and {baseline} on {called[1]}"
 )
@@ -175,7 +163,6 @@ SCALING_UNKNOWN = Code(
 """Tokens per step are unknown or vary, so the kind of scaling is unknown."""
 
 # What limits a ratio.
-
 RUNS_DO_NOT_VARY = Code(
     "runs_do_not_vary", "the runs of {whose} vary in nothing: their figures are rounded, or they are copies"
 )
@@ -193,7 +180,6 @@ MEMORY_READ_EARLY = Code("memory_read_early", _memory_read_early)
 """Memory was measured early in the run, so the peak may be higher."""
 
 # Why there is no time to a loss, no energy or no cost.
-
 CURVES_NOT_COMPARABLE = Code("curves_not_comparable", "the curves are not comparable")
 """The loss curves are not comparable."""
 RATES_NOT_COMPARABLE = Code("rates_not_comparable", lambda status: f"the rates are {status.replace('_', ' ')}")

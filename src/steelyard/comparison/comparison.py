@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.comparison import codes
-from steelyard.comparison.codes import because
 from steelyard.comparison.contract import Clause, Comparability, Ruling, check_side, contract, effect_in, ruling
 from steelyard.comparison.convergence import Convergence, convergence
 from steelyard.comparison.copies import on_both_sides
@@ -21,7 +20,7 @@ from steelyard.experiment.experiment import Mode
 from steelyard.experiment.policy import Effect, Metric
 from steelyard.reasons import Reason
 from steelyard.records import Run
-from steelyard.verdict import figures_document, policy_of, read_subjects
+from steelyard.verdict import Verdict, figures_document, policy_of, read_subjects
 
 _EXIT_OF = {
     "equivalent": Exit.GOOD,
@@ -81,18 +80,13 @@ class Comparison:
         return Exit.GOOD if ratio is not None and ratio.decided else Exit.UNKNOWN
 
     def document(self, directory: Path | None) -> dict[str, Any]:
-        """What `compare --json` prints."""
         time = self.time_to_loss
         timed, untimed = (time, None) if isinstance(time, TimeToLoss) else (None, time)
         return {
             "comparison": str(directory.resolve()) if directory else None,
             **{side.name: [str(subject.run.directory.resolve()) for subject in side.subjects] for side in self.sides},
             "asked": [metric.value for metric in self.asked],
-            "mode": self.mode,
-            "warmup_steps": self.warmup_steps,
-            "margin": self.margin,
-            "forced": self.forced,
-            "banner": self.banner,
+            **{name: getattr(self, name) for name in ("mode", "warmup_steps", "margin", "forced", "banner")},
             "prices": dict(self.prices),
             "target_loss": self.target_loss,
             "comparable": {metric.value: ruling.document() for metric, ruling in self.comparable.items()},
@@ -103,15 +97,12 @@ class Comparison:
             "time_to_loss_reason": untimed.message if untimed else None,
             "time_to_loss_code": untimed.code.name if untimed else None,
             "diagnoses": [diagnosis.document() for diagnosis in self.diagnoses],
-            "runs": {side.name: _runs_document(side) for side in self.sides},
+            "runs": {side.name: list(map(_run_document, side.verdicts)) for side in self.sides},
         }
 
 
-def _runs_document(side: Side) -> list[dict[str, Any]]:
-    return [
-        {"name": verdict.run.name, "verdict": verdict.status.value, "figures": figures_document(verdict.figures)}
-        for verdict in side.verdicts
-    ]
+def _run_document(verdict: Verdict) -> dict[str, Any]:
+    return {"name": verdict.run.name, "verdict": verdict.status.value, "figures": figures_document(verdict.figures)}
 
 
 def _rulings(clauses: Sequence[Clause], sides: tuple[Side, Side], mode: Mode) -> dict[Metric, Ruling]:
@@ -128,7 +119,7 @@ def _rulings(clauses: Sequence[Clause], sides: tuple[Side, Side], mode: Mode) ->
             yield from changes(metric, each, mode)
         yield from curves_apart(sides) if metric == Metric.CONVERGENCE else lacking(metric, sides)
         if copied:
-            yield because(codes.RUN_ON_BOTH_SIDES, effect_in(mode, Effect.QUALIFIES), "both", runs=tuple(copied))
+            yield codes.because(codes.RUN_ON_BOTH_SIDES, effect_in(mode, Effect.QUALIFIES), "both", runs=tuple(copied))
 
     return {metric: ruling(metric, clauses, sides, mode).worsened(*reasons(metric)) for metric in Metric}
 
@@ -140,15 +131,6 @@ def _ratio(metric: Metric, sides: tuple[Side, Side], ruling: Ruling, margin: flo
     if force and not any(missing(metric, side) for side in sides):
         return replace(ratio(metric, *sides, margin), forced=True)
     return None
-
-
-def _time_to_loss(pair: Pair, learnt: Convergence, speed: Ruling, prices: Prices) -> TimeToLoss | Reason:
-    """Where curves and rates may both be compared: neither vouches for the other."""
-    if learnt.status == "not_comparable":
-        return Reason(codes.CURVES_NOT_COMPARABLE)
-    if not speed.holds:
-        return Reason(codes.RATES_NOT_COMPARABLE, {"status": speed.status.value})
-    return time_to_loss(pair, prices)
 
 
 def weigh(
@@ -181,7 +163,13 @@ def weigh(
     clauses = contract(*sides)
     rulings = _rulings(clauses, sides, mode)
     pair = Pair(*sides, clauses, target_loss)
-    learnt = convergence(rulings[Metric.CONVERGENCE], pair)
+    learnt, speed = convergence(rulings[Metric.CONVERGENCE], pair), rulings[Metric.THROUGHPUT]
+    if learnt.status == "not_comparable":  # neither vouches for the other
+        timed: TimeToLoss | Reason = Reason(codes.CURVES_NOT_COMPARABLE)
+    elif not speed.holds:
+        timed = Reason(codes.RATES_NOT_COMPARABLE, {"status": speed.status.value})
+    else:
+        timed = time_to_loss(pair, prices or {})
     return Comparison(
         *sides,
         asked=tuple(asked),
@@ -192,7 +180,7 @@ def weigh(
         ratios={metric: _ratio(metric, sides, rulings[metric], margin, force) for metric in NAME_OF},
         convergence=learnt,
         diagnoses=diagnose(pair),
-        time_to_loss=_time_to_loss(pair, learnt, rulings[Metric.THROUGHPUT], prices or {}),
+        time_to_loss=timed,
         margin=margin,
         forced=force,
         prices=prices or {},

@@ -4,12 +4,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
 
 from steelyard import reasons
 from steelyard.comparison import codes
-from steelyard.comparison.codes import because
 from steelyard.comparison.copies import check_once
 from steelyard.comparison.side import Side
 from steelyard.errors import InputError
@@ -22,27 +20,15 @@ from steelyard.frameworks.registry import facts
 from steelyard.reasons import Reason, SideName
 from steelyard.verdict import Status, Subject
 
-OWN_FIGURES: Mapping[str, Effects] = MappingProxyType(
-    {
-        "throughput_identity": Policy(Effect.BLOCKS).effects,
-        "peak_flops": Policy(Effect.BLOCKS).effects,
-        "batch_identity": LAYOUT.effects,
-        "world_identity": LAYOUT.effects,
-        "plan_identity": JOB.effects,
-        "memory_capacity": Policy(memory=Effect.BLOCKS).effects,
-        "steps_present": LAYOUT.effects,
-        "completed": LAYOUT.effects,
-        "loss_finite": LAYOUT.effects,
-        "loss_falling": LAYOUT.effects,
-        "loss_floor": LAYOUT.effects,
-        "skipped_steps": LAYOUT.effects,
-        "errors": LAYOUT.effects,
-    }
-)
-"""What a failed finding of one side does: one whose measurements contradict themselves is refused by its own figures.
-
-Declared batch and layout only qualify, since the ratio stands on the tokens that were recorded.
-"""
+OWN_FIGURES: Mapping[str, Effects] = {
+    **dict.fromkeys(("throughput_identity", "peak_flops"), Policy(Effect.BLOCKS).effects),
+    "memory_capacity": Policy(memory=Effect.BLOCKS).effects,
+    "plan_identity": JOB.effects,
+    **dict.fromkeys(("batch_identity", "world_identity", "skipped_steps", "errors"), LAYOUT.effects),
+    **dict.fromkeys(("steps_present", "completed", "loss_finite", "loss_falling", "loss_floor"), LAYOUT.effects),
+}
+"""What a failed finding of one side does: measurements that contradict themselves refuse it. Declared batch and layout
+only qualify, since the ratio stands on the tokens that were recorded."""
 UNKNOWN_QUALIFIES = ("completed", "steps_present", "loss_finite", "throughput_identity")
 """Findings that, not known of a side, are caveats of its ratios."""
 ONE_PLATFORM = ("platform.gpu", "platform.framework")
@@ -86,8 +72,6 @@ _STATUS_OF: Mapping[reasons.Effect | None, Comparability] = {
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One parameter, on both sides."""
-
     group: str
     key: str
     target: Any
@@ -96,7 +80,6 @@ class Clause:
     governs: Effects
     """What it does to each metric where the sides differ."""
     unknown_of: SideName = "both"
-    """Which side's value is not known, where the status says so."""
     target_source: str | None = None
     """Where the value comes from: log, config, set, a preset, or the default of its framework."""
     baseline_source: str | None = None
@@ -106,7 +89,6 @@ class Clause:
         return f"{self.group}.{self.key}"
 
     def document(self) -> dict[str, Any]:
-        """An entry of `contract` in JSON."""
         names = ("group", "key", "target", "baseline", "target_source", "baseline_source")
         governs = {metric.value: effect.value for metric, effect in self.governs.items()}
         return {**{name: getattr(self, name) for name in names}, "status": self.status.value, "governs": governs}
@@ -114,14 +96,11 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What one comparison is worth, and why."""
-
     reasons: tuple[Reason, ...] = ()
     """The worst first."""
 
     @property
     def status(self) -> Comparability:
-        """By the worst of them."""
         return _STATUS_OF[self.reasons[0].effect] if self.reasons else Comparability.COMPARABLE
 
     @property
@@ -131,15 +110,12 @@ class Ruling:
 
     @property
     def decisive(self) -> tuple[Reason, ...]:
-        """Those that the status comes from."""
         return tuple(reason for reason in self.reasons if reason.effect == self.reasons[0].effect)
 
     def document(self) -> dict[str, Any]:
-        """An entry of `comparable` in JSON."""
         return {"status": self.status.value, "reasons": [reason.document() for reason in self.reasons]}
 
     def worsened(self, *more: Reason) -> "Ruling":
-        """With more reasons; the worst decides."""
         worst = list(_STATUS_OF)
         return Ruling(tuple(sorted((*self.reasons, *more), key=lambda reason: worst.index(reason.effect))))
 
@@ -228,17 +204,12 @@ def _clause(key: Key, target: Side, baseline: Side) -> Clause:
     if all(known):
         status = Agreement.EQUAL if alike(*values) else Agreement.DIFFERENT
         if any(isinstance(value, WeightsSeed) for value in values):
-            values = tuple(_seeds(side, dotted) for side in sides)
+            seeds = [sorted({known_value(subject, dotted)[1] for subject in side.subjects}) for side in sides]
+            values = tuple(own if len(own) > 1 else own[0] for own in seeds)  # as free as the weights' seeds
             status, effects = (status, effects) if values[0] == values[1] else (Agreement.DIFFERENT, {})
     group, _, name = dotted.partition(".")
     sources = (side.subjects[0].run.manifest.sources.get(dotted) for side in sides)
     return Clause(group, name, values[0], values[1], status, effects, unknown_of, *sources)
-
-
-def _seeds(side: Side, dotted: str) -> Any:
-    """What each run has: it need not be one, being as free as the weights'."""
-    seeds = sorted({known_value(subject, dotted)[1] for subject in side.subjects})
-    return seeds if len(seeds) > 1 else seeds[0]
 
 
 def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
@@ -255,13 +226,9 @@ def check_side(side: Side) -> None:
     """Refuse a side whose own runs differ in what blocks a comparison or makes another platform, or are one run."""
     check_once(side.name.upper(), side.subjects)
     if (reason := difference(side.subjects, [*blocking(*Metric), *ONE_PLATFORM])) is not None:
-        raise InputError(
-            f"{side.name}: {reason.message}",
-            key=side.name.upper(),
-            value=reason.keys[0],
-            expected="runs of one experiment on each side",
-            next="compare them one by one",
-        )
+        where = {"key": side.name.upper(), "value": reason.keys[0]}
+        expected, advice = "runs of one experiment on each side", "compare them one by one"
+        raise InputError(f"{side.name}: {reason.message}", **where, expected=expected, next=advice)
 
 
 def difference(subjects: Sequence[Subject], keys: Sequence[str]) -> Reason | None:
@@ -295,15 +262,13 @@ def _by_run(subjects: Sequence[Subject], dotted: str) -> list[tuple[str, tuple[b
 
 
 def ruling(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode) -> Ruling:
-    """By the contract, and by what the sides' own verdicts say."""
     return Ruling().worsened(*_by_contract(metric, clauses, sides, mode), *_by_findings(metric, sides, mode))
 
 
 def differs(clause: Clause, sides: Sequence[Side], effect: reasons.Effect) -> Reason:
-    """A setting that both sides know, and have different values of."""
     values = {"key": clause.dotted, "target": clause.target, "baseline": clause.baseline}
     called = tuple(side.called for side in sides)
-    return because(codes.SETTING_DIFFERS, effect, "both", clause.dotted, **values, called=called)
+    return codes.because(codes.SETTING_DIFFERS, effect, "both", clause.dotted, **values, called=called)
 
 
 def _by_contract(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode) -> Iterator[Reason]:
@@ -321,7 +286,7 @@ def _by_contract(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side
             unknown.setdefault((effect, clause.unknown_of), []).append(clause.dotted)
     called: dict[SideName, str] = {"both": "either side", **{side.name: side.called for side in sides}}
     for (effect, name), keys in unknown.items():
-        yield because(codes.SETTINGS_UNKNOWN, effect, name, *keys, keys=tuple(keys), whose=called[name])
+        yield codes.because(codes.SETTINGS_UNKNOWN, effect, name, *keys, keys=tuple(keys), whose=called[name])
 
 
 def _by_findings(metric: Metric, sides: Sequence[Side], mode: Mode) -> Iterator[Reason]:
@@ -339,4 +304,4 @@ def _by_findings(metric: Metric, sides: Sequence[Side], mode: Mode) -> Iterator[
                 code = codes.FIGURES_CONTRADICT
             else:
                 code = codes.CHECK_FAILED if effect == reasons.Effect.CAVEAT else codes.CHECK_FAILED_MATCHED
-            yield because(code, effect, side.name, run=run, check=finding.check, finding=finding.message)
+            yield codes.because(code, effect, side.name, run=run, check=finding.check, finding=finding.message)

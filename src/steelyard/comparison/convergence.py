@@ -13,16 +13,14 @@ from steelyard.comparison.contract import Agreement, Comparability, Ruling
 from steelyard.comparison.curve import LossCurve, evaluations
 from steelyard.comparison.diagnoses.silent_default import LeftOpen, unstated_differences
 from steelyard.comparison.intervals import FEWEST
-from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import TIERS, Answer, Pair, Tier
 from steelyard.experiment.keys import STATED
 from steelyard.experiment.policy import Effect, Metric
 from steelyard.reasons import Code, Reason
 
 CONTRACT = "contract"
-TOLD_STEPS = (0, 10, 20, 50, 100)
-"""Steps of which the losses are told side by side, counted from 0 as logs of the field do; the last of all too."""
-
+LISTED_STEPS = (0, 10, 20, 50, 100)
+"""Steps of which the losses are listed side by side, counted from 0 as logs of the field do; the last of all too."""
 Outcome = Literal["equivalent", "not_equivalent", "not_comparable", "unknown"]
 
 
@@ -44,14 +42,12 @@ class Convergence:
     evaluations: tuple[LossesAt, ...]
     """Losses on data that is not trained on, at the steps where both sides tell one."""
     qualified: tuple[str, ...]
-    """What is said beside the answer."""
     scope: tuple[Reason, ...]
     """What the curves cannot tell."""
     known_seeds: tuple[int, int]
     """How many different ones of each side, target first."""
 
     def document(self) -> dict[str, Any]:
-        """`convergence` in JSON."""
         return {
             "status": self.status,
             "first_failing_tier": self.first_failing_tier,
@@ -88,32 +84,26 @@ SLOW_SETTINGS = Code(
 
 def convergence(ruling: Ruling, pair: Pair) -> Convergence:
     """Contract first: where it fails the others compare different jobs; where it is unknown they can only fail."""
-    first = _of_contract(ruling, pair)
-    asked, failed = [first], None
-    if first.status == Answer.FAIL:
-        return Convergence("not_comparable", CONTRACT, (first,), _losses(pair), _evaluations(pair), (), (), pair.seeds)
+    answers = [_of_contract(ruling, pair)]
     for name in TIERS:
-        answer = importlib.import_module(f"{tiers.__name__}.{name}").ask(pair)
-        if answer is None:  # it was not asked
-            continue
-        asked.append(answer)
-        if answer.status == Answer.FAIL:
-            failed = name
+        if answers[-1].status == Answer.FAIL:
             break
-    status: Outcome = "not_equivalent" if failed else "equivalent"
-    if not failed and any(tier.status == Answer.UNKNOWN for tier in asked):
-        status = "unknown"
+        answer = importlib.import_module(f"{tiers.__name__}.{name}").ask(pair)
+        if answer is not None:  # it was asked
+            answers.append(answer)
+    failed = answers[-1].tier if answers[-1].status == Answer.FAIL else None
+    status: Outcome = "not_comparable" if failed == CONTRACT else "not_equivalent"
+    if not failed:
+        status = "unknown" if any(tier.status == Answer.UNKNOWN for tier in answers) else "equivalent"
     qualified = tuple(map(sentence, ruling.reasons)) if ruling.status == Comparability.QUALIFIED else ()
-    scope = () if failed else tuple(_scope(pair, first))
-    return Convergence(status, failed, tuple(asked), _losses(pair), _evaluations(pair), qualified, scope, pair.seeds)
+    scope = () if failed else tuple(_scope(pair, answers[0]))
+    return Convergence(status, failed, tuple(answers), _losses(pair), _evaluations(pair), qualified, scope, pair.seeds)
 
 
 def _of_contract(ruling: Ruling, pair: Pair) -> Tier:
-    match ruling.status:
-        case Comparability.NOT_COMPARABLE:
-            return Tier(CONTRACT, Answer.FAIL, ruling.reasons[0])
-        case Comparability.UNKNOWN:
-            return Tier(CONTRACT, Answer.UNKNOWN, ruling.reasons[0])
+    if not ruling.holds:
+        refused = ruling.status == Comparability.NOT_COMPARABLE
+        return Tier(CONTRACT, Answer.FAIL if refused else Answer.UNKNOWN, ruling.reasons[0])
     if unstated := unstated_differences(pair):
         keys = tuple(difference.key for difference in unstated if difference.key in STATED)
         return Tier(CONTRACT, Answer.UNKNOWN, Reason(LEFT_OPEN, {"differences": unstated}, keys=keys))
@@ -132,29 +122,21 @@ def _scope(pair: Pair, contract: Tier) -> Iterator[Reason]:
 
 def _losses(pair: Pair) -> tuple[LossesAt, ...]:
     last = min((int(curve.step[-1]) for side in pair.curves for curve in side if len(curve)), default=1) - 1
-    steps = sorted({*TOLD_STEPS, last})
-    found = (LossesAt(step, *(_mean_at(side, step) for side in pair.curves)) for step in steps)
-    return tuple(one for one in found if one.target is not None or one.baseline is not None)
-
-
-def _evaluations(pair: Pair) -> tuple[LossesAt, ...]:
-    sides = [_evaluated(side) for side in (pair.target, pair.baseline)]
-    return tuple(LossesAt(step, sides[0][step], sides[1][step]) for step in sorted(sides[0].keys() & sides[1].keys()))
-
-
-def _evaluated(side: Side) -> dict[int, float]:
-    """By step, the mean over the runs that tell it."""
-    found: dict[int, list[float]] = {}
-    for subject in side.subjects:
-        for step, loss in evaluations(subject).items():
-            found.setdefault(step - 1, []).append(loss)
-    return {step: float(np.mean(losses)) for step, losses in found.items()}
+    rows = ((step, [_mean_at(side, step) for side in pair.curves]) for step in sorted({*LISTED_STEPS, last}))
+    return tuple(LossesAt(step, *losses) for step, losses in rows if losses != [None, None])
 
 
 def _mean_at(side: Sequence[LossCurve], step: int) -> float | None:
-    """A log that counts from 0 calls its first step 0, and ours 1; the 101st step is its step 100.
+    """Of a step counted from 0. None where a run has no record of it: means of other runs are not comparable."""
+    losses = [float(curve.loss[row[0]]) for curve in side if len(row := np.flatnonzero(curve.step == step + 1))]
+    return float(np.mean(losses)) if losses and len(losses) == len(side) else None
 
-    None where a run has no record of it: means of other runs are not to be held against each other.
-    """
-    values = [float(curve.loss[row[0]]) for curve in side if len(row := np.flatnonzero(curve.step == step + 1))]
-    return float(np.mean(values)) if values and len(values) == len(side) else None
+
+def _evaluations(pair: Pair) -> tuple[LossesAt, ...]:
+    sides: list[dict[int, list[float]]] = [{}, {}]
+    for side, by_step in zip(pair.sides, sides, strict=True):
+        for subject in side.subjects:
+            for step, loss in evaluations(subject).items():
+                by_step.setdefault(step - 1, []).append(loss)
+    steps = sorted(sides[0].keys() & sides[1].keys())
+    return tuple(LossesAt(step, *(float(np.mean(side[step])) for side in sides)) for step in steps)

@@ -25,7 +25,6 @@ _ROUNDED = 0.2
 
 
 def digest(steps: StepTable, rows: int | None = None) -> bytes:
-    """Of the record, or of so many of its first rows."""
     return _digests(steps, (len(steps) if rows is None else rows,))[0]
 
 
@@ -46,11 +45,9 @@ def _digests(steps: StepTable, lengths: Sequence[int]) -> list[bytes]:
 
 
 def of_one_record(subjects: Sequence[Subject]) -> list[list[Subject]]:
-    """Those that hold the same record, together, as far as the shorter goes: a log may be read before it ends.
+    """Groups that hold the same record as far as the shorter goes, or nearly: a log may be cut, rotated or mended.
 
-    Runs without steps are one only where they are one directory, and rows without a figure begin no other record. All
-    of a record is read only where its beginning, as far as the shortest goes, does not tell two apart. Then those of
-    which nearly every step is one: a log that was rotated, or mended.
+    Runs without steps are one only where they are one directory, and rows without a figure begin no other record.
     """
     shortest = min((len(subject.steps) for subject in subjects if _tells(subject.steps)), default=0)
     beginnings: dict[Hashable, list[Subject]] = {}
@@ -69,18 +66,11 @@ def of_one_record(subjects: Sequence[Subject]) -> list[list[Subject]]:
 def _tells(steps: StepTable) -> bool:
     """Whether it holds a figure that may differ between runs: steps and tokens are counted alike in all."""
     figures = (getattr(steps, name).given for name in _FIGURES if name != "tokens")
-    return any(given.any() for given in figures) or _dated(steps)
-
-
-def _dated(steps: StepTable) -> bool:
-    return not bool(np.isnat(steps.time).all())
+    return any(given.any() for given in figures) or not np.isnat(steps.time).all()
 
 
 def _nearly_one(steps: StepTable, others: StepTable) -> bool:
-    """Whether two records have nearly all losses in common, and how long each step took.
-
-    Runs of one seed repeat the losses; nothing repeats the times, unless they are rounded until most are one.
-    """
+    """Whether nearly all losses and times are one: a seed repeats losses, but nothing repeats times unless rounded."""
     _, at, there = common_steps(steps.step, others.step)
     if len(at) < max(_FEWEST, _NEARLY * min(len(steps), len(others))):
         return False
@@ -119,7 +109,7 @@ def check_once(name: str, subjects: Sequence[Subject]) -> None:
 
 def _timed(subject: Subject) -> bool:
     """Whether it says when, or how fast: what no second run repeats."""
-    return subject.tells_times or _dated(subject.steps)
+    return subject.tells_times or not np.isnat(subject.steps.time).all()
 
 
 def twice(name: str, first: Path, second: Path, timed: bool = True) -> InputError:

@@ -13,7 +13,6 @@ from steelyard.verdict import Subject
 from steelyard.verdict.figures import tokens_of
 
 Axis = Literal["tokens", "steps"]
-
 _POINTS = 2000
 """What is smoothed or drawn by chance is a curve of at most so many means of neighbours."""
 
@@ -36,7 +35,6 @@ class LossCurve:
         return len(self.loss)
 
     def between(self, first: float, last: float) -> "LossCurve":
-        """The stretch after `first` and up to `last`."""
         return self.at_rows(np.flatnonzero((self.seen > first) & (self.seen <= last)))
 
     def at_rows(self, rows: Whole) -> "LossCurve":
@@ -72,8 +70,7 @@ def loss_curves(sides: Sequence[Sequence[Subject]]) -> list[list[LossCurve]]:
 def on_common_records(curves: Sequence[Sequence[LossCurve]]) -> list[list[LossCurve]]:
     """Every curve as means over the same steps, the shortest stretches that records of each of them fill.
 
-    A mean over ten steps of a falling curve lies above the curve in their middle, so that the same losses, told at two
-    intervals, are no longer the same curve. Intervals of 5 and 7 steps meet every 35.
+    A mean over ten steps of a falling curve lies above the curve in their middle: another interval, another curve.
     """
     every = [curve for side in curves for curve in side]
     step, covered = every[0].step, every[0].covered

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -65,14 +65,10 @@ def _named(name: str, text: str, out: Path) -> list[Run]:
     if len(parts) > 1 and all(parts):
         return load_each(name, parts, out)
     is_file = os.path.isfile(text)  # noqa: PTH113 - Path.is_file raises on a name too long
-    make = f"steelyard {verb_for(text)} {shlex.quote(text)}"
-    raise InputError(
-        f"{name} {text!r} is no run, neither as a path nor under {out}{'; it is a file' if is_file else ''}",
-        key=name,
-        value=text,
-        expected="a run, a comma-separated list of runs, or a directory of runs",
-        next=make if is_file else f"steelyard runs list --out {out}",
-    )
+    problem = f"{text!r} is no run, neither as a path nor under {out}{'; it is a file' if is_file else ''}"
+    expected = "a run, a comma-separated list of runs, or a directory of runs"
+    command = f"{verb_for(text)} {shlex.quote(text)}" if is_file else f"runs list --out {out}"
+    raise InputError(f"{name} {problem}", key=name, value=text, expected=expected, next=f"steelyard {command}")
 
 
 def save(comparison: Comparison, out: Path, name: str | None) -> Path:
@@ -111,24 +107,18 @@ def find(name: str, out: Path, without_time: bool = False) -> Path | None:
 
 
 def find_each(names: Sequence[str], out: Path) -> list[Path]:
-    """Several of them."""
     directories = []
     for name in names:
         directory = find(name, out, without_time=True)
         if directory is None:
-            raise InputError(
-                f"{name!r} is no comparison, neither as a path nor under {out / FOLDER}",
-                key="COMPARISONS",
-                value=name,
-                expected="a directory with comparison.json",
-                next="steelyard compare TARGET BASELINE",
-            )
+            problem = f"{name!r} is no comparison, neither as a path nor under {out / FOLDER}"
+            expected, command = "a directory with comparison.json", "steelyard compare TARGET BASELINE"
+            raise InputError(problem, key="COMPARISONS", value=name, expected=expected, next=command)
         directories.append(directory)
     return directories
 
 
 def saved(directory: Path) -> dict[str, Any]:
-    """A comparison as it was written."""
     path = directory / FILE
     try:
         content = records.read_json(path)
@@ -160,12 +150,10 @@ def _check(content: dict[str, Any]) -> None:
         isinstance(price, int | float) and price > 0 for price in prices.values()
     ):
         raise ValueError(f"prices are {prices!r}, expected a price a GPU")
-    digests = content.get("digests")  # older files have none
-    if digests is not None and any(
-        not isinstance(digests[name], list) or len(digests[name]) != len(content[name])
-        for name in ("target", "baseline")
-    ):
-        raise ValueError("digests are not one a run")
+    digests: Any = content.get("digests")  # older files have none
+    for name in ("target", "baseline") if digests is not None else ():
+        if not isinstance(digests[name], list) or len(digests[name]) != len(content[name]):
+            raise ValueError("digests are not one a run")
 
 
 def _is_number(value: Any) -> bool:
@@ -177,17 +165,10 @@ def weigh_again(directory: Path) -> Comparison:
     content = saved(directory)
     places = (content["target"], content["baseline"])
     target, baseline = ([records.load(os.path.normpath(directory / place)) for place in side] for side in places)
-    comparison = weigh(
-        target,
-        baseline,
-        [Metric(name) for name in content["asked"]],
-        cast("Mode", content["mode"]),
-        content["warmup_steps"],
-        content.get("margin"),
-        bool(content.get("forced")),
-        content.get("prices"),
-        content.get("target_loss"),
-    )
+    asked, forced = [Metric(name) for name in content["asked"]], bool(content.get("forced"))
+    margin, prices, loss = (content.get(key) for key in ("margin", "prices", "target_loss"))
+    how = (content["mode"], content["warmup_steps"], margin, forced, prices, loss)
+    comparison = weigh(target, baseline, asked, *how)
     if (digests := content.get("digests")) is not None:  # older files have none
         _check_unchanged(directory, [*digests["target"], *digests["baseline"]], comparison)
     return comparison
@@ -197,12 +178,9 @@ def _check_unchanged(directory: Path, digests: list[str], comparison: Comparison
     subjects = [subject for side in comparison.sides for subject in side.subjects]
     for subject, before, now in zip(subjects, digests, fingerprints(subjects), strict=True):
         if before != now:
-            raise InputError(
-                f"{subject.run.directory} has changed since the comparison {directory.resolve().name} was made",
-                key="COMPARISON",
-                value=str(directory),
-                next=" && ".join(commands(comparison)),
-            )
+            problem = f"{subject.run.directory} has changed since the comparison {directory.resolve().name} was made"
+            again = " && ".join(commands(comparison))
+            raise InputError(problem, key="COMPARISON", value=str(directory), next=again)
 
 
 def commands(made: Comparison) -> Iterator[str]:
@@ -229,14 +207,12 @@ def fingerprints(subjects: Sequence[Subject]) -> list[str]:
 
 
 def fingerprint(subject: Subject) -> str:
-    """Of its files as bytes, but for the steps, which are taken as they were read: a long run has 200 MB of them.
-
-    More than whether it is the same run: what is said of it counts too, and what is beside the record.
-    """
+    """Of all that is said of a run: its files as bytes, but for 200 MB of steps, which are taken as they were read."""
     state = blake2b(digest_size=16)
     for name in (MANIFEST, EVENTS, TELEMETRY):
         path = subject.run.directory / name
-        state.update(f"{name} {_size(path)}\n".encode())
+        with open_record(path) as file:
+            state.update(f"{name} {file.seek(0, os.SEEK_END)}\n".encode())
         for block in blocks(path):
             state.update(block)
     steps = subject.steps
@@ -253,8 +229,3 @@ def fingerprint(subject: Subject) -> str:
         state.update(flag.encode())
         state.update(np.array(rows, dtype=np.int64).tobytes())
     return state.hexdigest()
-
-
-def _size(path: Path) -> int:
-    with open_record(path) as file:
-        return file.seek(0, os.SEEK_END)

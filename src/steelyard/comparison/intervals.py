@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,6 @@ SAME = 1e-9
 """Figures that differ by less than this share of themselves are one: sums of the same steps end in other digits."""
 WITHIN_RUN = "within each run: step times, AR(1) effective sample size"
 BETWEEN_RUNS = "between runs: Welch's t on the logarithms of the runs' figures"
-
 _TOST_LEVEL = 0.90
 """Two one-sided tests at 5 % are this interval inside the margins."""
 MOST_RUNS = 100
@@ -36,7 +36,6 @@ class Between:
     """Welch's degrees of freedom; infinite where the error is taken as known."""
 
     def half_width(self, level: float = LEVEL) -> float:
-        """Of the interval of the ratio's logarithm."""
         return quantile(self.freedom, 0.5 + level / 2) * self.standard_error
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
@@ -69,10 +68,7 @@ def welch(value: float, parts: Sequence[tuple[float, float]]) -> Between:
 
 
 def between(target: Sequence[float], baseline: Sequence[float], counted: bool = False) -> Between | None:
-    """Target over baseline; None where a side has too few runs, or runs that vary in nothing.
-
-    What is counted and not timed, as bytes are, may be the same in every run.
-    """
+    """Target over baseline; None where a side has too few runs, or equal ones, unless they are counted as bytes are."""
     if min(len(target), len(baseline)) < FEWEST or not (counted or (vary(target) and vary(baseline))):
         return None
     logs = [np.log(np.asarray(side, dtype=np.float64)) for side in (target, baseline)]
@@ -111,8 +107,7 @@ def tail(freedom: float, at: float) -> float:
     return float(ndtr(-at) if math.isinf(freedom) else stdtr(freedom, -at))
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """How far a run's mean step time may be, as a share of it, from what it would be over a longer run."""
 
     standard_error: float
@@ -151,12 +146,10 @@ def within_runs(value: float, target: Spread | None, baseline: Spread | None) ->
     """The interval of a ratio of two rates by their own steps, which says nothing of another run."""
     if target is None or baseline is None:
         return None
-    return welch(value, [(side.standard_error**2, side.effective_steps - 1) for side in (target, baseline)]).interval()
+    return welch(value, [(error**2, steps - 1) for error, steps in (target, baseline)]).interval()
 
 
 class Outcome(StrEnum):
-    """What may be said of a ratio."""
-
     BETTER = "better"
     """All of the interval is above the margin."""
     MARGINALLY_BETTER = "marginally_better"
@@ -171,7 +164,6 @@ class Outcome(StrEnum):
     NO_SPREAD = "no_spread"
     """Runs enough, of which those of a side are equal."""
     UNSETTLED = "unsettled"
-    """The step times of a run had not settled."""
 
     @property
     def above(self) -> bool:
@@ -195,16 +187,12 @@ class Words:
     below: str
 
     def of(self, outcome: Outcome, margin: float) -> str:
-        """What is said of a ratio with an interval between runs."""
+        if outcome == Outcome.EQUIVALENT:
+            return f"equivalent within {margin:.3g}"
+        if not outcome.decided:
+            return outcome.value
         word = self.above if outcome.above else self.below
-        match outcome:
-            case Outcome.BETTER | Outcome.WORSE:
-                return word
-            case Outcome.MARGINALLY_BETTER | Outcome.MARGINALLY_WORSE:
-                return f"{word}, maybe by less than {margin:.3g}"
-            case Outcome.EQUIVALENT:
-                return f"equivalent within {margin:.3g}"
-        return outcome.value
+        return word if outcome in (Outcome.BETTER, Outcome.WORSE) else f"{word}, maybe by less than {margin:.3g}"
 
 
 def outcome_of(ratio: Between, margin: float = MARGIN) -> Outcome:
@@ -222,10 +210,7 @@ def outcome_of(ratio: Between, margin: float = MARGIN) -> Outcome:
 
 
 def more_runs(ratio: Between, runs: int, margin: float = MARGIN) -> int | None:
-    """About how many runs a side an inconclusive ratio lacks, should it stay what it is; None where 100 do not help.
-
-    What is shown first decides: that it is not 1, or, inside the margins, that it is equivalent.
-    """
+    """About how many runs a side are missing to show that it is not 1, or equivalent; None where 100 do not help."""
     at, spread = math.log(ratio.value), ratio.standard_error * math.sqrt(runs)
     goals = [(abs(at), LEVEL)]
     if 1 - margin < ratio.value < 1 + margin:

@@ -1,7 +1,8 @@
 """What the sides' own records say of their steps, whatever they declare."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from steelyard.experiment.keys import KEYS, STATED
 from steelyard.experiment.policy import Effect as Governs
 from steelyard.experiment.policy import Metric
 from steelyard.reasons import Effect, Reason, SideName
-from steelyard.records import Event, StepTable
+from steelyard.records import Event
 from steelyard.records.columns import Floats, Mask
 from steelyard.verdict import Subject
 from steelyard.verdict.figures import tokens_of
@@ -27,7 +28,7 @@ _ODD = 0.02
 _MOST_AROUND = 64
 """Steps on each side, beyond which any schedule would do."""
 _FEWEST_PRINTED = 3
-_TOLD_BY_STEP = ("training.global_batch_size", "training.sequence_length", "training.steps")
+_OF_SCHEDULE = ("training.global_batch_size", "training.sequence_length", "training.steps")
 """What a schedule may change: every step tells its own tokens, and the rates that it learns at."""
 _OF_THE_WINDOW = (Metric.THROUGHPUT, Metric.FLOPS)
 _EFFECTS = {name: key.policy.effects for name, key in {**STATED, **KEYS}.items()}
@@ -49,41 +50,35 @@ class OwnStep:
 
 def own_step(side: Side) -> OwnStep | None:
     """Of the first run that reports both figures; the runs of a side are of one job."""
-    return next((found for subject in side.subjects if (found := _of_run(subject)) is not None), None)
-
-
-def _of_run(subject: Subject) -> OwnStep | None:
-    rates, times = subject.steps.reported_tokens_per_s_per_gpu, subject.steps.step_time_s
-    rows, world = rates.finite & times.finite & (rates.values > 0) & (times.values > 0), subject.world_size
-    if world is None or not rows.any():
-        return None
-    rate, seconds = rates.values[rows], times.values[rows]
-    each = float(np.median(rate * seconds))
-    return OwnStep(float(np.median(rate)), float(np.median(seconds)), world, each * world)
+    for subject in side.subjects:
+        rates, times = subject.steps.reported_tokens_per_s_per_gpu, subject.steps.step_time_s
+        rows = rates.finite & times.finite & (rates.values > 0) & (times.values > 0)
+        if (world := subject.world_size) is not None and rows.any():
+            rate, seconds = rates.values[rows], times.values[rows]
+            tokens = float(np.median(rate * seconds)) * world
+            return OwnStep(float(np.median(rate)), float(np.median(seconds)), world, tokens)
+    return None
 
 
 def steps_apart(sides: Sequence[Side]) -> Reason | None:
     """Rate x GPUs x step time of each side, held against the other's: a batch that is not stated shows there."""
-    ours, theirs = (own_step(side) for side in sides)
-    if ours is None or theirs is None or abs(ours.tokens / theirs.tokens - 1) <= APART:
+    target, baseline = map(own_step, sides)
+    if target is None or baseline is None or abs(target.tokens / baseline.tokens - 1) <= APART:
         return None
-    values = {"target": ours.tokens, "baseline": theirs.tokens}
-    return Reason(codes.STEP_TOKENS_DIFFER, values, Effect.BLOCKS, "both", ("training.tokens_per_step",))
+    tokens = {"target": target.tokens, "baseline": baseline.tokens}
+    return codes.because(codes.STEP_TOKENS_DIFFER, Effect.BLOCKS, "both", "training.tokens_per_step", **tokens)
 
 
 def clocks_apart(sides: Sequence[Side], mode: Mode) -> Reason | None:
-    """Where the moments of the logs make a speedup another than their step times do; beyond the margin it is refused.
-
-    A side without fine moments is taken at its word.
-    """
-    ours, theirs = (_by_clock(side) for side in sides)
-    apart = abs((ours or 1.0) / (theirs or 1.0) - 1)
+    """Where the moments of the logs make another speedup than step times do; without moments the times stand."""
+    target, baseline = map(_by_clock, sides)
+    apart = abs((target or 1.0) / (baseline or 1.0) - 1)
     if apart <= APART:
         return None
     effect = effect_in(mode, Governs.BLOCKS if apart > MARGIN else Governs.QUALIFIES)
-    values = {"target": ours, "baseline": theirs, "called": tuple(side.called for side in sides)}
-    name: SideName = "both" if None not in (ours, theirs) else "baseline" if ours is None else "target"
-    return Reason(codes.CLOCKS_DIFFER, values, effect, name)
+    name: SideName = "both" if None not in (target, baseline) else "baseline" if target is None else "target"
+    called = tuple(side.called for side in sides)
+    return codes.because(codes.CLOCKS_DIFFER, effect, name, target=target, baseline=baseline, called=called)
 
 
 def _by_clock(side: Side) -> float | None:
@@ -94,39 +89,28 @@ def _by_clock(side: Side) -> float | None:
 
 
 def curves_apart(sides: Sequence[Side]) -> Iterator[Reason]:
-    """Where the two sides recorded different steps, whatever they declare: batches, learning rates, counts of samples.
-
-    A batch that grows is a schedule of its own.
-    """
-    for of_two in (_batches_of_two, _rates_of_two):
-        if (reason := _first_apart(sides, of_two)) is not None:
-            yield reason
+    """Where the sides recorded other batches, learning rates or samples: each run against the other side's first."""
+    target, baseline = (side.subjects for side in sides)
+    pairs = [*((subject, baseline[0]) for subject in target), *((target[0], subject) for subject in baseline[1:])]
+    for apart in (_batches_apart, _rates_apart):
+        yield from islice((reason for runs in pairs if (reason := apart(*runs)) is not None), 1)
     for side in sides:
         for subject in side.subjects:
             if events := subject.events_of("samples_differ"):
                 values = {"run": side.run_name(subject), "event": events[0].message}
-                yield Reason(codes.SAMPLES_CONTRADICT, values, Effect.BLOCKS, side.name)
+                yield codes.because(codes.SAMPLES_CONTRADICT, Effect.BLOCKS, side.name, **values)
                 return
 
 
-def _first_apart(sides: Sequence[Side], of_two: Callable[[Subject, Subject], Reason | None]) -> Reason | None:
-    """Every run against the first of the other side: two schedules on one side are found with either."""
-    target, baseline = (side.subjects for side in sides)
-    pairs = [*((subject, baseline[0]) for subject in target), *((target[0], subject) for subject in baseline[1:])]
-    return next((reason for both in pairs if (reason := of_two(*both)) is not None), None)
-
-
-def _rates_of_two(ours: Subject, theirs: Subject) -> Reason | None:
-    """A rate may be printed before its step or after, and stands still where a step is skipped.
-
-    Each is therefore held to the other's of the steps around.
-    """
-    both = (ours.steps, theirs.steps)
-    steps, at, there = common_steps(*(one.step for one in both))
-    rates, others = both[0].learning_rate.values[at], both[1].learning_rate.values[there]
+def _rates_apart(target: Subject, baseline: Subject) -> Reason | None:
+    """Held to the other's of the steps around: rates are printed before or after a step, and a skipped one keeps it."""
+    tables = (target.steps, baseline.steps)
+    steps, at, there = common_steps(target.steps.step, baseline.steps.step)
+    rates, others = tables[0].learning_rate.values[at], tables[1].learning_rate.values[there]
     known = np.isfinite(rates) & np.isfinite(others)
     steps, rates, others = steps[known], rates[known], others[known]
-    around = 1 + max(_skipped(one) for one in both)
+    skipped = (np.nansum(np.where(table.skipped.given, table.skipped.values, 0.0)) for table in tables)
+    around = 1 + max(map(int, skipped))
     if len(steps) < 2 * around + 1 or around > _MOST_AROUND:
         return None
     near = np.lib.stride_tricks.sliding_window_view(np.pad(others, around, mode="edge"), 2 * around + 1)
@@ -134,14 +118,10 @@ def _rates_of_two(ours: Subject, theirs: Subject) -> Reason | None:
     apart = np.flatnonzero((rates < near.min(axis=1) - slack) | (rates > near.max(axis=1) + slack))
     if len(apart) <= _ODD * len(steps):
         return None
-    first = apart[0]
-    values = {"target": float(rates[first]), "baseline": float(others[first])}
-    values |= {"step": int(steps[first]), "more": len(apart) - 1}
-    return Reason(codes.LEARNING_RATES_DIFFER, values, Effect.BLOCKS, "both", ("training.learning_rate",))
-
-
-def _skipped(steps: StepTable) -> int:
-    return int(np.nansum(np.where(steps.skipped.given, steps.skipped.values, 0.0)))
+    row = apart[0]
+    values = {"step": int(steps[row]), "target": float(rates[row]), "baseline": float(others[row])}
+    key = "training.learning_rate"
+    return codes.because(codes.LEARNING_RATES_DIFFER, Effect.BLOCKS, "both", key, **values, more=len(apart) - 1)
 
 
 def _printed_apart(rates: Floats) -> float:
@@ -154,32 +134,32 @@ def _printed_apart(rates: Floats) -> float:
     return least if np.allclose(steps, np.round(steps), atol=0.01) else 0.0
 
 
-def _batches_of_two(ours: Subject, theirs: Subject) -> Reason | None:
-    if not ours.steps.tokens.given.any() and not theirs.steps.tokens.given.any():
+def _batches_apart(target: Subject, baseline: Subject) -> Reason | None:
+    if not target.steps.tokens.given.any() and not baseline.steps.tokens.given.any():
         return None  # what is declared is for the contract
-    steps, at, there = common_steps(ours.steps.step, theirs.steps.step)
-    tokens = [tokens_of(one.steps, one.planned_tokens_per_step)[rows] for one, rows in ((ours, at), (theirs, there))]
+    steps, *rows = common_steps(target.steps.step, baseline.steps.step)
+    tokens = [
+        tokens_of(subject.steps, subject.planned_tokens_per_step)[own]
+        for subject, own in zip((target, baseline), rows, strict=True)
+    ]
     with np.errstate(invalid="ignore", divide="ignore"):
         apart = np.flatnonzero(np.abs(tokens[0] / tokens[1] - 1) > APART)
     if not len(apart):
         return None
-    first = apart[0]
-    values = {"target": float(tokens[0][first]), "baseline": float(tokens[1][first]), "step": int(steps[first])}
-    return Reason(codes.BATCHES_DIFFER, values, Effect.BLOCKS, "both", ("training.tokens_per_step",))
+    row = apart[0]
+    values = {"step": int(steps[row]), "target": float(tokens[0][row]), "baseline": float(tokens[1][row])}
+    return codes.because(codes.BATCHES_DIFFER, Effect.BLOCKS, "both", "training.tokens_per_step", **values)
 
 
 def changes(metric: Metric, side: Side, mode: Mode) -> Iterator[Reason]:
-    """Settings that changed amid the steps that a comparison rests on, as in a run that was resumed with others.
-
-    Its figures are of two jobs.
-    """
+    """Settings that changed amid the steps that a comparison rests on: the figures are then of two jobs."""
     for subject in side.subjects:
         for key, event in subject.changed_settings:
             dotted = _DOTTED.get(key, key)
-            effect = None if dotted in _TOLD_BY_STEP else _EFFECTS.get(dotted, {}).get(metric)
+            effect = None if dotted in _OF_SCHEDULE else _EFFECTS.get(dotted, {}).get(metric)
             if effect is not None and _amid(subject, event, metric):
                 values = {"run": side.run_name(subject), "event": event.message}
-                yield Reason(codes.SETTING_CHANGED, values, effect_in(mode, effect), side.name, (dotted,))
+                yield codes.because(codes.SETTING_CHANGED, effect_in(mode, effect), side.name, dotted, **values)
 
 
 def _amid(subject: Subject, event: Event, metric: Metric) -> bool:

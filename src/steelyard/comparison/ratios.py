@@ -7,7 +7,7 @@ from typing import Any
 from steelyard.accounting.steady import MIN_STEADY_RECORDS, MIN_STEADY_STEPS
 from steelyard.comparison import codes, intervals
 from steelyard.comparison.codes import because
-from steelyard.comparison.intervals import FEWEST, LEVEL, MARGIN, Between, Outcome, Words, geometric_mean, outcome_of
+from steelyard.comparison.intervals import FEWEST, LEVEL, MARGIN, Outcome, Words, geometric_mean, outcome_of
 from steelyard.comparison.side import Side, shared_hosts
 from steelyard.experiment.policy import Metric
 from steelyard.reasons import Effect, Reason
@@ -26,6 +26,8 @@ NAME_OF = {
 }
 NO_PEAKS = ("xla_in_use",)
 """Kinds of memory that hold no activations yet: neither micro batch nor recomputation would change them."""
+_MOST_OF_IT = 0.9
+"""Of a run's records, before which a reading of memory was early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,9 @@ class Ratio:
     notes: tuple[Reason, ...]
     """What a reader should know of the figures, apart from the interval."""
     margin: float
-    """What is too little to matter."""
     more_runs: int | None
     """About how many more runs a side would decide it."""
     terms: Words
-    """How it is said to be above 1 or below."""
     forced: bool = False
     """Whether the contract refuses it, and it is printed because somebody insisted."""
 
@@ -62,7 +62,6 @@ class Ratio:
 
     @property
     def words(self) -> str:
-        """The outcome as a sentence says it."""
         counts = f"{self.target_runs} and {self.baseline_runs} runs"
         single = "single-run observation"
         match self.outcome:
@@ -82,19 +81,12 @@ class Ratio:
         return self.terms.of(self.outcome, self.margin)
 
     def document(self) -> dict[str, Any]:
-        """A ratio in JSON."""
         content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "terms"}
-        return {
-            **content,
-            "words": self.words,
-            "decided": self.decided,
-            "notes": [note.message for note in self.notes],
-            "caveats": [note.document() for note in self.notes],
-        }
+        notes = {"notes": [note.message for note in self.notes], "caveats": [note.document() for note in self.notes]}
+        return {**content, "words": self.words, "decided": self.decided, **notes}
 
 
 def missing(metric: Metric, side: Side) -> Reason | None:
-    """Why a side has no figure for a metric."""
     name = FIGURE_OF[metric]
     for subject in side.subjects:
         figure = subject.figures.metric(name)
@@ -146,8 +138,11 @@ def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, 
     if counts == (1, 1) and not of_memory:  # a peak is one figure: it has no spread inside a run
         bounds = intervals.within_runs(value, *(intervals.spread_of(side.subjects[0]) for side in sides))
         method = intervals.WITHIN_RUN if bounds else None
-    unsettled = [] if of_memory else list(_unsettled(sides))
-    outcome = _outcome(counts, by_runs, margin)
+    notes = tuple(_notes(sides, figures, of_memory))
+    unsettled = any(note.code is codes.TIMES_UNSETTLED for note in notes)
+    outcome = Outcome.SINGLE_RUN if counts == (1, 1) else Outcome.TOO_FEW_RUNS
+    if min(counts) >= FEWEST:
+        outcome = outcome_of(by_runs, margin) if by_runs else Outcome.NO_SPREAD
     is_open = outcome == Outcome.INCONCLUSIVE
     return Ratio(
         value=value,
@@ -161,44 +156,33 @@ def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, 
         method=method,
         target_figure=geometric_mean(figures[0]),
         baseline_figure=geometric_mean(figures[1]),
-        notes=(
-            *([] if of_memory else _without_spread(sides, figures)),
-            *_scope(sides, counts),
-            *unsettled,
-            *(_read_early(sides) if of_memory else []),
-        ),
+        notes=notes,
         margin=margin,
         more_runs=intervals.more_runs(by_runs, min(counts), margin) if by_runs and is_open else None,
         terms=terms or TERMS[metric],
     )
 
 
-def _outcome(counts: tuple[int, int], by_runs: Between | None, margin: float) -> Outcome:
-    if counts == (1, 1):
-        return Outcome.SINGLE_RUN
-    if by_runs is not None:
-        return outcome_of(by_runs, margin)
-    return Outcome.NO_SPREAD if min(counts) >= FEWEST else Outcome.TOO_FEW_RUNS
-
-
-def _without_spread(sides: Sequence[Side], figures: Sequence[Sequence[float]]) -> Iterator[Reason]:
+def _notes(sides: tuple[Side, Side], figures: Sequence[Sequence[float]], of_memory: bool) -> Iterator[Reason]:
     for side, values in zip(sides, figures, strict=True):
-        if len(values) > 1 and not intervals.vary(values):
+        if not of_memory and len(values) > 1 and not intervals.vary(values):
             yield because(codes.RUNS_DO_NOT_VARY, Effect.CAVEAT, side.name, whose=side.called)
-
-
-def _scope(sides: tuple[Side, Side], counts: tuple[int, int]) -> Iterator[Reason]:
     if _one_after_the_other(sides):
         yield because(codes.NOT_IN_TURNS, Effect.CAVEAT, "both")
-    if min(counts) == 1:
-        return
-    hosts = [shared_hosts(side.subjects) for side in sides]
+    hosts = [shared_hosts(side.subjects) if min(map(len, figures)) > 1 else None for side in sides]
     if hosts[0] and hosts[0] == hosts[1]:
         yield because(codes.SAME_HOSTS, Effect.CAVEAT, "both", whose="both sides", hosts=hosts[0])
-        return
-    for side, own in zip(sides, hosts, strict=True):
-        if own:
-            yield because(codes.SAME_HOSTS, Effect.CAVEAT, side.name, whose=side.called, hosts=own)
+    else:
+        for side, own in zip(sides, hosts, strict=True):
+            if own:
+                yield because(codes.SAME_HOSTS, Effect.CAVEAT, side.name, whose=side.called, hosts=own)
+    for side in sides:
+        if of_memory:
+            yield from _read_early(side)
+            continue
+        for subject in side.subjects:
+            if not subject.figures.window.settled:
+                yield because(codes.TIMES_UNSETTLED, Effect.CAVEAT, side.name, run=side.run_name(subject))
 
 
 def _one_after_the_other(sides: tuple[Side, Side]) -> bool:
@@ -212,32 +196,19 @@ def _one_after_the_other(sides: tuple[Side, Side]) -> bool:
     return end <= min(manifest.began for manifest in second)
 
 
-def _unsettled(sides: Sequence[Side]) -> Iterator[Reason]:
-    for side in sides:
-        for subject in side.subjects:
-            if not subject.figures.window.settled:
-                yield because(codes.TIMES_UNSETTLED, Effect.CAVEAT, side.name, run=side.run_name(subject))
-
-
-_MOST_OF_IT = 0.9
-"""Of a run's records, before which a reading of memory was early."""
-
-
-def _read_early(sides: Sequence[Side]) -> Iterator[Reason]:
+def _read_early(side: Side) -> Iterator[Reason]:
     """A peak that a log prints once is a peak up to there."""
-    for side in sides:
-        for subject in side.subjects:
-            at, steps = subject.figures.memory_peak_gib.evidence, subject.steps
-            if at is None or steps.memory_gib.given.any() or not len(steps):
-                continue
-            before = int((steps.source_line < at.line).sum())
-            if steps.evidence(0).file == at.file and before < _MOST_OF_IT * len(steps):
-                read = {"after": int(steps.step[before - 1]) if before else None, "last": int(steps.step[-1])}
-                yield because(codes.MEMORY_READ_EARLY, Effect.CAVEAT, side.name, whose=side.called, **read)
-                break
+    for subject in side.subjects:
+        at, steps = subject.figures.memory_peak_gib.evidence, subject.steps
+        if at is None or steps.memory_gib.given.any() or not len(steps):
+            continue
+        before = int((steps.source_line < at.line).sum())
+        if steps.evidence(0).file == at.file and before < _MOST_OF_IT * len(steps):
+            read = {"after": int(steps.step[before - 1]) if before else None, "last": int(steps.step[-1])}
+            yield because(codes.MEMORY_READ_EARLY, Effect.CAVEAT, side.name, whose=side.called, **read)
+            break
 
 
 def figures_of(metric: Metric, subjects: Sequence[Subject]) -> list[float]:
-    """Those that are known, a run each."""
     figures = (subject.figures.metric(FIGURE_OF[metric]).value for subject in subjects)
     return [value for value in figures if value is not None]

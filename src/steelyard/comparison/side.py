@@ -15,8 +15,6 @@ from steelyard.verdict import Subject, Verdict, judge
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Target or baseline."""
-
     name: Literal["target", "baseline"]
     subjects: tuple[Subject, ...]
     verdicts: tuple[Verdict, ...]
@@ -24,7 +22,6 @@ class Side:
     """What sentences call it: `the target`, or what it is."""
 
     def run_name(self, subject: Subject) -> str:
-        """What sentences call one of its runs."""
         return f"{self.called} ({subject.run.directory.resolve().name})"
 
     @property
@@ -46,7 +43,6 @@ def _runs_in(directory: Path) -> set[Path]:
 
 
 def side(name: Literal["target", "baseline"], subjects: tuple[Subject, ...], called: str | None = None) -> Side:
-    """Judge the runs of a side."""
     return Side(name, subjects, tuple(judge(subject) for subject in subjects), called or f"the {name}")
 
 

@@ -42,22 +42,16 @@ class SideToLoss:
     energy_kwh: float | None
     """Of all GPUs, by telemetry."""
     energy_reason: Reason | None
-    """Why it is not known."""
     cost: float | None
     """In the price sheet's own currency."""
     cost_reason: Reason | None
 
     def document(self) -> dict[str, Any]:
-        energy, cost = self.energy_reason, self.cost_reason
-        return {
-            "seconds": self.seconds,
-            "energy_kwh": self.energy_kwh,
-            "energy_reason": energy.message if energy else None,
-            "cost": self.cost,
-            "cost_reason": cost.message if cost else None,
-            "energy_code": energy.code.name if energy else None,
-            "cost_code": cost.code.name if cost else None,
-        }
+        own = {name: getattr(self, name) for name in self.__slots__}
+        reasons = {"energy": self.energy_reason, "cost": self.cost_reason}
+        texts = {f"{name}_reason": reason.message if reason else None for name, reason in reasons.items()}
+        names = {f"{name}_code": reason.code.name if reason else None for name, reason in reasons.items()}
+        return {**own, **texts, **names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +66,8 @@ class TimeToLoss:
     """None where a run's step times do not tell how far they spread."""
     high: float | None
     interval: str
-    """within_run, or runs."""
 
     def document(self) -> dict[str, Any]:
-        """The time to a loss in JSON."""
         own = {name: getattr(self, name) for name in self.__slots__}
         return {**own, "target": self.target.document(), "baseline": self.baseline.document()}
 
@@ -115,22 +107,19 @@ def _within(pair: Pair, value: float, curves: Between, rates: Sequence[Sequence[
     """
     of_rates = between(rates[0], rates[1])
     if of_rates is None:
-        counts = [len(side.subjects) for side in pair.sides for _ in side.subjects]
-        spreads = [spread_of(subject) for side in pair.sides for subject in side.subjects]
-        parts = [
-            ((own.standard_error / count) ** 2, own.effective_steps - 1)
-            for own, count in zip(spreads, counts, strict=True)
-            if own is not None
-        ]
-        if len(parts) < len(counts):
+        runs = [(spread_of(subject), len(side.subjects)) for side in pair.sides for subject in side.subjects]
+        known = [(*spread, count) for spread, count in runs if spread is not None]
+        if len(known) < len(runs):
             return None
-        of_rates = welch(1.0, parts)
+        of_rates = welch(1.0, [((error / count) ** 2, steps - 1) for error, steps, count in known])
     return around(value, math.hypot(of_rates.half_width(), curves.half_width()))
 
 
 def _side(side: Side, seconds: Sequence[float], prices: Prices) -> SideToLoss:
     runs = list(zip(side.subjects, seconds, strict=True))
-    energy = _mean_of_runs(side, [_energy_kwh(subject, time) for subject, time in runs])
+    powers = [(_watts(subject), time) for subject, time in runs]
+    energies = [watts if isinstance(watts, Reason) else watts * time / 3.6e6 for watts, time in powers]
+    energy = _mean_of_runs(side, energies)
     cost: tuple[float | None, Reason | None] = (None, Reason(codes.COST_NO_PRICES))
     if prices:
         cost = _mean_of_runs(side, [_cost(subject, time, prices) for subject, time in runs])
@@ -146,11 +135,6 @@ def _mean_of_runs(side: Side, figures: Sequence[float | Reason]) -> tuple[float 
     return geometric_mean([figure for figure in figures if not isinstance(figure, Reason)]), None
 
 
-def _energy_kwh(subject: Subject, seconds: float) -> float | Reason:
-    power = _watts(subject)
-    return power if isinstance(power, Reason) else power * seconds / 3.6e6
-
-
 def _cost(subject: Subject, seconds: float, prices: Prices) -> float | Reason:
     if subject.gpu is None:
         name = "the CPU" if subject.on_cpu else subject.run.manifest.platform.gpu_name
@@ -163,10 +147,7 @@ def _cost(subject: Subject, seconds: float, prices: Prices) -> float | Reason:
 
 
 def _watts(subject: Subject) -> float | Reason:
-    """The mean power of all its GPUs together from the first to the last steady step, or why it is not known.
-
-    Start-up is not training: a GPU that loads weights draws a tenth of what it will.
-    """
+    """The mean power of all its GPUs while steady, or why it is not known; a GPU that loads weights draws a tenth."""
     by_device = _samples(subject.run.directory / TELEMETRY)
     if not by_device:
         return Reason(codes.ENERGY_NO_TELEMETRY)

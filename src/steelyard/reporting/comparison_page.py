@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from steelyard import __version__
-from steelyard.comparison import NAME_OF, Agreement, Clause, Comparability, Comparison, Effect, Metric
+from steelyard.comparison import NAME_OF, Comparability, Comparison, Metric
 from steelyard.comparison.codes import sentence, shown
+from steelyard.comparison.contract import Agreement, Clause
 from steelyard.comparison.files import commands
 from steelyard.comparison.ratios import FIGURE_OF, Ratio
+from steelyard.experiment.policy import Effect
 from steelyard.reporting.answers import answers, together
 from steelyard.reporting.curves import Curve, curves, number
 from steelyard.reporting.disclaimers import disclaimers

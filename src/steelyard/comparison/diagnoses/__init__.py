@@ -36,8 +36,6 @@ class Cause(Code):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One cause, with the values that are evidence for it."""
-
     code: Cause
     side: SideName
     values: Mapping[str, Any]
@@ -57,39 +55,27 @@ class Diagnosis:
         return confirm if isinstance(confirm, str) else confirm(**self.values)
 
     def document(self) -> dict[str, Any]:
-        """An entry of `diagnoses` in JSON."""
         texts = {"message": self.message, "evidence": list(self.evidence), "confirm": self.confirm}
         return {"code": self.code.name, "side": self.side, **texts}
 
 
 def diagnose(pair: Pair) -> tuple[Diagnosis, ...]:
-    """Every cause there is evidence for."""
     modules = (importlib.import_module(f"{__name__}.{name}") for name in DIAGNOSES)
     return tuple(diagnosis for module in modules for diagnosis in module.diagnose(pair))
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Where a run's loss ends."""
-
     subject: Subject
     curve: LossCurve
     course: Course
-
-    @property
-    def loss(self) -> float:
-        return self.course.end
-
-    @property
-    def first(self) -> float:
-        return self.course.first
 
     @property
     def where(self) -> str:
         at = self.subject.steps.evidence(len(self.subject.steps) - 1)
         place = f" ({at.file}:{at.line})" if at else ""
         name = self.subject.run.directory.resolve().name
-        return f"{name} ends at {self.loss:.5g} at step {self.curve.step[-1]:,}{place}"
+        return f"{name} ends at {self.course.end:.5g} at step {self.curve.step[-1]:,}{place}"
 
 
 def endings(pair: Pair) -> Iterator[tuple[Literal["target", "baseline"], list[Ending]]]:

@@ -12,7 +12,7 @@ FLOOR = COUNTING
 
 
 def _counting(side: SideName, endings: Sequence[Ending]) -> str:
-    end = min(ending.loss for ending in endings)
+    end = min(ending.course.end for ending in endings)
     still = " and still falls towards it" if any(ending.course.still_falls for ending in endings) else ""
     learnt = "learnt"
     if all(ending.subject.run.manifest.framework == UNKNOWN for ending in endings):
@@ -26,7 +26,7 @@ def _counting(side: SideName, endings: Sequence[Ending]) -> str:
 
 def _counting_evidence(side: SideName, endings: Sequence[Ending]) -> Iterator[str]:
     yield from (ending.where for ending in endings)
-    yield f"its first loss is {endings[0].first:.5g}: no text is learnt to {NO_TEXT} nats a token"
+    yield f"its first loss is {endings[0].course.first:.5g}: no text is learnt to {NO_TEXT} nats a token"
 
 
 def _degenerate(side: SideName, endings: Sequence[Ending], below_counting: bool) -> str:
@@ -43,7 +43,7 @@ def _degenerate(side: SideName, endings: Sequence[Ending], below_counting: bool)
 def _degenerate_evidence(side: SideName, endings: Sequence[Ending], below_counting: bool) -> Iterator[str]:
     yield from (ending.where for ending in endings)
     if not below_counting:
-        yield f"its first loss is {endings[0].first:.5g}: text is not learnt to {NO_TEXT} nats a token"
+        yield f"its first loss is {endings[0].course.first:.5g}: text is not learnt to {NO_TEXT} nats a token"
 
 
 def _degenerate_confirm(side: SideName, endings: Sequence[Ending], below_counting: bool) -> str:

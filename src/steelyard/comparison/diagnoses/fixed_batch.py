@@ -11,7 +11,7 @@ _FALLEN = 0.5
 CODE = Cause(
     "fixed_batch",
     "the {side} learns a fixed batch by heart: its data are fewer sequences than a step takes, or MaxText's synthetic "
-    "batch, and its loss falls from {endings[0].first:.4g} to {endings[0].loss:.4g}",
+    "batch, and its loss falls from {endings[0].course.first:.4g} to {endings[0].course.end:.4g}",
     evidence=lambda endings, **_: (ending.where for ending in endings),
     confirm="train it on data that does not repeat; the loss then stays near its first value",
 )
@@ -28,5 +28,5 @@ def _by_heart(ending: Ending) -> bool:
     """Where a batch is declared to repeat, half of the loss gone tells; else only a loss that no data would end at."""
     declared = ending.subject.value("data.source") == "fixed_batch" or repeats_a_batch(ending.subject)
     if declared:
-        return ending.loss <= _FALLEN * ending.first
+        return ending.course.end <= _FALLEN * ending.course.first
     return collapse(ending.subject) == Collapse.FIXED_BATCH

@@ -35,7 +35,6 @@ class Pattern(Enum):
     SHIFTED = f"{_LATER}: the schedules are one step apart", "count the steps of both schedules from the same one"
     SHIFTED_WARM_UP = f"{_LATER}: the warm-up is off by one", _WARM_UP
     WARM_UP = _AHEAD, _WARM_UP
-    """It begins a step ahead and ends with the other's."""
     WARM_UP_AND_DECAY = (
         f"{_AHEAD}, and the schedules part again at step {{parted:,}}",
         f"{_WARM_UP}; and give both sides one minimum and decay",
@@ -85,10 +84,7 @@ def _factor(target: Floats, baseline: Floats) -> Match | None:
 
 
 def _shifted(step: Whole, target: Floats, baseline: Floats) -> Match | None:
-    """Two schedules of which one is the other a step later.
-
-    Rates that never change fit any shift, and the first and the last have no counterpart: they alone prove none.
-    """
+    """One a step after the other. Rates that never change fit any shift, and the ends have no counterpart."""
     inside = ~_alike(target, baseline)[1:-1]
     if not (np.diff(step) == 1).all() or not inside.any():
         return None

@@ -79,7 +79,8 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
 
 def _diagnosis(step: Whole, apart: Floats, beyond: Floats, rounding: float) -> Diagnosis:
     wide = step[beyond > PARTED]
-    smooth = _smoothness(apart)
+    ranks = np.argsort(np.argsort(apart))  # a single spike would hide a drift
+    smooth = float(np.corrcoef(ranks[1:], ranks[:-1])[0, 1]) if np.ptp(apart) > 0 else 0.0
     one_sided = float(np.mean(np.sign(apart) == np.sign(np.median(apart))))
     small = float(np.quantile(beyond, 0.95)) <= PARTED and float(beyond[step <= _SOON].max()) <= max(SAME, rounding)
     if beyond[0] > max(SAME / 10, rounding):
@@ -92,23 +93,10 @@ def _diagnosis(step: Whole, apart: Floats, beyond: Floats, rounding: float) -> D
         look = Look.ROUNDING
     else:
         look = Look.UNEXPLAINED
-    values = {
-        "look": look,
-        "factor": 1 + float(apart.mean()),
-        "first": int(step[beyond > SAME][0]),
-        "wide": int(wide[0]) if len(wide) else None,
-        "at_first": float(abs(apart[0])),
-        "at_most": float(np.abs(apart).max()),
-        "smooth": smooth,
-        "one_sided": one_sided,
-    }
-    return Diagnosis(CODE, "both", values)
-
-
-def _smoothness(apart: Floats) -> float:
-    """By ranks: a single spike would hide a drift."""
-    ranks = np.argsort(np.argsort(apart))
-    return float(np.corrcoef(ranks[1:], ranks[:-1])[0, 1]) if np.ptp(apart) > 0 else 0.0
+    values = {"look": look, "factor": 1 + float(apart.mean()), "smooth": smooth, "one_sided": one_sided}
+    steps = {"first": int(step[beyond > SAME][0]), "wide": int(wide[0]) if len(wide) else None}
+    sizes = {"at_first": float(abs(apart[0])), "at_most": float(np.abs(apart).max())}
+    return Diagnosis(CODE, "both", {**values, **steps, **sizes})
 
 
 def _printed(target: LossCurve, baseline: LossCurve, step: Whole) -> Floats:

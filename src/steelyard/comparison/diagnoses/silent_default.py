@@ -95,7 +95,6 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
 
 
 def differs_by_default(clause: Clause, pair: Pair) -> DefaultOfOne | None:
-    """A difference that comes of a side's default."""
     if clause.status != Agreement.DIFFERENT or pair.same("platform.framework"):
         return None  # one framework has one default: who differs from it said so
     target, baseline = (side.subjects[0].source(clause.dotted) for side in pair.sides)
@@ -104,10 +103,7 @@ def differs_by_default(clause: Clause, pair: Pair) -> DefaultOfOne | None:
 
 
 def unstated_differences(pair: Pair) -> list[LeftOpen]:
-    """What differs by default and has no key of an experiment, where a foreign log does not state it.
-
-    A plan of ours states it, and what both sides state is for the contract.
-    """
+    """What differs by default and has no key of an experiment, unless both state it, as plans of ours do."""
     names = _framework(pair.target), _framework(pair.baseline)
     known = pair.same("model.architecture") is not None
     differences = []

@@ -17,7 +17,7 @@ def _sentence(side: SideName, endings: Sequence[Ending], vocabularies: Sequence[
     vocabulary, *others = vocabularies
     words = ", or ".join(other.words for other in others)
     either = f" (or {words}, which a loss does not tell apart)" if others else ""
-    left = endings[0].loss - vocabulary.floor
+    left = endings[0].course.end - vocabulary.floor
     return (
         f"the {side} had reached the model uniform over {vocabulary.words}{either}: its tokens are uniform random, "
         f"and of what is to be learnt of them (floor ln {vocabulary.size:,} = {vocabulary.floor:.4f}) "
@@ -27,8 +27,14 @@ def _sentence(side: SideName, endings: Sequence[Ending], vocabularies: Sequence[
 
 def _evidence(endings: Sequence[Ending], vocabularies: Sequence[Vocabulary], share: float, **_: Any) -> Iterator[str]:
     yield from (ending.where for ending in endings)
-    yield f"ln {vocabularies[0].size:,} = {vocabularies[0].floor:.4f}"
-    yield from _padding(vocabularies[0], endings[0])
+    vocabulary = vocabularies[0]
+    yield f"ln {vocabulary.size:,} = {vocabulary.floor:.4f}"
+    if vocabulary.padded != vocabulary.size and vocabulary.tensor is not None:
+        declared = endings[0].subject.whole("parallelism.tensor_parallel_size") == vocabulary.tensor
+        yield (
+            f"ln {vocabulary.padded:,} = {vocabulary.uniform:.4f}: tensor-parallel size {vocabulary.tensor} "
+            f"{'pads' if declared else 'would pad'} it to a multiple of {PADDED_TO * vocabulary.tensor}"
+        )
     yield f"it has come to rest; of all losses between {_LOW:g} and {_HIGH:g}, {share:.1%} would be named so"
 
 
@@ -48,14 +54,5 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
             continue
         first = ends[0]
         vocabularies = [named[0], *uniform_vocabularies(first.subject)[1:]]
-        share = share_of_uniform(first.subject, first.first, _LOW, _HIGH)
+        share = share_of_uniform(first.subject, first.course.first, _LOW, _HIGH)
         yield Diagnosis(CODE, side, {"side": side, "endings": ends, "vocabularies": vocabularies, "share": share})
-
-
-def _padding(vocabulary: Vocabulary, ending: Ending) -> Iterator[str]:
-    if vocabulary.padded != vocabulary.size and vocabulary.tensor is not None:
-        declared = ending.subject.whole("parallelism.tensor_parallel_size") == vocabulary.tensor
-        yield (
-            f"ln {vocabulary.padded:,} = {vocabulary.uniform:.4f}: tensor-parallel size {vocabulary.tensor} "
-            f"{'pads' if declared else 'would pad'} it to a multiple of {PADDED_TO * vocabulary.tensor}"
-        )

@@ -22,8 +22,6 @@ _VAGUE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The documented models that start at a loss."""
-
     starts: list[Start]
     as_declared: bool
     """Whether they are what was declared; else no such model starts there, and these are of another vocabulary."""
@@ -72,27 +70,22 @@ CODE = Cause("untrained_loss", _sentence, evidence=_evidence, confirm=_confirm)
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     """Of sides whose first losses differ: there each is explained."""
+    verdicts = {side.name: side.verdicts[0] for side in pair.sides}
     sides = list(endings(pair))
-    firsts = [runs[0].first for _, runs in sides]
+    firsts = [runs[0].course.first for _, runs in sides]
     if len(sides) < 2 or abs(firsts[0] - firsts[1]) < NEAR:
         return
     for side, runs in sides:
         ending = runs[0]
         alone = ending.curve.step[0] == 1 and ending.curve.covered[0] == 1
-        if not alone or ending.subject.events_of("resumed") or _passes(pair, side):
-            continue
+        own = [finding.status for finding in verdicts[side].findings if finding.check == "first_loss"]
+        if not alone or ending.subject.events_of("resumed") or own == [Status.PASS]:
+            continue  # the planned model's own first loss needs no explanation
         solved = solve(ending)
         model = solved if solved.starts and solved.share <= _VAGUE else _undocumented(ending)
         if model is not None:
-            declared = ending.subject.whole("model.vocab_size")
-            yield Diagnosis(CODE, side, {"side": side, "first": ending.first, "declared": declared, "model": model})
-
-
-def _passes(pair: Pair, name: str) -> bool:
-    """Whether the first loss is the planned model's own: then there is nothing to explain."""
-    side = pair.target if name == "target" else pair.baseline
-    statuses = [finding.status for finding in side.verdicts[0].findings if finding.check == "first_loss"]
-    return statuses == [Status.PASS]
+            values = {"first": ending.course.first, "declared": ending.subject.whole("model.vocab_size")}
+            yield Diagnosis(CODE, side, {"side": side, **values, "model": model})
 
 
 def _undocumented(ending: Ending) -> Start | None:
@@ -101,7 +94,7 @@ def _undocumented(ending: Ending) -> Start | None:
     if not (declared.vocab_size and declared.hidden_size and declared.std is None):
         return None
     sizes = list(candidates([declared.vocab_size], declared.habits, declared.tensor))
-    above = ending.first - sizes[0].uniform
+    above = ending.course.first - sizes[0].uniform
     if len(sizes) > 1 or above <= NEAR:
         return None
     std = math.sqrt(2 * above / declared.hidden_size)
@@ -112,8 +105,8 @@ def solve(ending: Ending) -> Solved:
     """What is declared binds; only where no such model starts so is the vocabulary doubted. The nearest first."""
     declared = declared_of(ending.subject)
     own = own_starts(declared)
-    near = fitting(own, ending.first)
+    near = fitting(own, ending.course.first)
     if near or declared.vocab_size is None:
         return Solved(near, True, share_that_fits(own))
     mock = mock_starts(declared)
-    return Solved(fitting(mock, ending.first), False, share_that_fits([*own, *mock]))
+    return Solved(fitting(mock, ending.course.first), False, share_that_fits([*own, *mock]))

@@ -13,7 +13,7 @@ from steelyard.comparison.curve import Axis, LossCurve, loss_curves
 from steelyard.comparison.intervals import FEWEST, Between, between, geometric_mean, paired
 from steelyard.comparison.side import Side
 from steelyard.frameworks.registry import facts
-from steelyard.reasons import Code, Reason
+from steelyard.reasons import Reason
 
 TIERS = ("first_loss", "first_steps", "level", "learning_speed", "reference", "stability")
 """After the contract, which decides whether the others mean anything; `reference` only where a loss is asked for."""
@@ -32,8 +32,6 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """One question about two curves, and its answer."""
-
     tier: str
     status: Answer
     reason: Reason
@@ -43,19 +41,13 @@ class Tier:
     high: float | None = None
 
     @property
-    def code(self) -> Code:
-        """What the answer rests on; the status says what that comes to."""
-        return self.reason.code
-
-    @property
     def message(self) -> str:
         return self.reason.message
 
     def document(self) -> dict[str, Any]:
-        """An entry of `tiers` in JSON."""
         figures = {name: getattr(self, name) for name in ("observed", "margin", "low", "high")}
-        answer = {"tier": self.tier, "status": self.status.value, "code": self.code.name, "message": self.message}
-        return {**answer, **figures}
+        reason = {"code": self.reason.code.name, "message": self.message}
+        return {"tier": self.tier, "status": self.status.value, **reason, **figures}
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,6 @@ class Pair:
 
     @cached_property
     def curves(self) -> list[list[LossCurve]]:
-        """Of the target's runs, and of the baseline's."""
         return loss_curves([side.subjects for side in self.sides])
 
     @cached_property
@@ -93,10 +84,7 @@ class Pair:
 
     @property
     def warm_up(self) -> float | None:
-        """The share of the way that the learning rate rises, where both sides say the same; None where it is not known.
-
-        A run that goes on with an earlier one has it behind it.
-        """
+        """The share of the way that the learning rate rises; None where it is not known, or differs between runs."""
         schedules = {
             (subject.whole("training.warmup_steps"), subject.whole("training.steps"))
             for side in self.sides
@@ -115,11 +103,7 @@ class Pair:
 
     @cached_property
     def matched(self) -> list[tuple[LossCurve, LossCurve]]:
-        """Runs that should start from the same weights: of one seed, each with one of the other side.
-
-        Each framework makes its own weights of a seed, and others where it cuts them otherwise. Of seeds that are not
-        known only one run a side may be held against the other.
-        """
+        """Runs that should start from the same weights: of one seed and framework, and not cut in different ways."""
         target, baseline = self.curves
         return [(target[at], baseline[there]) for at, there, alike in self._of_one_seed if alike is not False]
 
@@ -142,7 +126,7 @@ class Pair:
         places: list[tuple[int, int]] = []
         for seed in (seed for seed in target if seed in baseline):
             if isinstance(seed, Unknown) and (len(target), len(baseline)) != (1, 1):
-                continue
+                continue  # only a single run a side may be held against the other
             count = max(len(target[seed]), len(baseline[seed]))
             places += zip(*(islice(cycle(side[seed]), count) for side in (target, baseline)), strict=True)
         return [(at, there, self._cut_alike(at, there)) for at, there in places]
@@ -180,17 +164,12 @@ class Pair:
         return OverSeeds(ratio, counts, Basis.SEEDS if known else Basis.UNKNOWN) if ratio else None
 
     def rounding(self) -> float:
-        """What a difference of number formats may do to a single loss; 0 where there is none.
-
-        A mean over many steps has no such excuse: the format's rounding is to both sides.
-        """
+        """What a difference of number formats may do to a single loss, though to no mean over many; 0 where none is."""
         formats = {subject.precision for side in self.sides for subject in side.subjects}
         return max(ROUNDOFF.get(precision or "", 0.0) for precision in formats) if len(formats) > 1 else 0.0
 
 
 class Basis(StrEnum):
-    """What the two sides' seeds are to each other."""
-
     SAME = "over the same {0} seeds"
     SEEDS = "between {0} and {1} seeds"
     UNKNOWN = "between {0} and {1} runs whose seeds are not known"
@@ -198,8 +177,6 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OverSeeds:
-    """A ratio by whole seeds, and of which."""
-
     ratio: Between
     counts: tuple[int, int]
     basis: Basis
@@ -231,10 +208,7 @@ def by_seed(side: Side) -> dict[Any, list[int]]:
 
 
 def uneven_by_chance(happened: Sequence[int], of: Sequence[int]) -> float:
-    """How often chance alone deals what happened to so many of two sides' seeds at least so unevenly.
-
-    Fisher's exact test, two-sided (Statistical Methods for Research Workers, 1934, 21.02).
-    """
+    """Fisher's exact test, two-sided (Statistical Methods for Research Workers, 1934, 21.02), of two sides' seeds."""
     total = sum(happened)
     ways = [math.comb(of[0], count) * math.comb(of[1], total - count) for count in range(total + 1)]
     return sum(way for way in ways if way <= ways[happened[0]]) / sum(ways)

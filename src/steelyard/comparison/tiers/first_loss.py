@@ -47,7 +47,11 @@ def ask(pair: Pair) -> Tier:
         for side in pair.curves
     ]
     if any(len(losses) < len(side.subjects) for losses, side in zip(firsts, pair.sides, strict=True)):
-        return _not_alone(pair)
+        if first_steps.ask(pair).status == Answer.PASS:  # held by the tiers that look at its neighbours
+            return Tier(NAME, Answer.NOT_APPLICABLE, Reason(IN_FIRST_STEPS))
+        if min(pair.seeds) >= FEWEST:
+            return Tier(NAME, Answer.NOT_APPLICABLE, Reason(OVER_SEEDS))
+        return Tier(NAME, Answer.UNKNOWN, Reason(NOT_ALONE))
     if _same_weights(pair):
         return _of_same_weights(pair)
     findings = [_finding(side) for side in pair.sides]
@@ -60,15 +64,6 @@ def ask(pair: Pair) -> Tier:
     apart = max(abs(target - baseline) for target in firsts[0] for baseline in firsts[1])
     status = Answer.PASS if apart <= OWN_WEIGHTS else Answer.FAIL
     return Tier(NAME, status, Reason(APART, {"apart": apart, "margin": OWN_WEIGHTS}), apart, OWN_WEIGHTS)
-
-
-def _not_alone(pair: Pair) -> Tier:
-    """A loss that is a mean with its neighbours is held by the tiers that look at those."""
-    if first_steps.ask(pair).status == Answer.PASS:
-        return Tier(NAME, Answer.NOT_APPLICABLE, Reason(IN_FIRST_STEPS))
-    if min(pair.seeds) >= FEWEST:
-        return Tier(NAME, Answer.NOT_APPLICABLE, Reason(OVER_SEEDS))
-    return Tier(NAME, Answer.UNKNOWN, Reason(NOT_ALONE))
 
 
 def _same_weights(pair: Pair) -> bool:
@@ -92,6 +87,6 @@ def _of_same_weights(pair: Pair) -> Tier:
 def _finding(side: Side) -> Finding | None:
     """What the runs of a side come to in the finding of that name; None where one of them has none."""
     findings = [finding for verdict in side.verdicts for finding in verdict.findings if finding.check == NAME]
-    worst = (Status.FAIL, Status.UNKNOWN, Status.PASS)
+    worst = [Status.FAIL, Status.UNKNOWN, Status.PASS]
     complete = len(findings) == len(side.verdicts)
     return min(findings, key=lambda finding: worst.index(finding.status)) if complete else None

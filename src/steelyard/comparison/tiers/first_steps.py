@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from steelyard.comparison.curve import LossCurve, differences
+from steelyard.comparison.curve import differences
 from steelyard.comparison.tiers import CUTS, Answer, Pair, Tier
 from steelyard.reasons import Code, Reason
 from steelyard.records.columns import Floats, Whole
@@ -63,8 +63,9 @@ def ask(pair: Pair) -> Tier:
         why = Reason(OTHER_CUTS, keys=CUTS) if pair.otherwise_cut else Reason(NO_COMMON_SEED, keys=("training.seed",))
         return Tier(NAME, Answer.NOT_APPLICABLE, why)
     apart = [(step, np.abs(difference)) for step, difference in (differences(*curves) for curves in pair.matched)]
-    if any(_recorded(target, step) < STEPS for (target, _), (step, _) in zip(pair.matched, apart, strict=True)):
-        return Tier(NAME, Answer.UNKNOWN, Reason(NOT_RECORDED, {"steps": STEPS}))
+    for (target, _), (step, _) in zip(pair.matched, apart, strict=True):
+        if target.covered[np.searchsorted(target.step, step[step <= STEPS])].sum() < STEPS:
+            return Tier(NAME, Answer.UNKNOWN, Reason(NOT_RECORDED, {"steps": STEPS}))
     margin = max(MARGIN, pair.rounding())
     worst = max(float(difference[step <= STEPS].max()) for step, difference in apart)
     values = {"worst": worst, "margin": margin, "passed": list(_passed(apart))}
@@ -80,12 +81,6 @@ def ask(pair: Pair) -> Tier:
 def one_start(pair: Pair) -> bool:
     """Whether runs of the two sides start from the same weights, so that chance is no excuse for what differs later."""
     return bool(pair.matched) and (not pair.maybe_otherwise_cut or ask(pair).status == Answer.PASS)
-
-
-def _recorded(curve: LossCurve, steps: Whole) -> int:
-    """How many of the first steps stand in those of its records."""
-    early = steps[steps <= STEPS]
-    return int(curve.covered[np.searchsorted(curve.step, early)].sum())
 
 
 def _passed(apart: list[tuple[Whole, Floats]]) -> Iterator[tuple[float, int]]:

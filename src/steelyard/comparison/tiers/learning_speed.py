@@ -57,18 +57,28 @@ FLAT = Code("losses_flat", "the losses hardly fall where both sides are")
 """The losses do not fall by more than their noise."""
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A run's losses over what it has seen, without spikes, and the falling curve nearest to them."""
+
+    seen: Floats
+    loss: Floats
+    smooth: Floats
+
+
 @dataclass(frozen=True)
 class Reached:
     """Where every run of both sides comes down to the same losses."""
 
     losses: Floats
     """The highest first."""
-    places: list[list[Floats]]
-    """Of each side's runs."""
-    points: list[list[tuple[Floats, Floats]]]
-    smooth: list[list[Floats]]
+    lines: list[list[Line]]
     off: float = 0.0
     """By how much a place may be where the sides have too few records of the same steps."""
+
+    @cached_property
+    def places(self) -> list[list[Floats]]:
+        return [[reach(line.seen, line.smooth, self.losses) for line in side] for side in self.lines]
 
     @property
     def left_open(self) -> float:
@@ -77,12 +87,13 @@ class Reached:
 
     def by_chance(self) -> Between:
         """Target over baseline at all losses together: how sure the curves are of it by themselves."""
-        drawn, scatter = float(self._draws.mean(axis=1).std(ddof=1)), self._scatter / math.sqrt(LEVELS)
+        drawn, scatter = float(self._draws.mean(axis=1).std(ddof=1)), float(self._apart.std(ddof=1)) / math.sqrt(LEVELS)
         return unsure_by(self.left_open, _as_sure_as(float(self._apart.mean()), drawn, scatter))
 
     def at_the_last(self) -> Between:
         """The same at the lowest of the losses alone."""
-        ratio = _as_sure_as(float(self._apart[-1]), float(self._draws[:, -1].std(ddof=1)), self._scatter)
+        scatter = float(self._apart.std(ddof=1))
+        ratio = _as_sure_as(float(self._apart[-1]), float(self._draws[:, -1].std(ddof=1)), scatter)
         return unsure_by(math.log1p(self.off / float(self._nearest[-1])), ratio)
 
     @cached_property
@@ -96,31 +107,24 @@ class Reached:
         """Where the first of all runs comes down to each loss."""
         return np.asarray(np.min([places for side in self.places for places in side], axis=0))
 
-    @property
-    def _scatter(self) -> float:
-        return float(self._apart.std(ddof=1))
-
     @cached_property
     def _draws(self) -> Floats:
-        """The same where blocks of each curve's own noise are drawn anew, a row a draw.
-
-        Curves of one length are drawn at the same places: where both saw the same batches, their noise is one.
-        """
+        """The same where blocks of each curve's own noise are drawn anew, a row a draw."""
         chance = np.random.default_rng(0)
-        noise = [[loss - running_mean(loss) for _, loss in side] for side in self.points]
-        lengths = dict.fromkeys(len(own) for side in noise for own in side)
+        noise = [[line.loss - running_mean(line.loss) for line in side] for side in self.lines]
+        lengths = dict.fromkeys(len(own) for side in noise for own in side)  # of the same batches the noise is one
         width = max(_width(own) for side in noise for own in side)
         draws = []
         for _ in range(_DRAWS):
             rows = {length: _blocks(chance, length, min(width, length // 4)) for length in lengths}
-            target, baseline = (self._drawn(side, noise[side], rows) for side in (0, 1))
+            target, baseline = (self._drawn(*side, rows) for side in zip(self.lines, noise, strict=True))
             draws.append(target - baseline)
         return np.array(draws)
 
-    def _drawn(self, side: int, noise: list[Floats], rows: dict[int, Whole]) -> Floats:
+    def _drawn(self, lines: list[Line], noise: list[Floats], rows: dict[int, Whole]) -> Floats:
         again = [
-            np.log(reach(seen, smoothed(line + own[rows[len(own)]]), self.losses))
-            for (seen, _), line, own in zip(self.points[side], self.smooth[side], noise, strict=True)
+            np.log(reach(line.seen, smoothed(line.smooth + own[rows[len(own)]]), self.losses))
+            for line, own in zip(lines, noise, strict=True)
         ]
         return np.asarray(np.mean(again, axis=0))
 
@@ -141,20 +145,15 @@ def reached(pair: Pair) -> Reached | Reason:
     gap = max(float(np.diff(curve.seen).max()) for side in curves for curve in side)
     if gap > _GAP * (pair.end - pair.begin):
         return Reason(GAP, {"gap": gap, "axis": pair.axis})
-    points = [[(seen - pair.begin, calmed(loss)) for seen, loss in map(LossCurve.thinned, side)] for side in curves]
-    smooth = [[smoothed(loss) for _, loss in side] for side in points]
-    lines = [
-        [(seen, loss, line) for (seen, loss), line in zip(*side, strict=True)]
-        for side in zip(points, smooth, strict=True)
-    ]
+    thinned = [[(seen - pair.begin, calmed(loss)) for seen, loss in map(LossCurve.thinned, side)] for side in curves]
+    lines = [[Line(seen, loss, smoothed(loss)) for seen, loss in side] for side in thinned]
+    every = [line for side in lines for line in side]
     warm_up = pair.warm_up if pair.warm_up is not None else _MOST_WARM_UP
-    begin = min(max(warm_up, _LEAST_WARM_UP), _MOST_WARM_UP) * (pair.end - pair.begin)
-    losses = common_losses([(seen, line) for side in lines for seen, _, line in side], begin)
-    noise = max(_noise(loss, line) for side in lines for _, loss, line in side)
+    losses = _common_losses(every, min(max(warm_up, _LEAST_WARM_UP), _MOST_WARM_UP) * (pair.end - pair.begin))
+    noise = max(_noise(line) for line in every)
     if losses is None or losses[0] - losses[-1] < max(_LEARNT * noise, _FALL * losses[0]):
         return Reason(FLAT)
-    places = [[reach(seen, line, losses) for seen, _, line in side] for side in lines]
-    return Reached(losses, places, points, smooth, off)
+    return Reached(losses, lines, off)
 
 
 def ask(pair: Pair) -> Tier:
@@ -172,10 +171,7 @@ def ask(pair: Pair) -> Tier:
 
 
 def calmed(loss: Floats) -> Floats:
-    """Without what stands apart from its neighbours (Hampel's filter): one spike bends the whole of a falling curve.
-
-    That it is there is for the tier of stability to say.
-    """
+    """Without what stands apart from its neighbours (Hampel's filter): one spike bends the whole of a falling curve."""
     padded = np.pad(loss, _NEIGHBOURS, mode="reflect")
     usual, spread = around_median(np.lib.stride_tricks.sliding_window_view(padded, 2 * _NEIGHBOURS + 1))
     return np.where(np.abs(loss - usual) > _APART * spread, usual, loss)
@@ -188,10 +184,10 @@ def smoothed(loss: Floats) -> Floats:
     return np.asarray(isotonic_regression(loss, increasing=False).x)
 
 
-def common_losses(curves: list[tuple[Floats, Floats]], begin: float) -> Floats | None:
+def _common_losses(lines: list[Line], begin: float) -> Floats | None:
     """Losses that every curve passes after it warmed up, evenly apart, the highest first."""
-    highest = min(float(np.interp(begin, seen, loss)) for seen, loss in curves)
-    lowest = max(float(loss[-1]) for _, loss in curves)
+    highest = min(float(np.interp(begin, line.seen, line.smooth)) for line in lines)
+    lowest = max(float(line.smooth[-1]) for line in lines)
     return np.linspace(highest, lowest, LEVELS + 2)[1:-1] if highest > lowest else None
 
 
@@ -203,9 +199,9 @@ def reach(seen: Floats, smooth: Floats, losses: Floats) -> Floats:
     return np.asarray(seen[rows - 1] + share * (seen[rows] - seen[rows - 1]))
 
 
-def _noise(loss: Floats, smooth: Floats) -> float:
+def _noise(line: Line) -> float:
     """Of a smoothed loss: that of a few neighbours together, by the median deviation, which few outliers move."""
-    return float(around_median(loss - smooth)[1]) / math.sqrt(10)
+    return float(around_median(line.loss - line.smooth)[1]) / math.sqrt(10)
 
 
 def running_mean(loss: Floats) -> Floats:

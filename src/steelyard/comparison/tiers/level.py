@@ -24,8 +24,6 @@ _MOST = 100.0
 
 
 class Equivalence(StrEnum):
-    """Where an interval lies to a margin."""
-
     BEYOND = "not within {margin:.2%}"
     EQUIVALENT = "equivalent within {margin:.2%}"
     OBSERVED = "equivalent within {margin:.2%}, which is an observation: {fewest} seeds a side decide"
@@ -71,10 +69,7 @@ def ask(pair: Pair) -> Tier:
 
 
 def _tails(pair: Pair) -> tuple[list[list[Floats]], float]:
-    """The losses of the last third, of every run where the others have theirs, and what that leaves open.
-
-    Where too few records are of the same steps, losses between records are drawn straight.
-    """
+    """The losses of the last third at the same places, and what is open where few records are of the same steps."""
     begin = pair.begin + 2 / 3 * (pair.end - pair.begin)
     tails = common_stretch(on_common_records(pair.curves), begin, pair.end)
     if len(tails[0][0]) >= _FEWEST_POINTS:
@@ -89,10 +84,7 @@ def _tails(pair: Pair) -> tuple[list[list[Floats]], float]:
 
 
 def between_records(curves: Sequence[Sequence[LossCurve]]) -> float:
-    """How far off a place may be that is told by both sides' records together: half of what lies between two of each.
-
-    A mean stands somewhere in its steps, and which loss was where between two records is not told.
-    """
+    """How far off a place may be: half of what lies between two records of each side, since a mean stands anywhere."""
     return sum(max(float(np.diff(curve.seen).max()) for curve in side) for side in curves) / 2
 
 
@@ -102,10 +94,7 @@ def unsure_by(left_open: float, ratio: Between) -> Between:
 
 
 def hac(differences: Floats) -> Between:
-    """The mean of correlated differences of logarithms, with a Newey-West standard error.
-
-    Bartlett's weights over n^(1/3) lags (Newey and West, Econometrica 55, 1987).
-    """
+    """The mean of correlated differences of logarithms; n^(1/3) lags (Newey and West, Econometrica 55, 1987)."""
     n = len(differences)
     x = differences - differences.mean()
     lags = max(1, round(n ** (1 / 3)))
@@ -119,11 +108,7 @@ def hac(differences: Floats) -> Between:
 def judged(
     name: str, code: Code, ratio: Between, margin: float, values: dict[str, Any], observed: Code | None = None
 ) -> Tier:
-    """Equivalent by TOST passes; with 95 % beyond the margin fails; else it is not known.
-
-    One seed a side, and another on each, decides little: what it shows may be the seed's. It never passes; `observed`
-    is then its code.
-    """
+    """Passes where equivalent by TOST, unless the seeds decide little (`observed`); fails where beyond the margin."""
     low, high = ratio.interval()
     if low > 1 + margin or high < 1 - margin:
         status, equivalence = Answer.FAIL, Equivalence.BEYOND

@@ -1,5 +1,4 @@
-"""Reference mode: tokens to a loss that was asked for, over several seeds, where a run tells only between which two
-records it came down, or never did.
+"""Reference mode: tokens to a loss that was asked for, over several seeds, each known between two records or never.
 
 A log-normal accelerated-life model with one spread for both sides (Kalbfleisch and Prentice, The Statistical Analysis
 of Failure Time Data, 2002, chapter 3), by maximum likelihood over the intervals.
@@ -47,10 +46,6 @@ def _reached(loss: float, seeds: Counts) -> str:
     return f"a loss of {loss:g} is reached by {counts} seeds"
 
 
-def _by_one_side(loss: float, seeds: Counts, chance: float) -> str:
-    return f"{_reached(loss, seeds)}, by chance alone so unevenly in {chance:.1%} of cases"
-
-
 def _compared(loss: float, seeds: Counts, axis: Axis, at_most: float, **judged: Any) -> str:
     takes = (
         f"the target takes {figure(**judged)} times the {axis}, and with {ONE_SIDED:.0%} at most {at_most:.4f} times"
@@ -60,7 +55,10 @@ def _compared(loss: float, seeds: Counts, axis: Axis, at_most: float, **judged: 
 
 COMPARED = Code("reference_compared", _compared)
 """The ratio of the tokens that the two sides take to the asked loss."""
-BY_ONE_SIDE = Code("reference_by_one_side", _by_one_side)
+BY_ONE_SIDE = Code(
+    "reference_by_one_side",
+    lambda chance, **seeds: f"{_reached(**seeds)}, by chance alone so unevenly in {chance:.1%} of cases",
+)
 """Only one side reaches the asked loss."""
 NOT_REACHED = Code("reference_not_reached", _reached)
 """No run reaches the asked loss."""
@@ -92,19 +90,14 @@ def ask(pair: Pair) -> Tier | None:
         return Tier(NAME, Answer.UNKNOWN, Reason(NOT_REACHED, values), margin=MARGIN)
     if all(seed.after == 0 and math.isfinite(seed.by) for side in sides for seed in side):
         return Tier(NAME, Answer.UNKNOWN, Reason(ABOVE_FIRST, {"loss": loss}), margin=MARGIN)
-    if 0 in reached:
-        return _of_one_side(sides, values)
+    if 0 in reached:  # up to where the shortest run that did not reach it was stopped
+        end = min(seed.after for side in sides for seed in side if math.isinf(seed.by))
+        chance = uneven_by_chance([sum(seed.by <= end for seed in side) for side in sides], list(map(len, sides)))
+        status = Answer.FAIL if chance < DIFFER else Answer.UNKNOWN
+        return Tier(NAME, status, Reason(BY_ONE_SIDE, {**values, "chance": chance}), chance, DIFFER)
     tokens = ratio(*sides)
     at_most = tokens.value * math.exp(quantile(tokens.freedom, ONE_SIDED) * tokens.standard_error)
     return judged(NAME, COMPARED, tokens, MARGIN, {**values, "axis": pair.axis, "at_most": at_most})
-
-
-def _of_one_side(sides: list[list[Within]], values: dict[str, Any]) -> Tier:
-    """A loss that one side alone reaches, up to where the shortest run that did not was stopped."""
-    end = min(seed.after for side in sides for seed in side if math.isinf(seed.by))
-    chance = uneven_by_chance([sum(seed.by <= end for seed in side) for side in sides], [len(side) for side in sides])
-    reason = Reason(BY_ONE_SIDE, {**values, "chance": chance})
-    return Tier(NAME, Answer.FAIL if chance < DIFFER else Answer.UNKNOWN, reason, chance, DIFFER)
 
 
 def _came_down(subject: Subject, curve: LossCurve, loss: float) -> Within:

@@ -30,8 +30,6 @@ _UNSOUND = ("completed", "loss_finite", "loss_falling", "loss_floor")
 
 
 class Event(StrEnum):
-    """What is counted."""
-
     BAD = "losses that are no number, or not above 0"
     SPIKES = "spikes of the loss"
     NORMS = "spikes of the gradient norm"
@@ -55,7 +53,6 @@ class _Count:
 
 
 def _no_loss_from(side: SideName, runs: Sequence[str], count: int, step: int) -> str:
-    """Of a side of one run, or of those of its runs to which it happened."""
     named = f"{', '.join(runs[:3])}{' …' * (len(runs) > 3)}"
     some = f"{len(runs)} of {count} runs of the {side} ({named}) {'has' if len(runs) == 1 else 'have'}"
     return f"{f'the {side} has' if count == 1 else some} no loss that is one from step {step:,} to the end"
@@ -106,9 +103,8 @@ SEVERAL = Code("stability_several", lambda reasons: "; ".join(reason.message for
 
 
 def ask(pair: Pair) -> Tier:
-    lost = [
-        [_lost_at(*run) for run in _runs(side, curves)] for side, curves in zip(pair.sides, pair.curves, strict=True)
-    ]
+    sides = list(zip(pair.sides, pair.curves, strict=True))
+    lost = [[_lost_at(*run) for run in zip(side.subjects, curves, strict=True)] for side, curves in sides]
     if any(lost[0]) != any(lost[1]):
         side, steps = (pair.target, lost[0]) if any(lost[0]) else (pair.baseline, lost[1])
         runs = [subject.run.directory.name for subject, step in zip(side.subjects, steps, strict=True) if step]
@@ -123,20 +119,11 @@ def ask(pair: Pair) -> Tier:
     for tier in rates:
         if tier.status == Answer.FAIL:
             return tier
-    if open_ := [*_open(pair), *(tier.reason for tier in rates if tier.status == Answer.UNKNOWN)]:
-        return Tier(NAME, Answer.UNKNOWN, _all(open_))
-    if rates:
-        return Tier(NAME, Answer.PASS, _all([tier.reason for tier in rates]))
-    counted = [event for event, *sides in events if all(side.of for side in sides)]
-    return Tier(NAME, Answer.PASS, Reason(NOTHING, {"events": counted}))
-
-
-def _all(reasons: Sequence[Reason]) -> Reason:
-    return reasons[0] if len(reasons) == 1 else Reason(SEVERAL, {"reasons": reasons})
-
-
-def _runs(side: Side, curves: Sequence[LossCurve]) -> Iterator[tuple[Subject, LossCurve]]:
-    return zip(side.subjects, curves, strict=True)
+    open_ = [*_open(pair), *(tier.reason for tier in rates if tier.status == Answer.UNKNOWN)]
+    counted = [event for event, *counts in events if all(count.of for count in counts)]
+    reasons = open_ or [tier.reason for tier in rates] or [Reason(NOTHING, {"events": counted})]
+    reason = reasons[0] if len(reasons) == 1 else Reason(SEVERAL, {"reasons": reasons})
+    return Tier(NAME, Answer.UNKNOWN if open_ else Answer.PASS, reason)
 
 
 def _lost_at(subject: Subject, curve: LossCurve) -> int | None:
@@ -194,7 +181,7 @@ def _open(pair: Pair) -> Iterator[Reason]:
     """Why runs that differ in nothing here may differ all the same."""
     longest = max((float(curve.seen[-1]) for side in pair.curves for curve in side if len(curve)), default=0.0)
     for side, curves in zip(pair.sides, pair.curves, strict=True):
-        for (subject, curve), verdict in zip(_runs(side, curves), side.verdicts, strict=True):
+        for subject, curve, verdict in zip(side.subjects, curves, side.verdicts, strict=True):
             run = {"side": side.name, "run": subject.run.directory.name}
             for finding in verdict.findings:
                 if finding.check in _UNSOUND and finding.status == Status.FAIL:
@@ -207,10 +194,7 @@ def _open(pair: Pair) -> Iterator[Reason]:
 
 
 def _by_chance(target: _Count, baseline: _Count, together: float = 1.0) -> float:
-    """How often chance alone deals what happened to the two sides at least so unevenly: a binomial test, two-sided.
-
-    Of events that come together so many count as one.
-    """
+    """A binomial test, two-sided, of what happened to the two sides; events that come `together` count as one."""
     from scipy.special import bdtr, bdtrc
 
     here, there = (math.floor(side.happened / together) for side in (target, baseline))
@@ -220,10 +204,9 @@ def _by_chance(target: _Count, baseline: _Count, together: float = 1.0) -> float
 
 
 def _clumped(*sides: _Count) -> float:
-    """How many times as much the seeds of a side scatter as events would that know nothing of each other; 1 or more.
+    """Pearson's dispersion over the seeds (McCullagh and Nelder, Generalized Linear Models, 1989, 6.2.3); 1 or more.
 
-    Pearson's dispersion (McCullagh and Nelder, Generalized Linear Models, 1989, 6.2.3): what befalls a run in which
-    something is wrong befalls it often, and is still one run.
+    What befalls a run in which something is wrong befalls it often, and is still one run.
     """
     squares, degrees = 0.0, 0
     for side in (side for side in sides if side.happened):
@@ -235,11 +218,8 @@ def _clumped(*sides: _Count) -> float:
 
 
 def _of_side(side: Side, curves: Sequence[LossCurve]) -> tuple[list[_Count], list[int]]:
-    """Of each event its counts, and for how many steps the loss of each seed stays up at most.
-
-    Of runs that repeat a seed the mean: what happens to all of them happened once.
-    """
-    runs, seeds = [_of_run(*run) for run in _runs(side, curves)], by_seed(side).values()
+    """Of each event its counts, the mean of runs that repeat a seed, and how long the loss of each seed stays up."""
+    runs, seeds = list(map(_of_run, side.subjects, curves)), by_seed(side).values()
     means = [np.rint(np.mean([runs[at][0] for at in rows], axis=0)).astype(np.int64) for rows in seeds]
     counts = [_Count(*np.stack(of_event, axis=1)) for of_event in zip(*means, strict=True)]
     return counts, [max(runs[at][1] for at in rows) for rows in seeds]

@@ -106,16 +106,16 @@ def lacking(metric: Metric, sides: Sequence[Side]) -> Iterator[Reason]:
 
 def _unsteady(side: Side) -> Iterator[Reason]:
     for subject in side.subjects:
-        window, run, ratio = subject.figures.window, side.run_name(subject), subject.clock.ratio
-        records, least, fewest = int(window.mask.sum()), MIN_STEADY_STEPS, MIN_STEADY_RECORDS
+        window, run, least = subject.figures.window, side.run_name(subject), MIN_STEADY_STEPS
+        records = int(window.mask.sum())
         if not window.steps and not subject.tells_times:
             yield because(codes.TIMES_MISSING, Effect.UNKNOWN, side.name, run=run)
         elif not window.steps and subject.clock.contradicts:
-            yield because(codes.CLOCK_CONTRADICTS, Effect.BLOCKS, side.name, run=run, ratio=ratio)
+            yield because(codes.CLOCK_CONTRADICTS, Effect.BLOCKS, side.name, run=run, ratio=subject.clock.ratio)
         elif (steps := window.steps) < least:
             yield because(codes.TOO_FEW_STEADY_STEPS, Effect.BLOCKS, side.name, run=run, steps=steps, least=least)
-        elif records < fewest:
-            few = {"records": records, "least": fewest}
+        elif records < MIN_STEADY_RECORDS:
+            few = {"records": records, "least": MIN_STEADY_RECORDS}
             yield because(codes.TOO_FEW_STEADY_RECORDS, Effect.BLOCKS, side.name, run=run, **few)
 
 

@@ -69,7 +69,6 @@ CODE = Cause("untrained_loss", _sentence, evidence=_evidence, confirm=_confirm)
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
-    """Of sides whose first losses differ: there each is explained."""
     verdicts = {side.name: side.verdicts[0] for side in pair.sides}
     sides = list(endings(pair))
     firsts = [runs[0].course.first for _, runs in sides]

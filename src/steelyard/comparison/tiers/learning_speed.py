@@ -122,11 +122,12 @@ class Reached:
         return np.array(draws)
 
     def _drawn(self, lines: list[Line], noise: list[Floats], rows: dict[int, Whole]) -> Floats:
-        again = [
+        logs = [
             np.log(reach(line.seen, smoothed(line.smooth + own[rows[len(own)]]), self.losses))
             for line, own in zip(lines, noise, strict=True)
         ]
-        return np.asarray(np.mean(again, axis=0))
+        mean: Floats = np.mean(logs, axis=0)
+        return mean
 
 
 def _as_sure_as(apart: float, drawn: float, scatter: float) -> Between:
@@ -181,7 +182,8 @@ def smoothed(loss: Floats) -> Floats:
     """The falling curve nearest to it (isotonic regression)."""
     from scipy.optimize import isotonic_regression
 
-    return np.asarray(isotonic_regression(loss, increasing=False).x)
+    falling: Floats = isotonic_regression(loss, increasing=False).x
+    return falling
 
 
 def _common_losses(lines: list[Line], begin: float) -> Floats | None:
@@ -196,7 +198,8 @@ def reach(seen: Floats, smooth: Floats, losses: Floats) -> Floats:
     rows = np.searchsorted(-smooth, -losses, side="left").clip(1, len(smooth) - 1)
     above, below = smooth[rows - 1], smooth[rows]
     share = np.divide(above - losses, above - below, out=np.ones_like(losses), where=above > below).clip(0, 1)
-    return np.asarray(seen[rows - 1] + share * (seen[rows] - seen[rows - 1]))
+    places: Floats = seen[rows - 1] + share * (seen[rows] - seen[rows - 1])
+    return places
 
 
 def _noise(line: Line) -> float:

@@ -73,7 +73,6 @@ FEW_SEEDS = Code(
 
 
 def ask(pair: Pair) -> Tier | None:
-    """None where no loss was asked for."""
     if pair.target_loss is None:
         return None
     if min(pair.seeds) < FEWEST:

@@ -94,7 +94,7 @@ def test_marked_steps_are_dropped_and_named() -> None:
 def test_steps_without_a_usable_time_are_counted() -> None:
     times = noisy(40)
     times[[20, 21, 22]] = np.nan, 0.0, -1.0
-    assert window(times).untimed == 3
+    assert window(times).dropped["without a time"] == 3
 
 
 def test_records_that_cover_several_steps_count_as_many() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from steelyard import records
-from steelyard.accounting.untrained import Declared, fitting, mock_starts, own_starts, share_that_fits
+from steelyard.accounting.vocabularies import Declared, fitting, mock_starts, own_starts, share_that_fits
 from steelyard.comparison import Metric, weigh
 from steelyard.comparison.contract import contract
 from steelyard.comparison.diagnoses import Diagnosis

@@ -427,5 +427,5 @@ def test_a_verdict_is_the_same_in_blocks_of_any_size(
     )
     run.add_event(kind="unread_line", message="a broken line", step=20)
     together = cli("check", run, "--json").document
-    monkeypatch.setattr("steelyard.accounting.selection.BLOCK", size)
+    monkeypatch.setattr("steelyard.accounting.arrays.BLOCK", size)
     assert cli("check", run, "--json").document == together

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard.accounting.robust import around_median
-from steelyard.accounting.steady import Floats, Whole
-from steelyard.accounting.untrained import NEAR
+from steelyard.accounting.arrays import Floats, Whole, around_median
+from steelyard.accounting.vocabularies import NEAR
 
 FEWEST = 3
 _TAIL = 10

@@ -31,17 +31,10 @@ def sequences_per_wave(training: Training, replicas: int) -> int:
     return training.micro_batch_size * replicas
 
 
-def tokens_per_step(training: Training) -> int:
-    """Global batch x sequence."""
-    return training.global_batch_size * training.sequence_length
-
-
 def holds(experiment: Experiment, world_size: int) -> bool:
     """Whether both identities hold: world = replicas x GPUs a replica, batch = waves x sequences a wave."""
-    replicas = data_parallel_size(experiment.parallelism, world_size)
-    if replicas is None:
-        return False
-    return experiment.training.global_batch_size % sequences_per_wave(experiment.training, replicas) == 0
+    training, replicas = experiment.training, data_parallel_size(experiment.parallelism, world_size)
+    return replicas is not None and training.global_batch_size % sequences_per_wave(training, replicas) == 0
 
 
 def layout(training: Training, parallelism: Parallelism, world_size: int) -> Layout:
@@ -50,4 +43,4 @@ def layout(training: Training, parallelism: Parallelism, world_size: int) -> Lay
     assert replicas is not None, "world size checked by lint"
     accumulation, left_over = divmod(training.global_batch_size, sequences_per_wave(training, replicas))
     assert not left_over, "batch checked by lint"
-    return Layout(world_size, replicas, accumulation, tokens_per_step(training))
+    return Layout(world_size, replicas, accumulation, training.global_batch_size * training.sequence_length)

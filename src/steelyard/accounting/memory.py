@@ -7,8 +7,8 @@ its score matrix. Workspace, fragmentation and the communication library's buffe
 
 from dataclasses import asdict, dataclass
 
+from steelyard.accounting.flops import parameters
 from steelyard.accounting.layout import Layout
-from steelyard.accounting.parameters import parameters
 from steelyard.experiment.experiment import Experiment, Precision
 from steelyard.experiment.model import Model
 
@@ -52,13 +52,10 @@ class Memory:
 
 def memory_gib(experiment: Experiment, layout: Layout, padded_vocab_size: int, state: StateBytes) -> Memory:
     """Memory per GPU; `state` is what the framework keeps per parameter."""
-    stages = experiment.parallelism.pipeline_parallel_size
-    ends = ((True, True),) if stages == 1 else ((True, False), (False, True))
-    return max((_stage(experiment, layout, padded_vocab_size, state, *end) for end in ends), key=_total)
-
-
-def _total(memory: Memory) -> float:
-    return memory.total
+    is_whole = experiment.parallelism.pipeline_parallel_size == 1
+    ends = ((True, True),) if is_whole else ((True, False), (False, True))
+    stages = (_stage(experiment, layout, padded_vocab_size, state, *end) for end in ends)
+    return max(stages, key=lambda memory: memory.total)
 
 
 def _stage(
@@ -75,7 +72,7 @@ def _stage(
     tokens = training.micro_batch_size * training.sequence_length / cp
     layers = model.num_layers / pp
     in_flight = min(pp, layout.gradient_accumulation_steps) if first else 1
-    kept = activation_bytes_per_token_per_layer(model, width, tp, parallel.sequence_parallel)
+    kept = _activation_bytes(model, width, tp, parallel.sequence_parallel)
     if training.recompute == "full":  # a layer's input is all that is kept of it, but for the one being recomputed
         boundary = model.hidden_size * width / (tp if parallel.sequence_parallel else 1)
         activations = tokens * (boundary * layers * in_flight + kept)
@@ -104,17 +101,14 @@ def _stage_parameters(model: Model, padded_vocab_size: int, tp: int, pp: int, fi
     return held
 
 
-def activation_bytes_per_token_per_layer(
-    model: Model, width: int, tensor_parallel: int, sequence_parallel: bool
-) -> float:
+def _activation_bytes(model: Model, width: int, tensor_parallel: int, sequence_parallel: bool) -> float:
     """Bytes one token leaves behind in one layer.
 
     Both norms keep their input and give an input to a projection (4 h). Attention keeps q, k, v and its output
     (2 q + 2 kv). The feed-forward keeps gate, up and their product (3 f) or the values around its GELU (2 f).
     """
     h, f = model.hidden_size, model.ffn_hidden_size
-    q = model.num_attention_heads * model.head_dim
-    kv = model.num_key_value_heads * model.head_dim
+    q, kv = model.num_attention_heads * model.head_dim, model.num_key_value_heads * model.head_dim
     whole = 4 * h / (tensor_parallel if sequence_parallel else 1)
     split = 2 * q + 2 * kv + (3 if model.architecture == "llama" else 2) * f
     return width * (whole + split / tensor_parallel)

@@ -2,19 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
-import numpy.typing as npt
 
-from steelyard.accounting.robust import SIGMAS
-from steelyard.accounting.selection import blocks, chosen, row_of
-
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from steelyard.accounting.arrays import SIGMAS, Floats, Mask, Whole, blocks, chosen, row_of
 
 MARKS = ("eval", "checkpoint", "profile", "recompile", "rampup", "artefact")
 """What a step may be marked with that its time then speaks of, and not of training."""
+
+UNTIMED = "without a time"
+"""Why a step after the warm-up is dropped that is not marked."""
 
 MIN_STEADY_STEPS = 20
 """A comparison asks for so many; a check judges what there is."""
@@ -43,17 +41,14 @@ class SteadyWindow:
     first_step: int | None
     last_step: int | None
     dropped: Mapping[str, int]
-    """Steps left out, by reason."""
+    """Steps left out, by reason; those `UNTIMED` should count."""
     settled: bool
     """False where the times did not come to rest, so that half of them was dropped."""
-    untimed: int
-    """Steps after the warm-up that should count and give no usable time."""
 
     def words(self) -> str:
         """What was kept and what was dropped, as a sentence."""
-        if self.first_step is None:
-            kept = "no steady steps"
-        else:
+        kept = "no steady steps"
+        if self.first_step is not None:
             kept = f"{self.steps:,} steady steps, {self.first_step:,} to {self.last_step:,}"
         left = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.items() if count)
         drift = "" if self.settled else "; step times had not settled"
@@ -65,10 +60,8 @@ def steady_window(
 ) -> SteadyWindow:
     """Drop the larger of the asked and the detected warm-up, then the marked steps."""
     timed = (step_time_s > 0) & (step_time_s < _LONGEST_S)  # not so for NaN
-    marked = np.zeros(len(step), dtype=np.bool_)
-    for mark in MARKS:
-        if mark in marks:
-            marked |= marks[mark]
+    marks = {mark: marks[mark] for mark in MARKS if mark in marks}
+    marked = reduce(np.logical_or, marks.values(), np.zeros(len(step), dtype=np.bool_))
     candidates = timed & ~marked
     detected, settled = warmup_records(chosen(step_time_s, candidates))
     late = np.ones(len(step), dtype=np.bool_)
@@ -78,21 +71,15 @@ def steady_window(
         late[: row_of(candidates, detected)] = False
     counted = late & ~marked
     mask = counted & timed
-    dropped = {"warm-up": int(covered.sum(where=~late))}
-    for mark in MARKS:
-        if mark in marks:
-            dropped[mark] = int(covered.sum(where=late & marks[mark]))
-    untimed = int(covered.sum(where=counted & ~timed))
-    dropped["without a time"] = untimed
+    dropped = {"warm-up": ~late, **{mark: late & rows for mark, rows in marks.items()}, UNTIMED: counted & ~timed}
     return SteadyWindow(
         mask=mask,
         counted=counted,
         steps=int(covered.sum(where=mask)),
         first_step=int(chosen(step - covered, mask).min()) + 1 if mask.any() else None,
         last_step=int(chosen(step, mask).max()) if mask.any() else None,
-        dropped=dropped,
+        dropped={reason: int(covered.sum(where=rows)) for reason, rows in dropped.items()},
         settled=settled,
-        untimed=untimed,
     )
 
 
@@ -154,11 +141,11 @@ def _without_spikes(times: Floats, first: int, rows: slice) -> Floats:
     """Some rows, with what is a spike among its neighbours taken down to their median; the first batch as it is."""
     if len(times) <= first + _BATCH:
         return times[rows]
-    beside = _BATCH // 2
-    begin, end = max(rows.start - beside, 0), min(rows.stop + beside, len(times))
-    missing = beside - (rows.start - begin), beside - (end - rows.stop)
-    around = np.lib.stride_tricks.sliding_window_view(np.pad(times[begin:end], missing, mode="edge"), _BATCH)
-    usual = np.median(around, axis=1)
+    around = _BATCH // 2
+    begin, end = max(rows.start - around, 0), min(rows.stop + around, len(times))
+    missing = around - (rows.start - begin), around - (end - rows.stop)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(times[begin:end], missing, mode="edge"), _BATCH)
+    usual = np.median(windows, axis=1)
     cleaned = np.where(times[rows] > _SPIKE * usual, usual, times[rows])
     kept = max(first - rows.start, 0)
     cleaned[:kept] = times[rows][:kept]

@@ -6,7 +6,7 @@ from functools import reduce
 
 import numpy as np
 
-from steelyard.accounting.steady import Floats, Whole
+from steelyard.accounting.arrays import Floats, Whole
 
 LEAST_FACTOR = 1.05
 """Nodes of one job wait for each other at every step: what is nearer together than this is the clock's."""
@@ -32,13 +32,8 @@ class Straggler:
 
     def details(self) -> dict[str, float]:
         """Its figures, for a record."""
-        return {
-            "median_s": self.median_s,
-            "others_median_s": self.others_median_s,
-            "factor": self.factor,
-            "steps": self.steps,
-            "share": self.share,
-        }
+        names = ("median_s", "others_median_s", "factor", "steps", "share")
+        return {name: getattr(self, name) for name in names}
 
     def words(self) -> str:
         return (
@@ -57,16 +52,16 @@ def stragglers(times: Mapping[str, tuple[Whole, Floats]]) -> list[Straggler]:
         return []
     rows = np.vstack([own[np.searchsorted(steps, common)] for steps, own in known.values()])
     medians = np.median(rows, axis=1)
-    found = []
+    slow = []
     for at, node in enumerate(known):
         if medians[at] <= LEAST_FACTOR * float(_middle(np.delete(medians, at))):
             continue
         others = _middle(np.delete(rows, at, axis=0))
         share = float(np.mean(rows[at] > others))
-        one = Straggler(node, float(medians[at]), float(np.median(others)), len(common), share)
-        if share >= LEAST_SHARE and one.factor > LEAST_FACTOR:
-            found.append(one)
-    return sorted(found, key=lambda one: -one.factor)
+        straggler = Straggler(node, float(medians[at]), float(np.median(others)), len(common), share)
+        if share >= LEAST_SHARE and straggler.factor > LEAST_FACTOR:
+            slow.append(straggler)
+    return sorted(slow, key=lambda straggler: -straggler.factor)
 
 
 def _middle(values: Floats) -> Floats:

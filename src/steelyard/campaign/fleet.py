@@ -65,11 +65,7 @@ class FleetOutcome:
 
 
 def run_fleet(
-    planned: Planned,
-    options: RunOptions,
-    request: CampaignRequest,
-    reporter: FleetReporter,
-    rerun: str | None = None,
+    planned: Planned, options: RunOptions, request: CampaignRequest, reporter: FleetReporter, rerun: str | None = None
 ) -> FleetOutcome:
     """Run every host of a fleet, or of the fleet `rerun` those again that did not pass, then judge each and all."""
     plans = {plan.nodes[0].host: plan for plan in split(planned.plan)}
@@ -100,9 +96,7 @@ def run_fleet(
 
 
 def judge_and_save(
-    fleet: Fleet,
-    not_saved: Callable[[Path, OSError], None],
-    read: Callable[[Run], Subject] = verdict.read_subject,
+    fleet: Fleet, not_saved: Callable[[Path, OSError], None], read: Callable[[Run], Subject] = verdict.read_subject
 ) -> tuple[FleetVerdict, Fleet]:
     """Judge a fleet, and keep each verdict with its run and all of them in fleet.json."""
     judged = judge_fleet(fleet, read)

@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard import accounting
 from steelyard.accounting.flops import countable
-from steelyard.accounting.loss import MOCK_FLOORS
+from steelyard.accounting.vocabularies import MOCK_FLOORS
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import GROUPS
 from steelyard.experiment.model import Model

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from msgspec import json
 
-from steelyard.accounting.steady import MARKS, Floats, Whole
+from steelyard.accounting.arrays import Floats, Whole
+from steelyard.accounting.steady import MARKS
 from steelyard.accounting.stragglers import stragglers
 from steelyard.records.rows import StepRows
 from steelyard.records.step import Event, Step, to_line

@@ -131,10 +131,7 @@ class Fleet:
         waiting: RunStatus = "running" if self.is_running else "interrupted"
         entries = [
             entry.model_copy(
-                update={
-                    "status": run.status if run else waiting,
-                    "failure": run.manifest.failure if run else None,
-                }
+                update={"status": run.status if run else waiting, "failure": run.manifest.failure if run else None}
             )
             for entry, run in zip(self.manifest.runs, runs, strict=True)
         ]

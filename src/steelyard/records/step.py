@@ -18,20 +18,7 @@ NONFINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """The names JSON lacks."""
 
 
-FAILURES = (
-    "oom",
-    "xid",
-    "ecc",
-    "gpu_hang",
-    "nan_abort",
-    "nccl",
-    "xla",
-    "crash",
-    "error",
-    "exit",
-    "fatal",
-    "node_lost",
-)
+FAILURES = ("oom", "xid", "ecc", "gpu_hang", "nan_abort", "nccl", "xla", "crash", "error", "exit", "fatal", "node_lost")
 """Kinds of events that end a run or should have."""
 
 

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard.accounting.selection import chosen
+from steelyard.accounting.arrays import Mask, chosen
 from steelyard.records import StepTable
-from steelyard.records.columns import Mask
 
 _FEWEST = 5
 _MARGIN = 0.1

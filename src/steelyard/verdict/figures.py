@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard.accounting.selection import chosen, row_of
-from steelyard.accounting.steady import SteadyWindow
+from steelyard.accounting.arrays import Floats, chosen, row_of
+from steelyard.accounting.steady import UNTIMED, SteadyWindow
 from steelyard.reasons import Code, Reason
 from steelyard.records import Column, Event, Evidence, StepTable
-from steelyard.records.columns import Floats
 
 STEPS_UNTIMED = Code("steps_untimed", "{steps:,} steps after the warm-up give no step time")
 """Some steps after the warm-up have no step time."""
@@ -183,8 +182,8 @@ def _reported(steps: StepTable, window: SteadyWindow, column: Column, basis: Bas
 
 
 def _untimed(window: SteadyWindow) -> Reason | None:
-    if window.untimed:
-        return Reason(STEPS_UNTIMED, {"steps": window.untimed})
+    if untimed := window.dropped[UNTIMED]:
+        return Reason(STEPS_UNTIMED, {"steps": untimed})
     if window.steps:
         return None
     if window.dropped.get("artefact"):

@@ -5,14 +5,20 @@ from enum import StrEnum
 
 import numpy as np
 
-from steelyard.accounting.loss import MOCK_FLOORS
-from steelyard.accounting.robust import around_median
-from steelyard.accounting.selection import blocks, chosen
-from steelyard.accounting.untrained import NEAR, Declared, fitting, starts_of
-from steelyard.accounting.vocabularies import VOCABULARIES, Vocabulary, candidates, share_within
+from steelyard.accounting.arrays import Mask, around_median, blocks, chosen
+from steelyard.accounting.vocabularies import (
+    MOCK_FLOORS,
+    NEAR,
+    VOCABULARIES,
+    Declared,
+    Vocabulary,
+    candidates,
+    fitting,
+    share_within,
+    starts_of,
+)
 from steelyard.frameworks.facts import MockData
 from steelyard.frameworks.registry import facts
-from steelyard.records.columns import Mask
 from steelyard.verdict.subject import Subject
 
 COUNTING = MOCK_FLOORS["counting"]

@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import ValidationError
 
 from steelyard import accounting, records
+from steelyard.accounting.arrays import Floats, Mask, Whole, chosen
 from steelyard.accounting.course import FEWEST, Course, course
 from steelyard.accounting.flops import countable
-from steelyard.accounting.selection import chosen
-from steelyard.accounting.steady import MARKS, Floats, Mask, Whole, steady_window
+from steelyard.accounting.steady import MARKS, steady_window
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import ComparePolicy
 from steelyard.experiment.model import Model
@@ -312,9 +312,7 @@ def _subject(run: Run, steps: StepTable, thresholds: Sequence[str], warmup_steps
     own = run.manifest.experiment.thresholds
     if not isinstance(own, list | None):
         raise InputError(
-            f"{run.directory / records.MANIFEST}: thresholds is {own!r}",
-            key="thresholds",
-            expected="a list",
+            f"{run.directory / records.MANIFEST}: thresholds is {own!r}", key="thresholds", expected="a list"
         )
     for text in subject.thresholds:
         try:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.accounting.untrained import NEAR, Start, fitting, mock_starts, own_starts, share_that_fits
-from steelyard.accounting.vocabularies import candidates
+from steelyard.accounting.vocabularies import NEAR, Start, candidates, fitting, mock_starts, own_starts, share_that_fits
 from steelyard.comparison.diagnoses import Cause, Diagnosis, Ending, endings
 from steelyard.comparison.tiers import Pair
 from steelyard.reasons import SideName

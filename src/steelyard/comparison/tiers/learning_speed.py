@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting.robust import around_median
+from steelyard.accounting.arrays import around_median
 from steelyard.comparison.curve import Axis, LossCurve, common_stretch, on_common_records
 from steelyard.comparison.intervals import Between, geometric_mean
 from steelyard.comparison.tiers import Answer, OverSeeds, Pair, Tier

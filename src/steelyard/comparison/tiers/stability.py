@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting.robust import around_median
+from steelyard.accounting.arrays import around_median
 from steelyard.comparison.curve import LossCurve, on_common_records
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import Answer, Pair, Tier, by_seed, uneven_by_chance

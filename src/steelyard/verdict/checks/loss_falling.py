@@ -5,10 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from steelyard.accounting.robust import SIGMAS
-from steelyard.accounting.selection import chosen, last_row
+from steelyard.accounting.arrays import SIGMAS, Floats, chosen, last_row
 from steelyard.reasons import Code
-from steelyard.records.columns import Floats
 from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.floors import uniform_vocabulary
 from steelyard.verdict.subject import Subject

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from steelyard.accounting.selection import blocks, chosen, last_row, row_of
+from steelyard.accounting.arrays import Floats, Mask, blocks, chosen, last_row, row_of
 from steelyard.reasons import Code
-from steelyard.records.columns import Floats, Mask
 from steelyard.verdict.finding import Check, Finding, Result
 from steelyard.verdict.floors import COUNTING, ON, Collapse, collapse, uniform_vocabulary
 from steelyard.verdict.subject import Subject

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from steelyard.accounting.robust import around_median
-from steelyard.accounting.selection import chosen, row_of
+from steelyard.accounting.arrays import around_median, chosen, row_of
 from steelyard.reasons import Code
 from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject

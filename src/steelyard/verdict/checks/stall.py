@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from steelyard.accounting.selection import chosen, row_of
+from steelyard.accounting.arrays import chosen, row_of
 from steelyard.reasons import Code
 from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject

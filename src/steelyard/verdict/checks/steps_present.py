@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting.selection import blocks
+from steelyard.accounting.arrays import Mask, Whole, blocks
 from steelyard.reasons import Code
-from steelyard.records.columns import Mask, Whole
 from steelyard.verdict.finding import Check, Result
 from steelyard.verdict.subject import Subject
 

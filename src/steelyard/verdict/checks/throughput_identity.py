@@ -6,15 +6,14 @@ from dataclasses import replace
 import numpy as np
 
 from steelyard import accounting
+from steelyard.accounting.arrays import Floats, Mask, blocks, chosen
 from steelyard.accounting.flops import COUNT_RECOMPUTATION, Convention
-from steelyard.accounting.selection import blocks, chosen
 from steelyard.experiment.experiment import Recompute
 from steelyard.experiment.model import Model
 from steelyard.experiment.sources import LOG, Source
 from steelyard.frameworks.registry import conventions_of, flop_conventions
 from steelyard.reasons import Code, Reason
 from steelyard.records import Column
-from steelyard.records.columns import Floats, Mask
 from steelyard.verdict.checks.batch_identity import SAMPLES_DIFFER
 from steelyard.verdict.finding import Check, Finding, Result
 from steelyard.verdict.subject import Subject

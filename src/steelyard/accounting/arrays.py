@@ -1,4 +1,4 @@
-"""Rows of long columns, chosen and gone through without copies of a column's own size."""
+"""Long columns as numpy arrays: rows chosen and gone through without copies of a column's size, spread by medians."""
 
 from collections.abc import Iterator
 from typing import TypeVar
@@ -6,11 +6,15 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+Floats = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Kind = TypeVar("Kind", bound=np.generic)
 
 BLOCK = 1 << 16
 """Rows looked at together: 512 KiB of numbers."""
+SIGMAS = 1.4826
+"""Median deviations of normal noise in one standard deviation: 1 / 0.6745."""
 
 
 def chosen(values: npt.NDArray[Kind], mask: Mask) -> npt.NDArray[Kind]:
@@ -40,3 +44,9 @@ def blocks(rows: int) -> Iterator[slice]:
     """All rows, some at a time."""
     for begin in range(0, rows, BLOCK):
         yield slice(begin, min(begin + BLOCK, rows))
+
+
+def around_median(values: Floats) -> tuple[Floats, Floats]:
+    """The median along the last axis, and the spread about it as a standard deviation, which few outliers move."""
+    median = np.median(values, axis=-1)
+    return median, SIGMAS * np.median(np.abs(values - median[..., None]), axis=-1)

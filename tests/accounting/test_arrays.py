@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from steelyard.accounting import selection
-from steelyard.accounting.selection import blocks, chosen, last_row, row_of
+from steelyard.accounting import arrays
+from steelyard.accounting.arrays import blocks, chosen, last_row, row_of
 from steelyard.accounting.steady import warmup_records
 
 
 @pytest.mark.parametrize("mask", ["00000", "11111", "00110", "10101", "10000", "00001", "01111", "11110", "0", "1", ""])
 def test_the_chosen_are_those_of_the_mask(mask: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "BLOCK", 2)
-    rows = np.array([one == "1" for one in mask], dtype=np.bool_)
+    monkeypatch.setattr(arrays, "BLOCK", 2)
+    rows = np.array([bit == "1" for bit in mask], dtype=np.bool_)
     values = np.arange(len(mask)) * 10.0
     assert chosen(values, rows).tolist() == values[rows].tolist()
     places = np.flatnonzero(rows).tolist()
@@ -29,7 +29,7 @@ def test_rows_that_lie_together_are_not_copied() -> None:
 
 
 def test_blocks_cover_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "BLOCK", 3)
+    monkeypatch.setattr(arrays, "BLOCK", 3)
     assert [(part.start, part.stop) for part in blocks(7)] == [(0, 3), (3, 6), (6, 7)]
     assert list(blocks(0)) == []
 
@@ -41,5 +41,5 @@ def test_a_warm_up_is_found_in_blocks_as_in_one(records: int, monkeypatch: pytes
     times[chance.integers(records)] *= 10
     together = warmup_records(times)
     for size in (1, 2, 3, 7):
-        monkeypatch.setattr(selection, "BLOCK", size)
+        monkeypatch.setattr(arrays, "BLOCK", size)
         assert warmup_records(times) == together

@@ -14,7 +14,7 @@ from execute.hosts_here import HANGS, TRAINS, OneOfSeveral, StoppedAtTheEnd, pla
 from steelyard import execute, records, verdict
 from steelyard.execute.host import COMMAND_S, Done, LinkLostError
 from steelyard.records import Event, RunManifest
-from steelyard.records.host_change import KERNEL_LOG, host_change
+from steelyard.records.host_change import KERNEL_LOG, read_change
 from steelyard.verdict import Finding, NotApplicable
 from steelyard.verdict.checks import hosts
 
@@ -81,7 +81,7 @@ def test_a_quiet_host_passes(tmp_path: Path, errors: Path) -> None:
     assert (passed.code, passed.reason.values["hosts"]) == (hosts.HOSTS_HEALTHY, ("gpu01",))
     (look,) = ran.looks()
     assert look.node == "gpu01"
-    assert host_change(look).compared["gpu_ecc"] == 2
+    assert read_change(look).compared["gpu_ecc"] == 2
 
 
 def test_errors_that_memory_met_meanwhile_fail_and_name_the_host(tmp_path: Path, errors: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_host_that_cannot_be_looked_at_again_is_unknown_and_cleaned(tmp_path: 
     found = ran.findings()
     assert {one.code for one in found} == {hosts.COUNTERS_UNREAD}
     assert {one.reason.values["why"] for one in found} == {"the link broke"}
-    assert KERNEL_LOG in {one.group for one in host_change(ran.looks()[0]).unread}
+    assert KERNEL_LOG in {one.group for one in read_change(ran.looks()[0]).unread}
     assert not list(tmp_path.glob("lock*"))
     assert not list(tmp_path.glob("files-*"))
 

@@ -113,7 +113,7 @@ def test_a_missing_step_fails_and_an_unread_line_is_not_known(cli: Any, recorded
     assert done.status == 1
     assert finding(done.document, "steps_present")["code"] == "steps_missing"
     (missing,) = (found for found in judged(gap).findings if found.code is steps_present.STEPS_MISSING)
-    assert (missing.reason.values["before"], missing.reason.values["after"]) == (19, 22)
+    assert (missing.reason.values["before"], missing.reason.values["step"]) == (19, 22)
     unread = recorded("baseline", "unread").add_event(
         kind="unread_line", message="step: 3 |", source={"file": "logs/node0.log", "line": 5}
     )

@@ -75,12 +75,11 @@ class HostChange(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """For the event's message."""
-        grown = [f"{one.name} of {one.device}" for one in self.counters if one.growth]
-        found = [f"{one.count:,} x {one.what}" for one in self.kernel]
-        missing = [f"{one.group} not known" for one in self.unread]
-        said = [*found, *(f"{one} grew" for one in grown[:3]), *missing]
+        grown = [f"{change.name} of {change.device} grew" for change in self.counters if change.growth]
+        complaints = [f"{complaint.count:,} x {complaint.what}" for complaint in self.kernel]
+        missing = [f"{unread.group} not known" for unread in self.unread]
         more = f", and {len(grown) - 3:,} more counters" if len(grown) > 3 else ""
-        return (", ".join(said) or "no counter of trouble grew") + more
+        return (", ".join([*complaints, *grown[:3], *missing]) or "no counter of trouble grew") + more
 
     def details(self) -> dict[str, Any]:
         """As an event holds it."""
@@ -88,9 +87,6 @@ class HostChange(msgspec.Struct, frozen=True, kw_only=True):
         return made
 
 
-def host_change(event: Event) -> HostChange:
+def read_change(event: Event) -> HostChange:
     """What such an event holds; ValueError where it is something else."""
-    try:
-        return msgspec.convert(event.details, HostChange)
-    except msgspec.ValidationError as wrong:
-        raise ValueError(str(wrong)) from None
+    return msgspec.convert(event.details, HostChange)

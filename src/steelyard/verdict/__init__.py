@@ -7,7 +7,7 @@ from types import ModuleType
 from steelyard.errors import Exit
 from steelyard.reasons import Code, codes_in
 from steelyard.verdict import figures, finding
-from steelyard.verdict.finding import Finding, NotApplicable, Status, together
+from steelyard.verdict.finding import Finding, NotApplicable, Status, together, worst
 from steelyard.verdict.subject import Subject, policy_of, read_subject, read_subjects
 from steelyard.verdict.verdict import Verdict, figures_document, save, saved, word_of
 
@@ -39,20 +39,19 @@ CHECKS = (
 EXIT_OF = {Status.PASS: Exit.GOOD, Status.FAIL: Exit.FAILED, Status.UNKNOWN: Exit.UNKNOWN}
 
 
-def judge(judged: Subject) -> Verdict:
+def judge(subject: Subject) -> Verdict:
     """Every check over one run; fails if one failed, else is unknown if a required one is, else passes."""
-    results = [result for check in _checks() for result in check.check(judged)]
+    results = [result for check in _checks() for result in check.check(subject)]
     findings = tuple(result for result in results if isinstance(result, Finding))
-    not_applicable = tuple(result for result in results if isinstance(result, NotApplicable))
     return Verdict(
-        run=judged.run.directory,
-        run_status=judged.run.status,
+        run=subject.run.directory,
+        run_status=subject.run.status,
         status=together(findings),
         findings=findings,
-        not_applicable=not_applicable,
-        figures=judged.figures,
-        thresholds=judged.extra_thresholds,
-        warmup_steps=judged.asked_warmup_steps,
+        not_applicable=tuple(result for result in results if isinstance(result, NotApplicable)),
+        figures=subject.figures,
+        thresholds=subject.extra_thresholds,
+        warmup_steps=subject.asked_warmup_steps,
     )
 
 
@@ -65,21 +64,7 @@ def _checks() -> Iterator[ModuleType]:
     return (importlib.import_module(f"{__name__}.checks.{name}") for name in CHECKS)
 
 
-__all__ = [
-    "CHECKS",
-    "EXIT_OF",
-    "Finding",
-    "NotApplicable",
-    "Status",
-    "Subject",
-    "Verdict",
-    "codes",
-    "figures_document",
-    "judge",
-    "policy_of",
-    "read_subject",
-    "read_subjects",
-    "save",
-    "saved",
-    "word_of",
-]
+__all__ = ["CHECKS", "EXIT_OF", "codes", "judge"]
+__all__ += ["Finding", "NotApplicable", "Status", "worst"]
+__all__ += ["Subject", "policy_of", "read_subject", "read_subjects"]
+__all__ += ["Verdict", "figures_document", "save", "saved", "word_of"]

@@ -1,14 +1,18 @@
 """What a run reached: its metrics on the steady window, each with where it was read or why it is not known."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.accounting.arrays import Floats, chosen, row_of
-from steelyard.accounting.steady import UNTIMED, SteadyWindow
+from steelyard.accounting.arrays import Floats, Mask, chosen, row_of
+from steelyard.accounting.steady import UNTIMED, SteadyWindow, steady_window
 from steelyard.reasons import Code, Reason
 from steelyard.records import Column, Event, Evidence, StepTable
+
+if TYPE_CHECKING:
+    from steelyard.verdict.subject import Subject
 
 STEPS_UNTIMED = Code("steps_untimed", "{steps:,} steps after the warm-up give no step time")
 """Some steps after the warm-up have no step time."""
@@ -90,46 +94,43 @@ class Figures:
 
     def metric(self, name: str) -> Figure:
         """A metric by the name thresholds use."""
-        found: Figure = getattr(self, name)
-        return found
+        figure: Figure = getattr(self, name)
+        return figure
 
 
-@dataclass(frozen=True, slots=True)
-class Basis:
-    """What figures are worked out from, beside the steps; None is not known."""
-
-    world_size: int | None
-    flops_per_token: float | None
-    peak_tflops: float | None
-    peak_reason: Reason
-    """Why there is no peak."""
-    planned_tokens: int | None
-    """Stands in where the steps do not say theirs."""
-    foreign: bool = False
-    """Read from somebody's log: what it reports stands in where ours cannot be worked out."""
-    memory: Sequence[Event] = ()
-    """Readings of memory on lines of their own."""
-
-
-def figures(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figures:
-    """The figures of one run."""
-    rate = _rate(steps, window, basis)
-    tflops = _times(rate, basis.flops_per_token and basis.flops_per_token / 1e12, Reason(FLOPS_PER_TOKEN_UNKNOWN))
+def figures(subject: "Subject", steps: StepTable, marks: Mapping[str, Mask], memory_events: Sequence[Event]) -> Figures:
+    """The figures of a run, or of one of its nodes by the steps it reported itself."""
+    times = steps.step_time_s.values
+    if subject.foreign and not np.isfinite(times).any():  # the log's own rates still tell a warm-up from the rest
+        with np.errstate(all="ignore"):
+            times = 1 / steps.reported_tokens_per_s_per_gpu.values
+    window = steady_window(steps.step, steps.steps_covered, times, marks, subject.asked_warmup_steps)
+    rate, flops, peak = _rate(subject, steps, window), subject.flops_per_token, subject.peak_tflops
+    tflops = _times(rate, flops and flops / 1e12, Reason(FLOPS_PER_TOKEN_UNKNOWN))
     if tflops.value is None:
-        tflops = _reported(steps, window, steps.reported_tflops_per_gpu, basis) or tflops
-    times = chosen(steps.step_time_s.values, window.mask)
-    memory, kind = _memory(steps, basis.memory)
+        tflops = _reported(subject, steps, window, steps.reported_tflops_per_gpu) or tflops
+    steady = chosen(steps.step_time_s.values, window.mask)
+    memory, kind = _memory(steps, memory_events)
     return Figures(
         window=window,
         tokens_per_s_per_gpu=rate,
         tflops_per_gpu=tflops,
-        mfu=_times(tflops, basis.peak_tflops and 1 / basis.peak_tflops, basis.peak_reason),
+        mfu=_times(tflops, peak and 1 / peak, _why_no_peak(subject)),
         step_time_s=_median_time(steps, window),
-        step_time_p95_s=float(np.percentile(times, 95)) if len(times) and np.isfinite(times).all() else None,
+        step_time_p95_s=float(np.percentile(steady, 95)) if len(steady) and np.isfinite(steady).all() else None,
         memory_peak_gib=memory,
         memory_kind=kind,
-        tokens_per_step=_tokens_per_step(steps, window, basis.planned_tokens),
+        tokens_per_step=_tokens_per_step(steps, window, subject.planned_tokens_per_step),
     )
+
+
+def _why_no_peak(subject: "Subject") -> Reason:
+    if subject.on_cpu:
+        return Reason(CPU_HAS_NO_PEAK)
+    if subject.gpu is None:
+        name = subject.run.manifest.platform.gpu_name
+        return Reason(GPU_NOT_IN_CATALOG, {"gpu": name}) if name else Reason(GPU_UNKNOWN)
+    return Reason(NO_PEAK_FOR_PRECISION, {"gpu": subject.gpu.name, "precision": subject.precision})
 
 
 def _times(figure: Figure, factor: float | None, reason: Reason) -> Figure:
@@ -147,31 +148,32 @@ def tokens_of(steps: StepTable, planned_tokens: int | None) -> Floats:
     return np.where(steps.tokens.given, steps.tokens.values, planned_tokens)
 
 
-def _rate(steps: StepTable, window: SteadyWindow, basis: Basis) -> Figure:
-    missing = _untimed(window)
-    if missing:
+def _rate(subject: "Subject", steps: StepTable, window: SteadyWindow) -> Figure:
+    if missing := _untimed(window):
         return Figure(None, missing)
-    inside, first = window.mask, int(np.argmax(window.mask))
-    tokens = chosen(tokens_of(steps, basis.planned_tokens), inside)
+    inside, at = window.mask, steps.evidence(int(np.argmax(window.mask)))
+    tokens = chosen(tokens_of(steps, subject.planned_tokens_per_step), inside)
     covered, times = chosen(steps.steps_covered, inside), chosen(steps.step_time_s.values, inside)
-    known = bool((np.isfinite(tokens) & (tokens > 0)).all())
-    if not known or basis.world_size is None:
-        unknown = Reason(GPU_COUNT_UNKNOWN if known else STEP_TOKENS_UNKNOWN)
-        return _reported(steps, window, steps.reported_tokens_per_s_per_gpu, basis) or Figure(None, unknown)
-    if not np.isfinite(times).all():
-        timeless = Figure(None, Reason(NO_STEP_TIME, {"what": "time"}))
-        return _reported(steps, window, steps.reported_tokens_per_s_per_gpu, basis) or timeless
+    unknown = None
+    if not (np.isfinite(tokens) & (tokens > 0)).all():
+        unknown = Reason(STEP_TOKENS_UNKNOWN)
+    elif subject.world_size is None:
+        unknown = Reason(GPU_COUNT_UNKNOWN)
+    elif not np.isfinite(times).all():
+        unknown = Reason(NO_STEP_TIME, {"what": "time"})
+    if unknown is not None:
+        return _reported(subject, steps, window, steps.reported_tokens_per_s_per_gpu) or Figure(None, unknown)
     seconds = float((times * covered).sum())
-    rate = float((tokens * covered).sum()) / seconds / basis.world_size
-    if not np.isfinite(rate):
-        return Figure(None, Reason(RATE_NOT_FINITE, {"seconds": seconds}), steps.evidence(first))
-    return Figure(rate, evidence=steps.evidence(first))
+    rate = float((tokens * covered).sum()) / seconds / (subject.world_size or 1)
+    return (
+        Figure(rate, None, at) if np.isfinite(rate) else Figure(None, Reason(RATE_NOT_FINITE, {"seconds": seconds}), at)
+    )
 
 
-def _reported(steps: StepTable, window: SteadyWindow, column: Column, basis: Basis) -> Figure | None:
+def _reported(subject: "Subject", steps: StepTable, window: SteadyWindow, column: Column) -> Figure | None:
     """A rate as the framework has it, weighted by time; None unless every steady step gives it."""
     inside = window.mask
-    if not basis.foreign or not inside.any() or not (column.finite & (column.values > 0))[inside].all():
+    if not subject.foreign or not inside.any() or not (column.finite & (column.values > 0))[inside].all():
         return None
     rates, covered = chosen(column.values, inside), chosen(steps.steps_covered, inside)
     weights = chosen(steps.step_time_s.values, inside) * covered
@@ -230,7 +232,7 @@ def _memory_of_events(events: Sequence[Event]) -> tuple[Figure, str | None]:
     if not readings:
         return Figure(None, Reason(NO_MEMORY)), None
     kinds = list(dict.fromkeys(kind for _, kind, _ in readings))
-    kind = next((one for one in _PREFERRED if one in kinds), kinds[0])
+    kind = next((kind for kind in _PREFERRED if kind in kinds), kinds[0])
     most, _, event = max((reading for reading in readings if reading[1] == kind), key=lambda reading: reading[0])
     return Figure(float(most), evidence=event.source), kind
 

@@ -1,7 +1,7 @@
 """A finding: one judged statement with its evidence."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -18,24 +18,19 @@ Scalar = float | int | str | None
 
 
 class Status(StrEnum):
+    """From light to heavy: one that failed fails all, one that is not known leaves all open."""
+
     PASS = "pass"
-    FAIL = "fail"
     UNKNOWN = "unknown"
+    FAIL = "fail"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One judged statement."""
+class Result:
+    """What a check yields: a code with its values."""
 
     check: str
     reason: Reason
-    """What was found: a code with its values."""
-    status: Status
-    required: bool
-    """Whether the verdict is unknown when this is."""
-    observed: Scalar = None
-    expected: Scalar = None
-    evidence: Evidence | None = None
 
     @property
     def code(self) -> Code:
@@ -43,8 +38,29 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """What was found, as a sentence a person can act on."""
+        """A sentence a person can act on."""
         return self.reason.message
+
+
+Results = Iterator[Result]
+
+
+class NotApplicable(Result):
+    """Why a check has nothing to say of a run."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Result):
+    """One judged statement."""
+
+    status: Status
+    required: bool
+    """Whether the verdict is unknown when this is."""
+    observed: Scalar = None
+    expected: Scalar = None
+    evidence: Evidence | None = None
 
     def document(self) -> dict[str, Any]:
         """An entry of `findings` in JSON."""
@@ -61,98 +77,46 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class NotApplicable:
-    """Why a check has nothing to say of a run."""
-
-    check: str
-    reason: Reason
-
-    @property
-    def code(self) -> Code:
-        return self.reason.code
-
-    @property
-    def message(self) -> str:
-        return self.reason.message
-
-
-@dataclass(frozen=True, slots=True)
 class Check:
-    """The name of a check, whether the verdict needs it, and how its findings are made.
-
-    A sentence is made from the values that are named, from `observed` and from `expected`.
-    """
+    """The name of a check, whether the verdict needs it, and how its findings are made."""
 
     name: str
     required: bool = False
 
-    def passed(
+    def finding(
         self,
+        status: Status,
         code: Code,
         observed: Scalar = None,
         expected: Scalar = None,
         evidence: Evidence | None = None,
         **values: Any,
     ) -> Finding:
-        return self._finding(Status.PASS, code, observed, expected, evidence, values)
+        """The sentence is made from the values that are named, from `observed` and from `expected`."""
+        reason = Reason(code, {"observed": observed, "expected": expected, **values})
+        return Finding(self.name, reason, status, self.required, spelt(observed), spelt(expected), evidence)
 
-    def failed(
-        self,
-        code: Code,
-        observed: Scalar = None,
-        expected: Scalar = None,
-        evidence: Evidence | None = None,
-        **values: Any,
-    ) -> Finding:
-        return self._finding(Status.FAIL, code, observed, expected, evidence, values)
+    def passed(self, code: Code, *given: Any, **values: Any) -> Finding:
+        return self.finding(Status.PASS, code, *given, **values)
 
-    def unknown(
-        self,
-        code: Code,
-        observed: Scalar = None,
-        expected: Scalar = None,
-        evidence: Evidence | None = None,
-        **values: Any,
-    ) -> Finding:
-        return self._finding(Status.UNKNOWN, code, observed, expected, evidence, values)
+    def failed(self, code: Code, *given: Any, **values: Any) -> Finding:
+        return self.finding(Status.FAIL, code, *given, **values)
 
-    def judged(
-        self,
-        holds: bool,
-        codes: tuple[Code, Code],
-        observed: Scalar = None,
-        expected: Scalar = None,
-        evidence: Evidence | None = None,
-        **values: Any,
-    ) -> Finding:
+    def unknown(self, code: Code, *given: Any, **values: Any) -> Finding:
+        return self.finding(Status.UNKNOWN, code, *given, **values)
+
+    def judged(self, holds: bool, codes: tuple[Code, Code], *given: Any, **values: Any) -> Finding:
         """By whether it holds; `codes` are those of a pass and of a failure."""
-        status, code = (Status.PASS, codes[0]) if holds else (Status.FAIL, codes[1])
-        return self._finding(status, code, observed, expected, evidence, values)
+        return self.passed(codes[0], *given, **values) if holds else self.failed(codes[1], *given, **values)
 
     def contradicted(self, denied: Sequence[Event], status: Status = Status.FAIL) -> Finding:
         """What the plan stated and the log says otherwise, both values named."""
         first = denied[0]
         logged, planned = (_setting(first, name) for name in ("said", "planned"))
-        return self._finding(status, LOG_CONTRADICTS_PLAN, logged, planned, first.source, {"events": tuple(denied)})
-
-    def _finding(
-        self,
-        status: Status,
-        code: Code,
-        observed: Scalar,
-        expected: Scalar,
-        evidence: Evidence | None,
-        values: Mapping[str, Any],
-    ) -> Finding:
-        reason = Reason(code, {"observed": observed, "expected": expected, **values})
-        return Finding(self.name, reason, status, self.required, spelt(observed), spelt(expected), evidence)
+        return self.finding(status, LOG_CONTRADICTS_PLAN, logged, planned, first.source, events=tuple(denied))
 
     def not_applicable(self, code: Code, **values: Any) -> NotApplicable:
         return NotApplicable(self.name, Reason(code, values))
-
-
-Result = Finding | NotApplicable
-"""What a check yields."""
 
 
 class Weighed(Protocol):
@@ -164,13 +128,13 @@ class Weighed(Protocol):
     def required(self) -> bool: ...
 
 
-def together(findings: Sequence[Weighed]) -> Status:
-    """Fails if a finding failed, else is unknown if a required one is, else passes."""
-    if any(finding.status == Status.FAIL for finding in findings):
-        return Status.FAIL
-    if any(finding.status == Status.UNKNOWN and finding.required for finding in findings):
-        return Status.UNKNOWN
-    return Status.PASS
+def together(findings: Iterable[Weighed]) -> Status:
+    """The worst of them, without those that are unknown and not required."""
+    return worst(finding.status for finding in findings if finding.required or finding.status != Status.UNKNOWN)
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    return max(statuses, key=[*Status].index, default=Status.PASS)
 
 
 def _setting(event: Event, name: str) -> Scalar:

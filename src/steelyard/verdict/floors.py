@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from steelyard.accounting.arrays import Mask, around_median, blocks, chosen
+from steelyard.accounting.arrays import around_median, blocks, chosen
 from steelyard.accounting.vocabularies import (
     MOCK_FLOORS,
     NEAR,
@@ -49,58 +49,49 @@ class Collapse(StrEnum):
     BY_HEART = "by_heart"
 
 
-def uniform_vocabulary(subject: Subject) -> Vocabulary | None:
-    """The vocabulary whose uniform model the loss has come to rest at."""
-    return next(iter(uniform_vocabularies(subject)), None)
-
-
 def uniform_vocabularies(subject: Subject) -> list[Vocabulary]:
     """Those whose uniform model the loss has come to rest at, without ever having been below it, the nearest first.
 
     Uniform tokens cannot be learnt: what was lower before had learnt something, and lost it. Where something is
     declared of the data or the vocabulary, another vocabulary must give the first loss too.
     """
-    found, source = subject.course, subject.value("data.source")
-    if found is None or source not in (None, "uniform") or not found.settled or found.level < 1:
+    course, source = subject.course, subject.value("data.source")
+    if course is None or source not in (None, "uniform") or not course.settled or course.level < 1:
         return []
-    step = subject.steps.step
-    if step[-1] - step[0] < _LONG - 1 or found.level < (1 - _LEARNT) * found.first:
+    step, level = subject.steps.step, course.level
+    short, learnt = step[-1] - step[0] < _LONG - 1, level < (1 - _LEARNT) * course.first
+    untrained = source is None and _from_the_start(subject) and course.first - level < _FALL
+    if short or learnt or untrained or _was_below(subject, level):
         return []
-    if source is None and _from_the_start(subject) and found.first - found.level < _FALL:
-        return []
-    if _was_below(subject, found.level):
-        return []
-    near = [each for each in _possible(subject, found.first) if each.floor - NEAR < found.level < each.uniform + NEAR]
     own = subject.whole("model.vocab_size")
 
     def far(each: Vocabulary) -> tuple[bool, float, bool]:
-        return each.size != own, abs(found.level - each.uniform), each.padded != each.size
+        return each.size != own, abs(level - each.uniform), each.padded != each.size
 
-    nearest = sorted(near, key=far)
-    return [each for each in nearest if each == nearest[0] or _as_near(each, nearest[0], own, found.level)]
+    possible = _possible(subject, course.first)
+    near = sorted((each for each in possible if each.floor - NEAR < level < each.uniform + NEAR), key=far)
+    if not near or near[0].size == own:
+        return near[:1]
+    # The loss may not tell another vocabulary apart from the nearest, if that one is not declared.
+    others = (each for each in near[1:] if each.size not in (near[0].size, own))
+    return [near[0], *(each for each in others if abs(level - each.uniform) < NEAR)]
 
 
-def _as_near(each: Vocabulary, nearest: Vocabulary, own: int | None, level: float) -> bool:
-    """Whether a loss does not tell another vocabulary apart from the nearest, nor is that one declared."""
-    return each.size not in (nearest.size, own) and nearest.size != own and abs(level - each.uniform) < NEAR
+def uniform_vocabulary(subject: Subject) -> Vocabulary | None:
+    """The nearest of these."""
+    return next(iter(uniform_vocabularies(subject)), None)
 
 
 def _was_below(subject: Subject, level: float) -> bool:
     """Whether some stretch of steps lies well below where the loss has come to rest."""
-    told = _told(subject)
-    loss, covered = chosen(subject.steps.loss.values, told), chosen(subject.steps.steps_covered, told)
+    rows = subject.learning_rows
+    loss, covered = chosen(subject.steps.loss.values, rows), chosen(subject.steps.steps_covered, rows)
     width = min(len(loss), math.ceil(_STRETCH / max(1.0, float(np.median(covered)))))
     stretches = np.lib.stride_tricks.sliding_window_view(loss, width)
     lowest = min(np.median(stretches[part], axis=-1).min() for part in blocks(len(stretches)))
     scatter = float(around_median(loss[-max(1, len(loss) // 4) :])[1])
     error = 1.25 * scatter / math.sqrt(width)  # a median's is 1.25 of a mean's
     return bool(lowest < level - max(_FALL, _SURE * error))
-
-
-def _told(subject: Subject) -> Mask:
-    """The rows its course is made of."""
-    loss = subject.steps.loss
-    return loss.finite & (loss.values > 0) & ~subject.steps.flag("skipped")
 
 
 def share_of_uniform(subject: Subject, first: float, low: float, high: float) -> float:
@@ -121,28 +112,24 @@ def _possible(subject: Subject, first: float) -> list[Vocabulary]:
 
 def collapse(subject: Subject) -> Collapse | None:
     """What a loss below that of any text comes of; None where it is not so low, or is a corpus's own matter."""
-    found, source, mock = subject.course, subject.value("data.source"), facts(subject.run.manifest.framework).mock_data
-    if found is None or not 0 < found.mean < NO_TEXT or source == "tokens":
+    course, source = subject.course, subject.value("data.source")
+    if course is None or not 0 < course.mean < NO_TEXT or source == "tokens":
         return None
     may_be_mock = source is None and not declares_data(subject)
-    synthetic = may_be_mock and mock == MockData.FIXED_BATCH
-    if source == "fixed_batch" or synthetic or repeats_a_batch(subject):
+    mock = facts(subject.run.manifest.framework).mock_data if may_be_mock else None
+    if source == "fixed_batch" or mock == MockData.FIXED_BATCH or repeats_a_batch(subject):
         return Collapse.FIXED_BATCH
-    if source != "counting" and not (may_be_mock and mock == MockData.COUNTING):
+    if source != "counting" and mock != MockData.COUNTING:
         return Collapse.BY_HEART
-    if found.mean < _BELOW * COUNTING:
+    if course.mean < _BELOW * COUNTING:
         return Collapse.BELOW_COUNTING
-    untrained = found.first > math.log(subject.whole("model.vocab_size") or min(VOCABULARIES)) - NEAR
-    rests = found.mean < ON * COUNTING and (untrained or not _from_the_start(subject))
-    learnt_more = _lowest_quarter(subject) < _WELL_BELOW * COUNTING
-    counts = source == "counting" or (not learnt_more and (rests or (found.still_falls and untrained)))
+    untrained = course.first > math.log(subject.whole("model.vocab_size") or min(VOCABULARIES)) - NEAR
+    rests = course.mean < ON * COUNTING and (untrained or not _from_the_start(subject))
+    loss = chosen(subject.steps.loss.values, subject.learning_rows)  # batches that count scatter too far for fewer
+    lowest_quarter = min(float(part.mean()) for part in np.array_split(loss, 4) if len(part))
+    learnt_more = lowest_quarter < _WELL_BELOW * COUNTING
+    counts = source == "counting" or (not learnt_more and (rests or (course.still_falls and untrained)))
     return Collapse.COUNTING if counts else Collapse.BY_HEART
-
-
-def _lowest_quarter(subject: Subject) -> float:
-    """The lowest mean of a quarter of its records: batches that count scatter too far for fewer."""
-    loss = chosen(subject.steps.loss.values, _told(subject))
-    return min(float(part.mean()) for part in np.array_split(loss, 4) if len(part))
 
 
 def repeats_a_batch(subject: Subject) -> bool:

@@ -1,6 +1,6 @@
 """What is judged: a run with its steps, events and figures, read once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import ValidationError
 
 from steelyard import accounting, records
-from steelyard.accounting.arrays import Floats, Mask, Whole, chosen
+from steelyard.accounting.arrays import Floats, Mask, chosen
 from steelyard.accounting.course import FEWEST, Course, course
 from steelyard.accounting.flops import countable
-from steelyard.accounting.steady import MARKS, steady_window
+from steelyard.accounting.steady import MARKS
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import ComparePolicy
 from steelyard.experiment.model import Model
@@ -22,21 +22,11 @@ from steelyard.experiment.thresholds import parse_threshold
 from steelyard.files import read_document
 from steelyard.frameworks.registry import facts
 from steelyard.hardware.catalog import CPU, Gpu, lookup
-from steelyard.reasons import Reason
 from steelyard.records import Event, Evidence, Run, StepTable
 from steelyard.records.lines import unreadable
 from steelyard.records.step import FAILURES, first_cause, outlived
 from steelyard.verdict.clock import Clock, read_clock
-from steelyard.verdict.figures import (
-    CPU_HAS_NO_PEAK,
-    GPU_NOT_IN_CATALOG,
-    GPU_UNKNOWN,
-    NO_PEAK_FOR_PRECISION,
-    Basis,
-    Figures,
-    figures,
-    tokens_of,
-)
+from steelyard.verdict.figures import Figures, figures, tokens_of
 
 
 @dataclass(frozen=True)
@@ -74,10 +64,10 @@ class Subject:
 
     def expected(self, name: str) -> float | None:
         """A figure the plan expected."""
-        found = self.run.manifest.expected.get(name)
-        if not isinstance(found, int | float) or isinstance(found, bool):
+        figure = self.run.manifest.expected.get(name)
+        if not isinstance(figure, int | float) or isinstance(figure, bool) or not abs(figure) < 1e30:
             return None
-        return float(found) if abs(found) < 1e30 else None
+        return float(figure)
 
     @property
     def planned_steps(self) -> int | None:
@@ -89,14 +79,12 @@ class Subject:
 
         The first and the last distance may be shorter (1, 10, 20 … 55), and do not count.
         """
-        known = facts(self.run.manifest.framework).log_interval or int(self.expected("log_interval") or 0) or None
-        if known is not None or not len(self.steps):
+        known = facts(self.run.manifest.framework).log_interval or int(self.expected("log_interval") or 0)
+        if known or not len(self.steps):
             return known or 1
-        step = self.steps.step
-        apart = np.diff(step)
-        inner = (
-            apart[1:-1] if len(step) > 3 else apart[-1:] if len(step) == 3 or step[0] == apart[:1].sum() else apart[:0]
-        )
+        step, apart = self.steps.step, np.diff(self.steps.step)
+        few = apart[-1:] if len(step) == 3 or step[0] == apart[:1].sum() else apart[:0]
+        inner = apart[1:-1] if len(step) > 3 else few
         inner = inner[inner > 0]
         return int(inner.min()) if len(inner) else int(self.steps.steps_covered.max())
 
@@ -154,7 +142,7 @@ class Subject:
 
     @cached_property
     def figures(self) -> Figures:
-        return self._figures_of(self.steps, self._marks, tuple(self.events_of("memory")))
+        return figures(self, self.steps, self._marks, self.events_of("memory"))
 
     @property
     def tells_times(self) -> bool:
@@ -163,12 +151,21 @@ class Subject:
         given = (steps.step_time_s, steps.reported_tokens_per_s_per_gpu, steps.reported_tflops_per_gpu)
         return any(column.given.any() for column in given)
 
+    @property
+    def learning_rows(self) -> Mask:
+        """The rows whose losses tell how it learns."""
+        loss = self.steps.loss
+        return loss.finite & (loss.values > 0) & ~self.steps.flag("skipped")
+
     @cached_property
     def course(self) -> Course | None:
         """How its loss goes; None where it is told too seldom."""
-        loss = self.steps.loss
-        told = loss.finite & (loss.values > 0) & ~self.steps.flag("skipped")
-        return course(chosen(self.steps.step, told), chosen(loss.values, told)) if told.sum() >= FEWEST else None
+        rows = self.learning_rows
+        return (
+            course(chosen(self.steps.step, rows), chosen(self.steps.loss.values, rows))
+            if rows.sum() >= FEWEST
+            else None
+        )
 
     @cached_property
     def node_tables(self) -> dict[str, StepTable]:
@@ -178,35 +175,20 @@ class Subject:
     @cached_property
     def figures_by_node(self) -> dict[str, Figures]:
         """The same of each node or rank that reported by itself; empty where one spoke for all."""
-        found = self.node_tables
         return {
-            name: self._figures_of(steps, {mark: steps.flag(mark) for mark in MARKS if steps.flag(mark).any()}, ())
-            for name, steps in found.items()
+            name: figures(self, steps, {mark: steps.flag(mark) for mark in MARKS if mark in steps.flagged}, ())
+            for name, steps in self.node_tables.items()
         }
 
-    def _figures_of(self, steps: StepTable, marks: Mapping[str, Mask], memory: Sequence[Event]) -> Figures:
-        times = steps.step_time_s.values
-        if (
-            self.run.manifest.ingested is not None and not np.isfinite(times).any()
-        ):  # the log's own rates still tell a warm-up from the rest
-            with np.errstate(all="ignore"):
-                times = 1 / steps.reported_tokens_per_s_per_gpu.values
-        window = steady_window(steps.step, steps.steps_covered, times, marks, self.asked_warmup_steps)
-        basis = Basis(
-            self.world_size,
-            self.flops_per_token,
-            self.peak_tflops,
-            self._why_no_peak,
-            self.planned_tokens_per_step,
-            self.run.manifest.ingested is not None,
-            memory,
-        )
-        return figures(steps, window, basis)
+    @property
+    def foreign(self) -> bool:
+        """Whether it was read from somebody's log: what that reports stands in where ours cannot be worked out."""
+        return self.run.manifest.ingested is not None
 
     @property
     def as_printed(self) -> bool:
         """Whether its figures are rounded as a program prints them and timed by it; the built-in trainer's are ours."""
-        return self.run.manifest.ingested is not None or facts(self.run.manifest.framework).runs_here is None
+        return self.foreign or facts(self.run.manifest.framework).runs_here is None
 
     @cached_property
     def clock(self) -> Clock:
@@ -214,15 +196,14 @@ class Subject:
         if not self.as_printed:
             return Clock(np.zeros(len(self.steps), dtype=np.bool_), None)
         excused = self.steps.flag("eval") | self.steps.flag("checkpoint")
-        for mark in ("eval", "checkpoint", "validating"):
-            at = [event.step for event in self.events_of(mark) if event.step is not None]
-            excused |= self._covering(np.array(at, dtype=np.int64))
+        for kind in ("eval", "checkpoint", "validating"):
+            excused |= self._covering(kind)
         return read_clock(self.steps, excused)
 
     def denied(self, *keys: str) -> list[Event]:
         """What the plan stated and the training program's own log says otherwise, of some keys; each once."""
-        found = {event.message: event for event in self.events_of("plan_differs") if event.text("key") in keys}
-        return list(found.values())
+        events = (event for event in self.events_of("plan_differs") if event.text("key") in keys)
+        return list({event.message: event for event in events}.values())
 
     def cause(self) -> Event | None:
         """The first failure the log names, causes ahead of their echoes."""
@@ -247,33 +228,23 @@ class Subject:
             rates /= self.world_size or np.nan
         return rates
 
-    @property
-    def _why_no_peak(self) -> Reason:
-        if self.on_cpu:
-            return Reason(CPU_HAS_NO_PEAK)
-        if self.gpu is None:
-            name = self.run.manifest.platform.gpu_name
-            return Reason(GPU_NOT_IN_CATALOG, {"gpu": name}) if name else Reason(GPU_UNKNOWN)
-        return Reason(NO_PEAK_FOR_PRECISION, {"gpu": self.gpu.name, "precision": self.precision})
-
     @cached_property
     def _marks(self) -> dict[str, Mask]:
         """Steps flagged by the reader, and steps at which an event says so."""
         marks = {}
         for mark in MARKS:
-            at = [event.step for event in self.events_of(mark) if event.step is not None]
-            here = self.steps.flag(mark) | self._covering(np.array(at, dtype=np.int64))
+            here = self.steps.flag(mark) | self._covering(mark)
             if mark == "artefact":
                 here |= self.clock.artefacts
             if here.any():
                 marks[mark] = here
         return marks
 
-    def _covering(self, steps: Whole) -> Mask:
-        """The records that cover any of these steps."""
-        ends, covered = self.steps.step, self.steps.steps_covered
-        steps = np.unique(steps)
-        first = np.searchsorted(steps, ends - covered, side="right")
+    def _covering(self, kind: str) -> Mask:
+        """The records that cover a step of an event of this kind."""
+        at = [event.step for event in self.events_of(kind) if event.step is not None]
+        steps, ends = np.unique(np.array(at, dtype=np.int64)), self.steps.step
+        first = np.searchsorted(steps, ends - self.steps.steps_covered, side="right")
         inside: Mask = first < np.searchsorted(steps, ends, side="right")
         return inside
 
@@ -294,6 +265,10 @@ class Subject:
         """Where a row of the steps was read; negative rows count from the end."""
         return self.steps.evidence(range(len(self.steps))[row]) if len(self.steps) else None
 
+    def at(self, row: int) -> dict[str, Any]:
+        """The step of a row and where it was read, for a finding about it."""
+        return {"evidence": self.evidence_of_step(row), "step": int(self.steps.step[row])}
+
 
 def read_subject(run: Run, thresholds: Sequence[str] = (), warmup_steps: int = 0) -> Subject:
     """Read a run, whole, once; `thresholds` stand beside the experiment's own."""
@@ -309,18 +284,14 @@ def read_subjects(runs: Sequence[Run], warmup_steps: int) -> list[Subject]:
 def _subject(run: Run, steps: StepTable, thresholds: Sequence[str], warmup_steps: int) -> Subject:
     asked = max(warmup_steps, policy_of(run).warmup_steps)
     subject = Subject(run, steps, tuple(records.events(run.directory)), tuple(thresholds), asked)
-    own = run.manifest.experiment.thresholds
+    own, path = run.manifest.experiment.thresholds, run.directory / records.MANIFEST
     if not isinstance(own, list | None):
-        raise InputError(
-            f"{run.directory / records.MANIFEST}: thresholds is {own!r}", key="thresholds", expected="a list"
-        )
+        raise InputError(f"{path}: thresholds is {own!r}", key="thresholds", expected="a list")
     for text in subject.thresholds:
         try:
             parse_threshold(text)
         except (ValueError, TypeError) as reason:
-            raise InputError(
-                f"{run.directory / records.MANIFEST}: thresholds: {reason}", key="thresholds", value=str(text)
-            ) from None
+            raise InputError(f"{path}: thresholds: {reason}", key="thresholds", value=str(text)) from None
     return subject
 
 
@@ -335,6 +306,5 @@ def policy_of(run: Run) -> ComparePolicy:
         expected = first["msg"].removeprefix("Input should be ")
         if first["type"] == "extra_forbidden":
             expected = f"one of {', '.join(ComparePolicy.model_fields)}"
-        raise InputError(
-            f"{run.directory / records.MANIFEST}: {key} is {value}", key=key, value=value, expected=expected
-        ) from None
+        message = f"{run.directory / records.MANIFEST}: {key} is {value}"
+        raise InputError(message, key=key, value=value, expected=expected) from None

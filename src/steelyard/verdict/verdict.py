@@ -4,12 +4,15 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from steelyard.errors import InputError
+from steelyard.experiment.thresholds import METRICS
 from steelyard.files import replace_file
 from steelyard.records import Run, read_json
-from steelyard.verdict.figures import Figure, Figures
+from steelyard.verdict.figures import Figures
 from steelyard.verdict.finding import Finding, NotApplicable, Status
 
 FILE = "verdict.json"
@@ -36,15 +39,14 @@ class Verdict:
 
     def undecided(self) -> tuple[Finding, ...]:
         """Required findings that are unknown: why the verdict is."""
-        return tuple(one for one in self.findings if one.status == Status.UNKNOWN and one.required)
+        return tuple(finding for finding in self.findings if finding.status == Status.UNKNOWN and finding.required)
 
     def by_weight(self) -> list[Finding]:
         """As a person wants to read them: what failed, what leaves the verdict open, what passed, the weightless."""
 
-        def rank(finding: Finding) -> tuple[int, bool]:
+        def rank(finding: Finding) -> tuple[bool, int, bool]:
             weightless = finding.status == Status.UNKNOWN and not finding.required
-            order = 3 if weightless else (Status.FAIL, Status.UNKNOWN, Status.PASS).index(finding.status)
-            return order, not finding.required
+            return weightless, -[*Status].index(finding.status), not finding.required
 
         return sorted(self.findings, key=rank)
 
@@ -54,9 +56,9 @@ class Verdict:
             "run": str(self.run.resolve()),
             "status": self.run_status,
             "verdict": self.status.value,
-            "not_applicable": [one.check for one in self.not_applicable],
+            "not_applicable": [result.check for result in self.not_applicable],
             "findings": [finding.document() for finding in self.findings],
-            "reasons_not_applicable": {one.check: one.message for one in self.not_applicable},
+            "reasons_not_applicable": {result.check: result.message for result in self.not_applicable},
             "figures": figures_document(self.figures),
             "thresholds": list(self.thresholds),
             "warmup_steps": self.warmup_steps,
@@ -65,27 +67,14 @@ class Verdict:
 
 def figures_document(figures: Figures) -> dict[str, Any]:
     """The metrics, with the window they were taken on and why one is null."""
-    named: dict[str, Figure] = {
-        "tokens_per_s_per_gpu": figures.tokens_per_s_per_gpu,
-        "tflops_per_gpu": figures.tflops_per_gpu,
-        "mfu": figures.mfu,
-        "step_time_s": figures.step_time_s,
-        "memory_peak_gib": figures.memory_peak_gib,
-    }
-    window = figures.window
+    named, window = {name: figures.metric(name) for name in METRICS}, figures.window
     return {
         **{name: figure.value for name, figure in named.items()},
         "step_time_p95_s": figures.step_time_p95_s,
         "memory_kind": figures.memory_kind,
         "tokens_per_step": figures.tokens_per_step,
         "unknown": {name: figure.why for name, figure in named.items() if figure.value is None},
-        "window": {
-            "steps": window.steps,
-            "first_step": window.first_step,
-            "last_step": window.last_step,
-            "dropped": dict(window.dropped),
-            "settled": window.settled,
-        },
+        "window": {name: getattr(window, name) for name in ("steps", "first_step", "last_step", "dropped", "settled")},
     }
 
 
@@ -100,32 +89,28 @@ def save(verdict: Verdict, not_saved: Callable[[Path, OSError], None] | None = N
         not_saved(verdict.run / FILE, reason)
 
 
+class _Saved(msgspec.Struct):
+    """What is read again of a verdict that was saved."""
+
+    verdict: Status
+    thresholds: list[str]
+    warmup_steps: Annotated[int, msgspec.Meta(ge=0)]
+
+
 def saved(run: Path) -> dict[str, Any] | None:
     """What the last check of a run came to; None where it was not checked."""
     try:
         content = read_json(run / FILE)
+        msgspec.convert(content, _Saved)
     except FileNotFoundError:
         return None
+    except msgspec.ValidationError:
+        problem = "not a verdict"
     except (OSError, ValueError) as reason:
-        raise InputError(
-            f"{run / FILE}: cannot be read ({reason})", key="RUN", value=str(run), next=f"steelyard check {run}"
-        ) from None
-    if not isinstance(content, dict) or not _is_verdict(content):
-        raise InputError(
-            f"{run / FILE}: not a verdict", key="RUN", value=str(run), next=f"steelyard check {run}"
-        ) from None
-    return content
-
-
-def _is_verdict(content: dict[str, Any]) -> bool:
-    thresholds, warmup_steps = content.get("thresholds"), content.get("warmup_steps")
-    return (
-        content.get("verdict") in [*Status]
-        and isinstance(thresholds, list)
-        and all(isinstance(one, str) for one in thresholds)
-        and type(warmup_steps) is int
-        and warmup_steps >= 0
-    )
+        problem = f"cannot be read ({reason})"
+    else:
+        return dict(content)
+    raise InputError(f"{run / FILE}: {problem}", key="RUN", value=str(run), next=f"steelyard check {run}")
 
 
 def word_of(run: Run) -> str | None:

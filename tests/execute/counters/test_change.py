@@ -13,7 +13,7 @@ from steelyard.records.host_change import (
     NETWORK,
     THROTTLE,
     HostChange,
-    host_change,
+    read_change,
 )
 from steelyard.records.step import event_of, to_line
 
@@ -175,6 +175,6 @@ def test_a_change_survives_its_event() -> None:
     unread = changed(nothing_read((THROTTLE,), "it took too long", "run it"), Reading())
     for one in (change, unread):
         event = Event(kind="host_counters", message=one.words, node="gpu01", details=one.details())
-        assert host_change(event_of(json.loads(to_line(event)))) == one
+        assert read_change(event_of(json.loads(to_line(event)))) == one
     with pytest.raises(ValueError, match="compared"):
-        host_change(Event(kind="host_counters", message="", details={"grown": 3}))
+        read_change(Event(kind="host_counters", message="", details={"grown": 3}))

@@ -1,7 +1,6 @@
 """Tokens per step are global batch x sequence, the batch is micro-batch x accumulation x replicas, and the plan's."""
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -9,16 +8,13 @@ from steelyard.frameworks.logs.settings import NONE, RAMP_UP, SAME_SHARE, TRAINE
 from steelyard.reasons import Code
 from steelyard.records import Event
 from steelyard.verdict.figures import STEP_TOKENS_UNKNOWN
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("batch_identity")
-KEYS = (
-    "training.global_batch_size",
-    "training.micro_batch_size",
-    "training.gradient_accumulation_steps",
-    "training.sequence_length",
-)
+_BATCH, _LENGTH = "training.global_batch_size", "training.sequence_length"
+_MICRO_BATCH, _ACCUMULATION = "training.micro_batch_size", "training.gradient_accumulation_steps"
+KEYS = (_BATCH, _MICRO_BATCH, _ACCUMULATION, _LENGTH)
 """What the log must not say otherwise than the plan."""
 
 STEP_TOKENS_MATCH = Code(
@@ -51,53 +47,36 @@ BATCH_UNKNOWN = Code("batch_unknown", "the batch and sequence are not known")
 """The batch size or the sequence length is unknown."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     if denied := subject.denied(*KEYS):
         yield CHECK.contradicted(denied)
         return
-    if counted := subject.events_of("samples_differ"):
-        first = counted[0]
-        yield CHECK.failed(
-            SAMPLES_DIFFER, first.scalar("consumed"), first.scalar("said"), first.source, text=first.message
-        )
+    if differing := subject.events_of("samples_differ"):
+        event = differing[0]
+        counted, logged = event.scalar("consumed"), event.scalar("said")
+        yield CHECK.failed(SAMPLES_DIFFER, counted, logged, event.source, text=event.message)
         return
-    planned, tokens = subject.planned_tokens_per_step, subject.steps.tokens
-    batch = subject.whole("training.global_batch_size")
-    parts = [
-        subject.whole(key)
-        for key in (
-            "training.micro_batch_size",
-            "training.gradient_accumulation_steps",
-            "parallelism.data_parallel_size",
-        )
-    ]
-    known = [part for part in parts if part is not None]
-    product = math.prod(known)
-    if batch is not None and len(known) == len(parts) and product != batch:
-        stated = subject.evidence_of_manifest("global_batch_size")
-        yield CHECK.failed(BATCH_PRODUCT_DIFFERS, product, batch, stated, parts=tuple(known))
+    planned, tokens, batch = subject.planned_tokens_per_step, subject.steps.tokens, subject.whole(_BATCH)
+    sizes = [subject.whole(key) for key in (_MICRO_BATCH, _ACCUMULATION, "parallelism.data_parallel_size")]
+    parts = tuple(size for size in sizes if size is not None)
+    if batch is not None and len(parts) == len(sizes) and math.prod(parts) != batch:
+        at = subject.evidence_of_manifest("global_batch_size")
+        yield CHECK.failed(BATCH_PRODUCT_DIFFERS, math.prod(parts), batch, at, parts=parts)
         return
     if planned is None or not tokens.given.any():
         yield CHECK.unknown(BATCH_UNKNOWN if planned is None else STEP_TOKENS_UNKNOWN, None, planned)
         return
     wrong = np.flatnonzero(tokens.given & (tokens.values != planned) & ~subject.steps.flag("rampup"))
-    if len(wrong) and subject.run.manifest.ingested is not None and _varies(subject):
-        row = int(wrong[0])
-        yield CHECK.passed(STEP_TOKENS_VARY, float(tokens.values[row]), planned, subject.evidence_of_step(row))
-    elif len(wrong):
-        row = int(wrong[0])
-        at, step = subject.evidence_of_step(row), int(subject.steps.step[row])
-        yield CHECK.failed(STEP_TOKENS_DIFFER, float(tokens.values[row]), planned, at, step=step)
+    if len(wrong):
+        # The log itself may say that batch or sequence change: a ramp-up, or a curriculum.
+        varies = subject.foreign and any(key in (_BATCH, _LENGTH) for key, _ in subject.changed_settings)
+        row, codes = int(wrong[0]), (STEP_TOKENS_VARY, STEP_TOKENS_DIFFER)
+        yield CHECK.judged(varies, codes, float(tokens.values[row]), planned, **subject.at(row))
     elif (asked := _asked_otherwise(subject)) is not None:
         yield CHECK.failed(BATCH_CONTRADICTS_SETTINGS, planned, None, asked.source, text=asked.message)
     else:
-        at, share = subject.evidence_of_step(0), _trained_share(subject)
-        yield CHECK.passed(STEP_TOKENS_MATCH, planned, planned, at, trained_share=share)
-
-
-def _varies(subject: Subject) -> bool:
-    """Whether the log itself says that batch or sequence change: a ramp-up, or a curriculum."""
-    return any(key in ("training.global_batch_size", "training.sequence_length") for key, _ in subject.changed_settings)
+        first, share = subject.evidence_of_step(0), _trained_share(subject)
+        yield CHECK.passed(STEP_TOKENS_MATCH, planned, planned, first, trained_share=share)
 
 
 def _asked_otherwise(subject: Subject) -> Event | None:
@@ -107,14 +86,12 @@ def _asked_otherwise(subject: Subject) -> Event | None:
     if ingested is None or (ramp_up is not None and ramp_up.value != NONE):
         return None
     first = subject.evidence_of_step(0)
-    changed = (event for key, event in subject.changed_settings if key == "training.global_batch_size")
+    changed = (event for key, event in subject.changed_settings if key == _BATCH)
     return next((event for event in changed if event.source == first), None)
 
 
 def _trained_share(subject: Subject) -> float | None:
     """Padding and masked tokens are in every rate, and a person should know of them; None where there are none."""
     ingested = subject.run.manifest.ingested
-    share = ingested.said.get(TRAINED_SHARE) if ingested is not None else None
-    if share is None or not isinstance(share.value, float) or share.value >= 1 - SAME_SHARE:
-        return None
-    return share.value
+    share = ingested.said[TRAINED_SHARE].value if ingested and TRAINED_SHARE in ingested.said else None
+    return share if isinstance(share, float) and share < 1 - SAME_SHARE else None

@@ -1,9 +1,7 @@
 """The run ended as planned: no failure text, and its last planned step was reached."""
 
-from collections.abc import Iterator
-
 from steelyard.reasons import Code
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("completed", required=True)
@@ -44,35 +42,33 @@ PLANNED_STEPS_UNKNOWN = Code(
 """The planned number of steps is unknown, so completion cannot be judged; set training.steps."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     planned, last = subject.planned_steps, int(subject.steps.step.max()) if len(subject.steps) else 0
     reached, at = f"step {last}", subject.evidence_of_step(-1) or subject.evidence_of_manifest("status")
     expected = "unknown" if planned is None else f"step {planned}"
-    failure, exit_status = subject.run.manifest.failure, subject.run.manifest.exit_status
+    status, failure, exit_status = subject.run.status, subject.run.manifest.failure, subject.run.manifest.exit_status
     cause = None if subject.outlived else subject.cause()
     if failure is not None:
         where = cause.source if cause and cause.source else subject.evidence_of_manifest("failure")
         yield CHECK.failed(RUN_FAILED, reached, expected, where, failure=failure.message)
     elif cause is not None:
         yield CHECK.failed(FAILURE_IN_LOG, reached, expected, cause.source, kind=cause.kind, text=cause.message)
-    elif subject.run.status == "failed":
+    elif status == "failed":
         yield CHECK.failed(FAILED_WITHOUT_REASON, reached, expected, at)
-    elif subject.run.status != "interrupted" and exit_status not in (0, None):
+    elif status != "interrupted" and exit_status not in (0, None):
         at = subject.evidence_of_manifest("exit_status")
         yield CHECK.failed(NONZERO_EXIT, reached, expected, at, exit_status=exit_status)
-    elif subject.run.status == "running":
+    elif status == "running":
         yield CHECK.unknown(STILL_RUNNING, reached, expected, at, step=last)
     elif planned is None:
-        foreign = subject.run.manifest.ingested is not None
-        yield CHECK.unknown(PLANNED_STEPS_UNKNOWN, reached, expected, at, foreign=foreign)
-    elif last < planned and subject.run.status == "completed" and planned < last + subject.log_interval:
+        yield CHECK.unknown(PLANNED_STEPS_UNKNOWN, reached, expected, at, foreign=subject.foreign)
+    elif last < planned and status == "completed" and planned < last + subject.log_interval:
         yield CHECK.passed(COMPLETED_BETWEEN_RECORDS, reached, expected, at, interval=subject.log_interval, step=last)
-    elif last < planned and (left := subject.events_of("exited_early")):
-        yield CHECK.failed(
-            EXITED_EARLY, reached, expected, left[-1].source, step=last, planned=planned, text=left[-1].message
-        )
+    elif last < planned and (exits := subject.events_of("exited_early")):
+        values = {"step": last, "planned": planned, "text": exits[-1].message}
+        yield CHECK.failed(EXITED_EARLY, reached, expected, exits[-1].source, **values)
     elif last < planned:
-        code = RUN_INTERRUPTED if subject.run.status == "interrupted" else RECORD_ENDS_EARLY
+        code = RUN_INTERRUPTED if status == "interrupted" else RECORD_ENDS_EARLY
         yield CHECK.failed(code, reached, expected, at, step=last, planned=planned)
     else:
         yield CHECK.passed(ALL_STEPS_REACHED, reached, expected, at, planned=planned, restarted=subject.outlived)

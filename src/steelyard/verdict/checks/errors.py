@@ -1,21 +1,24 @@
 """The log names no error."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from steelyard.reasons import Code
 from steelyard.records import Event
 from steelyard.records.step import FAILURES
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("errors")
 
 
+def _name(event: Event) -> str:
+    return f"{event.kind} on {event.node}" if event.node else event.kind
+
+
 def _sentence(cause: Event, others: Mapping[str, int], outlived: bool, **_: object) -> str:
     more = f"; then {', '.join(f'{count} x {name}' for name, count in others.items())}" if others else ""
-    node = f" on {cause.node}" if cause.node else ""
-    return f"{cause.kind}{node}: {cause.message}{more}{'; it was started again, and completed' if outlived else ''}"
+    return f"{_name(cause)}: {cause.message}{more}{'; it was started again, and completed' if outlived else ''}"
 
 
 ERROR_IN_LOG = Code("error_in_log", _sentence)
@@ -26,16 +29,13 @@ NO_EVENTS = Code("no_events", "no event of the run was recorded")
 """The run has no recorded events, so its errors are unknown."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     failures, cause = subject.events_of(*FAILURES), subject.cause()
     if cause is not None:
-        others = Counter(
-            f"{event.kind}{f' on {event.node}' if event.node else ''}" for event in failures if event != cause
-        )
-        yield CHECK.failed(
-            ERROR_IN_LOG, len(failures), 0, cause.source, cause=cause, others=others, outlived=subject.outlived
-        )
-    elif not subject.events and subject.run.manifest.ingested is None:
+        others = Counter(_name(event) for event in failures if event != cause)
+        values = {"cause": cause, "others": others, "outlived": subject.outlived}
+        yield CHECK.failed(ERROR_IN_LOG, len(failures), 0, cause.source, **values)
+    elif not subject.events and not subject.foreign:
         yield CHECK.unknown(NO_EVENTS, None, 0)
     else:
         yield CHECK.passed(NO_ERROR_IN_LOG, 0, 0)

@@ -1,9 +1,7 @@
 """The network the job was given is the one it uses: NCCL and RCCL fall back to sockets without a word of complaint."""
 
-from collections.abc import Iterator
-
 from steelyard.reasons import Code
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("fabric")
@@ -30,7 +28,7 @@ FABRIC_NOT_LOGGED = Code("fabric_not_logged", "no line of NCCL's or RCCL's start
 """The log contains no NCCL or RCCL startup lines; set NCCL_DEBUG=INFO."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     events = subject.events_of("fabric")
     asked = next((cards for event in events if (cards := event.text("asked")) is not None), None)
     networks = [(event, network) for event in events if (network := event.text("network")) is not None]

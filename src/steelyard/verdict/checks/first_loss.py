@@ -1,10 +1,9 @@
 """The first loss is an untrained model's: ln(padded vocabulary) + hidden x std^2 / 2."""
 
 import math
-from collections.abc import Iterator
 
 from steelyard.reasons import Code
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("first_loss")
@@ -30,7 +29,7 @@ MARGIN = 0.05
 """Nats; wider where the first batch has so few tokens that its own noise is wider."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     expected, steps = subject.expected("first_loss"), subject.steps
     if subject.events_of("resumed"):
         yield CHECK.not_applicable(RESUMED_FROM_CHECKPOINT)

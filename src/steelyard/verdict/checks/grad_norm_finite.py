@@ -1,11 +1,10 @@
 """Every gradient norm is a number, but for steps a loss scaler skipped."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
+from steelyard.accounting.arrays import last_row
 from steelyard.reasons import Code
-from steelyard.verdict.finding import Check, Result, spelt
+from steelyard.verdict.finding import Check, Results, spelt
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("grad_norm_finite")
@@ -22,17 +21,16 @@ NO_GRAD_NORM = Code("no_grad_norm", "no step that was taken gives its gradient n
 """The record contains no gradient norm of a step that was not skipped."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
-    norm, steps = subject.steps.grad_norm, subject.steps.step
+def check(subject: Subject) -> Results:
+    norm = subject.steps.grad_norm
     taken = norm.given & ~subject.steps.flag("skipped")
     rows = np.flatnonzero(norm.nonfinite & taken)
     if len(rows):
-        row = int(rows[0])
-        at, value = subject.evidence_of_step(row), float(norm.values[row])
-        yield CHECK.failed(GRAD_NORM_NOT_FINITE, value, "finite", at, step=int(steps[row]), others=len(rows) - 1)
+        value, others = float(norm.values[rows[0]]), len(rows) - 1
+        yield CHECK.failed(GRAD_NORM_NOT_FINITE, value, "finite", others=others, **subject.at(rows[0]))
     elif not taken.any():
         yield CHECK.unknown(NO_GRAD_NORM, None, "finite")
     else:
-        row = int(np.flatnonzero(taken)[-1])
-        at, norms = subject.evidence_of_step(row), int(taken.sum())
-        yield CHECK.passed(GRAD_NORMS_FINITE, float(norm.values[row]), "finite", at, norms=norms)
+        row = last_row(taken)
+        values = {"norms": int(taken.sum()), **subject.at(row)}
+        yield CHECK.passed(GRAD_NORMS_FINITE, float(norm.values[row]), "finite", **values)

@@ -1,42 +1,31 @@
 """No host counted trouble of its hardware while it trained."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from steelyard.reasons import Code
-from steelyard.records import Evidence
-from steelyard.records.host_change import (
-    ECC,
-    HOST_COUNTERS,
-    KERNEL_LOG,
-    NETWORK,
-    THROTTLE,
-    CounterChange,
-    HostChange,
-    KernelComplaint,
-    host_change,
-)
+from steelyard.records import Evidence, host_change
 from steelyard.records.writer import EVENTS
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("hosts")
 
 _LINK = "see its cable, transceiver and switch port"
 HARD = {
-    (ECC, "uncorrected"): "drain the host and test the GPU; a card that does it again is to be replaced",
-    (NETWORK, "link_downed"): _LINK,
-    (NETWORK, "carrier_down_count"): _LINK,
+    (host_change.ECC, "uncorrected"): "drain the host and test the GPU; a card that does it again is to be replaced",
+    (host_change.NETWORK, "link_downed"): _LINK,
+    (host_change.NETWORK, "carrier_down_count"): _LINK,
 }
 """Counters whose growth means broken hardware, and what to do; any other is told and fails nothing."""
 SOFT_COMPLAINTS = frozenset({"corrected PCIe errors"})
 """What the kernel says of errors that cost nothing but time."""
 
 _NAMES = {
-    KERNEL_LOG: "the kernel log",
-    ECC: "errors of the GPUs' memory",
-    THROTTLE: "what held the GPUs' clocks back",
-    NETWORK: "errors of the network cards",
+    host_change.KERNEL_LOG: "the kernel log",
+    host_change.ECC: "errors of the GPUs' memory",
+    host_change.THROTTLE: "what held the GPUs' clocks back",
+    host_change.NETWORK: "errors of the network cards",
 }
 _SHOWN = 6
 _LONGEST = 200
@@ -50,9 +39,7 @@ def _lines(count: int) -> str:
     return f"{count:,} new {'line' if count == 1 else 'lines'}"
 
 
-def _soft_sentence(
-    host: str, complaints: Sequence[KernelComplaint], counters: Mapping[str, Sequence[CounterChange]], **_: object
-) -> str:
+def _soft_sentence(host: str, complaints: Sequence[Any], counters: Mapping[str, Sequence[Any]], **_: object) -> str:
     grown = [f"{complaint.what} ({_lines(complaint.count)})" for complaint in complaints]
     for name, changes in counters.items():
         most = f"{changes[0].device}, {changes[0].words}"
@@ -85,7 +72,8 @@ SOFT_COUNTERS_GREW = Code("soft_counters_grew", _soft_sentence)
 COUNTERS_MALFORMED = Code("counters_malformed", "{host}: what it counted cannot be read ({error})")
 """The recorded counters of a host cannot be read."""
 COUNTERS_UNREAD = Code(
-    "counters_unread", lambda hosts, what, why, fix, **_: f"{', '.join(hosts)}: {what} cannot be told ({why}); {fix}"
+    "counters_unread",
+    lambda hosts, counters, why, fix, **_: f"{', '.join(hosts)}: {counters} cannot be told ({why}); {fix}",
 )
 """Some counters of these hosts could not be read."""
 COUNTERS_NOT_COMPARED = Code("counters_not_compared", "{host}: nothing that it counts was compared")
@@ -103,25 +91,23 @@ HOSTS_NOT_READ = Code("hosts_not_read", "no host was asked for its counters befo
 """The counters of the hosts were not read before and after the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Host:
+class _Host(NamedTuple):
     """One host's change, and the line that keeps it."""
 
     name: str
-    change: HostChange
+    change: host_change.HostChange
     evidence: Evidence
 
 
-def check(subject: Subject) -> Iterator[Result]:
-    events = [(at, one) for at, one in enumerate(subject.events, 1) if one.kind == HOST_COUNTERS]
+def check(subject: Subject) -> Results:
+    events = [(at, event) for at, event in enumerate(subject.events, 1) if event.kind == host_change.HOST_COUNTERS]
     if not events:
         yield CHECK.not_applicable(HOSTS_NOT_READ)
-        return
     hosts = list[_Host]()
     for at, event in events:
         name, evidence = event.node or "a host", Evidence(EVENTS, at)
         try:
-            hosts.append(_Host(name, host_change(event), evidence))
+            hosts.append(_Host(name, host_change.read_change(event), evidence))
         except ValueError as error:
             yield CHECK.unknown(COUNTERS_MALFORMED, None, 0, evidence, host=name, error=error)
     for host in hosts:
@@ -134,38 +120,35 @@ def check(subject: Subject) -> Iterator[Result]:
         yield CHECK.passed(HOSTS_HEALTHY, 0, 0, hosts=sound)
 
 
-def _failures(host: _Host) -> Iterator[Result]:
+def _failures(host: _Host) -> Results:
     for complaint in host.change.kernel:
         if complaint.what not in SOFT_COMPLAINTS:
             yield CHECK.failed(KERNEL_ERRORS, complaint.count, 0, host.evidence, host=host.name, complaint=complaint)
     for (group, name), fix in HARD.items():
-        grown = [
-            change for change in host.change.counters if (change.group, change.name) == (group, name) and change.growth
-        ]
-        if grown:
-            growth, values = sum(change.growth or 0 for change in grown), {"counter": name, "changes": tuple(grown)}
-            yield CHECK.failed(HARDWARE_COUNTER_GREW, growth, 0, host.evidence, host=host.name, fix=fix, **values)
+        changes = [change for change in host.change.counters if (change.group, change.name) == (group, name)]
+        if growth := sum(change.growth or 0 for change in changes):
+            values = {"counter": name, "changes": tuple(change for change in changes if change.growth), "fix": fix}
+            yield CHECK.failed(HARDWARE_COUNTER_GREW, growth, 0, host.evidence, host=host.name, **values)
 
 
-def _unknowns(hosts: Sequence[_Host]) -> Iterator[Result]:
+def _unknowns(hosts: Sequence[_Host]) -> Results:
     """What could not be read, once for all hosts that say the same, and what went back or away."""
-    silent = dict[tuple[str, str, str], list[_Host]]()
+    silent = dict[host_change.Unread, list[_Host]]()
     for host in hosts:
-        for missing in host.change.unread:
-            what = _NAMES.get(missing.group, missing.group)
-            silent.setdefault((what, missing.reason, missing.fix), []).append(host)
-    for (what, why, fix), of_it in silent.items():
+        for unread in host.change.unread:
+            silent.setdefault(unread, []).append(host)
+    for unread, of_it in silent.items():
+        values = {"counters": _NAMES.get(unread.group, unread.group), "why": unread.reason, "fix": unread.fix}
         names = tuple(host.name for host in of_it)
-        yield CHECK.unknown(COUNTERS_UNREAD, None, 0, of_it[0].evidence, hosts=names, what=what, why=why, fix=fix)
+        yield CHECK.unknown(COUNTERS_UNREAD, None, 0, of_it[0].evidence, hosts=names, **values)
     for host in hosts:
         if not host.change.compared and not host.change.unread:
             yield CHECK.unknown(COUNTERS_NOT_COMPARED, None, 0, host.evidence, host=host.name)
-        unsure = tuple(change for change in host.change.counters if not change.growth)
-        if unsure:
+        if unsure := tuple(change for change in host.change.counters if not change.growth):
             yield CHECK.unknown(COUNTER_GROWTH_UNKNOWN, None, 0, host.evidence, host=host.name, changes=unsure)
 
 
-def _soft_growth(host: _Host) -> Iterator[Result]:
+def _soft_growth(host: _Host) -> Results:
     """What grew and breaks nothing by itself: corrected errors, drops, retries, clocks held back."""
     complaints = tuple(complaint for complaint in host.change.kernel if complaint.what in SOFT_COMPLAINTS)
     soft = [change for change in host.change.counters if change.growth and (change.group, change.name) not in HARD]
@@ -174,6 +157,5 @@ def _soft_growth(host: _Host) -> Iterator[Result]:
         for name in dict.fromkeys(change.name for change in soft)
     }
     if grown := len(complaints) + len(counters):
-        yield CHECK.passed(
-            SOFT_COUNTERS_GREW, grown, None, host.evidence, host=host.name, complaints=complaints, counters=counters
-        )
+        values = {"host": host.name, "complaints": complaints, "counters": counters}
+        yield CHECK.passed(SOFT_COUNTERS_GREW, grown, None, host.evidence, **values)

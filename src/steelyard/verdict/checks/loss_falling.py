@@ -1,13 +1,12 @@
 """The model learns: the loss ends below where it started, and does not give back what it gained."""
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
 from steelyard.accounting.arrays import SIGMAS, Floats, chosen, last_row
 from steelyard.reasons import Code
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Result, Results
 from steelyard.verdict.floors import uniform_vocabulary
 from steelyard.verdict.subject import Subject
 
@@ -57,41 +56,38 @@ UNIFORM_PLATEAU = Code(
 """The loss stays at ln(vocabulary size), the floor of uniform random tokens."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
-    loss = subject.steps.loss
-    finite = loss.finite
-    values = chosen(loss.values, finite)
+def check(subject: Subject) -> Results:
+    finite = subject.steps.loss.finite
+    values = chosen(subject.steps.loss.values, finite)
     first, floor = subject.expected("first_loss"), subject.expected("loss_floor")
     little = first is not None and floor is not None and floor > first * (1 - _UNTRAINED)
     if subject.value("data.source") == "uniform" or little:
         yield CHECK.not_applicable(UNIFORM_SOURCE)
         return
-    vocabulary = uniform_vocabulary(subject) if subject.run.manifest.ingested is not None else None
+    vocabulary = uniform_vocabulary(subject) if subject.foreign else None
     if vocabulary is not None and vocabulary.floor > 1:
         yield CHECK.not_applicable(UNIFORM_PLATEAU, vocabulary=vocabulary)
         return
     at = subject.evidence_of_step(last_row(finite)) if len(values) else None
-    tail = float(np.median(values[-_TAIL:])) if len(values) else 0.0
-    if len(values) > _TAIL and tail > _FAR * float(values[0]) and tail > float(values[: -_TAIL or None].max()):
-        start = float(values[0])
+    start, tail = (float(values[0]), float(np.median(values[-_TAIL:]))) if len(values) else (0.0, 0.0)
+    if len(values) > _TAIL and tail > _FAR * start and tail > float(values[:-_TAIL].max()):
         yield CHECK.failed(LOSS_DIVERGES, tail, f"< {start:.4f}", at, start=start, losses=_TAIL)
     elif len(values) < _FEWEST:
         yield CHECK.unknown(TOO_FEW_LOSSES, losses=len(values), fewest=_FEWEST)
     else:
-        yield _judge(subject, values, first, floor)
+        yield _judge(subject, values, tail, first, floor)
 
 
-def _judge(subject: Subject, values: Floats, first: float | None, floor: float | None) -> Result:
+def _judge(subject: Subject, values: Floats, tail: float, first: float | None, floor: float | None) -> Result:
     tenth = max(5, len(values) // 10)
     parts = values[: len(values) // tenth * tenth].reshape(-1, tenth)
     levels = np.array([np.median(part) for part in parts])
     start, best, end = float(levels[0]), float(levels.min()), float(np.median(values[-tenth:]))
     error = _error_of_a_level(parts)
     margin = max(_SIGMAS * error * 2**0.5, _printed_digit(values))
-    tail, far = float(np.median(values[-_TAIL:])), _SIGMAS * error * (tenth / _TAIL) ** 0.5 * 2
+    far = _SIGMAS * error * (tenth / _TAIL) ** 0.5 * 2
     at = subject.evidence_of_step(last_row(subject.steps.loss.finite))
-    ends = {"start": start, "losses": tenth}
-    covered = int(subject.steps.steps_covered.sum())
+    ends, covered = {"start": start, "losses": tenth}, int(subject.steps.steps_covered.sum())
     untrained = first is not None and end > first - _UNTRAINED * (first - (floor or 0.0))
     if end - start >= margin and end > start:
         return CHECK.failed(LOSS_DOES_NOT_FALL, end, f"< {start:.4f}", at, **ends)

@@ -1,12 +1,13 @@
 """Every step's loss is a number."""
 
-from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
+from steelyard.accounting.arrays import last_row
 from steelyard.reasons import Code
 from steelyard.verdict.checks.steps_present import NO_STEPS
-from steelyard.verdict.finding import Check, Result, spelt
+from steelyard.verdict.finding import Check, Results, spelt
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("loss_finite", required=True)
@@ -33,37 +34,33 @@ ALL_STEPS_SKIPPED = Code("all_steps_skipped", "every step was skipped, so none h
 """The optimizer skipped every step, so there is no loss to judge."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     loss, steps = subject.steps.loss, subject.steps.step
     bad = np.flatnonzero(loss.nonfinite)
     skipped = subject.steps.flag("skipped")  # a step that was not taken has no loss
     absent = np.flatnonzero(~loss.given & ~skipped)
     if len(bad):
-        row = int(bad[0])
-        at, value = subject.evidence_of_step(row), float(loss.values[row])
-        yield CHECK.failed(LOSS_NOT_FINITE, value, "finite", at, step=int(steps[row]), others=len(bad) - 1)
+        value, others = float(loss.values[bad[0]]), len(bad) - 1
+        yield CHECK.failed(LOSS_NOT_FINITE, value, "finite", others=others, **subject.at(bad[0]))
     elif (diverged := _diverged_node(subject)) is not None:
-        node, step = diverged
-        yield CHECK.failed(NODE_LOSS_NOT_FINITE, "NaN", "finite", node=node, step=step)
+        yield CHECK.failed(NODE_LOSS_NOT_FINITE, "NaN", "finite", **diverged)
     elif not len(steps):
         yield CHECK.unknown(NO_STEPS, None, "finite", subject.evidence_of_manifest("status"))
     elif len(absent):
-        row = int(absent[0])
-        at, missing = subject.evidence_of_step(row), len(absent)
-        yield CHECK.unknown(LOSSES_MISSING, None, "finite", at, missing=missing, steps=len(steps), step=int(steps[row]))
+        values = {"missing": len(absent), "steps": len(steps), **subject.at(absent[0])}
+        yield CHECK.unknown(LOSSES_MISSING, None, "finite", **values)
     elif not loss.given.any():
         yield CHECK.unknown(ALL_STEPS_SKIPPED, None, "finite", subject.evidence_of_step(0))
     else:
-        last = int(np.flatnonzero(loss.given)[-1])
+        row = last_row(loss.given)
         lacking = int((~loss.given).sum()) if skipped.any() else None
-        at, value, losses = subject.evidence_of_step(last), float(loss.values[last]), int(loss.given.sum())
-        yield CHECK.passed(LOSSES_FINITE, value, "finite", at, losses=losses, skipped=lacking)
+        values = {"losses": int(loss.given.sum()), "skipped": lacking, **subject.at(row)}
+        yield CHECK.passed(LOSSES_FINITE, float(loss.values[row]), "finite", **values)
 
 
-def _diverged_node(subject: Subject) -> tuple[str, int] | None:
-    """The first node whose own log has a loss that is no number."""
-    for name, table in subject.node_tables.items():
-        rows = np.flatnonzero(table.loss.nonfinite)
-        if len(rows):
-            return name, int(table.step[rows[0]])
+def _diverged_node(subject: Subject) -> dict[str, Any] | None:
+    """The first node whose own log has a loss that is no number, and the step of it."""
+    for node, table in subject.node_tables.items():
+        if table.loss.nonfinite.any():
+            return {"node": node, "step": int(table.step[np.argmax(table.loss.nonfinite)])}
     return None

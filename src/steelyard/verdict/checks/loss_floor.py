@@ -1,13 +1,12 @@
 """The loss stays above the data's entropy rate: what cannot be predicted cannot be learned."""
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
 from steelyard.accounting.arrays import Floats, Mask, blocks, chosen, last_row, row_of
 from steelyard.reasons import Code
-from steelyard.verdict.finding import Check, Finding, Result
+from steelyard.verdict.finding import Check, Finding, Result, Results
 from steelyard.verdict.floors import COUNTING, ON, Collapse, collapse, uniform_vocabulary
 from steelyard.verdict.subject import Subject
 
@@ -93,7 +92,7 @@ MADE_DATA = (LOSS_ON_UNIFORM_FLOOR, *_OF_COLLAPSE.values())
 """Codes of a loss that says nothing about learning."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     floor, loss = subject.expected("loss_floor"), subject.steps.loss
     finite = loss.finite
     impossible = np.flatnonzero(finite & (loss.values < 0))
@@ -101,18 +100,16 @@ def check(subject: Subject) -> Iterator[Result]:
     losses, last = chosen(loss.values, finite), last_row(finite) if finite.any() else 0
     if len(impossible):
         row = int(impossible[0])
-        at, step = subject.evidence_of_step(row), int(subject.steps.step[row])
-        yield CHECK.failed(NEGATIVE_LOSS, float(loss.values[row]), 0.0, at, step=step)
+        yield CHECK.failed(NEGATIVE_LOSS, float(loss.values[row]), 0.0, **subject.at(row))
     elif len(zero):
-        row = int(zero[0])
-        yield CHECK.failed(ZERO_LOSS, 0.0, "> 0", subject.evidence_of_step(row), step=int(subject.steps.step[row]))
+        yield CHECK.failed(ZERO_LOSS, 0.0, "> 0", **subject.at(zero[0]))
     elif not len(losses):
         yield CHECK.unknown(NO_FINITE_LOSS, None, floor)
-    elif subject.run.manifest.ingested is not None and (made := _made_data(subject, last)) is not None:
+    elif subject.foreign and (made := _made_data(subject, last)) is not None:
         yield made
     elif floor is None:
         yield _of_a_corpus(subject, losses, last)
-    elif floor == COUNTING and subject.run.manifest.ingested is not None:
+    elif floor == COUNTING and subject.foreign:
         yield CHECK.passed(ABOVE_COUNTING_FLOOR, float(losses[-1]), floor, subject.evidence_of_step(last))
     else:
         yield _against(subject, losses, finite, floor)
@@ -121,11 +118,9 @@ def check(subject: Subject) -> Iterator[Result]:
 def _made_data(subject: Subject, last: int) -> Finding | None:
     """Of a loss that ends where made data does; None where it does not."""
     course, at = subject.course, subject.evidence_of_step(last)
-    if course is None:
-        return None
-    if (vocabulary := uniform_vocabulary(subject)) is not None:
+    if course is not None and (vocabulary := uniform_vocabulary(subject)) is not None:
         return CHECK.unknown(LOSS_ON_UNIFORM_FLOOR, course.end, vocabulary.floor, at, vocabulary=vocabulary)
-    if (kind := collapse(subject)) is None:
+    if course is None or (kind := collapse(subject)) is None:
         return None
     floor = COUNTING if kind == Collapse.COUNTING else None
     return CHECK.unknown(_OF_COLLAPSE[kind], course.end, floor, at, reached=course.mean < ON * COUNTING)
@@ -154,8 +149,7 @@ def _against(subject: Subject, losses: Floats, finite: Mask, floor: float) -> Re
     else:
         end, at = float((sums[-1] - sums[-1 - span]) / span), subject.evidence_of_step(last_row(finite))
         return CHECK.passed(ABOVE_ENTROPY_RATE, end, floor, at, losses=span)
-    at, step = subject.evidence_of_step(row), int(subject.steps.step[row])
-    return CHECK.failed(BELOW_ENTROPY_RATE, low, floor, at, step=step, losses=over)
+    return CHECK.failed(BELOW_ENTROPY_RATE, low, floor, losses=over, **subject.at(row))
 
 
 def _lowest(sums: Floats, span: int) -> tuple[int, float]:

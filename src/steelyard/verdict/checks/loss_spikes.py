@@ -1,21 +1,19 @@
 """The loss does not jump, or comes back when it does."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from steelyard.accounting.arrays import around_median, chosen, row_of
 from steelyard.reasons import Code
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("loss_spikes")
 
 
-def _sentence(spikes: int, losses: int, step: int, loss: float, high: float | None, **_: object) -> str:
+def _sentence(observed: int, losses: int, step: int, loss: float, high: float | None, **_: object) -> str:
     above = "" if high is None else f"; the loss then reaches {high:.4f}, above where it began"
     at = f"the highest at step {step} ({loss:.4f})"
-    return f"{spikes:,} of {losses:,} losses jump above those before them, {at}{above}"
+    return f"{observed:,} of {losses:,} losses jump above those before them, {at}{above}"
 
 
 NO_LOSS_SPIKES = Code("no_loss_spikes", "no loss jumps above those before it")
@@ -37,7 +35,7 @@ _LEAST = 0.1
 _MOST = 0.05
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     finite = subject.steps.loss.finite
     values = chosen(subject.steps.loss.values, finite)
     if len(values) < _FEWEST:
@@ -57,15 +55,7 @@ def check(subject: Subject) -> Iterator[Result]:
         return
     row = row_of(finite, int(spikes[np.argmax(values[spikes])]))
     high = float(values[spikes[0] :].max())
-    yield CHECK.judged(
-        len(spikes) <= max(1, _MOST * len(values)),
-        (FEW_LOSS_SPIKES, MANY_LOSS_SPIKES),
-        len(spikes),
-        f"<= {_MOST:.0%} of the records",
-        subject.evidence_of_step(row),
-        spikes=len(spikes),
-        losses=len(values),
-        step=int(subject.steps.step[row]),
-        loss=float(subject.steps.loss.values[row]),
-        high=high if high > values[0] else None,
-    )
+    few, codes = len(spikes) <= max(1, _MOST * len(values)), (FEW_LOSS_SPIKES, MANY_LOSS_SPIKES)
+    named = {"losses": len(values), "loss": float(subject.steps.loss.values[row]), **subject.at(row)}
+    named["high"] = high if high > values[0] else None
+    yield CHECK.judged(few, codes, len(spikes), f"<= {_MOST:.0%} of the records", **named)

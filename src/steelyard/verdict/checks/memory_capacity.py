@@ -1,9 +1,7 @@
 """No run holds more than its card: the highest memory against what the runtimes report as the card's total."""
 
-from collections.abc import Iterator
-
 from steelyard.reasons import Code
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("memory_capacity", required=True)
@@ -32,7 +30,7 @@ CPU_HAS_NO_CARD = Code("cpu_has_no_card", "a CPU has no card")
 """The run used a CPU, so there is no GPU memory."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     figure, kind, gpu = subject.figures.memory_peak_gib, subject.figures.memory_kind, subject.gpu
     if subject.on_cpu:
         yield CHECK.not_applicable(CPU_HAS_NO_CARD)
@@ -48,13 +46,6 @@ def check(subject: Subject) -> Iterator[Result]:
     elif gpu.usable_gib is None:
         yield CHECK.unknown(CAPACITY_AMBIGUOUS, figure.value, None, gpu=gpu.name)
     else:
-        yield CHECK.judged(
-            figure.value <= gpu.usable_gib,
-            (WITHIN_CAPACITY, ABOVE_CAPACITY),
-            figure.value,
-            f"<= {gpu.usable_gib}",
-            figure.evidence,
-            kind=kind or "of unknown kind",
-            gpu=gpu.name,
-            capacity=gpu.usable_gib,
-        )
+        within, codes = figure.value <= gpu.usable_gib, (WITHIN_CAPACITY, ABOVE_CAPACITY)
+        values = {"kind": kind or "of unknown kind", "gpu": gpu.name, "capacity": gpu.usable_gib}
+        yield CHECK.judged(within, codes, figure.value, f"<= {gpu.usable_gib}", figure.evidence, **values)

@@ -1,12 +1,12 @@
 """No run is faster than its GPU: TFLOP/s on the steady window against the dense peak of the precision."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from steelyard.reasons import Code
 from steelyard.verdict.figures import CPU_HAS_NO_PEAK, GPU_UNKNOWN
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("peak_flops", required=True)
@@ -15,11 +15,9 @@ _NARROWER = ("fp4",)
 _ACHIEVED = "{observed:,.1f} TFLOP/s a GPU {whose}"
 
 
-def _unknown_peak(
-    observed: float, whose: str, gpu: str, precision: str | None, missing: Sequence[str], **_: object
-) -> str:
+def _unknown_peak(gpu: str, precision: str | None, missing: Sequence[str], **values: object) -> str:
     of = precision or f"its precision ({' and '.join(missing)} not known)"
-    return f"the {gpu}'s dense peak in {of} is not known; {_ACHIEVED.format(observed=observed, whose=whose)}"
+    return f"the {gpu}'s dense peak in {of} is not known; {_ACHIEVED.format(**values)}"
 
 
 WITHIN_PEAK = Code("within_peak", f"{_ACHIEVED}, within the {{gpu}}'s dense peak of {{peak:,.1f}}")
@@ -42,17 +40,15 @@ TFLOPS_NOT_LOGGED = Code("tflops_not_logged", "the log gives no TFLOP/s, and the
 """The log contains no TFLOP/s, and they cannot be computed because the model is unknown."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     if subject.on_cpu:
         yield CHECK.not_applicable(CPU_HAS_NO_PEAK)
         return
     peak, gpu, figure = subject.peak_tflops, subject.gpu, subject.figures.tflops_per_gpu
     achieved, evidence = figure.value, figure.evidence
-    whose = "as reported" if figure.reported else "by our formula"
-    name = subject.run.manifest.platform.gpu_name
-    foreign = subject.run.manifest.ingested is not None
-    narrower = subject.precision in _NARROWER
+    name, narrower = subject.run.manifest.platform.gpu_name, subject.precision in _NARROWER
     reported = subject.steps.reported_tflops_per_gpu.given.any()
+    values = {"whose": "as reported" if figure.reported else "by our formula", "gpu": gpu.name if gpu else name}
     if name is None:
         yield CHECK.not_applicable(GPU_UNKNOWN)
     elif gpu is None:
@@ -62,17 +58,15 @@ def check(subject: Subject) -> Iterator[Result]:
     elif achieved is None or not np.isfinite(achieved):
         yield CHECK.unknown(TFLOPS_UNKNOWN, None, peak, why=figure.reason)
     elif peak is not None or (achieved > max(gpu.bf16_tflops, gpu.fp8_tflops or 0.0) and not narrower):
-        bound = peak or max(gpu.bf16_tflops, gpu.fp8_tflops or 0.0)
-        holds, codes, values = achieved <= bound, (WITHIN_PEAK, ABOVE_PEAK), {"gpu": gpu.name, "peak": bound}
-        yield CHECK.judged(holds, codes, achieved, f"<= {bound}", evidence, whose=whose, **values)
-    elif foreign and (subject.precision is None or narrower) and achieved <= gpu.bf16_tflops:
+        bound, codes = peak or max(gpu.bf16_tflops, gpu.fp8_tflops or 0.0), (WITHIN_PEAK, ABOVE_PEAK)
+        yield CHECK.judged(achieved <= bound, codes, achieved, f"<= {bound}", evidence, peak=bound, **values)
+    elif subject.foreign and (subject.precision is None or narrower) and achieved <= gpu.bf16_tflops:
         bound = gpu.bf16_tflops
-        yield CHECK.passed(WITHIN_BF16_PEAK, achieved, f"<= {bound}", evidence, whose=whose, gpu=gpu.name, peak=bound)
+        yield CHECK.passed(WITHIN_BF16_PEAK, achieved, f"<= {bound}", evidence, peak=bound, **values)
     else:
         missing = tuple(key for key in ("precision.dtype", "precision.fp8") if not subject.known(key)[0])
-        above = subject.precision is not None and not narrower and achieved > gpu.bf16_tflops
-        values = {"whose": whose, "gpu": gpu.name, "precision": subject.precision, "missing": missing}
-        if above:
-            yield CHECK.failed(ABOVE_BF16_PEAK, achieved, f"<= {gpu.bf16_tflops}", evidence, **values)
+        details = {"precision": subject.precision, "missing": missing, **values}
+        if subject.precision is not None and not narrower and achieved > gpu.bf16_tflops:
+            yield CHECK.failed(ABOVE_BF16_PEAK, achieved, f"<= {gpu.bf16_tflops}", evidence, **details)
         else:
-            yield CHECK.unknown(PEAK_UNKNOWN, achieved, None, evidence, **values)
+            yield CHECK.unknown(PEAK_UNKNOWN, achieved, None, evidence, **details)

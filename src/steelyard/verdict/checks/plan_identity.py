@@ -1,10 +1,8 @@
 """The training program runs what the plan told it: what its own log says of its settings is the plan's."""
 
-from collections.abc import Iterator
-
 from steelyard.reasons import Code
 from steelyard.verdict.checks import batch_identity, world_identity
-from steelyard.verdict.finding import Check, Result, Status
+from steelyard.verdict.finding import Check, Results, Status
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("plan_identity")
@@ -24,8 +22,8 @@ _ASIDE = ("data.", "training.checkpointing", "training.tracking", "training.step
 """A path may be spelt in two ways, a total be an epoch's: what the log says of these proves no other run."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
-    if subject.run.manifest.ingested is not None:
+def check(subject: Subject) -> Results:
+    if subject.foreign:
         yield CHECK.not_applicable(IMPORTED_FROM_LOG)
         return
     differing = {key for event in subject.events_of("plan_differs") if (key := event.text("key")) is not None}

@@ -1,11 +1,9 @@
 """Few optimizer steps were skipped, and not the last ones: a loss scaler skips some at first, then settles."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from steelyard.reasons import Code
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("skipped_steps")
@@ -24,7 +22,7 @@ _SEARCH = 32
 _AT_LAST = 5
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     steps = subject.steps
     flagged, counted = steps.flag("skipped"), steps.skipped
     if not counted.given.any() and not flagged.any():

@@ -1,12 +1,10 @@
 """The run did not stand still."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from steelyard.accounting.arrays import chosen, row_of
 from steelyard.reasons import Code
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("stall")
@@ -28,7 +26,7 @@ _FEWEST = 10
 _SHORTEST_S = 30.0
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     stalls = subject.events_of("stall")
     if stalls:
         yield CHECK.failed(RUN_STALLED, len(stalls), 0, stalls[0].source, text=stalls[0].message)
@@ -44,8 +42,7 @@ def check(subject: Subject) -> Iterator[Result]:
     worst = int(np.argmax(lost))
     bound = max(_SHORTEST_S, _MEDIANS * usual)
     if lost[worst] > bound:
-        row = row_of(window.mask, worst)
-        at, step = subject.evidence_of_step(row), int(steps.step[row])
-        yield CHECK.failed(SLOW_STEP, float(lost[worst]), f"<= {bound:.3g}", at, step=step, usual=usual)
+        at = subject.at(row_of(window.mask, worst))
+        yield CHECK.failed(SLOW_STEP, float(lost[worst]), f"<= {bound:.3g}", usual=usual, **at)
     else:
         yield CHECK.passed(NO_STALL, float(lost[worst]), f"<= {bound:.3g}", usual=usual)

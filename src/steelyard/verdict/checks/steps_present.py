@@ -1,13 +1,12 @@
 """No step is missing from the record, by the log's own interval."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from steelyard.accounting.arrays import Mask, Whole, blocks
 from steelyard.reasons import Code
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("steps_present", required=True)
@@ -25,8 +24,8 @@ NO_STEPS = Code("no_steps", "no step was recorded")
 """The record contains no steps."""
 STEPS_MISSING = Code(
     "steps_missing",
-    lambda before, after, expected, gaps, **_: (
-        f"after step {before} comes step {after}, in a record of {expected}"
+    lambda before, step, expected, gaps, **_: (
+        f"after step {before} comes step {step}, in a record of {expected}"
         f"{f'; {gaps - 1} more gaps' if gaps > 1 else ''}"
     ),
 )
@@ -50,7 +49,7 @@ FIRST_STEPS_MISSING = Code("first_steps_missing", "the record starts at step {ob
 """The record starts after step 1, and the log does not show that the run resumed from a checkpoint."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     steps, covered, interval = subject.steps.step, subject.steps.steps_covered, subject.log_interval
     lost_lines = subject.events_of("unread_line")
     read = _recorded(steps, {event.step for event in lost_lines if event.step is not None})
@@ -64,18 +63,15 @@ def check(subject: Subject) -> Iterator[Result]:
     gaps = np.flatnonzero((apart > interval) & (apart > covered[1:])) + 1
     if unread is not None:  # a gap that a line stands in which could not be read is no gap, but not known
         lost = np.array([event.step or -1 for event in lost_lines])
-        gaps = np.array(
-            [row for row in gaps if not ((lost > steps[row - 1]) & (lost < steps[row])).any()], dtype=np.int64
-        )
+        unsure = [((lost > steps[row - 1]) & (lost < steps[row])).any() for row in gaps]
+        gaps = gaps[~np.array(unsure, dtype=np.bool_)]
     back = np.flatnonzero(apart <= 0) + 1
     overlaps = np.append(np.flatnonzero(covered[:1] > steps[:1]), np.flatnonzero(covered[1:] > apart) + 1)
     if len(overlaps):
         overlaps = overlaps[~_counts_the_first_again(steps, covered)[overlaps]]
     if len(gaps):
-        row = int(gaps[0])
-        around = {"before": int(steps[row - 1]), "after": int(steps[row])}
-        at = subject.evidence_of_step(row)
-        yield CHECK.failed(STEPS_MISSING, f"{len(gaps)} gaps", expected, at, gaps=len(gaps), **around)
+        values = {"gaps": len(gaps), "before": int(steps[gaps[0] - 1]), **subject.at(gaps[0])}
+        yield CHECK.failed(STEPS_MISSING, f"{len(gaps)} gaps", expected, **values)
     elif (short := _ended_early(subject)) is not None:
         node, step = short
         yield CHECK.failed(NODE_ENDS_EARLY, step, int(steps[-1]), node=node)
@@ -86,13 +82,10 @@ def check(subject: Subject) -> Iterator[Result]:
     elif unread is not None:
         yield CHECK.unknown(STEP_LINE_UNREAD, None, expected, unread.source, text=unread.message)
     elif len(back):
-        row = int(back[0])
-        at, step, previous = subject.evidence_of_step(row), int(steps[row]), int(steps[row - 1])
-        yield CHECK.unknown(STEPS_OUT_OF_ORDER, None, expected, at, step=step, before=previous)
+        previous = int(steps[back[0] - 1])
+        yield CHECK.unknown(STEPS_OUT_OF_ORDER, None, expected, before=previous, **subject.at(back[0]))
     elif len(overlaps):
-        row = int(overlaps[0])
-        at, step = subject.evidence_of_step(row), int(steps[row])
-        yield CHECK.unknown(RECORDS_OVERLAP, int(covered[row]), expected, at, step=step)
+        yield CHECK.unknown(RECORDS_OVERLAP, int(covered[overlaps[0]]), expected, **subject.at(overlaps[0]))
     elif steps[0] > max(interval, int(covered[0])) and not _resumed(subject, before, interval):
         yield CHECK.unknown(FIRST_STEPS_MISSING, int(steps[0]), expected, subject.evidence_of_step(0))
     else:
@@ -102,10 +95,10 @@ def check(subject: Subject) -> Iterator[Result]:
 
 def _recorded(steps: Whole, wanted: set[int]) -> set[int]:
     """Those of some steps that are in the record."""
-    among, found = np.array(sorted(wanted), dtype=np.int64), set[int]()
+    among, recorded = np.array(sorted(wanted), dtype=np.int64), set[int]()
     for part in blocks(len(steps)) if wanted else ():
-        found.update(steps[part][np.isin(steps[part], among)].tolist())
-    return found
+        recorded.update(steps[part][np.isin(steps[part], among)].tolist())
+    return recorded
 
 
 def _ended_early(subject: Subject) -> tuple[str, int] | None:
@@ -120,12 +113,12 @@ def _ended_early(subject: Subject) -> tuple[str, int] | None:
 def _differing_node(subject: Subject) -> dict[str, Any] | None:
     """Nodes of one job report one loss; other losses at the same steps are another run's."""
     for name, table in subject.node_tables.items():
-        _, ours, theirs = np.intersect1d(subject.steps.step, table.step, return_indices=True)
-        mine, other = subject.steps.loss.values[ours], table.loss.values[theirs]
-        far = np.flatnonzero(np.abs(other - mine) > _SAME_LOSS * np.abs(mine))
-        if len(far) > len(mine) / 2:
-            step, losses = int(table.step[theirs[far[0]]]), (float(other[far[0]]), float(mine[far[0]]))
-            return {"node": name, "step": step, "of_node": losses[0], "of_run": losses[1]}
+        common, run_rows, node_rows = np.intersect1d(subject.steps.step, table.step, return_indices=True)
+        of_run, of_node = subject.steps.loss.values[run_rows], table.loss.values[node_rows]
+        far = np.flatnonzero(np.abs(of_node - of_run) > _SAME_LOSS * np.abs(of_run))
+        if len(far) > len(common) / 2:
+            at = far[0]
+            return {"node": name, "step": int(common[at]), "of_node": float(of_node[at]), "of_run": float(of_run[at])}
     return None
 
 
@@ -138,5 +131,5 @@ def _counts_the_first_again(steps: Whole, covered: Whole) -> Mask:
 
 def _resumed(subject: Subject, before: int, interval: int) -> bool:
     """Whether the log says that it took up a checkpoint where its record starts."""
-    found = subject.events_of("resumed")
-    return any(event.step is None or 0 <= before - event.step < interval for event in found)
+    resumptions = subject.events_of("resumed")
+    return any(event.step is None or 0 <= before - event.step < interval for event in resumptions)

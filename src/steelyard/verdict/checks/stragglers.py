@@ -1,10 +1,8 @@
 """No node is slower than the others of its job; one that is gets named, and fails nothing: a threshold does that."""
 
-from collections.abc import Iterator
-
 from steelyard.accounting.stragglers import LEAST_FACTOR, stragglers
 from steelyard.reasons import Code
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("stragglers")
@@ -18,7 +16,7 @@ SINGLE_NODE_REPORTS = Code("single_node_reports", "one node speaks for the run")
 """Only one node reports step times, so nodes cannot be compared."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     by_rank = [event for event in subject.events_of("nodes_differ") if "rank" in event.details]
     figures = subject.figures_by_node
     times = {

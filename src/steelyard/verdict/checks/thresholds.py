@@ -1,10 +1,8 @@
 """Every bound that was asked for, judged on the steady window in the direction it names."""
 
-from collections.abc import Iterator
-
 from steelyard.experiment.thresholds import Direction, Threshold, parse_threshold
 from steelyard.reasons import Code
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Result, Results
 from steelyard.verdict.subject import Subject
 
 
@@ -29,51 +27,30 @@ THRESHOLD_OF_OTHER_NODES = Code(
 """The threshold was set for a different number of nodes."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     for text in subject.thresholds:
         yield _judge(subject, text, parse_threshold(text))
 
 
 def _judge(subject: Subject, text: str, threshold: Threshold) -> Result:
     asked = Check(f"threshold {text}", required=True)
-    figure = subject.figures.metric(threshold.metric)
-    bound = _bound(threshold)
+    metric, figure = threshold.metric, subject.figures.metric(threshold.metric)
+    tolerance = f" +- {threshold.tolerance_percent:g}%" if threshold.tolerance_percent is not None else ""
+    bound = f"{threshold.direction} {threshold.value:.15g}{tolerance}"
     made_for, ran_on = subject.expected("threshold_nodes"), subject.run.manifest.platform.nodes
     if made_for and ran_on and made_for != ran_on and text not in subject.extra_thresholds:
         expected = f"{made_for:g} nodes"
         return asked.unknown(THRESHOLD_OF_OTHER_NODES, ran_on, expected, figure.evidence, nodes=made_for)
-    metric = threshold.metric
     if figure.value is None:
         return asked.unknown(THRESHOLD_METRIC_UNKNOWN, None, bound, figure.evidence, metric=metric, why=figure.reason)
-    slowest = _worst_node(subject, threshold)
-    if slowest is not None:
-        node, value = slowest
-        return asked.failed(THRESHOLD_MISSED_ON_NODE, value, bound, figure.evidence, metric=metric, node=node)
-    return asked.judged(
-        _holds(threshold, figure.value),
-        (THRESHOLD_MET, THRESHOLD_MISSED),
-        figure.value,
-        bound,
-        figure.evidence,
-        metric=metric,
-        kind=subject.figures.memory_kind if metric == "memory_peak_gib" else None,
-        reported=figure.reported,
-        nodes=len(subject.figures_by_node),
-    )
-
-
-def _worst_node(subject: Subject, threshold: Threshold) -> tuple[str, float] | None:
-    """The first node whose own figure does not keep the bound."""
     for node, figures in subject.figures_by_node.items():
-        value = figures.metric(threshold.metric).value
+        value = figures.metric(metric).value
         if value is not None and not _holds(threshold, value):
-            return node, value
-    return None
-
-
-def _bound(threshold: Threshold) -> str:
-    tolerance = f" +- {threshold.tolerance_percent:g}%" if threshold.tolerance_percent is not None else ""
-    return f"{threshold.direction} {threshold.value:.15g}{tolerance}"
+            return asked.failed(THRESHOLD_MISSED_ON_NODE, value, bound, figure.evidence, metric=metric, node=node)
+    holds, codes = _holds(threshold, figure.value), (THRESHOLD_MET, THRESHOLD_MISSED)
+    kind = subject.figures.memory_kind if metric == "memory_peak_gib" else None
+    values = {"metric": metric, "kind": kind, "reported": figure.reported, "nodes": len(subject.figures_by_node)}
+    return asked.judged(holds, codes, figure.value, bound, figure.evidence, **values)
 
 
 def _holds(threshold: Threshold, value: float) -> bool:

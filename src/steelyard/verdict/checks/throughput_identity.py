@@ -1,21 +1,21 @@
 """What a log reports agrees with itself: tokens/s with tokens over time, TFLOP/s with a formula of its framework."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from steelyard import accounting
 from steelyard.accounting.arrays import Floats, Mask, blocks, chosen
-from steelyard.accounting.flops import COUNT_RECOMPUTATION, Convention
+from steelyard.accounting.flops import COUNT_RECOMPUTATION
 from steelyard.experiment.experiment import Recompute
 from steelyard.experiment.model import Model
-from steelyard.experiment.sources import LOG, Source
+from steelyard.experiment.sources import LOG
 from steelyard.frameworks.registry import conventions_of, flop_conventions
 from steelyard.reasons import Code, Reason
 from steelyard.records import Column
 from steelyard.verdict.checks.batch_identity import SAMPLES_DIFFER
-from steelyard.verdict.finding import Check, Finding, Result
+from steelyard.verdict.finding import Check, Finding, Results, Status, worst
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("throughput_identity", required=True)
@@ -92,32 +92,29 @@ NO_RATES = Code("no_rates", "the log reports no tokens/s and no TFLOP/s")
 """The log reports neither tokens/s nor TFLOP/s."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     steps = subject.steps
     rates = {"reported tokens/s": steps.reported_tokens_per_s_per_gpu, "recorded tokens/s": steps.tokens_per_s_per_gpu}
     parts = [_rate(subject, name, column) for name, column in rates.items() if column.given.any()]
     if steps.reported_tflops_per_gpu.given.any():
         parts.append(_tflops(subject))
     parts += _summaries(subject)
-    parts += (
-        CHECK.failed(SAMPLES_DIFFER, None, None, event.source, text=event.message)
-        for event in subject.events_of("samples_differ")
-    )
+    for event in subject.events_of("samples_differ"):
+        parts.append(CHECK.failed(SAMPLES_DIFFER, None, None, event.source, text=event.message))
     backwards = np.flatnonzero(steps.step_time_s.given & ~(steps.step_time_s.values > 0) & steps.step_time_s.finite)
     if len(backwards) and subject.as_printed:
-        row = int(backwards[0])
-        value, at = float(steps.step_time_s.values[row]), subject.evidence_of_step(row)
-        parts.append(CHECK.failed(STEP_TIME_NOT_POSITIVE, value, "> 0", at, step=int(steps.step[row])))
+        value = float(steps.step_time_s.values[backwards[0]])
+        parts.append(CHECK.failed(STEP_TIME_NOT_POSITIVE, value, "> 0", **subject.at(backwards[0])))
     if not parts:
         yield CHECK.not_applicable(NO_RATES)
         return
     if subject.clock.contradicts:
         parts.append(CHECK.unknown(CLOCK_CONTRADICTS_LOG, subject.clock.ratio, 1.0, subject.evidence_of_step(-1)))
-    order = ("fail", "unknown", "pass")
-    worst = min(parts, key=lambda part: order.index(part.status))
-    if worst.status == "pass" and len(parts) > 1:
-        worst = replace(parts[-1], reason=Reason(RATES_AGREE, {"parts": tuple(part.reason for part in parts)}))
-    yield worst
+    status = worst(part.status for part in parts)
+    if status == Status.PASS and len(parts) > 1:
+        yield replace(parts[-1], reason=Reason(RATES_AGREE, {"parts": tuple(part.reason for part in parts)}))
+    else:
+        yield next(part for part in parts if part.status == status)
 
 
 def _rate(subject: Subject, name: str, column: Column) -> Finding:
@@ -125,15 +122,15 @@ def _rate(subject: Subject, name: str, column: Column) -> Finding:
     rows = subject.figures.window.counted & column.given
     if not rows.any():
         return CHECK.unknown(RATE_WITHOUT_STEADY_STEP, rate=name, verb="given")
-    ours = subject.step_rates
-    known = np.isfinite(chosen(ours, rows))
-    if not known.any() and _timed(subject, rows) and not subject.steps.flag("clocked").any():
+    rates, clocked = subject.step_rates, subject.steps.flag("clocked").any()
+    known = np.isfinite(chosen(rates, rows))
+    if not known.any() and _timed(subject, rows) and not clocked:
         return _constant(subject, name, column, rows)
-    if not known.any() and subject.steps.flag("clocked").any():
+    if not known.any() and clocked:
         return _by_the_clock(subject, name, column, rows)
     if not known.all():
         return CHECK.unknown(RATE_NOT_COMPARABLE, rate=name)
-    return _held(subject, name, column.values, ours, rows, "batch x sequence / step time")
+    return _held(subject, name, column.values, rates, rows, "batch x sequence / step time")
 
 
 def _by_the_clock(subject: Subject, name: str, column: Column, rows: Mask) -> Finding:
@@ -148,19 +145,10 @@ def _by_the_clock(subject: Subject, name: str, column: Column, rows: Mask) -> Fi
     return CHECK.unknown(TIMESTAMPS_DISAGREE_WITH_RATE, spread, f"<= {_CLOCK_MARGIN:.0%}", rate=name)
 
 
-def _held(subject: Subject, name: str, reported: Floats, ours: Floats, rows: Mask, formula: str) -> Finding:
-    row, ratio, rounding = _worst(subject, rows, lambda part: reported[part], lambda part: ours[part])
-    return CHECK.judged(
-        bool(abs(ratio - 1) <= MARGIN + rounding),
-        (RATE_AGREES, RATE_DISAGREES),
-        float(reported[row]),
-        float(ours[row]),
-        subject.evidence_of_step(row),
-        rate=name,
-        formula=formula,
-        step=int(subject.steps.step[row]),
-        ratio=ratio,
-    )
+def _held(subject: Subject, name: str, reported: Floats, derived: Floats, rows: Mask, formula: str) -> Finding:
+    row, ratio, holds = _worst(subject, rows, reported, derived)
+    values = {"rate": name, "formula": formula, "ratio": ratio, **subject.at(row)}
+    return CHECK.judged(holds, (RATE_AGREES, RATE_DISAGREES), float(reported[row]), float(derived[row]), **values)
 
 
 def _summaries(subject: Subject) -> Iterator[Finding]:
@@ -170,18 +158,19 @@ def _summaries(subject: Subject) -> Iterator[Finding]:
         return
     time, tflops = steps.step_time_s.values[2:-1], steps.reported_tflops_per_gpu.values[2:-1]
     rates = subject.step_rates[2:-1]
-    ours = {
+    derived = {
         "tokens_per_s_per_gpu": (rates * time).sum() / time.sum() if np.isfinite(rates).all() else np.nan,
         "tflops_per_gpu": tflops.mean(),
         "step_time_ms": 1000 * time.mean(),
     }
     for event in subject.events_of("summary"):
         for name in event.details:
-            value, mine = event.number(name), float(ours.get(name, np.nan))
-            if value is None or not (np.isfinite(mine) and mine > 0):
+            value, own = event.number(name), float(derived.get(name, np.nan))
+            if value is None or not (np.isfinite(own) and own > 0):
                 continue
-            holds, codes = abs(value / mine - 1) <= _SUMMARY_MARGIN, (SUMMARY_AGREES, SUMMARY_DISAGREES)
-            yield CHECK.judged(holds, codes, float(value), mine, event.source, figure=name, ratio=value / mine)
+            ratio, codes = value / own, (SUMMARY_AGREES, SUMMARY_DISAGREES)
+            holds = abs(ratio - 1) <= _SUMMARY_MARGIN
+            yield CHECK.judged(holds, codes, float(value), own, event.source, figure=name, ratio=ratio)
 
 
 def _timed(subject: Subject, rows: Mask) -> bool:
@@ -210,21 +199,21 @@ def _rounding(subject: Subject, rows: slice) -> Floats:
 
 
 def _worst(
-    subject: Subject, rows: Mask, found: Callable[[slice], Floats], expected: Callable[[slice], Floats]
-) -> tuple[int, float, float]:
-    """The row that is furthest from what it should be, as a ratio, and its rounding; NaN is furthest of all."""
-    worst, furthest = (0, np.nan, 0.0), -np.inf
+    subject: Subject, rows: Mask, reported: Floats, derived: Floats, per_token: float = 1.0, unit: float = 1.0
+) -> tuple[int, float, bool]:
+    """The row that is furthest from what it should be, as a ratio, and whether it is near; NaN is furthest of all."""
+    row, off, digits, furthest = 0, np.nan, 0.0, -np.inf
     for part in blocks(len(rows)):
         if not rows[part].any():
             continue
         rounding = _rounding(subject, part)
         with np.errstate(all="ignore"):
-            ratio = found(part) / expected(part)
+            ratio = reported[part] * unit / (derived[part] * per_token)
         away = np.where(np.isnan(ratio), np.inf, np.abs(ratio - 1) - rounding)
         at = int(np.argmax(np.where(rows[part], away, -np.inf)))
         if away[at] > furthest:
-            worst, furthest = (int(part.start + at), float(ratio[at]), float(rounding[at])), away[at]
-    return worst
+            row, off, digits, furthest = int(part.start + at), float(ratio[at]), float(rounding[at]), away[at]
+    return row, off, bool(abs(off - 1) <= MARGIN + digits)
 
 
 def _tflops(subject: Subject) -> Finding:
@@ -233,9 +222,9 @@ def _tflops(subject: Subject) -> Finding:
     rows = subject.figures.window.counted & reported.given
     if not rows.any():
         return CHECK.unknown(RATE_WITHOUT_STEADY_STEP, rate="TFLOP/s", verb="reported")
-    rates, of = subject.step_rates, steps.reported_tokens_per_s_per_gpu
+    rates = subject.step_rates
     if not np.isfinite(chosen(rates, rows)).all():
-        rates = of.values  # the log's own rate: what it counts per token can still be told
+        rates = steps.reported_tokens_per_s_per_gpu.values  # what the log counts per token can still be told
     given = bool(np.isfinite(chosen(rates, rows)).all())
     if not given and _timed(subject, rows) and not steps.flag("clocked").any():
         return _constant(subject, "reported TFLOP/s", reported, rows)
@@ -245,51 +234,25 @@ def _tflops(subject: Subject) -> Finding:
         counted = float(np.median(chosen(reported.values, rows) / chosen(rates, rows), overwrite_input=True)) * 1e12
     if model is None or length is None:
         name = f"reported TFLOP/s over tokens/s ({counted / 1e9:.2f} GFLOP a token)"
-        expected = rates * counted / 1e12
-        return _held(subject, name, reported.values, expected, rows, "the same")
-    known: Recompute | None = subject.value("training.recompute")
-    formulas = dict(_formulas(subject, model, length, known))
-    name = min(formulas, key=lambda one: abs(formulas[one] - counted))
-    formula = formulas[name]
-    row, ratio, rounding = _worst(
-        subject, rows, lambda part: reported.values[part] * 1e12, lambda part: rates[part] * formula
-    )
-    if abs(ratio - 1) <= MARGIN + rounding:
+        return _held(subject, name, reported.values, rates * counted / 1e12, rows, "the same")
+    formulas = dict(_formulas(subject, model, length))
+    name, formula = min(formulas.items(), key=lambda item: abs(item[1] - counted))
+    row, ratio, holds = _worst(subject, rows, reported.values, rates, formula, 1e12)
+    if holds:
         return CHECK.passed(TFLOPS_FOLLOW_FORMULA, counted, formula, subject.evidence_of_step(row), formula=name)
-    return CHECK.failed(
-        TFLOPS_FOLLOW_NO_FORMULA,
-        float(reported.values[row]),
-        formula,
-        subject.evidence_of_step(row),
-        formula=name,
-        step=int(steps.step[row]),
-        ratio=ratio,
-        model_source=_source_of_model(subject),
-    )
+    source = subject.source("model.num_layers") or LOG
+    values = {"formula": name, "ratio": ratio, "model_source": None if source == LOG else source, **subject.at(row)}
+    return CHECK.failed(TFLOPS_FOLLOW_NO_FORMULA, float(reported.values[row]), formula, **values)
 
 
-def _formulas(subject: Subject, model: Model, length: int, known: Recompute | None) -> Iterator[tuple[str, float]]:
+def _formulas(subject: Subject, model: Model, length: int) -> Iterator[tuple[str, float]]:
     """What its framework may count a token as, by name; one alone counts recomputation as work."""
-    for name in _conventions(subject):
+    manifest, known = subject.run.manifest, subject.value("training.recompute")
+    by_version = conventions_of(manifest.ingested.dialect, manifest.ingested.era) if manifest.ingested else ()
+    for name in by_version or flop_conventions(manifest.framework):
         if name not in COUNT_RECOMPUTATION:
             yield name, accounting.flops_by_convention(name, model, length)
             continue
         for recompute in (known,) if known else _RECOMPUTE:
             words = f" with {recompute} recomputation" if recompute != "none" else ""
             yield f"{name}{words}", accounting.flops_by_convention(name, model, length, None, recompute)
-
-
-def _source_of_model(subject: Subject) -> Source | None:
-    """Who gave the model, which may be the wrong one; None where the log did."""
-    source = subject.source("model.num_layers") or LOG
-    return None if source == LOG else source
-
-
-def _conventions(subject: Subject) -> tuple[Convention, ...]:
-    """The formulas its framework may mean: by the versions that print such lines, where they tell."""
-    manifest = subject.run.manifest
-    if manifest.ingested is not None:
-        found = conventions_of(manifest.ingested.dialect, manifest.ingested.era)
-        if found:
-            return found
-    return flop_conventions(manifest.framework)

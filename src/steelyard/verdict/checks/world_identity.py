@@ -1,21 +1,21 @@
 """The world is nodes x GPUs a node, tensor x pipeline x context x data parallel, and the plan's."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from steelyard.experiment.sources import DERIVED
 from steelyard.frameworks.logs.settings import WORLD_SIZE
 from steelyard.reasons import Code
 from steelyard.verdict.figures import GPU_COUNT_UNKNOWN
-from steelyard.verdict.finding import Check, Result
+from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("world_identity")
 
 
 def _product(sizes: Sequence[int], expected: int, **_: object) -> str:
-    words, product = " x ".join(map(str, sizes)), math.prod(sizes)
-    return f"tensor x pipeline x context x data parallel is {words} = {product}, and the world is {expected}"
+    product = f"{' x '.join(map(str, sizes))} = {math.prod(sizes)}"
+    return f"tensor x pipeline x context x data parallel is {product}, and the world is {expected}"
 
 
 WORLD_SIZE_MATCHES = Code("world_size_matches", _product)
@@ -48,7 +48,7 @@ KEYS = (WORLD_SIZE, *(f"parallelism.{name}" for name in _SIZES))
 """What the log must not say otherwise than the plan."""
 
 
-def check(subject: Subject) -> Iterator[Result]:
+def check(subject: Subject) -> Results:
     if denied := subject.denied(*KEYS):
         yield CHECK.contradicted(denied)
         return
@@ -56,22 +56,19 @@ def check(subject: Subject) -> Iterator[Result]:
     world, at = platform.world_size, subject.evidence_of_manifest("world_size")
     known = {name: size for name in _SIZES if (size := subject.whole(f"parallelism.{name}")) is not None}
     missing = [name for name in _SIZES if name not in known]
-    sizes = tuple(known.values())
-    product = math.prod(sizes)
+    sizes, product = tuple(known.values()), math.prod(known.values())
     if world is None:
         yield CHECK.unknown(GPU_COUNT_UNKNOWN)
     elif platform.nodes and platform.gpus_per_node and platform.nodes * platform.gpus_per_node != world:
-        nodes, per_node = platform.nodes, platform.gpus_per_node
-        yield CHECK.failed(
-            NODES_DIFFER_FROM_WORLD_SIZE, nodes * per_node, world, at, nodes=nodes, gpus_per_node=per_node
-        )
+        values = {"nodes": platform.nodes, "gpus_per_node": platform.gpus_per_node}
+        yield CHECK.failed(NODES_DIFFER_FROM_WORLD_SIZE, math.prod(values.values()), world, at, **values)
     elif missing and world % product:
         yield CHECK.failed(WORLD_SIZE_NOT_DIVISIBLE, product, world, at, sizes=known)
     elif missing:
         yield CHECK.unknown(PARALLEL_SIZES_UNKNOWN, None, world, missing=missing)
     elif subject.source("parallelism.data_parallel_size") == DERIVED:
-        others = sizes[:-1]
-        yield CHECK.passed(WORLD_SIZE_DIVIDES, math.prod(others), world, at, sizes=others, data_parallel=sizes[-1])
+        *others, data = sizes
+        yield CHECK.passed(WORLD_SIZE_DIVIDES, math.prod(others), world, at, sizes=others, data_parallel=data)
     else:
         codes = (WORLD_SIZE_MATCHES, WORLD_SIZE_DIFFERS)
         yield CHECK.judged(product == world, codes, product, world, at, sizes=sizes)

@@ -74,7 +74,7 @@ def run_fleet(
     runs = [replace(planned, plan=plans[name]) for name in names]
     hosts = dict(zip(names, hosts_for(names, options), strict=True))
     others = hosts_for([name for name in plans if name not in hosts], options) if options.preflight else []
-    own = records.run_name(planned.plan.experiment, platform_label(planned.case))
+    own = records.stamped(planned.plan.experiment, platform_label(planned.case))
     fleet = earlier or new_fleet(request.out, request.name, own, names)
     stopped = False
     if names:

@@ -35,8 +35,7 @@ def list_runs(out: OutOption = DEFAULT_OUT, as_json: JsonOption = False, debug: 
     """List the runs and fleets under --out, repeats among them, oldest first."""
     from steelyard import records
     from steelyard.cli import printing, runs_fleet
-    from steelyard.records.fleet import fleets_under
-    from steelyard.records.repeats import repeats_under
+    from steelyard.records.fleet import fleets_under, repeats_under
 
     found = [*records.runs_under(out), *repeats_under(out)]
     rows = sorted((_row(path, out) for path in found), key=_age)

@@ -24,9 +24,9 @@ from steelyard.experiment.policy import Metric
 from steelyard.files import replace_file
 from steelyard.records import MANIFEST, Run
 from steelyard.records.fleet import find_fleet
-from steelyard.records.lines import blocks, open_record
 from steelyard.records.manifest import checked_version
 from steelyard.records.reader import holding, located, verb_for
+from steelyard.records.strict import blocks, open_record
 from steelyard.records.writer import EVENTS, TELEMETRY
 from steelyard.verdict import Subject
 

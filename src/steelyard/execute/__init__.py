@@ -38,7 +38,7 @@ def new_run(planned: Planned, out: Path, name: str | None, command: list[str]) -
     job = f"{plan.experiment}-{secrets.token_hex(6)}" if plan.nodes[0].directory is not None else None
     label = platform_label(case)
     manifest = RunManifest(
-        name=records.run_name(plan.experiment, label),
+        name=records.stamped(plan.experiment, label),
         framework=plan.framework,
         job=job,
         hosts=[node.host for node in plan.nodes] if job else [system.node()],

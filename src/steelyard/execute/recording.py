@@ -136,7 +136,7 @@ class Recording:
         if event.kind in FAILURES:
             self.failures.append(event)
         if event.kind == "started":
-            self.writer.note_software({str(key): str(value) for key, value in event.details.items()})
+            self.writer.learn(software={str(key): str(value) for key, value in event.details.items()})
         if event.kind == "fabric" and "network" in event.details and (cards := self._cards.pop(host, None)):
             self.event("fabric", f"the plan asks for {cards}", host, asked=cards)
         self._keep(event)
@@ -152,7 +152,7 @@ class Recording:
         self.event("settings", message, host, held=held, said=self._logged_settings)
         software, expected = self.writer.manifest.software, self.writer.manifest.expected
         if settings.VERSION in logged:
-            self.writer.note_software({**software, settings.VERSION: str(logged[settings.VERSION])})
+            self.writer.learn(software={**software, settings.VERSION: str(logged[settings.VERSION])})
         if settings.LOG_INTERVAL in logged:
             self.writer.learn(expected={**expected, settings.LOG_INTERVAL: logged[settings.LOG_INTERVAL]})
 

@@ -149,7 +149,7 @@ class Outcome:
             gpu.name if gpu else re.sub(r"[^a-z0-9]+", "-", (self.knowledge.gpu_name or framework).lower()).strip("-")
         )
         return RunManifest(
-            name=records.run_name(name, label or "unknown"),
+            name=records.stamped(name, label or "unknown"),
             framework=framework,
             experiment=PartialExperiment(experiment),
             sources={key: str(source) for key, source in sources.items()},

@@ -4,40 +4,13 @@ from steelyard.records.columns import Column, StepTable, node_tables, table, tab
 from steelyard.records.fleet import FILE as FLEET
 from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Provenance, RunManifest, RunPlatform
-from steelyard.records.naming import new_directory, stamped, unstamped
 from steelyard.records.reader import Run, events, find, first_and_last, load, runs_under, steps
 from steelyard.records.step import Event, Evidence, Step
 from steelyard.records.strict import read_json
-from steelyard.records.writer import RunWriter, create_run, now, run_name
+from steelyard.records.writer import RunWriter, create_run, new_directory, now, stamped, unstamped
 
-__all__ = [
-    "FLEET",
-    "MANIFEST",
-    "Column",
-    "Event",
-    "Evidence",
-    "Failure",
-    "Provenance",
-    "Run",
-    "RunManifest",
-    "RunPlatform",
-    "RunWriter",
-    "Step",
-    "StepTable",
-    "create_run",
-    "events",
-    "find",
-    "first_and_last",
-    "load",
-    "new_directory",
-    "node_tables",
-    "now",
-    "read_json",
-    "run_name",
-    "runs_under",
-    "stamped",
-    "steps",
-    "table",
-    "tables",
-    "unstamped",
-]
+__all__ = ["Column", "StepTable", "node_tables", "table", "tables"]
+__all__ += ["FLEET", "MANIFEST", "Failure", "Provenance", "RunManifest", "RunPlatform"]
+__all__ += ["Run", "events", "find", "first_and_last", "load", "read_json", "runs_under", "steps"]
+__all__ += ["Event", "Evidence", "Step"]
+__all__ += ["RunWriter", "create_run", "new_directory", "now", "stamped", "unstamped"]

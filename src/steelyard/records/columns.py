@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from steelyard.errors import InputError
-from steelyard.records.lines import line_blocks, unreadable
 from steelyard.records.reader import run_directory
 from steelyard.records.step import COLUMNS, NONFINITE, Evidence, Step, StepNumber
+from steelyard.records.strict import line_blocks, unreadable, unreadable_line
 from steelyard.records.writer import NODES, STEPS
 
 Floats = npt.NDArray[np.float64]
@@ -41,8 +41,8 @@ class Column:
 
     @property
     def finite(self) -> Mask:
-        found: Mask = np.isfinite(self.values)
-        return found
+        finite: Mask = np.isfinite(self.values)
+        return finite
 
     @property
     def nonfinite(self) -> Mask:
@@ -289,13 +289,9 @@ def _unreadable(path: Path, before: int, lines: bytes, decoder: msgspec.json.Dec
         try:
             decoder.decode(line)
         except UnicodeDecodeError:
-            return _unreadable_line(path, at, "not UTF-8")
+            return unreadable_line(path, f"line {at}", "not UTF-8")
         except RecursionError:
-            return _unreadable_line(path, at, "nested too deep")
+            return unreadable_line(path, f"line {at}", "nested too deep")
         except ValueError as reason:
-            return _unreadable_line(path, at, str(reason))
+            return unreadable_line(path, f"line {at}", reason)
     return unreadable(path, "an error that no line of it shows by itself")
-
-
-def _unreadable_line(path: Path, at: int, reason: str) -> InputError:
-    return InputError(f"{path}: line {at} cannot be read ({reason})", key="RUN", value=str(path))

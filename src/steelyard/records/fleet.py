@@ -7,18 +7,18 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from steelyard.errors import InputError
 from steelyard.files import replace_file
 from steelyard.records.heartbeat import Heartbeat, beats
 from steelyard.records.manifest import FILE as MANIFEST
-from steelyard.records.manifest import Failure, RunStatus, checked_version, invalid
-from steelyard.records.naming import new_directory
-from steelyard.records.reader import Run, holding, load
+from steelyard.records.manifest import Failure, Record, RunStatus, checked_version, invalid
+from steelyard.records.reader import Run, folders_of, holding, load, runs_under
 from steelyard.records.strict import read_json
+from steelyard.records.writer import new_directory
 
 SCHEMA_VERSION = 1
 FILE = "fleet.json"
@@ -26,11 +26,7 @@ FILE = "fleet.json"
 Word = Literal["pass", "fail", "unknown"]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
-
-
-class FleetRun(_Record):
+class FleetRun(Record):
     """The latest run of one host."""
 
     host: str
@@ -41,7 +37,7 @@ class FleetRun(_Record):
     failure: Failure | None = None
 
 
-class Outlier(_Record):
+class Outlier(Record):
     """A figure of one run that is unlike those of the others."""
 
     host: str
@@ -65,7 +61,7 @@ class Outlier(_Record):
         )
 
 
-class PreflightFinding(_Record):
+class PreflightFinding(Record):
     """What preflight found wrong with a host of the fleet, by itself or against the others."""
 
     host: str | None
@@ -82,7 +78,7 @@ class PreflightFinding(_Record):
         return f"{self.host or 'this machine'}: {self.check}: {self.message}"
 
 
-class FleetManifest(_Record):
+class FleetManifest(Record):
     """Written when a fleet starts and when it has ended; between the two its runs speak for themselves."""
 
     schema_version: int = SCHEMA_VERSION
@@ -129,13 +125,16 @@ class Fleet:
     def refreshed(self, runs: Sequence[Run | None]) -> "Fleet":
         """With the status of each run as it stands; one that never began waits for its turn while the fleet runs."""
         waiting: RunStatus = "running" if self.is_running else "interrupted"
+        states = [(run.status, run.manifest.failure) if run else (waiting, None) for run in runs]
         entries = [
-            entry.model_copy(
-                update={"status": run.status if run else waiting, "failure": run.manifest.failure if run else None}
-            )
-            for entry, run in zip(self.manifest.runs, runs, strict=True)
+            entry.model_copy(update={"status": status, "failure": failure})
+            for entry, (status, failure) in zip(self.manifest.runs, states, strict=True)
         ]
-        return Fleet(self.directory, self.manifest.model_copy(update={"runs": entries}))
+        return self.updated(runs=entries)
+
+    def updated(self, **values: Any) -> "Fleet":
+        """With other values in its manifest."""
+        return Fleet(self.directory, self.manifest.model_copy(update=values))
 
     def save(self) -> None:
         """Replace fleet.json whole."""
@@ -145,10 +144,8 @@ class Fleet:
 def new_fleet(out: Path, name: str | None, own: str, hosts: Sequence[str]) -> Fleet:
     """Make the directory of a fleet, `own` its name where none is asked for, with a place for each host's run."""
     directory = new_directory(out, name, own)
-    runs = [
-        FleetRun(host=host, directory=place)
-        for host, place in zip(hosts, directory_names(directory, hosts), strict=True)
-    ]
+    places = zip(hosts, directory_names(directory, hosts), strict=True)
+    runs = [FleetRun(host=host, directory=place) for host, place in places]
     fleet = Fleet(directory, FleetManifest(name=directory.name, runs=runs))
     fleet.save()
     return fleet
@@ -162,8 +159,7 @@ def again(fleet: Fleet, hosts: Sequence[str]) -> Fleet:
         for run in fleet.manifest.runs
     ]
     others = [finding for finding in fleet.manifest.preflight if finding.host not in hosts]
-    begun = {"runs": runs, "verdict": None, "outliers": [], "preflight": others}
-    renewed = Fleet(fleet.directory, fleet.manifest.model_copy(update=begun))
+    renewed = fleet.updated(runs=runs, verdict=None, outliers=[], preflight=others)
     renewed.save()
     return renewed
 
@@ -186,23 +182,16 @@ def directory_names(fleet: Path, hosts: Sequence[str]) -> list[str]:
 @contextlib.contextmanager
 def held(fleet: Fleet) -> Iterator[None]:
     """Keep others from running in the same fleet."""
+    key, place = "--rerun-failed", str(fleet.directory)
     try:
         heartbeat = Heartbeat(fleet.directory)
     except BlockingIOError:
-        raise InputError(
-            f"{fleet.directory} is still running",
-            key="--rerun-failed",
-            value=str(fleet.directory),
-            expected="a fleet that has ended",
-        ) from None
+        expected = "a fleet that has ended"
+        raise InputError(f"{place} is still running", key=key, value=place, expected=expected) from None
     except OSError as reason:
-        raise InputError(
-            f"{fleet.directory} cannot be locked: its heartbeat cannot be opened ({reason.strerror})",
-            key="--rerun-failed",
-            value=str(fleet.directory),
-            expected="a fleet directory of our own",
-            next="the same command without --rerun-failed, for a new fleet",
-        ) from None
+        problem = f"{place} cannot be locked: its heartbeat cannot be opened ({reason.strerror})"
+        expected, fix = "a fleet directory of our own", f"the same command without {key}, for a new fleet"
+        raise InputError(problem, key=key, value=place, expected=expected, next=fix) from None
     try:
         yield
     finally:
@@ -211,15 +200,28 @@ def held(fleet: Fleet) -> Iterator[None]:
 
 def find_fleet(name: str, out: Path) -> Fleet | None:
     """FLEET as the command line takes it: a path, or a name under --out; None where it is none."""
-    for directory in (Path(name), out / name):
-        if os.path.lexists(directory / FILE):
-            return load_fleet(directory)
-    return None
+    places = (directory for directory in (Path(name), out / name) if os.path.lexists(directory / FILE))
+    return next(map(load_fleet, places), None)
 
 
-def fleets_under(out: Path) -> Iterator[Path]:
+def fleets_under(out: Path) -> list[Path]:
     """Fleet directories directly under `out`, by name."""
-    yield from holding(FILE, out)
+    return holding(FILE, out)
+
+
+def repeats_under(out: Path) -> Iterator[Path]:
+    """Run directories of the directories under `out`, or two below it, that are neither a run nor a fleet, by name."""
+    for directory in _plain_directories(out):
+        yield from runs_under(directory)
+        for below in _plain_directories(directory):
+            yield from runs_under(below)
+
+
+def _plain_directories(directory: Path) -> Iterator[Path]:
+    for path in folders_of(directory):
+        plain = path.is_dir() and not path.is_symlink()
+        if plain and not any(os.path.lexists(path / name) for name in (MANIFEST, FILE)):
+            yield path
 
 
 def load_fleet(directory: Path) -> Fleet:

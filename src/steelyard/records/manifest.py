@@ -1,7 +1,7 @@
 """run.json: all of a run but its steps."""
 
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,11 +19,11 @@ RunStatus = Literal["running", "completed", "failed", "interrupted"]
 Json = dict[str, Any]
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
 
-class RunPlatform(_Record):
+class RunPlatform(Record):
     """Where the run took place."""
 
     name: str
@@ -50,7 +50,7 @@ class RunPlatform(_Record):
         return f"{self.nodes} node{'s' * (self.nodes != 1)} x {self.gpus_per_node} {name}"
 
 
-class Provenance(_Record):
+class Provenance(Record):
     """Who made this record, from what, where and when."""
 
     steelyard: str
@@ -68,7 +68,7 @@ class Provenance(_Record):
     ended: str | None = None
 
 
-class Failure(_Record):
+class Failure(Record):
     """Why a run did not complete."""
 
     kind: str
@@ -82,7 +82,7 @@ class Failure(_Record):
     line: int | None = None
 
 
-class LogFile(_Record):
+class LogFile(Record):
     """One file a foreign run was read from."""
 
     path: str
@@ -101,7 +101,7 @@ class LogFile(_Record):
         return f"{lines}{self.steps:,} steps{unread}"
 
 
-class Said(_Record):
+class Said(Record):
     """Where in a log a value was read."""
 
     file: str
@@ -110,7 +110,7 @@ class Said(_Record):
     """Of what no experiment has a key for; of all else the experiment has it."""
 
 
-class Ingested(_Record):
+class Ingested(Record):
     """How a foreign run was read."""
 
     dialect: str
@@ -127,7 +127,7 @@ class Ingested(_Record):
     """The line that says a value, by dotted key."""
 
 
-class RunManifest(_Record):
+class RunManifest(Record):
     """check, compare and report start here."""
 
     schema_version: int = SCHEMA_VERSION
@@ -199,21 +199,14 @@ def checked_version(path: Path, raw: Any, latest: int) -> int:
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if type(version) is int and 1 <= version <= latest:
         return version
-    raise InputError(
-        f"{path}: schema_version is {reprlib.repr(version)}",
-        key="schema_version",
-        value=version if isinstance(version, int | float) else reprlib.repr(version),
-        expected=f"1 to {latest}",
-        next="pip install --upgrade steelyard",
-    )
+    shown = reprlib.repr(version)
+    value, fix = version if isinstance(version, int | float) else shown, "pip install --upgrade steelyard"
+    problem = f"{path}: schema_version is {shown}"
+    raise InputError(problem, key="schema_version", value=value, expected=f"1 to {latest}", next=fix)
 
 
 def invalid(path: Path, failed: ValidationError) -> InputError:
     """The first thing that is wrong with a document."""
     first = failed.errors(include_input=False, include_url=False)[0]
-    place = _place(first["loc"])
+    place = ".".join(map(str, first["loc"]))[:200]
     return InputError(f"{path}: {place}: {first['msg']}", key=place, value=None)
-
-
-def _place(parts: Sequence[int | str]) -> str:
-    return ".".join(str(part) for part in parts)[:200]

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from steelyard.errors import InputError
 from steelyard.records.heartbeat import beats
-from steelyard.records.lines import LINE_BYTES, count_lines, open_record, unreadable, whole_lines
 from steelyard.records.manifest import FILE, RunManifest, RunStatus, load_manifest, not_a_run
 from steelyard.records.step import Event, Step, event_of, step_of
-from steelyard.records.strict import strict_json
+from steelyard.records.strict import (
+    LINE_BYTES,
+    line_blocks,
+    open_record,
+    strict_json,
+    unreadable,
+    unreadable_line,
+    whole_lines,
+)
 from steelyard.records.writer import EVENTS, STEPS
 
 if TYPE_CHECKING:
@@ -43,7 +50,7 @@ class Run:
         """Step records; counted where the run did not live to say."""
         if self.manifest.steps is not None:
             return self.manifest.steps
-        return count_lines(self.directory / STEPS)
+        return sum(block.count(b"\n") for block in line_blocks(self.directory / STEPS))
 
 
 def load(run: Path | str) -> Run:
@@ -62,22 +69,13 @@ def find(name: str, out: Path) -> Run:
     if (directory := located(name, out)) is not None:
         return load(directory)
     for directory in (Path(name), out / name):
-        if held := list(runs_under(directory)):
-            raise InputError(
-                f"{name!r} is a directory of {len(held)} run{'s' * (len(held) != 1)}",
-                key="RUN",
-                value=name,
-                expected="one run",
-                next=str(held[0]),
-            )
+        if held := runs_under(directory):
+            problem = f"{name!r} is a directory of {len(held)} run{'s' * (len(held) != 1)}"
+            raise InputError(problem, key="RUN", value=name, expected="one run", next=str(held[0]))
     is_file = os.path.isfile(name)  # noqa: PTH113 - Path.is_file raises on a name too long
-    raise InputError(
-        f"{name!r} is no run, neither as a path nor under {out}{'; it is a file' if is_file else ''}",
-        key="RUN",
-        value=name,
-        expected="a run directory",
-        next=f"steelyard {verb_for(name)} {name}" if is_file else f"steelyard runs list --out {out}",
-    )
+    problem = f"{name!r} is no run, neither as a path nor under {out}{'; it is a file' if is_file else ''}"
+    fix = f"steelyard {verb_for(name)} {name}" if is_file else f"steelyard runs list --out {out}"
+    raise InputError(problem, key="RUN", value=name, expected="a run directory", next=fix)
 
 
 def located(name: str, out: Path) -> Path | None:
@@ -90,14 +88,14 @@ def verb_for(file: str) -> str:
     return "run" if file.endswith((".yaml", ".yml")) else "ingest"
 
 
-def runs_under(out: Path) -> Iterator[Path]:
+def runs_under(out: Path) -> list[Path]:
     """Run directories directly under `out`, by name."""
-    yield from holding(FILE, out)
+    return holding(FILE, out)
 
 
-def holding(file: str, out: Path) -> Iterator[Path]:
+def holding(file: str, out: Path) -> list[Path]:
     """Directories directly under `out` that have a file of this name, whatever kind of file it is, by name."""
-    yield from (path for path in folders_of(out) if os.path.lexists(path / file))
+    return [path for path in folders_of(out) if os.path.lexists(path / file)]
 
 
 def folders_of(out: Path) -> list[Path]:
@@ -158,4 +156,4 @@ def _read(make: Callable[[dict[str, Any]], Record], path: Path, place: str, line
             raise ValueError("not an object")
         return make(content)
     except (ValueError, TypeError) as reason:
-        raise InputError(f"{path}: {place} cannot be read ({reason})", key="RUN", value=str(path)) from None
+        raise unreadable_line(path, place, reason) from None

@@ -3,7 +3,7 @@
 import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -202,7 +202,7 @@ def _nonfinite(record: Step | Event) -> dict[str, str]:
 
 def step_of(content: dict[str, Any]) -> Step:
     """The step a parsed line describes; keys of a later version are passed over, a wrong one is a ValueError."""
-    step = _convert(content, Step)
+    step = msgspec.convert(content, Step)
     values: dict[str, Any] = {}
     for name, word in dict(content.get("nonfinite") or {}).items():
         if not isinstance(word, str) or word not in NONFINITE:
@@ -214,14 +214,4 @@ def step_of(content: dict[str, Any]) -> Step:
 
 def event_of(content: dict[str, Any]) -> Event:
     """The event a parsed line describes, read as leniently and as strictly."""
-    return _convert(content, Event)
-
-
-Record = TypeVar("Record", Step, Event)
-
-
-def _convert(content: dict[str, Any], record: type[Record]) -> Record:
-    try:
-        return msgspec.convert(content, record)
-    except msgspec.ValidationError as wrong:
-        raise ValueError(str(wrong)) from None
+    return msgspec.convert(content, Event)

@@ -1,17 +1,21 @@
-"""JSON as the standard has it, of bounded size and depth: what a record of ours holds, and nothing else."""
+"""Reads the files of a run, which nobody vouches for: strict JSON of bounded size and depth, lines of bounded size."""
 
+import io
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
-from steelyard.files import read_document
+from steelyard.errors import InputError
+from steelyard.files import open_regular, read_document
 
 MOST_BYTES = 16 << 20
 """Of a document: the largest of ours, the manifest of a run over 10,000 hosts, has 1 MiB."""
 MOST_DEEP = 64
 """Values inside values; ours have 8."""
+LINE_BYTES = 1 << 20
+"""The most a line may hold: a step has some hundred bytes, the counters of a host some thousand."""
 
 
 def read_json(path: Path) -> Any:
@@ -39,10 +43,15 @@ def strict_json(text: bytes) -> Any:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    inside = [value]
+    layer = [value]
     for _ in range(levels):
-        inside = [inner for outer in inside for inner in _held_by(outer)]
-    return any(isinstance(outer, dict | list) for outer in inside)
+        holders = (outer.values() if isinstance(outer, dict) else outer for outer in layer if _holds(outer))
+        layer = [inner for holder in holders for inner in holder]
+    return any(map(_holds, layer))
+
+
+def _holds(value: Any) -> bool:
+    return isinstance(value, dict | list)
 
 
 def _refuse(word: str) -> NoReturn:
@@ -56,7 +65,50 @@ def _finite(digits: str) -> float:
     return value
 
 
-def _held_by(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+def open_record(path: Path) -> BinaryIO:
+    """A file of a run; one that was never written is empty."""
+    try:
+        return open_regular(path)
+    except FileNotFoundError:
+        return io.BytesIO()
+    except OSError as reason:
+        raise unreadable(path, reason.strerror or str(reason)) from None
+
+
+def blocks(path: Path, size: int = LINE_BYTES) -> Iterator[bytes]:
+    """All of a file, about so many bytes at a time, each block but the last up to the end of a line."""
+    with open_record(path) as file:
+        while block := _read(path, file, size):
+            if not block.endswith(b"\n"):
+                block += _read(path, file, LINE_BYTES + 1, to_line_end=True)
+            if len(block) - 1 - block.rfind(b"\n", 0, -1) > LINE_BYTES + 1:
+                raise unreadable(path, f"a line is longer than {LINE_BYTES >> 20} MiB")
+            yield block
+
+
+def line_blocks(path: Path, size: int = LINE_BYTES) -> Iterator[bytes]:
+    """The same without a last line that a crash cut short."""
+    for block in blocks(path, size):
+        if whole := block[: block.rfind(b"\n") + 1]:
+            yield whole
+
+
+def whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Every line that has its end, with its number."""
+    return enumerate((line for block in line_blocks(path) for line in io.BytesIO(block)), start=1)
+
+
+def unreadable(path: Path, reason: str) -> InputError:
+    """What to say of a file of a run that cannot be read."""
+    return InputError(f"{path} cannot be read ({reason})", key="RUN", value=str(path))
+
+
+def unreadable_line(path: Path, place: str, reason: object) -> InputError:
+    return InputError(f"{path}: {place} cannot be read ({reason})", key="RUN", value=str(path))
+
+
+def _read(path: Path, file: BinaryIO, size: int, to_line_end: bool = False) -> bytes:
+    try:
+        return file.readline(size) if to_line_end else file.read(size)
+    except OSError as reason:
+        raise unreadable(path, reason.strerror or str(reason)) from None

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Mapping
@@ -9,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
+from steelyard.errors import InputError
 from steelyard.files import replace_file
 from steelyard.records.heartbeat import Heartbeat
 from steelyard.records.manifest import FILE, Failure, RunManifest, RunStatus
-from steelyard.records.naming import check_new_name, exists_already, stamped, unwritable
 from steelyard.records.step import Event, Step, to_line
 
 STEPS, EVENTS, TELEMETRY, PLAN, LOGS = "steps.jsonl", "events.jsonl", "telemetry.jsonl", "plan.json", "logs"
@@ -30,9 +31,14 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def run_name(experiment: str, platform: str) -> str:
-    """UTC time, experiment, platform."""
-    return stamped(experiment, platform)
+def stamped(*words: str) -> str:
+    """UTC time, then words, as a name."""
+    return "-".join([f"{datetime.now(UTC):%Y%m%dT%H%M%S}", *words])
+
+
+def unstamped(name: str) -> str:
+    """A name of ours without its time."""
+    return re.sub(r"^\d{8}T\d{6}-(?=.)", "", name)
 
 
 class RunWriter:
@@ -51,10 +57,11 @@ class RunWriter:
 
     def append_node_step(self, lead: str, series: str, step: Step) -> None:
         """Keep what each node reports, once a second one does; `lead` is whose steps are the run's."""
-        if series != lead and not (self.directory / NODES).exists():
+        begun = (self.directory / NODES).exists()
+        if series != lead and not begun:
             for line in (self.directory / STEPS).read_bytes().splitlines(keepends=True):
                 self._write(NODES, in_series(lead, line))
-        if series != lead or (self.directory / NODES).exists():
+        if series != lead or begun:
             self._write(NODES, in_series(series, to_line(step)))
 
     def append_event(self, event: Event) -> None:
@@ -66,30 +73,17 @@ class RunWriter:
     def append_log(self, name: str, data: bytes) -> None:
         self._write(f"{LOGS}/{name}", data)
 
-    def note_software(self, software: Mapping[str, str]) -> None:
-        """Keep what the training program says of itself."""
-        self._replace(self.manifest.model_copy(update={"software": dict(software)}))
-
     def learn(self, **values: Any) -> None:
         """Keep what became known of the run since it began."""
-        self._replace(self.manifest.model_copy(update=values))
+        self.manifest = self.manifest.model_copy(update=values)
+        _write_manifest(self.directory, self.manifest)
 
     def finish(self, status: RunStatus, exit_status: int | None, failure: Failure | None) -> None:
         """Write the end; nothing is appended after it."""
         for file in self._files.values():
             file.close()
         provenance = self.manifest.provenance.model_copy(update={"ended": now()})
-        self._replace(
-            self.manifest.model_copy(
-                update={
-                    "status": status,
-                    "steps": self.steps,
-                    "exit_status": exit_status,
-                    "failure": failure,
-                    "provenance": provenance,
-                }
-            )
-        )
+        self.learn(status=status, steps=self.steps, exit_status=exit_status, failure=failure, provenance=provenance)
         self._heartbeat.stop(self.directory)
 
     def _write(self, name: str, data: bytes) -> None:
@@ -105,10 +99,6 @@ class RunWriter:
             os.ftruncate(file.fileno(), before)
             raise
 
-    def _replace(self, manifest: RunManifest) -> None:
-        self.manifest = manifest
-        _write_manifest(self.directory, manifest)
-
 
 class StagedRun:
     """A run directory that nobody sees yet: filled under a hidden name, then claimed in one rename or removed."""
@@ -121,7 +111,7 @@ class StagedRun:
             self.directory = out / f".new-run-{secrets.token_hex(8)}"
             self.directory.mkdir()
         except OSError as reason:
-            raise unwritable(out, reason) from None
+            raise _unwritable(out, reason) from None
         try:
             self._heartbeat = Heartbeat(self.directory)
             (self.directory / LOGS).mkdir()
@@ -163,9 +153,9 @@ def _claim(out: Path, hidden: Path, manifest: RunManifest, name: str | None) -> 
             hidden.rename(taken)
         except OSError as reason:
             if not isinstance(reason, FileExistsError) and not os.path.lexists(taken):
-                raise unwritable(out, reason) from None
+                raise _unwritable(out, reason) from None
             if name is not None:
-                raise exists_already(taken) from None
+                raise _exists_already(taken) from None
             number += 1
         else:
             return taken, manifest
@@ -173,3 +163,43 @@ def _claim(out: Path, hidden: Path, manifest: RunManifest, name: str | None) -> 
 
 def _write_manifest(directory: Path, manifest: RunManifest) -> None:
     replace_file(directory / FILE, manifest.model_dump_json(indent=2) + "\n")
+
+
+def check_new_name(out: Path, name: str | None) -> None:
+    """Refuse a name before anything is made."""
+    if name is None:
+        return
+    fits = name.isprintable() and "/" not in name and len(os.fsencode(name)) <= 200
+    if not name or name.startswith((".", "-")) or not fits:
+        expected = "one printable path component that does not start with '.' or '-'"
+        raise InputError(f"--name {name!r} cannot name a directory", key="--name", value=name, expected=expected)
+    if os.path.lexists(out / name):
+        raise _exists_already(out / name)
+
+
+def new_directory(out: Path, name: str | None, own: str) -> Path:
+    """Make a directory: `name` is refused where it exists; a name of our own gets -2, -3 … instead."""
+    check_new_name(out, name)
+    number = 1
+    while True:
+        path = out / (name or (own if number == 1 else f"{own}-{number}"))
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            if name is not None or not os.path.lexists(path):
+                raise _exists_already(path) from None
+            number += 1
+        except OSError as reason:
+            raise _unwritable(out, reason) from None
+        else:
+            return path
+
+
+def _unwritable(out: Path, reason: OSError) -> InputError:
+    problem, expected = f"--out {out}: cannot be written ({reason.strerror})", "a directory that can be written"
+    return InputError(problem, key="--out", value=str(out), expected=expected, next="--out runs")
+
+
+def _exists_already(path: Path) -> InputError:
+    problem, name = f"{path} exists already", path.name
+    return InputError(problem, key="--name", value=name, expected="a new name", next=f"--name {name}-2")

@@ -23,8 +23,8 @@ from steelyard.files import read_document
 from steelyard.frameworks.registry import facts
 from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records import Event, Evidence, Run, StepTable
-from steelyard.records.lines import unreadable
 from steelyard.records.step import FAILURES, first_cause, outlived
+from steelyard.records.strict import unreadable
 from steelyard.verdict.clock import Clock, read_clock
 from steelyard.verdict.figures import Figures, figures, tokens_of
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from execute.hosts_here import OneOfSeveral
-from steelyard.campaign.fleet_preflight import Ask, FleetPreflight
+from steelyard.campaign.fleet import Ask, FleetPreflight
 from steelyard.execute.host import Host, HostError
 from steelyard.execute.preflight import HostFinding
 from steelyard.execute.preflight.gpus import DRIVER

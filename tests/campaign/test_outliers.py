@@ -4,14 +4,13 @@ import statistics
 
 import pytest
 
-from steelyard.campaign.fleet_verdict import worst
-from steelyard.campaign.outliers import unlike
-from steelyard.verdict import Status
+from steelyard.campaign.fleet_verdict import outliers
+from steelyard.verdict import Status, worst
 
 
 def found(*values: float) -> dict[str, float | None]:
     named = {f"g{at}": value for at, value in enumerate(values, start=1)}
-    return {one.host: one.robust_z for one in unlike("step_time_s", named)}
+    return {outlier.host: outlier.robust_z for outlier in outliers("step_time_s", named)}
 
 
 def test_the_slow_host_is_named_with_its_modified_z_score() -> None:
@@ -42,8 +41,8 @@ def test_where_most_runs_agree_to_the_last_digit_the_share_alone_decides() -> No
 
 
 def test_an_outlier_says_host_metric_share_and_score() -> None:
-    (one,) = unlike("step_time_s", {"a": 1.0, "b": 1.01, "c": 0.99, "gpu07": 1.5})
-    assert one.words == "gpu07: step_time_s 1.5 is 49.3% above the median 1.005 (robust z 33.4)"
+    (outlier,) = outliers("step_time_s", {"a": 1.0, "b": 1.01, "c": 0.99, "gpu07": 1.5})
+    assert outlier.words == "gpu07: step_time_s 1.5 is 49.3% above the median 1.005 (robust z 33.4)"
 
 
 def test_the_verdict_of_a_fleet_is_the_worst_of_its_runs() -> None:

@@ -10,13 +10,14 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from steelyard.campaign import refused
 from steelyard.comparison.codes import sentence
 from steelyard.comparison.comparison import Comparison
 from steelyard.comparison.contract import ONE_PLATFORM, Agreement, Comparability, alike, difference, partly_known
 from steelyard.comparison.copies import check_once
 from steelyard.comparison.intervals import BETWEEN_RUNS, LEVEL, Between, Outcome, between, outcome_of
 from steelyard.comparison.ratios import TERMS, Ratio, figures_of
-from steelyard.errors import Exit, InputError
+from steelyard.errors import Exit
 from steelyard.experiment.keys import blocking
 from steelyard.experiment.policy import Metric
 from steelyard.reasons import Code, Reason, SideName
@@ -140,38 +141,38 @@ def family(members: Sequence[Member], margin: float | None = None) -> Family:
 def _check(members: Sequence[Member]) -> None:
     """One pair of platforms, each job once, no run twice."""
     if len(members) < FEWEST:
-        raise _refused(f"{len(members)} is no family", f"{FEWEST} or more", "steelyard compare TARGET BASELINE")
+        fix = "steelyard compare TARGET BASELINE"
+        raise refused("COMPARISONS", f"{len(members)} is no family", f"{FEWEST} or more", next=fix)
     for name in ("target", "baseline"):
-        sides = [getattr(member.comparison, name) for member in members]
-        subjects = [subject for side in sides for subject in side.subjects]
-        if (found := difference(subjects, ONE_PLATFORM)) is not None:
-            raise _refused(f"as {name}, {found.message}", "one pair of platforms, the same way round")
+        subjects = _subjects(members, name)
+        if (differing := difference(subjects, ONE_PLATFORM)) is not None:
+            expected = "one pair of platforms, the same way round"
+            raise refused("COMPARISONS", f"as {name}, {differing.message}", expected)
         check_once("COMPARISONS", subjects)
-    for one, other in combinations(members, 2):
-        if difference([_first(one), _first(other)], blocking(Metric.THROUGHPUT)) is None:
-            names = f"{one.directory.resolve().name} and {other.directory.resolve().name}"
-            raise _refused(f"{names} weigh the same job", "each job once", "compare all its runs together")
-        if (turned := _turned(one.comparison, other.comparison)) is not None:
-            names = f"{one.directory.resolve().name} and {other.directory.resolve().name}"
-            raise _refused(f"{names} have their sides the other way round in {turned}", "the same platform as target")
+    for pair in combinations(members, 2):
+        first, second = (member.comparison for member in pair)
+        names = " and ".join(member.directory.resolve().name for member in pair)
+        jobs = [first.target.subjects[0], second.target.subjects[0]]
+        if difference(jobs, blocking(Metric.THROUGHPUT)) is None:
+            fix = "compare all its runs together"
+            raise refused("COMPARISONS", f"{names} weigh the same job", "each job once", next=fix)
+        if (turned := _turned(first, second)) is not None:
+            problem = f"{names} have their sides the other way round in {turned}"
+            raise refused("COMPARISONS", problem, "the same platform as target")
 
 
-def _turned(one: Comparison, other: Comparison) -> str | None:
+def _subjects(members: Sequence[Member], side: str) -> list[Subject]:
+    return [subject for member in members for subject in getattr(member.comparison, side).subjects]
+
+
+def _turned(first: Comparison, second: Comparison) -> str | None:
     """A parameter that the target of one has where the baseline of the other has it, and the other way round."""
-    apart = {clause.dotted: clause for clause in one.contract if clause.status == Agreement.DIFFERENT}
-    for clause in other.contract:
-        found = apart.get(clause.dotted)
-        if found and alike(found.target, clause.baseline) and alike(found.baseline, clause.target):
+    apart = {clause.dotted: clause for clause in first.contract if clause.status == Agreement.DIFFERENT}
+    for clause in second.contract:
+        turned = apart.get(clause.dotted)
+        if turned and alike(turned.target, clause.baseline) and alike(turned.baseline, clause.target):
             return clause.dotted
     return None
-
-
-def _first(member: Member) -> Subject:
-    return member.comparison.target.subjects[0]
-
-
-def _refused(what: str, expected: str, next: str | None = None) -> InputError:
-    return InputError(f"COMPARISONS: {what}", key="COMPARISONS", expected=expected, next=next)
 
 
 def _reasons(members: Sequence[Member], ratios: Sequence[Between | None]) -> Iterator[Reason]:
@@ -179,17 +180,14 @@ def _reasons(members: Sequence[Member], ratios: Sequence[Between | None]) -> Ite
         name = member.directory.resolve().name
         if member.ratio is None:
             ruling = member.comparison.comparable[Metric.THROUGHPUT]
-            status, why = (
-                ruling.status.value.replace("_", " "),
-                sentence(ruling.reasons[0]) if ruling.reasons else "no reason given",
-            )
+            why = sentence(ruling.reasons[0]) if ruling.reasons else "no reason given"
+            status = ruling.status.value.replace("_", " ")
             yield Reason(NOT_COMPARED, {"comparison": name, "status": status, "why": why})
         elif ratio is None:
             yield Reason(OBSERVED, {"comparison": name, "words": member.ratio.words})
     sides: tuple[SideName, ...] = ("target", "baseline")
     for side in sides:
-        subjects = [subject for member in members for subject in getattr(member.comparison, side).subjects]
-        if (partly := partly_known(subjects, ONE_PLATFORM)) is not None:
+        if (partly := partly_known(_subjects(members, side), ONE_PLATFORM)) is not None:
             values = {"side": side, "why": partly.message}
             yield Reason(PLATFORM_UNKNOWN, values, side=side, keys=partly.keys)
 
@@ -217,10 +215,10 @@ def _speedup(members: Sequence[Member], known: Sequence[Between], margin: float)
 
 def mean(several: Sequence[Between]) -> Between:
     """The geometric mean of independent ratios, with Welch's and Satterthwaite's degrees of freedom."""
-    variances = [one.standard_error**2 for one in several]
-    shares = sum(variance**2 / one.freedom for variance, one in zip(variances, several, strict=True))
+    variances = [ratio.standard_error**2 for ratio in several]
+    shares = sum(variance**2 / ratio.freedom for variance, ratio in zip(variances, several, strict=True))
     return Between(
-        value=math.exp(sum(math.log(one.value) for one in several) / len(several)),
+        value=math.exp(sum(math.log(ratio.value) for ratio in several) / len(several)),
         standard_error=math.sqrt(sum(variances)) / len(several),
         freedom=sum(variances) ** 2 / shares if shares else math.inf,
     )
@@ -255,4 +253,4 @@ def adjusted_outcomes(several: Sequence[Between], margin: float) -> list[Outcome
 
 
 def _holds(several: Sequence[Between], chance: Callable[[Between], float]) -> list[bool]:
-    return [adjusted < _ERROR for adjusted in holm([chance(one) for one in several])]
+    return [adjusted < _ERROR for adjusted in holm([chance(ratio) for ratio in several])]

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from steelyard import execute, records, verdict
 from steelyard.campaign import CampaignRequest
-from steelyard.campaign.fleet_preflight import FleetPreflight
 from steelyard.campaign.fleet_verdict import FleetVerdict, judge_fleet
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute import RunOptions, on_signals
@@ -25,9 +24,10 @@ from steelyard.experiment.resolve import leaves
 from steelyard.planning.make import Planned, platform_label
 from steelyard.planning.plan import Plan
 from steelyard.records import Run, RunManifest, RunWriter
-from steelyard.records.fleet import Fleet, FleetRun, again, find_fleet, held, new_fleet
-from steelyard.verdict import Subject
+from steelyard.records.fleet import Fleet, FleetRun, PreflightFinding, again, find_fleet, held, new_fleet
+from steelyard.verdict import Status, Subject
 
+RERUN = "--rerun-failed"
 AT_ONCE = 64
 """Runs at a time; the others wait for their turn."""
 
@@ -125,40 +125,22 @@ def _earlier_fleet(planned: Planned, rerun: str, request: CampaignRequest) -> Fl
         raise InputError("--name names a new fleet, and --rerun-failed an old one", key="--name", value=request.name)
     fleet = find_fleet(rerun, request.out)
     if fleet is None:
-        raise InputError(
-            f"{rerun!r} is no fleet, neither as a path nor under {request.out}",
-            key="--rerun-failed",
-            value=rerun,
-            expected="a directory with fleet.json",
-            next=f"steelyard runs list --out {request.out}",
-        )
+        problem, fix = f"{rerun!r} is no fleet, neither as a path nor under", f"steelyard runs list --out {request.out}"
+        expected = "a directory with fleet.json"
+        raise InputError(f"{problem} {request.out}", key=RERUN, value=rerun, expected=expected, next=fix)
     nodes, file = planned.case.placement.nodes, planned.case.resolved.file
     if nodes != 1 or not CLUSTER.takes(planned.plan):
-        raise InputError(
-            f"{file} is planned {'here' if nodes == 1 else f'as one job over {nodes} hosts'}",
-            key="--rerun-failed",
-            value=rerun,
-            expected="the config and the cluster of the fleet",
-        )
-    _check_experiment(fleet, planned)
-    return fleet
-
-
-def _check_experiment(fleet: Fleet, planned: Planned) -> None:
+        problem = f"{file} is planned {'here' if nodes == 1 else f'as one job over {nodes} hosts'}"
+        raise InputError(problem, key=RERUN, value=rerun, expected="the config and the cluster of the fleet")
     earlier = next((run.manifest.experiment for run in fleet.runs() if run is not None), None)
-    if earlier is None:
-        return
-    old, new = dict(earlier.leaves()), dict(leaves(planned.case.resolved.experiment.model_dump(mode="json")))
-    different = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-    if different:
-        key = different[0]
-        raise InputError(
-            f"{fleet.directory} was run with {key} {old.get(key)!r}, now it is {new.get(key)!r}",
-            key=key,
-            value=new.get(key),
-            expected="the experiment of the fleet",
-            next="the same command without --rerun-failed, for a new fleet",
-        )
+    new = dict(leaves(planned.case.resolved.experiment.model_dump(mode="json")))
+    old = new if earlier is None else dict(earlier.leaves())
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            problem = f"{fleet.directory} was run with {key} {old.get(key)!r}, now it is {new.get(key)!r}"
+            expected, fix = "the experiment of the fleet", f"the same command without {RERUN}, for a new fleet"
+            raise InputError(problem, key=key, value=new.get(key), expected=expected, next=fix)
+    return fleet
 
 
 def _unpassed(fleet: Fleet, plans: Mapping[str, Plan]) -> list[str]:
@@ -168,15 +150,51 @@ def _unpassed(fleet: Fleet, plans: Mapping[str, Plan]) -> list[str]:
         for entry, run in zip(fleet.manifest.runs, fleet.runs(), strict=True)
         if run is None or run.status != "completed" or verdict.word_of(run) in ("fail", "unknown")
     ]
-    missing = [host for host in hosts if host not in plans]
-    if missing:
-        raise InputError(
-            f"{', '.join(missing)} of {fleet.directory} would run again and the plan does not name it",
-            key="--cluster",
-            value=missing[0],
-            expected="the hosts of the fleet",
-        )
+    if missing := [host for host in hosts if host not in plans]:
+        problem = f"{', '.join(missing)} of {fleet.directory} would run again and the plan does not name it"
+        raise InputError(problem, key="--cluster", value=missing[0], expected="the hosts of the fleet")
     return hosts
+
+
+Ask = Callable[[Sequence[Host]], Awaitable[list[HostFinding]]]
+
+
+class FleetPreflight:
+    """Which hosts of a fleet may run, and what is wrong with the others."""
+
+    def __init__(self, ask: Ask, others: Sequence[Host], report: Callable[[HostFinding], None]) -> None:
+        """`others` are hosts of the fleet that do not run again: what is the same everywhere is seen by them too.
+
+        `report` is given what is wrong with hosts that are to run.
+        """
+        self._ask, self._others, self._report = ask, others, report
+        self._findings: list[HostFinding] | None = None
+
+    async def unfit(self, hosts: Sequence[Host]) -> dict[str, HostError]:
+        """What keeps which host from running."""
+        try:
+            findings = await self._ask([*hosts, *self._others])
+        finally:
+            await asyncio.gather(*(host.close() for host in self._others))
+        self._findings = [finding for finding in findings if finding.blocks or finding.status == Status.FAIL]
+        names = [host.name for host in hosts]
+        for finding in self._findings:
+            if finding.host is None or finding.host in names:
+                self._report(finding)
+        unfit: dict[str, HostError] = {}
+        for finding in self._findings:
+            for name in names if finding.host is None else {finding.host} & {*names}:  # this machine's keeps all
+                if finding.blocks and name not in unfit:
+                    unfit[name] = HostError(name, finding.message, key=finding.check, next=finding.fix)
+        return unfit
+
+    def recorded_in(self, fleet: Fleet) -> Fleet:
+        """The fleet with what is wrong with its hosts."""
+        if self._findings is None:
+            return fleet
+        hosts = {None, *(run.host for run in fleet.manifest.runs)}
+        kept = (finding for finding in self._findings if finding.host in hosts)
+        return fleet.updated(preflight=[PreflightFinding.model_validate(each, from_attributes=True) for each in kept])
 
 
 def split(plan: Plan) -> list[Plan]:

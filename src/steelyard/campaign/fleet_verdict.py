@@ -1,13 +1,20 @@
 """Judges the runs of a campaign: each by itself, then all together."""
 
-from collections.abc import Callable, Iterable
+import statistics
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.campaign.outliers import outliers
 from steelyard.records import Run, load
 from steelyard.records.fleet import Fleet, Outlier
-from steelyard.verdict import Status, Subject, Verdict, judge, read_subject, save
+from steelyard.verdict import Status, Subject, Verdict, judge, read_subject, save, worst
+
+METRICS = ("tokens_per_s_per_gpu", "step_time_s", "memory_peak_gib")
+LEAST_RUNS = 4
+"""Of three, the MAD is the distance of the middle one to its nearer neighbour, and any third run stands out."""
+MOST_Z = 3.5
+LEAST_SHARE = 0.05
+"""A run nearer to the median is none, however closely the others agree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +48,7 @@ class FleetVerdict:
             entry.model_copy(update={"verdict": member.verdict.status.value if member.verdict else None})
             for entry, member in zip(fleet.manifest.runs, self.members, strict=True)
         ]
-        outcome = {"runs": runs, "verdict": self.status.value, "outliers": list(self.outliers)}
-        return Fleet(fleet.directory, fleet.manifest.model_copy(update=outcome))
+        return fleet.updated(runs=runs, verdict=self.status.value, outliers=list(self.outliers))
 
 
 def judge_run(directory: Path, not_saved: Callable[[Path, OSError], None]) -> Verdict:
@@ -59,14 +65,28 @@ def judge_fleet(fleet: Fleet, read: Callable[[Run], Subject] = read_subject) -> 
         with fleet.reading(fleet.directory / entry.directory):
             verdict = None if run is None else judge(read(run))
         members.append(Member(entry.host, run, verdict))
-    completed = {
-        member.host: member.verdict.figures for member in members if member.completed and member.verdict is not None
-    }
+    completed = {member.host: member.verdict for member in members if member.completed and member.verdict}
     status = worst(member.verdict.status if member.verdict else Status.UNKNOWN for member in members)
-    return FleetVerdict(fleet, tuple(members), status, tuple(outliers(completed)))
+    unlike = list[Outlier]()
+    for metric in METRICS:
+        figures = {host: verdict.figures.metric(metric).value for host, verdict in completed.items()}
+        unlike += outliers(metric, {host: value for host, value in figures.items() if value is not None})
+    return FleetVerdict(fleet, tuple(members), status, tuple(unlike))
 
 
-def worst(statuses: Iterable[Status]) -> Status:
-    """One that failed fails all, one that is not known leaves all open."""
-    known = set(statuses)
-    return next(status for status in (Status.FAIL, Status.UNKNOWN, Status.PASS) if status in known)
+def outliers(metric: str, values: Mapping[str, float]) -> Iterator[Outlier]:
+    """The runs that are unlike the others, by host: of completed runs of one plan, each on its steady window.
+
+    The modified z-score of Iglewicz and Hoaglin (How to Detect and Handle Outliers, 1993) and their bound of 3.5.
+    """
+    if len(values) < LEAST_RUNS:
+        return
+    median = statistics.median(values.values())
+    spread = statistics.median(abs(value - median) for value in values.values())
+    for host, value in values.items():
+        away = value - median
+        if abs(away) <= LEAST_SHARE * abs(median) or not median:
+            continue
+        z = 0.6745 * away / spread if spread else None
+        if z is None or abs(z) > MOST_Z:
+            yield Outlier(host=host, metric=metric, value=value, median=median, share=away / median, robust_z=z)

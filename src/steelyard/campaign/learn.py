@@ -11,14 +11,14 @@ import numpy as np
 
 from steelyard import __version__
 from steelyard.accounting.steady import MIN_STEADY_STEPS
+from steelyard.campaign import check_metric, refused
 from steelyard.comparison.codes import made_on
 from steelyard.comparison.contract import difference, partly_known
 from steelyard.comparison.copies import check_once
 from steelyard.comparison.intervals import vary
 from steelyard.comparison.side import shared_hosts
-from steelyard.errors import InputError
 from steelyard.experiment.keys import KEYS, STATED
-from steelyard.experiment.thresholds import METRICS, Direction
+from steelyard.experiment.thresholds import Direction
 from steelyard.inert import inert
 from steelyard.reasons import Code, Reason
 from steelyard.verdict import Status, Subject, judge
@@ -126,7 +126,7 @@ class Learnt:
             "margin_bound": self.margin_bound,
             "method": self.method,
             "notes": [note.message for note in self.notes],
-            "runs": [{"run": str(one.directory.resolve()), "value": one.value} for one in self.runs],
+            "runs": [{"run": str(run.directory.resolve()), "value": run.value} for run in self.runs],
             "provenance": asdict(self.provenance),
         }
 
@@ -192,7 +192,7 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
     """
     _check(subjects, metric)
     runs = tuple(_run(subject, metric) for subject in subjects)
-    values = np.asarray([one.value for one in runs if one.value is not None], dtype=np.float64)
+    values = np.asarray([run.value for run in runs if run.value is not None], dtype=np.float64)
     n = len(values)
     mean = float(values.mean()) if n else None
     sd = float(values.std(ddof=1)) if n > 1 else None
@@ -217,61 +217,30 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
     notes = list(_notes(subjects, metric))
     if bound is not None and not vary(values):
         notes.append(Reason(MARGIN_ALONE, {"metric": metric, "margin": MARGIN}))
-    return Learnt(
-        metric,
-        direction,
-        runs,
-        n,
-        mean,
-        sd,
-        factor,
-        tolerance,
-        margin,
-        bound,
-        reason,
-        tuple(notes),
-        _provenance(subjects, moment),
-    )
+    bounds, came = (factor, tolerance, margin, bound), _provenance(subjects, moment)
+    return Learnt(metric, direction, runs, n, mean, sd, *bounds, reason, tuple(notes), came)
 
 
 def _check(subjects: Sequence[Subject], metric: str) -> None:
-    if metric not in METRICS:
-        raise InputError(
-            f"--metric {metric} is not known",
-            key="--metric",
-            value=metric,
-            expected=f"one of {', '.join(METRICS)}",
-            next=f"--metric {METRICS[0]}",
-        )
+    check_metric("--metric", metric, "--metric")
     check_once("RUNS", subjects)
-    found = difference(subjects, ALIKE)
-    if found is not None:
-        raise InputError(
-            f"RUNS: {found.message}",
-            key="RUNS",
-            value=found.keys[0],
-            expected="runs of one job, which differ in seeds alone",
-        )
-    words = {str(one.run.directory): judge(one).status for one in subjects}
-    bad = [f"{name} ({word.value})" for name, word in words.items() if word != Status.PASS]
-    if bad:
-        first = next(name for name, word in words.items() if word != Status.PASS)
-        raise InputError(
-            f"RUNS: {', '.join(bad)} did not pass",
-            key="RUNS",
-            value=first,
-            expected="runs whose verdict is pass",
-            next=f"steelyard check {first}",
-        )
+    if (differing := difference(subjects, ALIKE)) is not None:
+        expected = "runs of one job, which differ in seeds alone"
+        raise refused("RUNS", differing.message, expected, differing.keys[0])
+    statuses = {str(subject.run.directory): judge(subject).status for subject in subjects}
+    if bad := {name: status for name, status in statuses.items() if status != Status.PASS}:
+        problem = f"{', '.join(f'{name} ({status.value})' for name, status in bad.items())} did not pass"
+        first = next(iter(bad))
+        raise refused("RUNS", problem, "runs whose verdict is pass", first, f"steelyard check {first}")
 
 
 def _run(subject: Subject, metric: str) -> LearntRun:
-    figure, window, directory = subject.figures.metric(metric), subject.figures.window, subject.run.directory
+    figure, steps, directory = subject.figures.metric(metric), subject.figures.window.steps, subject.run.directory
     reason = None
     if figure.value is None:
         reason = Reason(NO_FIGURE, {"run": directory.name, "metric": metric, "why": figure.why})
-    elif metric != "memory_peak_gib" and window.steps < MIN_STEADY_STEPS:
-        reason = Reason(FEW_STEPS, {"run": directory.name, "steps": window.steps, "fewest": MIN_STEADY_STEPS})
+    elif metric not in COUNTED and steps < MIN_STEADY_STEPS:
+        reason = Reason(FEW_STEPS, {"run": directory.name, "steps": steps, "fewest": MIN_STEADY_STEPS})
     return LearntRun(directory, figure.value, reason)
 
 
@@ -301,17 +270,15 @@ def _notes(subjects: Sequence[Subject], metric: str) -> Iterator[Reason]:
 
 def _provenance(subjects: Sequence[Subject], moment: str) -> Provenance:
     manifests = [subject.run.manifest for subject in subjects]
-    first, ends = manifests[0], [manifest.ended for manifest in manifests]
-    hashes = {manifest.provenance.sha256 for manifest in manifests} - {None}
-    name = first.experiment.name
+    first, name = manifests[0], manifests[0].experiment.name
     return Provenance(
         experiment=None if name is None else str(name),
-        sha256=tuple(sorted(filter(None, hashes))),
+        sha256=tuple(sorted({manifest.provenance.sha256 or "" for manifest in manifests} - {""})),
         platform=f"{first.platform.name}: {first.platform.words}, {first.framework}",
         nodes=first.platform.nodes,
         hosts=tuple(dict.fromkeys(host for manifest in manifests for host in manifest.hosts)),
         began=min(manifest.began for manifest in manifests),
-        ended=max(filter(None, ends), default=None),
+        ended=max((manifest.ended for manifest in manifests if manifest.ended), default=None),
         learnt=moment,
     )
 
@@ -319,14 +286,13 @@ def _provenance(subjects: Sequence[Subject], moment: str) -> Provenance:
 def lines(learnt: Learnt) -> Iterator[str]:
     """What stands beside a bound, for a person."""
     came = learnt.provenance
-    values = [one.value for one in learnt.runs if one.value is not None]
+    values = [run.value for run in learnt.runs if run.value is not None]
     if learnt.mean is not None:
         spread = "" if learnt.sd is None else f", sd {learnt.sd:.5g} ({learnt.sd / learnt.mean:.2%})"
         ends = f"from {min(values):.7g} to {max(values):.7g}"
         yield f"{learnt.metric}: n {learnt.n}, mean {learnt.mean:.7g}{spread}, {ends}"
     if learnt.tolerance_bound is not None and learnt.margin_bound is not None:
-        bounds = f"{learnt.tolerance_bound:.7g} and {learnt.margin_bound:.7g}"
-        yield f"method: {learnt.method}: {bounds}"
+        yield f"method: {learnt.method}: {learnt.tolerance_bound:.7g} and {learnt.margin_bound:.7g}"
     hashes = f" (sha256 {', '.join(came.sha256)})" if came.sha256 else ""
     yield f"experiment {came.experiment}{hashes}"
     yield f"platform {came.platform}; hosts {', '.join(came.hosts) or 'not known'}"
@@ -339,6 +305,6 @@ def snippet(learnt: Learnt) -> str:
     comments = [
         f"Learnt by steelyard {learnt.provenance.steelyard} (`steelyard runs learn`) at {learnt.provenance.learnt}.",
         *lines(learnt),
-        *(f"{one.directory}  {one.value!r}" for one in learnt.runs),
+        *(f"{run.directory}  {run.value!r}" for run in learnt.runs),
     ]
     return "".join(f"# {inert(line)}\n" for line in comments) + f'thresholds: ["{learnt.threshold}"]\n'

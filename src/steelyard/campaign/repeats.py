@@ -8,14 +8,14 @@ from typing import Protocol
 
 from steelyard import execute, records
 from steelyard.campaign import CampaignRequest
-from steelyard.campaign.fleet_verdict import judge_run, worst
+from steelyard.campaign.fleet_verdict import judge_run
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute import RunOptions
 from steelyard.execute.recording import Observer
 from steelyard.planning.make import Planned, platform_label
 from steelyard.records import RunWriter
 from steelyard.records.fleet import directory_names
-from steelyard.verdict import Status, Verdict
+from steelyard.verdict import Status, Verdict, worst
 
 MakePlan = Callable[[str | None, Sequence[str], bool], Planned]
 """Plans a platform with settings of its own; whether its warnings are shown."""
@@ -33,18 +33,6 @@ class Turn:
     """training.seed; None for the experiment's own."""
 
 
-def in_turns(platforms: Sequence[str | None], seeds: Sequence[int | None]) -> list[Turn]:
-    """A repeat a seed, the platforms one after the other in each: A B, B A, A B …
-
-    Which goes first alternates, so that a machine that warms up or fills up favours none of them.
-    """
-    turns: list[Turn] = []
-    for repeat, seed in enumerate(seeds, start=1):
-        order = platforms if repeat % 2 else platforms[::-1]
-        turns.extend(Turn(platform, repeat, seed) for platform in order)
-    return turns
-
-
 @dataclass(frozen=True, slots=True)
 class Series:
     """Which runs are asked for."""
@@ -55,7 +43,13 @@ class Series:
 
     @property
     def turns(self) -> list[Turn]:
-        return in_turns(self.platforms, self.seeds)
+        """A repeat a seed, the platforms one after the other in each: A B, B A, A B …
+
+        Which goes first alternates, so that a machine that warms up or fills up favours none of them.
+        """
+        orders = self.platforms[::-1], self.platforms
+        repeats = enumerate(self.seeds, start=1)
+        return [Turn(platform, repeat, seed) for repeat, seed in repeats for platform in orders[repeat % 2]]
 
 
 @dataclass(slots=True)
@@ -157,21 +151,17 @@ def _plan(plan: MakePlan, turn: Turn) -> Planned:
     planned = plan(turn.platform, own, turn.repeat == 1)
     if planned.plan.fleet:
         file, num_hosts = planned.case.resolved.file, len(planned.plan.nodes)
-        raise InputError(
-            f"{file} on this cluster is a fleet: a run on each of {num_hosts} hosts",
-            key="--repeats",
-            expected="one job: --nodes 1, or a platform of several nodes",
-            next="--nodes 1",
-        )
+        problem = f"{file} on this cluster is a fleet: a run on each of {num_hosts} hosts"
+        expected = "one job: --nodes 1, or a platform of several nodes"
+        raise InputError(problem, key="--repeats", expected=expected, next="--nodes 1")
     return planned
 
 
 def _places(directory: Path, labels: dict[str | None, str]) -> dict[str, Path]:
     """The directory itself for one platform; one in it for each of several."""
-    if len(labels) == 1:
-        return dict.fromkeys(labels.values(), directory)
-    names = directory_names(directory, list(labels.values()))
-    return {label: directory / name for label, name in zip(labels.values(), names, strict=True)}
+    several = [*labels.values()]
+    names = directory_names(directory, several) if len(several) > 1 else ["."]
+    return {label: directory / name for label, name in zip(several, names, strict=True)}
 
 
 def _name(turn: Turn, series: Series) -> str:

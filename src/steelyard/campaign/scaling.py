@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from steelyard.campaign import refused
 from steelyard.comparison import codes
 from steelyard.comparison.contract import (
     ONE_PLATFORM,
@@ -20,7 +21,7 @@ from steelyard.comparison.copies import check_once
 from steelyard.comparison.intervals import Words
 from steelyard.comparison.ratios import Ratio, lacking, ratio
 from steelyard.comparison.side import Side, side
-from steelyard.errors import Exit, InputError
+from steelyard.errors import Exit
 from steelyard.experiment.keys import blocking
 from steelyard.experiment.policy import Metric
 from steelyard.reasons import Effect, Reason
@@ -84,13 +85,13 @@ class Scaling:
     @property
     def kind(self) -> str | None:
         """What all of them are; `mixed` where some are this and some that."""
-        kinds = {one.kind for one in self.larger} - {None}
+        kinds = {larger.kind for larger in self.larger} - {None}
         return "mixed" if len(kinds) > 1 else next(iter(kinds), None)
 
     @property
     def exit(self) -> Exit:
         """The worst: refused, then not known."""
-        ends = {one.exit for one in self.larger}
+        ends = {larger.exit for larger in self.larger}
         return next(end for end in (Exit.NOT_COMPARABLE, Exit.UNKNOWN, Exit.GOOD) if end in ends)
 
     def document(self) -> dict[str, Any]:
@@ -101,25 +102,21 @@ class Scaling:
             "smallest": _count_document(self.smallest),
             "counts": [
                 {
-                    **_count_document(one.count),
-                    "scaling": one.kind,
-                    "status": one.ruling.status.value,
-                    "reasons": [codes.sentence(reason) for reason in one.ruling.reasons],
-                    "efficiency": one.efficiency.document() if one.efficiency else None,
+                    **_count_document(larger.count),
+                    "scaling": larger.kind,
+                    "status": larger.ruling.status.value,
+                    "reasons": [codes.sentence(reason) for reason in larger.ruling.reasons],
+                    "efficiency": larger.efficiency.document() if larger.efficiency else None,
                 }
-                for one in self.larger
+                for larger in self.larger
             ],
         }
 
 
 def _count_document(count: Count) -> dict[str, Any]:
-    return {
-        "nodes": count.nodes,
-        "gpus": count.gpus,
-        "tokens_per_step": count.tokens_per_step,
-        "tokens_per_step_per_gpu": count.tokens_per_step_per_gpu,
-        "runs": [str(subject.run.directory.resolve()) for subject in count.side.subjects],
-    }
+    names = ("nodes", "gpus", "tokens_per_step", "tokens_per_step_per_gpu")
+    runs = [str(subject.run.directory.resolve()) for subject in count.side.subjects]
+    return {**{name: getattr(count, name) for name in names}, "runs": runs}
 
 
 def scaling(subjects: Sequence[Subject]) -> Scaling:
@@ -129,12 +126,8 @@ def scaling(subjects: Sequence[Subject]) -> Scaling:
     for subject in subjects:
         groups.setdefault(_nodes(subject), []).append(subject)
     if len(groups) < 2:
-        raise InputError(
-            f"RUNS: all on {_called(next(iter(groups)))}",
-            key="RUNS",
-            expected="runs on two node counts or more",
-            next="steelyard run FILE --nodes 2 --cluster cluster.yaml",
-        )
+        fix = "steelyard run FILE --nodes 2 --cluster cluster.yaml"
+        raise refused("RUNS", f"all on {_called(next(iter(groups)))}", "runs on two node counts or more", next=fix)
     smallest, *larger = (_count(nodes, groups[nodes], nodes == min(groups)) for nodes in sorted(groups))
     margin = min(policy_of(subject.run).margin for subject in subjects)
     return Scaling(smallest, tuple(_held(count, smallest, margin) for count in larger))
@@ -147,37 +140,26 @@ def _called(nodes: int) -> str:
 def _nodes(subject: Subject) -> int:
     platform = subject.run.manifest.platform
     if platform.nodes is None or platform.world_size is None:
-        place = subject.run.directory
-        raise InputError(
-            f"RUNS: how many {'nodes' if platform.nodes is None else 'GPUs'} {place} ran on is not known",
-            key="RUNS",
-            value=str(place),
-            expected="runs of known size",
-            next="steelyard ingest LOG --nodes N --gpus M",
-        )
+        place, counted = str(subject.run.directory), "nodes" if platform.nodes is None else "GPUs"
+        problem, fix = f"how many {counted} {place} ran on is not known", "steelyard ingest LOG --nodes N --gpus M"
+        raise refused("RUNS", problem, "runs of known size", place, fix)
     return platform.nodes
 
 
 def _count(nodes: int, subjects: Sequence[Subject], is_smallest: bool) -> Count:
-    found = difference(subjects, [*blocking(Metric.THROUGHPUT), *ONE_PLATFORM])
-    if found is not None:
-        raise InputError(
-            f"RUNS: on {_called(nodes)}, {found.message}",
-            key="RUNS",
-            value=found.keys[0],
-            expected="runs of one job on each node count",
-        )
+    if (differing := difference(subjects, [*blocking(Metric.THROUGHPUT), *ONE_PLATFORM])) is not None:
+        problem, expected = f"on {_called(nodes)}, {differing.message}", "runs of one job on each node count"
+        raise refused("RUNS", problem, expected, differing.keys[0])
     world = subjects[0].run.manifest.platform.world_size
     assert world is not None, "asked before"
-    tokens = {one.figures.tokens_per_step or None for one in subjects}
+    tokens = {subject.figures.tokens_per_step or None for subject in subjects}
     made = side("baseline" if is_smallest else "target", tuple(subjects), _called(nodes))
     return Count(nodes, world, made, tokens.pop() if len(tokens) == 1 else None)
 
 
 def _held(count: Count, smallest: Count, margin: float) -> Larger:
-    sides = count.side, smallest.side
+    sides, kind = (count.side, smallest.side), _kind(count, smallest)
     clauses = [clause for clause in contract(*sides) if clause.dotted not in SCALED]
-    kind = _kind(count, smallest)
     ruled = ruling(Metric.THROUGHPUT, clauses, sides, "best").worsened(
         *_apart(count, smallest, clauses),
         *(() if kind else [_kindless(count, smallest)]),

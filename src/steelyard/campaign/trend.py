@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from steelyard.campaign import check_metric
 from steelyard.comparison.contract import alike, known_value
 from steelyard.errors import InputError
 from steelyard.experiment.keys import STATED, blocking
 from steelyard.experiment.policy import Metric
-from steelyard.experiment.thresholds import METRICS
 from steelyard.reasons import Code, Reason
 from steelyard.records import Run
 from steelyard.records.fleet import Fleet
@@ -55,18 +55,6 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherSetting:
-    """A setting that makes a run another job than the latest, or may."""
-
-    key: str
-    known: bool
-
-    @property
-    def words(self) -> str:
-        return self.key if self.known else f"{self.key} (not known)"
-
-
-@dataclass(frozen=True, slots=True)
 class Point:
     """One run of a trend, or one fleet."""
 
@@ -77,28 +65,24 @@ class Point:
     value: float | None
     reason: str | None
     """Why there is no value."""
-    differs: tuple[OtherSetting, ...]
-    """What blocks a comparison with the latest run: where any is named, this is another job."""
+    differs: tuple[str, ...]
+    """Settings that block a comparison with the latest run: where any is named, this is, or may be, another job."""
     spread: Spread | None = None
     """Of a fleet; null for a run."""
 
     @property
     def differs_in(self) -> str:
-        return ", ".join(setting.words for setting in self.differs)
+        return ", ".join(self.differs)
 
     def document(self) -> dict[str, Any]:
-        fields = {
+        names = ("platform", "started", "verdict", "value", "reason")
+        return {
+            "run" if self.spread is None else "fleet": str(self.run.resolve()),
             "name": self.run.name,
-            "platform": self.platform,
-            "started": self.started,
-            "verdict": self.verdict,
-            "value": self.value,
-            "reason": self.reason,
-            "differs": [setting.words for setting in self.differs],
+            **{name: getattr(self, name) for name in names},
+            "differs": list(self.differs),
+            **(asdict(self.spread) if self.spread else {}),
         }
-        if self.spread is None:
-            return {"run": str(self.run.resolve()), **fields}
-        return {"fleet": str(self.run.resolve()), **fields, **asdict(self.spread)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,49 +121,39 @@ class _Entry:
         return self.fleet.manifest.verdict if self.fleet else word_of(self.runs[0])
 
 
-def _entries(found: Iterable[Run | Fleet]) -> Iterator[_Entry]:
+def _entries(sources: Iterable[Run | Fleet]) -> list[_Entry]:
     """Those of which a run began, oldest first."""
-    entries = []
-    for one in found:
-        runs = [one] if isinstance(one, Run) else [run for run in one.runs() if run is not None]
-        if runs:
-            entries.append(_Entry(one.directory, runs, one if isinstance(one, Fleet) else None))
-    yield from sorted(entries, key=lambda entry: (_moment(entry.started), entry.directory.name))
+    entries = [
+        _Entry(source.directory, [source], None)
+        if isinstance(source, Run)
+        else _Entry(source.directory, [run for run in source.runs() if run is not None], source)
+        for source in sources
+    ]
+    begun = (entry for entry in entries if entry.runs)
+    return sorted(begun, key=lambda entry: (_moment(entry.started), entry.directory.name))
 
 
-def trend(found: Iterable[Run | Fleet], metric: str, experiment: str | None) -> Trend:
+def trend(sources: Iterable[Run | Fleet], metric: str, experiment: str | None) -> Trend:
     """The trend of one experiment; which one must be said where there are several."""
-    if metric not in METRICS:
-        raise InputError(
-            f"METRIC {metric} is not known",
-            key="METRIC",
-            value=metric,
-            expected=f"one of {', '.join(METRICS)}",
-            next=f"steelyard runs trend {METRICS[0]}",
-        )
+    check_metric("METRIC", metric, "steelyard runs trend")
     by_name: dict[str, list[_Entry]] = {}
-    for entry in _entries(found):
+    for entry in _entries(sources):
         by_name.setdefault(str(entry.runs[0].manifest.experiment.name), []).append(entry)
-    names = ", ".join(by_name) or "none"
+    first = next(iter(by_name), None)
     if experiment is None and len(by_name) == 1:
-        experiment = next(iter(by_name))
+        experiment = first
     if experiment is None or experiment not in by_name:
-        complaint = (
-            "there are runs of several experiments" if experiment is None else f"there are no runs of {experiment!r}"
-        )
-        raise InputError(
-            complaint if by_name else "there are no runs",
-            key="--experiment",
-            value=experiment,
-            expected=f"one of {names}" if by_name else "runs under --out",
-            next=f"--experiment {next(iter(by_name))}" if by_name else "steelyard demo --recorded",
-        )
+        problem = "there are no runs"
+        if by_name:
+            problem = "there are runs of several experiments" if experiment is None else f"{problem} of {experiment!r}"
+        expected = f"one of {', '.join(by_name)}" if by_name else "runs under --out"
+        fix = f"--experiment {first}" if by_name else "steelyard demo --recorded"
+        raise InputError(problem, key="--experiment", value=experiment, expected=expected, next=fix)
     return Trend(metric, experiment, tuple(_points(by_name[experiment], metric)))
 
 
 def _points(entries: Sequence[_Entry], metric: str) -> Iterator[Point]:
-    governing = GOVERNS.get(metric, Metric.THROUGHPUT)
-    keys = blocking(governing)
+    keys = blocking(GOVERNS.get(metric, Metric.THROUGHPUT))
     read = [(entry, [_read(run, metric, keys) for run in entry.runs]) for entry in entries]
     shared = [next((values for _, values in of_runs if values), {}) for _, of_runs in read]
     latest: _Settings = next((values for values in reversed(shared) if values), {})
@@ -195,7 +169,7 @@ def _together(entry: _Entry, fleet: Fleet, figures: Sequence[Figure], metric: st
     """The median of the runs that completed, and how far they lie apart."""
     completed = [figure for run, figure in zip(entry.runs, figures, strict=True) if run.status == "completed"]
     values = [figure.value for figure in completed if figure.value is not None]
-    odd = tuple(one.host for one in fleet.manifest.outliers if one.metric == metric)
+    odd = tuple(outlier.host for outlier in fleet.manifest.outliers if outlier.metric == metric)
     spread = Spread(len(fleet.manifest.runs), len(values), min(values, default=None), max(values, default=None), odd)
     if not values:
         why = next((figure.reason for figure in completed if figure.reason), Reason(NO_RUN_COMPLETED))
@@ -212,14 +186,14 @@ def _read(run: Run, metric: str, blocking: list[str]) -> tuple[Figure, _Settings
     return subject.figures.metric(metric), {key: known_value(subject, key) for key in blocking}
 
 
-def _differing(values: _Settings, latest: _Settings) -> Iterator[OtherSetting]:
+def _differing(values: _Settings, latest: _Settings) -> Iterator[str]:
     for key, (known, value) in values.items():
         latest_known, latest_value = latest[key]
         if known and latest_known:
             if not alike(value, latest_value):
-                yield OtherSetting(key, known=True)
+                yield key
         elif key not in STATED:
-            yield OtherSetting(key, known=False)
+            yield f"{key} (not known)"
 
 
 def _moment(started: str) -> str:

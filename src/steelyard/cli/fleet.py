@@ -9,8 +9,7 @@ from typing import Any
 from steelyard import verdict
 from steelyard.campaign import CampaignRequest
 from steelyard.campaign.fleet import judge_and_save, lost_runs, run_fleet
-from steelyard.campaign.fleet_verdict import FleetVerdict
-from steelyard.campaign.outliers import METRICS
+from steelyard.campaign.fleet_verdict import METRICS, FleetVerdict
 from steelyard.cli import check, printing
 from steelyard.cli.progress import FleetView
 from steelyard.cli.run import RECORDED

@@ -8,9 +8,8 @@ from typing import Any
 
 from steelyard import records, verdict
 from steelyard.campaign import CampaignRequest
-from steelyard.campaign.fleet_verdict import Member
+from steelyard.campaign.fleet_verdict import METRICS, Member
 from steelyard.campaign.learn import FEWEST
-from steelyard.campaign.outliers import METRICS
 from steelyard.campaign.repeats import MakePlan, Repeat, Repeats, Series, run_repeats
 from steelyard.cli import check, printing
 from steelyard.cli.run import RECORDED, view_of

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard import verdict
-from steelyard.campaign.outliers import METRICS
+from steelyard.campaign.fleet_verdict import METRICS
 from steelyard.cli import printing
 from steelyard.errors import InputError
 from steelyard.records import Run

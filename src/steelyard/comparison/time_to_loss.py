@@ -21,7 +21,7 @@ from steelyard.errors import InputError
 from steelyard.hardware.catalog import known_names, lookup
 from steelyard.reasons import Reason
 from steelyard.records.columns import Floats
-from steelyard.records.lines import whole_lines
+from steelyard.records.strict import whole_lines
 from steelyard.records.writer import TELEMETRY
 from steelyard.verdict import Subject
 

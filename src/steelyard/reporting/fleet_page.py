@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from steelyard import __version__
-from steelyard.campaign.fleet_verdict import FleetVerdict, Member
-from steelyard.campaign.outliers import LEAST_RUNS, METRICS
+from steelyard.campaign.fleet_verdict import LEAST_RUNS, METRICS, FleetVerdict, Member
 from steelyard.records import unstamped
 from steelyard.records.fleet import Outlier
 from steelyard.reporting import html

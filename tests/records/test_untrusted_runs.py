@@ -18,9 +18,9 @@ from steelyard import records
 from steelyard.errors import InputError
 from steelyard.records import Event, Step
 from steelyard.records.fleet import held, new_fleet
-from steelyard.records.heartbeat import beats
 from steelyard.records.step import to_line
 from steelyard.records.strict import LINE_BYTES, MOST_DEEP, blocks, read_json, strict_json, whole_lines
+from steelyard.records.writer import beats
 
 FILES = ("run.json", "steps.jsonl", "events.jsonl", "nodes.jsonl", "verdict.json", "telemetry.jsonl", "heartbeat")
 

@@ -36,7 +36,6 @@ def row_of(mask: Mask, at: int) -> int:
 
 
 def last_row(mask: Mask) -> int:
-    """The last row that is chosen."""
     return len(mask) - 1 - int(np.argmax(mask[::-1]))
 
 

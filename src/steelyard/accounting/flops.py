@@ -82,8 +82,6 @@ def flops_per_token(model: Model, sequence_length: int, vocab_size: int | None =
 
 
 class Convention(StrEnum):
-    """What frameworks mean by FLOPs, by its name."""
-
     CAUSAL = auto()
     NONCAUSAL = auto()
     NEMO_CAUSAL = auto()
@@ -104,7 +102,6 @@ def flops_by_convention(
     vocab_size: int | None = None,
     recompute: Recompute = "none",
 ) -> float:
-    """FLOPs per token as the named convention counts them."""
     match convention:
         case Convention.CAUSAL | Convention.NONCAUSAL:
             causal = convention == Convention.CAUSAL

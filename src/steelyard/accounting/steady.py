@@ -1,12 +1,14 @@
-"""The steady window: the steps whose times speak for the platform, warm-up and marked steps out."""
+"""Where a run comes to rest: the steps whose times speak for the platform, without warm-up, and how a loss goes."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
-from steelyard.accounting.arrays import SIGMAS, Floats, Mask, Whole, blocks, chosen, row_of
+from steelyard.accounting.arrays import SIGMAS, Floats, Mask, Whole, around_median, blocks, chosen, row_of
+from steelyard.accounting.vocabularies import NEAR
 
 MARKS = ("eval", "checkpoint", "profile", "recompile", "rampup", "artefact")
 """What a step may be marked with that its time then speaks of, and not of training."""
@@ -28,6 +30,12 @@ _SIGMAS = 3.0
 _FEWEST_LATE = 4
 """Batches, of which a level at the end is made."""
 
+FEWEST_LOSSES = 3
+_TAIL = 10
+_MANY = 2 * _TAIL
+_FLAT = 0.05
+"""Of the whole fall: what a plateau may still move from the third quarter of a run to the last."""
+
 
 @dataclass(frozen=True, slots=True)
 class SteadyWindow:
@@ -46,7 +54,6 @@ class SteadyWindow:
     """False where the times did not come to rest, so that half of them was dropped."""
 
     def words(self) -> str:
-        """What was kept and what was dropped, as a sentence."""
         kept = "no steady steps"
         if self.first_step is not None:
             kept = f"{self.steps:,} steady steps, {self.first_step:,} to {self.last_step:,}"
@@ -100,7 +107,8 @@ def warmup_records(times: Floats) -> tuple[int, bool]:
     batches = len(times) // size
     if batches < 4:
         return 0, True
-    means = np.concatenate(list(_means(times, size, batches)))
+    parts = (slice(part.start * size, part.stop * size) for part in blocks(batches))
+    means = np.concatenate([_without_spikes(times, size, rows).reshape(-1, size).mean(axis=1) for rows in parts])
     half = batches // 2
     tail, near = _level(means[half:])
     alike = np.abs(means - tail) <= near
@@ -113,14 +121,11 @@ def warmup_records(times: Floats) -> tuple[int, bool]:
     if end < float(np.median(means[:half])):  # what ends slower than it began has no warm-up that long
         alike = np.abs(means - end) <= near_end
         late = np.flatnonzero(alike[:-1] & alike[1:])
-        if len(late) and batches - late[0] >= last and _is_level(means[late[0] :]):
-            return int(late[0]) * size, True
+        if len(late) and batches - late[0] >= last:
+            first, second = (float(np.median(part)) for part in np.array_split(means[late[0] :], 2))
+            if abs(first - second) <= _ALIKE * second:
+                return int(late[0]) * size, True
     return half * size, False
-
-
-def _is_level(means: Floats) -> bool:
-    first, second = (float(np.median(part)) for part in np.array_split(means, 2))
-    return abs(first - second) <= _ALIKE * second
 
 
 def _level(means: Floats) -> tuple[float, float]:
@@ -128,13 +133,6 @@ def _level(means: Floats) -> tuple[float, float]:
     level = float(np.median(means))
     sigma = float(np.median(np.abs(np.diff(means)))) * SIGMAS / np.sqrt(2)
     return level, max(_ALIKE * level, _SIGMAS * sigma)
-
-
-def _means(times: Floats, size: int, batches: int) -> Iterator[Floats]:
-    """The mean of each batch, spikes taken down."""
-    for part in blocks(batches):
-        rows = slice(part.start * size, part.stop * size)
-        yield _without_spikes(times, size, rows).reshape(-1, size).mean(axis=1)
 
 
 def _without_spikes(times: Floats, first: int, rows: slice) -> Floats:
@@ -150,3 +148,37 @@ def _without_spikes(times: Floats, first: int, rows: slice) -> Floats:
     kept = max(first - rows.start, 0)
     cleaned[:kept] = times[rows][:kept]
     return cleaned
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a loss goes from its first record to its last."""
+
+    first: float
+    end: float
+    """The median of the last ten records, or the last of a few."""
+    mean: float
+    """Over the last quarter: where little is left to learn, most batches have less of it than the mean."""
+    still_falls: bool
+    level: float
+    """The median over the last quarter of the steps."""
+    settled: bool
+    """Whether that is a plateau."""
+
+
+def course(step: Whole, loss: Floats) -> Course:
+    """How some losses go, told at some steps."""
+    tail = 1 if len(loss) < _MANY else _TAIL
+    end, before = float(np.median(loss[-tail:])), float(np.median(loss[-2 * tail : -tail]))
+    mean = float(loss[-max(1, len(loss) // 4) :].mean()) if len(loss) >= _MANY else float(loss[-1])
+    half, late, final = (step[0] + share * (step[-1] - step[0]) for share in (0.5, 0.75, 1.0))
+    third, last = loss[(step >= half) & (step < late)], loss[(step >= late) & (step < final)]
+    last = np.append(last, loss[-1:])
+    level = float(np.median(last))
+    settled = False
+    if len(third):
+        scatter = max(float(around_median(part)[1]) for part in (third, last))
+        chance = 3 * 1.25 * scatter * math.sqrt(1 / len(third) + 1 / len(last))  # a median's error is 1.25 of a mean's
+        moved = abs(float(np.median(third)) - level)
+        settled = moved <= max(_FLAT * (float(loss[0]) - level), chance if len(loss) >= _MANY else 0.0, NEAR)
+    return Course(float(loss[0]), end, mean, before - end > 0.01 * before, level, settled)

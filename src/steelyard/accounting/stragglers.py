@@ -17,8 +17,6 @@ LEAST_STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """A node whose steps take longer than the others'."""
-
     node: str
     median_s: float
     others_median_s: float
@@ -31,7 +29,6 @@ class Straggler:
         return self.median_s / self.others_median_s
 
     def details(self) -> dict[str, float]:
-        """Its figures, for a record."""
         names = ("median_s", "others_median_s", "factor", "steps", "share")
         return {name: getattr(self, name) for name in names}
 

@@ -159,7 +159,6 @@ def _starts(of: Declared, sizes: Iterable[int]) -> list[Start]:
 
 
 def starts_of(of: Declared, vocabulary: Vocabulary) -> list[Start]:
-    """What a model over one vocabulary may start at."""
     stds = (of.std,) if of.std is not None else of.habits.init_stds
     hidden = (of.hidden_size,) if of.hidden_size else _HIDDEN
     return [Start(vocabulary, size, std) for std in stds for size in (hidden if std is not None else (0,))]

@@ -71,8 +71,6 @@ class Speedup:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What its members come to together."""
-
     members: tuple[Member, ...]
     alone: tuple[str | None, ...]
     """What may be said of each by itself, at the family's margin; None of one that is refused."""
@@ -86,7 +84,6 @@ class Family:
 
     @property
     def exit(self) -> Exit:
-        """Refused, then not known."""
         if any(member.status == Comparability.NOT_COMPARABLE for member in self.members):
             return Exit.NOT_COMPARABLE
         known = self.speedup is not None and self.speedup.outcome.decided
@@ -127,10 +124,14 @@ def family(members: Sequence[Member], margin: float | None = None) -> Family:
         margin = min(member.comparison.margin for member in members)
     ratios = [member.between for member in members]
     known = [ratio for ratio in ratios if ratio is not None]
+    observed = [member.ratio.words if member.ratio else None for member in members]
     adjusted = iter(adjusted_outcomes(known, margin))
     return Family(
         members=tuple(members),
-        alone=tuple(_alone(member, ratio, margin) for member, ratio in zip(members, ratios, strict=True)),
+        alone=tuple(
+            _TERMS.of(outcome_of(ratio, margin), margin) if ratio else words
+            for ratio, words in zip(ratios, observed, strict=True)
+        ),
         adjusted=tuple(None if ratio is None else _TERMS.of(next(adjusted), margin) for ratio in ratios),
         speedup=_speedup(members, known, margin),
         margin=margin,
@@ -190,12 +191,6 @@ def _reasons(members: Sequence[Member], ratios: Sequence[Between | None]) -> Ite
         if (partly := partly_known(_subjects(members, side), ONE_PLATFORM)) is not None:
             values = {"side": side, "why": partly.message}
             yield Reason(PLATFORM_UNKNOWN, values, side=side, keys=partly.keys)
-
-
-def _alone(member: Member, ratio: Between | None, margin: float) -> str | None:
-    if ratio is not None:
-        return _TERMS.of(outcome_of(ratio, margin), margin)
-    return member.ratio.words if member.ratio else None
 
 
 def _speedup(members: Sequence[Member], known: Sequence[Between], margin: float) -> Speedup | None:

@@ -33,8 +33,6 @@ AT_ONCE = 64
 
 
 class FleetObserver(Protocol):
-    """Sees the runs of a fleet while they go on."""
-
     def observer(self, host: str) -> Observer:
         """What sees the steps and events of one run."""
 
@@ -45,8 +43,6 @@ class FleetObserver(Protocol):
 
 
 class FleetReporter(Protocol):
-    """Is told how a fleet goes on."""
-
     def fleet_begins(self, fleet: Fleet, hosts: Sequence[str]) -> None:
         """`hosts`: those that run; none where all have passed already."""
 
@@ -57,8 +53,6 @@ class FleetReporter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FleetOutcome:
-    """A fleet that has ended."""
-
     fleet: Fleet
     judged: FleetVerdict | None
     stopped: bool
@@ -125,9 +119,9 @@ def _earlier_fleet(planned: Planned, rerun: str, request: CampaignRequest) -> Fl
         raise InputError("--name names a new fleet, and --rerun-failed an old one", key="--name", value=request.name)
     fleet = find_fleet(rerun, request.out)
     if fleet is None:
-        problem, fix = f"{rerun!r} is no fleet, neither as a path nor under", f"steelyard runs list --out {request.out}"
-        expected = "a directory with fleet.json"
-        raise InputError(f"{problem} {request.out}", key=RERUN, value=rerun, expected=expected, next=fix)
+        problem = f"{rerun!r} is no fleet, neither as a path nor under {request.out}"
+        expected, fix = "a directory with fleet.json", f"steelyard runs list --out {request.out}"
+        raise InputError(problem, key=RERUN, value=rerun, expected=expected, next=fix)
     nodes, file = planned.case.placement.nodes, planned.case.resolved.file
     if nodes != 1 or not CLUSTER.takes(planned.plan):
         problem = f"{file} is planned {'here' if nodes == 1 else f'as one job over {nodes} hosts'}"
@@ -198,14 +192,11 @@ class FleetPreflight:
 
 
 def split(plan: Plan) -> list[Plan]:
-    """The plan of each run of a fleet."""
     return [plan.model_copy(update={"fleet": False, "nodes": [node]}) for node in plan.nodes]
 
 
 @dataclass(frozen=True, slots=True)
 class FleetJob:
-    """What one host is to run."""
-
     planned: Planned
     """Of one node."""
     host: Host

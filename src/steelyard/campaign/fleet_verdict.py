@@ -33,8 +33,6 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class FleetVerdict:
-    """What a fleet comes to."""
-
     fleet: Fleet
     members: tuple[Member, ...]
     status: Status
@@ -42,7 +40,6 @@ class FleetVerdict:
     """Named; they fail nothing."""
 
     def updated(self) -> Fleet:
-        """The fleet with what was found of it."""
         fleet = self.fleet.refreshed([member.run for member in self.members])
         runs = [
             entry.model_copy(update={"verdict": member.verdict.status.value if member.verdict else None})
@@ -52,7 +49,6 @@ class FleetVerdict:
 
 
 def judge_run(directory: Path, not_saved: Callable[[Path, OSError], None]) -> Verdict:
-    """Judge a run that has ended, and keep the verdict with it."""
     judged = judge(read_subject(load(directory)))
     save(judged, not_saved)
     return judged

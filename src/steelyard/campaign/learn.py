@@ -41,8 +41,6 @@ ALIKE = tuple(key for key in (*KEYS, *STATED) if key != "training.seed")
 
 @dataclass(frozen=True, slots=True)
 class LearntRun:
-    """One of the runs, with its figure."""
-
     directory: Path
     value: float | None
     reason: Reason | None
@@ -69,8 +67,6 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What runs say of a bound on one metric."""
-
     metric: str
     direction: Direction
     runs: tuple[LearntRun, ...]

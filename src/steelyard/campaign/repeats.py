@@ -23,8 +23,6 @@ MakePlan = Callable[[str | None, Sequence[str], bool], Planned]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One run of several."""
-
     platform: str | None
     """None where the file has one, or none."""
     repeat: int
@@ -35,8 +33,6 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Which runs are asked for."""
-
     platforms: tuple[str | None, ...]
     seeds: tuple[int | None, ...]
     """One a repeat; None for the experiment's own."""
@@ -76,8 +72,6 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """All that was made of a series."""
-
     directory: Path
     places: dict[str, Path]
     """Where the runs of each platform lie."""
@@ -98,8 +92,6 @@ class Repeats:
 
 
 class RepeatsReporter(Protocol):
-    """Is told how a series goes on."""
-
     def series_begins(self, directory: Path, series: Series) -> None: ...
 
     def run_begins(self, repeat: Repeat, number: int) -> None:
@@ -116,7 +108,6 @@ class RepeatsReporter(Protocol):
 def run_repeats(
     series: Series, plan: MakePlan, options: RunOptions, request: CampaignRequest, reporter: RepeatsReporter
 ) -> Repeats:
-    """Plan all of them, run one after the other, judge each."""
     turns = series.turns
     plans: dict[tuple[str | None, int | None], Planned] = {}
     for turn in turns:

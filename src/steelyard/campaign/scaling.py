@@ -45,8 +45,6 @@ Kind = Literal["weak", "strong"]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The runs on one number of nodes."""
-
     nodes: int
     gpus: int
     side: Side
@@ -77,8 +75,6 @@ class Larger:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """All counts against the smallest."""
-
     smallest: Count
     larger: tuple[Larger, ...]
 
@@ -160,12 +156,10 @@ def _count(nodes: int, subjects: Sequence[Subject], is_smallest: bool) -> Count:
 def _held(count: Count, smallest: Count, margin: float) -> Larger:
     sides, kind = (count.side, smallest.side), _kind(count, smallest)
     clauses = [clause for clause in contract(*sides) if clause.dotted not in SCALED]
-    ruled = ruling(Metric.THROUGHPUT, clauses, sides, "best").worsened(
-        *_apart(count, smallest, clauses),
-        *(() if kind else [_kindless(count, smallest)]),
-        *lacking(Metric.THROUGHPUT, sides),
-    )
-    return Larger(count, kind, ruled, ratio(Metric.THROUGHPUT, *sides, margin, SAID) if ruled.holds else None)
+    apart = [*_apart(count, smallest, clauses), *([kind] if isinstance(kind, Reason) else ())]
+    ruled = ruling(Metric.THROUGHPUT, clauses, sides, "best").worsened(*apart, *lacking(Metric.THROUGHPUT, sides))
+    efficiency = ratio(Metric.THROUGHPUT, *sides, margin, SAID) if ruled.holds else None
+    return Larger(count, None if isinstance(kind, Reason) else kind, ruled, efficiency)
 
 
 def _apart(count: Count, smallest: Count, clauses: Sequence[Clause]) -> Iterator[Reason]:
@@ -179,18 +173,14 @@ def _apart(count: Count, smallest: Count, clauses: Sequence[Clause]) -> Iterator
         yield Reason(codes.NODE_SIZES_DIFFER, values, Effect.BLOCKS, "both")
 
 
-def _kind(count: Count, smallest: Count) -> Kind | None:
-    more, fewer = count.tokens_per_step, smallest.tokens_per_step
+def _kind(count: Count, smallest: Count) -> Kind | Reason:
+    """How it scales, or why that is neither or not known."""
+    more, fewer, keys = count.tokens_per_step, smallest.tokens_per_step, ("training.tokens_per_step",)
     if more is None or fewer is None:
-        return None
+        return Reason(codes.SCALING_UNKNOWN, effect=Effect.UNKNOWN, side="both", keys=keys)
     if more * smallest.gpus == fewer * count.gpus:
         return "weak"
-    return "strong" if more == fewer else None
-
-
-def _kindless(count: Count, smallest: Count) -> Reason:
-    keys, called = ("training.tokens_per_step",), (count.side.called, smallest.side.called)
-    if count.tokens_per_step is None or smallest.tokens_per_step is None:
-        return Reason(codes.SCALING_UNKNOWN, effect=Effect.UNKNOWN, side="both", keys=keys)
-    values = {"target": count.tokens_per_step, "baseline": smallest.tokens_per_step, "called": called}
+    if more == fewer:
+        return "strong"
+    values = {"target": more, "baseline": fewer, "called": (count.side.called, smallest.side.called)}
     return Reason(codes.SCALING_NEITHER, values, Effect.BLOCKS, "both", keys)

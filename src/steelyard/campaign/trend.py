@@ -35,8 +35,6 @@ RUN_UNREADABLE = Code("run_unreadable", "{error}")
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far the runs of a fleet lie apart."""
-
     hosts: int
     runs: int
     """Those that completed and give the metric."""
@@ -56,8 +54,6 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One run of a trend, or one fleet."""
-
     run: Path
     platform: str
     started: str

@@ -86,7 +86,6 @@ class StepTable:
         return pandas.DataFrame({"step": self.step, "steps_covered": self.steps_covered, **values, "time": self.time})
 
     def flag(self, name: str) -> Mask:
-        """Which rows carry a flag."""
         rows = np.zeros(len(self.step), dtype=np.bool_)
         rows[self.flagged.get(name, [])] = True
         return rows
@@ -174,7 +173,8 @@ class _Growing:
     def add(self, values: npt.NDArray[Any]) -> None:
         begin, end = self.rows, self.rows + len(values)
         if self._same.dtype == np.int32 and values.max() > _MOST_INT32:
-            self._widen()
+            self._same = self._same.astype(np.int64)
+            self._values = None if self._values is None else self._values.astype(np.int64)
         values = values.astype(self._same.dtype, copy=False)
         if self._values is None:
             if not begin:
@@ -190,11 +190,6 @@ class _Growing:
             self._values = wider
         self._values[begin:end] = values
         self.rows = end
-
-    def _widen(self) -> None:
-        self._same = self._same.astype(np.int64)
-        if self._values is not None:
-            self._values = self._values.astype(np.int64)
 
     def joined(self) -> npt.NDArray[Any]:
         if self._values is None:
@@ -284,7 +279,6 @@ def _moment(word: str) -> np.datetime64:
 
 
 def _unreadable(path: Path, before: int, lines: bytes, decoder: msgspec.json.Decoder[Any]) -> InputError:
-    """Which line it was that could not be read, and why."""
     for at, line in enumerate(lines.split(b"\n")[:-1], start=before + 1):
         try:
             decoder.decode(line)

@@ -13,12 +13,11 @@ from pydantic import Field, ValidationError
 
 from steelyard.errors import InputError
 from steelyard.files import replace_file
-from steelyard.records.heartbeat import Heartbeat, beats
 from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Record, RunStatus, checked_version, invalid
 from steelyard.records.reader import Run, folders_of, holding, load, runs_under
 from steelyard.records.strict import read_json
-from steelyard.records.writer import new_directory
+from steelyard.records.writer import Heartbeat, beats, new_directory
 
 SCHEMA_VERSION = 1
 FILE = "fleet.json"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from steelyard.errors import InputError
-from steelyard.records.heartbeat import beats
 from steelyard.records.manifest import FILE, RunManifest, RunStatus, load_manifest, not_a_run
 from steelyard.records.step import Event, Step, event_of, step_of
 from steelyard.records.strict import (
@@ -19,7 +18,7 @@ from steelyard.records.strict import (
     unreadable_line,
     whole_lines,
 )
-from steelyard.records.writer import EVENTS, STEPS
+from steelyard.records.writer import EVENTS, STEPS, beats
 
 if TYPE_CHECKING:
     from steelyard.records.columns import StepTable

@@ -1,24 +1,27 @@
 """Writes a run as it happens, so that a crash at any byte leaves a readable one."""
 
+import errno
+import fcntl
 import json
 import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from steelyard.errors import InputError
-from steelyard.files import replace_file
-from steelyard.records.heartbeat import Heartbeat
+from steelyard.files import open_regular, replace_file
 from steelyard.records.manifest import FILE, Failure, RunManifest, RunStatus
 from steelyard.records.step import Event, Step, to_line
 
 STEPS, EVENTS, TELEMETRY, PLAN, LOGS = "steps.jsonl", "events.jsonl", "telemetry.jsonl", "plan.json", "logs"
 NODES = "nodes.jsonl"
 """Steps as each node or rank reported them, where several did; each names its `series`."""
+HEARTBEAT = "heartbeat"
 
 
 def in_series(series: str, line: bytes) -> bytes:
@@ -27,7 +30,6 @@ def in_series(series: str, line: bytes) -> bytes:
 
 
 def now() -> str:
-    """The moment, in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -39,6 +41,45 @@ def stamped(*words: str) -> str:
 def unstamped(name: str) -> str:
     """A name of ours without its time."""
     return re.sub(r"^\d{8}T\d{6}-(?=.)", "", name)
+
+
+class Heartbeat:
+    """A lock that the kernel lets go of when its process dies, however it dies.
+
+    Held by the runner from before the run can be seen until it has written the end.
+    """
+
+    def __init__(self, run: Path) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        self._descriptor = os.open(run / HEARTBEAT, flags, 0o666)
+        try:
+            if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file")
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._descriptor)
+            raise
+
+    def stop(self, run: Path) -> None:
+        """The run has ended and says so itself."""
+        (run / HEARTBEAT).unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+
+def beats(run: Path) -> bool:
+    """True while a runner holds the run."""
+    try:
+        file = open_regular(run / HEARTBEAT)
+    except FileNotFoundError:
+        return False
+    except OSError as reason:
+        raise InputError(f"{run / HEARTBEAT} cannot be opened ({reason.strerror})", key="RUN", value=str(run)) from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 class RunWriter:
@@ -74,7 +115,6 @@ class RunWriter:
         self._write(f"{LOGS}/{name}", data)
 
     def learn(self, **values: Any) -> None:
-        """Keep what became known of the run since it began."""
         self.manifest = self.manifest.model_copy(update=values)
         _write_manifest(self.directory, self.manifest)
 
@@ -126,11 +166,29 @@ class StagedRun:
         try:
             if plan is not None:
                 (self.directory / PLAN).write_text(json.dumps(plan, indent=2, allow_nan=False) + "\n")
-            directory, manifest = _claim(self.out, self.directory, manifest, self._name)
+            return self._claimed(manifest)
         except BaseException:
             self.remove()
             raise
-        return RunWriter(directory, manifest, self._heartbeat)
+
+    def _claimed(self, manifest: RunManifest) -> RunWriter:
+        base, number = self._name or manifest.name, 1
+        while True:
+            taken = self.out / (base if number == 1 else f"{base}-{number}")
+            manifest = manifest.model_copy(update={"name": taken.name})
+            _write_manifest(self.directory, manifest)
+            try:
+                if os.path.lexists(taken):
+                    raise FileExistsError
+                self.directory.rename(taken)
+            except OSError as reason:
+                if not isinstance(reason, FileExistsError) and not os.path.lexists(taken):
+                    raise _unwritable(self.out, reason) from None
+                if self._name is not None:
+                    raise _exists_already(taken) from None
+                number += 1
+            else:
+                return RunWriter(taken, manifest, self._heartbeat)
 
     def remove(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -139,26 +197,6 @@ class StagedRun:
 def create_run(out: Path, manifest: RunManifest, plan: Mapping[str, Any], name: str | None) -> RunWriter:
     """Make the run directory in one rename, so that it is never seen half made."""
     return StagedRun(out, name).claim(manifest, plan)
-
-
-def _claim(out: Path, hidden: Path, manifest: RunManifest, name: str | None) -> tuple[Path, RunManifest]:
-    base, number = name or manifest.name, 1
-    while True:
-        taken = out / (base if number == 1 else f"{base}-{number}")
-        manifest = manifest.model_copy(update={"name": taken.name})
-        _write_manifest(hidden, manifest)
-        try:
-            if os.path.lexists(taken):
-                raise FileExistsError
-            hidden.rename(taken)
-        except OSError as reason:
-            if not isinstance(reason, FileExistsError) and not os.path.lexists(taken):
-                raise _unwritable(out, reason) from None
-            if name is not None:
-                raise _exists_already(taken) from None
-            number += 1
-        else:
-            return taken, manifest
 
 
 def _write_manifest(directory: Path, manifest: RunManifest) -> None:

@@ -15,8 +15,6 @@ _STANDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What the moments of a log say of its step times."""
-
     artefacts: Mask
     """Records whose steps are stated to take longer than passed between them and the record before."""
     ratio: float | None

@@ -58,8 +58,6 @@ NO_MEMORY = Code("no_memory", "no step gives its memory")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One metric of one run."""
-
     value: float | None
     reason: Reason | None = None
     """Why it is not known."""
@@ -69,7 +67,6 @@ class Figure:
 
     @property
     def why(self) -> str | None:
-        """Why it is not known, as a sentence."""
         return self.reason.message if self.reason else None
 
 

@@ -38,7 +38,6 @@ class Result:
 
     @property
     def message(self) -> str:
-        """A sentence a person can act on."""
         return self.reason.message
 
 
@@ -53,8 +52,6 @@ class NotApplicable(Result):
 
 @dataclass(frozen=True, slots=True)
 class Finding(Result):
-    """One judged statement."""
-
     status: Status
     required: bool
     """Whether the verdict is unknown when this is."""
@@ -64,22 +61,13 @@ class Finding(Result):
 
     def document(self) -> dict[str, Any]:
         """An entry of `findings` in JSON."""
-        return {
-            "check": self.check,
-            "code": self.code.name,
-            "status": self.status.value,
-            "required": self.required,
-            "observed": self.observed,
-            "expected": self.expected,
-            "message": self.message,
-            "evidence": msgspec.to_builtins(self.evidence),
-        }
+        head = {"check": self.check, "code": self.code.name, "status": self.status.value, "required": self.required}
+        values = {"observed": self.observed, "expected": self.expected, "message": self.message}
+        return {**head, **values, "evidence": msgspec.to_builtins(self.evidence)}
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The name of a check, whether the verdict needs it, and how its findings are made."""
-
     name: str
     required: bool = False
 
@@ -120,8 +108,6 @@ class Check:
 
 
 class Weighed(Protocol):
-    """What adds to a verdict."""
-
     @property
     def status(self) -> Status: ...
     @property

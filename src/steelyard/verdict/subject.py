@@ -10,9 +10,8 @@ from pydantic import ValidationError
 
 from steelyard import accounting, records
 from steelyard.accounting.arrays import Floats, Mask, chosen
-from steelyard.accounting.course import FEWEST, Course, course
 from steelyard.accounting.flops import countable
-from steelyard.accounting.steady import MARKS
+from steelyard.accounting.steady import FEWEST_LOSSES, MARKS, Course, course
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import ComparePolicy
 from steelyard.experiment.model import Model
@@ -69,10 +68,6 @@ class Subject:
             return None
         return float(figure)
 
-    @property
-    def planned_steps(self) -> int | None:
-        return self.whole("training.steps")
-
     @cached_property
     def log_interval(self) -> int:
         """Steps between records: the framework's own, or the shortest distance seen.
@@ -121,7 +116,6 @@ class Subject:
 
     @property
     def peak_tflops(self) -> float | None:
-        """The dense peak of the precision used."""
         return self.gpu.peak_tflops(self.precision) if self.gpu and self.precision else None
 
     @property
@@ -160,12 +154,9 @@ class Subject:
     @cached_property
     def course(self) -> Course | None:
         """How its loss goes; None where it is told too seldom."""
-        rows = self.learning_rows
-        return (
-            course(chosen(self.steps.step, rows), chosen(self.steps.loss.values, rows))
-            if rows.sum() >= FEWEST
-            else None
-        )
+        rows, steps = self.learning_rows, self.steps
+        known = rows.sum() >= FEWEST_LOSSES
+        return course(chosen(steps.step, rows), chosen(steps.loss.values, rows)) if known else None
 
     @cached_property
     def node_tables(self) -> dict[str, StepTable]:
@@ -276,7 +267,6 @@ def read_subject(run: Run, thresholds: Sequence[str] = (), warmup_steps: int = 0
 
 
 def read_subjects(runs: Sequence[Run], warmup_steps: int) -> list[Subject]:
-    """Read several runs, each once."""
     read = records.tables([run.directory for run in runs])
     return [_subject(run, steps, (), warmup_steps) for run, steps in zip(runs, read, strict=True)]
 

@@ -21,8 +21,6 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a run comes to."""
-
     run: Path
     run_status: str
     status: Status

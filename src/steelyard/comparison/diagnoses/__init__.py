@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from steelyard.accounting.course import Course
+from steelyard.accounting.steady import Course
 from steelyard.comparison.curve import LossCurve
 from steelyard.comparison.tiers import Pair
 from steelyard.reasons import Code, SideName

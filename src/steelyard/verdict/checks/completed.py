@@ -43,7 +43,7 @@ PLANNED_STEPS_UNKNOWN = Code(
 
 
 def check(subject: Subject) -> Results:
-    planned, last = subject.planned_steps, int(subject.steps.step.max()) if len(subject.steps) else 0
+    planned, last = subject.whole("training.steps"), int(subject.steps.step.max()) if len(subject.steps) else 0
     reached, at = f"step {last}", subject.evidence_of_step(-1) or subject.evidence_of_manifest("status")
     expected = "unknown" if planned is None else f"step {planned}"
     status, failure, exit_status = subject.run.status, subject.run.manifest.failure, subject.run.manifest.exit_status

@@ -92,8 +92,6 @@ HOSTS_NOT_READ = Code("hosts_not_read", "no host was asked for its counters befo
 
 
 class _Host(NamedTuple):
-    """One host's change, and the line that keeps it."""
-
     name: str
     change: host_change.HostChange
     evidence: Evidence

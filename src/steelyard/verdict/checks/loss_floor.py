@@ -98,6 +98,7 @@ def check(subject: Subject) -> Results:
     impossible = np.flatnonzero(finite & (loss.values < 0))
     zero = np.flatnonzero(finite & (loss.values == 0) & ~subject.steps.flag("skipped"))
     losses, last = chosen(loss.values, finite), last_row(finite) if finite.any() else 0
+    end = float(np.median(losses[-5:])) if len(losses) else math.nan
     if len(impossible):
         row = int(impossible[0])
         yield CHECK.failed(NEGATIVE_LOSS, float(loss.values[row]), 0.0, **subject.at(row))
@@ -107,8 +108,10 @@ def check(subject: Subject) -> Results:
         yield CHECK.unknown(NO_FINITE_LOSS, None, floor)
     elif subject.foreign and (made := _made_data(subject, last)) is not None:
         yield made
+    elif floor is None and subject.value("data.source") == "tokens" and len(losses) >= 5 and end < _COLLAPSE:
+        yield CHECK.failed(LOSS_COLLAPSED, end, f">= {_COLLAPSE}", subject.evidence_of_step(last))
     elif floor is None:
-        yield _of_a_corpus(subject, losses, last)
+        yield CHECK.not_applicable(ENTROPY_RATE_UNKNOWN)
     elif floor == COUNTING and subject.foreign:
         yield CHECK.passed(ABOVE_COUNTING_FLOOR, float(losses[-1]), floor, subject.evidence_of_step(last))
     else:
@@ -124,13 +127,6 @@ def _made_data(subject: Subject, last: int) -> Finding | None:
         return None
     floor = COUNTING if kind == Collapse.COUNTING else None
     return CHECK.unknown(_OF_COLLAPSE[kind], course.end, floor, at, reached=course.mean < ON * COUNTING)
-
-
-def _of_a_corpus(subject: Subject, losses: Floats, last: int) -> Result:
-    end = float(np.median(losses[-5:]))
-    if subject.value("data.source") == "tokens" and end < _COLLAPSE and len(losses) >= 5:
-        return CHECK.failed(LOSS_COLLAPSED, end, f">= {_COLLAPSE}", subject.evidence_of_step(last))
-    return CHECK.not_applicable(ENTROPY_RATE_UNKNOWN)
 
 
 def _against(subject: Subject, losses: Floats, finite: Mask, floor: float) -> Result:

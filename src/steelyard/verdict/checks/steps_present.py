@@ -54,10 +54,11 @@ def check(subject: Subject) -> Results:
     lost_lines = subject.events_of("unread_line")
     read = _recorded(steps, {event.step for event in lost_lines if event.step is not None})
     unread = next((event for event in lost_lines if event.step not in read), None)
-    before = int(steps[0] - covered[0]) if len(steps) else 0
     if not len(steps):
-        yield CHECK.failed(NO_STEPS, 0, subject.planned_steps, subject.evidence_of_manifest("status"))
+        yield CHECK.failed(NO_STEPS, 0, subject.whole("training.steps"), subject.evidence_of_manifest("status"))
         return
+    before, checkpoints = int(steps[0] - covered[0]), subject.events_of("resumed")
+    resumed = any(event.step is None or 0 <= before - event.step < interval for event in checkpoints)
     apart = np.diff(steps)
     expected = "every step" if interval == 1 else f"every {interval} steps"
     gaps = np.flatnonzero((apart > interval) & (apart > covered[1:])) + 1
@@ -86,11 +87,11 @@ def check(subject: Subject) -> Results:
         yield CHECK.unknown(STEPS_OUT_OF_ORDER, None, expected, before=previous, **subject.at(back[0]))
     elif len(overlaps):
         yield CHECK.unknown(RECORDS_OVERLAP, int(covered[overlaps[0]]), expected, **subject.at(overlaps[0]))
-    elif steps[0] > max(interval, int(covered[0])) and not _resumed(subject, before, interval):
+    elif steps[0] > max(interval, int(covered[0])) and not resumed:
         yield CHECK.unknown(FIRST_STEPS_MISSING, int(steps[0]), expected, subject.evidence_of_step(0))
     else:
-        resumed = before if before > 0 and subject.events_of("resumed") else None
-        yield CHECK.passed(STEPS_COMPLETE, len(steps), expected, subject.evidence_of_step(-1), resumed=resumed)
+        after = before if before > 0 and checkpoints else None
+        yield CHECK.passed(STEPS_COMPLETE, len(steps), expected, subject.evidence_of_step(-1), resumed=after)
 
 
 def _recorded(steps: Whole, wanted: set[int]) -> set[int]:
@@ -127,9 +128,3 @@ def _counts_the_first_again(steps: Whole, covered: Whole) -> Mask:
     again = np.zeros(len(steps), dtype=np.bool_)
     again[1:] = (covered[:-1] == 1) & (np.diff(steps) == covered[1:] - 1)
     return again
-
-
-def _resumed(subject: Subject, before: int, interval: int) -> bool:
-    """Whether the log says that it took up a checkpoint where its record starts."""
-    resumptions = subject.events_of("resumed")
-    return any(event.step is None or 0 <= before - event.step < interval for event in resumptions)

@@ -58,10 +58,7 @@ def parameters(model: Model, vocab_size: int | None = None) -> Parameters:
 
 
 def countable(dimensions: Mapping[str, Any]) -> Model | None:
-    """The model of the dimensions FLOPs are counted from; what no formula counts stands in where it is not known.
-
-    None where a dimension that counts is missing or cannot be.
-    """
+    """The model that FLOPs are counted from; None where a dimension that a formula counts is missing or cannot be."""
     given = {key: value for key, value in dimensions.items() if value is not None}
     uncounted = {"norm_epsilon": 1e-5, "max_position_embeddings": 1, "qkv_bias": False, "tied_embeddings": False}
     if given.get("architecture") == "llama":

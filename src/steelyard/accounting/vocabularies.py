@@ -118,10 +118,7 @@ def first_loss(model: Model, init_method_std: float, padded_vocab_size: int) -> 
 
 
 def loss_floor(data: Data, vocab_size: int, samples: int) -> float | None:
-    """The entropy rate of a made source in nats a token, for a run of `samples` sequences.
-
-    None for a corpus, whose entropy nobody knows, and for samples that repeat, which can be learned by heart.
-    """
+    """The entropy rate of a made source in nats a token; None for a corpus, and for samples that repeat by then."""
     if data.source == "tokens" or (data.samples is not None and data.samples < samples):
         return None
     from steelyard.trainer.tokens import entropy_rate

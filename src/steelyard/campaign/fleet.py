@@ -51,17 +51,10 @@ class FleetReporter(Protocol):
     def not_saved(self, path: Path, reason: OSError) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class FleetOutcome:
-    fleet: Fleet
-    judged: FleetVerdict | None
-    stopped: bool
-
-
 def run_fleet(
     planned: Planned, options: RunOptions, request: CampaignRequest, reporter: FleetReporter, rerun: str | None = None
-) -> FleetOutcome:
-    """Run every host of a fleet, or of the fleet `rerun` those again that did not pass, then judge each and all."""
+) -> tuple[Fleet, FleetVerdict | None, bool]:
+    """Run every host, or those again that did not pass in `rerun`; its verdict if judged, whether it was stopped."""
     plans = {plan.nodes[0].host: plan for plan in split(planned.plan)}
     earlier = _earlier_fleet(planned, rerun, request) if rerun is not None else None
     names = _unpassed(earlier, plans) if earlier else list(plans)
@@ -84,9 +77,9 @@ def run_fleet(
     else:
         reporter.fleet_begins(fleet, names)
     if stopped or not request.judges:
-        return FleetOutcome(_saved(fleet.refreshed(fleet.runs()), reporter.not_saved), None, stopped)
+        return _saved(fleet.refreshed(fleet.runs()), reporter.not_saved), None, stopped
     judged, fleet = judge_and_save(fleet, reporter.not_saved)
-    return FleetOutcome(fleet, judged, stopped)
+    return fleet, judged, stopped
 
 
 def judge_and_save(
@@ -157,10 +150,7 @@ class FleetPreflight:
     """Which hosts of a fleet may run, and what is wrong with the others."""
 
     def __init__(self, ask: Ask, others: Sequence[Host], report: Callable[[HostFinding], None]) -> None:
-        """`others` are hosts of the fleet that do not run again: what is the same everywhere is seen by them too.
-
-        `report` is given what is wrong with hosts that are to run.
-        """
+        """`others` do not run again, but show what is alike everywhere; `report` gets what is wrong with the rest."""
         self._ask, self._others, self._report = ask, others, report
         self._findings: list[HostFinding] | None = None
 

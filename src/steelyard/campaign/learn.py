@@ -182,10 +182,7 @@ def tolerance_factor(n: int, share: float = SHARE, confidence: float = CONFIDENC
 
 
 def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
-    """A bound from runs of one job that passed; the reason where they are too few, or vary too much or not at all.
-
-    What is counted may be the same in every run: the margin then bounds it alone.
-    """
+    """A bound from runs of one job that passed; the reason where they are too few, or vary too much or not at all."""
     _check(subjects, metric)
     runs = tuple(_run(subject, metric) for subject in subjects)
     values = np.asarray([run.value for run in runs if run.value is not None], dtype=np.float64)

@@ -39,10 +39,7 @@ class Series:
 
     @property
     def turns(self) -> list[Turn]:
-        """A repeat a seed, the platforms one after the other in each: A B, B A, A B …
-
-        Which goes first alternates, so that a machine that warms up or fills up favours none of them.
-        """
+        """A repeat a seed: A B, B A, A B …, so that a machine that warms up or fills up favours no platform."""
         orders = self.platforms[::-1], self.platforms
         repeats = enumerate(self.seeds, start=1)
         return [Turn(platform, repeat, seed) for repeat, seed in repeats for platform in orders[repeat % 2]]
@@ -62,10 +59,7 @@ class Repeat:
 
     @property
     def ends_all(self) -> bool:
-        """Whether the next one would meet the same: what fails before the training begins is still there then.
-
-        A host that is lost while it trains may be back, and if not, the next run fails to reach it.
-        """
+        """Whether the next one would fail too: a host lost in training may be back, what failed before that stays."""
         failure = self.writer.manifest.failure
         return self.error is not None and (failure is None or failure.phase != "train")
 

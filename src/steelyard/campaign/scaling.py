@@ -37,7 +37,7 @@ SCALED = (
     "parallelism.fsdp_size",
 )
 """What scaling changes, and so may differ between node counts."""
-SAID = Words("above linear", "below linear")
+TERMS = Words("above linear", "below linear")
 
 Kind = Literal["weak", "strong"]
 """Weak: as many tokens a step and GPU on every count. Strong: as many tokens a step."""
@@ -158,7 +158,7 @@ def _held(count: Count, smallest: Count, margin: float) -> Larger:
     clauses = [clause for clause in contract(*sides) if clause.dotted not in SCALED]
     apart = [*_apart(count, smallest, clauses), *([kind] if isinstance(kind, Reason) else ())]
     ruled = ruling(Metric.THROUGHPUT, clauses, sides, "best").worsened(*apart, *lacking(Metric.THROUGHPUT, sides))
-    efficiency = ratio(Metric.THROUGHPUT, *sides, margin, SAID) if ruled.holds else None
+    efficiency = ratio(Metric.THROUGHPUT, *sides, margin, TERMS) if ruled.holds else None
     return Larger(count, None if isinstance(kind, Reason) else kind, ruled, efficiency)
 
 

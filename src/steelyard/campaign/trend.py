@@ -100,33 +100,21 @@ class Trend:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A run, or a fleet with its runs that began."""
-
-    directory: Path
-    runs: Sequence[Run]
-    fleet: Fleet | None
-
-    @property
-    def started(self) -> str:
-        return min(run.manifest.provenance.started for run in self.runs)
-
-    @property
-    def verdict(self) -> str | None:
-        return self.fleet.manifest.verdict if self.fleet else word_of(self.runs[0])
+_Entry = tuple[Run | Fleet, list[Run]]
+"""A run, or a fleet, with its runs that began."""
 
 
 def _entries(sources: Iterable[Run | Fleet]) -> list[_Entry]:
     """Those of which a run began, oldest first."""
     entries = [
-        _Entry(source.directory, [source], None)
-        if isinstance(source, Run)
-        else _Entry(source.directory, [run for run in source.runs() if run is not None], source)
-        for source in sources
+        (source, [source] if isinstance(source, Run) else list(filter(None, source.runs()))) for source in sources
     ]
-    begun = (entry for entry in entries if entry.runs)
-    return sorted(begun, key=lambda entry: (_moment(entry.started), entry.directory.name))
+    begun = ((source, runs) for source, runs in entries if runs)
+    return sorted(begun, key=lambda entry: (_moment(_started(entry[1])), entry[0].directory.name))
+
+
+def _started(runs: Sequence[Run]) -> str:
+    return min(run.manifest.provenance.started for run in runs)
 
 
 def trend(sources: Iterable[Run | Fleet], metric: str, experiment: str | None) -> Trend:
@@ -134,7 +122,7 @@ def trend(sources: Iterable[Run | Fleet], metric: str, experiment: str | None) -
     check_metric("METRIC", metric, "steelyard runs trend")
     by_name: dict[str, list[_Entry]] = {}
     for entry in _entries(sources):
-        by_name.setdefault(str(entry.runs[0].manifest.experiment.name), []).append(entry)
+        by_name.setdefault(str(entry[1][0].manifest.experiment.name), []).append(entry)
     first = next(iter(by_name), None)
     if experiment is None and len(by_name) == 1:
         experiment = first
@@ -150,20 +138,22 @@ def trend(sources: Iterable[Run | Fleet], metric: str, experiment: str | None) -
 
 def _points(entries: Sequence[_Entry], metric: str) -> Iterator[Point]:
     keys = blocking(GOVERNS.get(metric, Metric.THROUGHPUT))
-    read = [(entry, [_read(run, metric, keys) for run in entry.runs]) for entry in entries]
-    shared = [next((values for _, values in of_runs if values), {}) for _, of_runs in read]
+    read = [[_read(run, metric, keys) for run in runs] for _, runs in entries]
+    shared = [next((values for _, values in of_runs if values), {}) for of_runs in read]
     latest: _Settings = next((values for values in reversed(shared) if values), {})
-    for (entry, of_runs), values in zip(read, shared, strict=True):
+    for (source, runs), of_runs, values in zip(entries, read, shared, strict=True):
         differs = () if values is latest else tuple(_differing(values, latest))
-        figures = [figure for figure, _ in of_runs]
-        figure, spread = (figures[0], None) if entry.fleet is None else _together(entry, entry.fleet, figures, metric)
-        place = (entry.directory, entry.runs[0].manifest.platform.name, entry.started)
-        yield Point(*place, entry.verdict, figure.value, figure.why, differs, spread)
+        (figure, _), spread = of_runs[0], None
+        if isinstance(source, Fleet):
+            completed = [each for run, (each, _) in zip(runs, of_runs, strict=True) if run.status == "completed"]
+            figure, spread = _together(source, completed, metric)
+        judged = word_of(source) if isinstance(source, Run) else source.manifest.verdict
+        place = (source.directory, runs[0].manifest.platform.name, _started(runs))
+        yield Point(*place, judged, figure.value, figure.why, differs, spread)
 
 
-def _together(entry: _Entry, fleet: Fleet, figures: Sequence[Figure], metric: str) -> tuple[Figure, Spread]:
+def _together(fleet: Fleet, completed: Sequence[Figure], metric: str) -> tuple[Figure, Spread]:
     """The median of the runs that completed, and how far they lie apart."""
-    completed = [figure for run, figure in zip(entry.runs, figures, strict=True) if run.status == "completed"]
     values = [figure.value for figure in completed if figure.value is not None]
     odd = tuple(outlier.host for outlier in fleet.manifest.outliers if outlier.metric == metric)
     spread = Spread(len(fleet.manifest.runs), len(values), min(values, default=None), max(values, default=None), odd)

@@ -42,8 +42,7 @@ def launch_fleet(
     planned: Planned, options: RunOptions, request: CampaignRequest, rerun: str | None, as_json: bool
 ) -> int:
     """Run a fleet, or those of its hosts again that did not pass, and show what it came to."""
-    outcome = run_fleet(planned, options, request, _Reporter(), rerun)
-    return _tell(outcome.fleet, outcome.judged, outcome.stopped, as_json)
+    return _tell(*run_fleet(planned, options, request, _Reporter(), rerun), as_json)
 
 
 def _tell(fleet: Fleet, judged: FleetVerdict | None, stopped: bool, as_json: bool) -> int:

@@ -30,7 +30,7 @@ from steelyard.frameworks.logs.settings import (
 )
 from steelyard.frameworks.registry import facts, is_planned
 from steelyard.hardware.catalog import CPU, Gpu, known_names, lookup
-from steelyard.records.manifest import RunPlatform, Said
+from steelyard.records.manifest import LoggedValue, RunPlatform
 from steelyard.records.step import Event
 
 _WIDEST_STD = 1e6
@@ -161,12 +161,10 @@ class Knowledge:
             content["compare"] = self.config.experiment.compare.model_dump(mode="json")
         return content, sources
 
-    def logged_at(self) -> dict[str, Said]:
+    def logged_at(self) -> dict[str, LoggedValue]:
         return {
-            key: Said(
-                file=setting.source.file, line=setting.source.line, value=setting.value if key in SHAPING else None
-            )
-            for key, setting in self.logged.last.items()
+            key: LoggedValue(file=at.source.file, line=at.source.line, value=at.value if key in SHAPING else None)
+            for key, at in self.logged.last.items()
         }
 
     # The platform.

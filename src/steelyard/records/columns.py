@@ -158,10 +158,7 @@ _NODE_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_NodeRow)
 
 
 class _Growing:
-    """A column while it grows: one value for as long as all are the same, then an array with room to spare.
-
-    Room that is not used yet takes no memory: the kernel gives pages when they are first written to.
-    """
+    """A column while it grows: one value while all are the same, then an array; the kernel gives no unused pages."""
 
     __slots__ = ("_same", "_values", "rows")
 

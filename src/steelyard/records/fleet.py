@@ -17,7 +17,7 @@ from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Record, RunStatus, checked_version, invalid
 from steelyard.records.reader import Run, folders_of, holding, load, runs_under
 from steelyard.records.strict import read_json
-from steelyard.records.writer import Heartbeat, beats, new_directory
+from steelyard.records.writer import Heartbeat, beats, new_directory, numbered
 
 SCHEMA_VERSION = 1
 FILE = "fleet.json"
@@ -116,9 +116,8 @@ class Fleet:
             yield
         except InputError as unreadable:
             aside = shlex.join(["mv", str(place), f"{self.directory}.{place.name}.unreadable"])
-            unreadable.next = (
-                unreadable.next or f"{aside}; the fleet then counts it as not begun (--rerun-failed runs it)"
-            )
+            fix = f"{aside}; the fleet then counts it as not begun (--rerun-failed runs it)"
+            unreadable.next = unreadable.next or fix
             raise
 
     def refreshed(self, runs: Sequence[Run | None]) -> "Fleet":
@@ -165,17 +164,12 @@ def again(fleet: Fleet, hosts: Sequence[str]) -> Fleet:
 
 def directory_names(fleet: Path, hosts: Sequence[str]) -> list[str]:
     """A free name for a run of each host: the host's own, with -2, -3 … where there was one before."""
-    taken: set[str] = set()
-    names = []
+    names: dict[str, None] = {}
     for host in hosts:
         base = re.sub(r"[^A-Za-z0-9._-]", "-", host).lstrip(".")[:100] or "node"
-        name, number = base, 1
-        while name in taken or os.path.lexists(fleet / name):
-            number += 1
-            name = f"{base}-{number}"
-        taken.add(name)
-        names.append(name)
-    return names
+        free = (name for name in numbered(base) if name not in names and not os.path.lexists(fleet / name))
+        names[next(free)] = None
+    return list(names)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """run.json: all of a run but its steps."""
 
 import reprlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -101,7 +100,7 @@ class LogFile(Record):
         return f"{lines}{self.steps:,} steps{unread}"
 
 
-class Said(Record):
+class LoggedValue(Record):
     """Where in a log a value was read."""
 
     file: str
@@ -123,7 +122,7 @@ class Ingested(Record):
     first_moment: str | None = None
     """When the first step was printed, by the log's own clock."""
     last_moment: str | None = None
-    said: dict[str, Said] = Field(default_factory=dict)
+    said: dict[str, LoggedValue] = Field(default_factory=dict)
     """The line that says a value, by dotted key."""
 
 
@@ -168,17 +167,13 @@ class RunManifest(Record):
         return (self.ingested.last_moment if self.ingested else None) or self.provenance.ended
 
 
-UPGRADES: dict[int, Callable[[Json], Json]] = {}
-"""Version n to n + 1, each a pure function; none yet."""
-
-
 def not_a_run(path: Path) -> InputError:
     """What to say of a path that is none."""
     return InputError(f"{path} is not a run: it has no {FILE}", key="RUN", value=str(path), next="steelyard runs list")
 
 
 def load_manifest(run: Path) -> RunManifest:
-    """Read run.json, lifting older versions and refusing newer ones."""
+    """Read run.json, refusing what a later version wrote."""
     path = run / FILE
     try:
         raw = read_json(path)
@@ -186,10 +181,9 @@ def load_manifest(run: Path) -> RunManifest:
         raise not_a_run(run) from None
     except ValueError as reason:
         raise InputError(f"{path}: cannot be read ({reason})", key="RUN", value=str(run)) from None
-    for number in range(checked_version(path, raw, SCHEMA_VERSION), SCHEMA_VERSION):
-        raw = UPGRADES[number](raw)
+    checked_version(path, raw, SCHEMA_VERSION)
     try:
-        return RunManifest.model_validate({**raw, "schema_version": SCHEMA_VERSION})
+        return RunManifest.model_validate(raw)
     except ValidationError as failed:
         raise invalid(path, failed) from None
 

@@ -44,22 +44,13 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     line: LineNumber
 
 
-def _one() -> int:
-    """A default that is written out, where a plain one would be left out."""
-    return 1
-
-
-def _none() -> tuple[str, ...]:
-    return ()
-
-
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One optimizer step's record. None is a value the source did not give; NaN one it gave as NaN."""
 
     step: StepNumber
     """1-based count of optimizer steps."""
     reported_step: int | None = None
-    steps_covered: StepCount = msgspec.field(default_factory=_one)
+    steps_covered: StepCount = msgspec.field(default_factory=lambda: 1)  # written out, where a plain one is left out
     """Values are means over so many steps."""
     tokens: TokenCount | None = None
     """Tokens of one step over all ranks."""
@@ -83,7 +74,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     rank: int | None = None
     time: str | None = None
     source: Evidence | None = None
-    flags: tuple[str, ...] = msgspec.field(default_factory=_none)
+    flags: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
 
     def derived(self, world_size: int, flops_per_token: float | None) -> "Step":
         """With our own rates, where tokens and time are known."""

@@ -2,13 +2,14 @@
 
 import errno
 import fcntl
+import itertools
 import json
 import os
 import re
 import secrets
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -44,10 +45,7 @@ def unstamped(name: str) -> str:
 
 
 class Heartbeat:
-    """A lock that the kernel lets go of when its process dies, however it dies.
-
-    Held by the runner from before the run can be seen until it has written the end.
-    """
+    """A lock, from before a run can be seen until its end is written, which the kernel frees if its process dies."""
 
     def __init__(self, run: Path) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -172,23 +170,17 @@ class StagedRun:
             raise
 
     def _claimed(self, manifest: RunManifest) -> RunWriter:
-        base, number = self._name or manifest.name, 1
-        while True:
-            taken = self.out / (base if number == 1 else f"{base}-{number}")
+        for taken in (self.out / each for each in ([self._name] if self._name else numbered(manifest.name))):
             manifest = manifest.model_copy(update={"name": taken.name})
             _write_manifest(self.directory, manifest)
             try:
-                if os.path.lexists(taken):
-                    raise FileExistsError
-                self.directory.rename(taken)
+                if not os.path.lexists(taken):
+                    self.directory.rename(taken)
+                    return RunWriter(taken, manifest, self._heartbeat)
             except OSError as reason:
                 if not isinstance(reason, FileExistsError) and not os.path.lexists(taken):
                     raise _unwritable(self.out, reason) from None
-                if self._name is not None:
-                    raise _exists_already(taken) from None
-                number += 1
-            else:
-                return RunWriter(taken, manifest, self._heartbeat)
+        raise _exists_already(taken)
 
     def remove(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -218,19 +210,22 @@ def check_new_name(out: Path, name: str | None) -> None:
 def new_directory(out: Path, name: str | None, own: str) -> Path:
     """Make a directory: `name` is refused where it exists; a name of our own gets -2, -3 … instead."""
     check_new_name(out, name)
-    number = 1
-    while True:
-        path = out / (name or (own if number == 1 else f"{own}-{number}"))
+    for path in (out / each for each in ([name] if name else numbered(own))):
         try:
             path.mkdir(parents=True)
+            return path
         except FileExistsError:
             if name is not None or not os.path.lexists(path):
-                raise _exists_already(path) from None
-            number += 1
+                break
         except OSError as reason:
             raise _unwritable(out, reason) from None
-        else:
-            return path
+    raise _exists_already(path)
+
+
+def numbered(base: str) -> Iterator[str]:
+    """A name, then it with -2, -3 …"""
+    yield base
+    yield from (f"{base}-{number}" for number in itertools.count(2))
 
 
 def _unwritable(out: Path, reason: OSError) -> InputError:

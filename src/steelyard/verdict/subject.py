@@ -70,10 +70,7 @@ class Subject:
 
     @cached_property
     def log_interval(self) -> int:
-        """Steps between records: the framework's own, or the shortest distance seen.
-
-        The first and the last distance may be shorter (1, 10, 20 … 55), and do not count.
-        """
+        """Steps between records: the framework's own, or the shortest but for the first and last (1, 10, 20 … 55)."""
         known = facts(self.run.manifest.framework).log_interval or int(self.expected("log_interval") or 0)
         if known or not len(self.steps):
             return known or 1

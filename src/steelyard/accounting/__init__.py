@@ -1,15 +1,18 @@
 """Pure arithmetic, no I/O: every figure that is judged, linted, planned or compared is computed here, once."""
 
 from steelyard.accounting.flops import Convention, flops_by_convention, flops_per_token, parameters
-from steelyard.accounting.layout import (
+from steelyard.accounting.memory import (
     Layout,
+    Memory,
+    StateBytes,
     data_parallel_size,
     holds,
     layout,
+    memory_gib,
     model_parallel_size,
     sequences_per_wave,
+    state_bytes,
 )
-from steelyard.accounting.memory import Memory, StateBytes, memory_gib, state_bytes
 from steelyard.accounting.vocabularies import first_loss, loss_floor, padded_vocab_size
 
 __all__ = ["Convention", "flops_by_convention", "flops_per_token", "parameters"]

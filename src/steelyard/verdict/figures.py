@@ -1,4 +1,4 @@
-"""What a run reached: its metrics on the steady window, each with where it was read or why it is not known."""
+"""What a run reached: its metrics on the steady window, or why one is not known, and its log's clock."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ CLOCK_CONTRADICTS_STEP_TIMES = Code(
 """The step times are longer than the time between the log's own timestamps."""
 NO_STEADY_STEP = Code("no_steady_step", "no steady step is left after the warm-up")
 """The run has no steps after the warm-up."""
-NO_STEP_TIME = Code("no_step_time", "no step gives a {what}")
+NO_STEP_TIME = Code("no_step_time", "no step gives a {missing}")
 """The record contains no step times."""
-_NO_STEP_TIME = Reason(NO_STEP_TIME, {"what": "step time"})
+_NO_STEP_TIME = Reason(NO_STEP_TIME, {"missing": "step time"})
 RATE_NOT_FINITE = Code("rate_not_finite", "tokens over {seconds:.3g} s are no rate")
 """The step times are too small or too large to give a rate."""
 GPU_COUNT_UNKNOWN = Code("gpu_count_unknown", "how many GPUs it ran on is not known")
@@ -54,6 +54,11 @@ MEMORY_NOT_POSITIVE = Code("memory_not_positive", "memory is {gib} at step {step
 """A recorded memory value is zero, negative or not finite."""
 NO_MEMORY = Code("no_memory", "no step gives its memory")
 """The record contains no memory values."""
+
+_FEWEST_MOMENTS = 5
+_CLOCK_MARGIN = 0.1
+_SYSTEMATIC = 0.2
+_CLOCK_STANDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +162,13 @@ def _rate(subject: "Subject", steps: StepTable, window: SteadyWindow) -> Figure:
     elif subject.world_size is None:
         unknown = Reason(GPU_COUNT_UNKNOWN)
     elif not np.isfinite(times).all():
-        unknown = Reason(NO_STEP_TIME, {"what": "time"})
+        unknown = Reason(NO_STEP_TIME, {"missing": "time"})
     if unknown is not None:
         return _reported(subject, steps, window, steps.reported_tokens_per_s_per_gpu) or Figure(None, unknown)
     seconds = float((times * covered).sum())
     rate = float((tokens * covered).sum()) / seconds / (subject.world_size or 1)
-    return (
-        Figure(rate, None, at) if np.isfinite(rate) else Figure(None, Reason(RATE_NOT_FINITE, {"seconds": seconds}), at)
-    )
+    why = None if np.isfinite(rate) else Reason(RATE_NOT_FINITE, {"seconds": seconds})
+    return Figure(None if why else rate, why, at)
 
 
 def _reported(subject: "Subject", steps: StepTable, window: SteadyWindow, column: Column) -> Figure | None:
@@ -240,3 +244,45 @@ def _tokens_per_step(steps: StepTable, window: SteadyWindow, planned_tokens: int
     if not len(given):
         return planned_tokens
     return int(given[0]) if np.isfinite(given[0]) and (given == given[0]).all() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    artefacts: Mask
+    """Records whose steps are stated to take longer than passed between them and the record before."""
+    ratio: float | None
+    """Time that passed over time that is said, over all records; None where the moments cannot tell."""
+    each: float | None = None
+    """The same of a step, in the median, which pauses do not move; None too where moments are whole seconds."""
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether they disagree as a whole, and not by some pauses, so that one of the two is wrong throughout."""
+        ratios = [ratio for ratio in (self.ratio, self.each) if ratio is not None]
+        return bool(ratios) and all(abs(ratio - 1) > _SYSTEMATIC for ratio in ratios)
+
+
+def read_clock(steps: StepTable, excused: Mask) -> Clock:
+    """Hold each record's time against the moments around it; `excused` are those with an evaluation between."""
+    nothing = np.zeros(len(steps), dtype=np.bool_)
+    if len(steps) < _FEWEST_MOMENTS or np.isnat(steps.time).sum() > len(steps) - _FEWEST_MOMENTS:
+        return Clock(nothing, None)
+    passed = np.diff(steps.time) / np.timedelta64(1, "s")  # NaN where a moment is missing
+    stated = steps.step_time_s.values[1:] * steps.steps_covered[1:]
+    next_to = np.diff(steps.step) == steps.steps_covered[1:]
+    usable = np.isfinite(passed) & np.isfinite(stated) & next_to & ~excused[1:] & (passed >= 0) & (stated > 0)
+    if usable.sum() < _FEWEST_MOMENTS or chosen(passed, usable).sum() < _CLOCK_STANDS * chosen(stated, usable).sum():
+        return Clock(nothing, None)  # a clock that stands says nothing
+    usable &= passed <= 3 * stated + 30.0  # a pause: a restart, or an evaluation nobody told of
+    whole = bool((np.round(passed) == passed).all(where=usable))
+    late = usable & (stated - passed > (1.0 if whole else 0.01) + _CLOCK_MARGIN * stated)
+    kept = usable if late.sum() > usable.sum() / 2 else usable & ~late
+    passed, stated = chosen(passed, kept), chosen(stated, kept)
+    ratio = float(passed.sum() / stated.sum())
+    slack = 1.0 / float(stated.sum()) if whole else 0.0
+    each = None if whole else float(np.median(passed / stated, overwrite_input=True))
+    clock = Clock(nothing.copy(), ratio if abs(ratio - 1) > slack else 1.0, each)
+    clock.artefacts[1:] = late
+    if clock.contradicts:
+        clock.artefacts[:] = True
+    return clock

@@ -24,8 +24,7 @@ from steelyard.hardware.catalog import CPU, Gpu, lookup
 from steelyard.records import Event, Evidence, Run, StepTable
 from steelyard.records.step import FAILURES, first_cause, outlived
 from steelyard.records.strict import unreadable
-from steelyard.verdict.clock import Clock, read_clock
-from steelyard.verdict.figures import Figures, figures, tokens_of
+from steelyard.verdict.figures import Clock, Figures, figures, read_clock, tokens_of
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ Of twenty jobs on equal platforms one is faster by chance; Holm's adjustment kee
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from functools import partial
+from itertools import combinations, compress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ FEWEST = 2
 _ERROR = 0.05
 """Of all words of one kind in a family together."""
 _TERMS = TERMS[Metric.THROUGHPUT]
+_ABOVE = (Outcome.BETTER, Outcome.EQUIVALENT, Outcome.MARGINALLY_BETTER)
+_BELOW = (Outcome.WORSE, Outcome.EQUIVALENT, Outcome.MARGINALLY_WORSE)
+"""What holds of a ratio beyond the margin, inside it, or apart from 1."""
+_refused = partial(refused, "COMPARISONS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +129,13 @@ def family(members: Sequence[Member], margin: float | None = None) -> Family:
         margin = min(member.comparison.margin for member in members)
     ratios = [member.between for member in members]
     known = [ratio for ratio in ratios if ratio is not None]
-    observed = [member.ratio.words if member.ratio else None for member in members]
+    alone = [member.ratio.words if member.ratio else None for member in members]
+    for at, ratio in enumerate(ratios):
+        alone[at] = _TERMS.of(outcome_of(ratio, margin), margin) if ratio else alone[at]
     adjusted = iter(adjusted_outcomes(known, margin))
     return Family(
         members=tuple(members),
-        alone=tuple(
-            _TERMS.of(outcome_of(ratio, margin), margin) if ratio else words
-            for ratio, words in zip(ratios, observed, strict=True)
-        ),
+        alone=tuple(alone),
         adjusted=tuple(None if ratio is None else _TERMS.of(next(adjusted), margin) for ratio in ratios),
         speedup=_speedup(members, known, margin),
         margin=margin,
@@ -143,23 +147,20 @@ def _check(members: Sequence[Member]) -> None:
     """One pair of platforms, each job once, no run twice."""
     if len(members) < FEWEST:
         fix = "steelyard compare TARGET BASELINE"
-        raise refused("COMPARISONS", f"{len(members)} is no family", f"{FEWEST} or more", next=fix)
+        raise _refused(f"{len(members)} is no family", f"{FEWEST} or more", next=fix)
     for name in ("target", "baseline"):
         subjects = _subjects(members, name)
         if (differing := difference(subjects, ONE_PLATFORM)) is not None:
-            expected = "one pair of platforms, the same way round"
-            raise refused("COMPARISONS", f"as {name}, {differing.message}", expected)
+            raise _refused(f"as {name}, {differing.message}", "one pair of platforms, the same way round")
         check_once("COMPARISONS", subjects)
     for pair in combinations(members, 2):
         first, second = (member.comparison for member in pair)
         names = " and ".join(member.directory.resolve().name for member in pair)
         jobs = [first.target.subjects[0], second.target.subjects[0]]
         if difference(jobs, blocking(Metric.THROUGHPUT)) is None:
-            fix = "compare all its runs together"
-            raise refused("COMPARISONS", f"{names} weigh the same job", "each job once", next=fix)
+            raise _refused(f"{names} weigh the same job", "each job once", next="compare all its runs together")
         if (turned := _turned(first, second)) is not None:
-            problem = f"{names} have their sides the other way round in {turned}"
-            raise refused("COMPARISONS", problem, "the same platform as target")
+            raise _refused(f"{names} have their sides the other way round in {turned}", "the same platform as target")
 
 
 def _subjects(members: Sequence[Member], side: str) -> list[Subject]:
@@ -234,16 +235,9 @@ def adjusted_outcomes(several: Sequence[Between], margin: float) -> list[Outcome
     equal = _holds(several, lambda ratio: max(ratio.above(1 - margin), ratio.below(1 + margin)))
     apart = _holds(several, lambda ratio: 2 * min(ratio.above(1), ratio.below(1)))
     outcomes = []
-    for ratio, is_beyond, is_equal, is_apart in zip(several, beyond, equal, apart, strict=True):
-        is_above = ratio.value > 1
-        if is_beyond:
-            outcomes.append(Outcome.BETTER if is_above else Outcome.WORSE)
-        elif is_equal:
-            outcomes.append(Outcome.EQUIVALENT)
-        elif is_apart:
-            outcomes.append(Outcome.MARGINALLY_BETTER if is_above else Outcome.MARGINALLY_WORSE)
-        else:
-            outcomes.append(Outcome.INCONCLUSIVE)
+    for ratio, *holds in zip(several, beyond, equal, apart, strict=True):
+        ladder = _ABOVE if ratio.value > 1 else _BELOW
+        outcomes.append(next(compress(ladder, holds), Outcome.INCONCLUSIVE))
     return outcomes
 
 

@@ -78,14 +78,18 @@ def steady_window(
         late[: row_of(candidates, detected)] = False
     counted = late & ~marked
     mask = counted & timed
-    dropped = {"warm-up": ~late, **{mark: late & rows for mark, rows in marks.items()}, UNTIMED: counted & ~timed}
+
+    def count(rows: Mask) -> int:
+        return int(covered.sum(where=rows))
+
+    by_mark = {mark: count(late & rows) for mark, rows in marks.items()}
     return SteadyWindow(
         mask=mask,
         counted=counted,
-        steps=int(covered.sum(where=mask)),
+        steps=count(mask),
         first_step=int(chosen(step - covered, mask).min()) + 1 if mask.any() else None,
         last_step=int(chosen(step, mask).max()) if mask.any() else None,
-        dropped={reason: int(covered.sum(where=rows)) for reason, rows in dropped.items()},
+        dropped={"warm-up": count(~late), **by_mark, UNTIMED: count(counted & ~timed)},
         settled=settled,
     )
 

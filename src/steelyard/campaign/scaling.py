@@ -5,18 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from steelyard.campaign import refused
-from steelyard.comparison import codes
-from steelyard.comparison.contract import (
-    ONE_PLATFORM,
-    Agreement,
-    Clause,
-    Comparability,
-    Ruling,
-    contract,
-    difference,
-    differs,
-    ruling,
-)
+from steelyard.comparison import codes, contract
 from steelyard.comparison.copies import check_once
 from steelyard.comparison.intervals import Words
 from steelyard.comparison.ratios import Ratio, lacking, ratio
@@ -62,13 +51,13 @@ class Larger:
     count: Count
     kind: Kind | None
     """None where it is neither, or not known."""
-    ruling: Ruling
+    ruling: contract.Ruling
     efficiency: Ratio | None
     """None where the ruling refuses it."""
 
     @property
     def exit(self) -> Exit:
-        if self.ruling.status == Comparability.NOT_COMPARABLE:
+        if self.ruling.status == contract.Comparability.NOT_COMPARABLE:
             return Exit.NOT_COMPARABLE
         return Exit.GOOD if self.efficiency is not None and self.efficiency.decided else Exit.UNKNOWN
 
@@ -143,7 +132,7 @@ def _nodes(subject: Subject) -> int:
 
 
 def _count(nodes: int, subjects: Sequence[Subject], is_smallest: bool) -> Count:
-    if (differing := difference(subjects, [*blocking(Metric.THROUGHPUT), *ONE_PLATFORM])) is not None:
+    if (differing := contract.difference(subjects, [*blocking(Metric.THROUGHPUT), *contract.ONE_PLATFORM])) is not None:
         problem, expected = f"on {_called(nodes)}, {differing.message}", "runs of one job on each node count"
         raise refused("RUNS", problem, expected, differing.keys[0])
     world = subjects[0].run.manifest.platform.world_size
@@ -155,19 +144,20 @@ def _count(nodes: int, subjects: Sequence[Subject], is_smallest: bool) -> Count:
 
 def _held(count: Count, smallest: Count, margin: float) -> Larger:
     sides, kind = (count.side, smallest.side), _kind(count, smallest)
-    clauses = [clause for clause in contract(*sides) if clause.dotted not in SCALED]
-    apart = [*_apart(count, smallest, clauses), *([kind] if isinstance(kind, Reason) else ())]
-    ruled = ruling(Metric.THROUGHPUT, clauses, sides, "best").worsened(*apart, *lacking(Metric.THROUGHPUT, sides))
+    clauses = [clause for clause in contract.contract(*sides) if clause.dotted not in SCALED]
+    unlike = [*_apart(count, smallest, clauses), *([kind] if isinstance(kind, Reason) else ())]
+    reasons = [*unlike, *lacking(Metric.THROUGHPUT, sides)]
+    ruled = contract.ruling(Metric.THROUGHPUT, clauses, sides, "best").worsened(*reasons)
     efficiency = ratio(Metric.THROUGHPUT, *sides, margin, TERMS) if ruled.holds else None
     return Larger(count, None if isinstance(kind, Reason) else kind, ruled, efficiency)
 
 
-def _apart(count: Count, smallest: Count, clauses: Sequence[Clause]) -> Iterator[Reason]:
+def _apart(count: Count, smallest: Count, clauses: Sequence[contract.Clause]) -> Iterator[Reason]:
     """What makes them two platforms."""
     sides = count.side, smallest.side
     for clause in clauses:
-        if clause.dotted in ONE_PLATFORM and clause.status == Agreement.DIFFERENT:
-            yield differs(clause, sides, Effect.BLOCKS)
+        if clause.dotted in contract.ONE_PLATFORM and clause.status == contract.Agreement.DIFFERENT:
+            yield contract.differs(clause, sides, Effect.BLOCKS)
     if count.gpus * smallest.nodes != smallest.gpus * count.nodes:
         values = {"target": count.gpus, "baseline": smallest.gpus, "called": tuple(side.called for side in sides)}
         yield Reason(codes.NODE_SIZES_DIFFER, values, Effect.BLOCKS, "both")

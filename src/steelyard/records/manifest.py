@@ -15,8 +15,6 @@ FILE = "run.json"
 
 RunStatus = Literal["running", "completed", "failed", "interrupted"]
 
-Json = dict[str, Any]
-
 
 class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
@@ -139,7 +137,7 @@ class RunManifest(Record):
     sources: dict[str, str]
     """Where each value comes from, by dotted key, as the text of a `Source`."""
     platform: RunPlatform
-    expected: Json
+    expected: dict[str, Any]
     """What the plan expected of the run."""
     provenance: Provenance
     steps: int | None = None

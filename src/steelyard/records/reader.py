@@ -7,17 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from steelyard.errors import InputError
+from steelyard.records import strict
 from steelyard.records.manifest import FILE, RunManifest, RunStatus, load_manifest, not_a_run
 from steelyard.records.step import Event, Step, event_of, step_of
-from steelyard.records.strict import (
-    LINE_BYTES,
-    line_blocks,
-    open_record,
-    strict_json,
-    unreadable,
-    unreadable_line,
-    whole_lines,
-)
 from steelyard.records.writer import EVENTS, STEPS, beats
 
 if TYPE_CHECKING:
@@ -49,7 +41,7 @@ class Run:
         """Step records; counted where the run did not live to say."""
         if self.manifest.steps is not None:
             return self.manifest.steps
-        return sum(block.count(b"\n") for block in line_blocks(self.directory / STEPS))
+        return sum(block.count(b"\n") for block in strict.line_blocks(self.directory / STEPS))
 
 
 def load(run: Path | str) -> Run:
@@ -108,25 +100,25 @@ def folders_of(out: Path) -> list[Path]:
 def steps(run: Path | str) -> Iterator[Step]:
     """The steps in the order they were written, NaN as NaN; a last line cut short by a crash is not one."""
     path = run_directory(run) / STEPS
-    for number, line in whole_lines(path):
+    for number, line in strict.whole_lines(path):
         yield _read(step_of, path, f"line {number}", line)
 
 
 def first_and_last(run: Path | str) -> tuple[Step | None, Step | None]:
     """The first and the last step, without reading those between."""
     path = run_directory(run) / STEPS
-    first = next(whole_lines(path), None)
+    first = next(strict.whole_lines(path), None)
     if first is None:
         return None, None
-    with open_record(path) as file:
+    with strict.open_record(path) as file:
         size = file.seek(0, os.SEEK_END)
-        for back in (1 << 16, 2 * LINE_BYTES + 2):  # a line that was cut short may follow the last
+        for back in (1 << 16, 2 * strict.LINE_BYTES + 2):  # a line that was cut short may follow the last
             file.seek(max(0, size - back))
             whole = file.read(back).rpartition(b"\n")[0]
             if b"\n" in whole or back >= size:
                 break
         else:
-            raise unreadable(path, f"a line is longer than {LINE_BYTES >> 20} MiB")
+            raise strict.unreadable(path, f"a line is longer than {strict.LINE_BYTES >> 20} MiB")
     last = whole.rpartition(b"\n")[2]
     return _read(step_of, path, "line 1", first[1]), _read(step_of, path, "the last line", last)
 
@@ -134,10 +126,10 @@ def first_and_last(run: Path | str) -> tuple[Step | None, Step | None]:
 def events(run: Path | str) -> Iterator[Event]:
     """The events in the order they were written."""
     path, values = run_directory(run) / EVENTS, 0
-    for number, line in whole_lines(path):
+    for number, line in strict.whole_lines(path):
         values += sum(line.count(mark) for mark in (b",", b"[", b"{"))
         if values > MOST_EVENT_VALUES:
-            raise unreadable(path, f"it holds more than {MOST_EVENT_VALUES:,} values")
+            raise strict.unreadable(path, f"it holds more than {MOST_EVENT_VALUES:,} values")
         yield _read(event_of, path, f"line {number}", line)
 
 
@@ -150,9 +142,9 @@ def run_directory(run: Path | str) -> Path:
 
 def _read(make: Callable[[dict[str, Any]], Record], path: Path, place: str, line: bytes) -> Record:
     try:
-        content = strict_json(line)
+        content = strict.strict_json(line)
         if not isinstance(content, dict):
             raise ValueError("not an object")
         return make(content)
     except (ValueError, TypeError) as reason:
-        raise unreadable_line(path, place, reason) from None
+        raise strict.unreadable_line(path, place, reason) from None

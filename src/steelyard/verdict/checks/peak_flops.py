@@ -41,15 +41,14 @@ TFLOPS_NOT_LOGGED = Code("tflops_not_logged", "the log gives no TFLOP/s, and the
 
 
 def check(subject: Subject) -> Results:
-    if subject.on_cpu:
-        yield CHECK.not_applicable(CPU_HAS_NO_PEAK)
-        return
     peak, gpu, figure = subject.peak_tflops, subject.gpu, subject.figures.tflops_per_gpu
     achieved, evidence = figure.value, figure.evidence
     name, narrower = subject.run.manifest.platform.gpu_name, subject.precision in _NARROWER
     reported = subject.steps.reported_tflops_per_gpu.given.any()
     values = {"whose": "as reported" if figure.reported else "by our formula", "gpu": gpu.name if gpu else name}
-    if name is None:
+    if subject.on_cpu:
+        yield CHECK.not_applicable(CPU_HAS_NO_PEAK)
+    elif name is None:
         yield CHECK.not_applicable(GPU_UNKNOWN)
     elif gpu is None:
         yield CHECK.unknown(PEAK_OF_GPU_UNKNOWN, achieved, gpu=name)

@@ -23,14 +23,13 @@ _ASIDE = ("data.", "training.checkpointing", "training.tracking", "training.step
 
 
 def check(subject: Subject) -> Results:
-    if subject.foreign:
-        yield CHECK.not_applicable(IMPORTED_FROM_LOG)
-        return
     differing = {key for event in subject.events_of("plan_differs") if (key := event.text("key")) is not None}
     keys = differing - _ELSEWHERE
     aside = {key for key in keys if key.startswith(_ASIDE)}
     settings = subject.events_of("settings")
-    if denied := subject.denied(*(keys - aside)):
+    if subject.foreign:
+        yield CHECK.not_applicable(IMPORTED_FROM_LOG)
+    elif denied := subject.denied(*(keys - aside)):
         yield CHECK.contradicted(denied)
     elif aside:
         yield CHECK.contradicted(subject.denied(*aside), Status.UNKNOWN)

@@ -49,15 +49,14 @@ KEYS = (WORLD_SIZE, *(f"parallelism.{name}" for name in _SIZES))
 
 
 def check(subject: Subject) -> Results:
-    if denied := subject.denied(*KEYS):
-        yield CHECK.contradicted(denied)
-        return
     platform = subject.run.manifest.platform
     world, at = platform.world_size, subject.evidence_of_manifest("world_size")
     known = {name: size for name in _SIZES if (size := subject.whole(f"parallelism.{name}")) is not None}
     missing = [name for name in _SIZES if name not in known]
     sizes, product = tuple(known.values()), math.prod(known.values())
-    if world is None:
+    if denied := subject.denied(*KEYS):
+        yield CHECK.contradicted(denied)
+    elif world is None:
         yield CHECK.unknown(GPU_COUNT_UNKNOWN)
     elif platform.nodes and platform.gpus_per_node and platform.nodes * platform.gpus_per_node != world:
         values = {"nodes": platform.nodes, "gpus_per_node": platform.gpus_per_node}

@@ -89,7 +89,6 @@ class Convention(StrEnum):
 
 
 COUNT_RECOMPUTATION = frozenset({Convention.MEGATRON_DEEPSPEED})
-"""Those that count recomputation as work."""
 
 
 def flops_by_convention(

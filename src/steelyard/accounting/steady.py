@@ -167,7 +167,6 @@ class Course:
     level: float
     """The median over the last quarter of the steps."""
     settled: bool
-    """Whether that is a plateau."""
 
 
 def course(step: Whole, loss: Floats) -> Course:

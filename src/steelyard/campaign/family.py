@@ -85,7 +85,6 @@ class Family:
     """None where a member has none: to leave it out would be to choose."""
     margin: float
     reasons: tuple[Reason, ...]
-    """Why it is refused, or not known."""
 
     @property
     def exit(self) -> Exit:

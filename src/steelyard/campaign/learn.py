@@ -44,7 +44,6 @@ class LearntRun:
     directory: Path
     value: float | None
     reason: Reason | None
-    """Why there is no figure to learn from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,6 @@ class Learnt:
     bound: float | None
     """The more lenient of the two, rounded to the lenient side; null where none can be learnt."""
     reason: Reason | None
-    """Why there is none."""
     notes: tuple[Reason, ...]
     provenance: Provenance
 

@@ -68,7 +68,6 @@ class Repeat:
 class Repeats:
     directory: Path
     places: dict[str, Path]
-    """Where the runs of each platform lie."""
     num_planned: int
     runs: tuple[Repeat, ...]
     stopped: bool

@@ -41,7 +41,6 @@ class Spread:
     lowest: float | None
     highest: float | None
     outliers: tuple[str, ...]
-    """Hosts whose metric is unlike the others'."""
 
     @property
     def words(self) -> str:
@@ -60,7 +59,6 @@ class Point:
     verdict: str | None
     value: float | None
     reason: str | None
-    """Why there is no value."""
     differs: tuple[str, ...]
     """Settings that block a comparison with the latest run: where any is named, this is, or may be, another job."""
     spread: Spread | None = None

@@ -63,7 +63,6 @@ class StepTable:
     time: Moments
     """When it was printed; NaT where a step does not say."""
     flagged: dict[str, list[int]]
-    """The rows that carry each flag."""
     source_files: tuple[str, ...]
     source_file: Whole
     """Index into `source_files`; -1 where a step does not say."""
@@ -151,7 +150,6 @@ _FIELDS: list[Any] = [
 _Row = msgspec.defstruct("_Row", _FIELDS, gc=False)
 """The fields of a step that columns are made of, with the step's own types."""
 _NodeRow = msgspec.defstruct("_NodeRow", [("series", str), *_FIELDS], gc=False)
-"""A row that says whose it is."""
 
 _DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Row)
 _NODE_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_NodeRow)

@@ -11,7 +11,6 @@ HOST_COUNTERS = "host_counters"
 """The kind of those events, one a host."""
 
 KERNEL_LOG, ECC, THROTTLE, NETWORK = "kernel_log", "gpu_ecc", "gpu_throttle", "network"
-"""What is looked at."""
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 

@@ -53,7 +53,6 @@ class Provenance(Record):
     steelyard: str
     """The version that wrote it."""
     command: list[str]
-    """What was typed."""
     file: str | None
     """The experiment file."""
     sha256: str | None
@@ -72,7 +71,6 @@ class Failure(Record):
     """oom, nccl, xid, error, exit, signal …"""
     message: str
     node: str | None = None
-    """Where it happened, if that is known."""
     phase: str | None = None
     """What was being done: reach, lock, preflight, image, prepare, start, train, collect; null of a foreign run."""
     file: str | None = None
@@ -138,7 +136,6 @@ class RunManifest(Record):
     """Where each value comes from, by dotted key, as the text of a `Source`."""
     platform: RunPlatform
     expected: dict[str, Any]
-    """What the plan expected of the run."""
     provenance: Provenance
     steps: int | None = None
     """Step records, once the run has ended."""

@@ -17,7 +17,6 @@ class StepRows:
     """Steps of one log. Every field of `Step` is in `same`, in a column, or was not given."""
 
     same: Mapping[str, Any]
-    """What all of them have in common."""
     columns: Mapping[str, Sequence[Any]]
     """What differs: numbers, and texts without a comma or a quote."""
     log: str

@@ -65,7 +65,6 @@ _CLOCK_STANDS = 0.05
 class Figure:
     value: float | None
     reason: Reason | None = None
-    """Why it is not known."""
     evidence: Evidence | None = None
     reported: bool = False
     """As the framework said it, since what ours is worked out from is not known."""

@@ -86,7 +86,10 @@ class Learnt:
     @property
     def threshold(self) -> str | None:
         """As an experiment file has it."""
-        return None if self.bound is None else f"{self.metric}{self.direction.value}{_plain(self.bound)}"
+        if self.bound is None:
+            return None
+        text = format(Decimal(repr(self.bound)), "f")
+        return f"{self.metric}{self.direction.value}{text.rstrip('0').rstrip('.') if '.' in text else text}"
 
     @property
     def method(self) -> str:
@@ -233,11 +236,6 @@ def _lenient(bound: float, direction: Direction) -> float:
     exact = Decimal(repr(bound))
     place = Decimal(1).scaleb(exact.adjusted() - DIGITS + 1)
     return float(exact.quantize(place, ROUND_CEILING if direction == Direction.AT_MOST else ROUND_FLOOR))
-
-
-def _plain(value: float) -> str:
-    text = format(Decimal(repr(value)), "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _notes(subjects: Sequence[Subject], metric: str) -> Iterator[Reason]:

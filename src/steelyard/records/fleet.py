@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from steelyard.errors import InputError
 from steelyard.files import replace_file
 from steelyard.records.manifest import FILE as MANIFEST
-from steelyard.records.manifest import Failure, Record, RunStatus, checked_version, invalid
+from steelyard.records.manifest import Failure, Record, RunStatus, read_record
 from steelyard.records.reader import Run, folders_of, holding, load, runs_under
-from steelyard.records.strict import read_json
 from steelyard.records.writer import Heartbeat, beats, new_directory, numbered
 
 SCHEMA_VERSION = 1
@@ -219,13 +218,8 @@ def _plain_directories(directory: Path) -> Iterator[Path]:
 
 def load_fleet(directory: Path) -> Fleet:
     """Read fleet.json, refusing what a later version wrote."""
-    path = directory / FILE
     try:
-        raw = read_json(path)
-    except (OSError, ValueError) as reason:
-        raise InputError(f"{path}: cannot be read ({reason})", key="FLEET", value=str(directory)) from None
-    checked_version(path, raw, SCHEMA_VERSION)
-    try:
-        return Fleet(directory, FleetManifest.model_validate(raw))
-    except ValidationError as failed:
-        raise invalid(path, failed) from None
+        return Fleet(directory, read_record(directory / FILE, FleetManifest, SCHEMA_VERSION, "FLEET"))
+    except OSError as reason:
+        problem = f"{directory / FILE}: cannot be read ({reason})"
+        raise InputError(problem, key="FLEET", value=str(directory)) from None

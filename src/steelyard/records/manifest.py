@@ -2,7 +2,7 @@
 
 import reprlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,6 +18,9 @@ RunStatus = Literal["running", "completed", "failed", "interrupted"]
 
 class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+Document = TypeVar("Document", bound=Record)
 
 
 class RunPlatform(Record):
@@ -169,18 +172,25 @@ def not_a_run(path: Path) -> InputError:
 
 def load_manifest(run: Path) -> RunManifest:
     """Read run.json, refusing what a later version wrote."""
-    path = run / FILE
     try:
-        raw = read_json(path)
+        return read_record(run / FILE, RunManifest, SCHEMA_VERSION, "RUN")
     except (FileNotFoundError, NotADirectoryError):
         raise not_a_run(run) from None
-    except ValueError as reason:
-        raise InputError(f"{path}: cannot be read ({reason})", key="RUN", value=str(run)) from None
-    checked_version(path, raw, SCHEMA_VERSION)
+
+
+def read_record(path: Path, model: type[Document], latest: int, key: str) -> Document:
+    """A document of ours; the first thing that is wrong with it, and an OSError where there is none."""
     try:
-        return RunManifest.model_validate(raw)
+        raw = read_json(path)
+    except ValueError as reason:
+        raise InputError(f"{path}: cannot be read ({reason})", key=key, value=str(path.parent)) from None
+    checked_version(path, raw, latest)
+    try:
+        return model.model_validate(raw)
     except ValidationError as failed:
-        raise invalid(path, failed) from None
+        first = failed.errors(include_input=False, include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))[:200]
+        raise InputError(f"{path}: {place}: {first['msg']}", key=place, value=None) from None
 
 
 def checked_version(path: Path, raw: Any, latest: int) -> int:
@@ -192,10 +202,3 @@ def checked_version(path: Path, raw: Any, latest: int) -> int:
     value, fix = version if isinstance(version, int | float) else shown, "pip install --upgrade steelyard"
     problem = f"{path}: schema_version is {shown}"
     raise InputError(problem, key="schema_version", value=value, expected=f"1 to {latest}", next=fix)
-
-
-def invalid(path: Path, failed: ValidationError) -> InputError:
-    """The first thing that is wrong with a document."""
-    first = failed.errors(include_input=False, include_url=False)[0]
-    place = ".".join(map(str, first["loc"]))[:200]
-    return InputError(f"{path}: {place}: {first['msg']}", key=place, value=None)

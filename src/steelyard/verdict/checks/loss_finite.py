@@ -1,7 +1,5 @@
 """Every step's loss is a number."""
 
-from typing import Any
-
 import numpy as np
 
 from steelyard.accounting.arrays import last_row
@@ -39,11 +37,14 @@ def check(subject: Subject) -> Results:
     bad = np.flatnonzero(loss.nonfinite)
     skipped = subject.steps.flag("skipped")  # a step that was not taken has no loss
     absent = np.flatnonzero(~loss.given & ~skipped)
+    diverged = [(node, table) for node, table in subject.node_tables.items() if table.loss.nonfinite.any()]
     if len(bad):
         value, others = float(loss.values[bad[0]]), len(bad) - 1
         yield CHECK.failed(LOSS_NOT_FINITE, value, "finite", others=others, **subject.at(bad[0]))
-    elif (diverged := _diverged_node(subject)) is not None:
-        yield CHECK.failed(NODE_LOSS_NOT_FINITE, "NaN", "finite", **diverged)
+    elif diverged:
+        node, table = diverged[0]
+        step = int(table.step[np.argmax(table.loss.nonfinite)])
+        yield CHECK.failed(NODE_LOSS_NOT_FINITE, "NaN", "finite", node=node, step=step)
     elif not len(steps):
         yield CHECK.unknown(NO_STEPS, None, "finite", subject.evidence_of_manifest("status"))
     elif len(absent):
@@ -56,11 +57,3 @@ def check(subject: Subject) -> Results:
         lacking = int((~loss.given).sum()) if skipped.any() else None
         values = {"losses": int(loss.given.sum()), "skipped": lacking, **subject.at(row)}
         yield CHECK.passed(LOSSES_FINITE, float(loss.values[row]), "finite", **values)
-
-
-def _diverged_node(subject: Subject) -> dict[str, Any] | None:
-    """The first node whose own log has a loss that is no number, and the step of it."""
-    for node, table in subject.node_tables.items():
-        if table.loss.nonfinite.any():
-            return {"node": node, "step": int(table.step[np.argmax(table.loss.nonfinite)])}
-    return None

@@ -70,11 +70,13 @@ def check(subject: Subject) -> Results:
     overlaps = np.append(np.flatnonzero(covered[:1] > steps[:1]), np.flatnonzero(covered[1:] > apart) + 1)
     if len(overlaps):
         overlaps = overlaps[~_counts_the_first_again(steps, covered)[overlaps]]
+    ends = ((node, int(table.step[-1])) for node, table in subject.node_tables.items() if len(table))
+    ended_early = [(node, step) for node, step in ends if step + interval < steps[-1]]
     if len(gaps):
         values = {"gaps": len(gaps), "before": int(steps[gaps[0] - 1]), **subject.at(gaps[0])}
         yield CHECK.failed(STEPS_MISSING, f"{len(gaps)} gaps", expected, **values)
-    elif (short := _ended_early(subject)) is not None:
-        node, step = short
+    elif ended_early:
+        node, step = ended_early[0]
         yield CHECK.failed(NODE_ENDS_EARLY, step, int(steps[-1]), node=node)
     elif (differing := _differing_node(subject)) is not None:
         yield CHECK.unknown(NODES_OF_TWO_RUNS, None, "one run", **differing)
@@ -100,15 +102,6 @@ def _recorded(steps: Whole, wanted: set[int]) -> set[int]:
     for part in blocks(len(steps)) if wanted else ():
         recorded.update(steps[part][np.isin(steps[part], among)].tolist())
     return recorded
-
-
-def _ended_early(subject: Subject) -> tuple[str, int] | None:
-    """A node whose own log ends before the run's does, by more than an interval."""
-    last = int(subject.steps.step[-1])
-    for name, table in subject.node_tables.items():
-        if len(table) and int(table.step[-1]) + subject.log_interval < last:
-            return name, int(table.step[-1])
-    return None
 
 
 def _differing_node(subject: Subject) -> dict[str, Any] | None:

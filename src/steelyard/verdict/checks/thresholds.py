@@ -54,11 +54,7 @@ def _judge(subject: Subject, text: str, threshold: Threshold) -> Result:
 
 
 def _holds(threshold: Threshold, value: float) -> bool:
-    match threshold.direction:
-        case Direction.AT_LEAST:
-            return value >= threshold.value
-        case Direction.AT_MOST:
-            return value <= threshold.value
-        case Direction.WITHIN:
-            assert threshold.tolerance_percent is not None
-            return abs(value - threshold.value) <= threshold.tolerance_percent / 100 * threshold.value
+    if threshold.direction == Direction.WITHIN:
+        assert threshold.tolerance_percent is not None
+        return abs(value - threshold.value) <= threshold.tolerance_percent / 100 * threshold.value
+    return value >= threshold.value if threshold.direction == Direction.AT_LEAST else value <= threshold.value

@@ -42,6 +42,10 @@ def test_a_run_can_be_made_twice(here: Path) -> None:
     for _ in range(2):
         run = steelyard.run("tiny-llama.yaml", settings={"training.steps": 3}, gpu="cpu", gpus=1)
         assert (run.status, run.num_steps) == ("completed", 3)
+    begun: list[Any] = []
+    planned = steelyard.plan("tiny-llama.yaml", settings={"training.steps": 2}, gpu="cpu", gpus=1)
+    run = steelyard.run(planned, begun=begun.append)
+    assert (run.num_steps, [writer.directory for writer in begun]) == (2, [run.directory])
 
 
 def test_settings_are_a_mapping_or_as_typed(here: Path) -> None:
@@ -78,12 +82,61 @@ def test_a_mapping_is_held_to_the_rules_of_set(here: Path, settings: dict[str, A
     assert error.value.next
 
 
-def test_a_wrong_metric_mode_or_loss_is_refused_before_anything_is_kept(here: Path) -> None:
-    for wrong in ({"metrics": ["speed"]}, {"mode": "fair"}, {"target_loss": -1.0}):
+def test_a_wrong_metric_mode_margin_or_loss_is_refused_before_anything_is_kept(here: Path) -> None:
+    wrongs = ({"metrics": ["speed"]}, {"mode": "fair"}, {"target_loss": -1.0}, {"margin": 2.0}, {"margin": "200%"})
+    for wrong in wrongs:
         with pytest.raises(InputError) as error:
             steelyard.compare("again", "baseline", **wrong)  # type: ignore[arg-type]
         assert error.value.next
     assert not Path("runs/comparisons").exists()
+
+
+def test_a_margin_is_a_share_or_as_typed(here: Path) -> None:
+    assert [steelyard.compare("again", "baseline", margin=given).margin for given in (0.03, "3%")] == [0.03, 0.03]
+
+
+def test_an_unknown_framework_or_keyword_is_refused(here: Path) -> None:
+    with pytest.raises(InputError) as error:
+        steelyard.ingest(LOG, framework="megatron9")
+    assert error.value.key == "--framework"
+    for call, given in (
+        (steelyard.ingest, LOG),
+        (steelyard.lint, "tiny-llama.yaml"),
+        (steelyard.run, "tiny-llama.yaml"),
+    ):
+        with pytest.raises(TypeError, match="gpuu"):
+            call(given, gpuu="h100")  # type: ignore[operator]
+    with pytest.raises(TypeError, match="plan"):
+        steelyard.run(steelyard.plan("tiny-llama.yaml", gpu="cpu", gpus=1), gpus=2)
+
+
+def test_of_several_files_one_that_cannot_be_read_is_a_problem(here: Path) -> None:
+    problems = steelyard.lint("tiny-llama.yaml", "absent.yaml")
+    assert [(problem.file, problem.stops) for problem in problems] == [("absent.yaml", True)]
+    with pytest.raises(InputError):
+        steelyard.lint("absent.yaml")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ingest", str(LOG)),
+        ("lint", "tiny-llama.yaml"),
+        ("plan", "tiny-llama.yaml"),
+        ("run", "tiny-llama.yaml", "--gpu", "cpu", "--gpus", "1"),
+        ("check", "baseline"),
+        ("compare", "again", "baseline"),
+        ("report", "baseline"),
+    ],
+)
+def test_a_verb_calls_the_function_of_its_name(
+    here: Path, cli: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    def called(*_: Any, **__: Any) -> None:
+        raise InputError("called")
+
+    monkeypatch.setattr(f"steelyard.api.{words[0]}", called)
+    assert "called" in cli(*words).err
 
 
 def test_a_comparison_is_kept_and_can_be_reported(here: Path) -> None:

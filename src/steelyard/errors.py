@@ -39,11 +39,7 @@ class SteelyardError(Exception):
         next: str | None = None,
     ) -> None:
         super().__init__(message)
-        self.message = message
-        self.key = key
-        self.value = value
-        self.expected = expected
-        self.next = next
+        self.message, self.key, self.value, self.expected, self.next = message, key, value, expected, next
 
     def __str__(self) -> str:
         return self.with_way_on(self.message)
@@ -58,13 +54,8 @@ class SteelyardError(Exception):
 
     def document(self) -> dict[str, Any]:
         """The `error` object of `--json`."""
-        return {
-            "message": str(self),
-            "key": self.key,
-            "value": str(self.value) if isinstance(self.value, float) and not isfinite(self.value) else self.value,
-            "expected": self.expected,
-            "next": self.next,
-        }
+        value = str(self.value) if isinstance(self.value, float) and not isfinite(self.value) else self.value
+        return {"message": str(self), "key": self.key, "value": value, "expected": self.expected, "next": self.next}
 
 
 class InputError(SteelyardError):

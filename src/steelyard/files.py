@@ -1,5 +1,6 @@
 """Opens files in folders that others may have filled: regular ones only, never through a link, never unbounded."""
 
+import contextlib
 import errno
 import os
 import secrets
@@ -59,21 +60,14 @@ def replace_file(path: Path, content: str | bytes) -> None:
             file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
-        mode = _mode(path)
-        if stat.S_ISREG(mode):
-            temporary.chmod(stat.S_IMODE(mode) & 0o777)
+        with contextlib.suppress(FileNotFoundError):
+            mode = path.lstat().st_mode
+            if stat.S_ISREG(mode):
+                temporary.chmod(stat.S_IMODE(mode) & 0o777)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def _mode(path: Path) -> int:
-    """Kind and permissions of what lies there, a link not followed; 0 where nothing does."""
-    try:
-        return path.lstat().st_mode
-    except FileNotFoundError:
-        return 0
 
 
 def _open_folder(folder: Path, below: Path) -> int:

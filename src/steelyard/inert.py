@@ -3,7 +3,7 @@
 
 def inert(text: str) -> str:
     """One line whose control characters are shown, not sent, and that cannot be turned round."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else _escaped(one) for one in text)
+    return text if text.isprintable() else "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
 def inert_lines(text: str) -> str:
@@ -11,5 +11,5 @@ def inert_lines(text: str) -> str:
     return "\n".join(inert(line) for line in text.split("\n"))
 
 
-def _escaped(one: str) -> str:
-    return one.encode("unicode_escape", errors="surrogatepass").decode()
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape", errors="surrogatepass").decode()

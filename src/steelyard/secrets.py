@@ -78,11 +78,11 @@ def _kind_by_name(name: str, value: str) -> str | None:
     if _PASSWORD.search(name):
         harmless = _OPEN if name.lower().endswith("password") else STAND_IN
         return None if not raw or harmless.fullmatch(raw) else "a password"
-    found = _SECRET_NAME.search(name)
-    if found is None or not raw or STAND_IN.fullmatch(raw):
+    match = _SECRET_NAME.search(name)
+    if match is None or not raw or STAND_IN.fullmatch(raw):
         return None
-    kind = found["kind"].lower()
-    if kind == "token" and SPECIAL.search(name[: found.start()].encode("utf-8", "replace")):
+    kind = match["kind"].lower()
+    if kind == "token" and SPECIAL.search(name[: match.start()].encode("utf-8", "replace")):
         return None
     if not name.isupper() and kind in _EVERYDAY:  # an option such as text_key, not a variable
         return "a secret" if _looks_random(value.strip()) else None
@@ -131,14 +131,14 @@ def spellings(secret: bytes) -> set[bytes]:
     """
     whole = secret.strip()
     lines = [line.strip().rstrip(b",") for line in whole.splitlines()]
-    found = {whole, *_escaped(whole)}
+    texts = {whole, *_escaped(whole)}
     if len(lines) > 1:
-        found |= {line for line in lines if not _MARKER.fullmatch(line) and len(re.findall(rb"\w", line)) >= _SHORTEST}
-        found |= {named[2] for line in lines for named in NAMED.finditer(line) if not STAND_IN.fullmatch(named[2])}
+        texts |= {line for line in lines if not _MARKER.fullmatch(line) and len(re.findall(rb"\w", line)) >= _SHORTEST}
+        texts |= {named[2] for line in lines for named in NAMED.finditer(line) if not STAND_IN.fullmatch(named[2])}
     if whole[:1] in b"{[" and len(whole) > 1:
         for text in _secret_texts(whole):
-            found |= spellings(text)
-    return {text for text in found if len(text) >= _SHORTEST}
+            texts |= spellings(text)
+    return {text for text in texts if len(text) >= _SHORTEST}
 
 
 def _escaped(text: bytes) -> Iterator[bytes]:
@@ -185,18 +185,18 @@ def redacted(text: str) -> str:
     return redact(text.encode("utf-8", "replace"))[0].decode("utf-8", "replace")
 
 
-def _name_kept(found: re.Match[bytes]) -> bytes:
-    before = found.string[max(0, found.start() - 12) : found.start()]
-    name, value = found[1].lower(), found[2]
+def _name_kept(match: re.Match[bytes]) -> bytes:
+    before = match.string[max(0, match.start() - 12) : match.start()]
+    name, value = match[1].lower(), match[2]
     harmless = STAND_IN.fullmatch(value) or _ASSIGNMENT.fullmatch(value) or value.startswith(HIDDEN[:5])
     if harmless or SPECIAL.search(before):
-        return found[0]
+        return match[0]
     stated = b"=" in name or b":" in name
     if WORDS.fullmatch(value) and not (stated and (b"passw" in name or b"secret" in name)):
-        return found[0]  # prose
-    return found[1] + HIDDEN
+        return match[0]  # prose
+    return match[1] + HIDDEN
 
 
-def _if_random(found: re.Match[bytes]) -> bytes:
+def _if_random(match: re.Match[bytes]) -> bytes:
     """What follows `Bearer` or `Basic` in plain prose is a word, and no secret."""
-    return found[0] if found[2].isalpha() and found[2].islower() else found[1] + HIDDEN
+    return match[0] if match[2].isalpha() and match[2].islower() else match[1] + HIDDEN

@@ -24,14 +24,14 @@ def share(text: str | None) -> float:
 def test_the_axis_is_logarithmic_so_that_twice_and_half_are_as_far_from_one() -> None:
     made = plot(track(2.0), track(0.5))
     first, second = (share(one.value) for one in made.tracks)
-    assert first - share(made.one) == pytest.approx(share(made.one) - second, abs=0.01)
-    assert 0 < second < share(made.one) < first < 100
+    assert first - share(made.even) == pytest.approx(share(made.even) - second, abs=0.01)
+    assert 0 < second < share(made.even) < first < 100
 
 
 def test_the_margin_lies_around_one() -> None:
     made = plot(track(1.2, 1.1, 1.3), margin=0.1)
     start, width = map(share, made.margin)
-    assert start < share(made.one) < start + width < share(made.tracks[0].low) + 0.01
+    assert start < share(made.even) < start + width < share(made.tracks[0].low) + 0.01
     assert made.tracks[0].high is not None
 
 

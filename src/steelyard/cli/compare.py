@@ -3,15 +3,10 @@
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from steelyard.cli.options import Kept, MarginOption, Printing, WarmupOption, margin_share
+from steelyard.cli import printing
+from steelyard.cli.options import MARGIN, WARMUP, Kept, argument, option
 from steelyard.cli.verb import verb
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = (
     "Examples: steelyard compare mi300x h100 | steelyard compare a1,a2 b1,b2 --for throughput,memory --mode matched"
@@ -20,32 +15,19 @@ _SIDE = "A run, a comma-separated list of runs, or a directory of runs."
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(Kept, Printing):
-    target: Annotated[str, typer.Argument(metavar="TARGET", help=_SIDE)]
-    baseline: Annotated[str, typer.Argument(metavar="BASELINE", help="The same, to hold the target against.")]
-    asked: Annotated[
-        str,
-        typer.Option("--for", metavar="METRICS", help="What is asked: throughput, memory, flops, convergence."),
-    ] = "throughput"
-    mode: Annotated[
-        str | None,
-        typer.Option("--mode", metavar="best|matched", help="matched: what would qualify a ratio refuses it."),
-    ] = None
-    margin: MarginOption = None
-    force: Annotated[
-        bool, typer.Option("--force", help="Print refused ratios too, under a banner; the status stays 4.")
-    ] = False
-    prices: Annotated[
-        Path | None, typer.Option("--prices", metavar="FILE", help="Prices of GPUs an hour: {h100: 2.5, mi300x: 2.0}.")
-    ] = None
-    target_loss: Annotated[
-        float | None,
-        typer.Option(
-            "--target-loss", metavar="LOSS", help="Also ask how many tokens the seeds of each side take to it."
-        ),
-    ] = None
-    warmup_steps: WarmupOption = 0
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The comparison's name.")] = None
+class CompareOptions(Kept):
+    target: str = argument("TARGET", _SIDE)
+    baseline: str = argument("BASELINE", "The same, to hold the target against.")
+    metrics: str = option("--for METRICS", "What is asked: throughput, memory, flops, convergence.", "throughput")
+    mode: str | None = option("--mode best|matched", "matched: what would qualify a ratio refuses it.")
+    margin: str | None = option(*MARGIN)
+    force: bool = option("--force", "Print refused ratios too, under a banner; the status stays 4.")
+    prices: Path | None = option("--prices FILE", "Prices of GPUs an hour: {h100: 2.5, mi300x: 2.0}.")
+    target_loss: float | None = option(
+        "--target-loss LOSS", "Also ask how many tokens the seeds of each side take to it."
+    )
+    warmup_steps: int = option(*WARMUP, 0, min=0)
+    name: str | None = option("--name NAME", "The comparison's name.")
 
 
 @verb
@@ -56,19 +38,18 @@ def compare(options: CompareOptions) -> int:
     known: one run a side, or too few to decide.
     """
     from steelyard import api
-    from steelyard.cli import printing
     from steelyard.cli.comparison import show
     from steelyard.comparison.time_to_loss import read_prices
 
     made = api.compare(
         options.target,
         options.baseline,
-        metrics=[word.strip() for word in options.asked.split(",")],
-        prices=read_prices(options.prices) if options.prices else {},
+        metrics=[word.strip() for word in options.metrics.split(",")],
         mode=options.mode,
+        margin=options.margin,
         warmup_steps=options.warmup_steps,
-        margin=margin_share(options.margin),
         force=options.force,
+        prices=read_prices(options.prices) if options.prices else {},
         target_loss=options.target_loss,
         out=options.out,
         name=options.name,

@@ -2,14 +2,14 @@
 
 import shlex
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from steelyard.cli.options import DEFAULT_OUT, DebugOption, JsonOption, OutOption
-from steelyard.errors import Exit
+from steelyard.cli import printing
+from steelyard.cli.options import Kept, option
+from steelyard.cli.verb import verb
+from steelyard.errors import Exit, InfrastructureError, InterruptedByUser
 
 if TYPE_CHECKING:
     from steelyard.demo import Story
@@ -19,52 +19,47 @@ if TYPE_CHECKING:
 EXAMPLES = "Examples: steelyard demo | steelyard demo --recorded --out /tmp/demo"
 
 
-def demo(
-    recorded: Annotated[
-        bool, typer.Option("--recorded", help="From runs recorded on an H200, in seconds and without torch.")
-    ] = False,
-    out: OutOption = DEFAULT_OUT,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions(Kept):
+    recorded: bool = option("--recorded", "From runs recorded on an H200, in seconds and without torch.")
+
+
+@verb
+def demo(options: DemoOptions) -> int:
     """Train a tiny model three times, judge, compare, and write the report."""
-    from steelyard import demo as told
     from steelyard import records
-    from steelyard.cli import printing
+    from steelyard.demo import copy_recorded, tell
 
     prefix = records.stamped("demo")
-    runs = told.copy_recorded(out, prefix) if recorded else _train(out, prefix)
-    story = told.tell(runs, out, printing.note)
-    if as_json:
+    runs = copy_recorded(options.out, prefix) if options.recorded else _train(options.out, prefix)
+    story = tell(runs, options.out, printing.note)
+    if options.as_json:
         printing.show_json(
             {
                 "runs": [str(verdict.run.resolve()) for verdict in story.verdicts],
                 "comparisons": [str(directory.resolve()) for directory in story.comparisons],
-                "report": str(story.report.resolve()),
-                "as_told": story.as_told,
+                "report": str((story.comparisons[0] / "report.html").resolve()),
+                "as_told": story.succeeded,
             }
         )
     else:
-        _tell(story, recorded)
-    return Exit.GOOD if story.as_told else Exit.FAILED
+        _tell(story, options.recorded)
+    return Exit.GOOD if story.succeeded else Exit.FAILED
 
 
 def _train(out: Path, prefix: str) -> "list[Run]":
-    from steelyard import demo as told
-    from steelyard import execute, records
-    from steelyard.cli import printing
-    from steelyard.cli.inputs import planned
-    from steelyard.cli.progress import view
-    from steelyard.configs.choose import asked_of
-    from steelyard.errors import InfrastructureError, InterruptedByUser
+    from steelyard import api, execute
+    from steelyard.cli.plan import planned
+    from steelyard.cli.run import view_of
+    from steelyard.demo import CHAPTERS, CONFIG
     from steelyard.experiment import packaged
     from steelyard.hardware.catalog import CPU
     from steelyard.hardware.machine import discover
 
-    file = packaged.path(told.CONFIG)
+    file = packaged.path(CONFIG)
     runs = []
-    for number, chapter in enumerate(told.CHAPTERS, start=1):
-        made = planned(file, asked_of(settings=list(chapter.settings), gpu=CPU, gpus=1))
+    for number, chapter in enumerate(CHAPTERS, start=1):
+        made = planned(file, {"settings": chapter.settings, "gpu": CPU, "gpus": 1})
         try:
             execute.check(made, discover())
         except InfrastructureError as missing:
@@ -72,53 +67,45 @@ def _train(out: Path, prefix: str) -> "list[Run]":
             raise
         reading = replace(made.case.reading, file=Path(file.name))  # as `steelyard init` writes it
         made = replace(made, case=replace(made.case, resolved=replace(made.case.resolved, reading=reading)))
-        writer = execute.new_run(made, out, f"{prefix}-{chapter.name}", ["steelyard", *sys.argv[1:]])
-        printing.note(f"run {number} of {len(told.CHAPTERS)}: training {writer.directory}")
-        with view(made.case.resolved.experiment.training.steps, None) as observe:
-            manifest = execute.execute(made, writer, observe)
-        if manifest.status == "interrupted":
+        with view_of(made, f"run {number} of {len(CHAPTERS)}: training") as view:
+            command, name = ["steelyard", *sys.argv[1:]], f"{prefix}-{chapter.name}"
+            run = api.run(made, begun=view.begin, observe=view, command=command, out=out, name=name)
+        if run.status == "interrupted":
             raise InterruptedByUser(
-                f"interrupted while {writer.directory} was training; what was recorded is kept",
+                f"interrupted while {run.directory} was training; what was recorded is kept",
                 next=f"steelyard runs list --out {shlex.quote(str(out))}",
             )
-        runs.append(records.load(writer.directory))
+        runs.append(run)
     return runs
 
 
 def _tell(story: "Story", recorded: bool) -> None:
     """The story in a dozen lines, every figure from the documents."""
-    from steelyard import demo as told
-    from steelyard.cli import printing
     from steelyard.cli.comparison import ratio_words
     from steelyard.comparison import Metric
     from steelyard.comparison.codes import sentence
+    from steelyard.demo import CHAPTERS
 
-    what = "Llama 3.1 8B on one H200, as recorded" if recorded else "a tiny Llama on this machine's CPU"
-    printing.say(f"Three runs of {what}, each judged against physics, its plan and its loss:")
-    names = [chapter.recording if recorded else chapter.name for chapter in told.CHAPTERS]
+    job = "Llama 3.1 8B on one H200, as recorded" if recorded else "a tiny Llama on this machine's CPU"
+    printing.say(f"Three runs of {job}, each judged against physics, its plan and its loss:")
+    names = [chapter.recording if recorded else chapter.name for chapter in CHAPTERS]
     for name, verdict in zip(names, story.verdicts, strict=True):
         printing.say(f"  {verdict.status.value:<7}  {name:<11}  {_figures(verdict)}")
         for finding in (*verdict.failed(), *verdict.undecided()):
             printing.say(f"{'':11}{finding.check}: {printing.inert(finding.message)}")
-
     if any(_unevenness(verdict) > 2 for verdict in story.verdicts):
         printing.say("  Step times were uneven, the slowest in twenty over twice the median: this machine was busy.")
-
     fair, refused = story.fair.comparable[Metric.THROUGHPUT], story.refused.comparable[Metric.THROUGHPUT]
     printing.say(f"\n{names[1]} against {names[0]}: {fair.status.value}")
-    ratio = story.fair.ratios[Metric.THROUGHPUT]
-    if ratio:
+    if ratio := story.fair.ratios[Metric.THROUGHPUT]:
         printing.say(f"  throughput speedup {ratio_words(ratio)}")
         for note in ratio.notes:
             printing.say(f"  But {note.message}.")
-        printing.say(
-            "  The same job twice: what is not 1 is noise, so one run a side proves nothing: `compare` ends with 5."
-        )
-
+        noise = "what is not 1 is noise, so one run a side proves nothing: `compare` ends with 5."
+        printing.say(f"  The same job twice: {noise}")
         curves = [side.subjects[0].steps.loss.values.tolist() for side in (story.fair.target, story.fair.baseline)]
         if curves[0] == curves[1]:
             printing.say(f"  Their losses are equal bit for bit at all {len(curves[0])} steps.")
-
     printing.say(f"\n{names[2]} against {names[0]}: {refused.status.value.replace('_', ' ')}")
     for reason in refused.reasons:
         printing.say(f"  {printing.inert(sentence(reason))}")
@@ -127,21 +114,18 @@ def _tell(story: "Story", recorded: bool) -> None:
         times = f"Its tokens/s are {rates[0] / rates[1]:.2f} times the other's"
         printing.say(f"  {times}, which says nothing of two different jobs:")
         printing.say("  `compare` gives no ratio and ends with 4.")
-
-    printing.say(f"\nthe report:   {story.report}")
-    printing.say(f"the refusal:  {story.comparisons[1] / story.report.name}")
-    printing.say(f"a run's own:  {story.verdicts[0].run / story.report.name}")
+    places = (*story.comparisons, story.verdicts[0].run)
+    for label, place in zip(("\nthe report:  ", "the refusal: ", "a run's own: "), places, strict=True):
+        printing.say(f"{label} {place / 'report.html'}")
     printing.say(f"next: open the report in a browser, or steelyard check {shlex.quote(str(story.verdicts[0].run))}")
 
 
 def _figures(verdict: "Verdict") -> str:
     figures = verdict.figures
     rate, mfu, tokens = figures.tokens_per_s_per_gpu.value, figures.mfu.value, figures.tokens_per_step
-    words = [f"{rate:,.0f} tokens/s" if rate else "rate unknown"]
-    if mfu:
-        words.append(f"MFU {mfu:.1%}")
-    words.append(f"{tokens:,} tokens a step" if tokens else "tokens a step unknown")
-    return ", ".join(words)
+    reached = f"{rate:,.0f} tokens/s" if rate else "rate unknown"
+    step = f"{tokens:,} tokens a step" if tokens else "tokens a step unknown"
+    return ", ".join(filter(None, (reached, f"MFU {mfu:.1%}" if mfu else "", step)))
 
 
 def _unevenness(verdict: "Verdict") -> float:

@@ -6,91 +6,52 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from steelyard.cli.options import Kept, Printing
+from steelyard.cli import printing
+from steelyard.cli.options import Kept, argument, option
+from steelyard.cli.run import run_document, say_failure
 from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InputError
 
 if TYPE_CHECKING:
-    from steelyard.records import Event, RunManifest
+    from steelyard.records import Event, Run
 
 EXAMPLES = (
     "Examples: steelyard ingest train.log | steelyard ingest node0.log node1.log --gpu mi300x --gpus 8 --nodes 2 | "
     "steelyard ingest curve.csv --columns step=step,loss=loss,step_time_s=seconds"
 )
-
-
+_PATHS = "Logs of one run (its nodes, ranks, restarts; gz, zst, - for a pipe), or a result."
+_SET = "What the log does not say: model.preset=llama3.1-8b, training.sequence_length=8192; may be repeated."
 _MOST_NOTICES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class IngestOptions(Kept, Printing):
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PATH", help="Logs of one run (its nodes, ranks, restarts; gz, zst, - for a pipe), or a result."
-        ),
-    ]
-    gpu: Annotated[
-        str | None, typer.Option("--gpu", metavar="GPU", help="What it ran on: a GPU of the catalog, or cpu.")
-    ] = None
-    gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", min=1, max=10**5, help="GPUs of one node.")] = None
-    nodes: Annotated[int | None, typer.Option("--nodes", metavar="N", min=1, max=10**5, help="Machines it ran on.")] = (
-        None
+class IngestOptions(Kept):
+    paths: list[str] = argument("PATH", _PATHS)
+    gpu: str | None = option("--gpu GPU", "What it ran on: a GPU of the catalog, or cpu.")
+    gpus: int | None = option("--gpus N", "GPUs of one node.", min=1, max=10**5)
+    nodes: int | None = option("--nodes N", "Machines it ran on.", min=1, max=10**5)
+    settings: list[str] | None = option("--set GROUP.KEY=VALUE", _SET)
+    config: Path | None = option("--config FILE", "The config it was run with, for what the log leaves out.")
+    platform: str | None = option("--platform NAME", "Which of the config's platforms.")
+    model: str | None = option("--model MODEL", "Which of a JSON config's models.")
+    framework: str | None = option("--framework NAME", "Whose log it is, where that cannot be told.")
+    columns: str | None = option("--columns FIELD=COLUMN,…", "Of a table: our step fields, and its columns.")
+    follow: bool = option("--follow", "Go on reading while the file grows, until the log says it ended.")
+    max_unpacked: str = option(
+        "--max-unpacked SIZE", "Refuse a compressed file that unpacks to more: 512MiB, 64GiB, 2TiB.", "64GiB"
     )
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="GROUP.KEY=VALUE",
-            help="What the log does not say: model.preset=llama3.1-8b, training.sequence_length=8192; may be repeated.",
-        ),
-    ] = None
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="The config it was run with, for what the log leaves out."),
-    ] = None
-    platform: Annotated[
-        str | None, typer.Option("--platform", metavar="NAME", help="Which of the config's platforms.")
-    ] = None
-    model: Annotated[str | None, typer.Option("--model", metavar="MODEL", help="Which of a JSON config's models.")] = (
-        None
-    )
-    framework: Annotated[
-        str | None, typer.Option("--framework", metavar="NAME", help="Whose log it is, where that cannot be told.")
-    ] = None
-    columns: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="FIELD=COLUMN,…", help="Of a table: our step fields, and its columns."),
-    ] = None
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Go on reading while the file grows, until the log says it ended.")
-    ] = False
-    max_unpacked: Annotated[
-        str,
-        typer.Option(
-            "--max-unpacked",
-            metavar="SIZE",
-            help="Refuse a compressed file that unpacks to more: 512MiB, 64GiB, 2TiB.",
-        ),
-    ] = "64GiB"
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The run directory's name.")] = None
+    name: str | None = option("--name NAME", "The run directory's name.")
 
 
 @verb
 def ingest(options: IngestOptions) -> int:
     """Make a run of a foreign log or result: whoever trained it, it is judged and compared like ours."""
     from steelyard import api
-    from steelyard.cli import printing
-    from steelyard.cli.progress import following_view
-    from steelyard.configs.choose import check_gpu
+    from steelyard.cli.progress import RunView
 
-    check_gpu(options.gpu)
-    _check_follow(options.paths, options.follow)
-    _check_config(options)
+    _check(options)
     notices: list[Event] = []
     run = api.ingest(
         *options.paths,
@@ -101,50 +62,47 @@ def ingest(options: IngestOptions) -> int:
         config=options.config,
         platform=options.platform,
         model=options.model,
-        framework=_framework(options.framework),
+        framework=options.framework,
         columns=_columns(options.columns),
         follow=options.follow,
         most_unpacked=_size(options.max_unpacked),
-        observe=following_view() if options.follow else lambda record: None,
+        observe=RunView(0, None) if options.follow else lambda record: None,
         notice=notices.append,
         command=["steelyard", *sys.argv[1:]],
         out=options.out,
         name=options.name,
     )
     if options.as_json:
-        printing.show_json(_document(run.directory, run.manifest, notices))
+        printing.show_json(_document(run, notices))
     else:
-        _show(run.directory, run.manifest, notices)
+        _show(run, notices)
     return Exit.INTERRUPTED if options.follow and run.manifest.status == "interrupted" else Exit.GOOD
 
 
-def _document(directory: Path, manifest: "RunManifest", notices: "list[Event]") -> dict[str, Any]:
-    from steelyard.experiment.sources import Origin
-
-    made = manifest.ingested
+def _document(run: "Run", notices: "list[Event]") -> dict[str, Any]:
+    made = run.manifest.ingested
     assert made is not None
     return {
-        "run": str(directory.resolve()),
-        "framework": manifest.framework,
-        "status": manifest.status,
-        "steps": manifest.steps,
-        "verdict": None,
-        "failure": manifest.failure.model_dump() if manifest.failure else None,
+        **run_document(run.directory, run.manifest, run.num_steps, None),
         "dialect": made.dialect,
         "era": made.era or None,
         "other_dialects": made.others,
         "files": [file.model_dump() for file in made.files],
-        "settings": {key: value for key, value in manifest.sources.items() if value == Origin.LOG},
+        "settings": _logged_settings(run),
         "notices": [{"kind": event.kind, "message": event.message} for event in notices],
     }
 
 
-def _show(directory: Path, manifest: "RunManifest", notices: "list[Event]") -> None:
-    from steelyard import records
-    from steelyard.cli import printing
+def _logged_settings(run: "Run") -> dict[str, str]:
     from steelyard.experiment.sources import Origin
 
-    made = manifest.ingested
+    return {key: source for key, source in run.manifest.sources.items() if source == Origin.LOG}
+
+
+def _show(run: "Run", notices: "list[Event]") -> None:
+    from steelyard import records
+
+    manifest, directory, made = run.manifest, run.directory, run.manifest.ingested
     assert made is not None
     era = f", {made.era}" if made.era else ""
     first, last = records.first_and_last(directory)
@@ -158,45 +116,29 @@ def _show(directory: Path, manifest: "RunManifest", notices: "list[Event]") -> N
     if first is not None and first.reported_step == first.step - 1:
         printing.say(f"its steps count from {first.reported_step}: they are {first.step} and on here, as updates made")
     printing.say(f"platform: {printing.inert(manifest.platform.words)}")
-    said = [key for key, source in manifest.sources.items() if source == Origin.LOG]
-    if said:
-        printing.say(f"settings the log says were in force: {len(said)}, in run.json with their lines")
+    if settings := _logged_settings(run):
+        printing.say(f"settings the log says were in force: {len(settings)}, in run.json with their lines")
     for event in notices[:_MOST_NOTICES]:
-        printing.say(printing.hang(f"{event.kind.replace('_', ' ')}: ", printing.inert(event.message), 2))
+        printing.item(f"{event.kind.replace('_', ' ')}: ", event.message, 2)
     if len(notices) > _MOST_NOTICES:
         printing.say(f"and {len(notices) - _MOST_NOTICES} more such events, in {directory / 'events.jsonl'}")
-    if manifest.failure:
-        where = f" ({manifest.failure.file}:{manifest.failure.line})" if manifest.failure.file else ""
-        printing.say(f"{manifest.failure.kind}: {printing.inert(manifest.failure.message)}{where}")
+    say_failure(manifest)
     printing.say(f"next: steelyard check {shlex.quote(str(directory))}")
 
 
-def _check_follow(paths: list[str], follow: bool) -> None:
-    if follow and len(paths) == 1 and paths[0] != "-" and not Path(paths[0]).exists():
-        raise InputError(f"{paths[0]} cannot be read (No such file or directory)", key="PATH", value=paths[0])
-    if follow and (len(paths) > 1 or not (paths[0] == "-" or Path(paths[0]).is_file())):
-        raise InputError(
-            f"--follow reads one file that grows, and {' '.join(paths)} is not one",
-            key="--follow",
-            value=paths[0],
-            expected="one log",
-            next=f"steelyard ingest {shlex.quote(paths[0])} --follow",
-        )
-
-
-def _framework(name: str | None) -> str | None:
-    from steelyard.frameworks.registry import dialects
-
-    known = list(dict.fromkeys(one.framework for one in dialects()))
-    if name is not None and name not in known:
-        raise InputError(
-            f"--framework {name!r} is not known",
-            key="--framework",
-            value=name,
-            expected=f"one of {', '.join(known)}",
-            next="without --framework, which tells it by itself",
-        )
-    return name
+def _check(options: IngestOptions) -> None:
+    first, *others = options.paths
+    if options.follow and not others and first != "-" and not Path(first).exists():
+        raise InputError(f"{first} cannot be read (No such file or directory)", key="PATH", value=first)
+    if options.follow and (others or not (first == "-" or Path(first).is_file())):
+        complaint = f"--follow reads one file that grows, and {' '.join(options.paths)} is not one"
+        way_on = f"steelyard ingest {shlex.quote(first)} --follow"
+        raise InputError(complaint, key="--follow", value=first, expected="one log", next=way_on)
+    for name, value in (("--platform", options.platform), ("--model", options.model)):
+        if options.config is None and value is not None:
+            complaint = f"{name} {value} says which of a config's, and no config is given"
+            expected, way_on = "--config FILE beside it", f"steelyard ingest … --config FILE {name} {value}"
+            raise InputError(complaint, key=name, value=value, expected=expected, next=way_on)
 
 
 def _size(text: str) -> int:
@@ -204,13 +146,8 @@ def _size(text: str) -> int:
 
     size = size_of(text)
     if size is None:
-        raise InputError(
-            f"--max-unpacked {text!r} is not a size",
-            key="--max-unpacked",
-            value=text,
-            expected="a whole number with KiB, MiB, GiB or TiB",
-            next="--max-unpacked 64GiB",
-        )
+        complaint, expected = f"--max-unpacked {text!r} is not a size", "a whole number with KiB, MiB, GiB or TiB"
+        raise InputError(complaint, key="--max-unpacked", value=text, expected=expected, next="--max-unpacked 64GiB")
     return size
 
 
@@ -219,31 +156,15 @@ def _columns(text: str | None) -> Mapping[str, str] | None:
 
     if text is None:
         return None
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for pair in text.split(","):
-        ours, equals, theirs = pair.partition("=")
-        if not equals or ours.strip() not in KNOWN or not theirs:
-            near = difflib.get_close_matches(ours.strip(), KNOWN, n=1, cutoff=0.5)
-            meant = f"; did you mean {near[0]}={theirs}?" if near and theirs else ""
-            meant = f"; our field stands on the left: {theirs}={ours}" if theirs.strip() in KNOWN else meant
-            raise InputError(
-                f"--columns: {pair!r} names no field of a step{meant}",
-                key="--columns",
-                value=pair,
-                expected=f"FIELD=COLUMN with a field of {', '.join(KNOWN)}",
-                next="--columns step=step,loss=loss",
-            )
-        found[ours.strip()] = theirs.strip()
-    return found
-
-
-def _check_config(options: IngestOptions) -> None:
-    for option, value in (("--platform", options.platform), ("--model", options.model)):
-        if options.config is None and value is not None:
-            raise InputError(
-                f"{option} {value} says which of a config's, and no config is given",
-                key=option,
-                value=value,
-                expected="--config FILE beside it",
-                next=f"steelyard ingest … --config FILE {option} {value}",
-            )
+        field, equals, column = pair.partition("=")
+        if not equals or field.strip() not in KNOWN or not column:
+            near = difflib.get_close_matches(field.strip(), KNOWN, n=1, cutoff=0.5)
+            meant = f"; did you mean {near[0]}={column}?" if near and column else ""
+            meant = f"; our field stands on the left: {column}={field}" if column.strip() in KNOWN else meant
+            complaint = f"--columns: {pair!r} names no field of a step{meant}"
+            expected, way_on = f"FIELD=COLUMN with a field of {', '.join(KNOWN)}", "--columns step=step,loss=loss"
+            raise InputError(complaint, key="--columns", value=pair, expected=expected, next=way_on)
+        columns[field.strip()] = column.strip()
+    return columns

@@ -1,15 +1,17 @@
-"""The command line: one table from verb to function, and the one place that turns an error into an exit status."""
+"""The command line: one module a verb, and the one place that turns an error into an exit status."""
 
 import io
 import os
 import sys
+import traceback
 from typing import Annotated, NoReturn
 
 import typer
 
 from steelyard import __version__
 from steelyard.cli import check, compare, demo, explain, ingest, init, lint, plan, preflight, report, run, runs
-from steelyard.cli.options import DebugOption, help_unless_asked
+from steelyard.cli.options import DEBUG, help_unless_asked
+from steelyard.cli.printing import note, show_error
 from steelyard.errors import InputError, InterruptedByUser, SteelyardError
 
 # We have no plugin of pydantic's, and looking for some among all that is installed takes longer than most commands.
@@ -23,17 +25,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
-app.command("init", epilog=init.EXAMPLES)(init.init)
-app.command("lint", epilog=lint.EXAMPLES)(lint.lint)
-app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
-app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
-app.command("preflight", epilog=preflight.EXAMPLES)(preflight.preflight)
-app.command("run", epilog=run.EXAMPLES)(run.run)
-app.command("ingest", epilog=ingest.EXAMPLES)(ingest.ingest)
-app.command("check", epilog=check.EXAMPLES)(check.check)
-app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
-app.command("report", epilog=report.EXAMPLES)(report.report)
+for module in (demo, init, lint, explain, plan, preflight, run, ingest, check, compare, report):
+    name = module.__name__.rpartition(".")[2]
+    app.command(name, epilog=module.EXAMPLES)(getattr(module, name))
 app.add_typer(runs.app, name="runs")
 
 
@@ -47,9 +41,9 @@ def _print_version(asked: bool) -> None:
 def _root(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+        bool, typer.Option("--version", help="Print it.", callback=_print_version, is_eager=True)
     ] = False,
-    debug: DebugOption = False,
+    debug: Annotated[bool, typer.Option(DEBUG[0], help=DEBUG[1])] = False,
 ) -> None:
     help_unless_asked(context)
 
@@ -57,7 +51,6 @@ def _root(
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
     given = sys.argv[1:] if arguments is None else arguments
-    as_json, debug = "--json" in given, "--debug" in given
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that is not text in this locale is still shown
@@ -71,7 +64,10 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         text = f"an error of Steelyard's own, {type(unknown).__name__}: {unknown}"
         error = SteelyardError(text, next="the same command with --debug")
         error.__cause__ = unknown
-    _fail(error, as_json, debug)
+    if "--debug" in given:
+        note("".join(traceback.format_exception(error)).rstrip())
+    show_error(error, "--json" in given)
+    sys.exit(error.exit)
 
 
 def _status(arguments: list[str]) -> int:
@@ -87,36 +83,20 @@ def _status(arguments: list[str]) -> int:
 
 def _usage_error(wrong: typer.TyperException, arguments: list[str]) -> InputError:
     """The parser's complaint as ours, with the value it leaves out."""
-    context = getattr(wrong, "ctx", None)
-    parameter = getattr(wrong, "param", None)
-    options = [getattr(wrong, "option_name", None), *(parameter.opts if parameter is not None else [])]
-    option, value = _typed([option for option in options if option], arguments)
+    context, parameter = getattr(wrong, "ctx", None), getattr(wrong, "param", None)
+    names = parameter.opts if parameter is not None else []
+    option, value = _typed([getattr(wrong, "option_name", None), *names], arguments)
     if parameter is None:
         value = None
-    message = wrong.format_message().rstrip(".")
-    return InputError(
-        message if value is None else f"{message} ({option} {value})",
-        key=option or (parameter.opts[0] if parameter is not None else None),
-        value=value,
-        next=f"{context.command_path if context else 'steelyard'} --help",
-    )
+    message = wrong.format_message().rstrip(".") + ("" if value is None else f" ({option} {value})")
+    way_on = f"{context.command_path if context else 'steelyard'} --help"
+    return InputError(message, key=option or next(iter(names), None), value=value, next=way_on)
 
 
-def _typed(options: list[str], arguments: list[str]) -> tuple[str | None, str | None]:
+def _typed(options: list[str | None], arguments: list[str]) -> tuple[str | None, str | None]:
     """An option as it was typed, `--option value` or `--option=value`; of several the last, which counts."""
     for at in reversed(range(len(arguments))):
         option, given, value = arguments[at].partition("=")
         if option in options:
             return option, value if given else next(iter(arguments[at + 1 :]), None)
     return None, None
-
-
-def _fail(error: SteelyardError, as_json: bool, debug: bool) -> NoReturn:
-    from steelyard.cli import printing
-
-    if debug:
-        import traceback
-
-        printing.note("".join(traceback.format_exception(error)).rstrip())
-    printing.show_error(error, as_json)
-    sys.exit(error.exit)

@@ -2,19 +2,18 @@
 
 import shlex
 import sys
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from steelyard.cli.options import NewKeysOption, Printing, Selection
+from steelyard.cli import printing
+from steelyard.cli.options import NEW_HOST_KEYS, Printing, Selection, argument, option
 from steelyard.cli.verb import verb
 from steelyard.errors import InputError, InterruptedByUser
 
 if TYPE_CHECKING:
-    from steelyard.configs.choose import Asked
     from steelyard.execute.host import Host
     from steelyard.execute.preflight import HostFinding, Needs
 
@@ -29,10 +28,6 @@ REQUIRED_HELP = (
     "shm, ports, gpu_count, gpu_kind, gpu_idle, hf_token, secrets, data, volumes, image; memlock and nofile for "
     "several machines over RDMA. What fails without being required still ends in 1."
 )
-CollectivesOption = Annotated[
-    bool,
-    typer.Option("--collectives", help="Also measure an all-reduce on each host, where rccl-tests or nccl-tests are."),
-]
 MANY_HOSTS = 8
 _SHOWN_HOSTS = 4
 _EVERY_S = 2.0
@@ -40,17 +35,14 @@ _EVERY_S = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class PreflightOptions(Selection, Printing):
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="CONFIG", help="A training config; without one, what any job needs is asked."),
-    ] = None
-    accept_new_host_keys: NewKeysOption = False
-    required: Annotated[str | None, typer.Option("--required", metavar="CHECKS", help=REQUIRED_HELP)] = None
-    collectives: CollectivesOption = False
-    timeout_s: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=1, help="How long a host may take to answer.")
-    ] = 120.0
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write an HTML page.")] = None
+    file: Path | None = argument("CONFIG", "A training config; without one, what any job needs is asked.", None)
+    accept_new_host_keys: bool = option(*NEW_HOST_KEYS)
+    required: str | None = option("--required CHECKS", REQUIRED_HELP)
+    collectives: bool = option(
+        "--collectives", "Also measure an all-reduce on each host, where rccl-tests or nccl-tests are."
+    )
+    timeout_s: float = option("--timeout SECONDS", "How long a host may take to answer.", 120.0, min=1)
+    html: Path | None = option("--html FILE", "Also write an HTML page.")
 
 
 @verb
@@ -60,9 +52,7 @@ def preflight(options: PreflightOptions) -> int:
     Without --cluster this machine is asked.
     """
     import asyncio
-    from dataclasses import replace
 
-    from steelyard.cli import printing
     from steelyard.execute import RunOptions
     from steelyard.execute.cluster import hosts_for
     from steelyard.execute.preflight import parse_required, verdict_of, weighed
@@ -70,25 +60,25 @@ def preflight(options: PreflightOptions) -> int:
 
     weights = parse_required(options.required)
     if options.html is not None:
-        from steelyard.reporting import html as html_format
-        from steelyard.reporting.files import check_place
+        from steelyard.reporting import check_place, html
 
-        check_place(options.html, html_format.MARK, "--html")
-    asked = options.asked()
-    names, needs = _needs(options.file, asked)
-    needs = replace(needs, collectives=options.collectives)
-    hosts = hosts_for(
-        names or ("localhost",), RunOptions(cluster=options.cluster, accept_new_host_keys=options.accept_new_host_keys)
-    )
+        check_place(options.html, html.MARK, "--html")
+    names, needs = _needs(options)
+    keys = RunOptions(cluster=options.cluster, accept_new_host_keys=options.accept_new_host_keys)
+    hosts = hosts_for(names or ("localhost",), keys)
     try:
-        findings = weighed(asyncio.run(_asked(hosts, needs, options.timeout_s)), weights)
+        findings = weighed(asyncio.run(_ask(hosts, needs, options.timeout_s)), weights)
     except KeyboardInterrupt:
         raise InterruptedByUser("interrupted; the hosts were only asked") from None
     verdict = verdict_of(findings)
     if options.html is not None:
-        _write_page(options.html, options.file, hosts, findings)
+        from steelyard.reporting.preflight_page import preflight_page
+
+        where = hosts[0].name if len(hosts) == 1 else f"{len(hosts):,} hosts"
+        title = f"{options.file.stem} on {where}" if options.file else f"Preflight of {where}"
+        html.write(options.html, preflight_page(title, findings, shlex.join(["steelyard", *sys.argv[1:]])))
     if options.as_json:
-        printing.show_json({"verdict": verdict.value, "findings": [one.document() for one in findings]})
+        printing.show_json({"verdict": verdict.value, "findings": [finding.document() for finding in findings]})
     else:
         show(findings)
         if options.html is not None:
@@ -96,117 +86,80 @@ def preflight(options: PreflightOptions) -> int:
     return EXIT_OF[verdict]
 
 
-def _needs(file: Path | None, asked: "Asked") -> tuple[tuple[str, ...], "Needs"]:
+def _needs(options: PreflightOptions) -> tuple[tuple[str, ...], "Needs"]:
     """The hosts' names and what is needed of them; no name is this machine."""
-    from dataclasses import replace
-
     from steelyard.execute.preflight import needs_of, needs_of_any_job
-    from steelyard.hardware.catalog import lookup
 
-    if file is None:
+    asked = options.asked()
+    if options.file is None:
         from steelyard.experiment.control import own_parents
+        from steelyard.hardware.catalog import lookup
 
         needs = needs_of_any_job(own_parents(asked.names()["user"])[0])
-        found = lookup(asked.gpu) if asked.gpu else None
-        return asked.hosts, replace(needs, gpu=found, gpu_name=asked.gpu, gpus_per_node=asked.gpus)
-    from steelyard.cli.inputs import planned
+        gpu = lookup(asked.gpu) if asked.gpu else None
+        needs = replace(needs, gpu=gpu, gpu_name=asked.gpu, gpus_per_node=asked.gpus)
+        return asked.hosts, replace(needs, collectives=options.collectives)
+    from steelyard.cli.plan import planned
 
-    made = planned(file, asked)
+    made = planned(options.file, options.selection())
     if not asked.hosts and len(made.plan.nodes) > 1:
-        raise InputError(
-            f"{file} is planned for {len(made.plan.nodes)} machines and no cluster is named",
-            key="--cluster",
-            expected="the cluster's hosts",
-            next=f"steelyard preflight {shlex.quote(str(file))} --cluster cluster.yaml",
-        )
+        complaint = f"{options.file} is planned for {len(made.plan.nodes)} machines and no cluster is named"
+        way_on = f"steelyard preflight {shlex.quote(str(options.file))} --cluster cluster.yaml"
+        raise InputError(complaint, key="--cluster", expected="the cluster's hosts", next=way_on)
     names = tuple(node.host for node in made.plan.nodes) if asked.hosts else ()
-    return names, needs_of(made)
+    return names, replace(needs_of(made), collectives=options.collectives)
 
 
-async def _asked(hosts: "Sequence[Host]", needs: "Needs", timeout_s: float) -> "list[HostFinding]":
+async def _ask(hosts: "Sequence[Host]", needs: "Needs", timeout_s: float) -> "list[HostFinding]":
     import asyncio
 
     from steelyard.execute.preflight import preflight as ask
 
+    noted_at = 0.0
+
+    def note(stage: str, done: int, total: int) -> None:
+        nonlocal noted_at
+        if done == total or time.monotonic() - noted_at >= _EVERY_S:
+            noted_at = time.monotonic()
+            printing.note(f"{stage} {done:,} of {total:,} hosts")
+
     try:
-        return await ask(hosts, needs, timeout_s, _Progress() if len(hosts) > MANY_HOSTS else None)
+        return await ask(hosts, needs, timeout_s, note if len(hosts) > MANY_HOSTS else None)
     finally:
         await asyncio.gather(*(host.close() for host in hosts))
 
 
-class _Progress:
-    """A line every few seconds: how many hosts have answered."""
-
-    def __init__(self) -> None:
-        self._said = 0.0
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        import time
-
-        from steelyard.cli import printing
-
-        now = time.monotonic()
-        if done == total or now - self._said >= _EVERY_S:
-            self._said = now
-            printing.note(f"{what} {done:,} of {total:,} hosts")
-
-
-def _write_page(html: Path, file: Path | None, hosts: "Sequence[Host]", findings: "Sequence[HostFinding]") -> None:
-    from steelyard.reporting import html as html_format
-    from steelyard.reporting.files import write_report
-    from steelyard.reporting.preflight_page import preflight_page
-
-    where = hosts[0].name if len(hosts) == 1 else f"{len(hosts):,} hosts"
-    title = f"{file.stem} on {where}" if file else f"Preflight of {where}"
-    page = preflight_page(title, findings, shlex.join(["steelyard", *sys.argv[1:]]))
-    write_report(html, html_format.render(page), html_format.MARK, "--html")
-
-
 def show(findings: "Sequence[HostFinding]") -> None:
     """The findings for a person: what failed first, each with its fix; hosts that say the same in one line."""
-    from steelyard.cli import printing
     from steelyard.execute.preflight import verdict_of
     from steelyard.verdict import Status
 
-    hosts = list(dict.fromkeys(one.host for one in findings if one.host is not None))
+    ranks = {(Status.FAIL, True): 0, (Status.FAIL, False): 1, (Status.UNKNOWN, True): 2, (Status.UNKNOWN, False): 4}
+    hosts = list(dict.fromkeys(finding.host for finding in findings if finding.host is not None))
     printing.say(f"verdict: {verdict_of(findings).value.upper()}  {_named(hosts)}")
-    width = max((len(one.check) for one in findings), default=0)
-    groups: dict[tuple[int, str, Status, bool, str, str | None], list[str | None]] = {}
-    for one in findings:
-        said = "" if one.status == Status.PASS else one.message
-        key = (_rank(one), one.check, one.status, one.required, said, one.fix)
-        groups.setdefault(key, []).append(one.host)
-    for (_, check, status, required, said, fix), named in sorted(groups.items(), key=lambda item: item[0][0]):
-        text = printing.inert(said) if said else _passed([one for one in findings if one.check == check])
+    width = max((len(finding.check) for finding in findings), default=0)
+    passed: dict[str, dict[str, None]] = {}
+    groups: dict[tuple[str, Status, bool, str, str | None], list[str]] = {}
+    for finding in findings:
+        message = finding.message
+        if finding.status == Status.PASS:
+            passed.setdefault(finding.check, {})[message] = None
+            message = ""
+        key = (finding.check, finding.status, finding.required, message, finding.fix)
+        groups.setdefault(key, []).append(finding.host or "this machine")
+    for key, named in sorted(groups.items(), key=lambda group: ranks.get(group[0][1:3], 3)):
+        check, status, required, message, fix = key
+        if status == Status.PASS:  # those that passed say the same, or the first speaks for them
+            first, *others = passed[check]
+            message = f"{first}; {len(others):,} more alike" if others else first
         weight = "" if required or status != Status.UNKNOWN else " (not required)"
-        where = f"{_named([host or 'this machine' for host in named])}: " if len(hosts) > 1 else ""
-        printing.say(printing.hang(f"  {status.value:<7}  {check:<{width}}  ", f"{where}{text}{weight}"))
+        where = f"{_named(named)}: " if len(hosts) > 1 else ""
+        printing.item(f"  {status.value:<7}  {check:<{width}}  ", f"{where}{message}{weight}")
         if fix is not None and status != Status.PASS:
-            printing.say(printing.hang(f"  {'':<7}  {'':<{width}}  fix: ", fix))
-
-
-def _rank(one: "HostFinding") -> int:
-    """Failed and required, failed, required and not known, passed, not known."""
-    from steelyard.verdict import Status
-
-    if one.status == Status.FAIL:
-        return 0 if one.required else 1
-    if one.status == Status.UNKNOWN:
-        return 2 if one.required else 4
-    return 3
-
-
-def _passed(findings: "Sequence[HostFinding]") -> str:
-    """What those that passed say, where it is the same; else what the first says."""
-    from steelyard.cli import printing
-    from steelyard.verdict import Status
-
-    said = list(dict.fromkeys(one.message for one in findings if one.status == Status.PASS))
-    return printing.inert(said[0]) if len(said) == 1 else f"{printing.inert(said[0])}; {len(said) - 1:,} more alike"
+            printing.item(f"  {'':<7}  {'':<{width}}  fix: ", fix)
 
 
 def _named(hosts: Sequence[str]) -> str:
-    """Hosts in a few words."""
     if len(hosts) <= _SHOWN_HOSTS:
         return ", ".join(hosts)
     return f"{', '.join(hosts[: _SHOWN_HOSTS - 1])} and {len(hosts) - _SHOWN_HOSTS + 1:,} more"

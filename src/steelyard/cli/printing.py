@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InfrastructureError, SteelyardError
-from steelyard.inert import inert, inert_lines
-
-__all__ = ["hang", "inert", "note", "say", "show_error", "show_json", "table"]
+from steelyard.inert import inert as inert
+from steelyard.inert import inert_lines
 
 
 def say(text: str) -> None:
@@ -27,13 +26,14 @@ def say(text: str) -> None:
         raise InfrastructureError(f"standard output cannot be written ({reason})") from None
 
 
-def hang(head: str, text: str, indent: int | None = None) -> str:
-    """A line whose text, on a terminal too narrow for it, goes on under its beginning or so far in; else one line."""
-    columns = shutil.get_terminal_size().columns
+def item(head: str, text: str, indent: int | None = None) -> None:
+    """A line with a text from anywhere; where a terminal is too narrow it goes on under its beginning, or so far in."""
+    text, columns = inert(text), shutil.get_terminal_size().columns
     under = " " * (len(head) if indent is None else indent)
     if not sys.stdout.isatty() or columns < len(under) + 24:
-        return head + text
-    return textwrap.fill(text, columns, initial_indent=head, subsequent_indent=under, break_on_hyphens=False)
+        say(head + text)
+    else:
+        say(textwrap.fill(text, columns, initial_indent=head, subsequent_indent=under, break_on_hyphens=False))
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "") -> None:
@@ -54,13 +54,12 @@ def note(text: str) -> None:
 
 
 def show_json(document: dict[str, Any]) -> None:
-    """The one document of `--json`."""
     say(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=True))
 
 
-def show_error(error: SteelyardError, as_json: bool, beside: dict[str, Any] | None = None) -> None:
+def show_error(error: SteelyardError, as_json: bool, extra: dict[str, Any] | None = None) -> None:
     """One sentence for a person, one document for a program."""
     if as_json:
-        show_json({**(beside or {}), "error": error.document()})
+        show_json({**(extra or {}), "error": error.document()})
     else:
         note(f"steelyard: {error}")

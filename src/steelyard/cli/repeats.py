@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,11 @@ from steelyard.campaign.fleet_verdict import METRICS, Member
 from steelyard.campaign.learn import FEWEST
 from steelyard.campaign.repeats import MakePlan, Repeat, Repeats, Series, run_repeats
 from steelyard.cli import check, printing
-from steelyard.cli.run import RECORDED, view_of
-from steelyard.cli.run import document as run_document
+from steelyard.cli.run import RECORDED, run_document, view_of
 from steelyard.errors import Exit, InfrastructureError, InputError
 from steelyard.execute import RunOptions
-from steelyard.execute.recording import Observer
 from steelyard.experiment.problems import shown
-from steelyard.planning.make import Planned
-from steelyard.reporting.curves import number
+from steelyard.reporting.curves import figures_row
 from steelyard.reporting.fleet_page import why
 
 MOST_SEED = 2**63 - 1
@@ -31,65 +27,50 @@ def series_of(
 ) -> Series:
     """What --platform, --repeats and --seeds say together."""
     if rerun_failed is not None:
-        raise InputError(
-            "--rerun-failed is for a fleet, and --repeats makes none", key="--rerun-failed", value=rerun_failed
-        )
+        complaint = "--rerun-failed is for a fleet, and --repeats makes none"
+        raise InputError(complaint, key="--rerun-failed", value=rerun_failed)
     names = _words("--platform", platform) if platform is not None else [None]
     if seeds is None:
         return Series(tuple(names), (None,) * (repeats or 1))
     numbers = [_seed(word) for word in _words("--seeds", seeds)]
-    if len(set(numbers)) < len(numbers):  # 1 and 01 are two words
-        raise _not_different(f"--seeds {shown(seeds)} names one twice", "--seeds", seeds, [*map(str, numbers)])
+    _check_different("--seeds", seeds, [*map(str, numbers)])  # 1 and 01 are two words
     if repeats is not None and repeats != len(numbers):
-        raise InputError(
-            f"--repeats {repeats} beside {len(numbers)} seeds",
-            key="--repeats",
-            value=repeats,
-            expected="a run a seed, which --seeds alone asks for",
-            next=f"--seeds {seeds}",
-        )
+        complaint = f"--repeats {repeats} beside {len(numbers)} seeds"
+        expected = "a run a seed, which --seeds alone asks for"
+        raise InputError(complaint, key="--repeats", value=repeats, expected=expected, next=f"--seeds {seeds}")
     if any(setting.partition("=")[0].strip() == "training.seed" for setting in settings):
-        raise InputError(
-            "--set training.seed beside --seeds", key="--set", value="training.seed", expected="one of the two"
-        )
+        complaint = "--set training.seed beside --seeds"
+        raise InputError(complaint, key="--set", value="training.seed", expected="one of the two")
     return Series(tuple(names), tuple(numbers))
 
 
 def _words(option: str, text: str) -> list[str]:
     """Several values by commas, each once."""
     words = [word.strip() for word in text.split(",")]
-    if not all(words):
-        raise _not_different(f"{option} {shown(text)} leaves one empty", option, text, words)
-    if len(set(words)) < len(words):
-        raise _not_different(f"{option} {shown(text)} names one twice", option, text, words)
+    _check_different(option, text, words)
     return words
 
 
-def _not_different(message: str, option: str, text: str, words: Sequence[str]) -> InputError:
-    return InputError(
-        message,
-        key=option,
-        value=text,
-        expected="different values with commas between them",
-        next=f"{option} {','.join(dict.fromkeys(filter(None, words))) or '…'}",
-    )
+def _check_different(option: str, text: str, words: Sequence[str]) -> None:
+    if not all(words) or len(set(words)) < len(words):
+        complaint = f"{option} {shown(text)} {'names one twice' if all(words) else 'leaves one empty'}"
+        expected = "different values with commas between them"
+        way_on = f"{option} {','.join(dict.fromkeys(filter(None, words))) or '…'}"
+        raise InputError(complaint, key=option, value=text, expected=expected, next=way_on)
 
 
 def _seed(word: str) -> int:
     digits = word.lstrip("0") or "0"
     if not word.isascii() or not word.isdigit() or len(digits) > len(str(MOST_SEED)) or int(digits) > MOST_SEED:
-        raise InputError(
-            f"--seeds: {shown(word)} is no seed",
-            key="--seeds",
-            value=shown(word),
-            expected=f"whole numbers from 0 to {MOST_SEED} with commas between them",
-            next="--seeds 1,2,3",
-        )
+        complaint = f"--seeds: {shown(word)} is no seed"
+        expected = f"whole numbers from 0 to {MOST_SEED} with commas between them"
+        raise InputError(complaint, key="--seeds", value=shown(word), expected=expected, next="--seeds 1,2,3")
     return int(digits)
 
 
 class _Reporter:
-    """Tells a person how a series goes on."""
+    watch = staticmethod(view_of)
+    not_saved = staticmethod(check.not_saved)
 
     def __init__(self, series: Series) -> None:
         self._series = series
@@ -104,43 +85,44 @@ class _Reporter:
         seed = "" if turn.seed is None else f", seed {turn.seed}"
         printing.note(f"repeat {turn.repeat} of {len(series.seeds)}{of_all}{seed}: {repeat.writer.directory}")
 
-    def watch(self, planned: Planned) -> AbstractContextManager[Observer]:
-        return view_of(planned)
-
     def run_ended(self, repeat: Repeat) -> None:
         word = f", {repeat.judged.status.value}" if repeat.judged else ""
         status, steps = repeat.writer.manifest.status, repeat.writer.steps
         printing.note(f"{repeat.name}: {status} after {steps} steps{word}")
 
-    def not_saved(self, path: Path, reason: OSError) -> None:
-        check.not_saved(path, reason)
-
 
 def repeat(series: Series, plan: MakePlan, options: RunOptions, request: CampaignRequest, as_json: bool) -> int:
     """Make the runs of a series and show what they came to."""
-    return _tell(run_repeats(series, plan, options, request, _Reporter(series)), as_json)
+    repeats = run_repeats(series, plan, options, request, _Reporter(series))
+    document = _document(repeats)
+    if not as_json:
+        _show(repeats)
+    if repeats.lost and not repeats.stopped:
+        printing.show_error(_lost(repeats), as_json, extra=document)
+    elif as_json:
+        printing.show_json(document)
+    else:
+        printing.say(f"next: {_next(repeats)}")
+    return _exit_of(repeats)
 
 
-def document(repeats: Repeats) -> dict[str, Any]:
-    """What `run --repeats --json` prints."""
+def _document(repeats: Repeats) -> dict[str, Any]:
+    runs = []
+    for repeat in repeats.runs:
+        writer, word = repeat.writer, repeat.judged.status.value if repeat.judged else None
+        runs.append(
+            {
+                "platform": writer.manifest.platform.name,
+                "repeat": repeat.turn.repeat,
+                "seed": writer.manifest.experiment.value("training.seed"),
+                **run_document(writer.directory, writer.manifest, writer.steps, word),
+            }
+        )
     return {
         "repeats": str(repeats.directory.resolve()),
         "directories": {name: str(place.resolve()) for name, place in repeats.places.items()},
         "planned": repeats.num_planned,
-        "runs": [
-            {
-                "platform": repeat.writer.manifest.platform.name,
-                "repeat": repeat.turn.repeat,
-                "seed": repeat.writer.manifest.experiment.value("training.seed"),
-                **run_document(
-                    repeat.writer.directory,
-                    repeat.writer.manifest,
-                    repeat.writer.steps,
-                    repeat.judged.status.value if repeat.judged else None,
-                ),
-            }
-            for repeat in repeats.runs
-        ],
+        "runs": runs,
         "verdict": repeats.status.value if repeats.status else None,
     }
 
@@ -149,41 +131,23 @@ def _exit_of(repeats: Repeats) -> Exit:
     """The worst: for want of infrastructure, failed, not known, good."""
     if repeats.stopped:
         return Exit.INTERRUPTED
-    ends = {_exit_of_run(repeat) for repeat in repeats.runs}
-    return next(end for end in (Exit.INFRASTRUCTURE, Exit.FAILED, Exit.UNKNOWN, Exit.GOOD) if end in ends)
-
-
-def _exit_of_run(repeat: Repeat) -> Exit:
-    if repeat.error is not None:
+    if repeats.lost:
         return Exit.INFRASTRUCTURE
-    return verdict.EXIT_OF[repeat.judged.status] if repeat.judged else RECORDED[repeat.writer.manifest.status]
-
-
-def _tell(repeats: Repeats, as_json: bool) -> int:
-    result = document(repeats)
-    if not as_json:
-        _show(repeats)
-    if repeats.lost and not repeats.stopped:
-        printing.show_error(_lost(repeats), as_json, beside=result)
-    elif as_json:
-        printing.show_json(result)
-    else:
-        printing.say(f"next: {_next(repeats)}")
-    return _exit_of(repeats)
+    ends = {
+        verdict.EXIT_OF[repeat.judged.status] if repeat.judged else RECORDED[repeat.writer.manifest.status]
+        for repeat in repeats.runs
+    }
+    return next(end for end in (Exit.FAILED, Exit.UNKNOWN, Exit.GOOD) if end in ends)
 
 
 def _lost(repeats: Repeats) -> InfrastructureError:
     first, left = repeats.lost[0], repeats.num_planned - len(repeats.runs)
-    assert first.error is not None
+    error = first.error
+    assert error is not None
     unmade = f"; {left} not made, which would have met the same" if left else ""
-    return InfrastructureError(
-        f"{len(repeats.lost)} of {repeats.num_planned} runs failed for want of infrastructure{unmade}:"
-        f" {first.name}: {first.error.message}",
-        key=first.error.key,
-        value=first.error.value,
-        expected=first.error.expected,
-        next=first.error.next,
-    )
+    failed = f"{len(repeats.lost)} of {repeats.num_planned} runs failed for want of infrastructure{unmade}"
+    message = f"{failed}: {first.name}: {error.message}"
+    return InfrastructureError(message, key=error.key, value=error.value, expected=error.expected, next=error.next)
 
 
 def _next(repeats: Repeats) -> str:
@@ -201,16 +165,14 @@ def _show(repeats: Repeats) -> None:
     word = repeats.status.value.upper() if repeats.status else "interrupted" if repeats.stopped else "not judged"
     count = "" if len(repeats.runs) == repeats.num_planned else f", {len(repeats.runs)} of {repeats.num_planned} runs"
     printing.say(f"repeats: {word}{count}  {repeats.directory}")
-    rows = [["run", "status", "verdict", "steps", *METRICS]]
+    rows, reasons = [["run", "status", "verdict", "steps", *METRICS]], []
     for repeat in repeats.runs:
-        values = [repeat.judged.figures.metric(metric).value if repeat.judged else None for metric in METRICS]
-        figures = ["-" if value is None else number(value) for value in values]
-        judged = repeat.judged.status.value if repeat.judged else "-"
-        rows.append([repeat.name, repeat.writer.manifest.status, judged, str(repeat.writer.steps), *figures])
+        judged, writer = repeat.judged, repeat.writer
+        figures = figures_row(judged.figures.metric(metric).value if judged else None for metric in METRICS)
+        word = judged.status.value if judged else "-"
+        rows.append([repeat.name, writer.manifest.status, word, str(writer.steps), *figures])
+        if judged:
+            reasons.append(why(Member(repeat.name, records.load(writer.directory), judged)))
     printing.table(rows, "  ")
-    for repeat in repeats.runs:
-        if repeat.judged is None:
-            continue
-        member = Member(repeat.name, records.load(repeat.writer.directory), repeat.judged)
-        if (words := why(member)) is not None:
-            printing.say(printing.hang("  ", printing.inert(words)))
+    for reason in filter(None, reasons):
+        printing.item("  ", reason)

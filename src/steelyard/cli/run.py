@@ -4,31 +4,21 @@ import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from steelyard.cli import check
-from steelyard.cli.options import (
-    FileArgument,
-    Kept,
-    NewKeysOption,
-    Printing,
-    Selection,
-)
+from steelyard.cli import check, printing
+from steelyard.cli.options import CONFIG, NEW_HOST_KEYS, Kept, Selection, argument, option
 from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InfrastructureError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
 
     from steelyard.campaign import CampaignRequest
+    from steelyard.cli.progress import RunView
     from steelyard.execute import Limits, RunOptions
-    from steelyard.execute.recording import Observer
     from steelyard.planning.make import Planned
     from steelyard.records import RunManifest
-    from steelyard.verdict import Verdict
 
 EXAMPLES = (
     "Examples: steelyard run tiny-llama.yaml | "
@@ -37,110 +27,54 @@ EXAMPLES = (
     "steelyard compare nightly/amd nightly/nvidia | "
     "steelyard run mi3xx_megatron_llama_distributed.json --model llama3_1_8b --gpu mi300x --cluster cluster.yaml"
 )
-
-PlatformsOption = Annotated[
-    str | None,
-    typer.Option("--platform", metavar="NAME", help="Which of the file's platforms; several, by commas, in turn."),
-]
-PullOption = Annotated[bool, typer.Option("--pull", help="Pull the image where a host lacks it.")]
-ImageFileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--image-file",
-        metavar="FILE",
-        exists=True,
-        dir_okay=False,
-        help="Load the image from it where a host lacks it.",
-    ),
-]
-RequiredOption = Annotated[
-    str | None,
-    typer.Option(
-        "--required",
-        metavar="CHECKS",
-        help="What blocks the run if preflight finds it wanting: all, none, or names of checks.",
-    ),
-]
-NoPreflightOption = Annotated[bool, typer.Option("--no-preflight", help="Do not look at the hosts first.")]
-TimeLimitOption = Annotated[
-    float | None,
-    typer.Option(
-        "--time-limit",
-        metavar="SECONDS",
-        min=1,
-        help="Longest time from the start of the training program to its exit. Default: from the plan.",
-    ),
-]
-ExitWithinOption = Annotated[
-    float,
-    typer.Option(
-        "--exit-within",
-        metavar="SECONDS",
-        min=1,
-        help="Longest time from the last planned step to the exit of the training program.",
-    ),
-]
-FirstStepOption = Annotated[
-    float, typer.Option("--first-step-within", metavar="SECONDS", min=1, help="The most the first step may take.")
-]
-StallAfterOption = Annotated[
-    float,
-    typer.Option(
-        "--stall-after", metavar="SECONDS", min=1, help="A step that takes so long, and ten medians, is a stall."
-    ),
-]
-LostAfterOption = Annotated[
-    float, typer.Option("--lost-after", metavar="SECONDS", min=1, help="Give up a host out of reach for so long.")
-]
-AbandonAfterOption = Annotated[
-    int,
-    typer.Option(
-        "--abandon-after",
-        metavar="SECONDS",
-        min=0,
-        help="Stop the remote job and remove its files after so long without contact from here; 0: never.",
-    ),
-]
-RerunOption = Annotated[
-    str | None,
-    typer.Option("--rerun-failed", metavar="FLEET", help="Run again the hosts of a fleet that did not pass."),
-]
-RepeatsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--repeats", metavar="N", min=1, max=1000, help="Make N runs, one after the other, with the same seed."
-    ),
-]
-SeedsOption = Annotated[
-    str | None,
-    typer.Option("--seeds", metavar="SEEDS", help="Make a run of each training.seed, such as 1,2,3."),
-]
-NameOption = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="The run directory's name, or that of all repeats.")
-]
-NoCheckOption = Annotated[bool, typer.Option("--no-check", help="Record only; do not judge.")]
+RECORDED = {"completed": Exit.GOOD, "failed": Exit.FAILED, "interrupted": Exit.INTERRUPTED}
+"""What an unjudged run ends with."""
+_LEASE_MARGIN_S = 10.0
+"""Beats come every few seconds, and the last may have come just before the link broke."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunVerbOptions(Selection, Kept, Printing):
-    file: FileArgument
-    platform: PlatformsOption = None
-    accept_new_host_keys: NewKeysOption = False
-    pull: PullOption = False
-    image_file: ImageFileOption = None
-    required: RequiredOption = None
-    no_preflight: NoPreflightOption = False
-    time_limit: TimeLimitOption = None
-    exit_within: ExitWithinOption = 1800.0
-    first_step: FirstStepOption = 1800.0
-    stall_after: StallAfterOption = 300.0
-    lost_after: LostAfterOption = 120.0
-    abandon_after: AbandonAfterOption = 3600
-    rerun_failed: RerunOption = None
-    repeats: RepeatsOption = None
-    seeds: SeedsOption = None
-    name: NameOption = None
-    no_check: NoCheckOption = False
+class RunVerbOptions(Selection, Kept):
+    file: Path = argument(*CONFIG)
+    platform: str | None = option("--platform NAME", "Which of the file's platforms; several, by commas, in turn.")
+    accept_new_host_keys: bool = option(*NEW_HOST_KEYS)
+    pull: bool = option("--pull", "Pull the image where a host lacks it.")
+    image_file: Path | None = option(
+        "--image-file FILE", "Load the image from it where a host lacks it.", exists=True, dir_okay=False
+    )
+    required: str | None = option(
+        "--required CHECKS", "What blocks the run if preflight finds it wanting: all, none, or names of checks."
+    )
+    no_preflight: bool = option("--no-preflight", "Do not look at the hosts first.")
+    time_limit: float | None = option(
+        "--time-limit SECONDS",
+        "Longest time from the start of the training program to its exit. Default: from the plan.",
+        min=1,
+    )
+    exit_within: float = option(
+        "--exit-within SECONDS",
+        "Longest time from the last planned step to the exit of the training program.",
+        1800.0,
+        min=1,
+    )
+    first_step: float = option("--first-step-within SECONDS", "The most the first step may take.", 1800.0, min=1)
+    stall_after: float = option(
+        "--stall-after SECONDS", "A step that takes so long, and ten medians, is a stall.", 300.0, min=1
+    )
+    lost_after: float = option("--lost-after SECONDS", "Give up a host out of reach for so long.", 120.0, min=1)
+    abandon_after: int = option(
+        "--abandon-after SECONDS",
+        "Stop the remote job and remove its files after so long without contact from here; 0: never.",
+        3600,
+        min=0,
+    )
+    rerun_failed: str | None = option("--rerun-failed FLEET", "Run again the hosts of a fleet that did not pass.")
+    repeats: int | None = option(
+        "--repeats N", "Make N runs, one after the other, with the same seed.", min=1, max=1000
+    )
+    seeds: str | None = option("--seeds SEEDS", "Make a run of each training.seed, such as 1,2,3.")
+    name: str | None = option("--name NAME", "The run directory's name, or that of all repeats.")
+    no_check: bool = option("--no-check", "Record only; do not judge.")
 
 
 @verb
@@ -152,7 +86,7 @@ def run(asked: RunVerbOptions) -> int:
     """
     from steelyard import execute
     from steelyard.campaign import CampaignRequest
-    from steelyard.cli.inputs import planned
+    from steelyard.cli.plan import planned
     from steelyard.hardware.machine import discover
 
     image = execute.ImageSource(asked.image_file, asked.pull)
@@ -160,9 +94,9 @@ def run(asked: RunVerbOptions) -> int:
         _limits(asked), asked.cluster, asked.accept_new_host_keys, image, not asked.no_preflight, asked.required
     )
 
-    def plan(platform: str | None, own: "Sequence[str]" = (), aloud: bool = True) -> "Planned":
-        wanted = replace(asked, platform=platform, settings=[*(asked.settings or []), *own])
-        checked = planned(asked.file, wanted.asked(), aloud)
+    def plan(platform: str | None, own: "Sequence[str]", aloud: bool) -> "Planned":
+        turn = replace(asked, platform=platform, settings=[*(asked.settings or []), *own])
+        checked = planned(asked.file, turn.selection(), aloud)
         execute.check(checked, discover(), options)
         return checked
 
@@ -172,45 +106,54 @@ def run(asked: RunVerbOptions) -> int:
 
         series = series_of(asked.platform, asked.repeats, asked.seeds, asked.settings or [], asked.rerun_failed)
         return repeat(series, plan, options, request, asked.as_json)
-    _check_one(asked.platform)
-    if (checked := plan(asked.platform)).plan.fleet or asked.rerun_failed is not None:
+    if (platform := asked.platform) is not None and "," in platform:
+        complaint, expected = f"--platform {platform} names several platforms", "one, or repeats of each in turn"
+        way_on = f"--platform {platform} --repeats 3"
+        raise InputError(complaint, key="--platform", value=platform, expected=expected, next=way_on)
+    made = planned(asked.file, asked.selection())
+    if made.plan.fleet or asked.rerun_failed is not None:
         from steelyard.cli.fleet import launch_fleet
 
-        return launch_fleet(checked, options, request, asked.rerun_failed, asked.as_json)
-    return _run_one(checked, options, request, asked.as_json)
+        execute.check(made, discover(), options)
+        return launch_fleet(made, options, request, asked.rerun_failed, asked.as_json)
+    return _run_one(made, options, request, asked.as_json)
 
 
 def _run_one(planned: "Planned", options: "RunOptions", request: "CampaignRequest", as_json: bool) -> int:
-    from steelyard import execute, verdict
-    from steelyard.campaign.fleet_verdict import judge_run
-    from steelyard.cli import printing
+    from steelyard import api, verdict
 
-    writer = execute.new_run(planned, request.out, request.name, request.command)
-    printing.note(f"recording {writer.directory}")
+    view = view_of(planned)
     try:
-        with view_of(planned) as observe:
-            manifest = execute.execute(planned, writer, observe, options)
+        with view:
+            out, name, command = request.out, request.name, request.command
+            made = api.run(
+                planned, options=options, begun=view.begin, observe=view, command=command, out=out, name=name
+            )
     except InfrastructureError as error:
-        printing.show_error(error, as_json, beside=document(writer.directory, writer.manifest, writer.steps, None))
+        if (writer := view.writer) is None:
+            raise
+        printing.show_error(error, as_json, extra=run_document(writer.directory, writer.manifest, writer.steps, None))
         return error.exit
-    if manifest.status == "interrupted" or not request.judges:
-        judged, status = None, RECORDED[manifest.status]
-    else:
-        judged = judge_run(writer.directory, check.not_saved)
-        status = verdict.EXIT_OF[judged.status]
+    judged = None
+    if made.status != "interrupted" and request.judges:
+        judged = api.check(made, not_saved=check.not_saved)
     if as_json:
-        word = judged.status.value if judged else None
-        printing.show_json(document(writer.directory, manifest, writer.steps, word))
+        printing.show_json(
+            run_document(made.directory, made.manifest, made.num_steps, judged.status.value if judged else None)
+        )
     else:
-        _show(writer.directory, manifest, writer.steps, judged)
-    return status
+        printing.say(f"{made.status}: {made.num_steps} steps in {made.directory}")
+        say_failure(made.manifest)
+        if judged:
+            check.show(judged)
+        printing.say(f"next: steelyard {'report' if judged else 'check'} {shlex.quote(str(made.directory))}")
+    return verdict.EXIT_OF[judged.status] if judged else RECORDED[made.manifest.status]
 
 
-def view_of(planned: "Planned") -> "AbstractContextManager[Observer]":
-    """The live view of one run."""
-    from steelyard.cli.progress import view
+def view_of(planned: "Planned", label: str = "recording") -> "RunView":
+    from steelyard.cli.progress import RunView
 
-    return view(planned.case.resolved.experiment.training.steps, planned.plan.expected.peak_tflops_per_gpu)
+    return RunView(planned.case.resolved.experiment.training.steps, planned.plan.expected.peak_tflops_per_gpu, label)
 
 
 def _limits(asked: RunVerbOptions) -> "Limits":
@@ -218,12 +161,10 @@ def _limits(asked: RunVerbOptions) -> "Limits":
 
     least = asked.lost_after + _LEASE_MARGIN_S
     if 0 < asked.abandon_after < least:
-        raise InputError(
-            f"--abandon-after {asked.abandon_after} ends a job before --lost-after {asked.lost_after:g} has passed",
-            key="--abandon-after",
-            value=asked.abandon_after,
-            expected=f"0, or {least:g} at least",
-        )
+        lost = f"--lost-after {asked.lost_after:g}"
+        complaint = f"--abandon-after {asked.abandon_after} ends a job before {lost} has passed"
+        expected = f"0, or {least:g} at least"
+        raise InputError(complaint, key="--abandon-after", value=asked.abandon_after, expected=expected)
     return Limits(
         train=asked.time_limit,
         first_step=asked.first_step,
@@ -234,27 +175,7 @@ def _limits(asked: RunVerbOptions) -> "Limits":
     )
 
 
-def _check_one(platform: str | None) -> None:
-    """Several platforms make sense for repeats alone."""
-    if platform is not None and "," in platform:
-        raise InputError(
-            f"--platform {platform} names several platforms",
-            key="--platform",
-            value=platform,
-            expected="one, or repeats of each in turn",
-            next=f"--platform {platform} --repeats 3",
-        )
-
-
-_LEASE_MARGIN_S = 10.0
-"""Beats come every few seconds, and the last may have come just before the link broke."""
-
-RECORDED = {"completed": Exit.GOOD, "failed": Exit.FAILED, "interrupted": Exit.INTERRUPTED}
-"""What an unjudged run ends with."""
-
-
-def document(directory: Path, manifest: "RunManifest", steps: int, verdict: str | None) -> dict[str, Any]:
-    """What `run --json` prints of one run."""
+def run_document(directory: Path, manifest: "RunManifest", steps: int, verdict: str | None) -> dict[str, Any]:
     return {
         "run": str(directory.resolve()),
         "framework": manifest.framework,
@@ -265,13 +186,7 @@ def document(directory: Path, manifest: "RunManifest", steps: int, verdict: str 
     }
 
 
-def _show(directory: Path, manifest: "RunManifest", steps: int, judged: "Verdict | None") -> None:
-    from steelyard.cli import printing
-
-    printing.say(f"{manifest.status}: {steps} steps in {directory}")
+def say_failure(manifest: "RunManifest") -> None:
     if manifest.failure:
         where = f" ({manifest.failure.file}:{manifest.failure.line})" if manifest.failure.file else ""
         printing.say(f"{manifest.failure.kind}: {printing.inert(manifest.failure.message)}{where}")
-    if judged:
-        check.show(judged)
-    printing.say(f"next: steelyard {'report' if judged else 'check'} {shlex.quote(str(directory))}")

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +56,14 @@ def asked_of(
     gpus: int | None = None,
     model: str | None = None,
     nodes: int | None = None,
-    cluster: Path | None = None,
+    cluster: str | PathLike[str] | None = None,
 ) -> Asked:
     """What the options say, with the hosts and the user of the cluster file."""
     check_gpu(gpu)
     asked = Asked(platform, parse_settings(settings or ()), gpu, gpus, model, nodes)
-    if cluster is None:
+    if not cluster:
         return asked
-    inventory = read_inventory(cluster)
+    inventory = read_inventory(Path(cluster))
     hosts = inventory.addresses
     return replace(
         asked,

@@ -1,5 +1,96 @@
-"""The whole story on one machine: runs, verdicts, one comparison that holds and one that is refused."""
+"""The whole story on one machine: three runs, their verdicts, a comparison that holds, one refused, their reports."""
 
-from steelyard.demo.story import CHAPTERS, CONFIG, RECORDED, Chapter, Story, copy_recorded, tell
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-__all__ = ["CHAPTERS", "CONFIG", "RECORDED", "Chapter", "Story", "copy_recorded", "tell"]
+from steelyard import comparison, records, reporting, verdict
+from steelyard.comparison import Comparability, Comparison, Metric
+from steelyard.errors import InfrastructureError
+from steelyard.records import Run
+from steelyard.reporting.comparison_page import comparison_page
+from steelyard.reporting.page import Page
+from steelyard.reporting.run_page import run_page
+from steelyard.verdict import Status, Verdict
+
+RECORDED = Path(__file__).parent / "recorded"
+"""Runs that were recorded on an H200, for a machine without torch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """One run of the story, the recorded run that stands in for it, and what it changes of the experiment."""
+
+    name: str
+    recording: str
+    settings: tuple[str, ...]
+
+
+CONFIG = "tiny-llama"
+SHORT = ("training.steps=100", "training.global_batch_size=32", "training.warmup_steps=10")
+"""The packaged tiny Llama, for fewer and smaller steps."""
+CHAPTERS = (
+    Chapter("baseline", "baseline", SHORT),
+    Chapter("again", "again", SHORT),
+    Chapter("other-batch", "half-batch", (*SHORT, "training.global_batch_size=64")),
+)
+"""Twice the same, and once with another batch: the difference that makes tools call one run so many times faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    verdicts: tuple[Verdict, ...]
+    fair: Comparison
+    refused: Comparison
+    comparisons: tuple[Path, Path]
+    """Where both are kept, with their reports."""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it went as it should: three passes, one comparison that holds and one refused."""
+        held = self.fair.comparable[Metric.THROUGHPUT].holds
+        refused = self.refused.comparable[Metric.THROUGHPUT].status == Comparability.NOT_COMPARABLE
+        return held and refused and all(judged.status == Status.PASS for judged in self.verdicts)
+
+
+def copy_recorded(out: Path, prefix: str) -> list[Run]:
+    """The recorded runs, under --out like any others; by content alone: what is installed has modes of its own."""
+    runs = []
+    for chapter in CHAPTERS:
+        recording = RECORDED / chapter.recording
+        directory = records.new_directory(out, None, f"{prefix}-{chapter.recording}")
+        try:
+            for path in sorted(recording.rglob("*")):
+                place = directory / path.relative_to(recording)
+                if path.is_dir():
+                    place.mkdir()
+                else:
+                    shutil.copyfile(path, place)
+        except OSError as reason:
+            raise InfrastructureError(f"{directory} cannot be written ({reason})", key="--out") from None
+        runs.append(records.load(directory))
+    return runs
+
+
+def tell(runs: Sequence[Run], out: Path, note: Callable[[str], None]) -> Story:
+    """Judge three runs, compare the second and the third with the first, and write every report."""
+    verdicts = []
+    for run in runs:
+        subject = verdict.read_subject(run)
+        judged = verdict.judge(subject)
+        verdict.save(judged)
+        _write(run_page(subject, judged), run.directory)
+        verdicts.append(judged)
+        note(f"judged {run.directory}: {judged.status}")
+    fair, refused = (comparison.weigh([run], [runs[0]], [Metric.THROUGHPUT], None, 0) for run in runs[1:])
+    directories = comparison.save(fair, out, None), comparison.save(refused, out, None)
+    for made, directory in zip((fair, refused), directories, strict=True):
+        _write(comparison_page(made), directory)
+    return Story(tuple(verdicts), fair, refused, directories)
+
+
+def _write(page: Page, directory: Path) -> None:
+    for name in reporting.FORMATS:
+        form = reporting.format_of(name)
+        reporting.write_report(directory / f"report{form.SUFFIX}", form.render(page), form.MARK)

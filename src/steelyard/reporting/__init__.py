@@ -1,10 +1,12 @@
-"""Pages a person believes: one model of a page, one module a format."""
+"""Pages a person believes: one model of a page, one module a format, written where no file of others lies."""
 
 import importlib
+import os
 from pathlib import Path
 from typing import Protocol, cast
 
 from steelyard.errors import InputError
+from steelyard.files import open_regular, replace_file
 from steelyard.reporting.page import Page
 
 FORMATS = {"html": f"{__name__}.html", "md": f"{__name__}.markdown"}
@@ -16,6 +18,9 @@ SUFFIXES = {f".{name}": name for name in FORMATS}
 OTHERS = {".pdf": "PDF", ".tex": "LaTeX"}
 """Endings that ask for what is not written; any other is part of a name."""
 
+_HEAD = 400
+"""Bytes at the top of a file among which the mark of a format stands."""
+
 
 class Format(Protocol):
     SUFFIX: str
@@ -26,37 +31,63 @@ class Format(Protocol):
 
 
 def format_of(name: str) -> Format:
-    """The module of a format."""
     if name not in FORMATS:
-        raise InputError(
-            f"--to {name!r} is no format",
-            key="--to",
-            value=name,
-            expected=f"one or more of {', '.join(FORMATS)}",
-            next="--to html",
-        )
+        complaint, expected = f"--to {name!r} is no format", f"one or more of {', '.join(FORMATS)}"
+        raise InputError(complaint, key="--to", value=name, expected=expected, next="--to html")
     return cast("Format", importlib.import_module(FORMATS[name]))
 
 
 def formats_of(asked: str | None, output: str | None) -> list[Format]:
     """The formats of `--to`; where none is asked for, what the file's ending says, or HTML."""
-    ending = SUFFIXES.get(Path(output).suffix) if output else None
-    if output and Path(output).suffix in OTHERS:
-        raise InputError(
-            f"-o {output}: no report is written as {OTHERS[Path(output).suffix]}",
-            key="-o",
-            value=output,
-            expected=f"a file ending in {' or '.join(SUFFIXES)}, or a directory",
-            next=f"-o {Path(output).with_suffix('.html')}, which a browser prints",
-        )
+    suffix = Path(output or "").suffix
+    ending = SUFFIXES.get(suffix)
+    if output and suffix in OTHERS:
+        complaint = f"-o {output}: no report is written as {OTHERS[suffix]}"
+        expected = f"a file ending in {' or '.join(SUFFIXES)}, or a directory"
+        way_on = f"-o {Path(output).with_suffix('.html')}, which a browser prints"
+        raise InputError(complaint, key="-o", value=output, expected=expected, next=way_on)
     names = list(dict.fromkeys(name.strip() for name in asked.split(","))) if asked is not None else [ending or "html"]
     formats = [format_of(name) for name in names]
     if output == "-" or (ending and ending not in names):
-        raise InputError(
-            f"-o {output} is no place for {' and '.join(names)}",
-            key="-o",
-            value=output,
-            expected="a file whose ending is the format's, or a directory",
-            next=f"-o report{formats[0].SUFFIX}",
-        )
+        complaint = f"-o {output} is no place for {' and '.join(names)}"
+        expected, way_on = "a file whose ending is the format's, or a directory", f"-o report{formats[0].SUFFIX}"
+        raise InputError(complaint, key="-o", value=output, expected=expected, next=way_on)
     return formats
+
+
+def check_place(path: Path, mark: str, key: str = "-o") -> Path:
+    """The file to write, refused where something lies there that is not ours; a link is replaced, never followed."""
+    try:
+        path = path.parent.resolve() / path.name
+        if path.is_dir() and not path.is_symlink():
+            raise _refused(path, "is a directory", "a file name", key)
+        if os.path.lexists(path) and not path.is_symlink():
+            if not path.is_file():
+                raise _refused(path, "is not a regular file", "a file name", key)
+            with open_regular(path) as file:
+                head = file.read(_HEAD)
+            if head and mark.encode() not in head:
+                raise _refused(path, "exists already and is not a report of ours", "a new file", key)
+        if not path.parent.is_dir():
+            raise _refused(path, "lies in a directory that does not exist", "a file in one that does", key)
+    except OSError as reason:
+        raise _unwritable(path, reason, key) from None
+    return path
+
+
+def write_report(path: Path, text: str, mark: str, key: str = "-o") -> None:
+    """Write a report; `mark` stands near the top of every one of its kind and tells ours from other files."""
+    place = check_place(path, mark, key)
+    try:
+        replace_file(place, text.encode("utf-8", errors="backslashreplace"))
+    except OSError as reason:
+        raise _unwritable(path, reason, key) from None
+
+
+def _unwritable(path: Path, reason: OSError, key: str) -> InputError:
+    return _refused(path, f"cannot be written ({reason.strerror})", "a place that can be written", key)
+
+
+def _refused(path: Path, reason: str, expected: str, key: str) -> InputError:
+    another = path.with_name(f"{path.stem}-2{path.suffix}")
+    return InputError(f"{path} {reason}", key=key, value=str(path), expected=expected, next=f"{key} {another}")

@@ -1,6 +1,6 @@
 """The four plots of training: loss, step time, throughput and memory, of one run or of several laid over each other."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from steelyard.reporting.page import Band, Chart, Level, Spread, Table
 from steelyard.reporting.thinning import reach, stretches, thinned
 from steelyard.verdict import Subject
 
+_ColumnOf = Callable[[Subject], Column]
 _SAMPLES = 12
 _FEWEST_OF_A_SPREAD = 3
 
@@ -32,37 +33,36 @@ class _Drawn:
     column: Column
 
 
-def curves(runs: Sequence[Curve], found: Sequence[Level] = ()) -> list[Chart]:
-    """Every plot whose figures at least one run gives; `found` are levels of the loss that somebody worked out."""
+def curves(runs: Sequence[Curve], diagnosed: Sequence[Level] = ()) -> list[Chart]:
+    """Every plot whose figures at least one run gives; `diagnosed` are levels of the loss that somebody worked out."""
     levels = _loss_levels(runs)
-    levels += [one for one in found if not any(np.isclose(one.value, known.value) for known in levels)]
+    levels += [level for level in diagnosed if not any(np.isclose(level.value, known.value) for known in levels)]
+    kinds = dict.fromkeys(kind for run in runs for kind in run.subject.steps.memory_kinds)
+    unit = f"GiB, {' and '.join(kinds)}" if kinds else "GiB"
+    cards = {run.subject.gpu.name: run.subject.gpu.usable_gib for run in runs if run.subject.gpu}
+    sizes = [Level(f"the {name} holds", gib) for name, gib in cards.items() if gib is not None]
     charts = [
         _chart("Loss", "nats a token", runs, lambda subject: subject.steps.loss, levels, spread=True),
         _chart("Step time", "s", runs, lambda subject: subject.steps.step_time_s, []),
         _chart("Throughput", "tokens/s/GPU", runs, _throughput, []),
-        _chart("Memory", f"GiB{_kinds(runs)}", runs, lambda subject: subject.steps.memory_gib, _memory_levels(runs)),
+        _chart("Memory", unit, runs, lambda subject: subject.steps.memory_gib, sizes),
     ]
     return [chart for chart in charts if chart is not None]
 
 
 def _chart(
-    title: str,
-    unit: str,
-    runs: Sequence[Curve],
-    column_of: Callable[[Subject], Column],
-    levels: list[Level],
-    spread: bool = False,
+    title: str, unit: str, runs: Sequence[Curve], column_of: _ColumnOf, levels: list[Level], spread: bool = False
 ) -> Chart | None:
     drawn = [_by_step(curve, column_of(curve.subject)) for curve in runs]
-    drawn = [one for one in drawn if one.column.given.any()]
+    drawn = [curve for curve in drawn if curve.column.given.any()]
     if not drawn:
         return None
     count = stretches(len(drawn))
     return Chart(
         title=title,
         unit=unit,
-        summary=" ".join(_summary(one) for one in drawn),
-        lines=[thinned(one.curve.label, one.step, one.column, count, one.curve.side) for one in drawn],
+        summary=" ".join(map(_summary, drawn)),
+        lines=[thinned(line.curve.label, line.step, line.column, count, line.curve.side) for line in drawn],
         samples=_samples(title, unit, drawn),
         levels=levels,
         bands=_bands(runs),
@@ -72,14 +72,12 @@ def _chart(
 
 def _spreads(drawn: Sequence[_Drawn]) -> Iterator[Spread]:
     """From the lowest to the highest run of a side, where it has enough of them."""
-    for side in sorted({one.curve.side for one in drawn}):
-        own = [one for one in drawn if one.curve.side == side]
+    for side in sorted({line.curve.side for line in drawn}):
+        own = [line for line in drawn if line.curve.side == side]
         if len(own) >= _FEWEST_OF_A_SPREAD:
-            name = own[0].curve.label.partition(" ")[0]
-            label = f"{name}: lowest to highest of {len(own)} runs"
-            found = reach(label, [(one.step, one.column) for one in own], side)
-            if found is not None:
-                yield found
+            label = f"{own[0].curve.label.partition(' ')[0]}: lowest to highest of {len(own)} runs"
+            if (spread := reach(label, [(line.step, line.column) for line in own], side)) is not None:
+                yield spread
 
 
 def _by_step(curve: Curve, column: Column) -> _Drawn:
@@ -98,39 +96,24 @@ def _throughput(subject: Subject) -> Column:
 
 
 def _loss_levels(runs: Sequence[Curve]) -> list[Level]:
-    return _levels(runs, (("entropy floor", "loss_floor"), ("predicted first loss", "first_loss")))
-
-
-def _levels(runs: Sequence[Curve], wanted: Sequence[tuple[str, str]]) -> list[Level]:
-    found = []
-    for name, key in wanted:
+    levels = []
+    for name, key in (("entropy floor", "loss_floor"), ("predicted first loss", "first_loss")):
         by_value: dict[float, list[str]] = {}
         for run in runs:
-            value = run.subject.expected(key)
-            if value is not None:
+            if (value := run.subject.expected(key)) is not None:
                 by_value.setdefault(value, []).append(run.label)
         for value, labels in by_value.items():
             more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
             whose = "" if len(by_value) == 1 else f" ({labels[0]}{more})"
-            found.append(Level(f"{name}{whose}", value))
-    return found
-
-
-def _memory_levels(runs: Sequence[Curve]) -> list[Level]:
-    cards = {run.subject.gpu.name: run.subject.gpu.usable_gib for run in runs if run.subject.gpu}
-    return [Level(f"the {name} holds", gib) for name, gib in cards.items() if gib is not None]
-
-
-def _kinds(runs: Sequence[Curve]) -> str:
-    kinds = dict.fromkeys(kind for run in runs for kind in run.subject.steps.memory_kinds)
-    return f", {' and '.join(kinds)}" if kinds else ""
+            levels.append(Level(f"{name}{whose}", value))
+    return levels
 
 
 def _bands(runs: Sequence[Curve]) -> list[Band]:
     """The steady window; where runs have different ones, the stretch all of them count."""
     windows = [run.subject.figures.window for run in runs]
-    ends = [(one.first_step, one.last_step) for one in windows if one.first_step is not None]
-    first, last = max((one[0] for one in ends), default=1), min((one[1] or 0 for one in ends), default=0)
+    ends = [(window.first_step, window.last_step or 0) for window in windows if window.first_step is not None]
+    first, last = max((first for first, _ in ends), default=1), min((last for _, last in ends), default=0)
     if len(ends) < len(windows) or first > last:
         return []
     return [Band("steady window" if len(set(ends)) == 1 else "steady in all runs", first, last)]
@@ -153,19 +136,26 @@ def _summary(drawn: _Drawn) -> str:
 
 def _samples(title: str, unit: str, drawn: Sequence[_Drawn]) -> Table:
     """The curves as one reads them without the plot: at a dozen steps of the run that has the fewest, and each end."""
-    sparsest = min((one.step for one in drawn), key=len)
+    sparsest = min((line.step for line in drawn), key=len)
     places = np.linspace(0, len(sparsest) - 1, min(_SAMPLES, len(sparsest))).astype(int)
-    wanted = sorted({*sparsest[places].tolist(), *(int(one.step[-1]) for one in drawn)})
-    rows = []
-    for at in wanted:
-        cells = []
-        for one in drawn:
-            row = int(np.searchsorted(one.step, at, side="right")) - 1  # the last record of a step that was repeated
-            there = row >= 0 and one.step[row] == at and one.column.given[row]
-            cells.append(number(one.column.values[row]) if there else "-")
-        rows.append([f"{at:,}", *cells])
-    columns = ["step", *(f"{one.curve.label}, {unit}" for one in drawn)]
+    steps = sorted({*sparsest[places].tolist(), *(int(line.step[-1]) for line in drawn)})
+    rows = [[f"{step:,}", *figures_row(_value_at(line, step) for line in drawn)] for step in steps]
+    columns = ["step", *(f"{line.curve.label}, {unit}" for line in drawn)]
     return Table(f"{title} in numbers", columns, rows, folded=True)
+
+
+def _value_at(line: _Drawn, step: int) -> float | None:
+    row = int(np.searchsorted(line.step, step, side="right")) - 1  # the last record of a step that was repeated
+    there = row >= 0 and line.step[row] == step and line.column.given[row]
+    return float(line.column.values[row]) if there else None
+
+
+def figures_row(values: Iterable[float | None]) -> list[str]:
+    return ["-" if value is None else number(value) for value in values]
+
+
+def with_interval(value: float, low: float | None, high: float | None) -> str:
+    return f"{value:.4f}" if low is None or high is None else f"{value:.4f} [{low:.4f}, {high:.4f}]"
 
 
 def number(value: float) -> str:

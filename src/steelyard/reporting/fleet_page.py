@@ -5,7 +5,6 @@ import statistics
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from steelyard import __version__
 from steelyard.campaign.fleet_verdict import LEAST_RUNS, METRICS, FleetVerdict, Member
 from steelyard.records import unstamped
 from steelyard.records.fleet import Outlier
@@ -13,7 +12,7 @@ from steelyard.reporting import html
 from steelyard.reporting.curves import number
 from steelyard.reporting.page import Cell, Page, Table, Tile, Tone
 from steelyard.reporting.run_page import TONE_OF
-from steelyard.verdict import Status, Verdict
+from steelyard.verdict import Status
 
 _SENTENCE = {
     Status.PASS: "Every run passed.",
@@ -32,18 +31,19 @@ _NAMED = 4
 
 def fleet_page(judged: FleetVerdict, linked: bool) -> Page:
     """A row a host; `linked` to the runs' own reports where they have one."""
-    passed = sum(one.verdict is not None and one.verdict.status == Status.PASS for one in judged.members)
-    count = len(judged.members)
-    first = next((one.run.manifest for one in judged.members if one.run), None)
-    name = judged.fleet.directory.resolve().name
-    title = f"{first.experiment.name} on {first.platform.name}" if first else unstamped(name)
+    members, count = judged.members, len(judged.members)
+    passed = sum(member.verdict is not None and member.verdict.status == Status.PASS for member in members)
+    first = next((member.run.manifest for member in members if member.run), None)
+    title, made_by = unstamped(judged.fleet.directory.resolve().name), []
+    if first:
+        title, made_by = f"{first.experiment.name} on {first.platform.name}", [shlex.join(first.provenance.command)]
     return Page(
         kind="fleet",
         title=f"{title}, {count} hosts",
         verdict=judged.status.value,
         tone=TONE_OF[judged.status],
         sentence=_SENTENCE[judged.status],
-        reasons=[*_reasons(judged.members), *(one.words for one in judged.outliers)],
+        reasons=[*_reasons(members), *(outlier.words for outlier in judged.outliers)],
         tiles=[
             Tile("Runs", f"{passed} of {count}", "passed", "one a host", TONE_OF[judged.status]),
             _outliers_tile(judged),
@@ -51,18 +51,14 @@ def fleet_page(judged: FleetVerdict, linked: bool) -> Page:
         ],
         charts=[],
         tables=[_hosts(judged, linked), *_preflight(judged)],
-        commands=[
-            *([shlex.join(first.provenance.command)] if first else []),
-            f"steelyard check {shlex.quote(str(judged.fleet.directory))}",
-        ],
-        made_by=f"steelyard {__version__}",
+        commands=[*made_by, f"steelyard check {shlex.quote(str(judged.fleet.directory))}"],
     )
 
 
 def why(member: Member) -> str | None:
     """Why a run did not pass; None where it did."""
-    told = _why(member)
-    return None if told is None else f"{member.host}: {told[1]}"
+    reason = _why(member)
+    return None if reason is None else f"{member.host}: {reason[1]}"
 
 
 def _why(member: Member) -> tuple[str, str] | None:
@@ -74,16 +70,16 @@ def _why(member: Member) -> tuple[str, str] | None:
     if (failure := member.run.manifest.failure) is not None:
         phase = f" (in {failure.phase})" if failure.phase else ""
         return failure.kind, f"{failure.kind}: {failure.message}{phase}"
-    found = (*member.verdict.failed(), *member.verdict.undecided())[0]
-    return found.check, f"{found.check}: {found.message}"
+    finding = (*member.verdict.failed(), *member.verdict.undecided())[0]
+    return finding.check, f"{finding.check}: {finding.message}"
 
 
 def _reasons(members: Sequence[Member]) -> list[str]:
     """Why runs did not pass; hosts that say the same in one sentence."""
     hosts: dict[str, list[str]] = {}
     for member in members:
-        if (told := _why(member)) is not None:
-            hosts.setdefault(told[1], []).append(member.host)
+        if (reason := _why(member)) is not None:
+            hosts.setdefault(reason[1], []).append(member.host)
     return [f"{_few(named)}: {sentence}" for sentence, named in hosts.items()]
 
 
@@ -94,7 +90,7 @@ def _few(hosts: Sequence[str]) -> str:
 
 
 def _outliers_tile(judged: FleetVerdict) -> Tile:
-    completed, odd = sum(one.completed for one in judged.members), {one.host for one in judged.outliers}
+    completed, odd = sum(member.completed for member in judged.members), {row.host for row in judged.outliers}
     if completed < LEAST_RUNS:
         return Tile("Outliers", "unknown", "", f"{LEAST_RUNS} completed runs tell them, and there are {completed}")
     unlike = f"more than 3.5 robust z and 5 % from the median of {completed} completed runs"
@@ -103,26 +99,18 @@ def _outliers_tile(judged: FleetVerdict) -> Tile:
 
 def _tile(judged: FleetVerdict, metric: str) -> Tile:
     name, unit, _ = _SHOWN[metric]
-    values = [
-        value
-        for one in judged.members
-        if one.completed and one.verdict and (value := one.verdict.figures.metric(metric).value) is not None
-    ]
+    verdicts = [member.verdict for member in judged.members if member.completed and member.verdict]
+    values = [value for verdict in verdicts if (value := verdict.figures.metric(metric).value) is not None]
     if not values:
         return Tile(name, "unknown", "", "no run gives it", Tone.UNSURE)
-    return Tile(
-        name,
-        number(statistics.median(values)),
-        unit,
-        f"median of those completed; {number(min(values))} to {number(max(values))}",
-    )
+    note = f"median of those completed; {number(min(values))} to {number(max(values))}"
+    return Tile(name, number(statistics.median(values)), unit, note)
 
 
 def _hosts(judged: FleetVerdict, linked: bool) -> Table:
     columns = ["host", "verdict", "status", "steps", *(_SHOWN[metric][2] for metric in METRICS), "note"]
-    entries = zip(judged.fleet.manifest.runs, judged.members, strict=True)
     rows = []
-    for entry, member in entries:
+    for entry, member in zip(judged.fleet.manifest.runs, judged.members, strict=True):
         path = judged.fleet.directory / entry.directory / f"report{html.SUFFIX}"
         place = f"{quote(entry.directory)}/report{html.SUFFIX}" if linked and path.is_file() else None
         again = entry.directory if entry.directory.startswith(f"{member.host}-") else ""
@@ -137,39 +125,33 @@ def _preflight(judged: FleetVerdict) -> list[Table]:
     """What was wrong with hosts before the first run: nothing where nothing was, or they were not asked."""
     rows: list[list[str | Cell]] = [
         [
-            one.host or "this machine",
-            Cell(one.status, TONE_OF[Status(one.status)]),
-            one.check,
-            one.message,
-            "required" if one.required else "",
-            one.fix or "",
+            finding.host or "this machine",
+            Cell(finding.status, TONE_OF[Status(finding.status)]),
+            finding.check,
+            finding.message,
+            "required" if finding.required else "",
+            finding.fix or "",
         ]
-        for one in judged.fleet.manifest.preflight
+        for finding in judged.fleet.manifest.preflight
     ]
+    columns = ["host", "finding", "check", "what was found", "weight", "fix"]
     note = "All hosts were asked before the first run, each judged by itself and against the others."
-    return [Table("Preflight", ["host", "finding", "check", "what was found", "weight", "fix"], rows, note)] * bool(
-        rows
-    )
+    return [Table("Preflight", columns, rows, note)] if rows else []
 
 
 def _row(member: Member, outliers: Sequence[Outlier], again: str) -> list[str | Cell]:
     """All but the host; `again` is the directory of a run that took an earlier one's place."""
-    odd = {one.metric: one for one in outliers if one.host == member.host}
+    odd = {outlier.metric: outlier for outlier in outliers if outlier.host == member.host}
     status = member.verdict.status if member.verdict else Status.UNKNOWN
-    marks = [f"{_SHOWN[one.metric][0].lower()} {one.share:+.1%}" for one in odd.values()]
-    told = _why(member)
-    words = (told[0] if told else "", f"outlier: {', '.join(marks)}" if marks else "", f"run {again}" if again else "")
+    values = {metric: member.verdict.figures.metric(metric).value if member.verdict else None for metric in METRICS}
+    figures = {metric: "" if value is None else number(value) for metric, value in values.items()}
+    marks = [f"{_SHOWN[metric][0].lower()} {outlier.share:+.1%}" for metric, outlier in odd.items()]
+    reason, _ = _why(member) or ("", "")
+    words = (reason, f"outlier: {', '.join(marks)}" if marks else "", f"run {again}" if again else "")
     return [
         Cell(status.value, TONE_OF[status]),
         member.run.status if member.run else "not begun",
         str(member.run.num_steps) if member.run else "",
-        *(_figure(member.verdict, metric, metric in odd) for metric in METRICS),
-        "; ".join(word for word in words if word),
+        *(Cell(figure, Tone.UNSURE) if figure and metric in odd else figure for metric, figure in figures.items()),
+        "; ".join(filter(None, words)),
     ]
-
-
-def _figure(verdict: Verdict | None, metric: str, odd: bool) -> str | Cell:
-    value = verdict.figures.metric(metric).value if verdict else None
-    if value is None:
-        return ""
-    return Cell(number(value), Tone.UNSURE) if odd else number(value)

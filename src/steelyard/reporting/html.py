@@ -3,13 +3,16 @@
 import base64
 import hashlib
 import json
+from dataclasses import fields
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from steelyard.inert import inert_lines
+from steelyard.reporting import write_report
 from steelyard.reporting.interval_marks import drawn
 from steelyard.reporting.page import CODE, Chart, Page
 
@@ -29,15 +32,13 @@ def render(page: Page) -> str:
     )
     environment.filters["prose"] = _prose
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'"
-    return environment.get_template("page.html").render(
-        page=page,
-        drawn=drawn,
-        mark=Markup(MARK),
-        policy=policy,
-        style=Markup(style),
-        script=Markup(script),
-        data=Markup(_data(page)),
-    )
+    own = {"mark": MARK, "style": style, "script": script, "data": _data(page)}  # all else is escaped
+    unescaped = {name: Markup(text) for name, text in own.items()}
+    return environment.get_template("page.html").render(page=page, drawn=drawn, policy=policy, **unescaped)
+
+
+def write(path: Path, page: Page) -> None:
+    write_report(path, render(page), MARK, "--html")
 
 
 def _inert(value: Any) -> Any:
@@ -66,18 +67,8 @@ def _data(page: Page) -> str:
 
 
 def _chart(chart: Chart) -> dict[str, Any]:
-    return {
-        "title": chart.title,
-        "unit": chart.unit,
-        "x": chart.x_name,
-        "lines": [
-            {"label": one.label, "x": one.x, "y": one.y, "broken": one.broken, "style": one.style}
-            for one in chart.lines
-        ],
-        "levels": [{"label": level.label, "value": level.value} for level in chart.levels],
-        "spreads": [
-            {"label": one.label, "x": one.x, "low": one.low, "high": one.high, "style": one.style}
-            for one in chart.spreads
-        ],
-        "bands": [{"label": band.label, "first": band.first, "last": band.last} for band in chart.bands],
+    parts = {
+        name: [{field.name: getattr(part, field.name) for field in fields(part)} for part in getattr(chart, name)]
+        for name in ("lines", "levels", "spreads", "bands")
     }
+    return {"title": chart.title, "unit": chart.unit, "x": chart.x_name, **parts}

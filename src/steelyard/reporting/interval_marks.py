@@ -27,7 +27,8 @@ class DrawnTrack:
 
 @dataclass(frozen=True, slots=True)
 class DrawnPlot:
-    one: str
+    even: str
+    """Where 1 lies."""
     margin: tuple[str, str]
     """Where the margin begins, and how wide it is."""
     ticks: list[tuple[str, str]]
@@ -50,11 +51,10 @@ class _Axis:
 
 
 def drawn(plot: IntervalPlot) -> DrawnPlot:
-    """Every mark of a plot in its place."""
     axis = _axis(plot)
     first, last = axis.share(1 - plot.margin), axis.share(1 + plot.margin)
     return DrawnPlot(
-        one=_percent(axis.share(1.0)),
+        even=_percent(axis.share(1.0)),
         margin=(_percent(first), _percent(last - first)),
         ticks=[(_percent(axis.share(value)), text) for value, text in _ticks(axis)],
         tracks=[_track(track, axis) for track in plot.tracks],
@@ -93,8 +93,7 @@ def _ticks(axis: _Axis) -> Iterator[tuple[float, str]]:
         return
     powers = range(math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high)) + 1)
     each = (1, 2, 5) if len(powers) <= 3 else (1,)
-    found = [times * 10.0**power for power in powers for times in each]
-    inside = [value for value in found if axis.low <= value <= axis.high]
+    inside = [value for power in powers for times in each if axis.low <= (value := times * 10.0**power) <= axis.high]
     for value in inside[:: -(-len(inside) // (2 * _TICKS))]:
         yield value, f"{value:g}"
 

@@ -2,67 +2,67 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from xml.etree import ElementTree
 
 from steelyard.inert import inert_lines
+from steelyard.reporting import write_report
 from steelyard.verdict import Finding, Status, Verdict
 
 MARK = '<testsuites name="steelyard"'
 
+_ABSENT = {"tests": 1, "failures": 0, "errors": 1, "skipped": 0}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters XML 1.0 cannot hold, not even escaped."""
 
 
-def render(*verdicts: Verdict, absent: Sequence[str] = ()) -> str:
+def write(path: Path, verdicts: Sequence[Verdict], absent: Sequence[str] = ()) -> None:
     """One test suite a run, one test case a finding; a run that is `absent` is an error of its own."""
+    write_report(path, _render(verdicts, absent), MARK, "--junit")
+
+
+def _render(verdicts: Sequence[Verdict], absent: Sequence[str]) -> str:
     counts = [_counts(verdict) for verdict in verdicts] + [_ABSENT for _ in absent]
-    total = {name: sum(one[name] for one in counts) for name in _ABSENT}
-    root = ElementTree.Element("testsuites", {"name": "steelyard", **_words(total)})
+    total = {name: sum(suite[name] for suite in counts) for name in _ABSENT}
+    root = ElementTree.Element("testsuites", _suite("steelyard", total))
     for verdict in verdicts:
-        _add_suite(root, verdict)
+        name = verdict.run.resolve().name
+        suite = ElementTree.SubElement(root, "testsuite", _suite(name, _counts(verdict)))
+        for finding in verdict.findings:
+            _add_outcome(_case(suite, name, finding.check), finding)
+        for skipped in verdict.not_applicable:
+            message = _text(f"not applicable: {skipped.message}")
+            ElementTree.SubElement(_case(suite, name, skipped.check), "skipped", {"message": message})
     for name in absent:
-        suite = ElementTree.SubElement(root, "testsuite", {"name": _text(name), **_words(_ABSENT)})
-        case = ElementTree.SubElement(suite, "testcase", _case(name, "completed"))
-        ElementTree.SubElement(case, "error", {"message": "it never began"})
+        suite = ElementTree.SubElement(root, "testsuite", _suite(name, _ABSENT))
+        ElementTree.SubElement(_case(suite, name, "completed"), "error", {"message": "it never began"})
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-_ABSENT = {"tests": 1, "failures": 0, "errors": 1, "skipped": 0}
-
-
 def _counts(verdict: Verdict) -> dict[str, int]:
+    weightless = [finding for finding in verdict.findings if finding.status == Status.UNKNOWN and not finding.required]
     return {
         "tests": len(verdict.findings) + len(verdict.not_applicable),
         "failures": len(verdict.failed()),
         "errors": len(verdict.undecided()),
-        "skipped": len(verdict.not_applicable) + sum(_weightless(finding) for finding in verdict.findings),
+        "skipped": len(verdict.not_applicable) + len(weightless),
     }
 
 
-def _words(counts: dict[str, int]) -> dict[str, str]:
-    return {name: str(count) for name, count in counts.items()}
+def _suite(name: str, counts: dict[str, int]) -> dict[str, str]:
+    return {"name": _text(name), **{key: str(count) for key, count in counts.items()}}
 
 
-def _add_suite(root: ElementTree.Element, verdict: Verdict) -> None:
-    name = verdict.run.resolve().name
-    suite = ElementTree.SubElement(root, "testsuite", {"name": _text(name), **_words(_counts(verdict))})
-    for finding in verdict.findings:
-        case = ElementTree.SubElement(suite, "testcase", _case(name, finding.check))
-        _add_outcome(case, finding)
-    for one in verdict.not_applicable:
-        case = ElementTree.SubElement(suite, "testcase", _case(name, one.check))
-        ElementTree.SubElement(case, "skipped", {"message": _text(f"not applicable: {one.message}")})
-
-
-def _case(run: str, check: str) -> dict[str, str]:
-    return {"classname": _text(f"steelyard.{run}"), "name": _text(check), "time": "0"}
+def _case(suite: ElementTree.Element, run: str, check: str) -> ElementTree.Element:
+    names = {"classname": _text(f"steelyard.{run}"), "name": _text(check), "time": "0"}
+    return ElementTree.SubElement(suite, "testcase", names)
 
 
 def _add_outcome(case: ElementTree.Element, finding: Finding) -> None:
     message = {"message": _text(finding.message)}
-    where = f"{finding.evidence.file}:{finding.evidence.line}" if finding.evidence else ""
-    detail = _text(f"observed {finding.observed}, expected {finding.expected}{f', {where}' if where else ''}")
+    where = f", {finding.evidence.file}:{finding.evidence.line}" if finding.evidence else ""
+    detail = _text(f"observed {finding.observed}, expected {finding.expected}{where}")
     if finding.status == Status.FAIL:
         ElementTree.SubElement(case, "failure", message).text = detail
     elif finding.status == Status.UNKNOWN and finding.required:
@@ -71,10 +71,6 @@ def _add_outcome(case: ElementTree.Element, finding: Finding) -> None:
         ElementTree.SubElement(case, "skipped", message)
     else:
         ElementTree.SubElement(case, "system-out").text = _text(finding.message)
-
-
-def _weightless(finding: Finding) -> bool:
-    return finding.status == Status.UNKNOWN and not finding.required
 
 
 def _text(text: str) -> str:

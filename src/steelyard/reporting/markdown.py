@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from steelyard.inert import inert
-from steelyard.reporting.page import CODE, Answer, Block, Cell, Chart, Page, Panel, Points, Table, Tile
+from steelyard.reporting.page import CODE, Block, Cell, Chart, Page, Panel, Points, Table, Tile
 
 SUFFIX = ".md"
 MARK = "<!-- steelyard report -->"
@@ -26,7 +26,7 @@ def render(page: Page) -> str:
         f"> **{text(page.banner)}**" if page.banner else "",
         f"# {text(page.title)}",
         f"**{text(page.verdict.upper())}**: {text(page.sentence)}",
-        *(_answer(one) for one in page.answers),
+        *(f"**{text(part.about)}: {text(part.word)}.** {text(part.sentence)}" for part in page.answers),
         _bullets(page.reasons),
         "\n".join(_tile(tile) for tile in page.tiles),
         *(_block(block) for block in page.before),
@@ -40,7 +40,7 @@ def render(page: Page) -> str:
 
 def text(value: Any) -> str:
     """Text that Markdown shows as it is: one line, its own marks escaped, nothing a renderer would link or run."""
-    line = " ".join("".join(one if one.isprintable() else " " for one in str(value)).split())
+    line = " ".join("".join(char if char.isprintable() else " " for char in str(value)).split())
     parts = CODE.split(line)  # what stands between backticks is every other part
     return "".join(f"`{part}`" if at % 2 else _SPECIAL.sub(r"\\\g<0>", part) for at, part in enumerate(parts))
 
@@ -52,10 +52,6 @@ def _bullets(lines: Sequence[str]) -> str:
 def _tile(tile: Tile) -> str:
     value = f"{text(tile.value)} {text(tile.unit)}".rstrip()
     return f"- {text(tile.name)}: **{value}**{'; ' if tile.note else ''}{text(tile.note)}"
-
-
-def _answer(one: Answer) -> str:
-    return f"**{text(one.about)}: {text(one.word)}.** {text(one.sentence)}"
 
 
 def _block(block: Block) -> str:
@@ -70,7 +66,7 @@ def _block(block: Block) -> str:
 
 def _panel(panel: Panel) -> str:
     """The plots' summaries and numbers; the plots themselves are in the HTML."""
-    plots = (f"### {text(one.title)}\n\n{text(one.summary)}\n\n{_rows(one.samples)}" for one in panel.plots)
+    plots = (f"### {text(plot.title)}\n\n{text(plot.summary)}\n\n{_rows(plot.samples)}" for plot in panel.plots)
     return "\n\n".join([f"## {text(panel.title)}", text(panel.note), *plots])
 
 
@@ -118,6 +114,8 @@ def _cell(cell: str | Cell) -> str:
 
 def _fenced(command: str) -> str:
     """A fence longer than any run of backticks in the command, which keeps its lines."""
-    lines = "\n".join("".join(one if one.isprintable() else "\ufffd" for one in line) for line in command.splitlines())
+    lines = "\n".join(
+        "".join(char if char.isprintable() else "\ufffd" for char in line) for line in command.splitlines()
+    )
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", lines)), default=0))
     return f"{fence}sh\n{lines}\n{fence}"

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from steelyard import __version__
+
 CODE = re.compile(r"(?<!`)`([\w.:= -]{1,80})`(?!`)")
 """A key or a command in a sentence; so little may stand between the marks that no text of a log can hide there."""
 
@@ -21,8 +23,6 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A word of a table that carries a judgement."""
-
     text: str
     tone: Tone = Tone.PLAIN
     href: str | None = None
@@ -31,8 +31,6 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One headline figure."""
-
     name: str
     value: str
     unit: str
@@ -54,12 +52,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A curve, thinned so that no spike is lost."""
+    """A curve, thinned so that no spike is lost; None breaks it."""
 
     label: str
     x: Sequence[int]
     y: Sequence[float | None]
-    """None breaks the curve."""
     broken: Sequence[tuple[int, int]] = ()
     """Stretches, first and last step, in which the value was NaN or infinite."""
     style: int = 0
@@ -76,8 +73,6 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A shaded stretch of the x axis."""
-
     label: str
     first: int
     last: int
@@ -111,8 +106,6 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One run's figure, as a ratio."""
-
     label: str
     value: float
 
@@ -124,7 +117,7 @@ class Track:
     label: str
     figure: str
     """In digits: the ratio with its interval, or how many runs."""
-    said: str
+    words: str
     """What may be said of it, or how far it reaches."""
     tone: Tone = Tone.PLAIN
     value: float | None = None
@@ -149,8 +142,6 @@ class IntervalPlot:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Interval plots under one heading."""
-
     title: str
     plots: Sequence[IntervalPlot]
     note: str = ""
@@ -158,16 +149,12 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A sentence, and what stands under it."""
-
     text: str
     beneath: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Sentences under one heading."""
-
     title: str
     points: Sequence[Point]
     note: str = ""
@@ -175,8 +162,6 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was found of one of several things that were asked."""
-
     about: str
     word: str
     tone: Tone
@@ -188,8 +173,6 @@ Block = Table | Panel | Points
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A whole report."""
-
     kind: str
     """What it reports on: run, fleet, comparison, trend or preflight."""
     title: str
@@ -204,10 +187,10 @@ class Page:
     tables: Sequence[Block]
     commands: Sequence[str]
     """What reproduces it, to be typed in the directory it was typed in."""
-    made_by: str
     before: Sequence[Block] = ()
     """What belongs above the plots."""
     answers: Sequence[Answer] = ()
     """One by one, where several things were asked."""
     banner: str = ""
     """What a reader may not miss: it stands above everything."""
+    made_by: str = f"steelyard {__version__}"

@@ -1,15 +1,13 @@
 """The ratios as a picture: each with its interval against 1 and the margin, and every run beside the others."""
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from steelyard.comparison import NAME_OF, Comparison, Metric, Ratio
 from steelyard.comparison.ratios import FIGURE_OF
-from steelyard.comparison.side import Side
-from steelyard.reporting.answers import around, tone_of
-from steelyard.reporting.curves import number
-from steelyard.reporting.labels import labelled
-from steelyard.reporting.page import Cell, IntervalPlot, Mark, Panel, Table, Track
+from steelyard.reporting.claims import around, labelled, tone_of
+from steelyard.reporting.curves import number, with_interval
+from steelyard.reporting.page import IntervalPlot, Mark, Panel, Table, Track
 
 TITLES = {
     Metric.THROUGHPUT: "Throughput speedup",
@@ -21,7 +19,7 @@ _COLUMNS = ["ratio", "value", "interval", "interval of", "margin", "what may be 
 
 def ratio_panel(made: Comparison) -> list[Panel]:
     """Nothing where no ratio may be shown."""
-    ratios = {metric: found for metric in NAME_OF if (found := made.ratios[metric]) is not None}
+    ratios = {metric: ratio for metric in NAME_OF if (ratio := made.ratios[metric]) is not None}
     if not ratios:
         return []
     note = (
@@ -29,22 +27,18 @@ def ratio_panel(made: Comparison) -> list[Panel]:
         "A broken line is an interval inside the runs that were made, and says nothing of another run. "
         "Ratios tell nothing of learning."
     )
-    repeats = [_repeats(metric, ratio, made) for metric, ratio in ratios.items() if _repeated(ratio)]
+    repeated = {m: ratio for m, ratio in ratios.items() if max(ratio.target_runs, ratio.baseline_runs) > 1}
+    repeats = [_repeats(metric, ratio, made) for metric, ratio in repeated.items()]
     return [Panel("Ratios", [_ratios(ratios, made), *repeats], note)]
 
 
-def _repeated(ratio: Ratio) -> bool:
-    return max(ratio.target_runs, ratio.baseline_runs) > 1
-
-
 def _ratios(ratios: dict[Metric, Ratio], made: Comparison) -> IntervalPlot:
-    rows: list[list[str | Cell]] = [[_name(metric, ratio), *_numbers(ratio)] for metric, ratio in ratios.items()]
+    named = {_name(metric, ratio): ratio for metric, ratio in ratios.items()}
+    rows = [[name, *_numbers(ratio)] for name, ratio in named.items()]
     return IntervalPlot(
         title="Target against baseline",
-        summary=" ".join(
-            f"{_name(metric, ratio)} {_figure(ratio)}, {ratio.words}." for metric, ratio in ratios.items()
-        ),
-        tracks=[_track(_name(metric, ratio), ratio) for metric, ratio in ratios.items()],
+        summary=" ".join(f"{name} {_figure(ratio)}, {ratio.words}." for name, ratio in named.items()),
+        tracks=[_track(name, ratio) for name, ratio in named.items()],
         margin=made.margin,
         samples=Table("Ratios in numbers", _COLUMNS, rows, folded=True),
     )
@@ -55,70 +49,48 @@ def _name(metric: Metric, ratio: Ratio) -> str:
 
 
 def _track(label: str, ratio: Ratio) -> Track:
-    return Track(
-        label,
-        _figure(ratio),
-        _mark(ratio),
-        tone_of(ratio),
-        ratio.value,
-        ratio.low,
-        ratio.high,
-        ratio.interval == "runs",
-    )
+    interval = (ratio.value, ratio.low, ratio.high, ratio.interval == "runs")
+    return Track(label, _figure(ratio), _mark(ratio), tone_of(ratio), *interval)
 
 
 def _figure(ratio: Ratio) -> str:
-    interval = f" [{ratio.low:.4f}, {ratio.high:.4f}]" if ratio.low is not None and ratio.high is not None else ""
-    return f"{ratio.value:.4f}{interval}"
+    return with_interval(ratio.value, ratio.low, ratio.high)
 
 
 def _mark(ratio: Ratio) -> str:
     return f"FORCED, {ratio.words}" if ratio.forced else ratio.words
 
 
-def _numbers(ratio: Ratio) -> Iterator[str | Cell]:
-    yield f"{ratio.value:.4f}"
-    known = ratio.low is not None and ratio.high is not None
-    yield f"{ratio.low:.4f} to {ratio.high:.4f}" if known else "none"
-    yield f"{ratio.level:.0%}, {ratio.method}" if known else ""
-    yield f"{ratio.margin:.3g}"
-    yield _mark(ratio)
-    yield number(ratio.target_figure)
-    yield number(ratio.baseline_figure)
+def _numbers(ratio: Ratio) -> list[str]:
+    interval, basis = "none", ""
+    if ratio.low is not None and ratio.high is not None:
+        interval, basis = f"{ratio.low:.4f} to {ratio.high:.4f}", f"{ratio.level:.0%}, {ratio.method}"
+    figures = (number(ratio.target_figure), number(ratio.baseline_figure))
+    return [f"{ratio.value:.4f}", interval, basis, f"{ratio.margin:.3g}", _mark(ratio), *figures]
 
 
 def _repeats(metric: Metric, ratio: Ratio, made: Comparison) -> IntervalPlot:
     """Every run against the geometric mean of the baseline's."""
     labels = (label for label, _, _ in labelled(made))  # the target's first; a run may stand on both sides
-    rows: list[list[str | Cell]] = []
-    tracks = []
+    rows, tracks = [], []
     for style, side in enumerate((made.target, made.baseline)):
-        figures = _figures(metric, side)
-        marks = [Mark(next(labels), _relative(metric, figure, ratio.baseline_figure)) for figure in figures]
+        values = [subject.figures.metric(FIGURE_OF[metric]).value for subject in side.subjects]
+        figures = [value for value in values if value is not None]
+        base, inverse = ratio.baseline_figure, metric == Metric.MEMORY
+        marks = [Mark(next(labels), base / figure if inverse else figure / base) for figure in figures]
         rows += [[mark.label, number(figure), f"{mark.value:.4f}"] for mark, figure in zip(marks, figures, strict=True)]
         runs = f"{len(marks)} run{'s' * (len(marks) != 1)}"
         tracks.append(Track(side.name, runs, _reach(marks), marks=marks, style=style))
-    title = _name(metric, ratio)
-    interval = f" {found}." if (found := around(ratio)) else ""
-    reaches = " ".join(f"{track.label}: {track.figure}, {track.said}." for track in tracks)
+    title, columns = _name(metric, ratio), ["run", FIGURE_OF[metric], "of the baseline's mean"]
+    interval = f" {words}." if (words := around(ratio)) else ""
+    reaches = " ".join(f"{track.label}: {track.figure}, {track.words}." for track in tracks)
     return IntervalPlot(
         title=f"{title}, run by run",
         summary=f"Each run against the geometric mean of the baseline's. {reaches}{interval}",
         tracks=[*tracks, _track("ratio", ratio)],
         margin=made.margin,
-        samples=Table(
-            f"{title}, runs in numbers", ["run", FIGURE_OF[metric], "of the baseline's mean"], rows, folded=True
-        ),
+        samples=Table(f"{title}, runs in numbers", columns, rows, folded=True),
     )
-
-
-def _figures(metric: Metric, side: Side) -> list[float]:
-    found = [subject.figures.metric(FIGURE_OF[metric]).value for subject in side.subjects]
-    return [value for value in found if value is not None]
-
-
-def _relative(metric: Metric, figure: float, baseline: float) -> float:
-    return baseline / figure if metric == Metric.MEMORY else figure / baseline
 
 
 def _reach(marks: Sequence[Mark]) -> str:

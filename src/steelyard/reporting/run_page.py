@@ -3,7 +3,6 @@
 import shlex
 from typing import Any
 
-from steelyard import __version__
 from steelyard.records import unstamped
 from steelyard.records.step import NOTICES
 from steelyard.reporting.curves import Curve, curves, number
@@ -13,6 +12,8 @@ from steelyard.verdict.checks.loss_floor import MADE_DATA
 from steelyard.verdict.figures import Figure
 
 TONE_OF = {Status.PASS: Tone.GOOD, Status.FAIL: Tone.BAD, Status.UNKNOWN: Tone.UNSURE}
+_MOST_NOTICES = 50
+_OF_THE_RUNNER = ("host", "system", "python", "started", "ended")
 _SENTENCE = {
     Status.PASS: "Every required finding passed.",
     Status.FAIL: "A finding failed.",
@@ -23,31 +24,27 @@ _SENTENCE = {
 def run_page(subject: Subject, verdict: Verdict) -> Page:
     manifest = subject.run.manifest
     decisive = verdict.failed() or verdict.undecided()
+    # what weighs nothing in the verdict and everything to who reads the loss: it stands at a floor of made data
+    warnings = [finding for finding in verdict.findings if finding.code in MADE_DATA]
     return Page(
         kind="run",
         title=f"{manifest.experiment.name or manifest.name} on {manifest.platform.name}",
         verdict=verdict.status.value,
         tone=TONE_OF[verdict.status],
         sentence=_SENTENCE[verdict.status],
-        reasons=[f"{finding.check}: {finding.message}{where(finding)}" for finding in (*decisive, *_warnings(verdict))],
-        tiles=tiles(subject, verdict),
+        reasons=[f"{finding.check}: {finding.message}{_where(finding)}" for finding in (*decisive, *warnings)],
+        tiles=_tiles(subject, verdict),
         charts=curves([Curve(unstamped(subject.run.directory.resolve().name), subject)]) if len(subject.steps) else [],
-        tables=[findings_table(verdict), *notices_table(subject), provenance_table(subject), experiment_table(subject)],
-        commands=[reproduce(subject), check_command(verdict)],
-        made_by=f"steelyard {__version__}",
+        tables=[findings_table(verdict), *_notices(subject), provenance_table(subject), _experiment(subject)],
+        commands=[reproduce(subject), _check_command(verdict)],
     )
 
 
-def _warnings(verdict: Verdict) -> list[Finding]:
-    """What weighs nothing in the verdict and everything to who reads the loss: it stands at a floor of made data."""
-    return [finding for finding in verdict.findings if finding.code in MADE_DATA]
-
-
-def where(finding: Finding) -> str:
+def _where(finding: Finding) -> str:
     return f" ({finding.evidence.file}:{finding.evidence.line})" if finding.evidence else ""
 
 
-def tiles(subject: Subject, verdict: Verdict) -> list[Tile]:
+def _tiles(subject: Subject, verdict: Verdict) -> list[Tile]:
     figures = verdict.figures
     p95, median = figures.step_time_p95_s, figures.step_time_s.value
     spread = f"median; p95 {number(p95)} s, {p95 / median:.3f} times the median" if p95 and median else ""
@@ -57,29 +54,23 @@ def tiles(subject: Subject, verdict: Verdict) -> list[Tile]:
     first, floor = subject.expected("first_loss"), subject.expected("loss_floor")
     losses = subject.steps.loss
     last = float(losses.values[-1]) if len(losses.values) and losses.given[-1] else None
-    known = [
-        f"floor {floor:.4f}" if floor is not None else "",
-        f"an untrained model {first:.4f}" if first is not None else "",
-    ]
+    known = [f"floor {floor:.4f}"] if floor is not None else []
+    known += [f"an untrained model {first:.4f}"] if first is not None else []
+    last_loss = ("unknown", "") if last is None else (number(last), "nats")
     return [
         _tile("Throughput", figures.tokens_per_s_per_gpu, "tokens/s/GPU", figures.window.words()),
         _tile("Model FLOPs utilization", figures.mfu, "%", of_peak, 100),
         _tile("Step time", figures.step_time_s, "s", spread),
         _tile("Peak memory", figures.memory_peak_gib, "GiB", figures.memory_kind or ""),
-        Tile(
-            "Last loss",
-            "unknown" if last is None else number(last),
-            "" if last is None else "nats",
-            "; ".join(word for word in known if word),
-        ),
+        Tile("Last loss", *last_loss, "; ".join(known)),
     ]
 
 
 def _tile(name: str, figure: Figure, unit: str, note: str, scale: float = 1.0) -> Tile:
     if figure.value is None:
         return Tile(name, "unknown", "", figure.why or "", Tone.UNSURE)
-    said = "as the log reports it" if figure.reported else ""
-    return Tile(name, number(figure.value * scale), unit, "; ".join(word for word in (said, note) if word))
+    source = "as the log reports it" if figure.reported else ""
+    return Tile(name, number(figure.value * scale), unit, "; ".join(filter(None, (source, note))))
 
 
 def findings_table(verdict: Verdict, title: str = "Findings", folded: bool = False) -> Table:
@@ -89,15 +80,9 @@ def findings_table(verdict: Verdict, title: str = "Findings", folded: bool = Fal
         word = Cell(finding.status.value, TONE_OF[finding.status])
         weight = "required" if finding.required else "none" if finding.status == Status.UNKNOWN else ""
         rows.append([word, finding.check, finding.message, weight, at])
-    for one in verdict.not_applicable:
-        rows.append([Cell("not applicable"), one.check, one.message, "", ""])
-    return Table(
-        title,
-        ["finding", "check", "what was found", "weight", "evidence"],
-        rows,
-        f"Rates on {verdict.figures.window.words()}.",
-        folded,
-    )
+    rows += [[Cell("not applicable"), skipped.check, skipped.message, "", ""] for skipped in verdict.not_applicable]
+    columns = ["finding", "check", "what was found", "weight", "evidence"]
+    return Table(title, columns, rows, f"Rates on {verdict.figures.window.words()}.", folded)
 
 
 def provenance_table(subject: Subject, folded: bool = False, title: str = "Provenance") -> Table:
@@ -125,14 +110,9 @@ def provenance_table(subject: Subject, folded: bool = False, title: str = "Prove
     return Table(title, ["what", "is"], [[key, value] for key, value in facts.items()], folded=folded)
 
 
-_MOST_NOTICES = 50
-
-
-def notices_table(subject: Subject) -> list[Table]:
+def _notices(subject: Subject) -> list[Table]:
     """What a reader should know beside the findings: nothing where there is nothing."""
-    found = subject.events_of(*NOTICES, "unread_line")
-    if not found:
-        return []
+    events = subject.events_of(*NOTICES, "unread_line")
     rows: list[list[str | Cell]] = [
         [
             event.kind.replace("_", " "),
@@ -140,18 +120,14 @@ def notices_table(subject: Subject) -> list[Table]:
             "" if event.step is None else str(event.step),
             f"{event.source.file}:{event.source.line}" if event.source else "",
         ]
-        for event in found[:_MOST_NOTICES]
+        for event in events[:_MOST_NOTICES]
     ]
-    more = f"The first {_MOST_NOTICES} of {len(found):,}." if len(found) > _MOST_NOTICES else ""
+    more = f"The first {_MOST_NOTICES} of {len(events):,}." if len(events) > _MOST_NOTICES else ""
     title = "While it ran" if subject.run.manifest.ingested is None else "While it was read"
-    return [Table(title, ["what", "how", "step", "evidence"], rows, more)]
-
-
-_OF_THE_RUNNER = ("host", "system", "python", "started", "ended")
+    return [Table(title, ["what", "how", "step", "evidence"], rows, more)] if rows else []
 
 
 def _read_from(subject: Subject) -> dict[str, str]:
-    """What a foreign run was read from."""
     made = subject.run.manifest.ingested
     if made is None:
         return {}
@@ -160,22 +136,20 @@ def _read_from(subject: Subject) -> dict[str, str]:
     return {"read as": f"{made.dialect}{f', {made.era}' if made.era else ''}{others}", **files}
 
 
-def experiment_table(subject: Subject) -> Table:
+def _experiment(subject: Subject) -> Table:
     manifest = subject.run.manifest
-    rows = [[key, value_text(value), manifest.sources.get(key, "")] for key, value in manifest.experiment.leaves()]
+    rows = [[key, _spelt(value), manifest.sources.get(key, "")] for key, value in manifest.experiment.leaves()]
     note = "Every value with where it came from: log, config, preset, platform, set, derived or default."
     return Table("Experiment as resolved", ["key", "value", "source"], rows, note, folded=True)
 
 
-def value_text(value: Any) -> str:
-    """A value as YAML spells it."""
+def _spelt(value: Any) -> str:
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def check_command(verdict: Verdict) -> str:
-    """The command that comes to this verdict."""
+def _check_command(verdict: Verdict) -> str:
     words = ["steelyard", "check", str(verdict.run)]
     for threshold in verdict.thresholds:
         words += ["--threshold", threshold]

@@ -25,13 +25,8 @@ def stretches(num_lines: int) -> int:
 def thinned(label: str, x: Whole, column: Column, count: int = STRETCHES, style: int = 0) -> Line:
     """A curve of a column, with gaps where values are missing and the stretches where they are not finite."""
     kept = keep(np.where(column.finite, column.values, np.nan), count)
-    return Line(
-        label,
-        x[kept].tolist(),
-        [float(f"{y:.6g}") if np.isfinite(y) else None for y in column.values[kept]],
-        _runs(x, column.nonfinite, count),
-        style,
-    )
+    y = [float(f"{value:.6g}") if np.isfinite(value) else None for value in column.values[kept]]
+    return Line(label, x[kept].tolist(), y, _runs(x, column.nonfinite, count), style)
 
 
 def keep(values: Floats, count: int = STRETCHES) -> Whole:
@@ -67,8 +62,8 @@ def reach(label: str, curves: Sequence[tuple[Whole, Column]], style: int = 0) ->
 def _at(steps: Whole, x: Whole, column: Column) -> Floats:
     """A curve's values at some of its steps; of a step that was done again, the last."""
     given = x[column.finite]
-    found: Floats = column.values[column.finite][np.searchsorted(given, steps, side="right") - 1]
-    return found
+    values: Floats = column.values[column.finite][np.searchsorted(given, steps, side="right") - 1]
+    return values
 
 
 def _digits(values: Floats) -> list[float]:

@@ -3,17 +3,11 @@
 import shlex
 from collections.abc import Sequence
 
-from steelyard import __version__
 from steelyard.campaign.trend import Trend
 from steelyard.reporting.curves import number
 from steelyard.reporting.page import Cell, Chart, Line, Page, Table, Tone
 
 _TONES = {"pass": Tone.GOOD, "fail": Tone.BAD, "unknown": Tone.UNSURE}
-
-
-def moment(text: str) -> str:
-    """A time to the second, as a person reads it."""
-    return text[:19].replace("T", " ")
 
 
 def sentence(trend: Trend) -> str:
@@ -32,10 +26,11 @@ def sentence(trend: Trend) -> str:
 
 def trend_page(trend: Trend, words: Sequence[str]) -> Page:
     """`words` is the command that made it."""
-    table = _table(trend)
     inside = [(at, point.value) for at, point in enumerate(trend.points, start=1) if point in trend.alike()]
     line = Line(trend.experiment, [at for at, _ in inside], [value for _, value in inside])
-    chart = Chart(trend.metric, "by run", sentence(trend), [line], Table("In numbers", *_numbers(trend)), x_name="run")
+    known = [(at, point.value) for at, point in enumerate(trend.points, start=1) if point.value is not None]
+    numbers = Table("In numbers", ["run", trend.metric], [[str(at), number(value)] for at, value in known])
+    chart = Chart(trend.metric, "by run", sentence(trend), [line], numbers, x_name="run")
     return Page(
         kind="trend",
         title=f"{trend.metric} over runs of {trend.experiment}",
@@ -45,15 +40,9 @@ def trend_page(trend: Trend, words: Sequence[str]) -> Page:
         reasons=(),
         tiles=(),
         charts=[chart] if len(inside) > 1 else [],
-        tables=[table],
+        tables=[_table(trend)],
         commands=[shlex.join(words)],
-        made_by=f"steelyard {__version__}",
     )
-
-
-def _numbers(trend: Trend) -> tuple[list[str], list[list[str]]]:
-    rows = [[str(at), number(point.value)] for at, point in enumerate(trend.points, 1) if point.value is not None]
-    return ["run", trend.metric], rows
 
 
 def _table(trend: Trend) -> Table:
@@ -65,6 +54,8 @@ def _table(trend: Trend) -> Table:
         judged = Cell(word, _TONES.get(word, Tone.PLAIN))
         if point.spread is not None:
             value = f"{value} ({point.spread.words})"
-        rows.append([str(at), point.run.name, point.platform, moment(point.started), judged, value, differs])
+        rows.append(
+            [str(at), point.run.name, point.platform, point.started[:19].replace("T", " "), judged, value, differs]
+        )
     columns = ["number", "run", "platform", "started", "verdict", trend.metric, "differs from the latest in"]
     return Table("Runs", columns, rows)

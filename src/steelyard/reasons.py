@@ -66,12 +66,12 @@ class Reason:
 
 def codes_in(*modules: ModuleType) -> dict[Code, str]:
     """The codes that modules declare, each with the docstring below it: what `explain` prints."""
-    found = {}
+    meanings = {}
     for module in modules:
         body = ast.parse(inspect.getsource(module)).body
         for statement, after in pairwise(body):
             match statement, after:
                 case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(value=ast.Constant(value=str(meaning))):
                     if isinstance(code := getattr(module, name), Code):
-                        found[code] = meaning
-    return found
+                        meanings[code] = meaning
+    return meanings

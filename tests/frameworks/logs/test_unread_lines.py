@@ -14,7 +14,7 @@ from steelyard.errors import InputError
 from steelyard.execute.recording import Recording
 from steelyard.experiment import resolve
 from steelyard.frameworks.logs import reader
-from steelyard.frameworks.logs.dialect import Place, Said
+from steelyard.frameworks.logs.dialect import Entry, Place
 from steelyard.frameworks.logs.fields import UnreadError, whole_number
 from steelyard.frameworks.logs.reader import MOST_PROCESSES, MOST_UNREAD, LogReader
 from steelyard.frameworks.logs.series import Gathered
@@ -93,7 +93,7 @@ def test_a_number_that_cannot_be_one_makes_an_unread_line(line: bytes) -> None:
     assert [one.step for one in steps] == [1, 2]
 
 
-def failing(found: object, place: Place) -> Iterator[Said]:
+def failing(found: object, place: Place) -> Iterator[Entry]:
     raise LookupError(str(found))
     yield
 

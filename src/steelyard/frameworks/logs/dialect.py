@@ -30,8 +30,8 @@ class Place:
         return Event(kind=kind, message=text_of(raw), step=step, node=node, source=self.evidence, details=details)
 
 
-Said = Event | Setting
-Handler = Callable[[re.Match[bytes], Place], Iterator[Said]]
+Entry = Event | Setting
+Handler = Callable[[re.Match[bytes], Place], Iterator[Entry]]
 
 
 class Dump(Protocol):
@@ -47,11 +47,11 @@ class Dump(Protocol):
         """How many dumps were whole: what is said again after another is another event."""
         ...
 
-    def take(self, body: bytes, place: Place) -> Iterator[Said] | None:
+    def take(self, body: bytes, place: Place) -> Iterator[Entry] | None:
         """What a line says; None for one that is not of a dump."""
         ...
 
-    def close(self) -> Iterator[Said]:
+    def close(self) -> Iterator[Entry]:
         """A line of another kind, or no more lines: what is only known now."""
         ...
 
@@ -128,7 +128,7 @@ def text_of(raw: bytes, longest: int = 500) -> str:
 def event(kind: str, after: int = 0) -> Handler:
     """A handler that makes one event of the whole line, at the last step or so many after it."""
 
-    def say(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+    def say(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
         yield place.event(kind, match.string, place.step + after if place.step else None)
 
     return say
@@ -140,7 +140,7 @@ def at_step(kind: str, *after: int) -> Handler:
     Its `loss` is a detail, if it has one.
     """
 
-    def say(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+    def say(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
         loss = match.groupdict().get("loss")
         details = {"loss": float(loss)} if loss else {}
         for more in after or (0,):
@@ -152,7 +152,7 @@ def at_step(kind: str, *after: int) -> Handler:
 def states(convert: Callable[[bytes], Any] = whole_number, **keys: str) -> Handler:
     """A handler that makes a setting of each group it gives a key for."""
 
-    def say(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+    def say(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
         for group, key in keys.items():
             yield Setting(key, convert(match[group]), place.evidence)
 
@@ -162,7 +162,7 @@ def states(convert: Callable[[bytes], Any] = whole_number, **keys: str) -> Handl
 def memory(kind: str, to_gib: Callable[[float], float] = float) -> Handler:
     """A handler that makes a reading of memory of the group `memory`."""
 
-    def say(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+    def say(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
         gib = to_gib(float(match["memory"]))
         yield place.event("memory", match.string, place.step or None, gib=gib, kind=kind)
 

@@ -9,7 +9,7 @@ from functools import cache
 from steelyard import secrets
 from steelyard.accounting.stragglers import LEAST_STEPS
 from steelyard.frameworks.logs import failures
-from steelyard.frameworks.logs.dialect import Dialect, Dump, Place, Said
+from steelyard.frameworks.logs.dialect import Dialect, Dump, Entry, Place
 from steelyard.frameworks.logs.prefixes import Origin
 from steelyard.frameworks.logs.series import Progress, Sink
 from steelyard.frameworks.logs.settings import LOG_INTERVAL, Setting
@@ -102,7 +102,7 @@ class OtherLines:
 
     def says_a_setting(self, body: bytes, place: Place) -> bool:
         """Take a line of a dump of settings; False where it is none."""
-        taken = ((dump, said) for dump in self._dumps if (said := dump.take(body, place)) is not None)
+        taken = ((dump, entries) for dump in self._dumps if (entries := dump.take(body, place)) is not None)
         its_dump, settings = next(taken, (None, None))
         for dump in self._dumps:
             if dump is not its_dump:
@@ -188,8 +188,8 @@ class OtherLines:
             self._noted.add(key)
             self._sink.event(event)
 
-    def _record(self, said: Iterable[Said]) -> None:
-        for record in said:
+    def _record(self, entries: Iterable[Entry]) -> None:
+        for record in entries:
             if isinstance(record, Setting):
                 if record.key == LOG_INTERVAL and record.value:
                     self._progress.interval = record.value

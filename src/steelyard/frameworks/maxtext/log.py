@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from steelyard.frameworks.logs import settings
-from steelyard.frameworks.logs.dialect import Dialect, Place, Said, at_step, event, memory, states
+from steelyard.frameworks.logs.dialect import Dialect, Entry, Place, at_step, event, memory, states
 from steelyard.frameworks.logs.fields import Field, Shape, UnreadError, whole_number
 from steelyard.frameworks.logs.settings import Setting, flag, shaping, stored
 from steelyard.frameworks.maxtext.facts import FACTS
@@ -127,15 +127,15 @@ class Configuration:
     def __init__(self) -> None:
         self._together: dict[str, tuple[str, Evidence]] = {}
 
-    def take(self, body: bytes, place: Place) -> Iterator[Said] | None:
+    def take(self, body: bytes, place: Place) -> Iterator[Entry] | None:
         match = _PARAMETER.search(body)
         return None if match is None else self._parameter(match, place)
 
-    def close(self) -> Iterator[Said]:
+    def close(self) -> Iterator[Entry]:
         together, self._together = self._together, {}
         return _meaning(together) if together else iter(())
 
-    def _parameter(self, match: re.Match[bytes], place: Place) -> Iterator[Said]:
+    def _parameter(self, match: re.Match[bytes], place: Place) -> Iterator[Entry]:
         name, text = match["name"].decode(), match["value"].decode("utf-8", "replace").strip()
         if name in _TOGETHER or _SIZE.fullmatch(name):
             self._together[name] = text, place.evidence
@@ -147,7 +147,7 @@ class Configuration:
                 return  # a value we have no word for: not known
 
 
-def _meaning(parameters: Parameters) -> Iterator[Said]:
+def _meaning(parameters: Parameters) -> Iterator[Entry]:
     block = parameters.get("decoder_block")
     if block and "llama" in block[0].lower():
         yield Setting("model.architecture", "llama", block[1])
@@ -184,7 +184,7 @@ def _count(parameter: tuple[str, Evidence] | None) -> int | None:
         return None
 
 
-def _experts(parameters: Parameters) -> Iterator[Said]:
+def _experts(parameters: Parameters) -> Iterator[Entry]:
     """A model of one expert is a dense one."""
     experts = _count(parameters.get("num_experts"))
     if experts is None:
@@ -204,7 +204,7 @@ def _experts(parameters: Parameters) -> Iterator[Said]:
         yield Setting(settings.EXPERT_CAPACITY, max(0.0, float(capacity[0])) if drops else 0.0, capacity[1])
 
 
-def _attention(parameters: Parameters) -> Iterator[Said]:
+def _attention(parameters: Parameters) -> Iterator[Entry]:
     """A window is in force where the attention is said to slide."""
     if "attention_type" not in parameters:
         return

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from steelyard.accounting.stragglers import LEAST_FACTOR
-from steelyard.frameworks.logs.dialect import Place, Said, at_step, event, memory, states, text_of
+from steelyard.frameworks.logs.dialect import Entry, Place, at_step, event, memory, states, text_of
 from steelyard.frameworks.logs.fields import Shape
 from steelyard.frameworks.logs.settings import PADDED_VOCABULARY
 from steelyard.frameworks.megatron.facts import FACTS
@@ -25,7 +25,7 @@ def _era(shape: Shape, before: bytes) -> str:
     return "core 0.5 or older"
 
 
-def _round_trips(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+def _round_trips(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
     """The straggler detector's line: the fastest and the slowest rank of an interval, without what they wait for."""
     fast, slow = float(match["fast"]) / 1000, float(match["slow"]) / 1000
     if not slow > LEAST_FACTOR * fast > 0:
@@ -81,7 +81,7 @@ _SUMMARY = {
 """What train_llama2.sh and train_llama3.sh print at the end: means without the first two and the last line."""
 
 
-def _summary(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+def _summary(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
     details = {_SUMMARY[match["name"]]: float(match["value"])}
     yield Event(kind="summary", message=text_of(match.string), source=place.evidence, details=details)
 

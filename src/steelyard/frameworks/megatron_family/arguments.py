@@ -8,7 +8,7 @@ from typing import Any
 from steelyard.experiment.keys import KEYS
 from steelyard.experiment.presets import PRESETS
 from steelyard.frameworks.logs import settings
-from steelyard.frameworks.logs.dialect import Place, Said
+from steelyard.frameworks.logs.dialect import Entry, Place
 from steelyard.frameworks.logs.fields import UnreadError, whole_number
 from steelyard.frameworks.logs.settings import flag, how_many, or_none, shaping, stored
 from steelyard.frameworks.megatron_family.facts import NAMES
@@ -140,7 +140,7 @@ class Arguments:
         self._together: dict[str, tuple[str, Place]] = {}
         self.ended = 0
 
-    def take(self, body: bytes, place: Place) -> Iterator[Said] | None:
+    def take(self, body: bytes, place: Place) -> Iterator[Entry] | None:
         if match := ARGUMENT.search(body):
             return self._argument(match, place)
         if END.search(body):
@@ -148,10 +148,10 @@ class Arguments:
             return self._end()
         return None
 
-    def close(self) -> Iterator[Said]:
+    def close(self) -> Iterator[Entry]:
         return iter(())  # a dump has an end of its own
 
-    def _argument(self, match: re.Match[bytes], place: Place) -> Iterator[Said]:
+    def _argument(self, match: re.Match[bytes], place: Place) -> Iterator[Entry]:
         name, text = match["name"].decode(), match["value"].decode("utf-8", "replace")
         if name in _TOGETHER:
             self._together[name] = text, place
@@ -162,7 +162,7 @@ class Arguments:
             except (ValueError, KeyError):
                 return  # None, or a value we have no word for: not known
 
-    def _end(self) -> Iterator[Said]:
+    def _end(self) -> Iterator[Entry]:
         together, self._together = self._together, {}
         for key, value, name in _meaning({name: text for name, (text, _) in together.items()}):
             yield from shaping(key, value, together[name][1].evidence)

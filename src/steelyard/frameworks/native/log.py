@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from steelyard.frameworks.logs.dialect import Dialect, Place, Said, event, text_of
+from steelyard.frameworks.logs.dialect import Dialect, Entry, Place, event, text_of
 from steelyard.frameworks.logs.fields import Field
 from steelyard.frameworks.native.facts import FACTS
 from steelyard.records.step import Event
@@ -16,7 +16,7 @@ _SAME_NAME = ("tokens", "loss", "grad_norm", "learning_rate", "step_time_s", "me
 _RATE = "reported_tokens_per_s_per_gpu"
 
 
-def _started(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+def _started(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
     """A line of `name: value` pairs."""
     text = text_of(match.string, 10_000)
     pairs = (part.partition(": ") for part in text.removeprefix(START).split(" | "))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from steelyard.frameworks.logs.dialect import GIB, Dialect, Place, Said, event, states
+from steelyard.frameworks.logs.dialect import GIB, Dialect, Entry, Place, event, states
 from steelyard.frameworks.logs.fields import STEP_DIGITS, Field, Shape, whole_number
 from steelyard.frameworks.logs.settings import PADDED_VOCABULARY, Setting
 from steelyard.frameworks.nemo.facts import FACTS
@@ -29,7 +29,7 @@ def _era(shape: Shape, before: bytes) -> str:
     return "2.3 or older" if b"peak_memory_usage" in shape.labels else ""
 
 
-def _finished(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+def _finished(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
     yield Setting("training.steps", whole_number(match["steps"], STEP_DIGITS), place.evidence)
     yield place.event("finished", match.string, place.step or None)
 

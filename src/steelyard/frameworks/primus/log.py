@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from steelyard.frameworks.logs.dialect import Place, Said, event
+from steelyard.frameworks.logs.dialect import Entry, Place, event
 from steelyard.frameworks.logs.fields import Shape, whole_number
 from steelyard.frameworks.megatron_family import log as family
 from steelyard.frameworks.primus.facts import FACTS
@@ -31,7 +31,7 @@ def _era(shape: Shape, before: bytes) -> str:
     return "v0.2 to v0.5" if _DATED.search(before) or _MEMORY in shape.labels else ""
 
 
-def _exited(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+def _exited(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
     yield place.event("exit" if whole_number(match["code"]) else "launcher_finished", match.string)
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from steelyard.frameworks.logs.dialect import Dialect, Place, Said, at_step, event, states, text_of
+from steelyard.frameworks.logs.dialect import Dialect, Entry, Place, at_step, event, states, text_of
 from steelyard.frameworks.logs.fields import STEP_DIGITS, Field, Shape, whole_number
 from steelyard.frameworks.logs.settings import GPU_NAME, Setting
 from steelyard.frameworks.torchtitan.facts import FACTS
@@ -25,7 +25,7 @@ _STARTING = {
 }
 
 
-def _starts(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+def _starts(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
     first = whole_number(match["step"], STEP_DIGITS)
     if first > 1:
         yield Event(kind="resumed", message=text_of(match.string), step=first - 1, source=place.evidence)
@@ -41,7 +41,7 @@ _RECIPES = {b"rowwise": "e4m3", b"rowwise_with_gw_hp": "e4m3", b"mxfp8": "e4m3"}
 _float8 = states(lambda recipe: _RECIPES.get(recipe or b"", "hybrid"), recipe="precision.fp8")
 
 
-def _allocation(match: re.Match[bytes], place: Place) -> Iterator[Said]:
+def _allocation(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
     if int(match["count"]):
         yield place.event("oom", match.string, place.step or None)
 

@@ -22,6 +22,12 @@ class MockData(StrEnum):
     FIXED_BATCH = "fixed_batch"
 
 
+MOCK_DATA_NAMES = {
+    MockData.COUNTING: "Megatron's counting mock data",
+    MockData.FIXED_BATCH: "MaxText's synthetic batch",
+}
+"""By the framework that is known for it."""
+
 LLAMA_31 = {
     "model.norm_epsilon": 1e-5,
     "model.rope_theta": 500000,

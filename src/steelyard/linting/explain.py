@@ -14,8 +14,8 @@ Why: nothing else can be said of it.
 Fix: correct the place that is named, or start from one of `steelyard init`.""",
     problems.UNKNOWN_KEY: """A key that nobody knows.
 
-Why: a misspelt key is a setting that silently does not hold. In a JAX file a key we do not know is passed on to MaxText
-with a warning, and MaxText stops at one that it does not know.
+Why: a misspelt key is a setting that silently does not hold. In a JAX file a key we do not know is passed on to the
+framework with a warning, and the framework stops at one that it does not know.
 Fix: write the nearest known key, which is named, or remove it.""",
     problems.WRONG_VALUE: """A value of the wrong type or out of its range.
 
@@ -38,8 +38,8 @@ knows.
 
 Why: what is needed for the selected model, GPU and node count must be said; what is not selected may stay open.
 Fix: `steelyard lint FILE --fill` asks for each, with the file's own example, and writes the file.""",
-    problems.FOREIGN_FAMILY: """A config of a family that is not read: the suite's newer schema, torchtitan, or a
-mixture.
+    problems.FOREIGN_FAMILY: """A config of a family that is not read: the suite's newer schema, a
+framework's own, or a mixture.
 
 Why: its keys look alike and mean other things.
 Fix: start from one of `steelyard init`.""",

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from steelyard.comparison.diagnoses import Cause, Diagnosis, Ending, endings
 from steelyard.comparison.tiers import Pair
-from steelyard.frameworks.facts import UNKNOWN
+from steelyard.frameworks.facts import MOCK_DATA_NAMES, UNKNOWN, MockData
 from steelyard.reasons import SideName
 from steelyard.verdict.floors import COUNTING, NO_TEXT, Collapse, collapse
 
 FLOOR = COUNTING
+_NAME = MOCK_DATA_NAMES[MockData.COUNTING]
 
 
 def _counting(side: SideName, endings: Sequence[Ending]) -> str:
@@ -18,7 +19,7 @@ def _counting(side: SideName, endings: Sequence[Ending]) -> str:
     if all(ending.subject.run.manifest.framework == UNKNOWN for ending in endings):
         learnt = "learnt a batch by heart, or, if its framework is one that counts,"
     return (
-        f"the {side} {learnt} Megatron's counting mock data (1, 2, 3 … to the end of a document), whose floor is "
+        f"the {side} {learnt} {_NAME} (1, 2, 3 … to the end of a document), whose floor is "
         f"ln 4,095 / 2,048 = {FLOOR:.5f}: it ends at {end:.3g}{still}; that says nothing of learning text, and no "
         "seed changes it"
     )
@@ -34,7 +35,7 @@ def _degenerate(side: SideName, endings: Sequence[Ending], below_counting: bool)
     if below_counting:
         return (
             f"the {side}'s data is degenerate: its loss ends at {end:.5f}, below the floor ln 4,095 / 2,048 = "
-            f"{FLOOR:.5f} of Megatron's counting data, so its document ends are masked, or it repeats, or is one token"
+            f"{FLOOR:.5f} of {_NAME}, so its document ends are masked, or it repeats, or is one token"
         )
     why = "degenerate data, or learnt by heart"
     return f"the {side}'s loss ends at {end:.3g}, where no text ends that is read once: {why}"

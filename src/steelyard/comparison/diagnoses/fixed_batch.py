@@ -4,14 +4,16 @@ from collections.abc import Iterator
 
 from steelyard.comparison.diagnoses import Cause, Diagnosis, Ending, endings
 from steelyard.comparison.tiers import Pair
+from steelyard.frameworks.facts import MOCK_DATA_NAMES, MockData
 from steelyard.verdict.floors import Collapse, collapse, repeats_a_batch
 
 _FALLEN = 0.5
 
 CODE = Cause(
     "fixed_batch",
-    "the {side} learns a fixed batch by heart: its data are fewer sequences than a step takes, or MaxText's synthetic "
-    "batch, and its loss falls from {endings[0].course.first:.4g} to {endings[0].course.end:.4g}",
+    "the {side} learns a fixed batch by heart: its data are fewer sequences than a step takes, or "
+    f"{MOCK_DATA_NAMES[MockData.FIXED_BATCH]}, "
+    "and its loss falls from {endings[0].course.first:.4g} to {endings[0].course.end:.4g}",
     evidence=lambda endings, **_: (ending.where for ending in endings),
     confirm="train it on data that does not repeat; the loss then stays near its first value",
 )

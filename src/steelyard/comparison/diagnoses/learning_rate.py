@@ -25,7 +25,7 @@ _AHEAD = (
     "the {early}'s warm-up is one step ahead of the {late}'s, and ends with it: its first rate is that of step {first} "
     "of a warm-up, the other's of step {other}; the warm-up is off by one"
 )
-_WARM_UP = "NeMo warms up by (step + 1) / (warm-up + 1), Megatron from 0: shift one warm-up by a step"
+_WARM_UP = "some frameworks warm up by (step + 1) / (warm-up + 1), others from 0: shift one warm-up by a step"
 _SCHEDULE = "give both sides one learning rate, minimum, warm-up and decay"
 
 

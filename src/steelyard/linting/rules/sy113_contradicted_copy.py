@@ -123,7 +123,7 @@ def _decoration(reading: Reading) -> Problems:
     for name, (truth, setting) in truths.items():
         stated = params.get(name)
         if stated is not None and stated.value != truth:
-            message = f"{name} is {stated.value:g}, and MaxText does {setting}"
+            message = f"{name} is {stated.value:g}, and the run takes {setting}"
             yield RULE.at(reading, stated, message, f"remove {name}, which nothing reads")
 
 

@@ -15,7 +15,7 @@ def check(reading: Reading) -> Problems:
     data = reading.content.get("data", {})
     mock, kind = reading.config.get("mock_data"), reading.params.get("dataset_type")
     if kind and mock and not kind.assumed and mock.value != (made_up := kind.value == "synthetic"):
-        message = f"mock_data is {mock.value} and dataset_type is {kind.value}, which is what MaxText reads"
+        message = f"mock_data is {mock.value} and dataset_type is {kind.value}, which is what the run reads"
         fix = f'write "{made_up}", or change dataset_type'
         yield RULE.at(reading, mock, message, fix, str(made_up), "error")
     if data.get("source") == "tokens":

@@ -19,6 +19,6 @@ def check(reading: Reading) -> Problems:
     if PRECISIONS[stated.value.strip().upper()] != reading.content.get("precision", {}).get("fp8"):
         dtype = reading.params["dtype"].value if "dtype" in reading.params else "bfloat16"
         quantization = reading.params["quantization"].value if "quantization" in reading.params else ""
-        message = f"precision is {stated.value} and MaxText runs dtype {dtype}, quantization {quantization!r}"
+        message = f"precision is {stated.value} and the run takes dtype {dtype}, quantization {quantization!r}"
         fix = 'remove precision, which nothing reads; for FP8 set quantization to "fp8"'
         yield RULE.at(reading, stated, message, fix)

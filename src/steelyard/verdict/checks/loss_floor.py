@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from steelyard.accounting.arrays import Floats, Mask, blocks, chosen, last_row, row_of
+from steelyard.frameworks.facts import MOCK_DATA_NAMES, MockData
 from steelyard.reasons import Code
 from steelyard.verdict.finding import Check, Finding, Result, Results
 from steelyard.verdict.floors import COUNTING, ON, Collapse, collapse, uniform_vocabulary
@@ -51,7 +52,7 @@ ENTROPY_RATE_UNKNOWN = Code("entropy_rate_unknown", "the entropy rate of its dat
 """The entropy rate of the data is unknown."""
 
 _NOTHING = "it says nothing about learning"
-_COUNTING_DATA = f"Megatron's counting mock data (ln 4095 / 2048 = {COUNTING:.5f})"
+_COUNTING_DATA = f"{MOCK_DATA_NAMES[MockData.COUNTING]} (ln 4095 / 2048 = {COUNTING:.5f})"
 LOSS_ON_UNIFORM_FLOOR = Code(
     "loss_on_uniform_floor",
     "the loss ends at {observed:.5f}, at ln {vocabulary.size:,} = {vocabulary.floor:.4f}, {vocabulary.whose} "
@@ -73,8 +74,8 @@ LOSS_BELOW_COUNTING_FLOOR = Code(
 """The loss ends below the floor of Megatron's mock data: document ends are masked, or the data repeats."""
 LOSS_OF_FIXED_BATCH = Code(
     "loss_of_fixed_batch",
-    "the loss ends at {observed:.5f}, a fixed batch, such as MaxText's synthetic one, every step the same: it is "
-    f"learnt by heart; {_NOTHING}",
+    "the loss ends at {observed:.5f}, a fixed batch, every step the same, as is "
+    f"{MOCK_DATA_NAMES[MockData.FIXED_BATCH]}: it is learnt by heart; {_NOTHING}",
 )
 """The loss ends near 0 because every step trains on the same batch."""
 LOSS_OF_MEMORIZED_DATA = Code(

@@ -23,6 +23,13 @@ NEW_HOST_KEYS = ("--accept-new-host-keys", "Take a host never seen before at its
 WARMUP = ("--warmup-steps N", "Leave out at least N steps; more if more are detected.")
 MARGIN = ("--margin SHARE", "What is too little to matter, such as 0.03 or 3%; 5% if not said.")
 DEBUG = ("--debug", "Show the traceback of an error.")
+VERBOSE = ("-v --verbose", "Print every check and the evidence.")
+QUIET = ("-q --quiet", "Print only the first line.")
+
+
+def examples(*commands: str) -> str:
+    """The end of a verb's help: one command per line."""
+    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
 def argument(metavar: str, help: str, default: Any = MISSING) -> Any:

@@ -6,18 +6,47 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from steelyard.errors import InfrastructureError, SteelyardError
 from steelyard.inert import inert as inert
 from steelyard.inert import inert_lines
 
 
-def say(text: str) -> None:
-    """Lines of the result. A reader who has left does not change the status."""
+class Style(Enum):
+    """How a word looks on a terminal with colour."""
+
+    GOOD = "32"
+    BAD = "1;31"
+    DOUBTFUL = "33"
+    STRONG = "1"
+    FAINT = "2"
+
+
+STATUS_STYLES = {"pass": Style.GOOD, "fail": Style.BAD, "unknown": Style.DOUBTFUL, "n/a": Style.FAINT}
+"""For the words of a verdict, a finding and a tier."""
+
+
+def has_colour(stream: TextIO) -> bool:
+    """NO_COLOR turns colour off and FORCE_COLOR on, as https://no-color.org and https://force-color.org define them."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def say(text: str, style: Style | None = None, styled: int | None = None) -> None:
+    """Print lines of the result; `style` colours all of it, or its first `styled` characters.
+
+    A closed pipe does not change the exit status.
+    """
+    text = inert_lines(text)
+    if style is not None and has_colour(sys.stdout):
+        end = len(text) if styled is None else styled
+        text = f"\x1b[{style.value}m{text[:end]}\x1b[0m{text[end:]}"
     try:
-        sys.stdout.write(inert_lines(text) + "\n")
+        sys.stdout.write(text + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of the process
@@ -26,14 +55,17 @@ def say(text: str) -> None:
         raise InfrastructureError(f"standard output cannot be written ({reason})") from None
 
 
-def item(head: str, text: str, indent: int | None = None) -> None:
-    """A line with a text from anywhere; where a terminal is too narrow it goes on under its beginning, or so far in."""
+def item(head: str, text: str, indent: int | None = None, style: Style | None = None) -> None:
+    """Print a line whose text may come from anywhere. On a narrow terminal it wraps under the start of the text, or
+    at `indent`. `style` colours the head.
+    """
     text, columns = inert(text), shutil.get_terminal_size().columns
     under = " " * (len(head) if indent is None else indent)
     if not sys.stdout.isatty() or columns < len(under) + 24:
-        say(head + text)
+        say(head + text, style, len(head))
     else:
-        say(textwrap.fill(text, columns, initial_indent=head, subsequent_indent=under, break_on_hyphens=False))
+        filled = textwrap.fill(text, columns, initial_indent=head, subsequent_indent=under, break_on_hyphens=False)
+        say(filled, style, len(head))
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "") -> None:

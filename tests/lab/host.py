@@ -118,11 +118,12 @@ class Host:
         if _free(filler.parent) <= leave_bytes:
             raise LabError(f"{self.name}: {path} has fewer than {leave_bytes} bytes left already")
         self._fillers.append(filler)
-        with filler.open("ab") as file:
+        # Written, since an allocation that fails is undone: the disk would be full for a moment only.
+        with filler.open("ab", buffering=0) as file:
             while (size := _free(filler.parent) - leave_bytes) > 0:
                 try:
-                    os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), size)
-                except OSError as reason:  # a program of the host took some of it meanwhile
+                    file.write(bytes(min(size, 2**20)))
+                except OSError as reason:  # a program of the host took the rest meanwhile
                     if reason.errno != errno.ENOSPC:
                         raise
 

@@ -325,7 +325,11 @@ watch() { # COMMAND...
     child=$!
     put $$ watcher
     wait "$child"
-    put $? status.new && mv -f status.new status || exit 1
+    ended=$?
+    until put "$ended" status.new && mv -f status.new status; do # a full disk, until there is room or the run is removed
+        is_ours || exit 1
+        sleep 1
+    done
     while is_ours; do sleep 1; done # until it was fetched: whoever looks sees that it ended and was not killed
 }
 

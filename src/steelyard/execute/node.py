@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from steelyard.execute.counters import GROUPS, VENDORS, Reading, changed, nothing_read, read_host
-from steelyard.execute.executor import RECONNECT_S, ImageSource, JobNode, Limits, RunFailedError, content_of
+from steelyard.execute.executor import RECONNECT_S, ImageSource, JobNode, Limits, content_of
 from steelyard.execute.host import Host, HostError, HostRefusedError, LinkLostError
 from steelyard.execute.job import HostJob, State
 from steelyard.execute.telemetry import HostTelemetry
@@ -62,8 +62,6 @@ class HostNode(JobNode):
         state = await self.job.state()
         if state.gone:
             raise HostError(self.host.name, "the files of the job are gone: it was ended from elsewhere")
-        if state.unwatched and state.free_kib is not None and state.free_kib < FULL_KIB:
-            raise RunFailedError(self.no_space())  # nor could its exit status be written
         if state.unwatched:
             raise HostError(self.host.name, "the process that watches the job was killed")
         self._state = state

@@ -1,1 +1,1 @@
-"""GPUs: the catalog of peaks, what this machine has, and telemetry."""
+"""GPUs and network cards: catalogs of both, and the GPUs of this machine."""

@@ -1,4 +1,4 @@
-"""What this machine has: its GPUs as the driver names them."""
+"""The GPUs of this machine, as the driver names them."""
 
 import os
 import re
@@ -10,22 +10,22 @@ AMD_DEVICE = Path("/dev/kfd")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The GPUs visible here, as reported; none on a laptop."""
+    """The visible GPUs; none on a laptop."""
 
     gpu_names: tuple[str, ...]
     cpu_count: int
     unasked_amd_gpus: bool = False
-    """AMD's driver is here; we cannot ask it yet how many GPUs of which kind there are."""
+    """Whether AMD's driver is loaded. The type and number of its GPUs are not detected yet."""
 
 
 def discover() -> Machine:
-    """Ask the driver."""
+    """Detect the GPUs of this machine."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Machine(visible(_nvidia_gpus()), cores, unasked_amd_gpus=AMD_DEVICE.exists())
 
 
 def _nvidia_gpus() -> list[tuple[str, str]]:
-    """UUID and name of each GPU."""
+    """UUID and name of each NVIDIA GPU."""
     import pynvml
 
     try:
@@ -40,14 +40,14 @@ def _nvidia_gpus() -> list[tuple[str, str]]:
 
 
 def visible(gpus: list[tuple[str, str]]) -> tuple[str, ...]:
-    """What CUDA_VISIBLE_DEVICES leaves, read as CUDA reads it: indices or UUIDs, up to the first that is neither."""
+    """The GPUs that CUDA_VISIBLE_DEVICES selects, as CUDA reads it: indices or UUIDs, up to an invalid one."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
         return tuple(name for _, name in gpus)
     left: list[str] = []
     for part in (part.strip() for part in chosen.split(",")):
         if part.startswith("MIG-"):
-            left.append("MIG slice")  # a part of a GPU, which no catalog entry describes
+            left.append("MIG slice")  # a part of a GPU, which is not in the catalog
         elif re.fullmatch(r"[0-9]{1,9}", part) and int(part) < len(gpus):
             left.append(gpus[int(part)][1])
         elif part and (names := [name for uuid, name in gpus if uuid.startswith(part)]):

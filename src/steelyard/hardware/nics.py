@@ -1,6 +1,6 @@
-"""NIC families: what a job over each needs in its environment and its container.
+"""Families of network cards: the environment variables and libraries that a multi-node job needs for each.
 
-The values are those of AMD's public training and collective suites. Each is a site default that a config may override.
+The values are those of AMD's public training and collective suites. A config may override them.
 """
 
 from collections.abc import Mapping
@@ -20,17 +20,17 @@ class Nic:
     driver: str
     hca_prefixes: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
-    """What the collective library is told for this family, beside what all of them are."""
+    """Variables for NCCL/RCCL with this family, in addition to COMMON."""
     volumes: Mapping[str, str] = field(default_factory=dict)
-    """Libraries of the host that the container must see."""
+    """Host libraries that are mounted into the container."""
     installs: tuple[str, str] | None = None
-    """A host library to put over the image's own before training: from, to."""
+    """A host library that replaces the one of the image before training: from, to."""
 
 
 COMMON: Mapping[str, str] = MappingProxyType(
     {"NCCL_IB_TIMEOUT": "30", "NCCL_PXN_DISABLE": "0", "NCCL_IGNORE_CPU_AFFINITY": "1", "HSA_NO_SCRATCH_RECLAIM": "1"}
 )
-"""For every family."""
+"""Variables for every family."""
 
 _BNXT = "/usr/lib/x86_64-linux-gnu/libibverbs/libbnxt_re-rdmav34.so"
 _FAMILIES = (
@@ -59,7 +59,7 @@ _FAMILIES = (
             "NCCL_NET_OPTIONAL_RECV_COMPLETION": "1",
         },
     ),
-    # Over RoCE a GID index is discovered, 3 as a rule; over InfiniBand it must not be set: so a config says it.
+    # With RoCE the GID index is usually 3; with InfiniBand it must not be set. So only a config sets it.
     Nic("cx7", "NVIDIA ConnectX-7", "mlx5", ("mlx5_",), env={"NCCL_CUMEM_ENABLE": "0", "NCCL_DMABUF_ENABLE": "1"}),
 )
 NICS: Mapping[str, Nic] = MappingProxyType({nic.name: nic for nic in _FAMILIES})

@@ -1,5 +1,5 @@
-"""How large a cluster may be before its numbers are taken for a mistake."""
+"""Largest plausible cluster sizes; larger numbers are taken for a mistake."""
 
 MAX_NODES = 16_384
-"""Of one plan, which takes 0.8 GiB then."""
+"""A plan of this size takes 0.8 GiB."""
 MAX_GPUS_PER_NODE = 1_024

@@ -79,4 +79,4 @@ def test_the_platforms_are_those_of_the_table(side: Resolved) -> None:
 
 
 def test_a_comment_says_which_accumulation_won() -> None:
-    assert "64 sequences = 2 a micro-batch x 8 replicas x 4 accumulation steps" in packaged.text("apples-to-apples")
+    assert "64 sequences = 2 per micro-batch x 8 replicas x 4 accumulation steps" in packaged.text("apples-to-apples")

@@ -22,7 +22,7 @@ def test_nothing_named_on_a_gpu_machine_is_all_its_gpus() -> None:
     assert (placed.device, placed.world_size, placed.label) == ("gpu", 8, "h200")
     assert placed.peak_tflops(Precision(dtype="bf16")) == 989.4
     assert placed.peak_tflops(Precision(dtype="bf16", fp8="hybrid")) == 1978.9
-    assert placed.peak_tflops(Precision(dtype="fp32")) is None
+    assert placed.peak_tflops(Precision(dtype="fp32")) == 494.7
 
 
 def test_cpu_may_be_asked_for_where_there_are_gpus() -> None:
@@ -30,8 +30,8 @@ def test_cpu_may_be_asked_for_where_there_are_gpus() -> None:
 
 
 def test_a_discovered_gpu_outside_the_catalog_is_unknown_and_still_used() -> None:
-    placed = place(Platform(), Machine(("NVIDIA H100 PCIe",), cpu_count=8))
-    assert (placed.device, placed.gpu, placed.gpu_name) == ("gpu", None, "NVIDIA H100 PCIe")
+    placed = place(Platform(), Machine(("NVIDIA A10G",), cpu_count=8))
+    assert (placed.device, placed.gpu, placed.gpu_name) == ("gpu", None, "NVIDIA A10G")
     assert placed.peak_tflops(Precision()) is None
 
 
@@ -45,7 +45,7 @@ def test_a_named_gpu_needs_its_number() -> None:
 
 
 def test_several_kinds_are_not_averaged() -> None:
-    with pytest.raises(InputError, match="several kinds"):
+    with pytest.raises(InputError, match="several types of GPU"):
         place(Platform(), Machine(("NVIDIA H200", "NVIDIA A100-SXM4-80GB"), cpu_count=8))
 
 

@@ -1,4 +1,4 @@
-"""WHAT is trained: config files of every family, presets, and how their layers resolve to one experiment."""
+"""What is trained: the typed experiment, presets, and how config layers resolve to one experiment."""
 
 from steelyard.experiment.experiment import Data, Experiment, Kernels, Parallelism, Precision, Training
 from steelyard.experiment.model import Model, RopeScaling

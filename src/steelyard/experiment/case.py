@@ -1,4 +1,4 @@
-"""One experiment on one platform, and the machines it is to run on."""
+"""One experiment on one platform, with the machines that run it."""
 
 import re
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ from steelyard.hardware.machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the ranks of a run live."""
+    """The hardware of a run."""
 
     device: Literal["cpu", "gpu"]
     gpu: Gpu | None
-    """None on a CPU, and for a GPU the catalog does not know."""
+    """None on a CPU, and for a GPU that is not in the catalog."""
     gpu_name: str
-    """What the platform or the driver calls it."""
+    """The name from the platform or the driver."""
     nodes: int
     gpus_per_node: int
     cpu_count: int | None
-    """Cores of each node, where it is this machine."""
+    """Cores of each node; None unless it is this machine."""
 
     @property
     def world_size(self) -> int:
@@ -33,21 +33,21 @@ class Placement:
 
     @property
     def label(self) -> str:
-        """A word for names: the catalog's own where it knows the GPU."""
+        """A short name: the one of the catalog if it has the GPU."""
         return self.gpu.name if self.gpu else re.sub(r"[^a-z0-9]+", "-", self.gpu_name.lower()).strip("-")
 
     def peak_tflops(self, precision: Precision) -> float | None:
-        """The dense peak of the precision that does the matrix products; None where it is not known."""
+        """The dense peak in the precision of the matrix products; None if it is unknown."""
         return self.gpu.peak_tflops("fp8" if precision.fp8 else precision.dtype) if self.gpu else None
 
 
 def place(platform: Platform, machine: Machine) -> Placement:
-    """Fill what the platform leaves open from this machine; never the other way round."""
+    """The platform's hardware; what it leaves open is taken from this machine."""
     if platform.gpu is None and not machine.gpu_names and machine.unasked_amd_gpus:
         raise InputError(
-            "this machine has AMD GPUs, whose kind and number are not discovered yet",
+            "this machine has AMD GPUs, whose type and number are not detected yet",
             key="gpu",
-            expected="the GPU and its count, named",
+            expected="the GPU and the number per node",
             next="--gpu mi300x --gpus 8, or --gpu cpu",
         )
     if platform.gpu == CPU or (platform.gpu is None and not machine.gpu_names):
@@ -56,22 +56,36 @@ def place(platform: Platform, machine: Machine) -> Placement:
     if platform.gpu is not None:
         if platform.gpus_per_node is None:
             raise InputError(
-                f"the platform's gpu is {platform.gpu} and its gpus_per_node is missing",
+                f"the platform has gpu {platform.gpu}, but gpus_per_node is missing",
                 key="gpus_per_node",
-                expected="the number of GPUs of one node",
+                expected="the number of GPUs per node",
                 next="--gpus 8",
             )
-        return Placement("gpu", lookup(platform.gpu), platform.gpu, platform.nodes, platform.gpus_per_node, None)
+        gpu = lookup(platform.gpu)
+        check_plannable(gpu)
+        return Placement("gpu", gpu, platform.gpu, platform.nodes, platform.gpus_per_node, None)
     kinds = sorted(set(machine.gpu_names))
     if len(kinds) > 1:
         raise InputError(
-            f"this machine has GPUs of several kinds ({', '.join(kinds)})",
+            f"this machine has several types of GPU ({', '.join(kinds)})",
             key="gpu",
-            expected="one kind",
+            expected="one type",
             next="export CUDA_VISIBLE_DEVICES=0",
         )
     count = platform.gpus_per_node or len(machine.gpu_names)
     return Placement("gpu", lookup(kinds[0]), kinds[0], platform.nodes, count, machine.cpu_count)
+
+
+def check_plannable(gpu: Gpu | None) -> None:
+    """Refuse a GPU that Steelyard can judge but not run on."""
+    if gpu is not None and not gpu.plannable:
+        raise InputError(
+            f"{gpu.name} cannot be planned for: containers and monitoring are for NVIDIA and AMD GPUs",
+            key="gpu",
+            value=gpu.name,
+            expected="an NVIDIA or AMD GPU, or a log of the run",
+            next=f"steelyard ingest LOG --gpu {gpu.name}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +95,13 @@ class Case:
     resolved: Resolved
     placement: Placement
     hosts: tuple[str, ...] = ()
-    """The machines it is to run on, in rank order; none where no cluster was named."""
+    """The hosts in rank order; empty without a cluster file."""
     head_names: tuple[str, ...] = ()
-    """What else the first of them is called."""
+    """Other names of the first host."""
     env: tuple[tuple[str, str], ...] = ()
-    """Variables the cluster file gives every command."""
+    """Variables of every command, from the cluster file."""
     login: str | None = None
-    """Who the hosts know us as; None for this user."""
+    """The login on the hosts; None for the current user."""
 
     @property
     def reading(self) -> Reading:

@@ -12,7 +12,7 @@ attention, GELU, biases."""
 
 
 class Group(BaseModel):
-    """No unknown key, no quoted number, no infinity; the sentence after a field is its explanation."""
+    """Refuses unknown keys, quoted numbers and infinity. The docstring of a field explains it."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
@@ -20,35 +20,35 @@ class Group(BaseModel):
 
 
 class RopeScaling(Group):
-    """How Llama 3.1 stretches rotary frequencies beyond the length it was first trained on."""
+    """How Llama 3.1 scales rotary frequencies for sequences longer than those of the first training."""
 
     factor: float = Field(gt=0)
-    """By how much the lowest frequencies are slowed."""
+    """Factor by which the lowest frequencies are divided."""
     low_freq_factor: float = Field(gt=0)
-    """Wavelengths longer than original_max_position_embeddings / this are slowed by the whole factor."""
+    """Wavelengths longer than original_max_position_embeddings / this value are scaled by the whole factor."""
     high_freq_factor: float = Field(gt=0)
-    """Wavelengths shorter than original_max_position_embeddings / this are left alone."""
+    """Wavelengths shorter than original_max_position_embeddings / this value are not scaled."""
     original_max_position_embeddings: int = Field(gt=0)
-    """The length the unscaled frequencies were trained on."""
+    """Sequence length of the training with unscaled frequencies."""
 
 
 class Model(Group):
-    """What is trained; `preset` names a known model, any dimension may be overridden beside it."""
+    """The model. `preset` names a known one, whose dimensions can be overridden."""
 
     preset: Annotated[str | None, FREE] = None
-    """A known model whose dimensions are taken where none is given here."""
+    """A known model; it gives every dimension that is not set here."""
     architecture: Annotated[Architecture, JOB]
-    """The family of the layers: llama or gpt."""
+    """Type of the layers: llama or gpt."""
     num_layers: Annotated[int, JOB.counted_in("layers")] = Field(gt=0)
-    """Transformer layers."""
+    """Number of transformer layers."""
     hidden_size: Annotated[int, JOB] = Field(gt=0)
     """Width of the residual stream."""
     ffn_hidden_size: Annotated[int, JOB] = Field(gt=0)
-    """Inner width of the feed-forward block."""
+    """Width inside the feed-forward block."""
     num_attention_heads: Annotated[int, JOB.counted_in("heads")] = Field(gt=0)
-    """Query heads."""
+    """Number of query heads."""
     num_key_value_heads: Annotated[int, JOB.counted_in("heads")] = Field(gt=0)
-    """Key and value heads; fewer than query heads is grouped-query attention."""
+    """Number of key and value heads; fewer than query heads is grouped-query attention."""
     head_dim: Annotated[int, JOB] = Field(gt=0)
     """Width of one head."""
     vocab_size: Annotated[int, JOB.counted_in("tokens")] = Field(gt=1)
@@ -56,13 +56,13 @@ class Model(Group):
     max_position_embeddings: Annotated[int, ALGORITHM.counted_in("tokens")] = Field(gt=0)
     """The longest sequence the model has positions for."""
     norm_epsilon: Annotated[float, ALGORITHM] = Field(gt=0)
-    """Added to the variance inside each norm."""
+    """Epsilon of the norms."""
     rope_theta: Annotated[float | None, ALGORITHM] = Field(default=None, gt=0)
     """Base of the rotary frequencies; llama only."""
     rope_scaling: Annotated[RopeScaling | None, ALGORITHM] = None
-    """Llama 3.1's stretching of rotary frequencies; null where the model has none."""
+    """Scaling of rotary frequencies, as in Llama 3.1; null for none."""
     qkv_bias: Annotated[bool, JOB]
-    """Whether query, key and value projections carry a bias, as Qwen 2.5 does."""
+    """Whether query, key and value projections have a bias, as in Qwen 2.5."""
     tied_embeddings: Annotated[bool, JOB]
     """Whether the output projection is the token embedding."""
 

@@ -1,4 +1,4 @@
-"""Reads JSON and YAML 1.2 strictly and within limits, and knows where each key of a text stands."""
+"""Reads JSON and YAML 1.2 strictly and within limits, and finds the line of each key."""
 
 import json
 import re
@@ -16,22 +16,22 @@ from steelyard.experiment.problems import plain
 from steelyard.experiment.reading import PointerPath
 
 MAX_BYTES = 4 * 1024 * 1024
-"""Larger than any config; a log or checkpoint named by mistake is refused before it is parsed."""
+"""Larger than any config: a log or checkpoint given by mistake is refused before parsing."""
 
 MAX_VALUES = 100_000
 MAX_KEY = 1_000
 MAX_DEPTH = 50
-"""Configs nest six deep."""
+"""Real configs are nested six deep."""
 
-_TOO_MANY = f"holds more than {MAX_VALUES:,} values, or an alias of itself"
-_TOO_DEEP = f"is nested more than {MAX_DEPTH} deep, or holds an alias of itself"
+_TOO_MANY = f"contains more than {MAX_VALUES:,} values, or an alias of itself"
+_TOO_DEEP = f"is nested more than {MAX_DEPTH} deep, or contains an alias of itself"
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 _MERGE = "tag:yaml.org,2002:merge"
 
 
 class TextError(ValueError):
-    """Text that is neither YAML nor JSON, and where."""
+    """A syntax error in YAML or JSON, with its place."""
 
     def __init__(self, line: int, column: int, problem: str) -> None:
         super().__init__(f"line {line}, column {column}: {problem}")
@@ -39,7 +39,7 @@ class TextError(ValueError):
 
 
 def check_size(content: Any) -> None:
-    """Refuse aliases that multiply or hold themselves, numbers no count or rate can be, and keys nobody typed."""
+    """Refuse recursive or multiplying aliases, implausibly large numbers and implausibly long keys."""
     left, seen = [(content, 0)], 0
     while left:
         value, depth = left.pop()
@@ -49,18 +49,18 @@ def check_size(content: Any) -> None:
         if depth > MAX_DEPTH:
             raise ValueError(_TOO_DEEP)
         if isinstance(value, int) and abs(value) >= 2**63:
-            raise ValueError(f"holds a whole number of {value.bit_length()} bits, expected fewer than 64")
+            raise ValueError(f"contains a whole number of {value.bit_length()} bits, expected fewer than 64")
         if isinstance(value, dict):
             for key in value:
                 if isinstance(key, str) and len(key) > MAX_KEY:
-                    raise ValueError(f"holds a key of {len(key):,} characters, expected at most {MAX_KEY:,}")
+                    raise ValueError(f"contains a key of {len(key):,} characters, expected at most {MAX_KEY:,}")
             left += [(inner, depth + 1) for inner in value.values()]
         elif isinstance(value, list | set | tuple):
             left += [(inner, depth + 1) for inner in value]
 
 
 def parse_json(text: str) -> Any:
-    """The value; ValueError says what is wrong and on which line."""
+    """The value; the text of ValueError names the error and its line."""
     try:
         return json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as reason:
@@ -70,17 +70,17 @@ def parse_json(text: str) -> Any:
 
 
 def _no_constant(word: str) -> Any:
-    raise ValueError(f"holds {word}, which is no number")
+    raise ValueError(f"contains {word}, which is not a number")
 
 
 class _BoundedComposer(Composer):
-    """Stops at more nodes, or deeper ones, than a config has."""
+    """Stops at more or deeper nodes than a config has."""
 
     nodes = levels = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         self.nodes += 1
-        if self.nodes > 2 * MAX_VALUES:  # a key and its value are two
+        if self.nodes > 2 * MAX_VALUES:  # a key and its value are two nodes
             raise ValueError(_TOO_MANY)
         self.levels += 1
         if self.levels > MAX_DEPTH:
@@ -91,7 +91,7 @@ class _BoundedComposer(Composer):
 
 
 def parse_yaml(text: str) -> tuple[Any, Node | None]:
-    """The value, and the nodes it was made from; ValueError says what is wrong and where."""
+    """The value and its nodes; the text of ValueError names the error and its place."""
     yaml = YAML(typ="safe", pure=True)
     yaml.Composer = _BoundedComposer
     try:
@@ -107,18 +107,18 @@ def parse_yaml(text: str) -> tuple[Any, Node | None]:
     except YAMLError as reason:
         raise ValueError(str(reason).splitlines()[0][:200]) from None
     except RecursionError:
-        raise ValueError("is nested too deeply to be an experiment") from None
-    except (KeyError, TypeError, AttributeError, OverflowError) as reason:  # a tag the value does not suit
-        raise ValueError(f"holds a value that cannot be read ({type(reason).__name__}: {reason})"[:200]) from None
+        raise ValueError("is nested too deeply to be a config") from None
+    except (KeyError, TypeError, AttributeError, OverflowError) as reason:  # a tag that does not fit the value
+        raise ValueError(f"contains a value that cannot be read ({type(reason).__name__}: {reason})"[:200]) from None
 
 
 def _check_merges(root: Node | None) -> None:
-    """Refuse merge keys (<<) that multiply one another: each level may double the one before it."""
+    """Refuse merge keys (<<) that multiply: each level can double the size."""
     sizes: dict[int, int] = {}
 
     def size(node: Node) -> int:
         if id(node) not in sizes:
-            sizes[id(node)] = 0  # where it merges itself
+            sizes[id(node)] = 0  # for a node that merges itself
             merged = [value for key, value in node.value if key.tag == _MERGE]
             sources = [
                 source for value in merged for source in (value.value if isinstance(value, SequenceNode) else [value])
@@ -142,7 +142,7 @@ def _check_merges(root: Node | None) -> None:
 
 
 def parse_scalar(text: str) -> Any:
-    """The value of one YAML scalar, as `--set` takes it."""
+    """The value of one YAML scalar, for `--set`."""
     value, _ = parse_yaml(text)
     check_size(value)
     return value
@@ -150,14 +150,14 @@ def parse_scalar(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A key or an element: its path and the line it starts on."""
+    """A key or an element: its path and its first line."""
 
     path: PointerPath
     line: int
     at: int = 0
     """Offset of its first character."""
     again: bool = False
-    """The same mapping had this key before."""
+    """Whether the mapping had this key before."""
 
 
 @dataclass(slots=True)
@@ -211,5 +211,5 @@ def yaml_places(root: Node) -> Iterator[Place]:
             if yielded > MAX_VALUES:
                 return
             yield Place(place, key.start_mark.line + 1)
-            if depth < 20:  # an alias may hold itself
+            if depth < 20:  # an alias may contain itself
                 left.append((place, value, depth + 1))

@@ -1,5 +1,6 @@
-"""Where it is trained: hardware, software stack, network, and what the framework is told beside the experiment."""
+"""Where it is trained: hardware, software, network, and settings of the framework outside the experiment."""
 
+import ipaddress
 import re
 from collections.abc import Iterator
 from itertools import chain
@@ -14,9 +15,12 @@ from steelyard.hardware.catalog import CPU, known_names, lookup
 from steelyard.hardware.nics import NicName
 from steelyard.hardware.sizes import MAX_GPUS_PER_NODE, MAX_NODES
 
-_NAMES = ("native", "megatron", "megatron-bridge", "megatron-deepspeed", "maxtext", "nemo", "primus", "torchtitan")
+_NAMES = (
+    *("native", "megatron", "megatron-bridge", "megatron-deepspeed", "maxtext", "nemo", "primus", "torchtitan"),
+    *("gpt-neox", "hf-trainer", "mlperf"),
+)
 FRAMEWORKS = {name: f"steelyard.frameworks.{name.replace('-', '_')}" for name in _NAMES}
-"""Every framework, and the package that holds its facts, its log and its plan."""
+"""Every framework, with the package of its facts, log reader and planner."""
 
 
 def _is_a_framework(name: Any) -> str:
@@ -43,21 +47,41 @@ def _checked(text: str, pattern: str, expected: str, flaw: str) -> str:
     return text
 
 
-def _matches(pattern: str, expected: str, flaw: str = "does not do") -> AfterValidator:
+def _matches(pattern: str, expected: str, flaw: str = "is not allowed") -> AfterValidator:
     return AfterValidator(lambda text: _checked(text, pattern, expected, flaw))
+
+
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+
+
+def names_a_host(name: str) -> bool:
+    """Whether it is a name, or an address without a scope."""
+    if not re.fullmatch(r"[0-9.-]+", name) and ":" not in name:
+        return bool(_HOST.fullmatch(name)) and ".." not in name
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return "%" not in name
+
+
+def _is_a_host(name: str) -> str:
+    if not names_a_host(name):
+        raise ValueError(f"{shown(name)} is not allowed, expected a host's name or address")
+    return name
 
 
 def _are_variables(env: dict[str, str]) -> dict[str, str]:
     for name, value in env.items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise ValueError(f"{shown(name)} names no variable, expected letters, digits and '_'")
+            raise ValueError(f"{shown(name)} is not the name of a variable, expected letters, digits and '_'")
         if re.search(r"[\n\r\x00\ud800-\udfff]", value):
-            raise ValueError(f"{name} is {shown(value)}, expected text of one line")
+            raise ValueError(f"{name} is {shown(value)}, expected one line of text")
     return env
 
 
 def _are_texts(options: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what no file can hold: half of a character, which an escape of JSON and YAML can spell."""
+    """Refuse text that a file cannot contain: half of a character, from an escape in JSON or YAML."""
     for text in _texts_of(options):
         if re.search(r"[\ud800-\udfff]", text):
             raise ValueError(f"{shown(text)} is not valid text, expected whole characters")
@@ -78,17 +102,17 @@ def _texts_of(value: Any) -> Iterator[str]:
 
 def _are_volumes(volumes: dict[str, str]) -> dict[str, str]:
     for path in chain.from_iterable(volumes.items()):
-        _checked(path, _PATH, "an absolute path without ':' and control characters", "does not do")
+        _checked(path, _PATH, "an absolute path without ':' and control characters", "is not allowed")
     return volumes
 
 
 Variables = Annotated[dict[str, str], AfterValidator(_are_variables)]
-AbsolutePath = Annotated[str, _matches(_PATH, "an absolute path, since hosts have homes of their own")]
+AbsolutePath = Annotated[str, _matches(_PATH, "an absolute path")]
 Device = Annotated[str, _matches(r"/dev/[\w./-]+", "a device such as /dev/kfd")]
 
 
 def _as_list(codes: Any) -> Any:
-    """Codes as --set gives them: one, or several with commas."""
+    """Codes from --set: one, or several separated by commas."""
     return [code.strip() for code in codes.split(",")] if isinstance(codes, str) else codes
 
 
@@ -96,24 +120,24 @@ Codes = Annotated[list[Annotated[str, _matches(r"SY\d{3}", "a lint code such as 
 
 
 class Container(Group):
-    """The image the training runs in, and what of the host it sees."""
+    """The container: its image, and what it can access on the host."""
 
     image: Annotated[str, _matches(r"[A-Za-z0-9][\w./:@-]*", "an image such as rocm/megatron-lm:v25.9")]
-    """Name of the image, with its tag or digest."""
+    """Name of the image with its tag or digest."""
     engine: EngineName = "docker"
-    """What runs containers on the hosts; each engine has images of its own."""
+    """The container engine on the hosts; each engine has its own images."""
     name: Annotated[str, _matches(r"[A-Za-z0-9][\w.-]*", "letters, digits, '_', '.' and '-'")] | None = None
-    """What the container is called; null for the experiment's name and the node's rank."""
+    """Name of the container; null for experiment name and rank."""
     devices: list[Device] = Field(default_factory=list)
-    """Device nodes of the host, beside those its GPUs need."""
+    """Host devices, in addition to those of the GPUs."""
     volumes: Annotated[dict[str, str], AfterValidator(_are_volumes)] = Field(default_factory=dict)
-    """Paths of the host and where the container sees them."""
+    """Host paths and their paths in the container."""
     env: Variables = Field(default_factory=dict)
-    """Variables of the container."""
+    """Environment variables of the container."""
     shm_size: Annotated[str, _matches(r"\d+(\.\d+)?[bkmgBKMG]?", "a size such as 128G")] | None = None
-    """Size of /dev/shm, such as 128G; null for the engine's 64M."""
+    """Size of /dev/shm, such as 128G; null for the default of the engine, 64M."""
     privileged: bool = False
-    """Whether the container may do anything to its host; lint asks whether that is needed."""
+    """Whether the container is privileged, which gives it full access to the host; lint warns."""
 
 
 InterfaceName = Annotated[
@@ -121,65 +145,65 @@ InterfaceName = Annotated[
     _matches(
         r"[\^=]{0,2}[A-Za-z][\w.@-]*(,[A-Za-z][\w.@-]*)*",
         "a name such as ens51f1np1 (`ip link` lists them)",
-        "is no interface",
+        "is not an interface",
     ),
 ]
 
 
 class Network(Group):
-    """How nodes reach one another."""
+    """The network between the nodes."""
 
     nic: NicName | None = None
-    """Family of the network cards, which decides libraries and variables: ainic, thor2 or cx7."""
+    """Family of the network cards: ainic, thor2 or cx7. It decides libraries and variables."""
     hcas: list[Annotated[str, _matches(r"[\^=]{0,2}[A-Za-z][\w.:-]*", "a device such as bnxt_re0")]] = Field(
         default_factory=list
     )
-    """RDMA devices to use, such as bnxt_re0; none for all."""
+    """RDMA devices to use, such as bnxt_re0; empty for all."""
     socket_interface: InterfaceName | None = None
-    """Interface of the collective library's own sockets (NCCL_SOCKET_IFNAME)."""
+    """Network interface for NCCL/RCCL sockets (NCCL_SOCKET_IFNAME)."""
     gloo_interface: InterfaceName | None = None
-    """Interface of Gloo (GLOO_SOCKET_IFNAME); null for socket_interface."""
+    """Network interface for Gloo (GLOO_SOCKET_IFNAME); null for socket_interface."""
     gid_index: int | None = Field(default=None, ge=0)
-    """Entry of the card's GID table (NCCL_IB_GID_INDEX); null for the family's own."""
-    head: Annotated[str, _matches(r"[A-Za-z0-9_][\w.:-]*", "a host's name or address")] | None = None
-    """Address the ranks meet at; null for the first host."""
+    """Index in the GID table of the card (NCCL_IB_GID_INDEX); null for the default of the family."""
+    head: Annotated[str, AfterValidator(_is_a_host)] | None = None
+    """Address where ranks meet; null for the first host."""
     port: int | None = Field(default=None, gt=0, lt=65536)
-    """Port the ranks meet at; null for the framework's own."""
+    """Port where ranks meet; null for the default of the framework."""
 
 
 class Platform(Group):
     """Where it is trained."""
 
     gpu: Annotated[str, AfterValidator(_is_in_the_catalog)] | None = None
-    """A GPU of the catalog, or cpu; null for whatever this machine has."""
+    """A GPU of the catalog, or cpu; null for the GPUs of this machine, or its CPU."""
     nodes: int = Field(default=1, gt=0, le=MAX_NODES)
-    """Machines of one job."""
+    """Number of nodes of one job."""
     gpus_per_node: int | None = Field(default=None, gt=0, le=MAX_GPUS_PER_NODE)
-    """GPUs, or ranks on cpu, of one machine; null for as many as this machine has."""
+    """GPUs per node, or ranks on cpu; null for all of this machine."""
     framework: FrameworkName = "native"
-    """What trains: native is the built-in PyTorch trainer."""
+    """The training framework; native is the built-in PyTorch trainer."""
     script: Annotated[str, _matches(r"[\w./][\w./-]*", "a script such as train_llama3.sh")] | None = None
-    """A launch script of the image, driven by variables, such as train_llama3.sh; null for the framework itself."""
+    """A launch script in the image, such as train_llama3.sh, which variables configure; null to start the framework."""
     root: AbsolutePath | None = None
-    """Where the framework lies in the image; null for where its own images have it."""
+    """Directory of the framework in the image, or on the host; null for the default of its images."""
     container: Container | None = None
-    """The image it runs in; null to run on the host itself."""
+    """The container; null to run on the host itself."""
     network: Network = Network()
     env: Variables = Field(default_factory=dict)
-    """Variables of the training program."""
+    """Environment variables of the training program."""
     options: Annotated[dict[str, Any], AfterValidator(_are_texts)] = Field(default_factory=dict)
-    """Settings of the framework under its own names, passed on as they stand."""
+    """Settings of the framework under its own names, passed on unchanged."""
     hf_token_file: AbsolutePath | None = None
-    """File of the hosts that holds the Hugging Face token; its content never enters a plan."""
+    """File on the hosts with the Hugging Face token; its content never enters a plan."""
     secrets: Annotated[dict[str, AbsolutePath], AfterValidator(_are_variables)] = Field(default_factory=dict)
-    """Other secrets by name, each a file of the hosts; the program finds a copy's path in NAME_FILE."""
+    """Other secrets by name, with their files on the hosts; NAME_FILE has the path of a copy."""
     cache_dir: AbsolutePath | None = None
-    """Directory of the hosts for datasets and caches."""
+    """Directory on the hosts for datasets and caches."""
     log_dir: AbsolutePath | None = None
-    """Directory of the hosts for a run's control files, writable by the login and root only and in no volume of the
-    container; null, and otherwise, for /root/.local/state/steelyard or, where the login is not root,
-    /var/tmp/steelyard-LOGIN."""
+    """Directory on the hosts for the control files of a run. Only the login and root may write to it, and it must be
+    outside all volumes of the container. Otherwise, and for null: /var/tmp/steelyard-LOGIN, or
+    /root/.local/state/steelyard for root."""
     allow: Codes = Field(default_factory=list)
-    """Lint codes that do not stop a plan, such as SY121 for a mount this job needs; the plan lists what was allowed."""
+    """Lint codes that do not stop a plan, such as SY121 for a mount that the job needs. The plan lists them."""
     overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Groups and keys that differ on this platform."""
+    """Values of the experiment that differ on this platform, by group and key."""

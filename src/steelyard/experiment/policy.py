@@ -1,8 +1,9 @@
-"""What a key that differs between two runs does to each comparison: it blocks, is a caveat, or is free."""
+"""The effect of a key that differs between two runs on each comparison: it blocks, is a caveat, or does not matter."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 
 class Metric(StrEnum):
@@ -18,23 +19,23 @@ class Effect(StrEnum):
 
 
 RATES = (Metric.THROUGHPUT, Metric.MEMORY, Metric.FLOPS)
-"""Memory and FLOPs are held to everything that throughput is."""
+"""Memory and FLOPs have the same requirements as throughput."""
 
 Effects = Mapping[Metric, Effect]
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Stands beside a key's type, where the key is declared."""
+    """Part of a key's type annotation."""
 
     rates: Effect | None = None
     convergence: Effect | None = None
     memory: Effect | None = None
-    """Where it is more than what holds for the other rates."""
+    """The effect on memory, if it is stronger than on the other rates."""
     unit: str | None = None
 
     def counted_in(self, unit: str) -> "Policy":
-        """The same, of a value in a unit."""
+        """The same policy for a value with a unit."""
         return replace(self, unit=unit)
 
     @property
@@ -44,37 +45,44 @@ class Policy:
         return {metric: effect for metric, effect in effects.items() if effect is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The value of a key in runs that were recorded before the key existed; given next to its policy."""
+
+    value: Any
+
+
 _BLOCKS, _QUALIFIES = Effect.BLOCKS, Effect.QUALIFIES
 
 FREE = Policy()
 JOB = Policy(_BLOCKS, _BLOCKS)
-"""Another job: neither speed nor learning can be compared."""
+"""A different job: neither speed nor convergence can be compared."""
 ALGORITHM = Policy(None, _BLOCKS)
-"""Changes what is learnt and no speed."""
+"""Changes convergence, not speed."""
 LAYOUT = Policy(_QUALIFIES, _QUALIFIES)
-"""How the same job is laid out, which each platform may do its own way."""
+"""How the job is split over GPUs; each platform may do this differently."""
 ARITHMETIC = Policy(_BLOCKS, _QUALIFIES)
-"""Number formats and recomputation: another amount of work, learnt alike but for rounding."""
+"""Number formats and recomputation: a different amount of work; convergence differs only by rounding."""
 OVERHEAD = Policy(_QUALIFIES)
-"""Work beside the training itself."""
+"""Work in addition to training."""
 TRAINED = Policy(_QUALIFIES, _BLOCKS)
-"""Changes what is learnt, and a little of the work."""
+"""Changes convergence, and the work a little."""
 STATE = Policy(_QUALIFIES, None, memory=_BLOCKS)
-"""Where the optimizer's state lies: a matter of memory first."""
+"""Where optimizer state is stored; affects mainly memory."""
 STATE_FORMAT = Policy(_QUALIFIES, _QUALIFIES, memory=_BLOCKS)
-"""How wide the optimizer's state is."""
+"""The formats of optimizer state."""
 
 
 def words(policy: Policy) -> str:
-    """What a difference does, for the reference pages."""
+    """The effect of a difference, for the reference pages."""
     effects = policy.effects
     if not effects:
         return "free"
     by_effect: dict[Effect, list[str]] = {}
     for metric, effect in effects.items():
         by_effect.setdefault(effect, []).append(metric.value)
-    spelt = {Effect.BLOCKS: "blocks", Effect.QUALIFIES: "caveat for"}
+    names = {Effect.BLOCKS: "blocks", Effect.QUALIFIES: "caveat for"}
     return "; ".join(
-        f"{spelt[effect]} {'all' if len(metrics) == len(Metric) else ', '.join(metrics)}"
+        f"{names[effect]} {'all' if len(metrics) == len(Metric) else ', '.join(metrics)}"
         for effect, metrics in sorted(by_effect.items())
     )

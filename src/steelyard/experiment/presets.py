@@ -1,9 +1,11 @@
 """Known models by name.
 
-Dimensions of the published models are those of their makers' released configs; the parameter counts
-they imply are held to the published ones in tests/accounting.
+The dimensions of published models are those of their released configs. tests/accounting compares the resulting
+parameter counts with the published ones.
 """
 
+import difflib
+import re
 from typing import Any
 
 _LLAMA_31 = {
@@ -54,4 +56,19 @@ PRESETS: dict[str, dict[str, Any]] = {
     "tiny-llama": _model("llama", 2, 64, 192, 4, 2, vocab_size=128, max_position_embeddings=512, rope_theta=10000.0),
     "tiny-gpt": _model("gpt", 2, 64, 256, 4, 4, vocab_size=128, max_position_embeddings=512),
 }
-"""gpt3-6.7b's vocabulary is GPT-2's 50257 padded to a multiple of 128, as Megatron trains it on one tensor rank."""
+"""The vocabulary of gpt3-6.7b is GPT-2's 50257 padded to a multiple of 128, as Megatron does on one tensor rank."""
+
+
+def preset_of(name: str) -> str | None:
+    """The preset of a name in any notation: llama3_1_8b means llama3.1-8b."""
+    return next((preset for preset in PRESETS if _plain(preset) == _plain(name)), None)
+
+
+def nearest_preset(name: str) -> str | None:
+    """The preset that a misspelled name resembles; None if it is clearly another model."""
+    near = difflib.get_close_matches(_plain(name), map(_plain, PRESETS), n=1, cutoff=0.8)
+    return preset_of(near[0]) if near else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower().removeprefix("meta-llama/"))

@@ -1,6 +1,7 @@
-"""One thing that is wrong with an experiment file, as every stage reports it."""
+"""One problem of an experiment file, as every stage reports it."""
 
 import reprlib
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,14 +23,14 @@ CONTRADICTED = "SY113"
 SECRET = "SY119"
 
 SECRET_FIX = (
-    "take it out, and name a file of the hosts that holds it: hf_token_file for Hugging Face, else"
-    " `secrets: {NAME: /path}` of the platform; of a cluster file, the private key under key_file or priv_key_file"
+    "remove it, and name a file on the hosts that contains it: hf_token_file for Hugging Face, else"
+    " `secrets: {NAME: /path}` of the platform; in a cluster file, key_file or priv_key_file"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A code, a place, and what to do about it."""
+    """A problem with its code, place and fix."""
 
     code: str
     severity: Severity
@@ -41,17 +42,17 @@ class Problem:
     value: Any = None
     expected: str | None = None
     path: tuple[str, ...] | None = None
-    """Where the value stands in the file, where that is not the key's own place."""
+    """The place of the value in the file, if the key does not name it."""
     line: int | None = None
-    """Line of that place in the file, once it was looked up."""
+    """The line of the place, once it is known."""
     optional: bool = False
-    """Whether all is well as it is, and the fix is advice."""
+    """Whether nothing has to be fixed, and the fix is only advice."""
     allowed: bool = False
-    """The platform's `allow` permits it: it is shown and recorded, and does not stop a plan."""
+    """Whether `allow` of the platform permits it: it is shown and recorded, but does not stop a plan."""
 
     @property
     def stops(self) -> bool:
-        """Whether nothing may be planned because of it."""
+        """Whether it stops a plan."""
         return self.severity == "error" and not self.allowed
 
     @property
@@ -66,11 +67,11 @@ class Problem:
 
 
 SETTINGS = "--set"
-"""What stands in a file's place where there are only options."""
+"""The name of the file if there are only options."""
 
 
 class InvalidExperimentError(InputError):
-    """A file with errors; says the first in a sentence and carries them all."""
+    """A file with errors: the message is the first one, `problems` has them all."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         first = problems[0]
@@ -86,31 +87,31 @@ class InvalidExperimentError(InputError):
     def __str__(self) -> str:
         others = len(self.problems) - 1
         file = self.problems[0].file
-        where = "" if file == SETTINGS else f": steelyard lint {file}, with the same options"
-        return super().__str__() + (f" ({others} more{where})" if others else "")
+        where = "" if file == SETTINGS else f": steelyard lint {shlex.quote(file)}{self.options}"
+        return super().__str__() + (f"; {others} more problem{'s' * (others != 1)}{where}" if others else "")
 
 
 MAX_DETAILED = 100
-"""Unknown keys of one mapping that are named one by one; the nearest known key of each has to be looked for."""
+"""Most unknown keys of one mapping that are reported one by one; each needs a search for the nearest known key."""
 
 
 def more_unknown_keys(file: str, path: tuple[str, ...], count: int) -> Problem:
-    """The unknown keys of one mapping that are counted and not named."""
+    """The unknown keys of one mapping that are only counted."""
     key = ".".join(path)
-    message = f"{bare(key) or 'the file'} has {count:,} more unknown keys, which are not listed"
-    fix = "correct those that are listed first, and check whether this is a config"
+    message = f"{bare(key) or 'the file'} has {count:,} more unknown keys (not listed)"
+    fix = "correct the listed keys first, and check that the file is a config"
     return Problem(UNKNOWN_KEY, "error", file, key, message, fix, expected="known keys", path=path)
 
 
 def raise_errors(problems: Iterable[Problem]) -> None:
-    """Stop where a problem is an error that is not allowed; warnings pass."""
+    """Raise if a problem is an error that is not allowed."""
     errors = [problem for problem in problems if problem.stops]
     if errors:
         raise InvalidExperimentError(errors)
 
 
 def plain(value: Any) -> Any:
-    """A user's value as JSON can carry it, cut where it is long."""
+    """A user's value for JSON output, shortened."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float) and value - value == 0:
@@ -119,19 +120,19 @@ def plain(value: Any) -> Any:
 
 
 def _tokenless(text: str) -> str:
-    """A text without tokens: what a file or an option holds may be quoted in a ticket."""
+    """The text without tokens: a message may be copied to a ticket."""
     if not TOKENS.search(raw := text.encode("utf-8", "surrogatepass")):
         return text
     return TOKENS.sub(HIDDEN, raw).decode("utf-8", "surrogatepass")
 
 
 def spelt(value: Any) -> str:
-    """A value as YAML spells it, to be typed after --set."""
+    """A value as YAML writes it, for --set."""
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class _Short(reprlib.Repr):
-    """Short, and without tokens: cut first, half of one would be left."""
+    """Shortens text and removes tokens. Removal comes first, else half of a token could remain."""
 
     def repr_str(self, text: str, level: int) -> str:
         return super().repr_str(_tokenless(text), level)
@@ -142,12 +143,12 @@ _short.maxstring = _short.maxother = 80
 
 
 def shown(value: Any) -> str:
-    """A user's value as a sentence may quote it, spelt as YAML does."""
+    """A user's value for a message, as YAML writes it."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     return _short.repr(value)
 
 
 def bare(text: str) -> str:
-    """A user's key as a sentence names it: short, and without quotes."""
+    """A user's key for a message: short and without quotes."""
     return shown(text)[1:-1]

@@ -1,4 +1,4 @@
-"""What a config file says of one selection of it, in the shape of an experiment file, each value with its place."""
+"""One selection of a config file, in the structure of an experiment file, with the place of each value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,62 +17,62 @@ Family = Literal["steelyard", "megatron", "jax"]
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """One fact as a file states it."""
+    """One value in a file, with its place."""
 
     value: Any
     path: PointerPath
     assumed: bool = False
-    """The file leaves it open, and its own example stands in so that the rest can be looked at."""
+    """Whether the value is a placeholder, and its example is used so that the rest can be checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One threshold and where it stands."""
+    """One threshold and its place."""
 
     threshold: Threshold
     path: PointerPath
     example: bool = False
-    """A suggestion beside a place that is to be filled."""
+    """Whether it is only the example of a placeholder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One selection of a file; what the stages after it see of the file."""
+    """One selection of a file: the input of later stages."""
 
     file: Path
     sha256: str
     content: Mapping[str, Any]
-    """In the shape of an experiment file, with at most one platform that matters."""
+    """In the structure of an experiment file; at most one platform is used."""
     platform: str | None
-    """Which of `content`'s platforms."""
+    """The selected platform in `content`."""
     family: Family = "steelyard"
     paths: Mapping[str, PointerPath] = field(default_factory=dict)
-    """Where the value of a dotted key stands in the file, where that is not the key's own place."""
+    """The place of a dotted key's value, if the key does not name it."""
     sources: Mapping[str, Source] = field(default_factory=dict)
-    """Where a value comes from that the file does not state."""
+    """Sources of values that are not in the file."""
     problems: tuple[Problem, ...] = ()
-    """What was wrong while reading."""
+    """Problems found while reading."""
     section: Literal["single_node", "multi_node"] | None = None
     both_sections: bool = False
-    """Whether the file has the other section too, so that nothing general can say which is meant."""
+    """Whether the file has the other section too, so that `config` cannot tell which one is meant."""
     copies: int | None = 1
-    """Nodes that each run the job by themselves; None where the file leaves it open."""
+    """Number of nodes that each run their own job; None if the file does not have it."""
     nodes_asked: int | None = None
-    """What the command line says of the node count, in place of the platform's own."""
+    """The node count from the command line; it replaces that of the platform."""
     nodes_open: bool = False
-    """How many nodes the job spans is left open, so arithmetic over all GPUs means nothing yet."""
+    """Whether the node count is not filled in, so that arithmetic over all GPUs is not possible."""
     config: Mapping[str, Stated] = field(default_factory=dict)
-    """What the file's general part states, by its own names."""
+    """Values of `config`, by the names in the file."""
     params: Mapping[str, Stated] = field(default_factory=dict)
-    """What the selected model and GPU are given, by the file's own names."""
+    """Values of the selected model and GPU, by the names in the file."""
     env: Mapping[str, Stated] = field(default_factory=dict)
-    """Variables the file gives the container or the program."""
+    """Environment variables of the container or the program."""
     env_copies: tuple[tuple[str, Stated], ...] = ()
-    """Variables it gives once more, at another place."""
+    """Variables that appear again at another place."""
     bounds: tuple[Bound, ...] = ()
     params_path: PointerPath = ()
-    """Where `params` stand."""
+    """The place of `params`."""
     model_key: str | None = None
-    """The file's own name of the model."""
+    """The name of the model in the file."""
     example_nodes: int | None = None
-    """The node count the file's examples were made for."""
+    """The node count of the file's examples."""

@@ -1,4 +1,4 @@
-"""From a file, a platform and --set to one experiment, each value with its source."""
+"""From a file, a platform and --set to one experiment, with the source of each value."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,11 +9,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from steelyard.errors import InputError
-from steelyard.experiment.complaints import fields_at, nearest, platform_path, problems_of
 from steelyard.experiment.experiment import GROUPS, Experiment
 from steelyard.experiment.parsing import parse_scalar
 from steelyard.experiment.platform import Platform
-from steelyard.experiment.presets import PRESETS
+from steelyard.experiment.presets import PRESETS, nearest_preset
 from steelyard.experiment.problems import (
     MISSING_KEY,
     SECRET_FIX,
@@ -30,20 +29,21 @@ from steelyard.experiment.problems import (
 )
 from steelyard.experiment.reading import PointerPath, Reading
 from steelyard.experiment.sources import CONFIG, DEFAULT, SET, Origin, Source
+from steelyard.experiment.validation import fields_at, nearest, platform_path, problems_of, remove_or_rename
 from steelyard.secrets import secret_kind, without_secrets
 
 Settings = Sequence[tuple[str, Any]]
-"""What --set gave: dotted key and value, in order."""
+"""The values of --set: dotted key and value, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """An experiment on one platform; `sources` says where each dotted key's value comes from."""
+    """An experiment on one platform, with the source of each dotted key's value."""
 
     experiment: Experiment
     platform: Platform
     platform_name: str | None
-    """The file's own name for the platform; None where the file names none."""
+    """The name of the platform in the file; None if the file has no platforms."""
     sources: Mapping[str, Source]
     reading: Reading
 
@@ -53,17 +53,14 @@ class Resolved:
 
 
 PLATFORM = "platform"
-"""What --set calls the chosen platform, whatever the file calls it."""
+"""The name of the selected platform for --set."""
 
 _TYPED_ELSEWHERE = {"gpu": "--gpu", "gpus_per_node": "--gpus", "nodes": "--nodes"}
-"""Keys of a platform that options of their own decide, since they also choose a part of the file."""
-
-
-_IN_THE_FILE = "--set training.steps=100; what is not of a group is changed in the file"
+"""Platform keys with their own options, which also select a part of the file."""
 
 
 def parse_settings(settings: Sequence[str] | Mapping[str, Any]) -> Settings:
-    """Read `--set group.key=value`, the value a YAML scalar; or values by dotted key, held to the same rules."""
+    """Read `--set group.key=value` with a YAML scalar as value, or a mapping of dotted keys with the same rules."""
     if isinstance(settings, Mapping):
         for key, value in settings.items():
             _refuse_a_secret(key, value)
@@ -87,45 +84,57 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _check_key(key: str, value: str, text: str) -> None:
-    """Refuse what names no group, and what another option sets."""
+    """Refuse a key without a known group, and a key that has its own option."""
     group, _, rest = key.partition(".")
     if "=" not in text or group not in (*GROUPS, PLATFORM) or not rest:
-        meant = next((f"{group}.{key}" for group in GROUPS if key in fields_at(Experiment, [group])), None)
+        if group in (*Experiment.model_fields, "platforms") and group not in GROUPS:
+            raise InputError(
+                f"--set cannot change {group}", key="--set", value=plain(text), next="change it in the file"
+            )
         raise InputError(
-            f"--set {shown(text)} is no setting",
+            f"--set {shown(text)} is not a setting",
             key="--set",
             value=plain(text),
             expected=f"group.key=value with a group of {', '.join((*GROUPS, PLATFORM))}",
-            next=f"--set {meant}={value or '100'}" if meant else _IN_THE_FILE,
+            next=_nearest_setting(key, value),
         )
     if group == PLATFORM and rest in _TYPED_ELSEWHERE:
         option = _TYPED_ELSEWHERE[rest]
         raise InputError(
-            f"--set {bare(key)}: {option} sets it",
+            f"--set {bare(key)} is not allowed, because {option} sets it",
             key=plain(key),
             value=plain(value),
             next=f"{option} {bare(value)}",
         )
 
 
+def _nearest_setting(key: str, value: str) -> str:
+    """The setting that a key means: its group was left out, or it is misspelled; else an example."""
+    *_, last = key.split(".")
+    dotted = {f"{group}.{name}": name for group in GROUPS for name in fields_at(Experiment, [group])}
+    near = next((setting for setting, name in dotted.items() if name == last), None)
+    near = near or next(iter(difflib.get_close_matches(key, dotted, n=1, cutoff=0.8)), None)
+    return f"--set {near}={bare(value) or 'VALUE'}" if near else "--set training.steps=100, for example"
+
+
 def _refuse_a_secret(key: str, value: Any) -> None:
-    """Refuse a secret before anything quotes it: a command line stands in the shell's history and in the run."""
+    """Refuse a secret before any message repeats it: the shell's history and the run record the command line."""
     if (named := secret_kind("", key)) is not None:
-        raise InputError(f"--set: {named} stands in a key", key="--set", expected="no secret", next=SECRET_FIX)
+        raise InputError(f"--set: a key contains {named}", key="--set", expected="no secret", next=SECRET_FIX)
     _, places = without_secrets({key.rpartition(".")[2]: value})
     if places:
         raise InputError(
-            f"--set {bare(key)}: {places[0][1]} stands on the command line",
+            f"--set {bare(key)}: the command line contains {places[0][1]}",
             key=plain(key),
-            expected="the path of a file that holds it",
+            expected="the path of a file that contains it",
             next=SECRET_FIX,
         )
 
 
 def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, ranks: int | None = None) -> Resolved:
-    """Merge preset < file < platform overrides < --set, validate, and remember where each value came from."""
-    typed = _nested(settings)
-    platform, problems = _platform(reading, gpu, ranks, typed.pop(PLATFORM, {}))
+    """Merge preset < file < platform overrides < --set, validate, and record the source of each value."""
+    from_set = _nested(settings)
+    platform, problems = _platform(reading, gpu, ranks, from_set.pop(PLATFORM, {}))
     merged: dict[str, Any] = {}
     sources: dict[str, Source] = {}
     _merge(merged, {key: value for key, value in reading.content.items() if key != "platforms"}, CONFIG, sources)
@@ -133,10 +142,10 @@ def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, r
     if platform is not None:
         groups = {group: values for group, values in platform.overrides.items() if group in GROUPS}
         _merge(merged, groups, Source(Origin.PLATFORM, str(reading.platform)), sources)
-    _merge(merged, typed, SET, sources)
+    _merge(merged, from_set, SET, sources)
     experiment, experiment_problems = _validated(merged, sources, reading)
     problems += experiment_problems
-    if problems:  # a misspelt key is the cause of the missing one, so it is said first
+    if problems:  # a misspelled key causes a missing one, so it comes first
         raise InvalidExperimentError(sorted(problems, key=lambda problem: problem.code == MISSING_KEY))
     assert experiment is not None
     assert platform is not None
@@ -147,7 +156,7 @@ def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, r
 def _validated(
     merged: dict[str, Any], sources: dict[str, Source], file: Reading
 ) -> tuple[Experiment | None, list[Problem]]:
-    """The experiment with its preset spelt out; of a model whose preset is not known nothing else is said."""
+    """The experiment with its preset applied; for an unknown preset, no other problem of the model."""
     problems = _apply_preset(merged, sources, file)
     try:
         return Experiment.model_validate(merged), problems
@@ -157,14 +166,14 @@ def _validated(
 
 
 def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, Source]]:
-    """--set without a file: each value held to its key, a preset spelt out; by dotted key, values and sources."""
+    """--set without a file: validated values by dotted key, with the preset applied, and their sources."""
     nested = _nested(settings)
     if PLATFORM in nested:
         raise InputError(
-            f"--set {PLATFORM} changes a platform of a config, and there is none here",
+            f"--set {PLATFORM} needs a config with a platform",
             key=PLATFORM,
             expected=f"a group of {', '.join(GROUPS)}",
-            next="--gpu and --gpus say what a log was made on",
+            next="--gpu and --gpus for the hardware of a log",
         )
     sources: dict[str, Source] = {}
     merged: dict[str, Any] = {}
@@ -176,7 +185,7 @@ def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, Sour
 
 
 def _platform(
-    file: Reading, gpu: str | None, ranks: int | None, typed: Mapping[str, Any]
+    file: Reading, gpu: str | None, ranks: int | None, from_set: Mapping[str, Any]
 ) -> tuple[Platform | None, list[Problem]]:
     at = platform_path(file)
     platforms = file.content.get("platforms")
@@ -186,18 +195,18 @@ def _platform(
     if not isinstance(raw, dict):
         return None, [_no_mapping(file, at, raw, "a mapping with gpu, nodes, gpus_per_node and framework")]
     options = {"gpu": gpu, "gpus_per_node": ranks, "nodes": file.nodes_asked}
-    overridden = _laid_over(raw, typed) | {key: value for key, value in options.items() if value is not None}
+    overridden = _overlaid(raw, from_set) | {key: value for key, value in options.items() if value is not None}
     try:
         platform = Platform.model_validate(overridden)
     except ValidationError as failed:
-        sources = {key: SET for key, _ in leaves(typed)}
+        sources = {key: SET for key, _ in leaves(from_set)}
         return None, list(problems_of(failed.errors(), Platform, file, sources))
     problems = []
     for group, values in platform.overrides.items():
         if group not in GROUPS:
             path = (*at, "overrides", group)
-            key, (fix, expected) = ".".join(path), nearest(group, GROUPS)
-            message = f"{bare(key)} is not a known key"
+            key, (near, expected) = ".".join(path), nearest(group, GROUPS)
+            message, fix = f"{bare(key)} is not a known key", remove_or_rename(near)
             problems.append(Problem(UNKNOWN_KEY, "error", str(file.file), key, message, fix, values, expected, path))
     return platform, problems
 
@@ -208,12 +217,12 @@ def _no_mapping(file: Reading, path: PointerPath, value: Any, expected: str) -> 
     return Problem(WRONG_VALUE, "error", str(file.file), key, message, fix, value, expected, path)
 
 
-def _laid_over(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    made = dict(under)
+def _overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(under)
     for key, value in over.items():
-        below = made.get(key)
-        made[key] = _laid_over(below if isinstance(below, dict) else {}, value) if isinstance(value, dict) else value
-    return made
+        below = merged.get(key)
+        merged[key] = _overlaid(below if isinstance(below, dict) else {}, value) if isinstance(value, dict) else value
+    return merged
 
 
 def _apply_preset(merged: dict[str, Any], sources: dict[str, Source], file: Reading) -> list[Problem]:
@@ -221,16 +230,16 @@ def _apply_preset(merged: dict[str, Any], sources: dict[str, Source], file: Read
     if not isinstance(model, dict) or (preset := model.get("preset")) is None:
         return []
     if not isinstance(preset, str) or preset not in PRESETS:
-        near = difflib.get_close_matches(str(preset), PRESETS, n=1, cutoff=0.4)
-        message = f"model.preset is {shown(preset)}, which is no known model"
-        fix = f"--set model.preset={near[0] if near else next(iter(PRESETS))}"
+        near = nearest_preset(str(preset))
+        message = f"model.preset is {shown(preset)}, which is not a known model"
+        fix = f"--set model.preset={near}" if near else "use a listed model, or replace preset by the dimensions"
         expected = f"one of {', '.join(PRESETS)}"
         return [Problem(UNKNOWN_NAME, "error", str(file.file), "model.preset", message, fix, preset, expected)]
-    spelt_out: dict[str, Any] = {}
+    complete: dict[str, Any] = {}
     preset_sources: dict[str, Source] = {}
-    _merge(spelt_out, PRESETS[preset], Source(Origin.PRESET, preset), preset_sources, "model.")
-    _merge(spelt_out, model, CONFIG, {})
-    merged["model"] = spelt_out
+    _merge(complete, PRESETS[preset], Source(Origin.PRESET, preset), preset_sources, "model.")
+    _merge(complete, model, CONFIG, {})
+    merged["model"] = complete
     for key, source in preset_sources.items():
         sources.setdefault(key, source)
     return []
@@ -245,7 +254,7 @@ def _merge(
             if not isinstance(into.get(key), dict):
                 into[key] = {}
             _merge(into[key], value, source, sources, f"{path}.")
-        elif value != "-":  # a dash is no value: lint says so, and here the key counts as absent
+        elif value != "-":  # a dash counts as absent; SY702 reports it
             into[key] = value
             sources[path] = source
 
@@ -258,7 +267,7 @@ def _nested(settings: Settings) -> dict[str, Any]:
         for parent in parents:
             here = here.setdefault(parent, {})
             if not isinstance(here, dict):
-                raise InputError(f"--set {key}: {parent} was set to a value before", key=key, value=plain(value))
+                raise InputError(f"--set {key}: another --set has set {parent} to a value", key=key, value=plain(value))
         here[last] = value
     return nested
 

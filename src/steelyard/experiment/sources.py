@@ -1,27 +1,27 @@
-"""Where a value comes from: the text of a run's record and of a plan, as a kind and a name."""
+"""The source of a value, as a type and a name; records and plans contain its text."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Origin(StrEnum):
-    """Kinds of sources, as their text begins."""
+    """Types of sources; their text starts with the value."""
 
     DEFAULT = "default"
-    """Of Steelyard's own experiment model."""
+    """The default of an experiment key."""
     CONFIG = "config"
     SET = "set"
     LOG = "log"
     DERIVED = "derived"
-    """It follows from other values."""
+    """Computed from other values."""
     PRESET = "preset"
     PLATFORM = "platform"
-    """The overrides of a named platform."""
+    """Overrides of a platform."""
     SCRIPT = "script"
-    """A script of an image."""
+    """A script in an image."""
     FRAMEWORK = "default of"
     OTHER = ""
-    """What no version of ours wrote."""
+    """Text that Steelyard did not write."""
 
 
 _NAMED = (Origin.PRESET, Origin.PLATFORM, Origin.SCRIPT, Origin.FRAMEWORK)
@@ -29,11 +29,11 @@ _NAMED = (Origin.PRESET, Origin.PLATFORM, Origin.SCRIPT, Origin.FRAMEWORK)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a value comes from; its text is what records and plans hold."""
+    """The source of a value; records and plans contain its text."""
 
     origin: Origin
     name: str = ""
-    """Of the preset, platform, script or framework; the whole text of another source."""
+    """Name of the preset, platform, script or framework; the whole text of another source."""
 
     @classmethod
     def of(cls, text: str) -> "Source":
@@ -45,7 +45,7 @@ class Source:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody chose the value."""
+        """Whether the value is a default."""
         return self.origin in (Origin.DEFAULT, Origin.FRAMEWORK)
 
     def __str__(self) -> str:

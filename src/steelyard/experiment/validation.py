@@ -1,4 +1,4 @@
-"""Pydantic's complaints in our words: the key, the value, what was expected, what to do."""
+"""Turns validation errors of pydantic into problems with key, value, expectation and fix."""
 
 import difflib
 import re
@@ -22,6 +22,7 @@ from steelyard.experiment.problems import (
     bare,
     more_unknown_keys,
     shown,
+    spelt,
 )
 from steelyard.experiment.reading import PointerPath, Reading
 from steelyard.experiment.sources import CONFIG, SET, Origin, Source
@@ -30,7 +31,7 @@ from steelyard.experiment.sources import CONFIG, SET, Origin, Source
 def problems_of(
     errors: Iterable[ErrorDetails], root: type[BaseModel], file: Reading, sources: Mapping[str, Source]
 ) -> Iterator[Problem]:
-    """Pydantic's complaints in our words; of the unknown keys of one mapping the first ones, and how many more."""
+    """Problems for validation errors; of many unknown keys in one mapping, the first ones and a count."""
     unknown: Counter[PointerPath] = Counter()
     for details in errors:
         loc = _loc(details)
@@ -48,7 +49,7 @@ def problems_of(
 def _problem_of(
     details: ErrorDetails, loc: PointerPath, root: type[BaseModel], file: Reading, sources: Mapping[str, Source]
 ) -> Problem:
-    """One complaint: what it calls the key, and where it points, is up to the layer the value came from."""
+    """The problem for one error; the layer that the value came from decides the name of the key and its place."""
     within = ".".join(loc)
     above = platform_path(file) if root is Platform else ()
     key = ".".join(part for part in (*above, within) if part)
@@ -58,12 +59,12 @@ def _problem_of(
     option, name = "", key
     if root is Platform and source == SET:
         option, name, path = "--set ", dotted, ()
-    elif dotted in file.paths:  # the file has its own name for it
+    elif dotted in file.paths:  # the file uses another name
         path = file.paths[dotted]
         name = path[-1]
     elif root is Platform:
         path = (*above, *loc)
-    elif source == SET:  # without a file the options stand in its place, and are named as such
+    elif source == SET:  # without a file, the message starts with --set anyway
         option = "" if str(file.file) == SETTINGS else "--set "
     elif source is not None and source.origin == Origin.PLATFORM:
         path = ("platforms", source.name, "overrides", *loc)
@@ -72,27 +73,32 @@ def _problem_of(
     fix = f"change {name}{_where(sources.get(within))}"
     if details["type"] == "extra_forbidden":
         code, message = UNKNOWN_KEY, f"{option}{bare(name)} is not a known key"
-        fix, expected = nearest(loc[-1], fields_at(root, loc[:-1]))
+        near, expected = nearest(loc[-1], fields_at(root, loc[:-1]))
+        fix = remove_or_rename(near)
+        if source == SET:
+            *around, _ = dotted.split(".")
+            setting = f"--set {'.'.join(around)}.{near}={bare(spelt(value))}"
+            fix = setting if near else f"leave out --set {bare(dotted)}"
     elif details["type"] == "missing":
         code, message, value, expected = MISSING_KEY, f"{option}{name} is missing", None, _meaning(root, loc)
         fix = f"add it under {loc[0]}: in {file.file}" if len(loc) > 1 else f"add `{name}:` to {file.file}"
-    elif details["type"] == "value_error":  # our own sentence, which already says what was expected
+    elif details["type"] == "value_error":  # our own message, which already contains the expectation
         message = f"{option}{name}: {details.get('ctx', {}).get('error', details['msg'])}"
         value = None if isinstance(value, dict) else value
     else:
         message, expected = f"{option}{name} is {shown(value)}", _expectation(details)
-    if root is Platform and source == SET:
+    if root is Platform and source == SET and code != UNKNOWN_KEY:
         fix = f"change {option}{name}"
     return Problem(code, "error", str(file.file), key, message, fix, value, expected, path)
 
 
 def platform_path(file: Reading) -> PointerPath:
-    """Where the chosen platform stands in an experiment file; nowhere where the file names none."""
+    """The place of the selected platform in an experiment file; empty if the file has no platforms."""
     return () if file.platform is None else ("platforms", file.platform)
 
 
 def _loc(details: ErrorDetails) -> PointerPath:
-    """The keys to the value, without the branches of unions; an unknown key is one whatever it looks like."""
+    """The keys that lead to the value, without the labels of union branches."""
     *around, last = details["loc"] or ("",)
     kept = details["type"] == "extra_forbidden" or not _is_branch_label(last)
     parts = (*around, *([last] if kept else ()))
@@ -100,7 +106,7 @@ def _loc(details: ErrorDetails) -> PointerPath:
 
 
 def _is_branch_label(part: Any) -> bool:
-    """Pydantic names the branch of a union in the location, such as `int` or `function-after[…]`."""
+    """Whether pydantic added the part for a branch of a union, such as `function-after[...]`."""
     return isinstance(part, str) and (part == "RopeScaling" or bool(_BRANCH.fullmatch(part)))
 
 
@@ -112,15 +118,19 @@ _BRANCH = re.compile(
 def _where(source: Source | None) -> str:
     if source == SET:
         return " after --set"
-    return f" (it comes from {source})" if source and source != CONFIG else ""
+    return f" (from {source})" if source and source != CONFIG else ""
 
 
-def nearest(name: str, known: Sequence[str]) -> tuple[str, str]:
-    """What to do about an unknown key, and what was expected in its place."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    if not near:
-        return "remove it", "no key here"
-    return f"write {near[0]}, or remove it", f"{near[0]!r}, the nearest known key"
+def nearest(name: str, known: Sequence[str]) -> tuple[str | None, str | None]:
+    """The known key that a misspelled one resembles, and what was expected."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if near:
+        return near[0], f"{near[0]!r}, the nearest known key"
+    return None, f"one of {', '.join(known)}" if known else None
+
+
+def remove_or_rename(near: str | None) -> str:
+    return f"write {near}, or remove it" if near else "remove it"
 
 
 _TYPES = {
@@ -128,7 +138,7 @@ _TYPES = {
     "int_from_float": "a whole number",
     "float_type": "a number without quotes",
     "bool_type": "true or false",
-    "string_type": "text (in quotes where it looks like a number)",
+    "string_type": "text (in quotes if it looks like a number)",
     "list_type": "a list",
     "dict_type": "a mapping of keys",
     "model_type": "a mapping of keys",

@@ -51,7 +51,7 @@ def test_a_drift_of_a_percent_is_no_warm_up() -> None:
 def test_times_that_never_settle_leave_half_and_say_so() -> None:
     found = window(np.linspace(2.0, 1.0, 100))
     assert (found.steps, found.settled) == (50, False)
-    assert "not settled" in found.words()
+    assert "not steady" in found.words()
 
 
 @pytest.mark.parametrize("warm", [55, 60, 72])

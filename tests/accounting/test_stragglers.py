@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steelyard.accounting.stragglers import LEAST_STEPS, stragglers
+from steelyard.accounting.stragglers import LEAST_STEPS, is_clearly_slow, robust_z, stragglers
 
 STEPS = np.arange(1, 201)
 
@@ -53,3 +53,16 @@ def test_times_that_are_none_are_passed_over_and_one_node_is_no_job() -> None:
     assert named(a=node(1.0, 2), b=(steps, np.where(steps % 2, times, np.nan))) == ["b"]
     assert named(b=(steps, times)) == []
     assert named(a=node(1.0, 2), b=(steps, np.full(len(steps), np.nan))) == []
+
+
+def test_a_node_is_clearly_slow_a_tenth_and_three_sigma_below_the_median_of_four() -> None:
+    assert is_clearly_slow(82, [100, 100.4, 99.7, 100.1, 82])
+    assert not is_clearly_slow(82, [100, 100.4, 82])  # three have no spread to speak of
+    assert not is_clearly_slow(91, [100, 100.4, 99.7, 100.1, 91])
+    assert not is_clearly_slow(80, [100, 112, 88, 95, 80])  # the others differ as much
+    assert is_clearly_slow(89, [100, 100, 100, 89])
+    assert robust_z(89, [100, 100, 100, 89]) is None
+    (slow,) = stragglers({f"gpu{at}": node(1.3 if at == 3 else 1 + at / 1000, at) for at in range(5)})
+    assert (slow.node, slow.clearly) == ("gpu3", True)
+    (slow,) = stragglers({f"gpu{at}": node(1.08 if at == 3 else 1 + at / 1000, at) for at in range(5)})
+    assert (slow.node, slow.clearly) == ("gpu3", False)

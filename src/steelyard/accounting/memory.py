@@ -1,8 +1,8 @@
-"""How a batch is spread over GPUs, and what one of them must hold, by component.
+"""How a batch is distributed over GPUs, and the memory per GPU by component.
 
-Activations follow the layer's own list of tensors kept for the backward pass, in the manner of Korthikanti et al.,
-"Reducing Activation Recomputation in Large Transformer Models" (2022), section 4, for attention that never stores
-its score matrix. Workspace, fragmentation and the communication library's buffers are not in it.
+Activations are the tensors that a layer keeps for the backward pass, as in Korthikanti et al., "Reducing Activation
+Recomputation in Large Transformer Models" (2022), section 4, for attention that does not store its score matrix.
+Workspace, fragmentation and buffers of the communication library are not included.
 """
 
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a batch is spread over ranks."""
+    """How a batch is distributed over ranks."""
 
     world_size: int
     data_parallel_size: int
@@ -26,29 +26,29 @@ class Layout:
 
 
 def model_parallel_size(parallelism: Parallelism) -> int:
-    """GPUs that hold one replica: tensor x pipeline x context."""
+    """GPUs per replica: tensor x pipeline x context."""
     return parallelism.tensor_parallel_size * parallelism.pipeline_parallel_size * parallelism.context_parallel_size
 
 
 def data_parallel_size(parallelism: Parallelism, world_size: int) -> int | None:
-    """world = TP x PP x CP x DP solved for DP, or None where it does not divide."""
+    """world = TP x PP x CP x DP solved for DP; None if it does not divide."""
     replicas, left_over = divmod(world_size, model_parallel_size(parallelism))
     return replicas if replicas and not left_over else None
 
 
 def sequences_per_wave(training: Training, replicas: int) -> int:
-    """Sequences in flight at once: one micro-batch a replica."""
+    """Sequences processed at once: one micro batch per replica."""
     return training.micro_batch_size * replicas
 
 
 def holds(experiment: Experiment, world_size: int) -> bool:
-    """Whether both identities hold: world = replicas x GPUs a replica, batch = waves x sequences a wave."""
+    """Whether world = replicas x GPUs per replica, and batch = waves x sequences per wave."""
     training, replicas = experiment.training, data_parallel_size(experiment.parallelism, world_size)
     return replicas is not None and training.global_batch_size % sequences_per_wave(training, replicas) == 0
 
 
 def layout(training: Training, parallelism: Parallelism, world_size: int) -> Layout:
-    """The layout of an experiment whose identities hold; lint has said so before."""
+    """The layout of an experiment that passed lint."""
     replicas = data_parallel_size(parallelism, world_size)
     assert replicas is not None, "world size checked by lint"
     accumulation, left_over = divmod(training.global_batch_size, sequences_per_wave(training, replicas))
@@ -63,18 +63,18 @@ class StateBytes:
     weights: int
     gradients: int
     optimizer: int
-    """Adam's two moments, and a master weight where updates to half-precision weights are exact in fp32."""
+    """Adam's two moments, and an fp32 master weight if weights are in half precision."""
 
 
 def state_bytes(precision: Precision, master_bytes: int) -> StateBytes:
-    """What most frameworks keep: moments in fp32, and beside half-precision weights `master_bytes` more."""
+    """The state of most frameworks: moments in fp32, and `master_bytes` more for half-precision weights."""
     width = BYTES[precision.dtype]
     return StateBytes(width, 4 if precision.grad_reduce_in_fp32 else width, 8 + (master_bytes if width < 4 else 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """GiB on the fullest GPU: one of the first or of the last pipeline stage."""
+    """GiB on the GPU with the most memory, in the first or last pipeline stage."""
 
     weights: float
     gradients: float
@@ -91,7 +91,7 @@ class Memory:
 
 
 def memory_gib(experiment: Experiment, layout: Layout, padded_vocab_size: int, state: StateBytes) -> Memory:
-    """Memory per GPU; `state` is what the framework keeps per parameter."""
+    """Memory per GPU; `state` is the state per parameter."""
     is_whole = experiment.parallelism.pipeline_parallel_size == 1
     ends = ((True, True),) if is_whole else ((True, False), (False, True))
     stages = (_stage(experiment, layout, padded_vocab_size, state, *end) for end in ends)
@@ -101,10 +101,10 @@ def memory_gib(experiment: Experiment, layout: Layout, padded_vocab_size: int, s
 def _stage(
     experiment: Experiment, layout: Layout, padded_vocab_size: int, state: StateBytes, first: bool, last: bool
 ) -> Memory:
-    """A pipeline stage: the first embeds tokens and has most micro-batches in flight, the last makes the logits."""
+    """A pipeline stage: the first has the embeddings and most micro batches in flight, the last has the logits."""
     model, training, parallel = experiment.model, experiment.training, experiment.parallelism
     tp, pp, cp = parallel.tensor_parallel_size, parallel.pipeline_parallel_size, parallel.context_parallel_size
-    held = _stage_parameters(model, padded_vocab_size, tp, pp, first, last)
+    local_parameters = _stage_parameters(model, padded_vocab_size, tp, pp, first, last)
     width = BYTES[experiment.precision.dtype]
     sharded = parallel.fsdp_size
     shards = max(sharded, layout.data_parallel_size * cp if parallel.distributed_optimizer else 1)
@@ -113,17 +113,17 @@ def _stage(
     layers = model.num_layers / pp
     in_flight = min(pp, layout.gradient_accumulation_steps) if first else 1
     kept = _activation_bytes(model, width, tp, parallel.sequence_parallel)
-    if training.recompute == "full":  # a layer's input is all that is kept of it, but for the one being recomputed
+    if training.recompute == "full":  # only the input of each layer is kept, and all of the layer being recomputed
         boundary = model.hidden_size * width / (tp if parallel.sequence_parallel else 1)
         activations = tokens * (boundary * layers * in_flight + kept)
-    else:  # selective recomputes scores only, and those are not stored here to begin with
+    else:  # selective recomputes only scores, which are never stored here
         activations = tokens * kept * layers * in_flight
-    # The logits in the compute width, an fp32 copy for the loss, and the gradients of both.
+    # Logits in the compute precision, an fp32 copy for the loss, and the gradients of both.
     logits = tokens * padded_vocab_size / tp * (2 * width + 8 if width < 4 else 8) if last else 0.0
     return Memory(
-        weights=held * state.weights / sharded / GIB,
-        gradients=held * state.gradients / sharded / GIB,
-        optimizer=held * state.optimizer / shards / GIB,
+        weights=local_parameters * state.weights / sharded / GIB,
+        gradients=local_parameters * state.gradients / sharded / GIB,
+        optimizer=local_parameters * state.optimizer / shards / GIB,
         activations=activations / GIB,
         logits=logits / GIB,
     )
@@ -132,20 +132,20 @@ def _stage(
 def _stage_parameters(model: Model, padded_vocab_size: int, tp: int, pp: int, first: bool, last: bool) -> float:
     counted = parameters(model, padded_vocab_size)
     split = counted.attention_per_layer + counted.ffn_per_layer
-    held = model.num_layers / pp * (split / tp + counted.norms_per_layer)
+    local_parameters = model.num_layers / pp * (split / tp + counted.norms_per_layer)
     if first:
-        held += counted.embedding / tp + counted.positions
-    if last:  # a tied embedding is held again where the logits are made
+        local_parameters += counted.embedding / tp + counted.positions
+    if last:  # the stage with the logits has its own copy of a tied embedding
         tied = 0 if first or counted.output else counted.embedding
-        held += (counted.output + tied) / tp + counted.final_norm
-    return held
+        local_parameters += (counted.output + tied) / tp + counted.final_norm
+    return local_parameters
 
 
 def _activation_bytes(model: Model, width: int, tensor_parallel: int, sequence_parallel: bool) -> float:
-    """Bytes one token leaves behind in one layer.
+    """Bytes kept per token and layer.
 
-    Both norms keep their input and give an input to a projection (4 h). Attention keeps q, k, v and its output
-    (2 q + 2 kv). The feed-forward keeps gate, up and their product (3 f) or the values around its GELU (2 f).
+    Both norms keep their input and the input of the next projection (4 h). Attention keeps q, k, v and its output
+    (2 q + 2 kv). The feed-forward keeps gate, up and their product (3 f), or the values around its GELU (2 f).
     """
     h, f = model.hidden_size, model.ffn_hidden_size
     q, kv = model.num_attention_heads * model.head_dim, model.num_key_value_heads * model.head_dim

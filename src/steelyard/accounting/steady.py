@@ -1,4 +1,4 @@
-"""Where a run comes to rest: the steps whose times speak for the platform, without warm-up, and how a loss goes."""
+"""The steady window: steps without warm-up whose times represent the platform. The course of a loss."""
 
 import math
 from collections.abc import Mapping
@@ -11,16 +11,27 @@ from steelyard.accounting.arrays import SIGMAS, Floats, Mask, Whole, around_medi
 from steelyard.accounting.vocabularies import NEAR
 
 MARKS = ("eval", "checkpoint", "profile", "recompile", "rampup", "artefact")
-"""What a step may be marked with that its time then speaks of, and not of training."""
+"""Marks of steps whose time contains something other than training."""
+
+LEFT_OUT = {
+    "warm-up": "Leading steps until the step times are steady, or as many as --warmup-steps gives.",
+    "eval": "Steps whose time contains an evaluation.",
+    "checkpoint": "Steps whose time contains the writing of a checkpoint.",
+    "profile": "Steps whose time contains the profiler.",
+    "recompile": "Steps whose time contains a compilation.",
+    "rampup": "Steps with a smaller batch, while the batch size ramps up.",
+    "artefact": "Steps whose logged time is longer than the time that passed between the timestamps of the log.",
+}
+"""Why steps do not count in rates, as `dropped: …` names it."""
 
 UNTIMED = "without a time"
-"""Why a step after the warm-up is dropped that is not marked."""
+"""The reason for dropping an unmarked step after the warm-up."""
 
 MIN_STEADY_STEPS = 20
-"""A comparison asks for so many; a check judges what there is."""
+"""Minimum for a comparison; a check uses whatever is recorded."""
 
 MIN_STEADY_RECORDS = 5
-"""And so many records of them, each of which may cover many steps."""
+"""Minimum of records for a comparison; a record may cover many steps."""
 
 _LONGEST_S = 1e8
 _BATCH = 5
@@ -28,51 +39,51 @@ _SPIKE = 1.5
 _ALIKE = 0.02
 _SIGMAS = 3.0
 _FEWEST_LATE = 4
-"""Batches, of which a level at the end is made."""
+"""Batches for the level at the end."""
 
 FEWEST_LOSSES = 3
 _TAIL = 10
 _MANY = 2 * _TAIL
 _FLAT = 0.05
-"""Of the whole fall: what a plateau may still move from the third quarter of a run to the last."""
+"""Share of the whole fall that a plateau may still change from the third quarter of a run to the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class SteadyWindow:
-    """Which records count, and what became of the others."""
+    """The records that count, and why the others are dropped."""
 
     mask: Mask
     counted: Mask
-    """Those that should count: after the warm-up and not marked, with a usable time or without."""
+    """Records after the warm-up without a mark, with or without a usable step time."""
     steps: int
-    """Optimizer steps in it."""
+    """Optimizer steps in the window."""
     first_step: int | None
     last_step: int | None
     dropped: Mapping[str, int]
-    """Steps left out, by reason; those `UNTIMED` should count."""
+    """Dropped steps by reason. Steps dropped as `UNTIMED` should count."""
     settled: bool
-    """False where the times did not come to rest, so that half of them was dropped."""
+    """False if step times never became steady; half of the records are then dropped."""
 
     def words(self) -> str:
         kept = "no steady steps"
         if self.first_step is not None:
             kept = f"{self.steps:,} steady steps, {self.first_step:,} to {self.last_step:,}"
         left = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.items() if count)
-        drift = "" if self.settled else "; step times had not settled"
+        drift = "" if self.settled else "; step times not steady"
         return f"{kept}{f' (dropped: {left})' if left else ''}{drift}"
 
 
 def steady_window(
     step: Whole, covered: Whole, step_time_s: Floats, marks: Mapping[str, Mask], asked_warmup_steps: int = 0
 ) -> SteadyWindow:
-    """Drop the larger of the asked and the detected warm-up, then the marked steps."""
-    timed = (step_time_s > 0) & (step_time_s < _LONGEST_S)  # not so for NaN
+    """Drop the requested or the detected warm-up, whichever is longer, then marked steps."""
+    timed = (step_time_s > 0) & (step_time_s < _LONGEST_S)  # false for NaN
     marks = {mark: marks[mark] for mark in MARKS if mark in marks}
     marked = reduce(np.logical_or, marks.values(), np.zeros(len(step), dtype=np.bool_))
     candidates = timed & ~marked
     detected, settled = warmup_records(chosen(step_time_s, candidates))
     late = np.ones(len(step), dtype=np.bool_)
-    if len(step):  # a record that covers any of the asked steps is left out
+    if len(step):  # drop a record that covers any of the requested warm-up steps
         late = step - covered >= asked_warmup_steps + (step[0] - covered[0])
     if candidates.any():
         late[: row_of(candidates, detected)] = False
@@ -95,17 +106,17 @@ def steady_window(
 
 
 def warmup_records(times: Floats) -> tuple[int, bool]:
-    """How many leading records are warm-up, and whether the times settled.
+    """Number of leading warm-up records, and whether the times became steady.
 
-    In batches of five records (in short runs of one) it is the leading batches until two in a row are within 2 %, or
-    three sigma, of the median of the second half; sigma comes from neighbouring batches, so that a drift does not
-    widen it. Where no two of the first half are, or the last quarter is faster still, the warm-up may be longer: the
-    last quarter is then what they are held to, if what is left is at least that. Else half is dropped and the times
-    have not settled. A lone spike after the first batch is taken down to its neighbours' median while we look, and a
-    stall amid steady steps ends no warm-up, nor does a slower end: they stay in, being the platform's.
+    Records are averaged in batches of five (of one in short runs). The warm-up ends at the first two consecutive
+    batches within 2% or three sigma of the median of the second half. Sigma comes from differences of neighbors, so a
+    drift does not increase it. If the first half has no such batches, or the last quarter is faster still, the last
+    quarter is the reference, provided that at least a quarter remains. Otherwise half is dropped as not steady.
+    Single spikes are replaced by the median of their neighbors for this search only. Stalls and a slower end stay in
+    the window: they belong to the platform.
 
-    MSER-5 (White, Cobb, Spratt 2000) was tried and drops up to half of a run for a drift of half a percent, and all
-    that came before a stall.
+    MSER-5 (White, Cobb, Spratt 2000) was tried: it drops up to half of a run for a drift of half a percent, and
+    everything before a stall.
     """
     size = _BATCH if len(times) >= 4 * _BATCH else 1
     batches = len(times) // size
@@ -122,7 +133,7 @@ def warmup_records(times: Floats) -> tuple[int, bool]:
     still_faster = batches > last and end < min(tail, float(np.median(means[:-last]))) - max(near, near_end)
     if len(settled) and not still_faster:
         return int(settled[0]) * size, True
-    if end < float(np.median(means[:half])):  # what ends slower than it began has no warm-up that long
+    if end < float(np.median(means[:half])):  # a run that ends slower than it began has no such long warm-up
         alike = np.abs(means - end) <= near_end
         late = np.flatnonzero(alike[:-1] & alike[1:])
         if len(late) and batches - late[0] >= last:
@@ -133,14 +144,14 @@ def warmup_records(times: Floats) -> tuple[int, bool]:
 
 
 def _level(means: Floats) -> tuple[float, float]:
-    """The median of batches, and how far from it one may be that is no other."""
+    """The median of batches, and the distance within which a batch counts as equal to it."""
     level = float(np.median(means))
     sigma = float(np.median(np.abs(np.diff(means)))) * SIGMAS / np.sqrt(2)
     return level, max(_ALIKE * level, _SIGMAS * sigma)
 
 
 def _without_spikes(times: Floats, first: int, rows: slice) -> Floats:
-    """Some rows, with what is a spike among its neighbours taken down to their median; the first batch as it is."""
+    """Rows with spikes replaced by the median of their neighbors; the first batch stays unchanged."""
     if len(times) <= first + _BATCH:
         return times[rows]
     around = _BATCH // 2
@@ -156,13 +167,13 @@ def _without_spikes(times: Floats, first: int, rows: slice) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a loss goes from its first record to its last."""
+    """The course of a loss from the first record to the last."""
 
     first: float
     end: float
-    """The median of the last ten records, or the last of a few."""
+    """The median of the last ten records; of a short run the last."""
     mean: float
-    """Over the last quarter: where little is left to learn, most batches have less of it than the mean."""
+    """Over the last quarter: near the loss floor most batches are below the mean."""
     still_falls: bool
     level: float
     """The median over the last quarter of the steps."""
@@ -170,7 +181,7 @@ class Course:
 
 
 def course(step: Whole, loss: Floats) -> Course:
-    """How some losses go, told at some steps."""
+    """The course of these losses at these steps."""
     tail = 1 if len(loss) < _MANY else _TAIL
     end, before = float(np.median(loss[-tail:])), float(np.median(loss[-2 * tail : -tail]))
     mean = float(loss[-max(1, len(loss) // 4) :].mean()) if len(loss) >= _MANY else float(loss[-1])
@@ -181,7 +192,8 @@ def course(step: Whole, loss: Floats) -> Course:
     settled = False
     if len(third):
         scatter = max(float(around_median(part)[1]) for part in (third, last))
-        chance = 3 * 1.25 * scatter * math.sqrt(1 / len(third) + 1 / len(last))  # a median's error is 1.25 of a mean's
+        # The error of a median is 1.25 times that of a mean.
+        chance = 3 * 1.25 * scatter * math.sqrt(1 / len(third) + 1 / len(last))
         moved = abs(float(np.median(third)) - level)
         settled = moved <= max(_FLAT * (float(loss[0]) - level), chance if len(loss) >= _MANY else 0.0, NEAR)
     return Course(float(loss[0]), end, mean, before - end > 0.01 * before, level, settled)

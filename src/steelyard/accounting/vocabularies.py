@@ -1,4 +1,4 @@
-"""What losses tell of a model and its data: vocabularies of the field, how an untrained model starts, and floors."""
+"""Common vocabularies, the first loss of an untrained model, and loss floors."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,21 +21,18 @@ VOCABULARIES = {
     256000: "Gemma's",
 }
 PADDED_TO = 128
-"""Times the tensor-parallel size; Megatron and all that stand on it, and so what one that is not known may do."""
+"""Multiple that Megatron-based frameworks, and possibly unknown ones, pad to, times the tensor-parallel size."""
 TENSOR_SIZES = (1, 2, 4, 8)
 NEAR = 0.006
-"""Nats; two paddings of GPT-2's vocabulary lie 0.0025 and more apart."""
-MOCK_FLOORS = {"counting": math.log(4095) / 2048}
-"""Nats a token that Megatron's mock data cannot be learnt below: it counts 1, 2, 3 … and only where a document of 1 to
-4095 tokens ends is not to be foreseen (megatron/core/datasets/gpt_dataset.py, MockGPTLowLevelDataset)."""
+"""Nats; paddings of GPT-2's vocabulary differ by 0.0025 or more."""
 
-_HIDDEN = tuple(sorted({each["hidden_size"] for name, each in PRESETS.items() if not name.startswith("tiny")}))
+_HIDDEN = tuple(sorted({preset["hidden_size"] for name, preset in PRESETS.items() if not name.startswith("tiny")}))
 _LOW, _HIGH = math.log(32000), 13.0
-"""Where first losses of the field lie."""
+"""Range of first losses."""
 
 
 class Habits(Protocol):
-    """What a framework does to a model that nobody has trained yet; the facts of each framework have them."""
+    """How a framework initializes a model; each framework's facts implement it."""
 
     @property
     def vocabulary_multiple(self) -> int | None: ...
@@ -47,36 +44,40 @@ class Habits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """So many tokens, and the logits a model has for them."""
+    """A vocabulary size, and the padded size of its logits."""
 
     size: int
-    whose: str
+    owner: str
     padded: int
     tensor: int | None
-    """The tensor-parallel size that pads it so; None where it is not padded."""
+    """The tensor-parallel size of this padding; None if not padded."""
 
     @property
     def floor(self) -> float:
-        """The loss that uniform random tokens cannot be learnt below."""
+        """The loss floor of uniform random tokens."""
         return math.log(self.size)
 
     @property
     def uniform(self) -> float:
-        """The loss of a model that gives every logit the same."""
+        """The loss of a model with equal logits."""
         return math.log(self.padded)
+
+    def nearest_size(self, loss: float) -> int:
+        """The size, padded or not, whose uniform loss is nearer to a loss."""
+        return min(self.padded, self.size, key=lambda size: abs(math.log(size) - loss))
 
     @property
     def words(self) -> str:
         padded = f" padded to {self.padded:,}" if self.padded != self.size else f" of {self.size:,}"
-        return f"{self.whose} vocabulary{padded}"
+        return f"{self.owner} vocabulary{padded}"
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What is known of a model; None is not."""
+    """What is declared about a model; None means unknown."""
 
     habits: Habits
-    """What its framework does where nothing is declared."""
+    """The defaults of its framework."""
     vocab_size: int | None
     hidden_size: int | None
     tensor: int | None
@@ -85,13 +86,13 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A model before it has learnt anything."""
+    """An untrained model."""
 
     vocabulary: Vocabulary
     hidden: int
-    """0 where it does not matter."""
+    """0 if irrelevant."""
     std: float | None
-    """None where weights start by fan-in, whose logits have unit spread."""
+    """None for fan-in initialization, whose logits have unit variance."""
 
     @property
     def loss(self) -> float:
@@ -99,7 +100,7 @@ class Start:
 
     @property
     def spread(self) -> str:
-        return "weights started by fan-in" if self.std is None else f"an init std of {self.std:g}"
+        return "fan-in initialization" if self.std is None else f"init std {self.std:g}"
 
     @property
     def words(self) -> str:
@@ -108,17 +109,17 @@ class Start:
 
 
 def padded_vocab_size(vocab_size: int, multiple: int) -> int:
-    """The vocabulary rounded up to `multiple`: 128 x tensor parallel in the Megatron family, 1 where none is padded."""
+    """The vocabulary rounded up to `multiple`: 128 x tensor parallel in the Megatron family, 1 without padding."""
     return -(-vocab_size // multiple) * multiple
 
 
 def first_loss(model: Model, init_method_std: float, padded_vocab_size: int) -> float:
-    """ln(V padded) + h sigma^2 / 2: logits of an untrained model are N(0, h sigma^2) after the final norm."""
+    """ln(padded V) + h sigma^2 / 2: logits of an untrained model are N(0, h sigma^2) after the final norm."""
     return math.log(padded_vocab_size) + model.hidden_size * init_method_std**2 / 2
 
 
 def loss_floor(data: Data, vocab_size: int, samples: int) -> float | None:
-    """The entropy rate of a made source in nats a token; None for a corpus, and for samples that repeat by then."""
+    """Entropy of generated data in nats per token; None for a corpus, and for samples that repeat within the run."""
     if data.source == "tokens" or (data.samples is not None and data.samples < samples):
         return None
     from steelyard.trainer.tokens import entropy_rate
@@ -127,32 +128,32 @@ def loss_floor(data: Data, vocab_size: int, samples: int) -> float | None:
 
 
 def candidates(sizes: Iterable[int], habits: Habits, tensor: int | None) -> Iterator[Vocabulary]:
-    """These vocabularies as a framework pads them, each size once; every usual padding where that is not known."""
+    """These vocabularies as the framework pads them, each size once; all usual paddings if its padding is unknown."""
     multiple, seen = habits.vocabulary_multiple, set()
     tensors: Sequence[int | None] = () if multiple == 1 else TENSOR_SIZES if tensor is None else (tensor,)
     if multiple is None or multiple == 1:
         tensors = (None, *tensors)
     for size in sizes:
-        whose = habits.mock_vocabularies.get(size) or VOCABULARIES.get(size, "its own")
+        owner = habits.mock_vocabularies.get(size) or VOCABULARIES.get(size, "its own")
         for ranks in tensors:
             padded = padded_vocab_size(size, (multiple or PADDED_TO) * ranks) if ranks else size
             if (size, padded) not in seen:
                 seen.add((size, padded))
-                yield Vocabulary(size, whose, padded, ranks)
+                yield Vocabulary(size, owner, padded, ranks)
 
 
 def own_starts(of: Declared) -> list[Start]:
-    """What a model of this kind may start at: what is declared binds, the rest is as it is documented."""
+    """Possible starts of a model: declared values, and documented defaults for the rest."""
     return _starts(of, (of.vocab_size,) if of.vocab_size else VOCABULARIES)
 
 
 def mock_starts(of: Declared) -> list[Start]:
-    """The same with the vocabulary its framework takes where it was given no tokenizer, whatever was declared."""
+    """Possible starts with the vocabularies that the framework uses without a tokenizer."""
     return _starts(of, (size for size in of.habits.mock_vocabularies if size != of.vocab_size))
 
 
 def _starts(of: Declared, sizes: Iterable[int]) -> list[Start]:
-    return [start for each in candidates(sizes, of.habits, of.tensor) for start in starts_of(of, each)]
+    return [start for vocabulary in candidates(sizes, of.habits, of.tensor) for start in starts_of(of, vocabulary)]
 
 
 def starts_of(of: Declared, vocabulary: Vocabulary) -> list[Start]:
@@ -162,20 +163,20 @@ def starts_of(of: Declared, vocabulary: Vocabulary) -> list[Start]:
 
 
 def fitting(starts: Iterable[Start], loss: float) -> list[Start]:
-    """Those that give a first loss, the nearest first."""
+    """Starts that explain a first loss, nearest first."""
     near = (start for start in starts if abs(start.loss - loss) < NEAR)
     return sorted(near, key=lambda start: abs(start.loss - loss))
 
 
 def share_that_fits(starts: Iterable[Start]) -> float:
-    """How many of all first losses some of these would explain."""
+    """Share of all first losses that these starts explain."""
     return share_within(((start.loss - NEAR, start.loss + NEAR) for start in starts), _LOW, _HIGH)
 
 
-def share_within(places: Iterable[tuple[float, float]], low: float, high: float) -> float:
-    """How much of a stretch some intervals cover together: how often a loss would be in one by chance."""
+def share_within(intervals: Iterable[tuple[float, float]], low: float, high: float) -> float:
+    """Share of [low, high] that the intervals cover: the probability that a loss is in one by chance."""
     covered, end = 0.0, low
-    for first, last in sorted(places):
+    for first, last in sorted(intervals):
         covered += max(0.0, min(last, high) - max(first, end))
         end = max(end, min(last, high))
     return covered / (high - low)

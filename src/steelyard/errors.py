@@ -1,33 +1,36 @@
-"""What can go wrong, with the exit status each kind ends in."""
+"""Errors, and the exit status of each kind."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 from math import isfinite
 from typing import Any
 
 
 class Exit(IntEnum):
-    """The process exit statuses users may rely on."""
+    """Exit statuses; users rely on them."""
 
     GOOD = 0
-    """The verdict passed, the asked comparison holds, no lint error."""
+    """The verdict is pass, the requested comparison holds, or lint found no error."""
     FAILED = 1
-    """Judged and failed: a finding failed, out of memory, divergence, or the training program crashed."""
+    """A finding failed: out of memory, divergence, a threshold, or a crash of the training program."""
     INPUT = 2
     """The input is wrong: usage, config, lint error, not a run."""
     INFRASTRUCTURE = 3
     """A node, container, transport, watchdog or time limit failed."""
     NOT_COMPARABLE = 4
-    """An asked comparison is not comparable."""
+    """A requested comparison is not comparable."""
     UNKNOWN = 5
-    """Not known: the verdict is unknown, or the comparison inconclusive."""
+    """The verdict is unknown, or the comparison is inconclusive."""
     INTERRUPTED = 130
     """Interrupted, after clean-up."""
 
 
 class SteelyardError(Exception):
-    """An error a person can act on: what is wrong, where, what was expected, and what to type next."""
+    """An error that a user can act on: what is wrong, where, what is expected, and the next command."""
 
     exit = Exit.INFRASTRUCTURE
+    options = ""
+    """The options of the verb that select a part of its file, to be appended to a suggested command."""
 
     def __init__(
         self,
@@ -37,15 +40,20 @@ class SteelyardError(Exception):
         value: Any = None,
         expected: str | None = None,
         next: str | None = None,
+        near: Sequence[str] = (),
     ) -> None:
+        """`near` are existing names, one of which the user may have meant."""
         super().__init__(message)
         self.message, self.key, self.value, self.expected, self.next = message, key, value, expected, next
+        self.near = near
 
     def __str__(self) -> str:
         return self.with_way_on(self.message)
 
     def with_way_on(self, sentence: str) -> str:
-        """A sentence of it, with what was expected and what to type next."""
+        """The sentence with the nearest names, or else with the expected value and the next command."""
+        if self.near:
+            return f"{sentence}. Did you mean {' or '.join(map(repr, self.near))}?"
         if self.expected:
             sentence += f", expected {self.expected}"
         if self.next:
@@ -59,18 +67,18 @@ class SteelyardError(Exception):
 
 
 class InputError(SteelyardError):
-    """The user's input is wrong."""
+    """The input is wrong."""
 
     exit = Exit.INPUT
 
 
-class InterruptedByUser(SteelyardError):  # noqa: N818 - it is no error
-    """The user asked us to stop."""
+class InterruptedByUser(SteelyardError):  # noqa: N818 - not an error
+    """The user interrupted the command."""
 
     exit = Exit.INTERRUPTED
 
 
 class InfrastructureError(SteelyardError):
-    """What the run needs of the machine is not there."""
+    """A machine, container, connection or disk failed."""
 
     exit = Exit.INFRASTRUCTURE

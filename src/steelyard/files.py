@@ -1,4 +1,4 @@
-"""Opens files in folders that others may have filled: regular ones only, never through a link, never unbounded."""
+"""Opens files in untrusted folders: only regular files, no symbolic links, bounded size."""
 
 import contextlib
 import errno
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 DOCUMENT_BYTES = 64 << 20
-"""The most a file that is read whole may hold: a plan of 1,000 nodes takes 12 MiB."""
+"""Limit for files that are read whole; a plan of 1,000 nodes has 12 MiB."""
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -21,10 +21,10 @@ _KINDS = {
 
 
 def open_regular(path: Path, below: Path | None = None) -> BinaryIO:
-    """Open a regular file for reading without waiting for anybody.
+    """Open a regular file for reading, without blocking.
 
-    The last part of the path is never followed if it is a symbolic link; with `below`, no part after that folder is.
-    Raises OSError, whose strerror says what is there instead of a regular file.
+    A symbolic link as the last part of the path is refused; with `below`, as any part after that folder.
+    Raises OSError, whose strerror names the kind of file found.
     """
     folder = _open_folder(path.parent, below) if below is not None else None
     try:
@@ -41,7 +41,7 @@ def open_regular(path: Path, below: Path | None = None) -> BinaryIO:
 
 
 def read_document(path: Path, below: Path | None = None, most_bytes: int = DOCUMENT_BYTES) -> bytes:
-    """Read a whole regular file; OSError where it holds more than `most_bytes`."""
+    """Read a whole regular file; OSError if it is larger than `most_bytes`."""
     with open_regular(path, below) as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -50,9 +50,9 @@ def read_document(path: Path, below: Path | None = None, most_bytes: int = DOCUM
 
 
 def replace_file(path: Path, content: str | bytes) -> None:
-    """Write a file by rename: never seen half written, never through a link.
+    """Write a file atomically by rename; a symbolic link is replaced, not followed.
 
-    A regular file keeps its mode; a new one, and one in the place of a link, has what the umask leaves.
+    An existing regular file keeps its mode; a new file gets the mode of the umask.
     """
     temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}")
     try:

@@ -1,13 +1,13 @@
-"""Text of a log as nothing can act on it: neither a terminal nor a page."""
+"""Makes untrusted text harmless for terminals and pages."""
 
 
 def inert(text: str) -> str:
-    """One line whose control characters are shown, not sent, and that cannot be turned round."""
+    """One line with control characters and text-direction characters escaped."""
     return text if text.isprintable() else "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
 def inert_lines(text: str) -> str:
-    """The same of each of its lines."""
+    """The text with each of its lines made inert."""
     return "\n".join(inert(line) for line in text.split("\n"))
 
 

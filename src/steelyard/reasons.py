@@ -1,6 +1,6 @@
-"""Reasons as data: a code with typed values, from which the sentence for a person is made last.
+"""Reasons as data: a code with typed values; the sentence is rendered last.
 
-Nothing reads a sentence. What a stage decides by is the code, the effect, the side, the keys and the values.
+No code reads a sentence. Stages decide by code, effect, side, keys and values.
 """
 
 import ast
@@ -16,7 +16,7 @@ SideName = Literal["target", "baseline", "both"]
 
 
 class Effect(StrEnum):
-    """What a reason does to the answer it is given for."""
+    """How a reason affects an answer."""
 
     BLOCKS = "blocks"
     UNKNOWN = "unknown"
@@ -25,11 +25,11 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One thing that can be reported: its name and the sentence made from its values. Its docstring is its meaning."""
+    """One thing that can be reported: a name and a sentence. The docstring below the code is its meaning."""
 
     name: str
     sentence: str | Callable[..., str]
-    """A template over the values, such as "{run} has {steps:,} steps"; a function where a template is too little."""
+    """A template of the values, such as "{run} has {steps:,} steps", or a function."""
 
     def render(self, values: Mapping[str, Any]) -> str:
         return self.sentence.format(**values) if isinstance(self.sentence, str) else self.sentence(**values)
@@ -37,18 +37,18 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A code and what it is about."""
+    """A code with its values."""
 
     code: Code
     values: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """What the sentence needs; `target` and `baseline` are the two sides' values of a key."""
+    """Values for the sentence; `target` and `baseline` are the values of a key on the two sides."""
     effect: Effect | None = None
     side: SideName | None = None
     keys: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
-        """The sentence, without what the effect adds to it."""
+        """The sentence, without the words that the effect adds."""
         return self.code.render(self.values)
 
     def document(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Reason:
 
 
 def codes_in(*modules: ModuleType) -> dict[Code, str]:
-    """The codes that modules declare, each with the docstring below it: what `explain` prints."""
+    """The codes of these modules with their docstrings, which `explain` prints."""
     meanings = {}
     for module in modules:
         body = ast.parse(inspect.getsource(module)).body

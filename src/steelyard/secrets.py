@@ -1,4 +1,4 @@
-"""What a secret looks like: the shapes of tokens, the names that mark one, and how a printed one is spelt."""
+"""Finds secrets: the shapes of tokens, the names of secrets, and the ways programs print them."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 HIDDEN = b"[redacted]"
-"""What stands where a secret was."""
+"""Replaces a secret."""
 
 TOKENS = re.compile(
     rb"\b(?:hf_[A-Za-z0-9]{20,200}|gh[pousr]_[A-Za-z0-9]{20,200}|github_pat_\w{20,200}"
@@ -24,13 +24,13 @@ STAND_IN = re.compile(
     rb"(?:none|null|true|false|yes|no|on|off|[*x.]+|<.*|[\d.,]{1,7}|\$\{?\w+\}?|\{[\w.-]+\}|~?/[a-z]\S*|\S*\.json|\(.*)",
     re.IGNORECASE,
 )
-"""What stands where a secret could: a flag, a count, a placeholder, the path of a file."""
+"""Harmless values under a secret's name: a flag, a count, a placeholder, the path of a file."""
 WORDS = re.compile(rb"[a-z]+(?:[_/-][a-z/_-]*)?", re.IGNORECASE)
 SPECIAL = re.compile(
     rb"(?:bos|eos|pad|unk|sep|cls|mask|special|add|num|max|per|each|first|last|next|start|end|stop|eod|text|image)[_-]?$",
     re.IGNORECASE,
 )
-"""What makes a token one of a vocabulary, or a count of them."""
+"""Prefixes of `token` that mean a vocabulary token or a count."""
 
 _KEY_BLOCK = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
 _MARKER = re.compile(rb"-----(?:BEGIN|END) [A-Z0-9 ]{1,40}-----")
@@ -41,7 +41,7 @@ _SECRET_NAME = re.compile(
 )
 _PASSWORD = re.compile(r"password(?!.*_(?:file|path|dir)$)", re.IGNORECASE)
 _OPEN = re.compile(rb"<[^<>]*>|\$\{?\w+\}?|\{[\w.-]+\}|~?/[a-z]\S*", re.IGNORECASE)
-"""What a password is not: a placeholder, or the path of a file."""
+"""Values that are not a password: a placeholder, or the path of a file."""
 _HEADERS = re.compile(rb"((?:bearer|basic)\s{1,3})([A-Za-z0-9._~+/-]{8,2000}={0,2})", re.IGNORECASE)
 _IN_A_URL = re.compile(rb"(://[^/\s:@]{1,100}:)([^/\s@]{1,200})(@)")
 _LOGIN = re.compile(rb"(wandb login\s{1,3}(?:--relogin\s{1,3})?)([0-9a-f]{20,80})")
@@ -51,15 +51,15 @@ LOG_WORDS = (
     rb"[Tt]oken[\"' =:.]|TOKEN|[Ss]ecret|SECRET|PASSW|[Pp]assw|[Aa][Pp][Ii][-_]?[Kk][Ee][Yy]|[Kk]ey[=:]|_key|-key",
     rb"[Aa]ccess_?[Kk]ey|ACCESS_?KEY|AccountKey|CREDENTIAL|Signature=",
 )
-"""What a line of a log that holds a secret is told by at a glance; it looks at no digit but in an address."""
+"""Quick test for lines that may contain a secret. Matches digits only inside addresses."""
 _EVERYDAY = ("token", "key", "pat", "pass", "pwd")
-"""Ends of names that mark a secret in a variable and mean many other things in an option."""
+"""Name endings that mean a secret in an environment variable, and often something else in an option."""
 _SHORTEST = 6
-"""A shorter word would be hidden wherever it stands by chance."""
+"""Shorter words are not hidden: they occur by chance."""
 
 
 def secret_kind(name: str, value: Any) -> str | None:
-    """What a value of a config is if it is a secret, by its shape or by the name it stands under; else None."""
+    """The kind of secret that a config value is, by its shape or its name; None if it is not a secret."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if not isinstance(value, str):
@@ -70,7 +70,7 @@ def secret_kind(name: str, value: Any) -> str | None:
         return "a private key"
     if TOKENS.search(raw):
         return "a token"
-    return None if name.startswith("_") else _kind_by_name(name, value)  # a parked key is an example
+    return None if name.startswith("_") else _kind_by_name(name, value)  # keys with _ are examples
 
 
 def _kind_by_name(name: str, value: str) -> str | None:
@@ -91,7 +91,7 @@ def _kind_by_name(name: str, value: str) -> str | None:
 
 
 def without_secrets(content: Any) -> tuple[Any, list[tuple[tuple[str, ...], str]]]:
-    """A config without its secrets, and where each stood with what it is; aliases of one value are looked at once."""
+    """A config without its secrets, and the place and kind of each; aliases of one value are visited once."""
     places: list[tuple[tuple[str, ...], str]] = []
     return _without(content, (), "", places, {}), places
 
@@ -102,15 +102,15 @@ def _without(
     if id(value) in seen:
         return seen[id(value)]
     if isinstance(value, dict):
-        made: dict[Any, Any] = {}
-        seen[id(value)] = made
+        cleaned: dict[Any, Any] = {}
+        seen[id(value)] = cleaned
         for key, inner in value.items():
             kept = key
             if isinstance(key, str) and (kind := secret_kind("", key)) is not None:
                 kept = HIDDEN.decode()
                 places.append(((*path, kept), kind))
-            made[kept] = _without(inner, (*path, str(kept)), str(kept), places, seen)
-        return made
+            cleaned[kept] = _without(inner, (*path, str(kept)), str(kept), places, seen)
+        return cleaned
     if isinstance(value, list | tuple | set):
         items: list[Any] = []
         seen[id(value)] = items
@@ -124,10 +124,9 @@ def _without(
 
 
 def spellings(secret: bytes) -> set[bytes]:
-    """Every text to hide of one secret: the whole as programs print it, each of its lines, and what its lines name.
+    """All texts of one secret to hide: as programs print it, each of its lines, and named secrets in those lines.
 
-    Logs are read a line at a time, so the lines of a key file are hidden one by one; braces and the markers of a key
-    file are nobody's secret.
+    Logs are read line by line, so each line of a key file is hidden. Braces and markers of a key file are not secret.
     """
     whole = secret.strip()
     lines = [line.strip().rstrip(b",") for line in whole.splitlines()]
@@ -142,7 +141,7 @@ def spellings(secret: bytes) -> set[bytes]:
 
 
 def _escaped(text: bytes) -> Iterator[bytes]:
-    """One line of it, as JSON, `repr` and a URL spell it."""
+    """The text as JSON, `repr` and a URL print it."""
     decoded = text.decode("utf-8", "replace")
     once = json.dumps(decoded)[1:-1]
     yield from (form.encode() for form in (once, json.dumps(once)[1:-1], quote(decoded, safe="")))
@@ -150,7 +149,7 @@ def _escaped(text: bytes) -> Iterator[bytes]:
 
 
 def _secret_texts(document: bytes) -> Iterator[bytes]:
-    """The secrets inside a JSON key, such as a service account's."""
+    """Secrets inside a JSON document, such as the key of a service account."""
     try:
         left = [("", json.loads(document))]
     except (ValueError, RecursionError):
@@ -166,12 +165,12 @@ def _secret_texts(document: bytes) -> Iterator[bytes]:
 
 
 def _looks_random(text: str) -> bool:
-    """Whether it is long, without spaces, of letters and digits: no word of a language and no count."""
+    """Whether a text is long, without spaces, of letters and digits: neither a word nor a count."""
     return bool(re.fullmatch(r"(?=[^A-Za-z]*[A-Za-z])(?=[^0-9]*[0-9])[A-Za-z0-9+/=_-]{16,}", text))
 
 
 def redact(line: bytes) -> tuple[bytes, bool]:
-    """The line without secrets, and whether it held one."""
+    """The line without secrets, and whether it contained one."""
     hidden = TOKENS.sub(HIDDEN, line)
     hidden = NAMED.sub(_name_kept, hidden)
     hidden = _HEADERS.sub(_if_random, hidden)
@@ -181,7 +180,7 @@ def redact(line: bytes) -> tuple[bytes, bool]:
 
 
 def redacted(text: str) -> str:
-    """The same of a text that stands in no log: what a host says, or its tools."""
+    """A text that is not a log line, such as the output of a host's tools, without secrets."""
     return redact(text.encode("utf-8", "replace"))[0].decode("utf-8", "replace")
 
 
@@ -198,5 +197,5 @@ def _name_kept(match: re.Match[bytes]) -> bytes:
 
 
 def _if_random(match: re.Match[bytes]) -> bytes:
-    """What follows `Bearer` or `Basic` in plain prose is a word, and no secret."""
+    """Keep a lower-case word after `Bearer` or `Basic`: it is prose."""
     return match[0] if match[2].isalpha() and match[2].islower() else match[1] + HIDDEN

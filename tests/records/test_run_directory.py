@@ -74,20 +74,20 @@ def test_an_existing_name_is_refused_and_a_made_one_numbered(writer: RunWriter, 
     again = records.create_run(tmp_path / "runs", manifest(), {}, None)
     assert again.directory.name == "20260101T000000-tiny-cpu-2"
     assert records.load(again.directory).manifest.name == again.directory.name
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         records.create_run(tmp_path / "runs", manifest(), {}, writer.directory.name)
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "x" * 300])
 def test_a_name_that_is_no_directory_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot name a directory"):
+    with pytest.raises(InputError, match="not a valid directory name"):
         records.create_run(tmp_path / "runs", manifest(), {}, name)
     assert not (tmp_path / "runs").exists()
 
 
 def test_an_unwritable_parent_is_refused_and_nothing_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="is not writable"):
         records.create_run(tmp_path / "file" / "runs", manifest(), {}, None)
 
 
@@ -112,11 +112,21 @@ def test_a_version_we_do_not_know_is_refused(writer: RunWriter, version: object)
         records.load(writer.directory)
 
 
-def test_what_is_no_run_says_so(tmp_path: Path) -> None:
+def test_a_missing_run_is_named_with_the_nearest_names(writer: RunWriter, tmp_path: Path) -> None:
+    out = writer.directory.parent
     with pytest.raises(InputError, match="is not a run"):
         records.load(tmp_path)
-    with pytest.raises(InputError, match="is no run, neither as a path nor under"):
-        records.find("nothing", tmp_path)
+    with pytest.raises(InputError) as missing:
+        records.find("zebra", out)
+    assert str(missing.value) == (
+        f"Run 'zebra' not found (looked in {out}/), expected a run directory; next: steelyard runs list --out {out}"
+    )
+    name = writer.directory.name
+    with pytest.raises(InputError) as missing:
+        records.find("tiny-cqu", out)
+    assert missing.value.near == (name,)
+    assert str(missing.value) == f"Run 'tiny-cqu' not found (looked in {out}/). Did you mean {name!r}?"
+    assert missing.value.next == f"steelyard runs list --out {out}"
 
 
 def test_a_run_is_found_by_path_and_by_name(writer: RunWriter, tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
-"""The run directory: written as a run happens, read by every stage after it."""
+"""The run directory: written during a run, read by all later stages."""
 
 from steelyard.records.columns import Column, StepTable, node_tables, table, tables
-from steelyard.records.fleet import FILE as FLEET
 from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Provenance, RunManifest, RunPlatform
 from steelyard.records.reader import Run, events, find, first_and_last, load, runs_under, steps
 from steelyard.records.step import Event, Evidence, Step
 from steelyard.records.strict import read_json
-from steelyard.records.writer import RunWriter, create_run, new_directory, now, stamped, unstamped
+from steelyard.records.writer import FLEET, RunWriter, create_run, new_directory, now, stamped, unstamped
 
 __all__ = ["Column", "StepTable", "node_tables", "table", "tables"]
 __all__ += ["FLEET", "MANIFEST", "Failure", "Provenance", "RunManifest", "RunPlatform"]

@@ -1,4 +1,4 @@
-"""The steps of a run as columns: one pass over the file in bounded memory, for a run of a million steps."""
+"""The steps of a run as columns, read in one pass in bounded memory."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -21,20 +21,20 @@ from steelyard.records.writer import NODES, STEPS
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Moments = npt.NDArray[np.datetime64]
+Timestamps = npt.NDArray[np.datetime64]
 
 _CHUNK_BYTES = 1 << 20
 _NODE_CHUNK_BYTES = 1 << 24
-"""Of many nodes each has a few rows in it."""
+"""Larger, since each of many nodes has only some rows in a chunk."""
 _MOST_INT32 = 2**31 - 1
 _MOST_SERIES = 1 << 17
-"""Ranks of one job; more are not a record of one."""
+"""Limit of series: ranks of one run."""
 _WORTH_A_PROCESS = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One field over all steps. A value the source did not give is NaN here and not `given`; NaN may be given."""
+    """One field over all steps. A missing value is NaN and not `given`; a recorded NaN is `given`."""
 
     values: Floats
     given: Mask
@@ -46,28 +46,28 @@ class Column:
 
     @property
     def nonfinite(self) -> Mask:
-        """Given, as NaN or an infinity."""
+        """Recorded as NaN or infinity."""
         return self.given & ~self.finite
 
 
 @dataclass(frozen=True, slots=True)
 class StepTable:
-    """What `steps()` yields, by column."""
+    """The steps of a run by column."""
 
     step: Whole
     steps_covered: Whole
     columns: Mapping[str, Column]
-    """By the name of each of `COLUMNS`, which are attributes too."""
+    """By the names in `COLUMNS`, which are also attributes."""
     memory_kinds: tuple[str, ...]
-    """Every kind of memory measurement, in order of appearance."""
-    time: Moments
-    """When it was printed; NaT where a step does not say."""
+    """Kinds of memory measurement, in order of appearance."""
+    time: Timestamps
+    """Timestamp of the log line; NaT if not recorded."""
     flagged: dict[str, list[int]]
     source_files: tuple[str, ...]
     source_file: Whole
-    """Index into `source_files`; -1 where a step does not say."""
+    """Index into `source_files`; -1 if not recorded."""
     source_line: Whole
-    """In 32 bits where they hold every line of the log."""
+    """In 32 bits if every line number fits."""
 
     def __len__(self) -> int:
         return len(self.step)
@@ -78,8 +78,8 @@ class StepTable:
         return self.columns[name]
 
     def to_pandas(self) -> Any:
-        """A pandas frame with a row per step; a value that was not given is NaN."""
-        import pandas  # not among what Steelyard needs
+        """A pandas DataFrame with a row per step; missing values are NaN."""
+        import pandas  # optional
 
         values = {name: column.values for name, column in self.columns.items()}
         return pandas.DataFrame({"step": self.step, "steps_covered": self.steps_covered, **values, "time": self.time})
@@ -90,29 +90,29 @@ class StepTable:
         return rows
 
     def evidence(self, row: int) -> Evidence:
-        """Where row `row` (from 0) was read: the log's line, or its own line of the record."""
+        """The log line of row `row` (from 0), or its line of steps.jsonl."""
         if self.source_file[row] < 0:
             return Evidence(STEPS, row + 1)
         return Evidence(self.source_files[self.source_file[row]], int(self.source_line[row]))
 
 
 def table(run: Path | str) -> StepTable:
-    """Read the steps of a run; a last line cut short by a crash is not one."""
+    """Read the steps of a run; an incomplete last line is ignored."""
     path = run_directory(run) / STEPS
     parts = _Parts()
     for lines in line_blocks(path, _CHUNK_BYTES):
         try:
             rows = _DECODER.decode_lines(lines)
-        except (ValueError, RecursionError):  # msgspec's errors are ValueErrors, and so is what is not UTF-8
+        except (ValueError, RecursionError):  # msgspec's errors and invalid UTF-8 are ValueErrors
             raise _unreadable(path, parts.rows, lines, _DECODER) from None
-        if len(rows) < lines.count(b"\n"):  # the decoder passes over empty lines, and evidence would be off by them
+        if len(rows) < lines.count(b"\n"):  # the decoder skips empty lines, which would shift the evidence
             raise _unreadable(path, parts.rows, lines, _DECODER)
         parts.add(rows)
     return parts.joined()
 
 
 def node_tables(run: Path | str) -> dict[str, StepTable]:
-    """What each node or rank reported, by its name; empty where one spoke for all."""
+    """The steps of each node or rank by its name; empty if only one reports."""
     path = Path(run) / NODES
     parts: dict[str, _Parts] = {}
     before = 0
@@ -126,13 +126,13 @@ def node_tables(run: Path | str) -> dict[str, StepTable]:
         for series, rows in grouped.items():
             parts.setdefault(series, _Parts()).add(rows)
         if len(parts) > _MOST_SERIES:
-            raise unreadable(path, f"it names more than {_MOST_SERIES:,} series")
+            raise unreadable(path, f"more than {_MOST_SERIES:,} series")
         before += lines.count(b"\n")
     return {series: part.joined() for series, part in parts.items()}
 
 
 def tables(runs: Sequence[Path]) -> list[StepTable]:
-    """The steps of several runs, read side by side where they are long enough to be worth a process each."""
+    """The steps of several runs, read in parallel if they are long."""
     sizes = [(run / STEPS).stat().st_size if (run / STEPS).is_file() else 0 for run in runs]
     workers = min(len(runs), os.cpu_count() or 1)
     if workers < 2 or sum(sizes) - max(sizes) < _WORTH_A_PROCESS:
@@ -148,7 +148,7 @@ _FIELDS: list[Any] = [
     ("nonfinite", dict[str, Literal["NaN", "Infinity", "-Infinity"]] | None, None),
 ]
 _Row = msgspec.defstruct("_Row", _FIELDS, gc=False)
-"""The fields of a step that columns are made of, with the step's own types."""
+"""The fields of a step that become columns, with their types."""
 _NodeRow = msgspec.defstruct("_NodeRow", [("series", str), *_FIELDS], gc=False)
 
 _DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Row)
@@ -156,7 +156,7 @@ _NODE_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_NodeRow)
 
 
 class _Growing:
-    """A column while it grows: one value while all are the same, then an array; the kernel gives no unused pages."""
+    """A growing column: one value while all are equal, then an array."""
 
     __slots__ = ("_same", "_values", "rows")
 
@@ -193,12 +193,12 @@ class _Growing:
 
 
 def _bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Values to be compared for being one and the same, NaN among them."""
+    """Values as bits, so that NaN equals NaN."""
     return values.view(np.int64) if values.dtype.itemsize == 8 else values
 
 
 class _Parts:
-    """Columns while they grow, a chunk at a time."""
+    """Columns that grow by chunks."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -209,7 +209,7 @@ class _Parts:
         self._files: dict[str, int] = {}
         self._kinds: dict[str | None, None] = {}
         self._flagged: dict[str, list[int]] = {}
-        self._time = _Growing(_MOMENT)
+        self._time = _Growing(_TIMESTAMP)
 
     def add(self, rows: Sequence[Any]) -> None:
         named = [(at, row.nonfinite) for at, row in enumerate(rows) if row.nonfinite]
@@ -225,7 +225,7 @@ class _Parts:
         self._covered.add(np.array([row.steps_covered for row in rows], dtype=np.int64))
         self._kinds.update(dict.fromkeys(map(attrgetter("memory_kind"), rows)))
         self._add_sources([row.source for row in rows])
-        self._time.add(_moments([row.time for row in rows]))
+        self._time.add(_timestamps([row.time for row in rows]))
         for place, flags in [(at, row.flags) for at, row in enumerate(rows, start=self.rows) if row.flags]:
             for flag in flags:
                 self._flagged.setdefault(flag, []).append(place)
@@ -254,21 +254,21 @@ class _Parts:
         )
 
 
-_MOMENT = "datetime64[us]"
+_TIMESTAMP = "datetime64[us]"
 
 
-def _moments(texts: Sequence[str | None]) -> Moments:
-    """Moments without their zone, which is one and the same in a log; NaT for what is none."""
-    words = ["NaT" if text is None else text.rstrip("Z").partition("+")[0] for text in texts]
+def _timestamps(texts: Sequence[str | None]) -> Timestamps:
+    """Timestamps without time zone, which is constant within a log; NaT for invalid ones."""
+    local = ["NaT" if text is None else text.rstrip("Z").partition("+")[0] for text in texts]
     try:
-        return np.array(words, dtype=_MOMENT)
+        return np.array(local, dtype=_TIMESTAMP)
     except ValueError:
-        return np.array([_moment(word) for word in words], dtype=_MOMENT)
+        return np.array([_timestamp(text) for text in local], dtype=_TIMESTAMP)
 
 
-def _moment(word: str) -> np.datetime64:
+def _timestamp(text: str) -> np.datetime64:
     try:
-        return np.datetime64(word, "us")
+        return np.datetime64(text, "us")
     except ValueError:
         return np.datetime64("NaT", "us")
 
@@ -280,7 +280,7 @@ def _unreadable(path: Path, before: int, lines: bytes, decoder: msgspec.json.Dec
         except UnicodeDecodeError:
             return unreadable_line(path, f"line {at}", "not UTF-8")
         except RecursionError:
-            return unreadable_line(path, f"line {at}", "nested too deep")
+            return unreadable_line(path, f"line {at}", "nested too deeply")
         except ValueError as reason:
             return unreadable_line(path, f"line {at}", reason)
-    return unreadable(path, "an error that no line of it shows by itself")
+    return unreadable(path, "the lines are readable one by one, but not together")

@@ -1,4 +1,4 @@
-"""fleet.json: which runs a fleet is made of, the latest of each host, and what they came to together."""
+"""fleet.json: the runs of a fleet, the latest per host, and their joint result."""
 
 import contextlib
 import os
@@ -16,10 +16,10 @@ from steelyard.files import replace_file
 from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Record, RunStatus, read_record
 from steelyard.records.reader import Run, folders_of, holding, load, runs_under
+from steelyard.records.writer import FLEET as FILE
 from steelyard.records.writer import Heartbeat, beats, new_directory, numbered
 
 SCHEMA_VERSION = 1
-FILE = "fleet.json"
 
 Word = Literal["pass", "fail", "unknown"]
 
@@ -29,45 +29,45 @@ class FleetRun(Record):
 
     host: str
     directory: str = Field(pattern=r"\A[^./\x00][^/\x00]*\z")
-    """Its run directory, below the fleet's; not there where the fleet was stopped before its turn came."""
+    """Its run directory below the fleet's; missing if the fleet stopped before this run began."""
     status: RunStatus = "running"
     verdict: Word | None = None
     failure: Failure | None = None
 
 
 class Outlier(Record):
-    """A figure of one run that is unlike those of the others."""
+    """A figure of one run that deviates from the other runs."""
 
     host: str
     metric: str
     value: float
     median: float
-    """Of all runs that completed."""
+    """Median of all completed runs."""
     share: float
-    """How far the value is from the median, as a part of it."""
+    """(value - median) / median."""
     robust_z: float | None
-    """0.6745 x (value - median) / MAD; null where most runs have the same value, so that it has no bound."""
+    """0.6745 x (value - median) / MAD; null if MAD is 0, because most runs have the same value."""
 
     @property
     def words(self) -> str:
-        """What stands out, in a sentence."""
+        """`g5: step_time_s is 1.5, 49.3% above the median of 1.005 (robust z 33.4)`."""
         side, z = "above" if self.share > 0 else "below", self.robust_z
-        score = "most runs agree to the last digit" if z is None else f"robust z {z:.1f}"
+        score = "most runs have exactly the same value" if z is None else f"robust z {z:.1f}"
         return (
-            f"{self.host}: {self.metric} {self.value:,.5g} is {abs(self.share):.1%} {side} "
-            f"the median {self.median:,.5g} ({score})"
+            f"{self.host}: {self.metric} is {self.value:,.5g}, {abs(self.share):.1%} {side} "
+            f"the median of {self.median:,.5g} ({score})"
         )
 
 
 class PreflightFinding(Record):
-    """What preflight found wrong with a host of the fleet, by itself or against the others."""
+    """A preflight problem of one host, or a difference between hosts."""
 
     host: str | None
-    """Null where it is about the machine that asked."""
+    """Null for the machine that ran preflight."""
     check: str
     status: Word
     required: bool
-    """Whether it kept the host from running."""
+    """Whether the problem prevents runs on the host."""
     message: str
     fix: str | None = None
 
@@ -77,16 +77,16 @@ class PreflightFinding(Record):
 
 
 class FleetManifest(Record):
-    """Written when a fleet starts and when it has ended; between the two its runs speak for themselves."""
+    """Written when a fleet starts and when it ends; in between, read the status of its runs."""
 
     schema_version: int = SCHEMA_VERSION
     name: str
     runs: list[FleetRun] = Field(min_length=1)
     verdict: Word | None = None
-    """The worst of its runs; null where they were not judged."""
+    """The worst verdict of its runs; null if they were not checked."""
     outliers: list[Outlier] = Field(default_factory=list)
     preflight: list[PreflightFinding] = Field(default_factory=list)
-    """What failed or blocked when all hosts were asked before the first run; empty where they were not asked."""
+    """Failed and blocking preflight findings; empty if there was no preflight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Fleet:
         return beats(self.directory)
 
     def runs(self) -> list[Run | None]:
-        """The run of each host as it stands on disk; None where it never began."""
+        """The run of each host; None if it never began."""
         return [self._run(self.directory / run.directory) for run in self.manifest.runs]
 
     def _run(self, place: Path) -> Run | None:
@@ -110,17 +110,17 @@ class Fleet:
 
     @contextlib.contextmanager
     def reading(self, place: Path) -> Iterator[None]:
-        """One run that cannot be read says how the others can be without it."""
+        """Add to the error of an unreadable run how to continue without it."""
         try:
             yield
         except InputError as unreadable:
-            aside = shlex.join(["mv", str(place), f"{self.directory}.{place.name}.unreadable"])
-            fix = f"{aside}; the fleet then counts it as not begun (--rerun-failed runs it)"
+            move = shlex.join(["mv", str(place), f"{self.directory}.{place.name}.unreadable"])
+            fix = f"{move}; the run then counts as not begun (--rerun-failed runs it)"
             unreadable.next = unreadable.next or fix
             raise
 
     def refreshed(self, runs: Sequence[Run | None]) -> "Fleet":
-        """With the status of each run as it stands; one that never began waits for its turn while the fleet runs."""
+        """The fleet with the current status of each run; runs that never began are pending while the fleet runs."""
         waiting: RunStatus = "running" if self.is_running else "interrupted"
         states = [(run.status, run.manifest.failure) if run else (waiting, None) for run in runs]
         entries = [
@@ -130,16 +130,16 @@ class Fleet:
         return self.updated(runs=entries)
 
     def updated(self, **values: Any) -> "Fleet":
-        """With other values in its manifest."""
+        """The fleet with other values in its manifest."""
         return Fleet(self.directory, self.manifest.model_copy(update=values))
 
     def save(self) -> None:
-        """Replace fleet.json whole."""
+        """Replace fleet.json."""
         replace_file(self.directory / FILE, self.manifest.model_dump_json(indent=2) + "\n")
 
 
 def new_fleet(out: Path, name: str | None, own: str, hosts: Sequence[str]) -> Fleet:
-    """Make the directory of a fleet, `own` its name where none is asked for, with a place for each host's run."""
+    """Make the directory of a fleet, named `name` or else `own`, with a run name per host."""
     directory = new_directory(out, name, own)
     places = zip(hosts, directory_names(directory, hosts), strict=True)
     runs = [FleetRun(host=host, directory=place) for host, place in places]
@@ -149,7 +149,7 @@ def new_fleet(out: Path, name: str | None, own: str, hosts: Sequence[str]) -> Fl
 
 
 def again(fleet: Fleet, hosts: Sequence[str]) -> Fleet:
-    """The same fleet with a new run directory for each of these hosts."""
+    """The fleet with a new run directory for each of these hosts."""
     places = dict(zip(hosts, directory_names(fleet.directory, hosts), strict=True))
     runs = [
         FleetRun(host=run.host, directory=places[run.host]) if run.host in places else run
@@ -162,7 +162,7 @@ def again(fleet: Fleet, hosts: Sequence[str]) -> Fleet:
 
 
 def directory_names(fleet: Path, hosts: Sequence[str]) -> list[str]:
-    """A free name for a run of each host: the host's own, with -2, -3 … where there was one before."""
+    """A free run name per host: the host's name, with -2, -3 … if taken."""
     names: dict[str, None] = {}
     for host in hosts:
         base = re.sub(r"[^A-Za-z0-9._-]", "-", host).lstrip(".")[:100] or "node"
@@ -173,16 +173,16 @@ def directory_names(fleet: Path, hosts: Sequence[str]) -> list[str]:
 
 @contextlib.contextmanager
 def held(fleet: Fleet) -> Iterator[None]:
-    """Keep others from running in the same fleet."""
+    """Lock the fleet against other processes."""
     key, place = "--rerun-failed", str(fleet.directory)
     try:
         heartbeat = Heartbeat(fleet.directory)
     except BlockingIOError:
-        expected = "a fleet that has ended"
-        raise InputError(f"{place} is still running", key=key, value=place, expected=expected) from None
+        expected, fix = "a fleet that has ended", f"steelyard runs show {shlex.quote(place)}"
+        raise InputError(f"{place} is still running", key=key, value=place, expected=expected, next=fix) from None
     except OSError as reason:
-        problem = f"{place} cannot be locked: its heartbeat cannot be opened ({reason.strerror})"
-        expected, fix = "a fleet directory of our own", f"the same command without {key}, for a new fleet"
+        problem = f"{place} cannot be locked: its heartbeat file cannot be opened ({reason.strerror})"
+        expected, fix = "a fleet directory made by this user", f"the same command without {key}, for a new fleet"
         raise InputError(problem, key=key, value=place, expected=expected, next=fix) from None
     try:
         yield
@@ -191,18 +191,18 @@ def held(fleet: Fleet) -> Iterator[None]:
 
 
 def find_fleet(name: str, out: Path) -> Fleet | None:
-    """FLEET as the command line takes it: a path, or a name under --out; None where it is none."""
+    """The fleet of a path, or of a name under --out; None if it is not a fleet."""
     places = (directory for directory in (Path(name), out / name) if os.path.lexists(directory / FILE))
     return next(map(load_fleet, places), None)
 
 
 def fleets_under(out: Path) -> list[Path]:
-    """Fleet directories directly under `out`, by name."""
+    """Fleet directories directly under `out`, sorted by name."""
     return holding(FILE, out)
 
 
 def repeats_under(out: Path) -> Iterator[Path]:
-    """Run directories of the directories under `out`, or two below it, that are neither a run nor a fleet, by name."""
+    """Runs in the directories one or two levels under `out` that are neither run nor fleet, sorted by name."""
     for directory in _plain_directories(out):
         yield from runs_under(directory)
         for below in _plain_directories(directory):
@@ -217,9 +217,9 @@ def _plain_directories(directory: Path) -> Iterator[Path]:
 
 
 def load_fleet(directory: Path) -> Fleet:
-    """Read fleet.json, refusing what a later version wrote."""
+    """Read fleet.json; refuse a later schema version."""
     try:
         return Fleet(directory, read_record(directory / FILE, FleetManifest, SCHEMA_VERSION, "FLEET"))
     except OSError as reason:
-        problem = f"{directory / FILE}: cannot be read ({reason})"
+        problem = f"{directory / FILE} cannot be read ({reason})"
         raise InputError(problem, key="FLEET", value=str(directory)) from None

@@ -1,4 +1,4 @@
-"""run.json: all of a run but its steps."""
+"""run.json: everything about a run except its steps."""
 
 import reprlib
 from pathlib import Path
@@ -8,12 +8,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.errors import InputError
 from steelyard.experiment.partial import PartialExperiment
+from steelyard.hardware.catalog import CATALOG, CPU, Gpu, lookup
 from steelyard.records.strict import read_json
 
 SCHEMA_VERSION = 1
 FILE = "run.json"
+UNNAMED = "GPU"
+"""A GPU without a name whose figures are stated."""
 
-RunStatus = Literal["running", "completed", "failed", "interrupted"]
+RunStatus = Literal["running", "completed", "ended", "failed", "interrupted"]
+"""`ended`: a log that stops without an end marker where no plan is known."""
 
 
 class Record(BaseModel):
@@ -24,42 +28,68 @@ Document = TypeVar("Document", bound=Record)
 
 
 class RunPlatform(Record):
-    """Where the run took place."""
+    """The platform of the run."""
 
     name: str
-    """The file's name for the platform, or the GPU's where it names none."""
+    """The platform's name in the file, or else the GPU's name."""
     gpu: str | None
-    """The catalog's name of the GPU; null on a CPU and for a GPU the catalog does not know."""
+    """The GPU's name in the catalog; null on a CPU and for a GPU that is not in the catalog."""
     gpu_name: str | None
-    """What the platform or the driver calls it; null where nobody said."""
+    """The name that the platform or the driver uses; null if not recorded."""
     nodes: int | None = Field(gt=0, le=10**6)
     gpus_per_node: int | None = Field(gt=0, le=10**6)
     world_size: int | None = Field(gt=0, le=10**9)
-    """GPUs of all nodes; null, like the two before it, where nobody said."""
+    """GPUs of all nodes; null, like the two fields above, if not recorded."""
     peak_tflops_per_gpu: float | None
-    """The dense peak of the precision used; null where none is known."""
+    """The dense peak of the precision used; null if unknown."""
+    gpu_by: str | None = None
+    """Who names the GPU: --gpu, log, config, or driver; null if not recorded."""
+    peaks_tflops: dict[str, float] = Field(default_factory=dict)
+    """Dense peaks per GPU by precision, as of the record; empty if unknown."""
+    peaks_by: str | None = None
+    """Who states the peaks: catalog, --gpu-peak, or a file gpus.yaml."""
+    memory_gib: float | None = None
+    """Memory per GPU, as of the record; null if unknown."""
+    memory_by: str | None = None
+    """Who states the memory: catalog, --gpu-memory, or a file gpus.yaml."""
+
+    @property
+    def card(self) -> Gpu | None:
+        """The GPU with the recorded figures, so that each machine judges alike; of earlier records, the catalog's."""
+        name = self.gpu or self.gpu_name
+        listed = lookup(name) if name else None
+        if self.gpu_name == CPU or not (self.peaks_tflops or self.memory_gib):
+            return listed
+        stated = self.peaks_by if self.peaks_by != CATALOG else None
+        vendor, variants = (listed.vendor, listed.variants) if listed else ("", ())
+        peaks, memory = self.peaks_tflops, self.memory_gib
+        return Gpu(name or UNNAMED, vendor, peaks, memory, variants=variants, stated_by=stated)
 
     @property
     def words(self) -> str:
-        """How many of what."""
-        name = self.gpu_name or "GPUs of unknown kind"
-        if self.gpu_name == "cpu" and self.nodes is None:
-            return f"CPU, {self.world_size or 'an unknown number of'} ranks"
-        if self.nodes is None or self.gpus_per_node is None:
-            return f"{self.world_size or 'an unknown number'} of {name}" if self.gpu_name or self.world_size else name
-        return f"{self.nodes} node{'s' * (self.nodes != 1)} x {self.gpus_per_node} {name}"
+        """Number of nodes and GPUs, and the GPU's name."""
+        unit = "CPU rank" if self.gpu_name == CPU else "GPU"
+        if self.nodes is not None and self.gpus_per_node is not None:
+            gpus = "CPU ranks" if self.gpu_name == CPU else self.gpu_name or "GPUs of unknown type"
+            return f"{self.nodes} node{'s' * (self.nodes != 1)} x {self.gpus_per_node} {gpus}"
+        if self.world_size is None:
+            return f"{self.gpu_name}, {unit} count unknown" if self.gpu_name else "GPU type and count unknown"
+        count = f"{self.world_size:,} {unit}{'s' * (self.world_size != 1)}"
+        if self.gpu_name == CPU:
+            return count
+        return f"{count} ({self.gpu_name})" if self.gpu_name else f"{count} of unknown type"
 
 
 class Provenance(Record):
-    """Who made this record, from what, where and when."""
+    """How this record was made: by which version, from what, where and when."""
 
     steelyard: str
-    """The version that wrote it."""
+    """Version of Steelyard."""
     command: list[str]
     file: str | None
     """The experiment file."""
     sha256: str | None
-    """Of the experiment file."""
+    """SHA-256 of the experiment file."""
     host: str
     python: str
     system: str
@@ -75,103 +105,131 @@ class Failure(Record):
     message: str
     node: str | None = None
     phase: str | None = None
-    """What was being done: reach, lock, preflight, image, prepare, start, train, collect; null of a foreign run."""
+    """reach, lock, preflight, image, prepare, start, train or collect; null for an imported run."""
     file: str | None = None
     line: int | None = None
 
 
 class LogFile(Record):
-    """One file a foreign run was read from."""
+    """One file of an imported run."""
 
     path: str
-    """As it was named."""
+    """As typed."""
     kept: str
     """Its copy in the run directory."""
     lines: int
     steps: int
     unread: int
-    """Lines that look like a step and could not be read."""
+    """Unreadable step lines."""
 
     @property
     def words(self) -> str:
-        lines = f"{self.lines:,} lines, " if self.lines else ""  # a table is read by rows
-        unread = f", {self.unread:,} step lines not readable" if self.unread else ""
-        return f"{lines}{self.steps:,} steps{unread}"
+        lines = f"{self.lines:,} line{'s' * (self.lines != 1)}, " if self.lines else ""  # a table has rows instead
+        unread = f", {self.unread:,} unreadable step line{'s' * (self.unread != 1)}" if self.unread else ""
+        return f"{lines}{self.steps:,} step record{'s' * (self.steps != 1)}{unread}"
 
 
 class LoggedValue(Record):
-    """Where in a log a value was read."""
+    """The place of a value in a log."""
 
     file: str
     line: int
     value: Any = None
-    """Of what no experiment has a key for; of all else the experiment has it."""
+    """Only for settings without an experiment key; the experiment contains all others."""
+
+
+class RunInFiles(Record):
+    """One of several runs in the same files."""
+
+    number: int
+    first_line: int
+    last_line: int
+    first_step: int | None
+    """Null if it never stepped."""
+    last_step: int | None
+
+    @property
+    def words(self) -> str:
+        if self.first_step is None:
+            return "no steps"
+        if self.first_step == self.last_step:
+            return f"step {self.first_step:,}"
+        return f"steps {self.first_step:,} to {self.last_step:,}"
 
 
 class Ingested(Record):
-    """How a foreign run was read."""
+    """How an imported run was read."""
 
     dialect: str
-    """Whose lines they are."""
+    """The dialect of the step lines."""
     era: str
-    """Which versions print such lines; empty where they do not tell."""
+    """Versions that print such lines; empty if unknown."""
     others: list[str] = Field(default_factory=list)
     """Further dialects found in the same files."""
     files: list[LogFile]
     first_moment: str | None = None
-    """When the first step was printed, by the log's own clock."""
+    """Timestamp of the first step in the log."""
     last_moment: str | None = None
     said: dict[str, LoggedValue] = Field(default_factory=dict)
-    """The line that says a value, by dotted key."""
+    """The log line of each logged setting, by dotted key."""
+    run: int = 1
+    """Which of the runs in the files it is."""
+    runs: list[RunInFiles] = Field(default_factory=list)
+    """All runs in the files, if there are several."""
+
+    def whole(self, key: str) -> int | None:
+        """A logged count without an experiment key."""
+        logged = self.said.get(key)
+        return logged.value if logged is not None and type(logged.value) is int else None
 
 
 class RunManifest(Record):
-    """check, compare and report start here."""
+    """The content of run.json."""
 
     schema_version: int = SCHEMA_VERSION
     name: str
     status: RunStatus = "running"
-    """Written first, replaced last: one still `running` without its heartbeat is interrupted."""
+    """Written first, replaced last. `running` without a heartbeat means interrupted."""
     framework: str
     experiment: PartialExperiment
-    """The experiment as resolved, or as far as a log says it."""
+    """The resolved experiment, or what the log contains of it."""
     sources: dict[str, str]
-    """Where each value comes from, by dotted key, as the text of a `Source`."""
+    """The source of each value, by dotted key, as the text of a `Source`."""
     platform: RunPlatform
     expected: dict[str, Any]
     provenance: Provenance
     steps: int | None = None
-    """Step records, once the run has ended."""
+    """Number of step records, once the run has ended."""
     exit_status: int | None = None
-    """Of the training program; negative is a signal."""
+    """Exit status of the training program; a negative number is a signal."""
     failure: Failure | None = None
     ingested: Ingested | None = None
-    """Of a run that was read from a foreign log or result; null for one we ran."""
+    """Only for imported runs; null for our own."""
     job: str | None = None
-    """What marks it on its hosts: its containers' label and its lock; null where it ran beside Steelyard."""
+    """Label of its containers and lock on its hosts; null if it ran as a child process of Steelyard."""
     hosts: list[str] = Field(default_factory=list)
-    """The machines it ran on, in the order of its ranks; none where that is not known."""
+    """Hosts in the order of ranks; empty if unknown."""
     software: dict[str, str] = Field(default_factory=dict)
-    """What the training program said of itself: versions, device."""
+    """Versions and device that the training program reported."""
 
     @property
     def began(self) -> str:
-        """When the run began: by its log's own clock where it was read from one."""
+        """Start of the run; of an imported run, the timestamp of the first step."""
         return (self.ingested.first_moment if self.ingested else None) or self.provenance.started
 
     @property
     def ended(self) -> str | None:
-        """When it ended, likewise."""
+        """End of the run; of an imported run, the timestamp of the last step."""
         return (self.ingested.last_moment if self.ingested else None) or self.provenance.ended
 
 
 def not_a_run(path: Path) -> InputError:
-    """What to say of a path that is none."""
-    return InputError(f"{path} is not a run: it has no {FILE}", key="RUN", value=str(path), next="steelyard runs list")
+    """The error for a directory without run.json."""
+    return InputError(f"{path} is not a run ({FILE} missing)", key="RUN", value=str(path), next="steelyard runs list")
 
 
 def load_manifest(run: Path) -> RunManifest:
-    """Read run.json, refusing what a later version wrote."""
+    """Read run.json; refuse a later schema version."""
     try:
         return read_record(run / FILE, RunManifest, SCHEMA_VERSION, "RUN")
     except (FileNotFoundError, NotADirectoryError):
@@ -179,11 +237,11 @@ def load_manifest(run: Path) -> RunManifest:
 
 
 def read_record(path: Path, model: type[Document], latest: int, key: str) -> Document:
-    """A document of ours; the first thing that is wrong with it, and an OSError where there is none."""
+    """Read one of our documents. InputError names the first problem; OSError if the file is missing."""
     try:
         raw = read_json(path)
     except ValueError as reason:
-        raise InputError(f"{path}: cannot be read ({reason})", key=key, value=str(path.parent)) from None
+        raise InputError(f"{path} cannot be read ({reason})", key=key, value=str(path.parent)) from None
     checked_version(path, raw, latest)
     try:
         return model.model_validate(raw)
@@ -194,7 +252,7 @@ def read_record(path: Path, model: type[Document], latest: int, key: str) -> Doc
 
 
 def checked_version(path: Path, raw: Any, latest: int) -> int:
-    """The version of a document, refused where it is none that we know."""
+    """The schema version of a document; InputError if unknown."""
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if type(version) is int and 1 <= version <= latest:
         return version

@@ -1,7 +1,9 @@
 """Reads runs back: their manifest, steps and events."""
 
+import difflib
 import os
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,15 +12,17 @@ from steelyard.errors import InputError
 from steelyard.records import strict
 from steelyard.records.manifest import FILE, RunManifest, RunStatus, load_manifest, not_a_run
 from steelyard.records.step import Event, Step, event_of, step_of
-from steelyard.records.writer import EVENTS, STEPS, beats
+from steelyard.records.writer import EVENTS, FLEET, STEPS, beats, unstamped
 
 if TYPE_CHECKING:
     from steelyard.records.columns import StepTable
 
 Record = TypeVar("Record", Step, Event)
 
+_MOST_NEAR = 3
+"""Names suggested for one that does not exist."""
 MOST_EVENT_VALUES = 5_000_000
-"""Events are kept whole, at some 100 bytes of memory a value; an evaluation has 7 of them."""
+"""Limit: events are kept in memory, about 100 bytes per value; an evaluation has 7 values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +32,17 @@ class Run:
     directory: Path
     manifest: RunManifest
     status: RunStatus
-    """The manifest's, but `interrupted` where it says `running` and nobody holds the run any more."""
+    """Status of the manifest; `interrupted` if it is `running` but the run's process is gone."""
 
     def steps(self) -> "StepTable":
-        """Its steps as columns, such as `steps().loss.values`."""
-        from steelyard.records.columns import table  # which needs this module
+        """The steps as columns, such as `steps().loss.values`."""
+        from steelyard.records.columns import table  # imports this module
 
         return table(self.directory)
 
     @property
     def num_steps(self) -> int:
-        """Step records; counted where the run did not live to say."""
+        """Number of step records; counted if the run ended without recording it."""
         if self.manifest.steps is not None:
             return self.manifest.steps
         return sum(block.count(b"\n") for block in strict.line_blocks(self.directory / STEPS))
@@ -50,47 +54,74 @@ def load(run: Path | str) -> Run:
     manifest = load_manifest(run)
     status = manifest.status
     if status == "running" and not beats(run):
-        manifest = load_manifest(run)  # it may have ended between the two looks
+        manifest = load_manifest(run)  # the run may have ended in between
         status = "interrupted" if manifest.status == "running" else manifest.status
     return Run(run, manifest, status)
 
 
 def find(name: str, out: Path) -> Run:
-    """RUN as the command line takes it: a path, or a name under --out."""
+    """The run of a path, or of a name under --out."""
     if (directory := located(name, out)) is not None:
         return load(directory)
     for directory in (Path(name), out / name):
-        if held := runs_under(directory):
-            problem = f"{name!r} is a directory of {len(held)} run{'s' * (len(held) != 1)}"
-            raise InputError(problem, key="RUN", value=name, expected="one run", next=str(held[0]))
-    is_file = os.path.isfile(name)  # noqa: PTH113 - Path.is_file raises on a name too long
-    problem = f"{name!r} is no run, neither as a path nor under {out}{'; it is a file' if is_file else ''}"
-    fix = f"steelyard {verb_for(name)} {name}" if is_file else f"steelyard runs list --out {out}"
-    raise InputError(problem, key="RUN", value=name, expected="a run directory", next=fix)
+        if runs := runs_under(directory):
+            problem = f"{name!r} is a directory with {len(runs)} run{'s' * (len(runs) != 1)}"
+            raise InputError(problem, key="RUN", value=name, expected="one run", next=str(runs[0]))
+    raise run_not_found(name, out)
+
+
+def run_not_found(name: str, out: Path, key: str = "RUN", expected: str = "a run directory") -> InputError:
+    """The error for a path or name without a run, with the nearest names and the next command."""
+    if os.path.isfile(name):  # noqa: PTH113 - Path.is_file raises on a name too long
+        fix = f"steelyard {verb_for(name)} {shlex.quote(name)}"
+        return InputError(f"{name!r} is a file, not a run", key=key, value=name, expected=expected, next=fix)
+    return not_found("Run", name, run_names(out), out, key=key, expected=expected, next=listing(out))
+
+
+def run_names(out: Path) -> list[str]:
+    """Names of runs, fleets and directories of runs directly under `out`."""
+    return [
+        path.name
+        for path in folders_of(out)
+        if any(os.path.lexists(path / file) for file in (FILE, FLEET)) or runs_under(path)
+    ]
+
+
+def listing(out: Path) -> str:
+    """The command that lists the runs under `out`."""
+    return "steelyard runs list" if out == Path("runs") else f"steelyard runs list --out {shlex.quote(str(out))}"
+
+
+def not_found(kind: str, name: str, names: Sequence[str], looked_in: Path, **details: str) -> InputError:
+    """The error for a name that does not exist under `looked_in`, with the nearest of the existing names."""
+    by_spelling = {unstamped(existing): existing for existing in names} | {existing: existing for existing in names}
+    spellings = difflib.get_close_matches(name, list(by_spelling), n=_MOST_NEAR)
+    near = tuple(dict.fromkeys(by_spelling[spelling] for spelling in spellings))
+    return InputError(f"{kind} {name!r} not found (looked in {looked_in}/)", value=name, near=near, **details)
 
 
 def located(name: str, out: Path) -> Path | None:
-    """The directory that such a name means, if it has a manifest, readable or not."""
+    """The directory of a path or name, if it has a manifest, readable or not."""
     return next((place for place in (Path(name), out / name) if os.path.lexists(place / FILE)), None)
 
 
 def verb_for(file: str) -> str:
-    """What makes a run of a file: a config is run, a log is read."""
+    """The verb that makes a run of a file: `run` for a config, `ingest` for a log."""
     return "run" if file.endswith((".yaml", ".yml")) else "ingest"
 
 
 def runs_under(out: Path) -> list[Path]:
-    """Run directories directly under `out`, by name."""
+    """Run directories directly under `out`, sorted by name."""
     return holding(FILE, out)
 
 
 def holding(file: str, out: Path) -> list[Path]:
-    """Directories directly under `out` that have a file of this name, whatever kind of file it is, by name."""
+    """Directories directly under `out` with a file of this name, of any kind, sorted by name."""
     return [path for path in folders_of(out) if os.path.lexists(path / file)]
 
 
 def folders_of(out: Path) -> list[Path]:
-    """What lies in a directory and may be one, by name, without what is hidden; none where it may not be read."""
+    """Visible entries of a directory, sorted by name; empty if it cannot be read."""
     try:
         return sorted(path for path in out.iterdir() if not path.name.startswith("."))
     except (OSError, ValueError):  # ValueError: a name with a null
@@ -105,14 +136,14 @@ def steps(run: Path | str) -> Iterator[Step]:
 
 
 def first_and_last(run: Path | str) -> tuple[Step | None, Step | None]:
-    """The first and the last step, without reading those between."""
+    """The first and the last step, without reading the steps between."""
     path = run_directory(run) / STEPS
     first = next(strict.whole_lines(path), None)
     if first is None:
         return None, None
     with strict.open_record(path) as file:
         size = file.seek(0, os.SEEK_END)
-        for back in (1 << 16, 2 * strict.LINE_BYTES + 2):  # a line that was cut short may follow the last
+        for back in (1 << 16, 2 * strict.LINE_BYTES + 2):  # an incomplete line may follow the last step
             file.seek(max(0, size - back))
             whole = file.read(back).rpartition(b"\n")[0]
             if b"\n" in whole or back >= size:
@@ -129,12 +160,12 @@ def events(run: Path | str) -> Iterator[Event]:
     for number, line in strict.whole_lines(path):
         values += sum(line.count(mark) for mark in (b",", b"[", b"{"))
         if values > MOST_EVENT_VALUES:
-            raise strict.unreadable(path, f"it holds more than {MOST_EVENT_VALUES:,} values")
+            raise strict.unreadable(path, f"more than {MOST_EVENT_VALUES:,} values")
         yield _read(event_of, path, f"line {number}", line)
 
 
 def run_directory(run: Path | str) -> Path:
-    """A directory that has a manifest, readable or not."""
+    """The path, if it has a manifest, readable or not."""
     if not os.path.lexists(Path(run) / FILE):
         raise not_a_run(Path(run))
     return Path(run)

@@ -1,4 +1,4 @@
-"""Many steps in a row, by column: made into steps, or into lines of the record, only when asked."""
+"""Consecutive steps by column, converted to steps or to lines of the record on demand."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class StepRows:
-    """Steps of one log. Every field of `Step` is in `same`, in a column, or was not given."""
+    """Steps of one log. Each field of `Step` is in `same`, in a column, or missing."""
 
     same: Mapping[str, Any]
     columns: Mapping[str, Sequence[Any]]
-    """What differs: numbers, and texts without a comma or a quote."""
+    """Fields that vary: numbers, and texts without commas and quotes."""
     log: str
     numbers: Sequence[int]
-    """The log's line of each."""
+    """The log line of each step."""
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -34,9 +34,9 @@ class StepRows:
         return Step(**self.same, **given, source=Evidence(self.log, self.numbers[at]))
 
     def lines(self) -> bytes:
-        """What `to_line` makes of each, without making the steps: the keys are put between whole columns."""
+        """The lines that `to_line` makes, without making the steps: keys are inserted between whole columns."""
         texts = {id(column): _encode(column) for column in (*self.columns.values(), self.numbers)}
-        if any(b"null" in text for text in texts.values()):  # a value JSON has no name for, which a step says beside
+        if any(b"null" in text for text in texts.values()):  # a non-finite value, which needs `nonfinite`
             return b"".join(map(to_line, self))
         cut = {key: text[1:-1].split(b",") for key, text in texts.items()}
         pieces: list[Iterator[bytes] | Sequence[bytes]] = []

@@ -1,4 +1,4 @@
-"""Reads the files of a run, which nobody vouches for: strict JSON of bounded size and depth, lines of bounded size."""
+"""Reads untrusted files of a run: strict JSON of bounded size and depth, lines of bounded size."""
 
 import io
 import json
@@ -11,15 +11,15 @@ from steelyard.errors import InputError
 from steelyard.files import open_regular, read_document
 
 MOST_BYTES = 16 << 20
-"""Of a document: the largest of ours, the manifest of a run over 10,000 hosts, has 1 MiB."""
+"""Limit of a document; the manifest of a run on 10,000 hosts has 1 MiB."""
 MOST_DEEP = 64
-"""Values inside values; ours have 8."""
+"""Limit of nesting; our documents have 8 levels."""
 LINE_BYTES = 1 << 20
-"""The most a line may hold: a step has some hundred bytes, the counters of a host some thousand."""
+"""Limit of a line; a step has hundreds of bytes, the counters of a host thousands."""
 
 
 def read_json(path: Path) -> Any:
-    """The value a document holds; FileNotFoundError where there is none, else a ValueError that says what is wrong."""
+    """Read a JSON document; FileNotFoundError if missing, ValueError with the reason if invalid."""
     try:
         content = read_document(path, most_bytes=MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
@@ -30,7 +30,7 @@ def read_json(path: Path) -> Any:
 
 
 def strict_json(text: bytes) -> Any:
-    """The value some bytes hold; a ValueError says why they are not JSON of ours."""
+    """Parse strict JSON; ValueError with the reason if invalid."""
     try:
         value = json.loads(text.decode(), parse_constant=_refuse, parse_float=_finite)
     except UnicodeDecodeError:
@@ -55,18 +55,18 @@ def _holds(value: Any) -> bool:
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
+    raise ValueError(f"{word} is not valid JSON")
 
 
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise ValueError(f"{digits[:20]} is larger than any number of a record")
+        raise ValueError(f"{digits[:20]} is too large")
     return value
 
 
 def open_record(path: Path) -> BinaryIO:
-    """A file of a run; one that was never written is empty."""
+    """Open a file of a run; a missing file is empty."""
     try:
         return open_regular(path)
     except FileNotFoundError:
@@ -76,7 +76,7 @@ def open_record(path: Path) -> BinaryIO:
 
 
 def blocks(path: Path, size: int = LINE_BYTES) -> Iterator[bytes]:
-    """All of a file, about so many bytes at a time, each block but the last up to the end of a line."""
+    """A file in blocks of about `size` bytes, each ending at the end of a line, except perhaps the last."""
     with open_record(path) as file:
         while block := _read(path, file, size):
             if not block.endswith(b"\n"):
@@ -87,19 +87,19 @@ def blocks(path: Path, size: int = LINE_BYTES) -> Iterator[bytes]:
 
 
 def line_blocks(path: Path, size: int = LINE_BYTES) -> Iterator[bytes]:
-    """The same without a last line that a crash cut short."""
+    """A file in blocks of whole lines, without an incomplete last line."""
     for block in blocks(path, size):
         if whole := block[: block.rfind(b"\n") + 1]:
             yield whole
 
 
 def whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Every line that has its end, with its number."""
+    """The complete lines of a file, with their numbers."""
     return enumerate((line for block in line_blocks(path) for line in io.BytesIO(block)), start=1)
 
 
 def unreadable(path: Path, reason: str) -> InputError:
-    """What to say of a file of a run that cannot be read."""
+    """The error for an unreadable file of a run."""
     return InputError(f"{path} cannot be read ({reason})", key="RUN", value=str(path))
 
 

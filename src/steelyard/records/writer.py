@@ -1,4 +1,4 @@
-"""Writes a run as it happens, so that a crash at any byte leaves a readable one."""
+"""Writes a run during its execution; a crash at any byte leaves a readable run."""
 
 import errno
 import fcntl
@@ -20,13 +20,14 @@ from steelyard.records.manifest import FILE, Failure, RunManifest, RunStatus
 from steelyard.records.step import Event, Step, to_line
 
 STEPS, EVENTS, TELEMETRY, PLAN, LOGS = "steps.jsonl", "events.jsonl", "telemetry.jsonl", "plan.json", "logs"
+FLEET = "fleet.json"
 NODES = "nodes.jsonl"
-"""Steps as each node or rank reported them, where several did; each names its `series`."""
+"""Steps of each node or rank, if several report; each line has its `series`."""
 HEARTBEAT = "heartbeat"
 
 
 def in_series(series: str, line: bytes) -> bytes:
-    """A line of `steps.jsonl` as `nodes.jsonl` has it."""
+    """A line of `steps.jsonl` with its series, for `nodes.jsonl`."""
     return b'{"series":' + json.dumps(series).encode() + b"," + line[1:]
 
 
@@ -35,17 +36,17 @@ def now() -> str:
 
 
 def stamped(*words: str) -> str:
-    """UTC time, then words, as a name."""
+    """A name that starts with the UTC time."""
     return "-".join([f"{datetime.now(UTC):%Y%m%dT%H%M%S}", *words])
 
 
 def unstamped(name: str) -> str:
-    """A name of ours without its time."""
+    """A name without its leading time."""
     return re.sub(r"^\d{8}T\d{6}-(?=.)", "", name)
 
 
 class Heartbeat:
-    """A lock, from before a run can be seen until its end is written, which the kernel frees if its process dies."""
+    """A lock from before a run is visible until its end is written; the kernel frees it if the process dies."""
 
     def __init__(self, run: Path) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -59,13 +60,13 @@ class Heartbeat:
             raise
 
     def stop(self, run: Path) -> None:
-        """The run has ended and says so itself."""
+        """Remove the lock after the end of the run is written."""
         (run / HEARTBEAT).unlink(missing_ok=True)
         os.close(self._descriptor)
 
 
 def beats(run: Path) -> bool:
-    """True while a runner holds the run."""
+    """Whether a process holds the run."""
     try:
         file = open_regular(run / HEARTBEAT)
     except FileNotFoundError:
@@ -95,7 +96,7 @@ class RunWriter:
         self.steps += 1
 
     def append_node_step(self, lead: str, series: str, step: Step) -> None:
-        """Keep what each node reports, once a second one does; `lead` is whose steps are the run's."""
+        """Record the steps of each node if several report; the steps of `lead` are those of the run."""
         begun = (self.directory / NODES).exists()
         if series != lead and not begun:
             for line in (self.directory / STEPS).read_bytes().splitlines(keepends=True):
@@ -114,10 +115,10 @@ class RunWriter:
 
     def learn(self, **values: Any) -> None:
         self.manifest = self.manifest.model_copy(update=values)
-        _write_manifest(self.directory, self.manifest)
+        rewrite_manifest(self.directory, self.manifest)
 
     def finish(self, status: RunStatus, exit_status: int | None, failure: Failure | None) -> None:
-        """Write the end; nothing is appended after it."""
+        """Record the end of the run; nothing is appended afterwards."""
         for file in self._files.values():
             file.close()
         provenance = self.manifest.provenance.model_copy(update={"ended": now()})
@@ -125,7 +126,7 @@ class RunWriter:
         self._heartbeat.stop(self.directory)
 
     def _write(self, name: str, data: bytes) -> None:
-        """Unbuffered, so that what was seen is on disk before the next thing is looked at; whole or not at all."""
+        """Append without buffering; undone if it fails, so that no partial line remains."""
         if name not in self._files:
             self._files[name] = (self.directory / name).open("ab", buffering=0)
         file, left = self._files[name], memoryview(data)
@@ -139,11 +140,12 @@ class RunWriter:
 
 
 class StagedRun:
-    """A run directory that nobody sees yet: filled under a hidden name, then claimed in one rename or removed."""
+    """A run directory under a hidden name, which is then renamed atomically or removed."""
 
     def __init__(self, out: Path, name: str | None) -> None:
         check_new_name(out, name)
         self.out, self._name = out, name
+        self._heartbeat: Heartbeat | None = None
         try:
             out.mkdir(parents=True, exist_ok=True)
             self.directory = out / f".new-run-{secrets.token_hex(8)}"
@@ -159,8 +161,13 @@ class StagedRun:
             self.remove()
             raise
 
+    def named(self, name: str | None) -> None:
+        """Change the requested name."""
+        check_new_name(self.out, name)
+        self._name = name
+
     def claim(self, manifest: RunManifest, plan: Mapping[str, Any] | None) -> RunWriter:
-        """Give it its name: the asked one is refused where it exists, one of our own gets -2, -3 … instead."""
+        """Rename it: an existing requested name is an error, a generated name gets -2, -3 … if taken."""
         try:
             if plan is not None:
                 (self.directory / PLAN).write_text(json.dumps(plan, indent=2, allow_nan=False) + "\n")
@@ -170,12 +177,13 @@ class StagedRun:
             raise
 
     def _claimed(self, manifest: RunManifest) -> RunWriter:
-        for taken in (self.out / each for each in ([self._name] if self._name else numbered(manifest.name))):
+        for taken in (self.out / free_name for free_name in ([self._name] if self._name else numbered(manifest.name))):
             manifest = manifest.model_copy(update={"name": taken.name})
-            _write_manifest(self.directory, manifest)
+            rewrite_manifest(self.directory, manifest)
             try:
                 if not os.path.lexists(taken):
                     self.directory.rename(taken)
+                    assert self._heartbeat is not None
                     return RunWriter(taken, manifest, self._heartbeat)
             except OSError as reason:
                 if not isinstance(reason, FileExistsError) and not os.path.lexists(taken):
@@ -183,34 +191,39 @@ class StagedRun:
         raise _exists_already(taken)
 
     def remove(self) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.stop(self.directory)
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def create_run(out: Path, manifest: RunManifest, plan: Mapping[str, Any], name: str | None) -> RunWriter:
-    """Make the run directory in one rename, so that it is never seen half made."""
+    """Make the run directory atomically, so that it is never visible while incomplete."""
     return StagedRun(out, name).claim(manifest, plan)
 
 
-def _write_manifest(directory: Path, manifest: RunManifest) -> None:
+def rewrite_manifest(directory: Path, manifest: RunManifest) -> None:
+    """Replace run.json at once."""
     replace_file(directory / FILE, manifest.model_dump_json(indent=2) + "\n")
 
 
 def check_new_name(out: Path, name: str | None) -> None:
-    """Refuse a name before anything is made."""
+    """Refuse an invalid or existing name before anything is written."""
     if name is None:
         return
     fits = name.isprintable() and "/" not in name and len(os.fsencode(name)) <= 200
     if not name or name.startswith((".", "-")) or not fits:
         expected = "one printable path component that does not start with '.' or '-'"
-        raise InputError(f"--name {name!r} cannot name a directory", key="--name", value=name, expected=expected)
+        fix = f"--name {re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('.-')[:60] or 'run-1'}"
+        problem = f"--name {name!r} is not a valid directory name"
+        raise InputError(problem, key="--name", value=name, expected=expected, next=fix)
     if os.path.lexists(out / name):
         raise _exists_already(out / name)
 
 
 def new_directory(out: Path, name: str | None, own: str) -> Path:
-    """Make a directory: `name` is refused where it exists; a name of our own gets -2, -3 … instead."""
+    """Make a directory: an existing `name` is an error, the generated `own` gets -2, -3 … if taken."""
     check_new_name(out, name)
-    for path in (out / each for each in ([name] if name else numbered(own))):
+    for path in (out / free_name for free_name in ([name] if name else numbered(own))):
         try:
             path.mkdir(parents=True)
             return path
@@ -223,16 +236,16 @@ def new_directory(out: Path, name: str | None, own: str) -> Path:
 
 
 def numbered(base: str) -> Iterator[str]:
-    """A name, then it with -2, -3 …"""
+    """A name, then the name with -2, -3 …"""
     yield base
     yield from (f"{base}-{number}" for number in itertools.count(2))
 
 
 def _unwritable(out: Path, reason: OSError) -> InputError:
-    problem, expected = f"--out {out}: cannot be written ({reason.strerror})", "a directory that can be written"
+    problem, expected = f"--out {out} is not writable ({reason.strerror})", "a writable directory"
     return InputError(problem, key="--out", value=str(out), expected=expected, next="--out runs")
 
 
 def _exists_already(path: Path) -> InputError:
-    problem, name = f"{path} exists already", path.name
+    problem, name = f"{path} already exists", path.name
     return InputError(problem, key="--name", value=name, expected="a new name", next=f"--name {name}-2")

@@ -8,6 +8,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from seeds import filled, packaged_content
+from steelyard.frameworks.facts import ShareOf
+from steelyard.frameworks.maxtext.facts import FACTS
 from steelyard.frameworks.maxtext.plan import warmup_fraction
 
 NAME = "mi300x_distributed_llama3_1_70b.json"
@@ -53,6 +55,23 @@ def test_what_the_file_says_is_passed_on_as_it_stands(cli: Any, config: Path) ->
     assert found["learning_rate_schedule_steps"] == 100
     assert "attention" in found
     assert "learning_rate" not in found  # left to MaxText, which the plan says
+
+
+def test_a_share_that_the_file_leaves_open_is_the_one_of_the_facts(
+    cli: Any, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = json.loads(config.read_text())
+    params = content["model_params"]["multi_node"]["llama3.1-70b"]["mi300x"]
+    for name in ("learning_rate_final_fraction", "cosine_learning_rate_final_fraction", "warmup_steps_fraction"):
+        params.pop(name, None)
+    config.write_text(json.dumps(content))
+    rate, steps = ShareOf("training.learning_rate", 0.25), ShareOf("training.steps", 0.5)
+    defaults: Any = FACTS.silent_defaults
+    monkeypatch.setitem(defaults, "training.min_learning_rate", rate)
+    monkeypatch.setitem(defaults, "training.warmup_steps", steps)
+    values = {key: value["value"] for key, value in cli("plan", config, "--json").document["values"].items()}
+    assert values["training.min_learning_rate"] == pytest.approx(values["training.learning_rate"] / 4)
+    assert values["training.warmup_steps"] == values["training.steps"] // 2
 
 
 def test_a_setting_beats_the_file_s_own_name_for_it(cli: Any, config: Path) -> None:

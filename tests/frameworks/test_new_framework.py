@@ -37,7 +37,7 @@ class Acme:
     def state_bytes(self, case):
         return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=4)
 
-    def decides(self, case):
+    def decides(self, resolved):
         return {}
 
     def refusals(self, case):
@@ -172,7 +172,7 @@ def test_step_lines_that_its_patterns_miss_are_unread_lines(
     (tmp_path / "train.log").write_text(lines(step_line))
     refused = cli("ingest", tmp_path / "train.log", "--json", *asked)
     assert refused.status == 2
-    assert "no step of acme was read, and 20 lines look like steps" in refused.document["error"]["message"]
+    assert "no step of acme could be read, but 20 lines look like steps" in refused.document["error"]["message"]
     assert refused.document["error"]["next"].startswith("steelyard ingest ")
 
 

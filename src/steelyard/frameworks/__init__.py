@@ -1,5 +1,5 @@
-"""One folder per framework: its facts, its log and, where it can be planned, its plan.
+"""One folder per framework: its facts, its log reader and, if supported, its planner.
 
-Adding one is a folder and a line in `steelyard.experiment.platform.FRAMEWORKS`; `registry` looks them up. Nothing is
-imported here, so that a module of this package loads no more than it needs.
+To add one: a folder, and a line in `steelyard.experiment.platform.FRAMEWORKS`; `registry` finds it. Nothing is imported
+here, so that each module loads only what it needs.
 """

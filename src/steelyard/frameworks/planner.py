@@ -1,4 +1,4 @@
-"""What the planner of a framework answers for, what planners share, and what a framework makes of a case."""
+"""The interface of planners, their shared helpers, and how a framework completes a case."""
 
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -8,32 +8,34 @@ from typing import Any, Protocol
 from steelyard import accounting
 from steelyard.experiment import Experiment
 from steelyard.experiment.case import Case
+from steelyard.experiment.keys import defaults
 from steelyard.experiment.problems import spelt
+from steelyard.experiment.resolve import Resolved
 from steelyard.experiment.sources import DEFAULT, DERIVED, Origin, Source
 from steelyard.frameworks.registry import facts, is_planned, planner
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One thing an experiment asks that the framework does not do."""
+    """A value of the experiment that the framework does not support."""
 
     key: str
     value: Any
     message: str
     expected: str | None
-    """None where the message says it."""
+    """None if the message contains it."""
     fix: str
 
 
 def refuse(key: str, value: Any, reason: str, *able: Any, expected: str | None = None) -> Refusal:
-    """A value that must be one of `able`; the reason continues the sentence that begins with key and value."""
+    """A refusal of a value that must be one of `able`; the message is key, value, then `reason`."""
     words = [spelt(choice) for choice in able]
     message = f"{key} is {spelt(value)}{reason}"
     return Refusal(key, value, message, expected or " or ".join(words), f"--set {key}={words[0]}")
 
 
 def unable(experiment: Experiment, reason: str, able: Mapping[str, tuple[Any, ...]]) -> Iterator[Refusal]:
-    """The values, by dotted key, that are none of those a framework is able to do."""
+    """Refusals of values that are not among the supported ones, by dotted key."""
     for key, choices in able.items():
         value = value_of(experiment, key)
         if value not in choices:
@@ -41,53 +43,53 @@ def unable(experiment: Experiment, reason: str, able: Mapping[str, tuple[Any, ..
 
 
 def value_of(experiment: Experiment, dotted: str) -> Any:
-    """The experiment's value of a key."""
+    """The experiment's value of a dotted key."""
     group, _, key = dotted.partition(".")
     return getattr(getattr(experiment, group), key)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One machine of a job as a framework sees it."""
+    """One node of a job."""
 
     rank: int
     nodes: int
     head: str
-    """Address of the first machine, where ranks meet."""
+    """Address of node 0, where ranks meet."""
     port: int | None
-    """None for the framework's own."""
+    """None for the framework's default."""
     run_dir: str
-    """Where the planned files lie when the command starts: `.`, or where the container sees them."""
+    """Directory of the planned files when the command starts: `.`, or their mount in the container."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What one node executes."""
+    """The command of one node."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
-    """Added to the node's own environment."""
+    """Added to the node's environment."""
     files: Mapping[str, Any]
-    """Files to write first, by path below the run directory; content is text, or a value written as JSON."""
+    """Files to write first, by path below the run directory: text, or a value written as JSON."""
     workdir: str | None = None
-    """Directory of the image the command starts in; None for the run directory."""
+    """Working directory in the image; None for the run directory."""
 
 
 class Planner(Protocol):
     def state_bytes(self, case: Case) -> accounting.StateBytes:
-        """What it keeps per parameter; an fp32 master weight among it, unless it says otherwise."""
+        """Bytes of state per parameter, by default with an fp32 master weight."""
         return accounting.state_bytes(case.resolved.experiment.precision, master_bytes=4)
 
-    def decides(self, case: Case) -> Mapping[str, Any]:
-        """What it does, by dotted key, whatever is asked, having no knob for it."""
+    def decides(self, resolved: Resolved) -> Mapping[str, Any]:
+        """Fixed values by dotted key, which the framework has no setting for."""
         return {}
 
     def refusals(self, case: Case) -> Iterator[Refusal]:
-        """What the experiment asks that this framework cannot do as asked."""
+        """Values of the experiment that this framework does not support."""
         ...
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
-        """What it is told through the environment of one node."""
+        """Environment variables of one node."""
         ...
 
     def command(self, case: Case, node: Node) -> Command:
@@ -95,18 +97,20 @@ class Planner(Protocol):
         ...
 
 
-def as_run(case: Case) -> Case:
-    """The case with what its framework decides by itself, where the file says nothing of it."""
-    name = case.resolved.platform.framework
+def as_run(resolved: Resolved) -> Resolved:
+    """The experiment with its framework's fixed values, for keys that the file does not set."""
+    name = resolved.platform.framework
     if not is_planned(name):
-        return case
-    source, sources = Source(Origin.FRAMEWORK, name), case.resolved.sources
-    decided = planner(name).decides(case).items()
-    return _with_values(case, {dotted: (value, source) for dotted, value in decided if sources.get(dotted) == DEFAULT})
+        return resolved
+    source, sources = Source(Origin.FRAMEWORK, name), resolved.sources
+    decided = planner(name).decides(resolved).items()
+    return _with_values(
+        resolved, {dotted: (value, source) for dotted, value in decided if sources.get(dotted) == DEFAULT}
+    )
 
 
 def complete(case: Case) -> Case:
-    """The case with what follows from batch and world, and what its framework does where the file says null."""
+    """The case with values that follow from batch and world size, and with the framework's kernels for null."""
     experiment, layout, framework = case.resolved.experiment, layout_of(case), facts(case.resolved.platform.framework)
     values: dict[str, tuple[Any, Source]] = {
         "training.gradient_accumulation_steps": (layout.gradient_accumulation_steps, DERIVED),
@@ -115,41 +119,54 @@ def complete(case: Case) -> Case:
     values |= {
         key: (value, Source(Origin.FRAMEWORK, framework.name))
         for key, value in framework.silent_defaults.items()
-        if key.startswith("kernels.")  # elsewhere null is a value of its own: no clipping, no fp8
+        if key.startswith("kernels.")  # elsewhere null is a value: no clipping, no fp8
     }
-    return _with_values(case, {key: made for key, made in values.items() if value_of(experiment, key) is None})
+    open_values = {key: chosen for key, chosen in values.items() if value_of(experiment, key) is None}
+    return replace(case, resolved=_with_values(case.resolved, open_values))
 
 
-def _with_values(case: Case, values: Mapping[str, tuple[Any, Source]]) -> Case:
-    """The case with other values of its experiment by dotted key, each with what decided it."""
-    experiment, sources = case.resolved.experiment, dict(case.resolved.sources)
+def _with_values(resolved: Resolved, values: Mapping[str, tuple[Any, Source]]) -> Resolved:
+    """The experiment with these values and sources, by dotted key."""
+    experiment, sources = resolved.experiment, dict(resolved.sources)
     for dotted, (value, source) in values.items():
         group, key = dotted.split(".")
         changed = getattr(experiment, group).model_copy(update={key: value})
         experiment = experiment.model_copy(update={group: changed})
         sources[dotted] = source
-    return replace(case, resolved=replace(case.resolved, experiment=experiment, sources=sources))
+    return replace(resolved, experiment=experiment, sources=sources)
+
+
+DEPENDENT = ("training.gradient_accumulation_steps", "parallelism.data_parallel_size", "precision.loss_scale")
+"""Keys that follow from batch, world size and dtype in every framework."""
 
 
 def refusals(case: Case) -> Iterator[Refusal]:
-    """What the experiment asks that its framework does not do, has no knob for, or does otherwise."""
+    """Values of the experiment that its framework does not support or has no setting for."""
     name = case.resolved.platform.framework
-    yield from planner(name).refusals(case)
-    for dotted, value in planner(name).decides(case).items():
-        asked = value_of(case.resolved.experiment, dotted)
-        if asked != value:
-            yield refuse(dotted, asked, f", and {name} has no knob for it", value)
+    own, decided = list(planner(name).refusals(case)), planner(name).decides(case.resolved)
+    yield from own
+    for dotted, value in decided.items():
+        requested = value_of(case.resolved.experiment, dotted)
+        if requested != value:
+            yield refuse(dotted, requested, f", but {name} has no setting for it", value)
+    if (unnamed := facts(name).unnamed) is None:
+        return
+    settled = {*(refusal.key for refusal in own), *decided, *facts(name).always, *unnamed, *DEPENDENT}
+    for dotted, default in defaults().items():
+        requested = value_of(case.resolved.experiment, dotted)
+        if requested != default and dotted not in settled and facts(name).spelling(dotted) is None:
+            yield refuse(dotted, requested, f", but {name} has no setting for it", default)
 
 
 def expected_vocabulary(case: Case) -> int:
-    """The vocabulary as the experiment's framework pads it; as it stands for one that is not planned here."""
+    """The vocabulary as the framework pads it; unpadded for a framework without a planner."""
     experiment, name = case.resolved.experiment, case.resolved.platform.framework
     size, tensor = experiment.model.vocab_size, experiment.parallelism.tensor_parallel_size
     return facts(name).padded_vocabulary(size, tensor) if is_planned(name) else size
 
 
 def expected_memory(case: Case) -> accounting.Memory:
-    """Memory per GPU under the experiment's framework; an fp32 master weight where we do not know it."""
+    """Memory per GPU with the experiment's framework; an unknown framework has an fp32 master weight."""
     experiment, name = case.resolved.experiment, case.resolved.platform.framework
     unknown = accounting.state_bytes(experiment.precision, master_bytes=4)
     state = planner(name).state_bytes(case) if is_planned(name) else unknown
@@ -157,7 +174,7 @@ def expected_memory(case: Case) -> accounting.Memory:
 
 
 def layout_of(case: Case) -> accounting.Layout:
-    """How the batch of a case is laid out over its ranks."""
+    """The layout of a case."""
     experiment = case.resolved.experiment
     return accounting.layout(experiment.training, experiment.parallelism, case.placement.world_size)
 
@@ -166,23 +183,23 @@ FREE_OPTIONS = {
     *("num_workers", "distributed_timeout_minutes", "eval_interval", "eval_iters", "stderr_sink_level"),
     *("disable_wandb", "disable_mlflow", "trainer.limit_val_batches", "trainer.limit_test_batches"),
 }
-"""What a plan states for itself and a site may change: none of it is the experiment's."""
+"""Options that a plan sets and a site may change: they are not part of the experiment."""
 
 
 def without_options(case: Case) -> Case:
-    """The case as its plan is before the platform's options."""
+    """The case without the platform's options."""
     platform = case.resolved.platform.model_copy(update={"options": {}})
     return replace(case, resolved=replace(case.resolved, platform=platform))
 
 
 def option_refusals(options: Mapping[str, Any], stated: Collection[str], title: str) -> Iterator[Refusal]:
-    """Options under names that the plan states itself: the last of two would win, and the plan's figures would lie."""
+    """Refusals of options that the plan sets itself: they would override it, and expected figures would be wrong."""
     known = {_bare(name) for name in stated} - FREE_OPTIONS
     for name in options:
         if _bare(name) in known:
-            message = f"platform.options has {name}, which the plan states from the experiment"
-            expected = f"settings of {title} that the experiment has no word for"
-            fix = f"take {name} out, and change the experiment: steelyard explain {_bare(name)}"
+            message = f"platform.options has {name}, which the plan sets from the experiment"
+            expected = f"settings of {title} without an experiment key"
+            fix = f"remove {name} and change the experiment: steelyard explain {_bare(name)}"
             yield Refusal("platform.options", name, message, expected, fix)
 
 
@@ -191,7 +208,7 @@ def _bare(name: str) -> str:
 
 
 def as_yaml(values: Mapping[str, Any]) -> str:
-    """The file as PyYAML reads it, to which 1e-08 is text and 1.0e-08 a number."""
+    """YAML for PyYAML, which reads 1e-08 as text and 1.0e-08 as a number."""
     from ruamel.yaml import YAML
     from ruamel.yaml.nodes import ScalarNode
     from ruamel.yaml.representer import SafeRepresenter

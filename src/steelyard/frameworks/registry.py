@@ -1,15 +1,16 @@
-"""Looks up what the folder of a framework holds; each part is imported when it is first asked for."""
+"""Finds facts, planner and dialects of a framework; each is imported on first use."""
 
 import importlib
 import pkgutil
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from steelyard.accounting.flops import Convention
+from steelyard.accounting.flops import SHARED, Convention
 from steelyard.errors import InputError
 from steelyard.experiment.platform import FRAMEWORKS
-from steelyard.frameworks.facts import Facts, MockData
+from steelyard.frameworks.facts import Facts, MemoryKind, MockData
 
 if TYPE_CHECKING:
     from steelyard.frameworks.logs.dialect import Dialect
@@ -23,7 +24,7 @@ def every_facts() -> Iterator[Facts]:
 
 @cache
 def facts(name: str) -> Facts:
-    """The facts of a framework; for a name that is not known what may be true of any of them."""
+    """The facts of a framework; for an unknown name, everything that may be true of any framework."""
     if name in FRAMEWORKS:
         stated: Facts = importlib.import_module(f"{FRAMEWORKS[name]}.facts").FACTS
         return stated
@@ -31,15 +32,15 @@ def facts(name: str) -> Facts:
     return Facts(
         name=name,
         vocabulary_multiple=None,
-        mock_data=MockData.COUNTING,  # the kind that a loss alone gives away
-        mock_vocabularies=dict.fromkeys(size for each in every for size in each.mock_vocabularies),
-        init_stds=tuple(dict.fromkeys(std for each in every for std in each.init_stds)),
+        mock_data=MockData.COUNTING,  # the loss alone shows this kind
+        mock_vocabularies=dict.fromkeys(size for item in every for size in item.mock_vocabularies),
+        init_stds=tuple(dict.fromkeys(std for item in every for std in item.init_stds)),
     )
 
 
 @cache
 def is_planned(name: str) -> bool:
-    """Whether a framework can be planned here, and not only read."""
+    """Whether a framework can be planned, not only read."""
     if name not in FRAMEWORKS:
         return False
     folder = importlib.import_module(FRAMEWORKS[name]).__path__
@@ -47,42 +48,56 @@ def is_planned(name: str) -> bool:
 
 
 def planned() -> list[str]:
-    """The frameworks that can be planned: what runs on this machine first."""
+    """Frameworks with a planner; those that run without a container first."""
     return sorted(filter(is_planned, FRAMEWORKS), key=lambda name: (facts(name).runs_here is None, name))
 
 
 def planner(name: str) -> "Planner":
-    """What plans a framework; an error for one that is only read."""
+    """The planner of a framework; InputError if it has none."""
     if not is_planned(name):
         raise InputError(
-            f"framework {name!r} can be named in a file, but not planned yet",
+            f"framework {name!r} can be imported, but not planned",
             key="framework",
             value=name,
             expected=f"one of {', '.join(planned())}",
-            next="give the platform `framework: native`",
+            next="set `framework: native` on the platform",
         )
-    made: Planner = importlib.import_module(f"{FRAMEWORKS[name]}.plan").PLANNER
-    return made
+    module_planner: Planner = importlib.import_module(f"{FRAMEWORKS[name]}.plan").PLANNER
+    return module_planner
 
 
 @cache
 def dialects() -> "tuple[Dialect, ...]":
-    """Every way of printing steps, in the order they are asked whose a line is."""
-    every = [each for package in FRAMEWORKS.values() for each in importlib.import_module(f"{package}.log").DIALECTS]
-    return tuple(sorted(every, key=lambda each: -each.precedence))
+    """All dialects, in order of precedence."""
+    every = [item for package in FRAMEWORKS.values() for item in importlib.import_module(f"{package}.log").DIALECTS]
+    return tuple(sorted(every, key=lambda item: -item.precedence))
 
 
 def dialect(name: str) -> "Dialect | None":
-    """The dialect of a name, if there is one."""
-    return next((each for each in dialects() if each.name == name), None)
+    """The dialect with this name, if it exists."""
+    return next((item for item in dialects() if item.name == name), None)
 
 
 def flop_conventions(name: str) -> tuple[Convention, ...]:
-    """The formulas a framework may mean by TFLOP/s where no log tells its version; every one for one we do not know."""
-    return facts(name).flop_conventions or tuple(Convention)
+    """Possible FLOP formulas of a framework if its version is unknown; all formulas for an unknown framework."""
+    every = (
+        item for known in every_facts() for item in (known.flop_conventions, *known.flop_conventions_by_era.values())
+    )
+    return facts(name).flop_conventions or tuple(dict.fromkeys((*SHARED, *chain.from_iterable(every))))
+
+
+def mock_floor(kind: MockData) -> float:
+    """The loss floor of generated data, as declared by a framework with such data."""
+    return next(each.mock_floor for each in every_facts() if each.mock_data == kind and each.mock_floor is not None)
+
+
+def memory_kind(name: str | None) -> MemoryKind:
+    """The declaration of a kind of memory."""
+    declared = (kind for item in every_facts() for kind in item.memory_kinds if kind.name == name)
+    return next(declared, MemoryKind(name or ""))
 
 
 def conventions_of(dialect_name: str, era: str) -> tuple[Convention, ...]:
-    """The formulas that lines of a dialect and era may follow; () if unknown."""
+    """Possible FLOP formulas of a dialect and era; () if unknown."""
     known = dialect(dialect_name)
     return facts(known.framework).conventions_of(era) if known is not None else ()

@@ -11,7 +11,7 @@ from steelyard.frameworks.logs.series import Gathered
 from steelyard.frameworks.logs.settings import Setting
 from steelyard.frameworks.registry import dialects
 from steelyard.records import Event, Step
-from steelyard.records.step import FAILURES
+from steelyard.records.failures import FAILURES
 
 REAL = Path(__file__).parent / "real"
 SHARED = Path(__file__).parents[4] / "shared" / "logs"

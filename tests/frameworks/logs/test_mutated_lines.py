@@ -3,15 +3,14 @@
 STEELYARD_FUZZ_LINES=1000000 pytest tests/frameworks/logs/test_mutated_lines.py
 """
 
-import gc
 import os
 import random
-import time
 import tracemalloc
 from itertools import islice
 
 import pytest
 
+from bounds import bounded
 from spoilt_logs import spoilt, spoilt_log
 from steelyard.frameworks.logs.cutter import LineCutter
 from steelyard.frameworks.logs.reader import LogReader
@@ -23,7 +22,6 @@ from steelyard.records.step import Event, to_line
 pytestmark = pytest.mark.fuzz
 
 LINES = int(os.environ.get("STEELYARD_FUZZ_LINES", "20000"))
-LONGEST_S = 1.0
 
 
 class Learning(Gathered):
@@ -41,19 +39,14 @@ def test_spoilt_lines_break_nothing() -> None:
     """Every line to a reader that has seen others, which is begun anew now and then; what is found can be written."""
     said = Gathered()
     reader = LogReader("train.log", said)
-    slowest = (0.0, b"")
-    gc.freeze()  # what other tests left in memory is not looked through in the time of a line
     for number, line in enumerate(spoilt(LINES, seed=5), start=1):
-        began = time.process_time()
-        reader.feed([line])
-        slowest = max(slowest, (time.process_time() - began, line))
+        with bounded():
+            reader.feed([line])
         if number % 500 == 0:
             reader.end()
             reader = LogReader("train.log", said)
         for found in said.take():
             assert to_line(found).endswith(b"\n")
-    gc.unfreeze()
-    assert slowest[0] < LONGEST_S, slowest
 
 
 def test_spoilt_lines_say_the_same_one_by_one_and_together() -> None:
@@ -90,10 +83,10 @@ def test_spoilt_logs_are_read_to_their_end() -> None:
         reader.end()
         for found in said.take():
             assert to_line(found).endswith(b"\n")
-            assert not (isinstance(found, Event) and "reading it failed" in found.message), found
+            assert not (isinstance(found, Event) and "unreadable (" in found.message), found
 
 
-def test_nasty_long_lines_are_read_in_time() -> None:
+def test_long_lines_of_one_repeated_part_are_read() -> None:
     for unit in (
         b" | ",
         b"a: ",
@@ -109,9 +102,10 @@ def test_nasty_long_lines_are_read_in_time() -> None:
         for size in (1 << 12, 1 << 16, 1 << 20):
             line = unit * (size // len(unit))
             for text in (line, b"RESOURCE_EXHAUSTED: " + line, b"  name .. " + line, b"hf_" + line):
-                began = time.process_time()
-                LogReader("train.log", Gathered()).feed([text])
-                assert time.process_time() - began < LONGEST_S, (unit, size)
+                reader = LogReader("train.log", Gathered())
+                with bounded():
+                    reader.feed([text])
+                assert reader.line == 1
 
 
 def test_memory_is_flat_on_a_line_of_a_gigabyte() -> None:

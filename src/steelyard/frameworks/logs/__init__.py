@@ -1,1 +1,1 @@
-"""Reads the logs of every framework; what each prints is in its folder."""
+"""Reads logs of all frameworks; each framework's folder describes its lines."""

@@ -1,7 +1,7 @@
-"""Reads a run of step lines of one shape by columns, several times faster than line by line.
+"""Reads consecutive step lines of one shape by columns, several times faster than line by line.
 
-Only what is ordinary is read so: one process, steps that follow each other at the log's interval, a loss on every line,
-nothing skipped. Whatever is not is left to the reader of single lines; a test holds both to the same bytes.
+Only ordinary lines are read this way: one process, steps at the log interval, a loss on every line, no skipped steps.
+All others are left to the reader of single lines; a test checks that both give the same bytes.
 """
 
 import re
@@ -16,14 +16,14 @@ from steelyard.records.rows import StepRows
 from steelyard.records.step import COUNTS, LOGGED
 
 FEWEST = 8
-"""Lines below which columns are not worth it."""
+"""Minimum number of lines."""
 
 Column = list[float | None] | float | None
-"""A value a line, or one that all lines have in common."""
+"""A value per line, or one value for all lines."""
 
 
 def can_read(dialect: Dialect) -> bool:
-    """Whether a dialect's lines say all of themselves in places, without words, marks or a clock."""
+    """Whether a dialect's step lines consist of numbers at fixed places, without words, flags or clock times."""
     return (
         "total" in dialect.mark.groupindex
         and not dialect.zero_based
@@ -44,10 +44,10 @@ def read_many(
     series_of: Callable[[bytes, bytes], Series],
     stated: tuple[float | None, ...],
 ) -> tuple[Series, StepRows, Values] | None:
-    """All lines at once, with the values of the last one; None, or an exception, where one is out of the ordinary.
+    """All lines at once, with the values of the last one; None or an exception if a line is not ordinary.
 
-    Nothing is taken yet. `moment` is where a line's moment starts, counted back from its mark, and its length; `stated`
-    what the log's lines stated so far of total, batch and sequence.
+    Nothing is recorded yet. `moment` is the start of a line's timestamp, counted back from its mark, and its length.
+    `stated` are the total steps, batch size and sequence length of the log so far.
     """
     mark = dialect.mark.search(lines[0])
     if mark is None or int(mark["total"]) != stated[0] or shape.separator is None:
@@ -77,7 +77,7 @@ def read_many(
 
 
 def _numbers(heads: Sequence[bytes], mark: re.Match[bytes], begin: int, end: int) -> list[int] | None:
-    """The steps, where beside their moments and numbers all lines start alike: one process, one total."""
+    """The step numbers, if all lines start alike except for timestamp and number: one process, one total."""
     first = mark.string
     at, rest = mark.start() + len(mark[0].split()[0]), first[mark.end("step") : len(heads[0])]
     left = -len(rest)
@@ -106,7 +106,7 @@ def _columns(shape: Shape, parts: list[bytes]) -> Mapping[str, Column]:
 def _values(
     series: Series, dialect: Dialect, columns: Mapping[str, Column], batch: float | None, length: float | None
 ) -> Mapping[str, Any]:
-    """What a step has of its own beside its number and its moment, as `Series` works it out for one."""
+    """The values of the steps, as `Series` computes them for one step."""
     job = series.job
     batch, length = batch or job.global_batch_size, length or job.sequence_length
     tokens = batch * length if batch and length else None

@@ -1,23 +1,23 @@
-"""Cuts blocks into lines in bounded memory: of a line that never ends, the beginning is kept."""
+"""Cuts blocks into lines in bounded memory; of a very long line only the start is kept."""
 
 from collections.abc import Iterator
 
 LONGEST = 1 << 20
-"""What is kept of one line."""
+"""Bytes kept of one line."""
 
 
 class LineCutter:
-    """Blocks in, lists of whole lines out, without their newlines."""
+    """Takes blocks and returns lists of whole lines without newlines."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._passing = False
         self.raw = b""
         self.whole = True
-        """Whether every line so far was kept whole."""
+        """Whether all lines so far were kept whole."""
 
     def feed(self, block: bytes) -> list[bytes]:
-        """The lines this block completes; `raw` is all of them as they were."""
+        """The lines that this block completes; `raw` has their bytes."""
         if self._passing:
             end = block.find(b"\n")
             if end < 0:
@@ -29,7 +29,7 @@ class LineCutter:
             data = self._rest + block if self._rest else block
         lines = data.split(b"\n")
         self._rest = lines.pop()
-        if len(self._rest) > LONGEST and (bar := self._rest.rfind(b"\r")) > 0:  # a progress bar, drawn again and again
+        if len(self._rest) > LONGEST and (bar := self._rest.rfind(b"\r")) > 0:  # a progress bar that is redrawn
             lines.append(self._rest[: bar + 1])
             self._rest = self._rest[bar + 1 :]
         self.raw = data[: len(data) - len(self._rest)]
@@ -38,7 +38,7 @@ class LineCutter:
         return lines
 
     def rest(self) -> Iterator[bytes]:
-        """What came after the last newline."""
+        """The bytes after the last newline."""
         if self._rest:
             yield self._rest
         self._rest = b""

@@ -1,11 +1,13 @@
-"""Texts of failure common to all frameworks: what each means, and whether it is a cause or the echo of one."""
+"""Failure texts common to all frameworks: the kind of each, and whether it is a cause or a consequence."""
 
 import re
 
 from steelyard.frameworks.logs.dialect import Place
 from steelyard.records.step import Event
 
-CAUSE, ECHO = 0, 1
+CAUSE, SCHEDULER, WATCHDOG, ECHO = range(4)
+"""How near a text is to the cause of a failure: the error itself, the scheduler's reason, the first process that waited
+in vain, and messages about a failure elsewhere."""
 
 _TEXTS = {
     ("oom", CAUSE): (
@@ -42,9 +44,9 @@ _TEXTS = {
         rb"Aborting training due to (?:NaN|Inf)\w* loss",
         rb"Current loss scale already at minimum",
     ),
+    ("nccl", WATCHDOG): (rb"Watchdog caught collective operation timeout",),
     ("nccl", ECHO): (
-        rb"Watchdog caught collective operation timeout",
-        rb"watchdog (?:got stuck|thread terminated|hang)",
+        rb"watchdog (?:got stuck|thread terminated(?!.{0,100}(?:CUDA|HIP) error)|hang)",
         rb"Some NCCL operations have failed or timed out",
         rb"\b[NR]CCL ERROR\b",
         rb"\b[NR]CCL error(?: in)?:",
@@ -53,7 +55,7 @@ _TEXTS = {
         rb"\b[NR]CCL communicator was aborted",
         rb"\bnccl(?:Remote|System|Internal|UnhandledCuda)Error\b|\bncclInvalidUsage\b",
         rb"DistBackendError",
-        rb"\bgloo\b.{0,300}(?:Read error|Write error|by peer|[Tt]imed out|Broken pipe)",
+        rb"\b[Gg]loo\b.{0,300}(?:Read error|Write error|by peer|[Tt]imed out|Broken pipe|connectFullMesh)",
         rb"torch\.distributed\.Dist(?:Network|Store)Error",
     ),
     ("xla", CAUSE): (
@@ -70,7 +72,7 @@ _TEXTS = {
         rb"Heartbeat timeout\. The tasks have crashed|stopped sending heartbeats",
     ),
     ("crash", CAUSE): (
-        rb"\bFatal Python error:",
+        rb"\bFatal Python error: (?!Aborted)\S",
         rb"^\s*Segmentation fault|: Segmentation fault|\bSegfault encountered",
         rb"\(core dumped\)",
         rb"Signal 11 \(SIGSEGV\)|\*\*\* Process received signal \*\*\*",
@@ -84,24 +86,30 @@ _TEXTS = {
         rb"\bCUBLAS_STATUS_[A-Z_]+|\bCUDNN_STATUS_[A-Z_]+|\bMIOPEN_STATUS_[A-Z_]+",
         rb"\bAcceleratorError\b",
         rb"DataLoader worker .{0,100}(?:killed|exited unexpectedly)",
+        rb"\b[\w-]{1,100}\.py: error: \S",  # of argparse, after the usage
+    ),
+    ("exit", SCHEDULER): (
+        rb"\*\*\* (?:JOB|STEP) \S{1,64} ON \S{1,255} .{0,100}DUE TO (?!TASK FAILURE)[A-Z]",
+        rb"\*\*\* JOB \S{1,64} ON \S{1,255} CANCELLED",
+        rb"srun: error: .{0,200}(?:Node failure|Unable to (?:create step|allocate resources))",
     ),
     ("exit", CAUSE): (rb"exitcode\s*: -(?:9|11|7)\b", rb"failed \(exitcode: -(?:9|11|7)\)"),  # a rank was killed
     ("exit", ECHO): (
         rb"exitcode\s*: (?!0\b)-?\d+",
         rb"failed \(exitcode: (?!0\b)-?\d+\)",
-        rb"srun: error: .{0,200}(?:[Ee]xit(?:ed)?|Killed|Terminated|Node failure)",
+        rb"srun: error: .{0,200}(?:[Ee]xit(?:ed)?|Killed|Terminated)",
         rb"srun: Job step aborted",
-        rb"slurmstepd: error: .{0,200}CANCELLED",
+        rb"\*\*\* STEP \S{1,64} ON \S{1,255} CANCELLED",
         rb"ChildFailedError",
         rb"Signal \d+ \(SIG\w+\) received",
-        rb"^\s*Killed\s*$|line \d+:\s+\d+ (?:Killed|Aborted|Terminated|Segmentation fault)\b",
-        rb"Received \d+ death signal|got signal: \d+",
+        rb"^\s*Killed\s*$|line \d+:\s+\d+ (?:Hangup|Killed|Aborted|Terminated|Segmentation fault)\b",
+        rb"Received \d+ death signal|got signal: \d+|[Mm]ain process received SIG\w+",
         rb"command terminated with exit code (?!0\b)\d+|returned a non-zero exit code",
+        rb"\bFatal Python error:",
         rb"mpirun noticed that process .{0,200}exited on signal|MPI_ABORT was invoked",
     ),
 }
-"""Texts that end a run, or should have, by kind and order: an echo is what other ranks say of a failure elsewhere, and
-a cause goes ahead of it wherever it stands."""
+"""Fatal texts by kind and order; of several, the first of the lowest order is the cause, wherever it is in the log."""
 _PATTERNS = [(kind, order, re.compile(b"|".join(texts))) for (kind, order), texts in _TEXTS.items()]
 
 WORDS = (
@@ -109,10 +117,11 @@ WORDS = (
     rb"ECC|ncorrectable|[Hh]ang|[Rr]eset|fault|Fatal|HSA_STATUS|device handle|ring .*timeout",
     rb"found NaN|found Inf|Unexpected result|Aborting|loss scale already|[Ww]atchdog|NCCL|RCCL|nccl|visible GPU",
     rb"hipInit|cuInit|librocm|catastrophic|heartbeat|Heartbeat|fatal|Check fail|terminate called|_STATUS_",
-    rb"DataLoader worker|exitcode|exit code|srun:|slurmstepd|SIG|Killed|Aborted|Terminated|signal|MPI_ABORT|aborted",
+    rb"DataLoader worker|exitcode|exit code|srun:|slurmstepd|CANCELLED AT|SIG|Killed|Aborted|Terminated",
+    rb"signal|MPI_ABORT|aborted",
     rb"Bus error|core dumped|Segmentation",
 )
-"""What a line that names a failure holds; it looks at no digit."""
+"""Quick test for lines with a failure; without digits."""
 
 _HARMLESS = re.compile(
     rb"timeout set to|\b0 (?:CUDA )?(?:OOM )?errors?\b|\bno (?:uncorrectable )?errors?\b|=\s*0\s*$"
@@ -122,28 +131,32 @@ _HARMLESS = re.compile(
 )
 _ALWAYS = ("exit", "xid")
 _NONE_COUNTED = re.compile(rb"[:=]\s*(?:0|N/A)\s*$")
-"""A count of errors that is zero, as `nvidia-smi -q` prints them."""
+"""A zero error count of `nvidia-smi -q`."""
 
 TRACEBACK = re.compile(rb"Traceback \(most recent call last\)")
 _RAISED = re.compile(
-    rb"(?:^|(?<=[^ ] )|(?<=[:>\])]))(?P<kind>(?:[A-Za-z_][\w.]{0,200})?(?:Error|Exception|Interrupt|Exit|Killed|"
-    rb"StopIteration|Timeout|TimeoutExpired|Abort|Aborted|Failure|Fault|Empty|Full)(?:\([\w.]+\))?)(?:: |\s*$)"
+    rb"(?:^ {0,2}|(?<=[:>\])|] )|(?<=[:>\])]))"
+    rb"(?P<kind>(?:[A-Za-z_][\w.]{0,200})?(?:Error|Exception|Interrupt|Exit|Killed|StopIteration|"
+    rb"Timeout|TimeoutExpired|Abort|Aborted|Failure|Fault|Empty|Full)(?:\([\w.]+\))?)(?:: |\s*$)"
 )
-"""An exception as the last line of a traceback shows it: at the start, or after a prefix that is set off by one blank
-at most; lines of code are set in by more."""
-EXIT_BARRIER = re.compile(rb"Error waiting on exit barrier\b")
-"""torchrun's word before the traceback of an agent whose wait for the others, after all its workers have ended, was cut
-short: most often the agent that keeps the store left first. It ends with the status of its workers all the same."""
+"""An exception in the last line of a traceback: at the start, or after a prefix and at most one blank. Lines of code
+are indented more, and their comments may name an exception."""
+_IN_ONE_LINE = re.compile(rb", ['\"](?P<raised>[A-Za-z_][\w.]{0,200}[^'\"\\]{0,2000})\\n['\"]\]\s*$")
+"""The end of a traceback printed as a Python list, on one line or on several that a launcher broke."""
+EXIT_BARRIER = re.compile(rb"Error waiting on exit barrier\b|\bException ignored (?:in|while|on)\b")
+"""Texts before the traceback of an error that has no effect. torchrun prints the first for an agent whose wait for
+other agents failed after its workers ended, usually because the agent with the store left first; it still exits with
+the status of its workers. Python prints the second for an error that nothing can handle, such as in a destructor."""
 CHAINED = re.compile(
     rb"The above exception was the direct cause of the following exception:"
     rb"|During handling of the above exception, another exception occurred:"
 )
-"""What stands between two tracebacks of one failure."""
+"""Text between two tracebacks of one failure."""
 _ECHOES = (b"ChildFailedError", b"KeyboardInterrupt", b"SystemExit", b"SignalException")
 
 
 def named(text: bytes, place: Place) -> Event | None:
-    """The failure a line names by itself, if it does."""
+    """The failure in a single line, if any."""
     kind, order = _known(text)
     if kind is None or (kind == "ecc" and _NONE_COUNTED.search(text)):
         return None
@@ -151,7 +164,7 @@ def named(text: bytes, place: Place) -> Event | None:
 
 
 def raised(text: bytes, place: Place) -> Event | None:
-    """The exception at the end of a traceback; None for a line inside it."""
+    """The exception at the end of a traceback; None for a line within it."""
     exception = _RAISED.search(text[:2000])
     if exception is None:
         return None
@@ -162,8 +175,14 @@ def raised(text: bytes, place: Place) -> Event | None:
     return failed(kind, text, place, order)
 
 
+def in_one_line(text: bytes, place: Place) -> Event | None:
+    """The exception of a traceback that is printed as a list on one line."""
+    printed = _IN_ONE_LINE.search(text) if text.endswith(b"]") else None
+    return raised(printed["raised"], place) if printed else None
+
+
 def _known(text: bytes) -> tuple[str | None, int]:
-    """The kind and the order of the first text of failure a line holds."""
+    """Kind and order of the first failure text in a line."""
     return next(((kind, order) for kind, order, pattern in _PATTERNS if pattern.search(text)), (None, CAUSE))
 
 
@@ -178,7 +197,7 @@ _HOST = re.compile(
 
 
 def failed(kind: str, text: bytes, place: Place, order: int) -> Event:
-    """The event of a failure, on the machine the line names where its prefix names none; causes go before echoes."""
+    """The event of a failure, on the host of the prefix, or else the host in the line."""
     origin, host = place.origin, _HOST.search(text)
     node = host[host.lastindex or 0].decode("ascii", "replace") if host and not origin.node else None
     rank = {} if origin.rank is None else {"rank": origin.rank}

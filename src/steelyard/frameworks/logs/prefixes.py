@@ -1,4 +1,4 @@
-"""What launchers, terminals and collectors do to a line, undone once for every reader."""
+"""Removes what launchers, terminals and log collectors add to a line."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@
 
 _TIME = rb"\d{4}-?\d\d-?\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 TIME = re.compile(_TIME)
-"""A moment as logs write it, with its date."""
+"""A timestamp with date."""
 
 _PREFIXES = (
     re.compile(rb"\s*(?P<node>[\w.-]{1,64})/\d+ (?:\[default(?P<rank>\d+)\]:)?"),  # NeMo-Run: job/replica [default0]:
@@ -36,34 +36,34 @@ _STRAY = re.compile(
     + _TIME
     + rb"\]\[rank-))"
 )
-"""What another process left on the line before a prefix that can be nothing else."""
+"""Output of another process before an unmistakable prefix."""
 
 _END_BYTES = 8192
-"""Of a longer line no more is looked at, at either end."""
+"""Bytes at either end of a long line that are examined."""
 _MOMENT, _MOMENT_BYTES = re.compile(rb"\[\d{4}-\d\d-\d\d[^\]]*\] $"), 40
-"""Right before the mark of a step line."""
+"""A timestamp directly before the mark of a step line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which machine and which process printed a line, as far as its prefix says."""
+    """Host and rank of a line, from its prefix."""
 
     node: str | None = None
     rank: int | None = None
 
     @property
     def label(self) -> str:
-        """A name for the series of steps it prints."""
+        """The name of its series of steps."""
         return " ".join(filter(None, (self.node, None if self.rank is None else f"rank {self.rank}")))
 
 
 def ends(line: bytes) -> bytes:
-    """Of a long line, its beginning and its end."""
+    """The start and end of a long line."""
     return line if len(line) <= 2 * _END_BYTES else line[:_END_BYTES] + b" ... " + line[-_END_BYTES:]
 
 
 def pieces(raw: bytes) -> Iterator[bytes]:
-    """The lines a terminal would show of one: colours off, each carriage return a line of its own, long ones cut."""
+    """The lines that a terminal would show: without colors, split at carriage returns, long ones cut."""
     text = ANSI.sub(b"", raw if b"\r" in raw else ends(raw))
     if b"\r" in text:
         yield from (ends(part) for part in text.split(b"\r") if part.strip())
@@ -72,7 +72,7 @@ def pieces(raw: bytes) -> Iterator[bytes]:
 
 
 def unglued(text: bytes, marks: Sequence[int]) -> Iterator[bytes]:
-    """The lines that were glued to one, by where their marks stand: each starts at its moment, if it has one."""
+    """Split joined lines at their marks; each starts at its timestamp, if it has one."""
     starts = [0]
     for mark in marks[1:]:
         before = text[max(0, mark - _MOMENT_BYTES) : mark]
@@ -82,7 +82,7 @@ def unglued(text: bytes, marks: Sequence[int]) -> Iterator[bytes]:
 
 
 def unprefixed(text: bytes) -> tuple[Origin, bytes]:
-    """Who printed a line, and what is left of it without what launchers and loggers put before it."""
+    """The origin of a line, and the line without prefixes of launchers and loggers."""
     node: str | None = None
     rank: int | None = None
     if stray := _STRAY.match(text):
@@ -103,13 +103,13 @@ def unprefixed(text: bytes) -> tuple[Origin, bytes]:
 
 
 def iso(text: bytes) -> str:
-    """A moment as ISO 8601 writes it."""
+    """A timestamp in ISO 8601."""
     word = text.decode("ascii", "replace").replace(" ", "T").replace(",", ".")
     return word if word[4:5] == "-" else f"{word[:4]}-{word[4:6]}-{word[6:]}"
 
 
 def isos(texts: Sequence[bytes]) -> list[str]:
-    """Many moments that are written alike."""
+    """Many timestamps of one format."""
     if texts[0][4:5] != b"-":
         return list(map(iso, texts))
     return iso(b"\n".join(texts)).split("\n")

@@ -1,17 +1,17 @@
-"""Reads a log of any dialect, forward, once, in bounded memory: lines in, steps, events and settings out."""
+"""Reads a log of any dialect once, forward, in bounded memory, into steps, events and settings."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import compress, groupby, repeat
 from operator import itemgetter
 from typing import Any
 
 from steelyard.errors import SteelyardError
 from steelyard.frameworks.logs import bulk
-from steelyard.frameworks.logs.dialect import Dialect, Place, text_of
-from steelyard.frameworks.logs.fields import DIGITS, STEP_DIGITS, TARGETS, Shape, UnreadError, Values, learn
+from steelyard.frameworks.logs.attempts import Attempts
+from steelyard.frameworks.logs.dialect import Dialect, Place, StepLine, StepShape, Tracked, text_of
+from steelyard.frameworks.logs.fields import DIGITS, STEP_DIGITS, TARGETS, UnreadError, Values, add_utilization, learn
 from steelyard.frameworks.logs.other_lines import OtherLines, interest, names_step_and_loss
 from steelyard.frameworks.logs.prefixes import ANSI, TIME, Origin, ends, iso, pieces, unglued, unprefixed
 from steelyard.frameworks.logs.series import Job, Progress, Series, Sink, whole
@@ -23,39 +23,24 @@ from steelyard.secrets import redact
 _MOST_SHAPES = 4096
 _LONGEST_SHAPE = 4096
 MOST_UNREAD = 1000
-"""Unread lines of one log that are recorded one by one; the others are counted."""
+"""Unread lines of one log that are recorded; the others are only counted."""
 MOST_PROCESSES = 4096
-"""Processes of one log whose steps are told apart: a series of each is held."""
+"""Processes of one log with their own series."""
 _MOST_STEPS = 10**STEP_DIGITS
 _BATCH, _LENGTH = TARGETS.index("global_batch_size"), TARGETS.index("sequence_length")
-_SECONDS, _TFLOPS = TARGETS.index("step_time_s"), TARGETS.index("reported_tflops_per_gpu")
 _GLOBAL_STEP = TARGETS.index("global_step")
 _STATED_BY_STEPS = ("training.steps", "training.global_batch_size", "training.sequence_length")
 
 
-@dataclass(slots=True, eq=False)
-class _Learnt:
-    """A step line's shape, and whose it is."""
-
-    dialect: Dialect
-    shape: Shape
-    mark_at: int
-    """Where its mark stood, and most likely stands again."""
-    unreset: bool
-    """Whether its version counts a first step that was logged by itself again."""
-    moment: tuple[int, int] | None
-    """Where its moment starts, counted from the mark backwards, and its length; None where it has none."""
-
-
 _NEVER_SEEN: Any = object()
-"""In the place of the shape of a line; None is there for one that says nothing."""
+"""Marks an unknown shape; None marks the shape of lines without content."""
 
 
 class LogReader:
-    """One log. `feed` takes its lines; `end` says that there are no more."""
+    """Reads one log: `feed` takes lines, `end` finishes."""
 
     def __init__(self, name: str, sink: Sink, only: str | None = None, job: Job | None = None) -> None:
-        """`name` is what evidence calls the log; `only` one framework's lines are read."""
+        """`name` is the log's name in evidence; `only` restricts to one framework."""
         self._name, self._sink, self._job = name, sink, job or Job()
         every = dialects()
         self._dialects = tuple(dialect for dialect in every if only is None or dialect.framework == only)
@@ -63,35 +48,37 @@ class LogReader:
         for dialect in self._dialects:
             self._by_mark.setdefault(dialect.mark, dialect)
         self._asked_for, self._interest = only is not None, interest(every)
-        self._redrawn = [(dialect, dialect.redrawn) for dialect in every if dialect.redrawn is not None]
+        self._trackers = [(dialect, dialect.tracker()) for dialect in every if dialect.tracker is not None]
         self._rate_lines = [(dialect.name, dialect.rate_line) for dialect in every if dialect.rate_line is not None]
-        self._shapes: dict[bytes, _Learnt | None] = {}
-        self._kinds: dict[tuple[object, ...], _Learnt] = {}
+        self._shapes: dict[bytes, StepShape | None] = {}
+        self._kinds: dict[tuple[object, ...], StepShape] = {}
         self._series: dict[Origin, Series] = {}
         self._series_by_prefix: dict[bytes, Series] = {}
         self._utilization: tuple[float, float] | None = None
         self._stated: tuple[float | None, ...] = (None, None, None)
         self._progress = Progress(interval=self._job.log_interval)
-        self._other_lines = OtherLines(sink, self._dialects, self._progress, every)
+        self.attempts = Attempts()
+        self._last_step = 0  # of the last step line, whose record may still be held back
+        self._other_lines = OtherLines(sink, self._dialects, self._progress, self.attempts, every)
         self.unread = 0
         self.line = 0
         self.redacted: dict[int, bytes] = {}
         self.redacted_any = False
         self.seen: dict[str, str] = {}
-        """Dialects whose step lines were read, each with its era."""
+        """Dialects of the step lines, each with its era."""
         self.hinted = self._other_lines.hinted
         self.others: dict[str, None] = {}
-        """Frameworks whose step lines stand in the log of another."""
+        """Other dialects whose step lines appear in this log."""
         self._first: Dialect | None = None
 
     @property
     def _here(self) -> Evidence:
         return Evidence(self._name, self.line)
 
-    # The fast path: lines of a shape that is known.
+    # The fast path: lines of a known shape.
 
     def feed(self, lines: Sequence[bytes]) -> None:
-        """The next lines, without their newline; those that held a secret are in `redacted` by number afterwards."""
+        """Take the next lines, without newlines. `redacted` then has the lines with secrets, by number."""
         self.redacted.clear()
         if not lines:
             return
@@ -99,51 +86,52 @@ class LogReader:
         texts = b"\n".join(lines).translate(None, DIGITS).split(b"\n")
         kinds = list(map(self._shapes.get, texts, repeat(_NEVER_SEEN)))
         shapes = {kind for kind in set(kinds) if kind is not None}
-        if self._other_lines.tracebacks or _NEVER_SEEN in shapes or len(shapes) > 1:
+        if self._other_lines.awaits_lines or _NEVER_SEEN in shapes or len(shapes) > 1:
             self._feed_each(lines, texts, numbers)
         elif shapes:
             self._read_alike(shapes.pop(), list(compress(lines, kinds)), list(compress(numbers, kinds)))
         self.line = numbers.stop - 1
 
     def _feed_each(self, lines: Sequence[bytes], texts: Sequence[bytes], numbers: Sequence[int]) -> None:
-        """Lines that are not all known; `texts` are those without their digits."""
-        for learnt, alike in groupby(self._worth_reading(lines, texts, numbers), itemgetter(0)):
-            if learnt is _NEVER_SEEN:  # until a line is read whose shape is known by those before it
+        """Take lines of different or unknown shapes; `texts` are the lines without digits."""
+        for step_shape, alike in groupby(self._worth_reading(lines, texts, numbers), itemgetter(0)):
+            if step_shape is _NEVER_SEEN:  # until a line has a shape that an earlier line made known
                 for _, line, number in alike:
                     self.line = number
                     self._unknown(line)
             else:
                 _, its_lines, its_numbers = zip(*alike, strict=True)
-                self._read_alike(learnt, its_lines, its_numbers)
+                self._read_alike(step_shape, its_lines, its_numbers)
 
     def _worth_reading(
         self, lines: Sequence[bytes], texts: Sequence[bytes], numbers: Sequence[int]
-    ) -> Iterator[tuple[_Learnt, bytes, int]]:
-        shapes, tracebacks = self._shapes, self._other_lines.tracebacks
+    ) -> Iterator[tuple[StepShape, bytes, int]]:
+        shapes, others = self._shapes, self._other_lines
         for line, text, number in zip(lines, texts, numbers, strict=True):
-            learnt = shapes.get(text, _NEVER_SEEN)
-            if learnt is not None:
-                yield learnt, line, number
-            elif tracebacks:
+            step_shape = shapes.get(text, _NEVER_SEEN)
+            if step_shape is not None:
+                yield step_shape, line, number
+            elif others.awaits_lines:
                 self.line = number
                 self._look(line)
 
-    def _read_alike(self, learnt: _Learnt, lines: Sequence[bytes], numbers: Sequence[int]) -> None:
-        """Step lines of one shape, all at once where nothing about them is out of the ordinary."""
-        dialect, shape = learnt.dialect, learnt.shape
+    def _read_alike(self, step_shape: StepShape, lines: Sequence[bytes], numbers: Sequence[int]) -> None:
+        """Take step lines of one shape, all at once if they are ordinary."""
+        dialect, shape = step_shape.dialect, step_shape.shape
         if len(lines) >= bulk.FEWEST and bulk.can_read(dialect) and self._utilization is None:
             self.line = numbers[-1]
             try:
-                many = bulk.read_many(dialect, shape, learnt.moment, lines, numbers, self._series_of, self._stated)
-            except Exception:  # noqa: BLE001 - each line is read by itself below, where a failure is recorded
+                many = bulk.read_many(dialect, shape, step_shape.moment, lines, numbers, self._series_of, self._stated)
+            except Exception:  # noqa: BLE001 - each line is read alone below, and failures are recorded
                 many = None
             if many is not None:
                 series, rows, last_values = many
                 series.take_many(rows, last_values)
+                self._last_step = self._progress.step
                 return
         for line, number in zip(lines, numbers, strict=True):
             self.line = number
-            mark = dialect.mark.match(line, learnt.mark_at) or dialect.mark.search(line)
+            mark = dialect.mark.match(line, step_shape.mark_at) or dialect.mark.search(line)
             try:
                 values = shape.read(line)
             except (ValueError, IndexError):
@@ -151,45 +139,45 @@ class LogReader:
             if mark is None:
                 self._look(line)
             else:
-                try:  # not the context below, which takes a tenth of the time here
-                    self._step_line(learnt, mark, values, line)
+                try:  # not the context manager below, which would take a tenth of the time
+                    self._step_line(step_shape, mark, values, line)
                 except Exception as reason:  # noqa: BLE001 - recorded
                     self._record_failure(reason, line)
 
     @contextmanager
     def _recording_failures(self, line: bytes) -> Iterator[None]:
-        """Record a line that a reader fails on, so that the lines after it are read."""
+        """Record a line that a reader fails on, so that later lines are read."""
         try:
             yield
         except Exception as reason:  # noqa: BLE001 - recorded
             self._record_failure(reason, line)
 
     def _record_failure(self, reason: Exception, line: bytes) -> None:
-        """Record a line as unread, whatever failed: the text is not ours.
+        """Record a line as unread after any failure, since the text is untrusted.
 
-        What the sink refuses (a setting that contradicts the command line, a full disk) is not a fault of the line.
+        Errors of the sink (a setting that contradicts the command line, a full disk) are raised.
         """
         if isinstance(reason, SteelyardError | OSError):
             raise reason
-        message = str(reason) if isinstance(reason, UnreadError) else f"reading it failed ({type(reason).__name__})"
+        message = str(reason) if isinstance(reason, UnreadError) else f"unreadable ({type(reason).__name__})"
         self._unread(redact(line)[0], message)
 
     def _unknown(self, line: bytes) -> None:
         short = len(line) <= _LONGEST_SHAPE
         text = ANSI.sub(b"", ends(line))
-        # Whatever words its dialect declares, no line with its mark is passed over.
+        # A line with the dialect's mark is never skipped.
         telltale = self._interest.telltale if self._first is None else self._first.mark
-        if self._interest.interesting.search(text) or telltale.search(text) or self._other_lines.tracebacks:
+        if self._interest.interesting.search(text) or telltale.search(text) or self._other_lines.awaits_lines:
             self._look(line)
         elif short:
             self._remember(line, None)
 
-    def _remember(self, line: bytes, learnt: _Learnt | None) -> None:
+    def _remember(self, line: bytes, step_shape: StepShape | None) -> None:
         if len(self._shapes) >= _MOST_SHAPES:
             self._shapes.clear()
-        self._shapes[line.translate(None, DIGITS)] = learnt
+        self._shapes[line.translate(None, DIGITS)] = step_shape
 
-    # The slow path: a line that has to be looked at.
+    # The slow path: a line that needs parsing.
 
     def _look(self, raw: bytes) -> None:
         raw, secret = redact(raw)
@@ -199,39 +187,39 @@ class LogReader:
         whole = len(line) <= _LONGEST_SHAPE and not secret and b"\r" not in line
         whole = whole and not any(pattern.search(line) for _, pattern in self._rate_lines)
         with self._recording_failures(raw):
-            if whole and (learnt := self._learn(line)) is not None:
-                self._remember(raw, learnt)
+            if whole and (step_shape := self._learn(line)) is not None:
+                self._remember(raw, step_shape)
                 return
             for text in pieces(raw):
                 with self._recording_failures(text):
                     self._look_at(text)
 
-    def _learn(self, line: bytes) -> _Learnt | None:
-        """A whole step line of one dialect, read by name and remembered; None for anything else."""
+    def _learn(self, line: bytes) -> StepShape | None:
+        """Parse and remember a whole step line of one dialect; None for any other line."""
         marks = ((dialect, mark) for dialect in self._by_mark.values() if (mark := dialect.mark.search(line)))
         dialect, mark = next(marks, (None, None))
-        if dialect is None or mark is None or dialect.mark.search(line, mark.end()):  # none, or two glued together
+        if dialect is None or mark is None or dialect.mark.search(line, mark.end()):  # none, or two joined lines
             return None
         try:
-            learnt, values = self._by_name(dialect, line, mark)
+            step_shape, values = self._by_name(dialect, line, mark)
         except (ValueError, IndexError):
             return None
-        if self._alien(learnt.dialect):
+        if self._alien(step_shape.dialect):
             return None
-        self._first_of_shape(learnt, mark, values, line)
-        return learnt
+        self._first_of_shape(step_shape, mark, values, line)
+        return step_shape
 
-    def _by_name(self, dialect: Dialect, line: bytes, mark: re.Match[bytes]) -> tuple[_Learnt, Values]:
-        """The shape and the values of a step line; ValueError or IndexError where it cannot be read."""
+    def _by_name(self, dialect: Dialect, line: bytes, mark: re.Match[bytes]) -> tuple[StepShape, Values]:
+        """Shape and values of a step line; ValueError or IndexError if unreadable."""
         shape = learn(line, mark.end(), dialect.separator, dialect.fields, dialect.texts)
         before = line[: mark.start()]
         relatives = (relative for relative in self._dialects if relative.mark is dialect.mark)
         dialect = next((relative for relative in relatives if relative.claims(shape, before)), dialect)
         if dialect.last_field is not None and dialect.last_field not in shape.labels:
-            raise UnreadError(f"it ends before {dialect.last_field.decode()!r}")
+            raise UnreadError(f"ends before {dialect.last_field.decode()!r}")
         missing = [name for name in dialect.required if not shape.gives(name)]
         if missing:
-            raise UnreadError(f"it has no {missing[0]}")
+            raise UnreadError(f"{missing[0]} missing")
         if self._first is None or dialect.mark is self._first.mark:
             self.seen.setdefault(dialect.name, dialect.era(shape, before))
         time, again = TIME.search(before), dialect.counts_first_again
@@ -239,36 +227,35 @@ class LogReader:
         unreset = again is not None and again.search(before) is not None
         if len(self._kinds) >= _MOST_SHAPES:
             self._kinds.clear()
-        # Lines that differ in a sign alone (E+00, E-01) are of one kind, and are read together.
+        # Lines that differ only in a sign (E+00, E-01) are of one kind and read together.
         kind = (dialect, shape, mark.start(), unreset, moment)
-        return self._kinds.setdefault(kind, _Learnt(*kind)), shape.read(line)
+        return self._kinds.setdefault(kind, StepShape(*kind)), shape.read(line)
 
     def _look_at(self, text: bytes) -> None:
         origin, body = unprefixed(text)
-        for dialect, in_its_words in self._redrawn:
-            if (shown := in_its_words(body)) is not None:
-                if mark := dialect.mark.search(shown):
-                    self._named_step(dialect, shown, mark, repeated=True)
-                return
+        place = Place(self._here, origin, self._last_step)
+        prefix = text[: len(text) - len(body)]
+        tracked = any(self._tracked(of, tracker.take(body, prefix, place)) for of, tracker in self._trackers)
+        if self._interest.start.search(body) and self.attempts.begin(self.line):
+            self._shapes.clear()  # so that its first step is read alone
+        if tracked:
+            return
         for name, pattern in self._rate_lines:
             if rate := pattern.search(body):
                 self.hinted.setdefault(name)
                 self._utilization = float(rate["seconds"]), float(rate["tflops"])
-        if self._glued(text):
-            return
-        place = Place(self._here, origin, self._progress.step)
-        if self._other_lines.says_a_setting(body, place):
+        if self._glued(text) or self._other_lines.says_a_setting(body, place):
             return
         if self._interest.looks_like_a_step(body):
-            self._unread(body, "it has no fields")
+            self._unread(body, "no fields")
             return
-        # A log whose framework is known, and of which no step was read yet, may have steps that nobody knows.
+        # If the framework is known but no step was read yet, steps may have an unknown format.
         waiting = (self._asked_for or self.hinted) and not self.seen
         if not self._other_lines.take(body, place) and waiting and names_step_and_loss(body):
-            self._unread(body, "no reader knows it")
+            self._unread(body, "unknown format")
 
     def _glued(self, body: bytes) -> bool:
-        """Read every step of a line, each up to where the next one starts; False where it has none."""
+        """Read all steps of a line; False if it has none."""
         marks = [(mark.start(), dialect) for dialect in self._by_mark.values() for mark in dialect.mark.finditer(body)]
         if not marks:
             return False
@@ -278,19 +265,31 @@ class LogReader:
                 self._named_step(dialect, part, mark)
         return True
 
-    def _named_step(self, dialect: Dialect, text: bytes, mark: re.Match[bytes], repeated: bool = False) -> None:
+    def _named_step(self, dialect: Dialect, text: bytes, mark: re.Match[bytes]) -> None:
         try:
-            learnt, values = self._by_name(dialect, text, mark)
+            step_shape, values = self._by_name(dialect, text, mark)
         except (ValueError, IndexError) as reason:
             self._unread(text, str(reason), int(mark["step"]) + dialect.zero_based)
             return
-        if self._alien(learnt.dialect):
-            self._unread(text, f"a line of {dialect.framework} in another's log")
-        elif not repeated or self._progress.step != (whole(values[_GLOBAL_STEP]) or 0) + 1:  # a bar is drawn again
-            self._first_of_shape(learnt, mark, values, text)
+        if self._alien(step_shape.dialect):
+            self._unread(text, f"a line of {dialect.framework} in the log of another framework")
+        else:
+            self._first_of_shape(step_shape, mark, values, text)
+
+    def _tracked(self, dialect: Dialect, entries: Iterable[Tracked] | None) -> bool:
+        """Take what a tracker made of a line; False if the line is not one of its own."""
+        here = self.line
+        for entry in entries or ():
+            if not isinstance(entry, StepLine):
+                self._other_lines.note(entry)
+            elif not self._alien(dialect) and (mark := dialect.mark.search(entry.text)):
+                self.line = entry.line
+                self._named_step(dialect, entry.text, mark)
+                self.line = here
+        return entries is not None
 
     def _alien(self, dialect: Dialect) -> bool:
-        """Whether a step line is of another framework than the log's first: it belongs to no step of this run."""
+        """Whether a step line is of another framework than the first step line, so not part of this run."""
         self._first = self._first or dialect
         if dialect.mark is self._first.mark:
             return False
@@ -306,93 +305,93 @@ class LogReader:
 
     # Steps.
 
-    def _first_of_shape(self, learnt: _Learnt, mark: re.Match[bytes], values: Values, line: bytes) -> None:
-        """Take a step line and, where it shows it, what the card holds."""
-        card = learnt.dialect.card
+    def _first_of_shape(self, step_shape: StepShape, mark: re.Match[bytes], values: Values, line: bytes) -> None:
+        """Take a step line and the GPU's memory size in it, if any."""
+        card = step_shape.dialect.card
         if card is not None and (match := card.search(line)):
             shown = match.groupdict()
             gib, used, share = (float(shown.get(name) or 0) for name in ("gib", "used", "share"))
-            if min(used, share) >= 1:  # else not to 1 %: both are printed with two digits after the point
+            if min(used, share) >= 1:  # below 1, two decimals are not precise enough
                 gib = used / share * 100
             if gib:
                 self._sink.setting(Setting(GPU_GIB, gib, self._here))
-        self._step_line(learnt, mark, values, line)
+        self._step_line(step_shape, mark, values, line)
 
-    def _step_line(self, learnt: _Learnt, mark: re.Match[bytes], values: Values, line: bytes) -> None:
-        dialect, start = learnt.dialect, mark.start()
+    def _step_line(self, step_shape: StepShape, mark: re.Match[bytes], values: Values, line: bytes) -> None:
+        dialect, start = step_shape.dialect, mark.start()
         reported = int(mark["step"])
         total = int(mark["total"]) + dialect.zero_based if "total" in dialect.mark.groupindex else None
         if (step := values[_GLOBAL_STEP]) is not None and 0 <= step < _MOST_STEPS:
-            reported = int(step)  # what the line counts may start again with every epoch
+            reported = int(step)  # the line's own count may restart with each epoch
         number = reported + dialect.zero_based
-        if learnt.moment is None:
+        if step_shape.moment is None:
             before, moment = line[:start], None
         else:
-            begin = start - learnt.moment[0]
-            end = begin + learnt.moment[1]
+            begin = start - step_shape.moment[0]
+            end = begin + step_shape.moment[1]
             before, moment = line[:begin] + line[end:start], iso(line[begin:end])
         if self._utilization is not None:
-            self._take_utilization(*self._utilization, values)
-        if total is not None and number > total:  # an epoch's or another attempt's: what was planned is not known
+            add_utilization(*self._utilization, values)
+            self._utilization = None
+        if total is not None and number > total:  # the total of an epoch or of another attempt
             total = None
             if self._stated[0] is not None:
                 self._sink.setting(Setting("training.steps", None, self._here))
         stated = (total, values[_BATCH], values[_LENGTH])
         if stated != self._stated:
             self._note_stated(stated)
+        self.attempts.step(number)
+        self._last_step = number
         series = self._series_by_prefix.get(before) or self._series_of(before, line[:start])
         flags = dialect.flags(line) if dialect.flags else ()
-        words = learnt.shape.words(line) if dialect.texts else None
-        series.add((dialect, number, reported, values, flags, words, moment, self.line, learnt.unreset))
+        words = step_shape.shape.words(line) if dialect.texts else None
+        series.add((dialect, number, reported, values, flags, words, moment, self.line, step_shape.unreset))
 
     def _series_of(self, before: bytes, whole: bytes) -> Series:
-        """The series of a prefix without its moment; `whole` is the prefix with it."""
+        """The series of a prefix without its timestamp; `whole` is the prefix with it."""
         if (known := self._series_by_prefix.get(before)) is not None:
             return known
         origin = unprefixed(ANSI.sub(b"", whole))[0]
         if origin not in self._series:
             if len(self._series) >= MOST_PROCESSES:
-                raise UnreadError(f"its prefix is of process {MOST_PROCESSES + 1:,} or later")
+                raise UnreadError(f"more than {MOST_PROCESSES:,} processes")
             self._series[origin] = Series(origin, self._name, self._sink, self._job, self._progress)
         if len(self._series_by_prefix) < _MOST_SHAPES:
             self._series_by_prefix[before] = self._series[origin]
         return self._series[origin]
 
     def _note_stated(self, stated: tuple[float | None, ...]) -> None:
-        """What every step line says again is a setting the first time, and whenever it changes."""
+        """Record the values that each step line repeats, at first and when they change."""
         before, self._stated = self._stated, stated
         for key, value, earlier in zip(_STATED_BY_STEPS, stated, before, strict=True):
             if value is not None and value != earlier and (count := whole(value)):
                 self._sink.setting(Setting(key, count, self._here))
 
-    def _take_utilization(self, its_seconds: float, tflops: float, values: Values) -> None:
-        """Rank 0's line of the same step, told by its time."""
-        self._utilization, seconds = None, values[_SECONDS]
-        if seconds is not None and values[_TFLOPS] is None and abs(its_seconds - seconds) <= 0.006 + 0.001 * seconds:
-            values[_TFLOPS] = tflops
-
     def expect(self, interval: int) -> None:
-        """Steps between records, where it is known from elsewhere; a share of tokens that are trained on is so too."""
+        """Set the known log interval, and skip the share of trained tokens, which is known too."""
         self._progress.interval, self._progress.share_known = interval, True
 
     def stand_at(self, line: int) -> None:
-        """Go on as from this line of a log whose start was read elsewhere."""
+        """Continue at this line of a log whose start was read elsewhere."""
         self.line, self.unread, self._progress.steps_read = line, 0, 0
         self.redacted.clear()
         for series in self._series.values():
             series.well_under_way()
 
     def one_series(self) -> Series | None:
-        """The series, where there is one and how far apart its records are is known."""
-        series = list(self._series.values())
-        return series[0] if len(series) == 1 and series[0].interval is not None else None
+        """The series, if there is exactly one and its interval is known."""
+        series, held = list(self._series.values()), any(tracker.holds for _, tracker in self._trackers)
+        return series[0] if len(series) == 1 and series[0].interval is not None and not held else None
 
     @property
     def steps_read(self) -> int:
         return self._progress.steps_read
 
     def end(self) -> None:
-        """No more lines: what was held back is let go."""
+        """Finish: release records that were held back."""
+        for dialect, tracker in self._trackers:
+            with self._recording_failures(b"the end of the log"):
+                self._tracked(dialect, tracker.end())
         for series in self._series.values():
             with self._recording_failures(b"the end of the log"):
                 series.end()

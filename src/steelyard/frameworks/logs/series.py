@@ -1,4 +1,4 @@
-"""The steps one process prints: how many each record covers, restarts, doubled lines, and rates where they follow."""
+"""The steps of one process: steps per record, restarts, repeated lines, and computed rates."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -10,7 +10,7 @@ from statistics import median, median_low
 from typing import Any, Protocol
 
 from steelyard.frameworks.logs.dialect import Dialect
-from steelyard.frameworks.logs.fields import TARGETS, Values
+from steelyard.frameworks.logs.fields import OTHER_LOSS, TARGETS, Values
 from steelyard.frameworks.logs.prefixes import Origin
 from steelyard.frameworks.logs.settings import TRAINED_SHARE, Setting
 from steelyard.records.rows import StepRows
@@ -23,46 +23,47 @@ _LOSS, _SECONDS, _TOKENS, _SKIPPED = map(TARGETS.index, ("loss", "step_time_s", 
 _MEMORY, _MEMORY_FRACTION = TARGETS.index("memory_gib"), TARGETS.index("memory_fraction")
 _BATCH, _LENGTH = TARGETS.index("global_batch_size"), TARGETS.index("sequence_length")
 _CONSUMED, _TRAINED = TARGETS.index("consumed_samples"), TARGETS.index("trained_tokens")
+_OTHER_LOSS = TARGETS.index(OTHER_LOSS)
 _COUNTS = tuple(map(TARGETS.index, COUNTS))
 _OWN = ("step", "reported_step", "steps_covered", "tokens_per_s_per_gpu", "tflops_per_gpu", "memory_kind", "flags")
 _PLACE = ("time", "node", "rank", "source")
 _as_fields = itemgetter(*map((*TARGETS, *_OWN, *_PLACE).index, Step.__struct_fields__))
-"""A step's fields from the values of its line, `_OWN` and `_PLACE`: by position, which is twice as fast as by name."""
+"""Step fields from the values of a line, `_OWN` and `_PLACE`, by position: twice as fast as by name."""
 _SHARES = 8
-"""Records after which the share of tokens that are trained on is recorded."""
+"""Records after which the share of trained tokens is recorded."""
 _HELD = 12
-"""Records held back until it is plain how far apart they are."""
+"""Records held back until the log interval is clear."""
 _ENOUGH_APART = 5
-"""Distances between records: one that is odd, at the end of an epoch say, does not decide."""
+"""Distances between records; a single odd one, such as at the end of an epoch, is ignored."""
 _FEWEST_APART = 2
 _UNLIKE = 0.02
 
 Reading = tuple[Dialect, int, int, Values, tuple[str, ...], Mapping[str, str] | None, str | None, int, bool]
-"""A step line before its place among others is known: dialect, step, step as printed, values, flags, words, moment,
-line, and whether its version keeps counting after a first line that stands alone. A tuple, since there are millions."""
+"""A step line before its interval is known: dialect, step, printed step, values, flags, texts, timestamp, line, and
+whether its version counts a separate first step again. A tuple, since there are millions."""
 
 
 @dataclass(slots=True)
 class Job:
-    """What is known of the job so far, from wherever: rates are derived where it is enough."""
+    """What is known about the job so far; rates are computed from it."""
 
     sequence_length: int | None = None
     global_batch_size: int | None = None
     world_size: int | None = None
     flops_per_token: float | None = None
     device_gib: float | None = None
-    """What the card holds, for logs that give a share of it."""
+    """Memory size of the GPU, for logs with shares."""
     log_interval: int | None = None
-    """Steps between records, where the plan sets it: no record is held back until that is plain."""
+    """Steps between records, if the plan sets it; then no record is held back."""
 
 
 class Sink(Protocol):
-    """Takes what a log says, in order."""
+    """Receives the content of a log, in order."""
 
     def step(self, series: str, step: Step) -> None: ...
     def steps(self, series: str, steps: StepRows) -> None: ...
     def restart(self, series: str, step: int) -> None:
-        """Steps from this one on are about to be repeated."""
+        """Steps from this one on will be repeated."""
         ...
 
     def event(self, event: Event) -> None: ...
@@ -70,10 +71,10 @@ class Sink(Protocol):
 
 
 class Gathered:
-    """A sink that keeps steps and events until they are taken, for a log that is read as it is written."""
+    """A sink that keeps steps and events until they are taken, for a log that is read while written."""
 
     def __init__(self, events_of: Callable[[Setting], Iterable[Event]] = lambda setting: ()) -> None:
-        """`events_of` gets each setting before the steps that follow it, and makes events of it."""
+        """`events_of` makes events of each setting, before the steps that follow."""
         self._records: list[Step | Event] = []
         self._events_of = events_of
 
@@ -99,21 +100,21 @@ class Gathered:
 
 @dataclass(slots=True)
 class Progress:
-    """What the series of one log have in common."""
+    """State that all series of one log share."""
 
     step: int = 0
     """The last step read."""
     steps_read: int = 0
     resumed: int | None = None
-    """The step of the checkpoint the log last said it took up."""
+    """The step of the last loaded checkpoint."""
     interval: int | None = None
-    """Steps between records, once the log says so."""
+    """Steps between records, if logged."""
     share_known: bool = False
-    """Whether it is recorded what share of its tokens it trains on."""
+    """Whether the share of trained tokens is recorded."""
 
 
 class _Consumed:
-    """Whether the samples a series counts grow by the batch it states, over the first records after a start."""
+    """Checks that consumed samples grow by the logged batch size, over the first records after a start."""
 
     def __init__(self) -> None:
         self._before: tuple[int, float, float] | None = None
@@ -123,11 +124,11 @@ class _Consumed:
 
     @property
     def pending(self) -> bool:
-        """Whether records are still needed to tell."""
+        """Whether more records are needed."""
         return self._before is not None and not self.settled
 
     def take(self, step: int, batch: float | None, consumed: float | None) -> float | None:
-        """The next record; once it is plain, what a step consumes where that is not the batch."""
+        """Take a record; once clear, return the samples per step if they differ from the batch size."""
         if batch is None or consumed is None or (self._before is not None and step == self._before[0]):
             return None
         before, self._before = self._before, (step, batch, consumed)
@@ -137,23 +138,23 @@ class _Consumed:
         if self.settled:
             return None
         self._records += 1
-        if consumed > before[2]:  # a counter that was set back, or stands still, says nothing of a batch
+        if consumed > before[2]:  # ignore a counter that was reset or does not change
             self._grown.append((consumed - before[2]) / (step - before[0]))
         return self.end() if self._records >= _ENOUGH_APART else None
 
     def end(self) -> float | None:
-        """No more records are waited for: what a step consumes, where that is not the batch."""
+        """Finish: the samples per step if they differ from the batch size."""
         if self._before is None or self.settled:
             return None
         self.settled = True
         if len(self._grown) < _FEWEST_APART:
             return None
-        each = median_low(self._grown)
-        return each if abs(each - self._before[1]) > _UNLIKE * self._before[1] else None
+        samples_per_step = median_low(self._grown)
+        return samples_per_step if abs(samples_per_step - self._before[1]) > _UNLIKE * self._before[1] else None
 
 
 class Series:
-    """The steps one process prints."""
+    """The steps of one process."""
 
     def __init__(self, origin: Origin, log: str, sink: Sink, job: Job, progress: Progress) -> None:
         self.label, self.origin = origin.label, origin
@@ -168,11 +169,12 @@ class Series:
         self._last_covered = 1
         self._since_start = 0
         self._repeated = False
+        self._had_loss = False
         self._consumed = _Consumed()
         self._shares: list[float] = []
 
     def add(self, reading: Reading) -> None:
-        """The next record; it goes on once it is known how many steps it covers."""
+        """Take a record; it is emitted once the number of covered steps is known."""
         if self.interval is not None and not self._held:
             self._emit(reading)
             return
@@ -182,25 +184,25 @@ class Series:
             self._let_go()
 
     def end(self) -> None:
-        """No more records: what was held back is let go."""
+        """Finish: emit held-back records."""
         self._let_go()
         self._note_consumed(self._consumed.end())
         if self._shares:
             self._note_share()
 
     def well_under_way(self) -> None:
-        """Its start, and whatever is odd about it, lies behind."""
+        """Skip the checks at the start of a series."""
         self._since_start = max(self._since_start, _WELL_UNDER_WAY)
         self._consumed.settled = True
 
     def ordinary(self, step: int) -> int | None:
-        """The interval, if this step follows the last at it and no start is near; else None."""
+        """The interval, if this step follows the last one at that distance, not near a start; else None."""
         if self.interval is None or self._last is None or self._since_start <= _NEAR_A_START or self._consumed.pending:
             return None
         return self.interval if step == self._last + self.interval else None
 
     def take_many(self, steps: StepRows, last_values: Values) -> None:
-        """Records that follow the last in order."""
+        """Take many ordinary records."""
         last = steps[-1]
         self._last, self._last_values = last.step, last_values
         self._since_start += len(steps)
@@ -212,15 +214,15 @@ class Series:
     def _let_go(self) -> None:
         if self._held and self.interval is None:
             self.interval = _usual_distance([reading[1] for reading in self._held])
-        while self._held:  # one that cannot be emitted is gone, and the others still come
+        while self._held:  # if one record fails, the others are still emitted
             self._emit(self._held.pop(0))
 
     def _steps_covered(self, reading: Reading) -> int | None:
-        """How many steps a record is of; None where it is the last one printed twice."""
-        _, number, _, values, _, _, _, line, unreset = reading
-        last, interval = self._last, self.interval or 1
+        """Number of steps of a record; None if it is the last record printed twice."""
+        dialect, number, _, values, _, _, _, line, unreset = reading
+        last, interval = self._last, number if dialect.interval_varies else self.interval or 1
         if last is not None and number > last:
-            # Where the first line after a start stands alone (core 0.16), the next one still counts its step.
+            # If the first step is logged alone (core 0.16), the next record counts it again.
             covered = number - (self._start if unreset and self._since_start == 1 else last)
         elif number == last:
             if values == self._last_values:
@@ -235,7 +237,7 @@ class Series:
             self._start = number - min(covered, interval)
         covered = max(min(covered, interval), 1)
         skips = values[_SKIPPED] or 0.0
-        return int(skips) if covered < skips <= number else covered  # it says it skipped more than we took it to cover
+        return int(skips) if covered < skips <= number else covered  # more skipped steps than assumed covered
 
     def _emit(self, reading: Reading) -> None:
         dialect, number, reported, values, flags, words, moment, line, _ = reading
@@ -256,8 +258,11 @@ class Series:
         if dialect.absent_loss_is_nan:
             if (skipped := values[_SKIPPED]) is not None and skipped >= covered:
                 flags, row[_LOSS] = (*flags, "skipped"), values[_LOSS] or None
-            elif values[_LOSS] is None:
+            elif values[_LOSS] is None and (self._had_loss or not math.isfinite(values[_OTHER_LOSS] or math.nan)):
                 row[_LOSS] = math.nan
+        self._had_loss = self._had_loss or values[_LOSS] is not None
+        if dialect.negative_loss_is_none and (values[_LOSS] or 0.0) < 0:
+            row[_LOSS] = None
         if dialect.timed_by_clock:
             flags, row[_SECONDS] = (*flags, "clocked"), self._by_the_clock(moment, covered)
         rate, tflops = self._derive(row, flags)
@@ -271,7 +276,7 @@ class Series:
         self._sink.step(self.label, Step(*_as_fields((*row, *own, *place))))
 
     def _derive(self, row: list[Any], flags: tuple[str, ...]) -> tuple[float | None, float | None]:
-        """Fill in the tokens and the memory of a step by what is known of the job; our own rates, where they follow."""
+        """Fill in tokens and memory of a step from the job; return computed rates."""
         job = self.job
         if row[_TOKENS] is None:
             length, batch = row[_LENGTH] or job.sequence_length, row[_BATCH] or job.global_batch_size
@@ -302,35 +307,37 @@ class Series:
         return seconds if seconds > 0 else None
 
     def _print_again(self, number: int, line: int) -> None:
-        """A step printed once more with other values: two processes into one file, most likely."""
+        """Handle a step printed again with other values, probably by two processes writing to one file."""
         self._since_start -= 1
         if not self._repeated:
-            message = f"step {number} is printed again with other values: the last of each step is kept"
+            message = f"step {number:,} repeats with other values; the last record of each step is used"
             self._event("repeated", message, number, line)
         self._repeated = True
         self._sink.restart(self.label, number)
 
     def _restart(self, number: int, line: int) -> None:
-        message = f"step {number} comes again after step {self._last}: the last of each is kept"
+        message = f"step {number:,} follows step {self._last:,}; the last record of each step is used"
         self._event("restart", message, number, line)
         self._sink.restart(self.label, number)
         self._since_start, self._last_moment = 0, None
         self._consumed = _Consumed()
 
     def _note_share(self) -> None:
-        """Padding and masked tokens are in every rate, and teach nothing."""
+        """Record the share of trained tokens: rates also count padding and masked tokens."""
         share, self._shares = median(self._shares), []
         if share <= 1 and not self._progress.share_known:
             self._sink.setting(Setting(TRAINED_SHARE, round(share, 3), Evidence(self.log, self._last_line)))
         self._progress.share_known = True
 
-    def _note_consumed(self, each: float | None) -> None:
-        """Samples are counted by what was done, the batch by what was asked: of tokens a step, one of them is wrong."""
-        if each is None or self._last_values is None:
+    def _note_consumed(self, samples_per_step: float | None) -> None:
+        """Report consumed samples that contradict the batch size: one of them is wrong."""
+        if samples_per_step is None or self._last_values is None:
             return
         batch = self._last_values[_BATCH]
-        message = f"by consumed samples a step is {each:,.10g} sequences, and the log says {batch:,.10g}"
-        self._event("samples_differ", message, self._last, self._last_line, consumed=each, said=batch)
+        message = (
+            f"consumed samples grow by {samples_per_step:,.10g} per step, but the logged batch size is {batch:,.10g}"
+        )
+        self._event("samples_differ", message, self._last, self._last_line, consumed=samples_per_step, said=batch)
 
     def _event(self, kind: str, message: str, step: int | None, line: int, **details: float | None) -> None:
         at, node = Evidence(self.log, line), self.origin.node
@@ -338,7 +345,7 @@ class Series:
 
 
 def _mean_batch(before: Values, values: Values, covered: int) -> float | None:
-    """A batch that grew between two records was smaller for some of the steps: the samples consumed tell how many."""
+    """The mean batch size of a record during a ramp-up, from consumed samples."""
     batch, consumed, already = values[_BATCH], values[_CONSUMED], before[_CONSUMED]
     if batch == before[_BATCH] or consumed is None or already is None or not consumed > already:
         return batch
@@ -346,12 +353,12 @@ def _mean_batch(before: Values, values: Values, covered: int) -> float | None:
 
 
 def whole(value: float | None) -> int | None:
-    """A count, if it is one."""
+    """A count as an integer; None if it is not one."""
     return int(value) if value is not None and 0 <= value < _MOST else None
 
 
 def _usual_distance(numbers: list[int]) -> int:
-    """The commonest distance between records; the first may be shorter (1, 10, 20 …)."""
+    """The most common distance between records; the first may be shorter (1, 10, 20 …)."""
     apart = [after - before for before, after in pairwise(numbers) if after > before]
     inner = apart[1:] or apart or [1]
     usual = max(sorted(set(inner)), key=inner.count)

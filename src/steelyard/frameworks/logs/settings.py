@@ -1,4 +1,4 @@
-"""Settings that a log states: which there are, one with the line that states it, and the last of each."""
+"""Logged settings: their keys, a setting with its line, and the last value of each."""
 
 import math
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ from typing import Any
 from steelyard.experiment.keys import STATED
 from steelyard.experiment.problems import spelt
 from steelyard.frameworks.logs.fields import whole_number
-from steelyard.hardware.catalog import CPU, lookup
+from steelyard.hardware.catalog import CPU, same_gpu
 from steelyard.records.step import Event, Evidence
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value the training program printed about itself: what was in force, whatever a config asked."""
+    """A value that the training program printed: the value in force, independent of any config."""
 
     key: str
     """A dotted key of the experiment, or one of those below."""
@@ -23,7 +23,7 @@ class Setting:
 
     @property
     def takes_back(self) -> bool:
-        """Whether it says that what was said before does not hold: a step beyond the last one announced."""
+        """Whether it retracts the earlier value: a step is beyond the planned steps."""
         return self.value is None and self.key == "training.steps"
 
 
@@ -48,6 +48,8 @@ WINDOWLESS_LAYERS = "window_attn_skip_freq"
 LATENT_ATTENTION = "multi_latent_attention"
 ATTENTION_VARIANT = "experimental_attention_variant"
 LAYER_PATTERN = "hybrid_layer_pattern"
+ATTENTION_GATE = "attention_output_gate"
+PACKED_SEQUENCES = "packed_sequences"
 RESET_MASK = "reset_attention_mask"
 RESET_POSITIONS = "reset_position_ids"
 PACKING = "packing"
@@ -66,83 +68,86 @@ VERSION = "version"
 
 
 SAME_SHARE = 0.05
-"""How far shares of tokens that are trained on may lie apart by the batches that happened to come."""
+"""Tolerance between shares of trained tokens, which vary by batch."""
 
 
 def flag(text: str) -> bool:
-    """A truth as Python prints it; KeyError for anything else."""
+    """A boolean as Python prints it; KeyError for anything else."""
     return {"True": True, "False": False}[text]
 
 
 NONE = "none"
-"""What a log says of a part that a model does not have; null would be not known."""
+"""The value of a part that a model does not have; null would mean unknown."""
 
 
 def or_none(text: str) -> str:
-    """Of what may not be used: None says so."""
+    """A text; None means not used."""
     return NONE if text in ("None", "") else text
 
 
 def stored(text: str) -> str:
-    """A format as our own keys spell it; KeyError for another."""
+    """A number format in our spelling; KeyError for any other."""
     return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "fp8"}[text.removeprefix("torch.")]
 
 
 def how_many(text: str) -> int:
-    """Of what a model may lack: None says so."""
+    """A count; None means 0."""
     return 0 if text == "None" else whole_number(text)
 
 
 SHAPING = frozenset({RAMP_UP, *(name.partition(".")[2] for name in STATED)})
-"""What shapes a run and no experiment has a key for: the keys that a log states, and what every step's tokens show."""
+"""Logged keys that shape a run and have no experiment key."""
 
-UNCOUNTED = (EXPERTS, ATTENTION_WINDOW, LATENT_ATTENTION, ATTENTION_VARIANT, LAYER_PATTERN)
-"""What makes a model, where it has it, one whose FLOPs no formula of ours counts."""
+UNCOUNTED = (
+    *(EXPERTS, TOKENS_AHEAD, ATTENTION_WINDOW, ATTENTION_GATE, PACKED_SEQUENCES),
+    *(LATENT_ATTENTION, ATTENTION_VARIANT, LAYER_PATTERN),
+)
+"""Parts of a model whose FLOPs our formulas do not count, or not as every framework does."""
 
 
 def shaping(key: str, value: Any, source: Evidence) -> Iterator[Setting]:
-    """One of `SHAPING`; an uncounted part stands among the model's dimensions too, so that nothing is made of those."""
+    """A setting of `SHAPING`. An uncounted part also becomes a model key, so that FLOPs stay unknown."""
     yield Setting(key, value, source)
     if key in UNCOUNTED and value and value != NONE:
         yield Setting(f"model.{key}", value, source)
 
 
 SAME_CARD = 0.06
-"""How far apart two figures of one card's memory may lie: drivers and tools keep some per cent of it to themselves, and
-the nearest two sizes that are sold (180 and 192 GB) are 7 % apart. A part of a card is another card."""
+"""Tolerance between two figures of one GPU's memory: drivers and tools reserve some percent, and the nearest two sizes
+on the market (180 and 192 GB) differ by 7%. A partition of a GPU counts as another GPU."""
 
 
 @dataclass(slots=True)
 class LoggedSettings:
-    """The settings one log states, by key."""
+    """The settings of one log, by key."""
 
     last: dict[str, Setting] = field(default_factory=dict)
     changed: dict[str, Event] = field(default_factory=dict)
-    """The first change of each."""
+    """The first change of each setting."""
 
     def take(self, setting: Setting) -> None:
-        """The last word of a log is what holds."""
+        """Record a setting; the last value counts."""
         key, value = setting.key, setting.value
         if setting.takes_back:
             self.last.pop(key, None)
             return
         before = self.last.get(key)
         if before is not None and not same(key, before.value, value) and key not in self.changed:
-            message = f"{key} was {spelt(before.value)}, and is {spelt(value)} from here on"
+            message = f"{key} changes from {spelt(before.value)} to {spelt(value)}"
             details = {"key": key}
             self.changed[key] = Event(kind="setting_changed", message=message, source=setting.source, details=details)
         self.last[key] = setting
 
     def whole(self, key: str) -> int | None:
-        """A count the log states."""
+        """A logged count."""
         value = self.last[key].value if key in self.last else None
         return value if type(value) is int else None
 
 
 def same(key: str, value: Any, other: Any) -> bool:
-    """Whether two values of a key mean the same: numbers but for their last digits, GPUs by catalog, cards by size."""
+    """Whether two values of a key are equal: numbers up to rounding, GPUs by catalog, memory sizes by tolerance."""
     if key == GPU_NAME:
-        return (value == CPU) == (other == CPU) and lookup(str(value)) is lookup(str(other))
+        return (value == CPU) == (other == CPU) and same_gpu(str(value), str(other))
     if key == GPU_GIB:
         return math.isclose(value, other, rel_tol=SAME_CARD)
     if key == TRAINED_SHARE:

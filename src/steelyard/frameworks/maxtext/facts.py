@@ -1,7 +1,7 @@
-"""What is true of MaxText."""
+"""Facts about MaxText."""
 
 from steelyard.accounting.flops import Convention
-from steelyard.frameworks.facts import POSITION_ENCODING, Facts, MockData
+from steelyard.frameworks.facts import POSITION_ENCODING, Described, Facts, MemoryKind, MockData, ShareOf
 
 FACTS = Facts(
     name="maxtext",
@@ -51,18 +51,29 @@ FACTS = Facts(
         "data.seed": "data_shuffle_seed",
         "data.tokenizer": "tokenizer_path",
     },
+    unnamed=frozenset(
+        {
+            *("model.max_position_embeddings", "model.qkv_bias", "parallelism.sequence_parallel"),
+            *("parallelism.overlap_grad_reduce", "parallelism.overlap_param_gather"),
+            *("kernels.bias_activation_fusion", "kernels.bias_dropout_fusion", "kernels.masked_softmax_fusion"),
+            *("kernels.persist_layer_norm", "kernels.apply_rope_fusion", "kernels.cross_entropy_loss_fusion"),
+            *("kernels.nvte_fused_attn", "kernels.nvte_flash_attn", "kernels.enable_primus_turbo"),
+            *("kernels.use_turbo_attention", "kernels.compile", "kernels.deterministic"),
+            *("data.dataset", "data.tokenizer_type", "data.split", "data.samples"),
+        }
+    ),
     silent_defaults={
         "training.seed": 0,
         "training.learning_rate": 3e-5,
-        "training.min_learning_rate": "a tenth of the peak",
+        "training.min_learning_rate": ShareOf("training.learning_rate", 0.1),
         "training.schedule": "cosine",
-        "training.warmup_steps": "a tenth of the steps",
+        "training.warmup_steps": ShareOf("training.steps", 0.1),
         "training.weight_decay": 0.1,
         "training.adam_beta1": 0.9,
         "training.adam_beta2": 0.95,
         "training.adam_epsilon": 1e-8,
         "training.clip_grad_norm": 1.0,
-        "training.init_method_std": "fan-in scaling, with no knob",
+        "training.init_method_std": Described("fan-in scaling, with no knob"),
         "training.recompute": "full",
         "precision.dtype": "bf16",
         "data.seed": 0,
@@ -89,6 +100,7 @@ FACTS = Facts(
     },
     log_interval=1,
     memory_kind="xla_in_use",
+    memory_kinds=(MemoryKind("xla_in_use", is_peak=False),),  # read once, before activations exist
     tracker_tags={
         "learning/loss": "loss",
         "learning/grad_norm": "grad_norm",
@@ -98,5 +110,7 @@ FACTS = Facts(
         "perf/per_device_tflops_per_sec": "reported_tflops_per_gpu",
     },
     tracker_zero_based=True,
+    port_variables=("MASTER_PORT", "JAX_COORDINATOR_PORT"),
+    retired_flags={"xla_gpu_graph_level": "XLA"},
     shards_weights=True,
 )

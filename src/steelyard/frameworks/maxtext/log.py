@@ -1,4 +1,4 @@
-"""MaxText, 2023 to 2026: counted from 0, no line at the end, the first three steps artefacts of dispatch."""
+"""MaxText, 2023 to 2026: steps count from 0, no end marker, the first three step times are artifacts of dispatch."""
 
 import math
 import re
@@ -27,7 +27,7 @@ def _era(shape: Shape, before: bytes) -> str:
     return "2025-12 to 2026-04" if b"metric_logger.py" in before else "2025"
 
 
-# What MaxText prints of its configuration: every key, as in force.
+# MaxText prints every key of its configuration with the value in force.
 
 Convert = Callable[[str], Any]
 
@@ -44,7 +44,7 @@ def _quantization(text: str) -> str | None:
 
 
 def _recompute(text: str) -> str:
-    return "full" if text in ("full", "none") else "selective"  # `none` recomputes all on the scanned path
+    return "full" if text in ("full", "none") else "selective"  # with scanned layers, `none` recomputes everything
 
 
 def _source(text: str) -> str:
@@ -52,7 +52,7 @@ def _source(text: str) -> str:
 
 
 def _optimizer(text: str) -> str:
-    """Megatron's adam is what MaxText calls adamw."""
+    """MaxText's adamw is Megatron's adam."""
     return text.rpartition(".")[2].lower().removesuffix("w")
 
 
@@ -94,7 +94,7 @@ PARAMETERS: Mapping[str, tuple[str, Convert]] = {
     "optimizer_memory_host_offload": (settings.OPTIMIZER_OFFLOAD, lambda text: float(flag(text))),
     "packing": (settings.PACKING, flag),
 }
-"""A key of MaxText's configuration that says one thing of ours by itself, and how its text is read."""
+"""Keys of MaxText's configuration that determine one of our keys, with the conversion of their text."""
 
 _AXES = {
     "tensor_parallel_size": ("tensor", "tensor_transpose", "tensor_sequence"),
@@ -102,7 +102,7 @@ _AXES = {
     "context_parallel_size": ("context", "context_usp_ulysses", "sequence"),
     "data_parallel_size": ("data", "fsdp", "fsdp_transpose", "expert", "diloco"),
 }
-"""What the axes of its mesh are to us, the one that every version has first; the batch is split over experts too."""
+"""Our parallel sizes by mesh axes, the axis that every version has first; experts also split the batch."""
 _SIZE = re.compile(rf"(?:ici|dcn)_(?:{'|'.join(axis for axes in _AXES.values() for axis in axes)})_parallelism")
 _RATE = re.compile(r"\d(?:\.\d{1,9})?")
 _CAPACITY = re.compile(r"-?\d{1,6}(?:\.\d{1,9})?")
@@ -111,18 +111,18 @@ _TOGETHER = {
     *("attention_type", "sliding_window_size", "dropout_rate", "enable_dropout", "decoder_block"),
     *("learning_rate_final_fraction", "learning_rate"),
 }
-"""Parameters that say one thing of ours only together."""
+"""Parameters that determine a key of ours only together."""
 _PARAMETER = re.compile(rb"Config param (?P<name>\w+): (?P<value>.*)$", re.S)
 
 Parameters = Mapping[str, tuple[str, Evidence]]
-"""Of `_TOGETHER`: the text of each, and where it stands."""
+"""Text and place of each parameter of `_TOGETHER`."""
 
 
 class Configuration:
-    """Gathers `Config param` lines, and says what they mean together once a line of another kind comes."""
+    """Collects `Config param` lines, and interprets them at the first other line."""
 
-    tells = FACTS.name
-    ended = 0  # it is printed once, and a restart is told by its steps
+    identifies = FACTS.name
+    ended = 0  # printed once; a restart is detected by its steps
 
     def __init__(self) -> None:
         self._together: dict[str, tuple[str, Evidence]] = {}
@@ -144,7 +144,7 @@ class Configuration:
             try:
                 yield Setting(key, convert(text), place.evidence)
             except (ValueError, KeyError):
-                return  # a value we have no word for: not known
+                return  # a value without an equivalent: unknown
 
 
 def _meaning(parameters: Parameters) -> Iterator[Entry]:
@@ -165,7 +165,7 @@ def _meaning(parameters: Parameters) -> Iterator[Entry]:
             return
     for key, axes in _AXES.items():
         names = [f"{network}_{axis}_parallelism" for axis in axes for network in ("ici", "dcn")]
-        if all(name in parameters for name in names[:2]):  # within a slice, and between them, of the first axis
+        if all(name in parameters for name in names[:2]):  # within slices and between slices, of the first axis
             sizes = [parameters[name] for name in names if name in parameters]
             counts = [count for size in sizes if (count := _count(size)) is not None]
             if len(counts) == len(sizes):
@@ -173,11 +173,11 @@ def _meaning(parameters: Parameters) -> Iterator[Entry]:
 
 
 _SIZE_DIGITS = 9
-"""Of a size of a mesh or a model: the product of all ten axes is still within a float."""
+"""Digits of a mesh or model size: the product of all ten axes fits into a float."""
 
 
 def _count(parameter: tuple[str, Evidence] | None) -> int | None:
-    """A whole number; None for anything else, such as the -1 of an axis whose size follows from the others."""
+    """A count; None for anything else, such as -1 for an axis whose size follows from the others."""
     try:
         return whole_number(parameter[0], _SIZE_DIGITS) if parameter is not None else None
     except UnreadError:
@@ -185,7 +185,7 @@ def _count(parameter: tuple[str, Evidence] | None) -> int | None:
 
 
 def _experts(parameters: Parameters) -> Iterator[Entry]:
-    """A model of one expert is a dense one."""
+    """Settings of a mixture of experts; a model with one expert is dense."""
     experts = _count(parameters.get("num_experts"))
     if experts is None:
         return
@@ -200,12 +200,12 @@ def _experts(parameters: Parameters) -> Iterator[Entry]:
         yield Setting(settings.SHARED_EXPERT_WIDTH, shared * width, parameters["shared_experts"][1])
     capacity, sparse = parameters.get("capacity_factor"), parameters.get("sparse_matmul")
     if capacity and sparse and _CAPACITY.fullmatch(capacity[0]):
-        drops = sparse[0] == "False"  # sparse products take what comes
+        drops = sparse[0] == "False"  # sparse products drop no tokens
         yield Setting(settings.EXPERT_CAPACITY, max(0.0, float(capacity[0])) if drops else 0.0, capacity[1])
 
 
 def _attention(parameters: Parameters) -> Iterator[Entry]:
-    """A window is in force where the attention is said to slide."""
+    """Attention settings; a window applies only to sliding attention."""
     if "attention_type" not in parameters:
         return
     text, at = parameters["attention_type"]
@@ -255,12 +255,13 @@ MAXTEXT = Dialect(
         rb"Jax Backend: (?P<backend>cpu)\b": states(bytes.decode, backend=settings.GPU_NAME),
         rb"Jax Version: (?P<version>[\w.]+)": states(lambda text: f"jax {text.decode()}", version=settings.VERSION),
         rb"\bUsing \(GB\) (?P<memory>\d+(?:\.\d+)?) / \d": memory(FACTS.memory_kind),
-        # Of the two steps after the named one the first waits for it, and the second is dispatched ahead.
+        # The step after an evaluation waits for it, and the second one is dispatched early.
         rb"(?:Completed eval after train step|eval metrics after step:) (?P<step>\d+)": at_step("eval", 2, 3),
         rb"(?i)restor(?:ing|ed) from .{1,300}?\bstep[ =:]*(?P<step>\d+)": at_step("resumed", 1),
         rb"[Ss]aved a checkpoint at step (?P<step>\d+)": at_step("checkpoint", 2, 3),
         rb"Distributed task shutdown result: OK": event("launcher_finished"),
     },
+    start=rb"Config param \w+: ",
     companions=(
         rb"Config param \w+: |\bMemstats: After params initialized|\bmetric_logger\.py:\d+\]",
         rb"MAXTEXT CONFIG ERROR|\bMaxTextConfig\b|\bmaxtext[./]",

@@ -1,4 +1,4 @@
-"""MaxText: a YAML over its base.yml and the preset of model_name, one process a node."""
+"""MaxText: a YAML file over its base.yml and the preset of model_name, one process per node."""
 
 import math
 import re
@@ -9,54 +9,55 @@ from steelyard import accounting
 from steelyard.experiment import Experiment, Kernels, RopeScaling
 from steelyard.experiment.case import Case
 from steelyard.experiment.presets import PRESETS
+from steelyard.experiment.resolve import Resolved
 from steelyard.experiment.sources import SET, Origin, Source
 from steelyard.frameworks.maxtext.facts import FACTS
 from steelyard.frameworks.planner import Command, Node, Planner, Refusal, as_yaml, option_refusals, refuse, unable
 
 SOURCE = Source(Origin.FRAMEWORK, "maxtext")
-"""Of a value that no file states."""
+"""Source of a value that no file sets."""
 
 CONFIG_FILE = "maxtext.yml"
 ROOT = "/workspace/maxtext"
 PORT = 1234
 NAMED_MODELS = ("llama3.1-8b", "llama3.1-70b", "llama3.1-405b")
-"""Presets MaxText has a model of its own for, under the same name."""
+"""Presets that MaxText has under the same name."""
 
 _LLAMA_31 = RopeScaling(**PRESETS["llama3.1-8b"]["rope_scaling"])
-"""What MaxText does for models it names llama3.1, and for another with rope_type llama3.1."""
+"""MaxText's rope scaling for its llama3.1 models, and for other models with rope_type llama3.1."""
 
 _HUGGING_FACE = ("HuggingFaceTokenizer", "HFTokenizer")
 
 _POLICIES = {"full": "full", "selective": "minimal_with_context", "none": "none"}
 _ATTENTION = {None: None, True: "cudnn_flash_te", False: "dot_product"}
-"""None is MaxText's own choice."""
+"""None: MaxText's default."""
 
 DTYPES = {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16"}
 
 
-_REASON = ", which MaxText does not do"
+_REASON = ", which MaxText does not support"
 _OVERLAPS = dict.fromkeys(("parallelism.overlap_grad_reduce", "parallelism.overlap_param_gather"), (False,))
 _SWITCHES: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys((*FACTS.always, "parallelism.sequence_parallel"), (False,)),
     **{f"kernels.{key}": (None,) for key in Kernels.model_fields if key != "use_flash_attn"},
 }
-"""What it has no switch for, and does."""
+"""Fixed values of keys that it has no setting for."""
 
 
 class MaxText(Planner):
     def state_bytes(self, case: Case) -> accounting.StateBytes:
-        # Adam's moments are kept in the weights' own format, and there is no master weight beside them.
+        # Adam's moments have the format of the weights, without a master weight.
         width = 2 if case.resolved.platform.options.get("weight_dtype") == "bfloat16" else 4
         return accounting.StateBytes(width, width, 2 * width)
 
-    def decides(self, case: Case) -> Mapping[str, Any]:
-        experiment = case.resolved.experiment
+    def decides(self, resolved: Resolved) -> Mapping[str, Any]:
+        experiment = resolved.experiment
         decided: dict[str, Any] = {
-            # Weights start by fan-in; the output layer's scale is what the first loss shows.
+            # Fan-in initialization; the first loss depends on the scale of the output layer.
             "training.init_method_std": round(experiment.model.hidden_size**-0.5, 12),
-            "parallelism.distributed_optimizer": False,  # fsdp_size shards all there is
+            "parallelism.distributed_optimizer": False,  # fsdp_size shards everything
         }
-        if experiment.data.source == "uniform":  # one batch is drawn and given every step
+        if experiment.data.source == "uniform":  # one batch is drawn and used at every step
             decided["data.samples"] = experiment.training.global_batch_size
         return decided
 
@@ -65,11 +66,11 @@ class MaxText(Planner):
         is_experiment_file = case.reading.family == "steelyard"
         yield from unable(experiment, _REASON, {"model.architecture": ("llama",)})
         if experiment.model.rope_scaling not in (None, _LLAMA_31):
-            yield refuse("model.rope_scaling", "another than Llama 3.1's", _REASON, None)
+            yield refuse("model.rope_scaling", "not Llama 3.1's", _REASON, None)
         yield from unable(experiment, _REASON, {"model.qkv_bias": (False,)})
         if experiment.training.recompute == "none":
-            reason = ", and MaxText recomputes everything under remat_policy none"
-            expected = "full, or selective (remat_policy minimal_with_context, its least)"
+            reason = ", but MaxText recomputes everything with remat_policy none"
+            expected = "full, or selective (remat_policy minimal_with_context, the minimum)"
             yield refuse("training.recompute", "none", reason, "selective", expected=expected)
         yield from unable(experiment, _REASON, {"data.source": ("uniform", "tokens"), "training.schedule": ("cosine",)})
         if is_experiment_file:
@@ -92,7 +93,7 @@ class MaxText(Planner):
             "JAX_COORDINATOR_IP": node.head,
             "JAX_COORDINATOR_PORT": str(node.port or PORT),
         }
-        # Without GPUs MaxText finds its peers under other names and at port 1234; devices are as many as we say.
+        # On CPUs, MaxText uses other variables and port 1234; the number of devices is set here.
         on_cpu = {
             "JAX_PLATFORMS": "cpu",
             "JAX_NUM_CPU_DEVICES": str(case.placement.gpus_per_node),
@@ -107,7 +108,7 @@ class MaxText(Planner):
     def command(self, case: Case, node: Node) -> Command:
         platform = case.resolved.platform
         argv = [
-            # By its name a module is found in any layout of a release's sources.
+            # A module name works in every source layout of a release.
             *("python3", "-m", "MaxText.train" if _old(case) else "maxtext.trainers.pre_train.train"),
             f"{node.run_dir}/{CONFIG_FILE}",
             f"base_output_directory={node.run_dir}/output",
@@ -121,9 +122,8 @@ class MaxText(Planner):
 def settings(case: Case) -> dict[str, Any]:
     """MaxText's keys, typed.
 
-    What a JSON config states under MaxText's own names is passed on as it stands, unless `--set` changed the
-    experiment's word for it; all else is computed from the experiment. On CPUs what is of the devices is computed
-    too: a file for GPUs cannot know it.
+    Values of a JSON config under MaxText's names are passed on unchanged, unless `--set` changed the experiment's key.
+    Everything else is computed from the experiment. On CPUs, device settings are always computed.
     """
     options, sources = dict(case.resolved.platform.options), case.resolved.sources
     on_cpu = case.placement.device == "cpu"
@@ -134,8 +134,8 @@ def settings(case: Case) -> dict[str, Any]:
             kept[name] = options.pop(name)
             continue
         options.pop(name, None)
-        unsaid = name not in ALWAYS and owners and all(sources.get(owner) == SOURCE for owner in owners)
-        if value is not None and not unsaid:
+        unset = name not in ALWAYS and owners and all(sources.get(owner) == SOURCE for owner in owners)
+        if value is not None and not unset:
             kept[name] = value
     return {**kept, **options}
 
@@ -144,10 +144,10 @@ _AXIS = r"(ici|dcn)_\w+_parallelism"
 _OF_THE_DEVICES = re.compile(f"hardware|{_AXIS}")
 
 ALWAYS = ("steps", "enable_checkpointing", "dtype", "remat_policy", "dataset_type")
-"""Stated even where they are MaxText's own, since a reader looks for them."""
+"""Always stated, even with MaxText's default, since readers look for them."""
 
 Computed = dict[str, tuple[Any, tuple[str, ...]]]
-"""By MaxText's name: the value the experiment means, None for none, and the experiment's keys it comes from."""
+"""By MaxText's name: the value (None for none), and the experiment's keys that determine it."""
 
 _BATCH = ("training.micro_batch_size", "training.global_batch_size")
 _SIZES = tuple(
@@ -156,7 +156,7 @@ _SIZES = tuple(
 
 
 def computed(case: Case) -> Computed:
-    """Every key of MaxText that the experiment decides."""
+    """All keys of MaxText that the experiment determines."""
     experiment = case.resolved.experiment
     training = experiment.training
     layout = accounting.layout(training, experiment.parallelism, case.placement.world_size)
@@ -188,7 +188,7 @@ def computed(case: Case) -> Computed:
 
 
 def _named(experiment: Experiment, group: str, *keys: str) -> Computed:
-    """Values that MaxText takes as they are."""
+    """Values that MaxText takes unchanged."""
     stated = FACTS.stated(experiment, group, *keys).items()
     return {name: (value, (f"{group}.{key}",)) for key, (name, value) in zip(keys, stated, strict=True)}
 
@@ -210,7 +210,7 @@ def _rates(case: Case) -> Computed:
 
 
 def warmup_fraction(warmup: int, steps: int) -> float:
-    """The share of the steps that MaxText, which rounds down, turns into so many."""
+    """The smallest fraction of the steps that MaxText, which rounds down, converts into `warmup` steps."""
     fraction = warmup / steps
     while int(fraction * steps) < warmup:
         fraction = math.nextafter(fraction, math.inf)
@@ -218,7 +218,7 @@ def warmup_fraction(warmup: int, steps: int) -> float:
 
 
 def _model(experiment: Experiment) -> dict[str, Any]:
-    """A model MaxText knows by name is named, since its preset overrides the file; another is spelt out."""
+    """The name of a model that MaxText has, since its preset overrides the file; all dimensions of any other model."""
     model = experiment.model
     known = PRESETS.get(model.preset or "", {})
     dimensions = known.keys() - {"rope_scaling", "max_position_embeddings"}
@@ -256,15 +256,15 @@ def _data(case: Case) -> Computed:
         **({"hf_path": ("parquet", source), "hf_train_files": (data.path, source)} if hugging_face else {}),
         **tokenizer,
         "packing": (True, ()),
-        # Transformer Engine's attention wants to know how many documents share a sequence.
+        # Transformer Engine's attention needs the maximum number of documents per sequence.
         "max_segments_per_seq": (None if _old(case) else 32, ()),
     }
 
 
 def _old(case: Case) -> bool:
-    """Whether the image is of 2025.
+    """Whether the image is from 2025.
 
-    MaxText took max_segments_per_seq in 2025-11, renamed the schedule's keys in 2026-01 and its modules in 2026-02.
+    MaxText added max_segments_per_seq in 2025-11, renamed schedule keys in 2026-01 and modules in 2026-02.
     """
     container = case.resolved.platform.container
     year = re.search(r"maxtext-v(\d+)", container.image if container else "")
@@ -272,9 +272,9 @@ def _old(case: Case) -> bool:
 
 
 def _mesh(case: Case) -> Computed:
-    """The meshes: one replica's ranks inside a node, weights shared inside it first and then over the nodes.
+    """The meshes: a replica stays within a node; weights are sharded within the node first, then over nodes.
 
-    CPUs are one slice to MaxText, on however many nodes.
+    MaxText treats the CPUs of all nodes as one slice.
     """
     options, sources = case.resolved.platform.options, case.resolved.sources
     given = [name for name in options if re.fullmatch(_AXIS, name)]
@@ -286,7 +286,7 @@ def _mesh(case: Case) -> Computed:
     if on_cpu:
         inside_fsdp, over_fsdp = sizes.fsdp_size, 1
     left = case.placement.world_size // slices // accounting.model_parallel_size(sizes)
-    made = {
+    axes = {
         "ici_tensor_parallelism": sizes.tensor_parallel_size,
         "ici_pipeline_parallelism": sizes.pipeline_parallel_size,
         "ici_context_parallelism": sizes.context_parallel_size,
@@ -295,12 +295,12 @@ def _mesh(case: Case) -> Computed:
         "dcn_fsdp_parallelism": over_fsdp,
         "dcn_data_parallelism": slices // over_fsdp,
     }
-    stale = {name: (None, _SIZES) for name in given if name not in made}
-    return {**stale, **{name: (value, _SIZES) for name, value in made.items()}}
+    stale = {name: (None, _SIZES) for name in given if name not in axes}
+    return {**stale, **{name: (value, _SIZES) for name, value in axes.items()}}
 
 
 def _sharding(case: Case) -> tuple[int, int]:
-    """How many ranks of a node, and how many nodes, share the weights."""
+    """Ranks per node and number of nodes over which weights are sharded."""
     sizes = case.resolved.experiment.parallelism
     left = max(1, case.placement.gpus_per_node // accounting.model_parallel_size(sizes))
     inside = math.gcd(left, sizes.fsdp_size)
@@ -321,13 +321,13 @@ def _mesh_refusals(case: Case) -> Iterator[Refusal]:
     replica = accounting.model_parallel_size(sizes)
     if gpus % replica:
         key, value = "parallelism.tensor_parallel_size", sizes.tensor_parallel_size
-        message = f"one replica takes {replica} GPUs, a node has {gpus}, and the plan keeps it on a node"
+        message = f"a replica needs {replica} GPUs on one node, but a node has {gpus}"
         yield Refusal(
             key, value, message, f"tensor x pipeline x context parallel that divides {gpus}", f"--set {key}=1"
         )
     elif nodes % _sharding(case)[1]:
-        reason, most = f", which no mesh of {nodes} nodes has", gpus // replica * nodes
-        expected = "ranks of a node times a divisor of the nodes"
+        reason, most = f", which does not fit a mesh of {nodes} nodes", gpus // replica * nodes
+        expected = "ranks per node times a divisor of the number of nodes"
         yield refuse("parallelism.fsdp_size", sizes.fsdp_size, reason, most, expected=expected)
 
 

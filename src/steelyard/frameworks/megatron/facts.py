@@ -1,9 +1,15 @@
-"""What is true of Megatron-LM, and ROCm's fork of it."""
+"""Facts about Megatron-LM and ROCm's fork of it."""
 
 from steelyard.accounting.flops import Convention
 from steelyard.accounting.vocabularies import PADDED_TO
-from steelyard.frameworks.facts import POSITION_ENCODING, Facts, MockData
-from steelyard.frameworks.megatron_family.facts import ATTENTION_NAMES, CORE_DEFAULTS, FLAGS
+from steelyard.frameworks.facts import DEVICE_USED, POSITION_ENCODING, TORCH_RESERVED, Facts, MockData
+from steelyard.frameworks.megatron_family.facts import (
+    ATTENTION_NAMES,
+    CORE_DEFAULTS,
+    COUNTING_FLOOR,
+    FLAGS,
+    LOSS_DIGITS,
+)
 
 FACTS = Facts(
     name="megatron",
@@ -22,6 +28,12 @@ FACTS = Facts(
         "kernels.use_flash_attn": "--attention-backend",
         "data.source": "--mock-data, --data-path",
     },
+    unnamed=frozenset(
+        {
+            *("model.preset", "data.dataset", "data.samples"),
+            *("kernels.enable_primus_turbo", "kernels.use_turbo_attention", "kernels.compile", "kernels.deterministic"),
+        }
+    ),
     silent_defaults=CORE_DEFAULTS,
     model_defaults={
         "model.norm_epsilon": 1e-5,
@@ -32,6 +44,7 @@ FACTS = Facts(
     keyless_defaults={"training.hidden_dropout": 0.1, "data.eod_mask_loss": "counted", POSITION_ENCODING: "learned"},
     vocabulary_multiple=PADDED_TO,
     mock_data=MockData.COUNTING,
+    mock_floor=COUNTING_FLOOR,
     one_seed=True,
     init_stds=(0.02,),
     flop_conventions=(Convention.CAUSAL, Convention.NONCAUSAL),
@@ -40,7 +53,10 @@ FACTS = Facts(
         "core 0.13 to 0.15": (Convention.CAUSAL,),
         "core 0.16 or newer": (Convention.CAUSAL,),
     },
-    memory_kind="torch_reserved_peak",
+    loss_digits=LOSS_DIGITS,
+    norm_only_if_clipped=True,
+    memory_kind=TORCH_RESERVED.name,
+    memory_kinds=(TORCH_RESERVED, DEVICE_USED),
     end_marker=rb"\[after training is done\]",
     tracker_tags={
         "lm loss": "loss",

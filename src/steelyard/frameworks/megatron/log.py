@@ -1,10 +1,11 @@
-"""Megatron-LM, core 0.2 to 0.20; ROCm's fork prints the device's memory on every line, and a summary at the end."""
+"""Megatron-LM, core 0.2 to 0.20; ROCm's fork adds device memory to each line, and a summary at the end."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from steelyard.accounting.stragglers import LEAST_FACTOR
+from steelyard.frameworks.facts import DEVICE_USED
 from steelyard.frameworks.logs.dialect import Entry, Place, at_step, event, memory, states, text_of
 from steelyard.frameworks.logs.fields import Shape
 from steelyard.frameworks.logs.settings import PADDED_VOCABULARY
@@ -26,12 +27,12 @@ def _era(shape: Shape, before: bytes) -> str:
 
 
 def _round_trips(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
-    """The straggler detector's line: the fastest and the slowest rank of an interval, without what they wait for."""
+    """A line of the straggler detector: the fastest and slowest rank of an interval, without waiting times."""
     fast, slow = float(match["fast"]) / 1000, float(match["slow"]) / 1000
     if not slow > LEAST_FACTOR * fast > 0:
         return
     rank, other = int(match["slow_rank"]), int(match["fast_rank"])
-    message = f"rank {rank} takes {slow:.4g} s a step and rank {other} {fast:.4g} s, {slow / fast:.3g} times"
+    message = f"rank {rank} takes {slow / fast:.3g} times as long per step as rank {other} ({slow:.3g} s, {fast:.3g} s)"
     details = {"rank": rank, "slowest_s": slow, "fastest_s": fast, "factor": slow / fast}
     at = place.step or None
     yield Event(kind="nodes_differ", message=message, step=at, source=place.evidence, details=details)
@@ -54,12 +55,13 @@ MEGATRON = replace(
         rb"padded vocab \(size: (?P<size>\d+)\) with \d+ dummy tokens \(new size: (?P<padded>\d+)\)": states(
             size="model.vocab_size", padded=PADDED_VOCABULARY
         ),
-        rb"memory \(MB\) \|.{0,300}\bmax reserved: (?P<memory>\d+(?:\.\d+)?)": memory(
+        rb"memory \(MB\) \|.{0,300}\bmax reserved: (?P<memory>\d+\.\d+)": memory(
             FACTS.memory_kind, lambda mb: mb / 1024
         ),
         rb"MnRtt/Rnk: (?P<fast>\d+(?:\.\d+)?)ms/(?P<fast_rank>\d{1,7})"
         rb" \| MxRtt/Rnk: (?P<slow>\d+(?:\.\d+)?)ms/(?P<slow_rank>\d{1,7})": _round_trips,
         FACTS.end_marker: event("finished"),
+        rb"\[exiting program after consuming all available data": event("data_ended"),
         rb"\[exiting program (?:at iteration \d+|after)": event("exited_early"),
         rb"validation loss at iteration (?P<step>\d+)\b[^|]*\|"
         rb"(?: lm loss value: (?P<loss>\d{1,12}(?:\.\d{1,18})?(?:E[+-]\d{2})?)\b)?": at_step("eval", 1),
@@ -68,6 +70,7 @@ MEGATRON = replace(
             at_step("resumed")
         ),
     },
+    cut=rb"memory \(MB\)(?!.*\bmax reserved: \d+\.\d)",
     companions=(rb"-{3,} arguments -{3,}", rb"megatron\.(?:core|training)\b"),
 )
 
@@ -78,7 +81,7 @@ _SUMMARY = {
     b"tokens/GPU/s": "tokens_per_s_per_gpu",
     b"mem usages": "memory_fraction",
 }
-"""What train_llama2.sh and train_llama3.sh print at the end: means without the first two and the last line."""
+"""The summary of train_llama2.sh and train_llama3.sh: means without the first two lines and the last."""
 
 
 def _summary(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
@@ -93,7 +96,7 @@ ROCM_MEGATRON = replace(
     precedence=5,
     words=(*family.WORDS, *(name + b": " for name in _SUMMARY)),
     claims=lambda shape, before: b"mem usages" in shape.labels and not shape.paired,
-    memory_kind="device_used",
+    memory_kind=DEVICE_USED.name,
     others={rb"^(?P<name>" + b"|".join(_SUMMARY) + rb"): (?P<value>\d+(?:\.\d+)?)\s*$": _summary},
 )
 

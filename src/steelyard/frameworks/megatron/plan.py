@@ -1,4 +1,4 @@
-"""Megatron-LM: pretrain_gpt.py under torchrun, or the train_llama3.sh of ROCm's images."""
+"""Megatron-LM: pretrain_gpt.py with torchrun, or train_llama3.sh of ROCm's images."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -32,7 +32,7 @@ class Megatron(Planner):
         ranks = (replicas or 1) * experiment.parallelism.context_parallel_size
         size = experiment.parallelism.fsdp_size
         if replicas and size not in (1, replicas, ranks):
-            reason, expected = f", and Megatron-LM shards over {replicas}", f"1 or {replicas}"
+            reason, expected = f", but Megatron-LM shards over {replicas} ranks", f"1 or {replicas}"
             yield refuse("parallelism.fsdp_size", size, reason, replicas, expected=expected)
         if platform.script is None:
             yield from option_refusals(platform.options, _own_flags(case), "Megatron-LM")
@@ -42,7 +42,7 @@ class Megatron(Planner):
             return script.variables(case, node)
         env = family.attention_env(case.resolved.experiment)
         if case.resolved.experiment.parallelism.fsdp_size == 1:
-            env["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"  # overlap and sequence parallelism rely on it
+            env["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"  # needed for overlap and sequence parallelism
         return env
 
     def command(self, case: Case, node: Node) -> Command:
@@ -55,13 +55,13 @@ class Megatron(Planner):
 
 
 def _own_flags(case: Case) -> set[str]:
-    """Every flag the plan states itself, and those it may."""
+    """All flags that the plan sets or may set."""
     given = arguments(without_options(case), Node(0, 1, "localhost", None, "."))
     return {word for word in (*given, *FACTS.own_names()) if word.startswith("--")}
 
 
 def arguments(case: Case, node: Node) -> list[str]:
-    """pretrain_gpt.py's arguments: every value of the experiment stated, whatever Megatron would have taken."""
+    """Arguments of pretrain_gpt.py: all values of the experiment, even Megatron's defaults."""
     experiment = case.resolved.experiment
     stated = {
         **_model(experiment),
@@ -136,7 +136,7 @@ def _kernels(experiment: Experiment) -> dict[str, Any]:
     return {
         "--transformer-impl": "transformer_engine",
         f"--no-bias-{activation}-fusion": kernels.bias_activation_fusion is False,
-        **{flag: asked is False for flag, asked in FACTS.stated(experiment, "kernels", *fusions).items()},
+        **{flag: requested is False for flag, requested in FACTS.stated(experiment, "kernels", *fusions).items()},
         "--cross-entropy-loss-fusion": kernels.cross_entropy_loss_fusion,
         "--attention-backend": family.attention_backend(kernels, unset="flash" if kernels.use_flash_attn else "auto"),
     }
@@ -146,7 +146,7 @@ def _data(case: Case) -> dict[str, Any]:
     data, platform = case.resolved.experiment.data, case.resolved.platform
     corpus = {"--data-path": str(data.path), "--split": data.split, "--data-cache-path": platform.cache_dir}
     tokenizer = {"--tokenizer-type": family.tokenizer_type(case), "--tokenizer-model": data.tokenizer}
-    if data.tokenizer is None:  # it counts an end-of-document token of its own
+    if data.tokenizer is None:  # NullTokenizer adds an end-of-document token
         size = case.resolved.experiment.model.vocab_size - 1
         tokenizer = {"--tokenizer-type": "NullTokenizer", "--vocab-size": str(size)}
     return {**(corpus if data.source == "tokens" else {"--mock-data": True}), **tokenizer, "--num-workers": 8}

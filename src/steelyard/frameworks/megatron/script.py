@@ -1,4 +1,4 @@
-"""The train_llama3.sh of ROCm's Megatron-LM images: the variables it is told by, and what it cannot be told."""
+"""train_llama3.sh of ROCm's Megatron-LM images: its variables, and the values that it fixes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ from steelyard.frameworks.planner import Node, Refusal, refuse
 SCRIPT = "train_llama3.sh"
 
 GPUS = 8
-"""Of a node; the script takes every GPU it sees, and its images are made for nodes of so many."""
+"""GPUs per node that the images are made for; the script uses all visible GPUs."""
 
 FIXED = {
     "training.learning_rate": 1e-4,
@@ -40,7 +40,7 @@ FIXED = {
     "kernels.use_flash_attn": True,
     "kernels.cross_entropy_loss_fusion": False,
 }
-"""What no file can say: the values of ROCm/Megatron-LM's examples/llama/train_llama3.sh, and Megatron-LM's own."""
+"""Values that cannot be set: those of ROCm/Megatron-LM's examples/llama/train_llama3.sh, and Megatron-LM's defaults."""
 
 _SETTABLE = {
     *("model.preset", "training.micro_batch_size", "training.global_batch_size", "training.sequence_length"),
@@ -49,11 +49,11 @@ _SETTABLE = {
     *("parallelism.fsdp_size", "precision.fp8", "data.source", "data.path", "data.dataset", "data.samples"),
     "data.tokenizer",
 }
-"""What the script has a variable for, or what changes nothing of it."""
+"""Keys with a variable of the script, and keys without effect on it."""
 
 
 def _fixed(experiment: Experiment) -> dict[str, Any]:
-    """What a run of the script is in all else: what the script sets, and what Megatron does where it is silent."""
+    """All other values: those of the script, and Megatron's defaults."""
     sizes = experiment.parallelism
     sharded = sizes.fsdp_size > 1
     needed = {"micro_batch_size", "global_batch_size", "sequence_length", "steps", "learning_rate"}
@@ -78,19 +78,19 @@ def _flat(experiment: Experiment) -> dict[str, Any]:
 
 
 def refusals(experiment: Experiment, platform: Platform) -> Iterator[Refusal]:
-    """What is asked that the script cannot be told."""
+    """Values that the script does not support."""
     if platform.script != SCRIPT:
-        message = f"platform.script is {platform.script}, which is not known"
-        yield Refusal("platform.script", platform.script, message, SCRIPT, f"write {SCRIPT}")
+        message = f"platform.script is {platform.script}, an unknown script"
+        yield Refusal("platform.script", platform.script, message, SCRIPT, f"set platform.script to {SCRIPT}")
         return
     preset, known = experiment.model.preset, ("llama3.1-8b", "llama3.1-70b")
     if preset not in known:
-        message = f"model.preset is {preset}, and {SCRIPT} knows two models"
+        message = f"model.preset is {preset}, but {SCRIPT} supports two models"
         yield Refusal("model.preset", preset, message, " or ".join(known), f"--set model.preset={known[0]}")
         return
     if platform.options:
-        message = f"platform.options is set, and {SCRIPT} takes no arguments of Megatron's"
-        yield Refusal("platform.options", None, message, "none", "remove options, or script")
+        message = f"platform.options is set, but {SCRIPT} takes no Megatron arguments"
+        yield Refusal("platform.options", None, message, "no options", "remove options, or script")
     stated = _flat(experiment)
     choices: dict[str, tuple[Any, ...]] = {dotted: (value,) for dotted, value in _fixed(experiment).items()}
     choices |= {"training.recompute": ("none", "full"), "precision.fp8": (None, "hybrid")}
@@ -98,11 +98,11 @@ def refusals(experiment: Experiment, platform: Platform) -> Iterator[Refusal]:
     for dotted, able in choices.items():
         value = stated.get(dotted)
         if value not in able and not (dotted.startswith("kernels.") and value is None):
-            yield refuse(dotted, value, f", and {SCRIPT} makes it {' or '.join(map(spelt, able))}", *able)
+            yield refuse(dotted, value, f", but {SCRIPT} uses {' or '.join(map(spelt, able))}", *able)
 
 
 def variables(case: Case, node: Node) -> dict[str, str]:
-    """The script's variables: what the experiment says, and what only some versions of the script set themselves."""
+    """Variables of the script: values of the experiment, and values that only some versions of the script set."""
     experiment, platform = case.resolved.experiment, case.resolved.platform
     training, sizes, kernels, data = experiment.training, experiment.parallelism, experiment.kernels, experiment.data
     switches = {
@@ -137,6 +137,6 @@ def variables(case: Case, node: Node) -> dict[str, str]:
     }
     if platform.cache_dir:
         env["DATA_CACHE_PATH"] = platform.cache_dir
-    if case.placement.gpus_per_node != GPUS:  # the script takes every GPU it sees
+    if case.placement.gpus_per_node != GPUS:  # the script uses all visible GPUs
         env["HIP_VISIBLE_DEVICES"] = ",".join(map(str, range(case.placement.gpus_per_node)))
     return env

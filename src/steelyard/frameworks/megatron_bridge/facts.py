@@ -1,8 +1,9 @@
-"""What is true of Megatron-Bridge, which is read and not planned."""
+"""Facts about Megatron-Bridge, which can be read but not planned."""
 
 from steelyard.accounting.flops import Convention
 from steelyard.accounting.vocabularies import PADDED_TO
-from steelyard.frameworks.facts import Facts, MockData
+from steelyard.frameworks.facts import TORCH_RESERVED, Facts, MockData
+from steelyard.frameworks.megatron_family.facts import COUNTING_FLOOR, LOSS_DIGITS
 
 FACTS = Facts(
     name="megatron-bridge",
@@ -11,7 +12,7 @@ FACTS = Facts(
         "training.global_batch_size": 32,
         "training.min_learning_rate": 3e-5,
         "training.warmup_steps": 500,
-        "training.weight_decay": 0.033,  # the optimizer says 0.1, the scheduler starts and ends with this
+        "training.weight_decay": 0.033,  # 0.1 in the optimizer, but the scheduler starts and ends with this
         "training.adam_epsilon": 1e-8,
         "training.init_method_std": 0.02,
         "data.source": "counting",
@@ -19,8 +20,12 @@ FACTS = Facts(
     },
     vocabulary_multiple=PADDED_TO,
     mock_data=MockData.COUNTING,
+    mock_floor=COUNTING_FLOOR,
     one_seed=True,
     init_stds=(0.02,),
     flop_conventions_by_era={"": (Convention.CAUSAL,)},
-    memory_kind="torch_reserved_peak",
+    loss_digits=LOSS_DIGITS,
+    norm_only_if_clipped=True,
+    memory_kind=TORCH_RESERVED.name,
+    memory_kinds=(TORCH_RESERVED,),
 )

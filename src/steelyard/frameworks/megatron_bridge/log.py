@@ -1,4 +1,4 @@
-"""Megatron-Bridge: rank 0's `Step Time` line beside the last rank's Megatron line."""
+"""Megatron-Bridge: a `Step Time` line of rank 0, and a Megatron line of the last rank."""
 
 import re
 from dataclasses import replace
@@ -19,7 +19,7 @@ MEGATRON_BRIDGE = replace(
     rate_line=re.compile(_UTILIZATION),
     words=(*family.WORDS, rb"Step Time :", rb"memory \(GB\)"),
     telltales=(rb"megatron",),
-    claims=lambda shape, before: False,  # its step line is Megatron's; the lines beside it tell
+    claims=lambda shape, before: False,  # its step line is Megatron's; other lines identify it
     others={
         rb"memory \(GB\) \|.{0,600}\bmem-max-reserved-gigabytes: (?P<memory>\d+(?:\.\d+)?)": memory(
             FACTS.memory_kind, lambda gb: gb * 1e9 / GIB

@@ -1,9 +1,25 @@
-"""What is true of Megatron-DeepSpeed."""
+"""Facts about Megatron-DeepSpeed."""
 
-from steelyard.accounting.flops import Convention
+from steelyard.accounting.flops import Convention, attention_flops, ffn_weights, logit_weights
 from steelyard.accounting.vocabularies import PADDED_TO
-from steelyard.frameworks.facts import Facts
-from steelyard.frameworks.megatron_family.facts import DEFAULTS, FLAGS
+from steelyard.experiment.experiment import Recompute
+from steelyard.experiment.model import Model
+from steelyard.frameworks.facts import TORCH_ALLOCATED, Facts
+from steelyard.frameworks.megatron_family.facts import DEFAULTS, FLAGS, LOSS_DIGITS
+
+
+def _flops_per_token(model: Model, sequence_length: int, vocab_size: int | None, recompute: Recompute) -> float:
+    """Counts recomputation. An integer division drops K and V for four or more query heads per group."""
+    group = model.num_attention_heads // model.num_key_value_heads
+    projections = (1 + 2 // group + 1) * model.hidden_size**2
+    scores = attention_flops(model, sequence_length) / 6  # multiply-adds of the forward pass
+    forward = model.num_layers * (projections + ffn_weights(model)) + scores + logit_weights(model, vocab_size)
+    if recompute == "full":
+        return 2.0 * 4 * forward
+    return 2.0 * 3 * forward + (2.0 * scores if recompute == "selective" else 0.0)
+
+
+FLOPS = Convention("megatron_deepspeed", _flops_per_token, counts_recomputation=True)
 
 FACTS = Facts(
     name="megatron-deepspeed",
@@ -31,6 +47,15 @@ FACTS = Facts(
         "data.source": "--data-path",
         "data.tokenizer": "--tokenizer-model, --vocab-file, --merge-file",
     },
+    unnamed=frozenset(
+        {
+            *("model.preset", "model.rope_scaling", "parallelism.overlap_param_gather"),
+            *("kernels.apply_rope_fusion", "kernels.cross_entropy_loss_fusion"),
+            *("kernels.nvte_fused_attn", "kernels.nvte_flash_attn"),
+            *("kernels.enable_primus_turbo", "kernels.use_turbo_attention", "kernels.compile", "kernels.deterministic"),
+            *("data.dataset", "data.samples"),
+        }
+    ),
     silent_defaults={
         **DEFAULTS,
         "training.clip_grad_norm": None,
@@ -45,8 +70,11 @@ FACTS = Facts(
     vocabulary_multiple=PADDED_TO,
     one_seed=True,
     init_stds=(0.02,),
-    flop_conventions=(Convention.MEGATRON_DEEPSPEED,),
-    memory_kind="torch_allocated_peak",
+    flop_conventions=(FLOPS,),
+    forks_count_differently=True,
+    loss_digits=LOSS_DIGITS,
+    memory_kind=TORCH_ALLOCATED.name,
+    memory_kinds=(TORCH_ALLOCATED,),
     suite_name="deep",
     shards_weights=True,
 )

@@ -1,4 +1,4 @@
-"""Megatron-DeepSpeed, and the BigScience fork that prints seconds."""
+"""Megatron-DeepSpeed, and the BigScience fork, which prints seconds."""
 
 from dataclasses import replace
 
@@ -24,7 +24,10 @@ MEGATRON_DEEPSPEED = replace(
     telltales=(rb"log_dist",),
     claims=lambda shape, before: bool(_OWN & shape.labels),
     era=_era,
-    others={rb"\bMaxMemAllocated=(?P<memory>\d+(?:\.\d+)?)GB": memory(FACTS.memory_kind)},
+    others={
+        rb"\bglobal_step=(?P<step>\d+).{0,300}\bMaxMemAllocated=(?P<memory>\d+(?:\.\d+)?)GB": memory(FACTS.memory_kind),
+        rb"\bMaxMemAllocated=(?P<memory>\d+(?:\.\d+)?)GB": memory(FACTS.memory_kind),
+    },
     companions=(rb"\[logging\.py:\d+:log_dist\]", rb"\bMaxMemAllocated="),
 )
 

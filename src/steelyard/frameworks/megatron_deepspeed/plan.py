@@ -1,4 +1,4 @@
-"""Megatron-DeepSpeed: pretrain_gpt.py under torchrun with a planned ds_config.json."""
+"""Megatron-DeepSpeed: pretrain_gpt.py with torchrun and a planned ds_config.json."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from steelyard.frameworks.planner import Command, Node, Planner, Refusal, layout
 ROOT = "/workspace/Megatron-DeepSpeed"
 CONFIG_FILE = "ds_config.json"
 GPT2_FILES = "examples_deepspeed/rebase"
-"""Where the repository keeps GPT-2's own vocabulary."""
+"""Folder of GPT-2's vocabulary in the repository."""
 
 GPT2_TOKENIZER = "GPT2BPETokenizer"
 
@@ -21,27 +21,27 @@ class MegatronDeepSpeed(Planner):
     def refusals(self, case: Case) -> Iterator[Refusal]:
         experiment = case.resolved.experiment
         for refusal in family.family_refusals(experiment, FACTS.name):
-            if refusal.key not in ("data.source", "parallelism.overlap_param_gather"):  # its own are stricter
+            if refusal.key not in ("data.source", "parallelism.overlap_param_gather"):  # stricter below
                 yield refusal
         yield from family.seed_refusals(experiment, "Megatron-DeepSpeed")
         yield from family.data_seed_refusals(experiment, "Megatron-DeepSpeed")
         if experiment.model.rope_scaling is not None:
             yield refuse(
-                "model.rope_scaling", "set", ", and Megatron-DeepSpeed does not scale rotary frequencies", None
+                "model.rope_scaling", "set", ", but Megatron-DeepSpeed does not scale rotary frequencies", None
             )
         if experiment.model.architecture == "llama" and experiment.model.qkv_bias:
-            reason = ", and Megatron-DeepSpeed has a bias in every projection or in none"
+            reason = ", but Megatron-DeepSpeed has a bias in all projections or in none"
             yield refuse("model.qkv_bias", True, reason, False)
         yield from _parallelism_refusals(case)
         yield from _zero_refusals(case)
         yield from _kernel_refusals(experiment)
         if experiment.data.source != "tokens":
-            reason = ", and Megatron-DeepSpeed makes no data"
+            reason = ", but Megatron-DeepSpeed does not generate data"
             yield refuse("data.source", experiment.data.source, reason, "tokens")
         yield from option_refusals(case.resolved.platform.options, FACTS.own_names(), "Megatron-DeepSpeed")
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
-        return {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}  # Megatron's sequence parallelism asks for it
+        return {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}  # needed for Megatron's sequence parallelism
 
     def command(self, case: Case, node: Node) -> Command:
         argv = [*family.torchrun(case, node), "pretrain_gpt.py", *arguments(case, node)]
@@ -50,7 +50,7 @@ class MegatronDeepSpeed(Planner):
 
 
 def arguments(case: Case, node: Node) -> list[str]:
-    """pretrain_gpt.py's arguments: every value of the experiment stated, whatever it would have taken."""
+    """Arguments of pretrain_gpt.py: all values of the experiment, even its defaults."""
     experiment = case.resolved.experiment
     stated = {
         **_model(experiment),
@@ -65,18 +65,18 @@ def arguments(case: Case, node: Node) -> list[str]:
         **{"--deepspeed": True, "--deepspeed_config": f"{node.run_dir}/{CONFIG_FILE}"},
         "--zero-stage": zero_stage(experiment.parallelism),
     }
-    # As they stand: some of its flags have underscores.
+    # Unchanged: some of its flags have underscores.
     options = {f"--{name}": value for name, value in case.resolved.platform.options.items()}
     return [*family.flags(stated), *family.flags(options)]
 
 
 def zero_stage(parallelism: Parallelism) -> int:
-    """DeepSpeed's word for what is sharded over the data-parallel ranks."""
+    """The ZeRO stage: what is sharded over data-parallel ranks."""
     return 3 if parallelism.fsdp_size > 1 else 1 if parallelism.distributed_optimizer else 0
 
 
 def ds_config(case: Case) -> dict[str, Any]:
-    """DeepSpeed's file; what stands in both must agree with the arguments."""
+    """DeepSpeed's file; it must agree with the arguments."""
     experiment = case.resolved.experiment
     training, sizes, precision = experiment.training, experiment.parallelism, experiment.precision
     layout = layout_of(case)
@@ -124,7 +124,7 @@ def _model(experiment: Experiment) -> dict[str, Any]:
 def _parallelism(experiment: Experiment) -> dict[str, Any]:
     return {
         **FACTS.stated(experiment, "parallelism", "tensor_parallel_size", "pipeline_parallel_size"),
-        # Else DeepSpeed's pipeline engine runs the one stage.
+        # Otherwise DeepSpeed's pipeline engine runs the single stage.
         "--no-pipeline-parallel": experiment.parallelism.pipeline_parallel_size == 1,
         **FACTS.stated(experiment, "parallelism", "context_parallel_size", "sequence_parallel"),
     }
@@ -132,7 +132,7 @@ def _parallelism(experiment: Experiment) -> dict[str, Any]:
 
 def _precision(experiment: Experiment) -> dict[str, Any]:
     precision = experiment.precision
-    # The trick keeps scores inside fp16's range, and only there is it worth its rounding.
+    # Scaling keeps scores within the range of fp16; other formats do not need its rounding.
     plain_scores = precision.dtype != "fp16"
     implementation: dict[str, Any] = {"--transformer-impl": "local"}
     if precision.fp8 is not None:
@@ -151,7 +151,7 @@ def _kernels(experiment: Experiment) -> dict[str, Any]:
     fusions = ("bias_activation_fusion", "bias_dropout_fusion", "masked_softmax_fusion", "persist_layer_norm")
     switches = FACTS.stated(experiment, "kernels", *fusions)
     return {
-        **{flag: asked is False for flag, asked in switches.items()},
+        **{flag: requested is False for flag, requested in switches.items()},
         "--use-flash-attn-v2": experiment.kernels.use_flash_attn,
     }
 
@@ -162,7 +162,7 @@ def _data(case: Case) -> dict[str, Any]:
         folder = GPT2_FILES if data.tokenizer in (None, "gpt2") else data.tokenizer
         tokenizer = {"--tokenizer-type": GPT2_TOKENIZER, "--vocab-file": f"{folder}/gpt2-vocab.json"}
         tokenizer["--merge-file"] = f"{folder}/gpt2-merges.txt"
-    elif data.tokenizer is None:  # it counts an end-of-document token of its own
+    elif data.tokenizer is None:  # NullTokenizer adds an end-of-document token
         tokenizer = {"--tokenizer-type": "NullTokenizer", "--vocab-size": str(experiment.model.vocab_size - 1)}
     else:
         hugging_face = data.tokenizer_type in (None, "HuggingFaceTokenizer")
@@ -179,15 +179,15 @@ def _data(case: Case) -> dict[str, Any]:
 def _parallelism_refusals(case: Case) -> Iterator[Refusal]:
     heads, sizes = case.resolved.experiment.model.num_attention_heads, case.resolved.experiment.parallelism
     if sizes.overlap_param_gather:
-        yield refuse("parallelism.overlap_param_gather", True, ", and DeepSpeed has no such switch", False)
+        yield refuse("parallelism.overlap_param_gather", True, ", but DeepSpeed has no setting for it", False)
     if sizes.context_parallel_size == 1:
         return
     for key in ("tensor_parallel_size", "pipeline_parallel_size"):
         if getattr(sizes, key) > 1:
-            reason = ", and DeepSpeed splits sequences (context_parallel_size) only where it is 1"
+            reason = ", but DeepSpeed splits sequences (context_parallel_size) only if it is 1"
             yield refuse(f"parallelism.{key}", getattr(sizes, key), reason, 1)
     if heads % sizes.context_parallel_size:
-        reason = f", and DeepSpeed hands whole heads of {heads} to the ranks of a sequence"
+        reason = f", but DeepSpeed distributes {heads} whole heads over the ranks of a sequence"
         yield refuse("parallelism.context_parallel_size", sizes.context_parallel_size, reason, 1)
 
 
@@ -197,32 +197,32 @@ def _zero_refusals(case: Case) -> Iterator[Refusal]:
     stage = zero_stage(sizes)
     ranks = case.placement.world_size // (sizes.tensor_parallel_size * sizes.pipeline_parallel_size)
     if stage == 3 and sizes.fsdp_size != ranks:
-        reason = ", and ZeRO 3 shards over all data-parallel ranks"
+        reason = ", but ZeRO 3 shards over all data-parallel ranks"
         yield refuse("parallelism.fsdp_size", sizes.fsdp_size, reason, ranks)
     if stage == 3 and sizes.pipeline_parallel_size > 1:
-        reason = ", and DeepSpeed's pipelines do not take ZeRO 3"
+        reason = ", but DeepSpeed's pipelines do not support ZeRO 3"
         yield refuse("parallelism.fsdp_size", sizes.fsdp_size, reason, 1)
     if stage == 0 and sizes.overlap_grad_reduce:
-        reason = ", and DeepSpeed overlaps only under ZeRO (distributed_optimizer)"
+        reason = ", but DeepSpeed overlaps only with ZeRO (distributed_optimizer)"
         yield refuse("parallelism.overlap_grad_reduce", True, reason, False)
     unfit = {"bf16": False, "fp16": True}.get(precision.dtype)
     if stage == 0 and precision.grad_reduce_in_fp32 is unfit:
-        reason = f", and without ZeRO (distributed_optimizer) DeepSpeed has one way for {precision.dtype}"
+        reason = f", but without ZeRO (distributed_optimizer) DeepSpeed supports only the other for {precision.dtype}"
         yield refuse("precision.grad_reduce_in_fp32", unfit, reason, not unfit)
 
 
 def _kernel_refusals(experiment: Experiment) -> Iterator[Refusal]:
     kernels, split = experiment.kernels, experiment.parallelism.context_parallel_size > 1
     if experiment.training.recompute == "selective" and (kernels.use_flash_attn or split):
-        reason = ", and it does nothing beside flash attention or split sequences"
+        reason = ", but it has no effect with flash attention or split sequences"
         yield refuse("training.recompute", "selective", reason, "full")
     for key in ("apply_rope_fusion", "cross_entropy_loss_fusion"):
         if getattr(kernels, key):
-            yield refuse(f"kernels.{key}", True, ", and Megatron-DeepSpeed has no such kernel", None)
+            yield refuse(f"kernels.{key}", True, ", but Megatron-DeepSpeed does not have this kernel", None)
     yield from family.turbo_refusals(kernels)
     for key in ("nvte_fused_attn", "nvte_flash_attn"):
         if getattr(kernels, key) is not None:
-            reason = ", and attention is not Transformer Engine's here"
+            reason = ", but Megatron-DeepSpeed does not use Transformer Engine's attention"
             yield refuse(f"kernels.{key}", getattr(kernels, key), reason, None)
 
 

@@ -1,1 +1,1 @@
-"""What frameworks that grew out of Megatron-LM share; none of them by itself."""
+"""Shared code of the frameworks based on Megatron-LM."""

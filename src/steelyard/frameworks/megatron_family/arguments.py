@@ -1,4 +1,4 @@
-"""The arguments a Megatron prints of itself, one by one and what they say together."""
+"""The arguments that Megatron prints: their meaning one by one, and together."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +11,7 @@ from steelyard.frameworks.logs import settings
 from steelyard.frameworks.logs.dialect import Entry, Place
 from steelyard.frameworks.logs.fields import UnreadError, whole_number
 from steelyard.frameworks.logs.settings import flag, how_many, or_none, shaping, stored
+from steelyard.frameworks.megatron_family.command_line import COMMAND, arguments_of
 from steelyard.frameworks.megatron_family.facts import NAMES
 
 _NUMBER = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
@@ -21,7 +22,7 @@ Convert = Callable[[str], Any]
 
 
 def _count(text: str | None) -> int | None:
-    """A whole number; None for anything else."""
+    """A count; None for anything else."""
     try:
         return None if text is None else whole_number(text)
     except UnreadError:
@@ -37,7 +38,7 @@ def _is_given(text: str) -> bool:
 
 
 def _window(text: str) -> int | str:
-    """Positions a token sees, itself among them, of (to the left, to the right); 0 where it sees all before it."""
+    """Positions that a token attends to, including itself, from (left, right); 0 for all positions before it."""
     pair = _PAIR.fullmatch(text)
     if pair is None or pair["right"] != "0":
         return 0 if text in ("None", "(-1, -1)", "(-1, 0)") else text
@@ -45,7 +46,7 @@ def _window(text: str) -> int | str:
 
 
 def _capacity(text: str) -> float:
-    """Of an expert; 0 where none drops a token."""
+    """Capacity of an expert; 0 if no token is dropped."""
     return 0.0 if text == "None" else max(0.0, float(text))
 
 
@@ -64,7 +65,7 @@ _BY_KEY: Mapping[str, Convert] = {
     "data.tokenizer_type": str,
 }
 _ONLY_TOGETHER = ("num_query_groups", "rotary_base")
-"""Arguments that mean nothing without another: whether queries are grouped, and whether positions are rotary."""
+"""Arguments that depend on others: whether queries are grouped, and whether positions are rotary."""
 
 _SETTINGS: Mapping[Convert, tuple[str, ...]] = {
     whole_number: (settings.LOG_INTERVAL, settings.PADDED_VOCABULARY),
@@ -73,7 +74,7 @@ _SETTINGS: Mapping[Convert, tuple[str, ...]] = {
     str: (settings.OPTIMIZER,),
     flag: (
         *(settings.MASKED_EOD, settings.QK_NORM, settings.LATENT_ATTENTION, settings.RESET_MASK),
-        *(settings.RESET_POSITIONS, settings.PRECISION_AWARE_OPTIMIZER),
+        *(settings.RESET_POSITIONS, settings.PRECISION_AWARE_OPTIMIZER, settings.ATTENTION_GATE),
     ),
     or_none: (settings.RAMP_UP, settings.WINDOWLESS_LAYERS),
     stored: (
@@ -81,7 +82,7 @@ _SETTINGS: Mapping[Convert, tuple[str, ...]] = {
         *(settings.MAIN_WEIGHTS_DTYPE, settings.MAIN_GRADIENTS_DTYPE),
     ),
 }
-"""Arguments that no experiment has a key for, and whose own name is ours too."""
+"""Arguments without an experiment key, under their own names."""
 
 ARGUMENTS: Mapping[str, tuple[str, Convert]] = {
     **{
@@ -97,10 +98,10 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = {
     "window_size": (settings.ATTENTION_WINDOW, _window),
     **{name: (name, convert) for convert, names in _SETTINGS.items() for name in names},
 }
-"""A Megatron argument that says one thing of ours by itself, and how its text is read."""
+"""Megatron arguments that determine one of our keys, with the conversion of their text."""
 
 CORPORA = ("data_args_path", "data_path", "per_split_data_args_path", "train_data_path")
-"""Arguments that name the corpus, in the order Megatron asks them."""
+"""Arguments with the corpus, in Megatron's order of precedence."""
 
 OF_EXPERTS: Mapping[str, Convert] = {
     settings.EXPERTS_PER_TOKEN: whole_number,
@@ -110,13 +111,13 @@ OF_EXPERTS: Mapping[str, Convert] = {
     settings.EXPERT_LAYERS: str,
     settings.FORCED_BALANCE: flag,
 }
-"""Arguments that say something of a model of experts alone; their names are ours too."""
+"""Arguments of a mixture of experts, under their own names."""
 
 RENAMED: Mapping[str, tuple[str, ...]] = {
     settings.ATTENTION_VARIANT: ("experimental_attention_variant", "linear_attention_type"),
     settings.LAYER_PATTERN: ("hybrid_layer_pattern", "hybrid_override_pattern"),
 }
-"""What versions call by one name or another, and some by both: the one that is used says it."""
+"""Arguments with several names over the versions; the name in use counts."""
 
 _TOGETHER = {
     *("bf16", "fp16", "fp4", "optimizer_cpu_offload", "optimizer_offload_fraction", "seed", "mock_data", *CORPORA),
@@ -125,42 +126,67 @@ _TOGETHER = {
     *("position_embedding_type", "rotary_base", "use_rope_scaling", "rope_scaling_factor"),
     *("use_torch_fsdp2", "use_megatron_fsdp", *OF_EXPERTS, *chain.from_iterable(RENAMED.values())),
 }
-"""Arguments that say one thing of ours only together."""
+"""Arguments that determine a key of ours only together."""
 
-ARGUMENT = re.compile(rb"(?:^\s{0,4}|\s\s)(?P<name>[a-z_][a-z0-9_]*) \.{2,} (?P<value>.*?)\s*$")
-END = re.compile(rb"- end of arguments -")
+_PACKS = re.compile(r"(?:\A|_)(?:packed|packing)(?:_|\Z)")
+"""Names of arguments that pack samples into one sequence: `use_packed_seq_params`, `sequence_packing`, and those of
+forks. FLOPs are then counted from the lengths of the samples, which no log contains."""
+
+ARGUMENT = re.compile(rb"(?:^\s{0,4}|\s\s)(?P<name>[a-z_][a-z0-9_]*) \.{2,} (?P<value>(?:.*\S)?)\s*$")
+START, END = re.compile(rb"-{3,} arguments -{3,}"), re.compile(rb"- end of arguments -")
 
 
 class Arguments:
-    """Gathers a dump of arguments, and says what it means once it ends."""
+    """Collects a dump of arguments, and interprets it at its end.
 
-    tells = None
+    DeepSpeed prints its own settings in the same format after the end of the dump; they may differ, and do not count.
+    """
+
+    identifies = None
 
     def __init__(self) -> None:
         self._together: dict[str, tuple[str, Place]] = {}
+        self._names: set[str] = set()
+        self._closed = False
         self.ended = 0
 
     def take(self, body: bytes, place: Place) -> Iterator[Entry] | None:
         if match := ARGUMENT.search(body):
-            return self._argument(match, place)
+            return iter(()) if self._closed else self._argument(match, place)
         if END.search(body):
             self.ended += 1
+            self._closed = True
             return self._end()
+        if START.search(body):
+            self._closed = False
+            self._names.clear()
+        elif not self.ended and COMMAND.search(body):
+            return self._command_line(body, place)
         return None
 
+    def _command_line(self, body: bytes, place: Place) -> Iterator[Entry]:
+        """Settings of an echoed command; those of a dump, which follows it, replace them."""
+        given = arguments_of(body)
+        for name, text in given.items():
+            if name in ARGUMENTS:
+                yield from _setting(*ARGUMENTS[name], text, place)
+        for key, value, _ in _meaning(given):
+            yield from shaping(key, value, place.evidence)
+
     def close(self) -> Iterator[Entry]:
-        return iter(())  # a dump has an end of its own
+        return iter(())  # a dump has an end marker
 
     def _argument(self, match: re.Match[bytes], place: Place) -> Iterator[Entry]:
         name, text = match["name"].decode(), match["value"].decode("utf-8", "replace")
+        if name in self._names:  # the first counts
+            return
+        self._names.add(name)
         if name in _TOGETHER:
             self._together[name] = text, place
+        if _PACKS.search(name) and text == "True":
+            yield from shaping(settings.PACKED_SEQUENCES, True, place.evidence)
         if name in ARGUMENTS:
-            key, convert = ARGUMENTS[name]
-            try:
-                yield from shaping(key, convert(text), place.evidence)
-            except (ValueError, KeyError):
-                return  # None, or a value we have no word for: not known
+            yield from _setting(*ARGUMENTS[name], text, place)
 
     def _end(self) -> Iterator[Entry]:
         together, self._together = self._together, {}
@@ -168,12 +194,19 @@ class Arguments:
             yield from shaping(key, value, together[name][1].evidence)
 
 
+def _setting(key: str, convert: Convert, text: str, place: Place) -> Iterator[Entry]:
+    try:
+        yield from shaping(key, convert(text), place.evidence)
+    except (ValueError, KeyError):
+        return  # None, or a value without an equivalent: unknown
+
+
 def _meaning(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
-    """What arguments say together: key, value, and the argument to point at."""
+    """Settings from several arguments: key, value, and the argument for evidence."""
     if "bf16" in given and "fp16" in given:
         dtype = "bf16" if given["bf16"] == "True" else "fp16" if given["fp16"] == "True" else "fp32"
         if given.get("fp4", "None") != "None":
-            dtype = "fp4"  # what the products are made in, and no GPU's peak of ours
+            dtype = "fp4"  # the format of the products, for which the catalog has no peak
         yield "precision.dtype", dtype, dtype if dtype in given else "fp16"
         yield "precision.loss_scale", "dynamic" if dtype == "fp16" else None, "fp16"
     yield from _experts(given)
@@ -189,7 +222,7 @@ def _meaning(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     yield from _attention(given)
     yield from _positions(given)
     if (seed := _count(given.get("seed"))) is not None:
-        yield "data.seed", seed, "seed"  # it has one, for weights and order
+        yield "data.seed", seed, "seed"  # one seed for weights and data order
     if given.get("use_torch_fsdp2") == "False" and given.get("use_megatron_fsdp", "False") == "False":
         yield "parallelism.fsdp_size", 1, "use_torch_fsdp2"
     named = next((name for name in CORPORA if given.get(name, "None") not in ("None", "[]")), None)
@@ -202,20 +235,22 @@ def _meaning(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
 
 
 def _attention(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
-    """Key and value heads, and the family of the layers."""
+    """Key and value heads, and the architecture."""
     heads, groups = _count(given.get("num_attention_heads")), _count(given.get("num_query_groups"))
-    if given.get("group_query_attention") == "True" and groups is not None:
-        yield "model.num_key_value_heads", groups, "num_query_groups"
+    if given.get("group_query_attention") == "True":
+        if groups is not None:
+            yield "model.num_key_value_heads", groups, "num_query_groups"
     elif heads is not None:
         yield "model.num_key_value_heads", heads, "num_attention_heads"
-    if given.get("swiglu") == "True" and given.get("normalization", "RMSNorm") == "RMSNorm":
+    norm = given.get("normalization", "").lower()  # Megatron-DeepSpeed prints rmsnorm
+    if given.get("swiglu") == "True" and norm in ("", "rmsnorm"):
         yield "model.architecture", "llama", "swiglu"
-    elif given.get("swiglu") == "False" and given.get("normalization", "LayerNorm") == "LayerNorm":
+    elif given.get("swiglu") == "False" and norm in ("", "layernorm"):
         yield "model.architecture", "gpt", "swiglu"
 
 
 def _positions(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
-    """How positions are told apart."""
+    """Position encoding."""
     if given.get("position_embedding_type") == "rope" and "rotary_base" in given:
         try:
             yield "model.rope_theta", float(given["rotary_base"]), "rotary_base"
@@ -224,7 +259,7 @@ def _positions(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
         if given.get("use_rope_scaling", "False") == "False":
             yield "model.rope_scaling", None, "rotary_base"
         elif _NUMBER.fullmatch(given.get("rope_scaling_factor", "")):
-            # Megatron's scaling is that of Llama 3.1; only its factor can be set.
+            # Megatron's scaling is Llama 3.1's with a settable factor.
             scaling = {**PRESETS["llama3.1-8b"]["rope_scaling"], "factor": float(given["rope_scaling_factor"])}
             yield "model.rope_scaling", scaling, "use_rope_scaling"
     elif given.get("position_embedding_type") == "learned_absolute":
@@ -234,11 +269,11 @@ def _positions(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
 
 _WORD = r"'[^'\\]*'|\"[^\"\\]*\"|[\w.+-]+"
 _WORDS = re.compile(rf"\[(?:(?:{_WORD})(?:, ?|(?=\])))*\]")
-"""A list of texts and numbers as Python prints it; a text with a backslash is none of these."""
+"""A list of texts and numbers as Python prints it; texts with a backslash do not match."""
 
 
 def _corpus(text: str) -> str | None:
-    """A corpus, or a blend of several with their weights, as one text; None for a list that cannot be read."""
+    """A corpus, or a blend of several with weights, as one text; None for an unreadable list."""
     if not text.startswith("["):
         path = text
     elif _WORDS.fullmatch(text):
@@ -249,7 +284,7 @@ def _corpus(text: str) -> str | None:
 
 
 def _experts(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
-    """Of a dense model the router's arguments say nothing."""
+    """Settings of a mixture of experts; arguments of the router are ignored for a dense model."""
     count = given.get("num_experts", "")
     if count == "None":
         yield settings.EXPERTS, 0, "num_experts"
@@ -259,11 +294,11 @@ def _experts(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
             try:
                 yield name, convert(given[name]), name
             except (ValueError, KeyError):
-                continue  # not given, or None: not known
+                continue  # missing or None: unknown
 
 
 def _recomputed(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
-    """Of which layers or modules activations are recomputed; older versions know of one module alone."""
+    """Layers or modules with recomputed activations; older versions support only one module."""
     granularity, method = given.get("recompute_granularity"), given.get("recompute_method", "None")
     layers = _count(given.get("recompute_num_layers"))
     if granularity == "None":

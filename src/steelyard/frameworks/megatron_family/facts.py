@@ -1,4 +1,13 @@
-"""What is true of every framework that grew out of Megatron-LM; each says in its own folder what it does otherwise."""
+"""Facts about all frameworks based on Megatron-LM; each framework's folder has its differences."""
+
+import math
+
+COUNTING_FLOOR = math.log(4095) / 2048
+"""Loss floor in nats per token of the mock data. It counts 1, 2, 3, ...; only the end of a document of 1 to 4095 tokens
+is unpredictable (megatron/core/datasets/gpt_dataset.py, MockGPTLowLevelDataset)."""
+
+LOSS_DIGITS = 7
+"""Losses are printed as 1.182034E+01."""
 
 _SAME_NAMES = (
     *("model.num_layers", "model.hidden_size", "model.ffn_hidden_size", "model.num_attention_heads"),
@@ -34,7 +43,7 @@ NAMES = {
     "parallelism.distributed_optimizer": "use_distributed_optimizer",
     "data.tokenizer": "tokenizer_model",
 }
-"""What Megatron's code calls a key of the experiment."""
+"""Names of the experiment's keys in Megatron's code."""
 
 FLAGS = {
     **{key: f"--{name.replace('_', '-')}" for key, name in NAMES.items()},
@@ -44,7 +53,7 @@ FLAGS = {
     "data.path": "--data-path",
     "data.seed": "--seed",
 }
-"""What the command line of pretrain_gpt.py calls it."""
+"""Their flags of pretrain_gpt.py."""
 
 ATTENTION_NAMES = {"kernels.nvte_fused_attn": "NVTE_FUSED_ATTN", "kernels.nvte_flash_attn": "NVTE_FLASH_ATTN"}
 """Transformer Engine's variables."""
@@ -53,7 +62,7 @@ FUSIONS = (
     *("bias_activation_fusion", "bias_dropout_fusion", "masked_softmax_fusion"),
     *("persist_layer_norm", "apply_rope_fusion", "cross_entropy_loss_fusion"),
 )
-"""Kernels that Megatron-Core can fuse, as the experiment calls them."""
+"""Kernels that Megatron-Core can fuse, by the experiment's names."""
 
 DEFAULTS = {
     "training.seed": 1234,
@@ -80,7 +89,7 @@ DEFAULTS = {
     "kernels.masked_softmax_fusion": True,
     "kernels.persist_layer_norm": True,
 }
-"""What Megatron does where nothing is said."""
+"""Megatron's defaults."""
 
 CORE_DEFAULTS = {
     **DEFAULTS,
@@ -89,4 +98,4 @@ CORE_DEFAULTS = {
     "kernels.apply_rope_fusion": True,
     "kernels.cross_entropy_loss_fusion": False,
 }
-"""The same of Megatron-Core, on which Megatron-LM, Primus and NeMo stand."""
+"""Defaults of Megatron-Core, the base of Megatron-LM, Primus and NeMo."""

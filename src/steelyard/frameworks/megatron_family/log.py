@@ -1,4 +1,4 @@
-"""The step line that Megatron-LM and its descendants print."""
+"""The step line of Megatron-LM and the frameworks based on it."""
 
 import re
 
@@ -7,6 +7,10 @@ from steelyard.frameworks.logs.fields import Field
 from steelyard.frameworks.megatron_family.arguments import Arguments
 
 _TFLOPS, _RATE = Field("reported_tflops_per_gpu"), Field("reported_tokens_per_s_per_gpu")
+_ANY_FLOPS = Field(
+    "reported_tflops_per_gpu",
+    units={b"KFLOPS": 1e9, b"MFLOPS": 1e6, b"GFLOPS": 1e3, b"TFLOPS": 1.0, b"PFLOPS": 1e-3},
+)
 
 FIELDS = {
     b"elapsed time per iteration (ms)": Field("step_time_s", 1000.0),
@@ -15,6 +19,7 @@ FIELDS = {
     b"throughput per GPU": _TFLOPS,
     b"compute per GPU (TFLOP/s/GPU)": _TFLOPS,
     b"TFLOPs": _TFLOPS,
+    b"approx flops per GPU": _ANY_FLOPS,
     b"tokens per GPU (tokens/s/GPU)": _RATE,
     b"tokens/s/GPU inst/harmonic mean": _RATE,
     b"tokens per gpu per second (tgs)": _RATE,
@@ -24,6 +29,7 @@ FIELDS = {
     b"global batch size": Field("global_batch_size"),
     b"consumed samples": Field("consumed_samples"),
     b"lm loss": Field("loss"),
+    **dict.fromkeys((b"lm_loss", b"lm-loss", b"loss"), Field("loss", second=True)),
     b"grad norm": Field("grad_norm"),
     b"number of skipped iterations": Field("skipped"),
     b"actual seqlen": Field("sequence_length"),
@@ -31,13 +37,13 @@ FIELDS = {
     b"mem usages": Field("memory_fraction"),
     b"hip mem usage/free/total/usage_ratio": Field("memory_gib"),
 }
-"""Labels of every version and fork; what is not here is passed over."""
+"""Labels of all versions and forks; other labels are ignored."""
 
 MICROSECONDS = re.compile(rb"\d\d:\d\d:\d\d\.\d{6}\]")
 """Before a step line of core 0.16 or newer."""
 
-WORDS = (rb"iteration\s*\d*\s*/", rb" \.{2,} ", rb"end of arguments", rb"-- arguments")
-"""Of step lines, and of the dump of arguments."""
+WORDS = (rb"iteration\s*\d*\s*/", rb" \.{2,} ", rb"end of arguments", rb"-- arguments", rb"pretrain_\w*\.py ")
+"""Words of step lines and of the dump of arguments."""
 
 BASE = Dialect(
     name="megatron-family",
@@ -45,6 +51,7 @@ BASE = Dialect(
     opening=rb"(?:^|\] ?|: )\s*iteration\s+\d+\s*/",
     words=WORDS,
     dump=Arguments,
+    start=rb"-{3,} arguments -{3,}",
     mark=re.compile(rb"(?<!, )\biteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})\s*(?=\|)"),
     separator=b"|",
     fields=FIELDS,
@@ -52,4 +59,4 @@ BASE = Dialect(
     required=("step_time_s",),
     absent_loss_is_nan=True,
 )
-"""What each of them prints alike; its own module says the rest."""
+"""The common part; each framework's module adds the rest."""

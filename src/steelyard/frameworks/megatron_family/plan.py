@@ -1,4 +1,4 @@
-"""What the frameworks that grew out of Megatron-LM share: launcher, attention, and what none of them does."""
+"""Shared planning of frameworks based on Megatron-LM: launcher, attention, common refusals."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,20 +12,20 @@ from steelyard.frameworks.planner import Node, Refusal, refuse, value_of
 PORT = 6000
 
 LARGEST_SEED = 2**32 - 1
-"""numpy's."""
+"""Largest seed of numpy."""
 
 FIXED_ROPE_SCALING = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
-"""What Megatron's rotary embedding takes for itself; only the factor is an argument."""
+"""Fixed values of Megatron's rotary embedding; only the factor is an argument."""
 
 TOKENIZERS = (
     *("BertWordPieceLowerCase", "BertWordPieceCase", "GPT2BPETokenizer", "SentencePieceTokenizer"),
     *("GPTSentencePieceTokenizer", "HuggingFaceTokenizer", "HFTokenizer", "Llama2Tokenizer", "TikTokenizer"),
     "NullTokenizer",
 )
-"""Classes of tokenizer that Megatron's arguments take; HFTokenizer is a table's short name of one."""
+"""Tokenizer classes that Megatron's arguments accept; HFTokenizer is short for HuggingFaceTokenizer."""
 
 FP8 = {"fp8_recipe": "delayed", "fp8_margin": 0, "fp8_amax_history_len": 1024, "fp8_amax_compute_algo": "max"}
-"""How Transformer Engine scales fp8 products."""
+"""Transformer Engine's scaling of fp8 products."""
 
 
 def torchrun(case: Case, node: Node) -> list[str]:
@@ -41,7 +41,7 @@ def torchrun(case: Case, node: Node) -> list[str]:
 
 
 def flags(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """A command line: a switch that is on stands alone, one that is off or null is left out."""
+    """Command-line words: true gives a flag alone, false and null give nothing."""
     for name, value in arguments.items():
         if value is True:
             yield name
@@ -50,7 +50,7 @@ def flags(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def training_arguments(experiment: Experiment, facts: Facts) -> dict[str, Any]:
-    """Batch, schedule and optimizer, as every Megatron's parser takes them."""
+    """Batch, schedule and optimizer, in the format of all Megatron parsers."""
     training = experiment.training
     sizes = ("micro_batch_size", "global_batch_size", "sequence_length", "steps")
     rates = ("learning_rate", "min_learning_rate", "schedule", "decay_steps", "warmup_steps", "weight_decay")
@@ -66,7 +66,7 @@ def training_arguments(experiment: Experiment, facts: Facts) -> dict[str, Any]:
 
 
 def recomputation(experiment: Experiment) -> dict[str, Any]:
-    """Megatron's arguments for what is computed again."""
+    """Megatron's arguments for recomputation."""
     granularity = experiment.training.recompute
     full = granularity == "full"
     return {
@@ -77,7 +77,7 @@ def recomputation(experiment: Experiment) -> dict[str, Any]:
 
 
 def output_arguments(experiment: Experiment, node: Node) -> dict[str, Any]:
-    """Where checkpoints and metrics go."""
+    """Directories for checkpoints and metrics."""
     training, output = experiment.training, f"{node.run_dir}/output"
     return {
         "--save": f"{output}/checkpoints" if training.checkpointing else None,
@@ -87,13 +87,13 @@ def output_arguments(experiment: Experiment, node: Node) -> dict[str, Any]:
 
 
 def attention_env(experiment: Experiment) -> dict[str, str]:
-    """Transformer Engine's own variables, where the experiment sets them."""
+    """Transformer Engine's variables, if the experiment sets them."""
     chosen = {name: value_of(experiment, key) for key, name in ATTENTION_NAMES.items()}
     return {name: str(value) for name, value in chosen.items() if value is not None}
 
 
 def attention_backend(kernels: Kernels, unset: str) -> str:
-    """Megatron-Core's attention backend; one that Transformer Engine's variables contradict stops the job."""
+    """Megatron-Core's attention backend; it must not contradict Transformer Engine's variables."""
     if kernels.use_flash_attn is False:
         return "unfused"
     if kernels.nvte_flash_attn is None and kernels.nvte_fused_attn is None:
@@ -103,33 +103,33 @@ def attention_backend(kernels: Kernels, unset: str) -> str:
 
 
 def attention_refusals(kernels: Kernels) -> Iterator[Refusal]:
-    """Where use_flash_attn and Transformer Engine's variables say opposite things."""
-    asked = (kernels.nvte_flash_attn, kernels.nvte_fused_attn)
-    if (kernels.use_flash_attn is False and 1 in asked) or (kernels.use_flash_attn and asked == (0, 0)):
+    """Refusals of a use_flash_attn that contradicts Transformer Engine's variables."""
+    requested = (kernels.nvte_flash_attn, kernels.nvte_fused_attn)
+    if (kernels.use_flash_attn is False and 1 in requested) or (kernels.use_flash_attn and requested == (0, 0)):
         on = bool(kernels.use_flash_attn)
-        reason = ", and nvte_flash_attn and nvte_fused_attn say the opposite"
-        expected = "the variables to agree, or to be null"
+        reason = ", but nvte_flash_attn and nvte_fused_attn contradict it"
+        expected = "variables that agree, or null"
         yield refuse("kernels.use_flash_attn", on, reason, not on, expected=expected)
 
 
 def tokenizer_type(case: Case) -> str:
-    """Megatron's class of tokenizer; a table of the field spells the common one short."""
-    asked = case.resolved.experiment.data.tokenizer_type
-    return "HuggingFaceTokenizer" if asked in (None, "HFTokenizer") else asked
+    """Megatron's tokenizer class; HFTokenizer is a short form."""
+    requested = case.resolved.experiment.data.tokenizer_type
+    return "HuggingFaceTokenizer" if requested in (None, "HFTokenizer") else requested
 
 
 def family_refusals(experiment: Experiment, name: str) -> Iterator[Refusal]:
-    """What no Megatron does."""
+    """Values that no Megatron-based framework supports."""
     sizes, data, training = experiment.parallelism, experiment.data, experiment.training
     if data.source in ("uniform", "markov"):
         expected = "counting (its mock data) or tokens"
-        yield refuse("data.source", data.source, f", which {name} does not make", "counting", expected=expected)
+        yield refuse("data.source", data.source, f", which {name} cannot generate", "counting", expected=expected)
     if sizes.sequence_parallel and sizes.tensor_parallel_size == 1:
-        reason, expected = " without tensor parallelism, which turns it off", "false where tensor_parallel_size is 1"
+        reason, expected = " without tensor parallelism, which disables it", "false if tensor_parallel_size is 1"
         yield refuse("parallelism.sequence_parallel", True, reason, False, expected=expected)
     if sizes.overlap_param_gather and not (sizes.overlap_grad_reduce and sizes.distributed_optimizer):
         reason = " without overlap_grad_reduce and distributed_optimizer"
-        expected = "both of them true beside it"
+        expected = "both of them true"
         yield refuse("parallelism.overlap_param_gather", True, reason, False, expected=expected)
     context, length = sizes.context_parallel_size, training.sequence_length
     if context > 1 and length % (2 * context):
@@ -141,48 +141,48 @@ def family_refusals(experiment: Experiment, name: str) -> Iterator[Refusal]:
         yield refuse("data.tokenizer_type", data.tokenizer_type, reason, "HuggingFaceTokenizer", expected=expected)
     used = training.steps * training.global_batch_size
     if data.samples is not None and data.samples < used:
-        reason, expected = f", and {name} cannot repeat so many for {used}", "null, or no fewer than the steps take"
+        reason, expected = f", but the steps use {used} and {name} cannot repeat samples", f"null, or {used} or more"
         yield refuse("data.samples", data.samples, reason, None, expected=expected)
     for key in ("compile", "deterministic"):
         value = getattr(experiment.kernels, key)
         if value is not None:
-            message = f"kernels.{key} is set, which only the built-in trainer does"
+            message = f"kernels.{key} is set, which only the built-in trainer supports"
             yield Refusal(f"kernels.{key}", value, message, "null", f"--set kernels.{key}=null")
 
 
 def rope_refusals(experiment: Experiment) -> Iterator[Refusal]:
-    """A Megatron takes the factor of Llama 3.1's scaling and fixes the rest."""
+    """Refusals of rope scaling: Megatron supports Llama 3.1's with any factor."""
     scaling = experiment.model.rope_scaling
     for key, fixed in FIXED_ROPE_SCALING.items() if scaling is not None else ():
         if getattr(scaling, key) != fixed:
-            reason = f", and Megatron takes {fixed} itself"
+            reason = f", but Megatron always uses {fixed}"
             yield refuse(f"model.rope_scaling.{key}", getattr(scaling, key), reason, fixed)
 
 
 def seed_refusals(experiment: Experiment, title: str) -> Iterator[Refusal]:
-    """A Megatron takes no seed that is not positive, nor one that numpy does not take."""
+    """Refusals of seeds: Megatron needs a positive seed that numpy accepts."""
     seed = experiment.training.seed
     if not 0 < seed <= LARGEST_SEED:
-        yield refuse("training.seed", seed, f", which {title} does not take", 42, expected=f"1 to {LARGEST_SEED}")
+        yield refuse("training.seed", seed, f", which {title} does not accept", 42, expected=f"1 to {LARGEST_SEED}")
 
 
 def data_seed_refusals(experiment: Experiment, title: str) -> Iterator[Refusal]:
-    """A Megatron shuffles by the seed of its weights."""
+    """Refusals of data seeds: Megatron shuffles with training.seed."""
     seed = experiment.training.seed
     if experiment.data.seed != seed:
-        yield refuse("data.seed", experiment.data.seed, f", and {title} has one seed, training.seed", seed)
+        yield refuse("data.seed", experiment.data.seed, f", but {title} has a single seed, training.seed", seed)
 
 
 def vendor_refusals(case: Case, vendor: str, title: str) -> Iterator[Refusal]:
-    """Some come with the libraries of one vendor's GPUs alone."""
-    gpu, whose = case.placement.gpu, {"nvidia": "NVIDIA", "amd": "AMD"}[vendor]
+    """Refusals of GPUs: some frameworks support only one vendor."""
+    gpu, supported = case.placement.gpu, {"nvidia": "NVIDIA", "amd": "AMD"}[vendor]
     if gpu is not None and gpu.vendor != vendor:
-        message = f"the platform's gpu is {gpu.name}, and {title} trains on {whose}'s alone"
-        yield Refusal("platform.gpu", gpu.name, message, f"a GPU of {whose}", "another framework, or another GPU")
+        message = f"platform.gpu is {gpu.name}, but {title} supports only {supported} GPUs"
+        yield Refusal("platform.gpu", gpu.name, message, f"an {supported} GPU", "use another framework or GPU")
 
 
 def fsdp_refusals(experiment: Experiment) -> Iterator[Refusal]:
-    """What Megatron's arguments do not take beside torch's FSDP."""
+    """Refusals of values that Megatron does not support with torch's FSDP."""
     size = experiment.parallelism.fsdp_size
     able: dict[str, Any] = {
         "parallelism.pipeline_parallel_size": 1,
@@ -192,13 +192,13 @@ def fsdp_refusals(experiment: Experiment) -> Iterator[Refusal]:
     if experiment.precision.dtype == "fp16":
         able["precision.dtype"] = "bf16"
     for key, value in able.items() if size > 1 else ():
-        asked = value_of(experiment, key)
-        if asked != value:
-            yield refuse(key, asked, f", which Megatron does not take beside fsdp_size {size}", value)
+        requested = value_of(experiment, key)
+        if requested != value:
+            yield refuse(key, requested, f", which Megatron does not support with fsdp_size {size}", value)
 
 
 def turbo_refusals(kernels: Kernels) -> Iterator[Refusal]:
-    """Kernels of Primus alone."""
+    """Refusals of kernels that only Primus has."""
     for key in ("enable_primus_turbo", "use_turbo_attention"):
         if getattr(kernels, key):
-            yield refuse(f"kernels.{key}", True, ", and only Primus has it", None)
+            yield refuse(f"kernels.{key}", True, ", which only Primus supports", None)

@@ -36,6 +36,7 @@ NATIVE = Dialect(
     texts={b"memory_kind: ": "memory_kind", b"time: ": "time"},
     interval=1,
     others={_START: _started, FACTS.end_marker: event("finished")},
+    start=_START,
     companions=(_START,),
 )
 

@@ -1,4 +1,4 @@
-"""The built-in PyTorch trainer: data parallel, one line a step."""
+"""The built-in PyTorch trainer: data parallel, one line per step."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -9,17 +9,19 @@ from typing import Any
 from steelyard import accounting
 from steelyard.experiment import Data, Kernels
 from steelyard.experiment.case import Case
-from steelyard.frameworks.planner import Command, Node, Planner, Refusal, unable
+from steelyard.experiment.keys import defaults
+from steelyard.frameworks.native.facts import FACTS
+from steelyard.frameworks.planner import DEPENDENT, Command, Node, Planner, Refusal, unable
 from steelyard.trainer.spec import ModelSpec, TrainingSpec
 from steelyard.trainer.tokens import MADE, TokenFile
 
 SPEC_FILE = "trainer.json"
 TRAINER = "steelyard.trainer"
 PORT = 29500
-"""Where ranks of several machines meet, torchrun's own."""
+"""Port where ranks of several nodes meet, torchrun's default."""
 
 _CHOSEN = ("compile", "deterministic", "use_flash_attn", "cross_entropy_loss_fusion")
-_ABLE: Mapping[str, tuple[Any, ...]] = {
+_DOES: Mapping[str, tuple[Any, ...]] = {
     **{f"parallelism.{split}_parallel_size": (1,) for split in ("tensor", "pipeline", "context")},
     "parallelism.sequence_parallel": (False,),
     "parallelism.fsdp_size": (1,),
@@ -35,7 +37,23 @@ _ABLE: Mapping[str, tuple[Any, ...]] = {
     "kernels.cross_entropy_loss_fusion": (None, True),
     **{f"kernels.{key}": (None, False) for key in Kernels.model_fields if key not in _CHOSEN},
 }
-"""What it does of a key; of every other it does whatever is asked."""
+_READ = {
+    *(f"model.{field.name}" for field in fields(ModelSpec)),
+    *(f"training.{field.name}" for field in fields(TrainingSpec)),
+    *("parallelism.distributed_optimizer", "precision.dtype", "precision.grad_reduce_in_fp32"),
+    *(f"kernels.{key}" for key in _CHOSEN),
+    *(f"data.{key}" for key in ("source", "seed", "path", "split", "samples")),
+}
+"""Keys that the trainer reads."""
+_ABLE: Mapping[str, tuple[Any, ...]] = {
+    **_DOES,
+    **{
+        key: (default,)
+        for key, default in defaults().items()
+        if key not in {*_READ, *_DOES, *(FACTS.unnamed or ()), *FACTS.ignores, *DEPENDENT}
+    },
+}
+"""Supported values by key; all values of other keys are supported."""
 
 
 class Native(Planner):
@@ -45,15 +63,15 @@ class Native(Planner):
 
     def refusals(self, case: Case) -> Iterator[Refusal]:
         placement, platform = case.placement, case.resolved.platform
-        yield from unable(case.resolved.experiment, ", which native does not do", _ABLE)
+        yield from unable(case.resolved.experiment, ", which native does not support", _ABLE)
         if placement.nodes > 1 and platform.container is None:
             message = f"platform.nodes is {placement.nodes}, and without a container native runs where Steelyard does"
             yield Refusal("platform.nodes", placement.nodes, message, "1, or a container", "give the platform an image")
         foreign = ("options", "script", "root", "hf_token_file", "secrets", "cache_dir")
         for name in foreign if platform.container else (*foreign, "log_dir"):
             if getattr(platform, name):
-                message = f"platform.{name} is set, which native does not take"
-                yield Refusal(f"platform.{name}", None, message, "none", f"remove {name} from the platform")
+                message = f"platform.{name} is set, which native does not support"
+                yield Refusal(f"platform.{name}", None, message, "no value", f"remove {name} from the platform")
         yield from _data_refusals(case)
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
@@ -64,9 +82,9 @@ class Native(Planner):
         if placement.device == "cpu" and placement.cpu_count:
             env["OMP_NUM_THREADS"] = str(max(1, placement.cpu_count // placement.gpus_per_node))
         if placement.device == "gpu":
-            env["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # without it a matrix product may differ from run to run
+            env["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # otherwise matrix products may differ between runs
         if placement.device == "cpu" and case.resolved.experiment.precision.dtype == "bf16":
-            # Some virtual machines announce AMX and end the process that uses it.
+            # Some virtual machines advertise AMX but kill a process that uses it.
             env["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
         return env
 
@@ -84,7 +102,7 @@ class Native(Planner):
 
 
 def _spec(case: Case) -> Mapping[str, Any]:
-    """What the trainer's own `spec.Spec` declares, no key more."""
+    """The keys of the trainer's `spec.Spec`."""
     experiment = case.resolved.experiment
     data, precision = experiment.data, experiment.precision
     return {
@@ -107,9 +125,9 @@ def _spec(case: Case) -> Mapping[str, Any]:
 
 
 def _data_refusals(case: Case) -> Iterator[Refusal]:
-    """A made source must suit the vocabulary; a token file must be there and of the right shape.
+    """Refusals of data: generated data must fit the vocabulary, a token file must exist and have the right shape.
 
-    The file's ids are looked at as they are trained on.
+    Token ids are checked during training.
     """
     experiment, data = case.resolved.experiment, case.resolved.experiment.data
     vocabulary, length = experiment.model.vocab_size, experiment.training.sequence_length
@@ -117,7 +135,9 @@ def _data_refusals(case: Case) -> Iterator[Refusal]:
         try:
             MADE[data.source](vocabulary, length, data.seed)
         except ValueError as reason:
-            yield Refusal("model.vocab_size", vocabulary, f"model.vocab_size: {reason}", None, "a larger vocabulary")
+            yield Refusal(
+                "model.vocab_size", vocabulary, f"model.vocab_size: {reason}", None, "use a larger vocabulary"
+            )
     elif data.path is not None:
         try:
             TokenFile(str(_resolved(case, data.path)), vocabulary, length, data.seed, _train_share(data))
@@ -138,7 +158,7 @@ def _keys(spec: type) -> set[str]:
 
 
 def _resolved(case: Case, path: str) -> Path:
-    """A path of the file, taken relative to the file."""
+    """A path in the file, relative to the file's folder."""
     return (case.resolved.file.parent / path).resolve()
 
 

@@ -1,8 +1,8 @@
-"""What is true of NeMo 2."""
+"""Facts about NeMo 2."""
 
-from steelyard.accounting.flops import Convention
+from steelyard.accounting.flops import Convention, flops_per_token
 from steelyard.accounting.vocabularies import PADDED_TO
-from steelyard.frameworks.facts import LLAMA_31, POSITION_ENCODING, Facts, MockData
+from steelyard.frameworks.facts import LLAMA_31, POSITION_ENCODING, TORCH_RESERVED, Facts, MockData, ShareOf
 from steelyard.frameworks.megatron_family.facts import ATTENTION_NAMES, CORE_DEFAULTS, FUSIONS, NAMES
 
 _AS_MEGATRON = {
@@ -26,7 +26,17 @@ _AS_MEGATRON = {
         "parallelism.overlap_param_gather",
     ),
 }
-"""Keys that keep Megatron's name, by where a recipe has them."""
+"""Keys with Megatron's name, by their place in a recipe."""
+
+_COUNTED_VOCABULARY = {"llama": 128256, "gpt": 51200}
+"""Its FLOP formulas hard-code the vocabulary by family and ignore the tokenizer."""
+CAUSAL = Convention(
+    "nemo_causal", lambda model, length, *_: flops_per_token(model, length, _COUNTED_VOCABULARY[model.architecture])
+)
+NONCAUSAL = Convention(
+    "nemo_noncausal",
+    lambda model, length, *_: flops_per_token(model, length, _COUNTED_VOCABULARY[model.architecture], causal=False),
+)
 
 FACTS = Facts(
     name="nemo",
@@ -59,6 +69,13 @@ FACTS = Facts(
         "data.tokenizer": "data.tokenizer",
         "data.tokenizer_type": "data.tokenizer",
     },
+    unnamed=frozenset(
+        {
+            *("model.architecture", "model.vocab_size", "model.max_position_embeddings", "parallelism.fsdp_size"),
+            *("kernels.enable_primus_turbo", "kernels.use_turbo_attention", "kernels.compile", "kernels.deterministic"),
+            "data.dataset",
+        }
+    ),
     silent_defaults={
         **CORE_DEFAULTS,
         "training.micro_batch_size": 1,
@@ -66,7 +83,7 @@ FACTS = Facts(
         "training.sequence_length": 8192,
         "training.steps": 1168251,
         "training.learning_rate": 3e-4,
-        "training.min_learning_rate": "a tenth of the peak",
+        "training.min_learning_rate": ShareOf("training.learning_rate", 0.1),
         "training.schedule": "cosine",
         "training.warmup_steps": 2000,
         "training.weight_decay": 0.1,
@@ -92,17 +109,18 @@ FACTS = Facts(
     mock_vocabularies={50257: None},
     overwritten_seed=1234,  # nemo/lightning/_strategy_lib.py, when ranks are set up
     init_stds=(0.02, 0.01, 0.008944),
-    flop_conventions=(Convention.NEMO_CAUSAL, Convention.NEMO_NONCAUSAL),
-    flop_conventions_by_era={
-        "": (Convention.NEMO_CAUSAL, Convention.NEMO_NONCAUSAL, Convention.CAUSAL, Convention.NONCAUSAL)
-    },
-    memory_kind="torch_reserved_peak",
+    flop_conventions=(CAUSAL, NONCAUSAL),
+    flop_conventions_by_era={"": (CAUSAL, NONCAUSAL, Convention.CAUSAL, Convention.NONCAUSAL)},
+    averages_tflops=True,  # over trainer.log_every_n_steps (nemo/lightning/pytorch/callbacks/flops_callback.py)
+    memory_kind=TORCH_RESERVED.name,
+    memory_kinds=(TORCH_RESERVED,),
     end_marker=rb"`?Trainer\.fit`? stopped: `?max_steps=(?P<steps>\d+)`? reached",
     tracker_tags={
         "reduced_train_loss": "loss",
         "train_step_timing in s": "step_time_s",
         "tokens_per_sec_per_gpu": "reported_tokens_per_s_per_gpu",
         "TFLOPS_per_GPU": "reported_tflops_per_gpu",
+        "tflops_per_sec_per_gpu": "reported_tflops_per_gpu",
     },
     tracker_zero_based=True,
     suite_name="nemo",

@@ -1,4 +1,4 @@
-"""NeMo 2: a planned script that sets every field of a Llama 3.1 recipe, under torchrun."""
+"""NeMo 2: a planned script that sets every field of a Llama 3.1 recipe, with torchrun."""
 
 import keyword
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ PRECISIONS = {"bf16": "bf16-mixed", "fp16": "16-mixed", "fp32": "32"}
 
 
 class Code(str):
-    """Python source, which enters the script as it stands; every other value enters as its literal."""
+    """Python source, inserted unchanged; other values are inserted as literals."""
 
     __slots__ = ()
     __repr__ = str.__str__
@@ -41,18 +41,18 @@ class NeMo(Planner):
         experiment, options = case.resolved.experiment, case.resolved.platform.options
         yield from family.vendor_refusals(case, "nvidia", "NeMo")
         for refusal in family.family_refusals(experiment, FACTS.name):
-            if refusal.key not in ("data.source", "data.samples"):  # its mock data is another, and may repeat
+            if refusal.key not in ("data.source", "data.samples"):  # its mock data is uniform, and may repeat
                 yield refusal
         yield from family.attention_refusals(experiment.kernels)
         yield from family.seed_refusals(experiment, "NeMo")
         preset = experiment.model.preset
         if preset not in RECIPES:
-            yield refuse("model.preset", preset, ", and NeMo has no recipe here for it", *RECIPES)
+            yield refuse("model.preset", preset, ", for which no NeMo recipe is planned", *RECIPES)
         decay, shards = experiment.training.decay_steps, experiment.parallelism.fsdp_size
         if decay not in (None, experiment.training.steps):
-            yield refuse("training.decay_steps", decay, ", and NeMo decays over training.steps", None)
+            yield refuse("training.decay_steps", decay, ", but NeMo decays over training.steps", None)
         if shards > 1:
-            yield refuse("parallelism.fsdp_size", shards, ", and the recipe does not shard weights", 1)
+            yield refuse("parallelism.fsdp_size", shards, ", but the recipe does not shard weights", 1)
         yield from _data_refusals(experiment)
         yield from family.turbo_refusals(experiment.kernels)
         if preset in RECIPES:
@@ -60,17 +60,17 @@ class NeMo(Planner):
             yield from option_refusals(options, {*fields(without_options(case)), *under}, "NeMo")
         for name in options:
             if not _is_a_path(name):
-                message = f"platform.options has {name!r}, which is no path into a recipe"
+                message = f"platform.options has {name!r}, which is not a path into a recipe"
                 expected = "dotted names such as trainer.strategy.ckpt_async_save"
                 yield Refusal(
-                    "platform.options", name, message, expected, f"take {name!r} out of the platform's options"
+                    "platform.options", name, message, expected, f"remove {name!r} from the platform's options"
                 )
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
         cache = case.resolved.platform.cache_dir
         return {
             "NEMO_LOG_MEMORY_USAGE": "1",
-            "CUDA_DEVICE_MAX_CONNECTIONS": "1",  # overlap and sequence parallelism rely on it
+            "CUDA_DEVICE_MAX_CONNECTIONS": "1",  # needed for overlap and sequence parallelism
             **family.attention_env(case.resolved.experiment),
             **({"HF_HOME": cache} if cache else {}),
         }
@@ -82,7 +82,7 @@ class NeMo(Planner):
 
 
 def script(case: Case, node: Node) -> str:
-    """The recipe as a person would write it; every value enters as a Python literal."""
+    """The recipe as a readable script; all values are Python literals."""
     experiment = case.resolved.experiment
     seed = experiment.training.seed
     recipe = RECIPES[experiment.model.preset or ""]
@@ -125,7 +125,7 @@ def script(case: Case, node: Node) -> str:
 
 
 def fields(case: Case) -> dict[str, Any]:
-    """Values by path into the recipe, without the platform's own options."""
+    """Values by path into the recipe, without the platform's options."""
     experiment = case.resolved.experiment
     return {
         **_trainer(case),
@@ -144,7 +144,7 @@ def _trainer(case: Case) -> dict[str, Any]:
         "pipeline_dtype": DTYPES[precision.dtype],
         "autocast_enabled": False,
         "grad_reduce_in_fp32": precision.grad_reduce_in_fp32,
-        "fp16_loss_scale": None,  # dynamic, and fp16's alone
+        "fp16_loss_scale": None,  # dynamic, only for fp16
         "fp8": precision.fp8,
         **family.FP8,
         "fp8_param_gather": False,
@@ -153,14 +153,14 @@ def _trainer(case: Case) -> dict[str, Any]:
         "trainer.num_nodes": case.placement.nodes,
         "trainer.devices": case.placement.gpus_per_node,
         "trainer.max_steps": training.steps,
-        "trainer.accumulate_grad_batches": 1,  # Megatron's strategy accumulates by itself
+        "trainer.accumulate_grad_batches": 1,  # Megatron's strategy accumulates itself
         "trainer.val_check_interval": training.steps,
         **{f"trainer.{name}": 0 for name in ("limit_val_batches", "limit_test_batches", "num_sanity_val_steps")},
         "trainer.log_every_n_steps": 1,
         "trainer.enable_checkpointing": training.checkpointing,
         **({} if training.checkpointing else {"log.ckpt": None}),
         "resume": None,
-        # A logger None would be Lightning's own TensorBoard.
+        # None would select Lightning's TensorBoard logger.
         **({} if training.tracking else {"trainer.logger": False, "log.tensorboard": None}),
         "trainer.plugins": _config("nl.MegatronMixedPrecision", plugin),
     }
@@ -201,7 +201,7 @@ def _optimizer(experiment: Experiment) -> dict[str, Any]:
 def _model(experiment: Experiment) -> dict[str, Any]:
     model, training, kernels = experiment.model, experiment.training, experiment.kernels
     sizes = ("num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim")
-    # It scales always, and by 1 not at all.
+    # NeMo always scales; a factor of 1 has no effect.
     scaling = model.rope_scaling or RopeScaling.model_validate({"factor": 1.0, **family.FIXED_ROPE_SCALING})
     config = {
         "rotary_base": int(model.rope_theta or 10000),
@@ -273,16 +273,16 @@ def _is_a_path(name: str) -> bool:
 def _data_refusals(experiment: Experiment) -> Iterator[Refusal]:
     data, used = experiment.data, _samples_used(experiment)
     if data.source not in ("uniform", "tokens"):
-        yield refuse("data.source", data.source, ", and NeMo's mock data is uniform", "uniform", "tokens")
+        yield refuse("data.source", data.source, ", but NeMo's mock data is uniform", "uniform", "tokens")
     if data.tokenizer is None:
-        message = "data.tokenizer is missing, and NeMo takes GPT-2's where it is"
+        message = "data.tokenizer is missing, and NeMo would use GPT-2's"
         fix = "--set data.tokenizer=meta-llama/Llama-3.1-8B"
         yield Refusal("data.tokenizer", None, message, "a Hugging Face name or path", fix)
     if data.tokenizer_type not in HUGGING_FACE:
-        reason = ", and the recipe takes Hugging Face's"
+        reason = ", but the recipe supports only Hugging Face tokenizers"
         yield refuse("data.tokenizer_type", data.tokenizer_type, reason, *HUGGING_FACE[1:])
     if data.samples is not None and data.samples < used:
-        reason = f", and the steps use {used} sequences, and NeMo stops"
+        reason = f", but the steps use {used} sequences, and NeMo stops at the end of the data"
         yield refuse("data.samples", data.samples, reason, None, used)
 
 

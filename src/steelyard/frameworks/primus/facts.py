@@ -1,9 +1,16 @@
-"""What is true of Primus on its Megatron backend."""
+"""Facts about Primus with its Megatron backend."""
 
 from steelyard.accounting.flops import Convention
 from steelyard.accounting.vocabularies import PADDED_TO
-from steelyard.frameworks.facts import POSITION_ENCODING, Facts, MockData
-from steelyard.frameworks.megatron_family.facts import ATTENTION_NAMES, CORE_DEFAULTS, FUSIONS, NAMES
+from steelyard.frameworks.facts import DEVICE_USED, POSITION_ENCODING, Facts, MockData
+from steelyard.frameworks.megatron_family.facts import (
+    ATTENTION_NAMES,
+    CORE_DEFAULTS,
+    COUNTING_FLOOR,
+    FUSIONS,
+    LOSS_DIGITS,
+    NAMES,
+)
 
 FACTS = Facts(
     name="primus",
@@ -30,6 +37,7 @@ FACTS = Facts(
         "data.seed": "seed",
         "data.split": "split, train_data_path",
     },
+    unnamed=frozenset({"kernels.compile", "kernels.deterministic", "data.dataset", "data.samples"}),
     silent_defaults={
         **CORE_DEFAULTS,
         "training.micro_batch_size": 2,
@@ -61,6 +69,7 @@ FACTS = Facts(
     },
     vocabulary_multiple=PADDED_TO,
     mock_data=MockData.COUNTING,
+    mock_floor=COUNTING_FLOOR,
     mock_vocabularies={131072: "NullTokenizer's"},
     one_seed=True,
     init_stds=(0.02, 0.008),
@@ -71,7 +80,10 @@ FACTS = Facts(
         "v26.2 to v26.4, core runtime": (Convention.CAUSAL,),
         "v26.5 or newer": (Convention.CAUSAL,),
     },
-    memory_kind="device_used",
+    loss_digits=LOSS_DIGITS,
+    norm_only_if_clipped=True,
+    memory_kind=DEVICE_USED.name,
+    memory_kinds=(DEVICE_USED,),
     suite_name="prim",
     shards_weights=True,
 )

@@ -1,10 +1,11 @@
-"""Primus on Megatron, v0.1 to v26.5: `inst/avg` pairs, and the device's memory in one of five places."""
+"""Primus on Megatron, v0.1 to v26.5: `inst/avg` pairs, and device memory in one of five places."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from steelyard.frameworks.logs.dialect import Entry, Place, event
+from steelyard.frameworks.logs.failures import ECHO, failed
 from steelyard.frameworks.logs.fields import Shape, whole_number
 from steelyard.frameworks.megatron_family import log as family
 from steelyard.frameworks.primus.facts import FACTS
@@ -32,7 +33,10 @@ def _era(shape: Shape, before: bytes) -> str:
 
 
 def _exited(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
-    yield place.event("exit" if whole_number(match["code"]) else "launcher_finished", match.string)
+    if whole_number(match["code"]):
+        yield failed("exit", match.string, place, ECHO)
+    else:
+        yield place.event("launcher_finished", match.string)
 
 
 PRIMUS = replace(

@@ -1,4 +1,4 @@
-"""Primus: its run_pretrain.sh over one experiment YAML, on the Megatron backend."""
+"""Primus: run_pretrain.sh with one experiment YAML, on the Megatron backend."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +29,7 @@ MODELS = {
     "llama3.1-405b": "llama3.1_405B.yaml",
     "qwen2.5-7b": "qwen2.5_7B.yaml",
 }
-"""Presets Primus has a file for; its dimensions are stated over it all the same."""
+"""Presets with a file of Primus; the plan states all dimensions anyway."""
 
 FAMILIES = {"llama": "llama_base.yaml", "gpt": "language_model.yaml"}
 
@@ -49,14 +49,14 @@ class Primus(Planner):
         data = experiment.data
         if data.source == "tokens":
             if any(float(share) for share in data.split.split(",")[1:]):
-                yield refuse("data.split", data.split, ", and Primus trains on the whole of its path", "100,0,0")
+                yield refuse("data.split", data.split, ", but Primus trains on its whole data path", "100,0,0")
             yield from family.data_seed_refusals(experiment, "Primus")
         yield from family.fsdp_refusals(experiment)
         stated = _overrides(without_options(case), Node(0, 1, "localhost", None, "."))
         yield from option_refusals(case.resolved.platform.options, stated, FACTS.name)
         if kernels.use_turbo_attention and not kernels.enable_primus_turbo:
-            message = "kernels.use_turbo_attention is true without enable_primus_turbo, which turns it off"
-            expected, fix = "enable_primus_turbo true beside it", "--set kernels.enable_primus_turbo=true"
+            message = "kernels.use_turbo_attention is true, but has no effect without enable_primus_turbo"
+            expected, fix = "enable_primus_turbo true as well", "--set kernels.enable_primus_turbo=true"
             yield Refusal("kernels.use_turbo_attention", True, message, expected, fix)
 
     def variables(self, case: Case, node: Node) -> dict[str, str]:
@@ -68,7 +68,7 @@ class Primus(Planner):
             "GPUS_PER_NODE": str(case.placement.gpus_per_node),
             "MASTER_ADDR": node.head,
             "MASTER_PORT": str(node.port or PORT),
-            # Its own place is a folder it may not have made.
+            # The default is in a folder that may not exist.
             "TRAIN_LOG": f"{node.run_dir}/output/primus-node{node.rank}.log",
             **family.attention_env(case.resolved.experiment),
             **({"HF_HOME": cache} if cache else {}),
@@ -114,7 +114,7 @@ def _overrides(case: Case, node: Node) -> dict[str, Any]:
 
 def _logging(experiment: Experiment) -> dict[str, Any]:
     return {
-        "stderr_sink_level": "DEBUG",  # step lines are written at this level
+        "stderr_sink_level": "DEBUG",  # the level of step lines
         "log_interval": 1,
         "log_throughput": True,
         "disable_tensorboard": not experiment.training.tracking,
@@ -215,7 +215,7 @@ def _kernels(experiment: Experiment) -> dict[str, Any]:
         "cross_entropy_loss_fusion": chosen["cross_entropy_loss_fusion"],
         "cross_entropy_fusion_impl": "te" if chosen["cross_entropy_loss_fusion"] else "native",
         "use_flash_attn": chosen["use_flash_attn"],
-        # Not "flash", which would forbid Transformer Engine's fused attention, the fast one on AMD.
+        # "flash" would exclude Transformer Engine's fused attention, the fast one on AMD.
         "attention_backend": family.attention_backend(experiment.kernels, unset="auto"),
         "enable_primus_turbo": chosen["enable_primus_turbo"],
         "use_turbo_attention": chosen["use_turbo_attention"],
@@ -224,22 +224,22 @@ def _kernels(experiment: Experiment) -> dict[str, Any]:
 
 def _data(case: Case) -> dict[str, Any]:
     experiment, platform = case.resolved.experiment, case.resolved.platform
-    data, made = experiment.data, experiment.data.source != "tokens"
+    data, generated = experiment.data, experiment.data.source != "tokens"
     stated: dict[str, Any] = {
-        "mock_data": made,
+        "mock_data": generated,
         "data_path": None,
-        # Not data_path with a split: without train_data_path the launcher fetches a corpus of its own over it, and
-        # Megatron takes no split beside one path a share.
-        "train_data_path": None if made else data.path,
+        # Not data_path with a split: without train_data_path the launcher downloads another corpus, and Megatron does
+        # not accept a split together with a path per share.
+        "train_data_path": None if generated else data.path,
         "valid_data_path": None,
         "test_data_path": None,
         "split": None,
         "data_cache_path": platform.cache_dir,
-        "dataloader_type": "single",  # pre_trainer.yaml's "cyclic" shuffles once more
+        "dataloader_type": "single",  # "cyclic" of pre_trainer.yaml shuffles once more
         "num_workers": 8,
         **dict.fromkeys(("reset_position_ids", "reset_attention_mask", "eod_mask_loss"), False),
     }
-    if made or data.tokenizer is None:  # it counts an end-of-document token of its own
+    if generated or data.tokenizer is None:  # NullTokenizer adds an end-of-document token
         return {**stated, "tokenizer_type": "NullTokenizer", "vocab_size": experiment.model.vocab_size - 1}
     return {**stated, "tokenizer_type": family.tokenizer_type(case), "tokenizer_model": data.tokenizer}
 
@@ -247,7 +247,7 @@ def _data(case: Case) -> dict[str, Any]:
 def _checkpoints(experiment: Experiment, node: Node) -> dict[str, Any]:
     saves = experiment.training.checkpointing
     return {
-        "finetune": False,  # pre_trainer.yaml says true
+        "finetune": False,  # true in pre_trainer.yaml
         "auto_continue_train": False,
         "load": None,
         "save": f"{node.run_dir}/output/checkpoints" if saves else None,

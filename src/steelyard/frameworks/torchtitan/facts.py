@@ -1,7 +1,17 @@
-"""What is true of torchtitan, which is read and not planned."""
+"""Facts about torchtitan, which can be read but not planned."""
 
-from steelyard.accounting.flops import Convention
-from steelyard.frameworks.facts import LLAMA_31, POSITION_ENCODING, Facts
+from steelyard.accounting.flops import Convention, attention_flops, parameters
+from steelyard.experiment import Model
+from steelyard.frameworks.facts import LLAMA_31, POSITION_ENCODING, TORCH_RESERVED, Described, Facts
+
+
+def _flops_per_token(model: Model, sequence_length: int, *_: object) -> float:
+    """All weights but the embedding, and attention without a causal mask; the vocabulary is not padded."""
+    counted = parameters(model)
+    return 6.0 * (counted.total - counted.embedding) + attention_flops(model, sequence_length)
+
+
+FLOPS = Convention("torchtitan", _flops_per_token)
 
 FACTS = Facts(
     name="torchtitan",
@@ -18,14 +28,15 @@ FACTS = Facts(
         "training.adam_beta2": 0.95,
         "training.adam_epsilon": 1e-8,
         "training.clip_grad_norm": 1.0,
-        "training.init_method_std": "0.02 inside and hidden^-0.5 at the output, with no knob",
+        "training.init_method_std": Described("0.02 inside and hidden^-0.5 at the output, with no knob"),
         "data.dataset": "c4_test",
     },
     model_defaults=LLAMA_31,
     keyless_defaults={"training.hidden_dropout": 0.0, "data.eod_mask_loss": "counted", POSITION_ENCODING: "rotary"},
     unit_logits=True,  # and a truncated normal at the output, whose first loss no std tells to a hundredth
-    flop_conventions_by_era={"": (Convention.TORCHTITAN,)},
-    memory_kind="torch_reserved_peak",
+    flop_conventions_by_era={"": (FLOPS,)},
+    memory_kind=TORCH_RESERVED.name,
+    memory_kinds=(TORCH_RESERVED,),
     loss_of_last_step=True,
     end_marker=rb"Training completed\s*$",
     announces_end=True,

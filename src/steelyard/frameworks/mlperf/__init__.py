@@ -1,0 +1,1 @@
+"""MLPerf Training: the log lines that all submissions share."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.configs.inventory import Inventory, read_inventory, spelt_out
+from steelyard.configs.inventory import Inventory, expanded, read_inventory
 from steelyard.errors import InputError
-from steelyard.experiment import packaged
+from steelyard.experiment import InvalidExperimentError, packaged
 
 
 def read(tmp_path: Path, content: Any, name: str = "cluster.json") -> Inventory:
@@ -63,41 +63,52 @@ def test_ours_spells_ranges_out(tmp_path: Path) -> None:
 )
 def test_ranges(text: str, hosts: list[str]) -> None:
     if hosts:
-        assert spelt_out(text) == hosts
+        assert expanded(text) == hosts
     else:
-        with pytest.raises(ValueError, match="no name or address"):
-            spelt_out(text)
+        with pytest.raises(ValueError, match="address"):
+            expanded(text)
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "code", "key"),
     [
-        ({"node_dict": {}}, "names no host"),
-        ({"node_dict": []}, "node_dict is \\[\\]"),
-        ({"node_dict": {"<changeme>": {}}}, "<changeme> is left open"),
-        ({"node_dict": {"a": {}}, "username": "<changeme>"}, "username is left open"),
-        ({"node_dict": {"a": {}}, "password": "x"}, "a password stands in the file"),
-        ({"node_dict": {"a": {}}, "racks": {"r": {"switch_ssh_password": "x"}}}, "switch_ssh_password: a password"),
-        ({"node_dict": {"a": {}}, "usernam": "x"}, "usernam is not a known key of a cluster file, expected 'username'"),
-        ({"node_dict": {"a": {}}, "priv_key_file": "{nobody}/x"}, "the placeholder {nobody} is not known"),
-        ('{"node_dict": {"a": {}, "a": {}}}', "'a' stands twice in node_dict"),
-        ({"hosts": ["a", "a"]}, "a is named twice"),
-        ({"hosts": ["n[3-1]"]}, "not a range of at most"),
-        ({"hosts": ["n[1-999999]"]}, "not a range of at most"),
-        ({"hosts": ["10.0.0.1-300"]}, "ends at 255"),
-        ({"hosts": ["a b"]}, "no name or address"),
-        ({"hosts": "a;rm"}, "no name or address"),
-        ({"hosts": 3}, "hosts is 3"),
-        ({"hosts": ["a"], "port": 70000}, "port is 70000"),
-        ({"hosts": ["a"], "user": 3}, "user is 3"),
-        ({"hosts": ["a"], "hots": 3}, "hots is not a known key"),
-        ({"nodes": 3}, "neither hosts nor node_dict"),
+        ({"node_dict": {}}, "SY104", "node_dict"),
+        ({"node_dict": []}, "SY103", "node_dict"),
+        ({"node_dict": {"<changeme>": {}}}, "SY110", "node_dict.<changeme>"),
+        ({"node_dict": {"a": {}}, "username": "<changeme>"}, "SY110", "username"),
+        ({"node_dict": {"a": {}}, "password": "x"}, "SY119", "password"),
+        (
+            {"node_dict": {"a": {}}, "racks": {"r": {"switch_ssh_password": "x"}}},
+            "SY119",
+            "racks.r.switch_ssh_password",
+        ),
+        ({"node_dict": {"a": {}}, "usernam": "x"}, "SY102", "usernam"),
+        ({"node_dict": {"a": {}}, "priv_key_file": "{nobody}/x"}, "SY110", "priv_key_file"),
+        ('{"node_dict": {"a": {}, "a": {}}}', "SY109", "node_dict.a"),
+        ({"hosts": ["a", "a"]}, "SY103", "hosts"),
+        ({"hosts": ["n[3-1]"]}, "SY103", "hosts.0"),
+        ({"hosts": ["n[1-999999]"]}, "SY103", "hosts.0"),
+        ({"hosts": ["10.0.0.1-300"]}, "SY103", "hosts.0"),
+        ({"hosts": ["a b"]}, "SY103", "hosts.0"),
+        ({"hosts": "a;rm"}, "SY103", "hosts"),
+        ({"hosts": 3}, "SY103", "hosts"),
+        ({"hosts": ["a"], "port": 70000}, "SY103", "port"),
+        ({"hosts": ["a"], "user": 3}, "SY103", "user"),
+        ({"hosts": ["a"], "hots": 3}, "SY102", "hots"),
+        ({"nodes": 3}, "SY104", "hosts"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(tmp_path: Path, content: Any, says: str) -> None:
-    with pytest.raises(InputError, match=says) as error:
+def test_what_is_wrong_is_one_sentence(tmp_path: Path, content: Any, code: str, key: str) -> None:
+    with pytest.raises(InvalidExperimentError) as error:
         read(tmp_path, content)
     assert "\n" not in str(error.value)
+    assert (error.value.problems[0].code, error.value.problems[0].key) == (code, key)
+
+
+def test_a_misspelled_key_of_a_cluster_file_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(InvalidExperimentError) as error:
+        read(tmp_path, {"node_dict": {"a": {}}, "usernam": "x"})
+    assert error.value.expected == "'username'"
 
 
 def test_lint_takes_a_cluster_file_too(cli: Any, tmp_path: Path) -> None:
@@ -126,9 +137,12 @@ def test_a_plan_takes_hosts_user_and_rank_order_from_the_cluster(cli: Any, tmp_p
     assert planned["nodes"][1]["env"]["MASTER_ADDR"] == "10.0.0.7"
     assert planned["nodes"][1]["secrets"] == {"HF_TOKEN": "/home/carol/.hf_token"}
     cluster.write_text("hosts: [10.0.0.3, 10.0.0.7]\n")
-    assert "ranks are to meet at 10.0.0.7" in cli("plan", config, *words).document["error"]["message"]
+    error = cli("plan", config, *words).document["error"]
+    assert (error["key"], error["value"]) == ("platform.network.head", "10.0.0.7")
     cluster.write_text("hosts: [10.0.0.7, b, c]\n")
-    assert "the job has 2 nodes and the cluster 3 hosts" in cli("plan", config, *words).document["error"]["message"]
+    error = cli("plan", config, *words).document["error"]
+    assert (error["key"], error["value"], error["expected"]) == ("platform.nodes", 2, "3")
+    assert "the cluster file has 3 hosts and the job 2 nodes, expected 3; next: --nodes 3 " in error["message"]
     assert len(cli("plan", config, *words, "--nodes", "2").document["nodes"]) == 2
 
 

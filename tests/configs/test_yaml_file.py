@@ -13,8 +13,8 @@ from steelyard.errors import InputError
     [
         (b"", "is empty"),
         (b"# only a comment\n", "is empty"),
-        (b"- a\n- b\n", "holds list at its top"),
-        (b"just words", "holds str at its top"),
+        (b"- a\n- b\n", "is not a mapping"),
+        (b"just words", "is not a mapping"),
         (b"a: 1\na: 2\n", 'duplicate key "a"'),
         (b"training: {steps: 1, steps: 2}\n", 'duplicate key "steps"'),
         (b"a: [1, 2\nb: 3\n", "line 2, column 2"),
@@ -45,5 +45,19 @@ def test_a_missing_file_says_where_to_get_one(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_not_a_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a directory, expected a config file; next: one of its files"):
+    with pytest.raises(InputError, match="is a directory, expected a config file; next: steelyard init"):
         read_config(tmp_path)
+    (tmp_path / "mine.yaml").touch()
+    with pytest.raises(InputError, match=r"expected a config file such as .*; next: steelyard lint .*mine.yaml"):
+        read_config(tmp_path)
+    (tmp_path / "run.json").touch()
+    with pytest.raises(InputError, match=f"next: steelyard check {tmp_path}"):
+        read_config(tmp_path)
+
+
+def test_a_misspelled_or_packaged_name_is_corrected(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").touch()
+    with pytest.raises(InputError, match=r"expected a config file such as .*; next: steelyard lint .*mine.yaml"):
+        read_config(tmp_path / "mien.yaml")
+    with pytest.raises(InputError, match="next: steelyard init tiny-llama"):
+        read_config(tmp_path / "tiny-llama.yaml")

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from steelyard.accounting.steady import MARKS
 from steelyard.cli.explain import reason_codes
 from steelyard.comparison.diagnoses import DIAGNOSES
+from steelyard.comparison.tiers import TIERS
 from steelyard.configs.meanings import every_name
 from steelyard.linting.explain import explanations
+from steelyard.verdict import CHECKS
 
 BAD = """schema_version: 1
 name: bad
@@ -37,10 +40,22 @@ def bad(tmp_path: Path) -> Path:
 def test_text_names_file_line_code_and_fix(cli: Any, bad: Path) -> None:
     told = cli("lint", bad, "--gpu", "cpu")
     assert told.status == 2
-    first, fix = told.out.splitlines()[:2]
+    *warning, first, fix, counts, way_on = told.out.splitlines()
+    assert warning[0].startswith(f"{bad}:10: SY206 warning: ")
     assert first.startswith(f"{bad}:6: SY203 error: training.global_batch_size is 3, expected a multiple of 2")
     assert fix == "    fix: --set training.global_batch_size=4"
-    assert told.out.splitlines()[-2:] == ["1 error, 1 warning", "next: steelyard explain SY203"]
+    assert (counts, way_on) == ("1 error, 1 warning", "next: steelyard explain SY203")
+    for quiet in ("-q", "--quiet"):
+        assert cli("lint", bad, "--gpu", "cpu", quiet).out == "1 error, 1 warning\n"
+
+
+def test_severities_are_colored_on_request(cli: Any, bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    shown = cli("lint", bad, "--gpu", "cpu").out
+    assert f"\x1b[1;31m{bad}:6: SY203 error: \x1b[0m" in shown
+    assert f"\x1b[33m{bad}:10: SY206 warning: \x1b[0m" in shown
+    assert "\x1b[1;31m1 error, 1 warning\x1b[0m" in shown
 
 
 def test_sarif_has_rules_places_and_levels(cli: Any, bad: Path) -> None:
@@ -77,7 +92,7 @@ def test_explain_prints_what_the_page_has(cli: Any, code: str) -> None:
     told = cli("explain", code.lower())
     assert told.status == 0
     found = explanations()[code]
-    page = (Path(__file__).parents[2] / "docs" / "lint.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "lint.md").read_text()
     for text in (found.meaning, found.why, found.fix):
         assert text in told.out
         assert text in page
@@ -86,10 +101,10 @@ def test_explain_prints_what_the_page_has(cli: Any, code: str) -> None:
 
 def test_explain_says_what_each_framework_calls_a_parameter(cli: Any) -> None:
     told = cli("explain", "adam_beta2").out
-    assert "training.adam_beta2, of an experiment file" in told
-    assert "--adam-beta2; where nothing is said: 0.999" in told
-    assert "optim.config.adam_beta2; where nothing is said: 0.95" in told
-    assert "of a Megatron config" in cli("explain", "fsdp").out
+    assert "training.adam_beta2 in an experiment file" in told
+    assert "--adam-beta2; default: 0.999" in told
+    assert "optim.config.adam_beta2; default: 0.95" in told
+    assert "in a Megatron config" in cli("explain", "fsdp").out
     (meaning,) = cli("explain", "training_steps", "--json").document["meanings"]
     assert meaning["reads"] == "training.steps"
 
@@ -104,15 +119,15 @@ def test_explain_prints_what_a_reason_code_means(cli: Any) -> None:
     for _, code, meaning in codes:
         assert f"| `{code.name}` | {meaning} |" in page
     stage, code, meaning = codes[0]
-    assert cli("explain", code.name).out == f"{code.name} ({stage})\n{meaning}\n"
+    assert cli("explain", code.name).out == f"{code.name} (reason code of {stage})\n  {meaning}\n"
     assert cli("explain", code.name, "--json").document == {
         "code": code.name,
         "stage": stage,
         "meaning": meaning,
     }
     told = cli("explain", "learning_rate").out
-    assert told.startswith("learning_rate (diagnosis)\n")
-    assert "training.learning_rate, of an experiment file" in told
+    assert told.startswith("learning_rate (reason code of diagnosis)\n")
+    assert "training.learning_rate in an experiment file" in told
     assert "first_loss_off" in cli("explain", "first_loss_of", "--json").document["error"]["expected"]
 
 
@@ -148,3 +163,15 @@ def test_linting_everything_imports_no_torch(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", probe, *files], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "2"
+
+
+def test_explain_knows_the_names_that_check_prints(cli: Any) -> None:
+    for name in (*CHECKS, *TIERS, *MARKS, "warm-up"):
+        assert cli("explain", name).status == 0, name
+    told = cli("explain", "first_loss").out
+    assert told.startswith("first_loss (check of a run)\n  The first loss is that of an untrained model")
+    assert "  first_loss_off: The first loss differs" in told
+    assert cli("explain", "artefact").out.startswith("artefact (steps left out of rates)\n")
+    document = cli("explain", "stall", "--json").document
+    assert (document["word"], document["kind"]) == ("stall", "check of a run")
+    assert document["codes"]

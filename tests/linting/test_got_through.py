@@ -1,6 +1,7 @@
 """What once got through: wrong files called clean, right ones called wrong, values lost on the way to a plan."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def test_a_variable_s_name_is_never_shell_text(cli: Any) -> None:
     path = yaml(platform="framework: megatron, env: {'A; touch x; B': y}")
     refused = cli("plan", path, "--script")
     assert refused.status == 2
-    assert "names no variable" in refused.err
+    assert "is not the name of a variable" in refused.err
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,12 @@ def test_variables_of_the_cluster_file_reach_the_plan(cli: Any) -> None:
 
 def test_a_fleet_of_another_size_than_the_file_says_is_refused(cli: Any) -> None:
     Path("cluster.yaml").write_text("hosts: [a, b]\n")
-    assert errors(cli, config(MEG, 4), *ONE, "--cluster", "cluster.yaml") == {("SY601", "/config/nnodes")}
+    path = config(MEG, 4)
+    assert errors(cli, path, *ONE, "--cluster", "cluster.yaml") == {("SY601", "/config/nnodes")}
+    wrong = ("--set", "parallelism.tensor_parallel_size=3")
+    refused = cli("plan", path, *ONE, "--cluster", "cluster.yaml", *wrong).err
+    assert " more problem" in refused
+    assert refused.endswith(f": steelyard lint {path} {shlex.join((*ONE, '--cluster', 'cluster.yaml', *wrong))}\n")
 
 
 def test_a_file_of_both_sections_may_call_itself_distributed(cli: Any) -> None:
@@ -360,7 +366,7 @@ def test_a_suite_config_in_yaml_is_read_and_its_odd_keys_refused(cli: Any) -> No
     with path.open("w") as file:
         YAML(typ="safe", pure=True).dump(filled(packaged_content(MEG), 1), file)
     assert errors(cli, path) == set()
-    assert "writes into JSON configs" in cli("lint", path, "--fill").err
+    assert "--fill needs a JSON config" in cli("lint", path, "--fill").err
     path.write_text("config: {7: 8, training_iterations: 3}\nmodel_params: {}\n")
     assert {code for code, _ in errors(cli, path)} == {"SY101"}
 

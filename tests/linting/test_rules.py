@@ -207,7 +207,7 @@ def test_what_two_frameworks_do_with_a_parameter_nobody_states_is_said(tmp_path:
     found = [problem for problem in lint_file(path, Asked(), LAPTOP) if problem.code == "SY701"]
     masked = [problem for problem in found if problem.pointer == "/kernels/masked_softmax_fusion"]
     assert len(masked) == 1
-    assert "primus does false, megatron does true" in masked[0].message
+    assert "primus defaults to false, megatron defaults to true" in masked[0].message
     stated = text.replace("data:", "kernels: {masked_softmax_fusion: true}\ndata:")
     path.write_text(stated)
     assert "/kernels/masked_softmax_fusion" not in {problem.pointer for problem in lint_file(path, Asked(), LAPTOP)}
@@ -286,7 +286,7 @@ def test_memory_that_only_the_activations_exceed_is_a_warning(tmp_path: Path) ->
     (problem,) = lint_file(path, Asked(), LAPTOP)
     assert (problem.code, problem.severity) == ("SY402", "warning")
     assert "activations" in problem.message
-    assert problem.expected == "at most the 79.1 GiB of the h100"
+    assert problem.expected == "at most 79.1 GiB, the memory of h100"
 
 
 def test_what_the_command_line_says_is_linted_too(tmp_path: Path) -> None:

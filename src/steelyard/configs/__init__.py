@@ -1,1 +1,1 @@
-"""Config files of every family, and cluster files, become experiments."""
+"""Readers of config files of every family, and of cluster files."""

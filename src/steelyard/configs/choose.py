@@ -1,6 +1,7 @@
-"""Which part of a config file is meant: a platform, or a model, a GPU and a node count."""
+"""Selects a part of a config file: a platform, or a model, a GPU and a node count."""
 
 import difflib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -10,21 +11,22 @@ from typing import Any
 from steelyard.configs.files import ConfigFile, FileError
 from steelyard.configs.inventory import read_inventory
 from steelyard.configs.suite.draft import Selection, selections
-from steelyard.configs.suite.translate import preset_of, reading
+from steelyard.configs.suite.translate import reading
 from steelyard.configs.suite.values import placeholder_names
 from steelyard.errors import InputError
 from steelyard.experiment import parse_settings
 from steelyard.experiment.experiment import check_name
+from steelyard.experiment.presets import nearest_preset, preset_of
 from steelyard.experiment.problems import MISSING_KEY, WRONG_VALUE, InvalidExperimentError, Problem, plain, shown
 from steelyard.experiment.reading import Bound, Reading
 from steelyard.experiment.resolve import Settings
 from steelyard.experiment.thresholds import parse_threshold
-from steelyard.hardware.catalog import CPU, known_names, lookup
+from steelyard.hardware.catalog import CPU, known_names, lookup, nearest_gpu
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line says beside the file."""
+    """The selection on the command line and in the cluster file."""
 
     platform: str | None = None
     settings: Settings = ()
@@ -33,17 +35,17 @@ class Asked:
     model: str | None = None
     nodes: int | None = None
     hosts: tuple[str, ...] = ()
-    """Of the cluster file, in rank order."""
+    """Hosts of the cluster file, in rank order."""
     head_names: tuple[str, ...] = ()
-    """What else the first of them is called."""
+    """Other names of the first host."""
     env: tuple[tuple[str, str], ...] = ()
     """Variables of the cluster file."""
     login: tuple[str, ...] = ("ssh",)
-    """How a host is reached, its name to follow."""
+    """The command that logs in to a host, without the host name."""
     user: str | None = None
-    """Who {user-id} is: the cluster's user, else this one."""
+    """The value of {user-id}: the user in the cluster file; None for the current user."""
     placeholders: tuple[tuple[str, str], ...] = ()
-    """What else the cluster file says placeholders stand for."""
+    """Values of other placeholders from the cluster file."""
 
     def names(self) -> Mapping[str, str]:
         return {**placeholder_names(self.user), **dict(self.placeholders)}
@@ -58,7 +60,7 @@ def asked_of(
     nodes: int | None = None,
     cluster: str | PathLike[str] | None = None,
 ) -> Asked:
-    """What the options say, with the hosts and the user of the cluster file."""
+    """The selection of these options, with the hosts and the user of the cluster file."""
     check_gpu(gpu)
     asked = Asked(platform, parse_settings(settings or ()), gpu, gpus, model, nodes)
     if not cluster:
@@ -77,19 +79,19 @@ def asked_of(
 
 
 def check_gpu(gpu: str | None) -> None:
-    """Refuse a GPU we hold no figures for."""
+    """Refuse a GPU that is not in the catalog."""
     if gpu is not None and gpu != CPU and lookup(gpu) is None:
         raise InputError(
             f"--gpu {shown(gpu)} is not in the catalog of GPUs",
             key="--gpu",
             value=plain(gpu),
             expected=f"one of {', '.join((CPU, *known_names()))}",
-            next=f"--gpu {next(iter(difflib.get_close_matches(gpu.lower(), known_names(), n=1)), 'h100')}",
+            next=f"--gpu {near}" if (near := nearest_gpu(gpu)) else "use a listed GPU, or leave out --gpu",
         )
 
 
 def readings(file: ConfigFile, asked: Asked) -> list[Reading]:
-    """Every selection of the file that is asked for; all of them where nothing is."""
+    """Every selection of the file that matches; all if nothing is asked for."""
     if file.family == "steelyard":
         return list(_platforms(file, asked))
     given = frozenset(key for key, _ in asked.settings)
@@ -98,42 +100,36 @@ def readings(file: ConfigFile, asked: Asked) -> list[Reading]:
 
 
 def one_reading(file: ConfigFile, asked: Asked) -> Reading:
-    """The one selection to plan; several and none named is refused."""
+    """The only selection; several are refused."""
     matches = readings(file, asked)
-    first = matches[0]
     if len(matches) == 1:
-        return first
+        return matches[0]
     names = [match.platform or "" for match in matches]
-    expected, next_ = f"one of {', '.join(names)}", f"--platform {names[0]}"
-    if file.family == "steelyard":
-        raise FileError(file.path, "has several platforms", key="--platform", expected=expected, next=next_)
-    option = f"--gpu {first.content['platforms'][first.platform].get('gpu')}"
-    if len({match.section for match in matches}) > 1:
-        option = "--nodes 1"
-    elif len({match.model_key for match in matches}) > 1:
-        option = f"--model {first.model_key}"
-    message, key = f"holds {len(matches)} selections", option.partition(" ")[0]
-    raise FileError(file.path, message, key=key, expected=expected, next=f"{option}, or {next_}")
+    kind, option = "platforms" if file.family == "steelyard" else "combinations of model and GPU", "--platform"
+    example = shlex.join([option, names[0]])
+    raise FileError(
+        file.path, f"has {len(names)} {kind}", key=option, expected=f"one of {', '.join(names)}", next=example
+    )
 
 
 def _platforms(file: ConfigFile, asked: Asked) -> Iterator[Reading]:
     if asked.model is not None:
         raise FileError(
             file.path,
-            "--model chooses among the models of a JSON config, and this file has one",
+            "--model selects a model of a JSON config, but this is an experiment file",
             key="--model",
             value=asked.model,
-            next=f"--set model.preset={asked.model}",
+            next=f"--set model.preset={near}" if (near := nearest_preset(asked.model)) else "leave out --model",
         )
     names = platform_names(file)
     if asked.platform is not None and asked.platform not in names:
         raise FileError(
             file.path,
-            f"has no platform {asked.platform!r}" if names else f"names no platforms, so not {asked.platform!r} either",
+            f"does not have platform {asked.platform!r}" if names else "does not have platforms",
             key="--platform",
             value=asked.platform,
-            expected=f"one of {', '.join(names)}" if names else "no --platform",
-            next=f"--platform {names[0]}" if names else f"steelyard plan {file.path}",
+            expected=f"one of {', '.join(names)}" if names else None,
+            next=_option("platform", asked.platform, names) if names else "leave out --platform",
         )
     chosen: list[str | None] = [asked.platform] if asked.platform else [*names] or [None]
     for name in chosen:
@@ -151,7 +147,7 @@ def _platforms(file: ConfigFile, asked: Asked) -> Iterator[Reading]:
 
 
 def _copies(platform: Any, asked: Asked) -> int:
-    """A job of one node on a cluster of several is as many runs, or as many as are asked for."""
+    """Runs of a one-node job on a cluster: one per host, or as many as `--nodes` asks for."""
     spans = platform.get("nodes", 1) if isinstance(platform, dict) else 1
     return (asked.nodes or len(asked.hosts)) if asked.hosts and spans == 1 else 1
 
@@ -174,33 +170,39 @@ def _bounds(content: Mapping[str, Any]) -> Iterator[Bound]:
         try:
             yield Bound(parse_threshold(text), ("thresholds", str(at)))
         except (TypeError, ValueError):
-            continue  # which the experiment's own validation says
+            continue  # the validation of the experiment reports it
+
+
+def _option(option: str, value: str, offered: Sequence[str]) -> str:
+    """The option with the nearest name that the file has, else with its first."""
+    near = difflib.get_close_matches(value, offered, n=1)
+    return shlex.join([f"--{option}", *(near or offered[:1])])
 
 
 def _matching(file: ConfigFile, asked: Asked) -> list[Selection]:
     matches = selections(file)
     if not matches:
-        message = "model_params holds no model on a GPU under single_node or multi_node"
+        message = "model_params does not have a model and a GPU under single_node or multi_node"
         fix = "add model_params.single_node.llama3_1_8b.mi300x"
         raise InvalidExperimentError([Problem(MISSING_KEY, "error", str(file.path), "model_params", message, fix)])
     for option, part, value, meaning in (
         ("platform", "name", asked.platform, lambda _: None),
         ("model", "model", asked.model, preset_of),
-        ("gpu", "gpu", None if asked.gpu == CPU else asked.gpu, lookup),  # cpu takes any GPU's place and selects none
+        ("gpu", "gpu", None if asked.gpu == CPU else asked.gpu, lookup),  # cpu replaces any GPU and selects none
     ):
         if value is None:
             continue
         offered = list(dict.fromkeys(getattr(match, part) for match in matches))
-        meant = meaning(value)
-        kept = [name for name in offered if name == value or (meant is not None and meaning(name) == meant)]
+        same = meaning(value)
+        kept = [name for name in offered if name == value or (same is not None and meaning(name) == same)]
         if not kept:
             raise FileError(
                 file.path,
-                f"has no {option} {value!r}",
+                f"does not have {option} {value!r}",
                 key=f"--{option}",
                 value=value,
                 expected=f"one of {', '.join(offered)}",
-                next=f"--{option} {offered[0]}",
+                next=_option(option, value, offered),
             )
         matches = [match for match in matches if getattr(match, part) in kept]
     nodes = asked.nodes or len(asked.hosts) or None

@@ -1,4 +1,4 @@
-"""Puts values where a JSON file leaves places open, and changes nothing else of it."""
+"""Fills in the placeholders of a JSON file and keeps all its other bytes."""
 
 import json
 import re
@@ -12,6 +12,7 @@ from steelyard.configs.suite.megatron import PRECISIONS
 from steelyard.configs.suite.section import example_name
 from steelyard.configs.suite.values import converted, left_open
 from steelyard.experiment.parsing import json_places, parse_json
+from steelyard.experiment.platform import names_a_host
 from steelyard.experiment.problems import PLACEHOLDER
 from steelyard.experiment.reading import PointerPath
 from steelyard.hardware.nics import NICS
@@ -21,31 +22,42 @@ MAY_BE_ZERO = ("nccl_ib_gid_index", "nccl_ib_sl")
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """One place to fill."""
+    """One placeholder."""
 
     path: PointerPath
     key: Key
     example: str | None
-    """What the file itself suggests."""
+    """The example in the file."""
     choices: tuple[str, ...] = ()
 
+    @property
+    def removable(self) -> bool:
+        """Whether the key has a default, so that it can be removed instead."""
+        return self.key.default is not None
+
+    @property
+    def is_threshold(self) -> bool:
+        return "result_dict" in self.path
+
     def accepts(self, text: str) -> str | None:
-        """Why a value does not do; None where it does."""
+        """Why a value is not accepted; None if it is."""
         if left_open(text) or not text.strip():
-            return "still open"
+            return "not a value"
         if self.choices and text.strip() not in self.choices:
             return f"expected one of {', '.join(self.choices)}"
         try:
             value = converted(text, self.key.kind)
         except ValueError as expected:
             return f"expected {expected}"
+        if self.key.reads == "platform.network.head" and not names_a_host(text.strip()):
+            return "expected a host's name or address"
         if self.key.kind == "whole" and self.path[-1] not in MAY_BE_ZERO and value < 1:
             return "expected 1 or more"
         return None
 
 
 def gaps(file: ConfigFile, asked: Asked) -> list[Gap]:
-    """What the selection needs and the file leaves open, and a precision nobody knows, each once."""
+    """The placeholders that the selection needs, and unknown precisions, each once."""
     by_place: dict[PointerPath, Gap] = {}
     config, model = TABLES[JAX if file.family == JAX else MEGATRON]
     for reading in readings(file, asked):
@@ -70,17 +82,28 @@ def _example(file: ConfigFile, path: PointerPath) -> str | None:
     return None if name is None else str(around[name])
 
 
-def filled_text(file: ConfigFile, values: Mapping[PointerPath, str]) -> str:
-    """The file's text with the values in their places; all else keeps its bytes."""
+def filled_text(file: ConfigFile, values: Mapping[PointerPath, str | None]) -> str:
+    """The text of the file with the values in their places; a key whose value is None is removed."""
     text = file.text
     spans = {place.path: place.at for place in json_places(text)}
     for path in sorted(values, key=lambda path: spans[path], reverse=True):
-        entry = _ENTRY.match(text, spans[path])
+        entry, value = _ENTRY.match(text, spans[path]), values[path]
         assert entry is not None
-        start, end = entry.span("value")
-        text = f"{text[:start]}{json.dumps(values[path].strip())}{text[end:]}"
+        if value is None:
+            text = _without(text, *entry.span())
+        else:
+            start, end = entry.span("value")
+            text = f"{text[:start]}{json.dumps(value.strip())}{text[end:]}"
     parse_json(text)
     return text
+
+
+def _without(text: str, start: int, end: int) -> str:
+    """The text without an entry of a mapping: with its comma and line, or with the comma before the last entry."""
+    before, after = text[:start].rstrip(), text[end:].lstrip()
+    if after.startswith(","):
+        return before + after[1:] if before.endswith(("{", ",")) else text
+    return before.removesuffix(",") + text[end:]
 
 
 _ENTRY = re.compile(r'"(?:[^"\\]|\\.)*"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|[^\s,}\]]+)')

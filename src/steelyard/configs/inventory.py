@@ -1,11 +1,10 @@
-"""The cluster file: which hosts, in rank order, and who we are on them.
+"""The cluster file: hosts in rank order, and the login on them.
 
-Two shapes are read: the JSON of ROCm's cluster validation suite, whose `node_dict` names the hosts, and a short YAML of
-ours, whose `hosts` may be ranges: `gpu[01-16].example` or `10.0.0.1-4`.
+Two formats are read: the JSON of ROCm's cluster validation suite, whose `node_dict` names the hosts, and a short YAML
+format of Steelyard. Its `hosts` may be ranges: `gpu[01-16].example` or `10.0.0.1-4`.
 """
 
 import difflib
-import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.configs.files import ConfigFile, read_mapping
-from steelyard.configs.suite.section import Report
+from steelyard.configs.suite.section import Report, sentence_part
 from steelyard.configs.suite.values import left_open, placeholder_names, substituted
 from steelyard.experiment import InvalidExperimentError, Problem
+from steelyard.experiment.platform import names_a_host
 from steelyard.experiment.problems import (
     MISSING_KEY,
     PLACEHOLDER,
@@ -28,33 +28,33 @@ from steelyard.experiment.problems import (
 from steelyard.hardware.sizes import MAX_NODES
 
 SUITE_KEYS = {
-    "username": "Who logs in to the hosts.",
-    "priv_key_file": "The private key.",
-    "password": "Refused: a file is no place for a password.",
-    "head_node_dict": "Nothing: the first host of node_dict is the head.",
+    "username": "The login on the hosts.",
+    "priv_key_file": "The file of the private key.",
+    "password": "Refused: passwords do not belong in files.",
+    "head_node_dict": "Not read: the first host of node_dict is the head.",
     "node_dict": "The hosts, in rank order, by address.",
-    "env_vars": "Variables of every command.",
-    "home_mount_dir_name": "What {home-mount-dir} stands for.",
-    "node_dir_name": "What {node-dir-name} stands for.",
-    "orchestrator": "Nothing: the config says whether there is a container.",
-    "container": "Nothing: the config says which container.",
-    "racks": "Nothing.",
+    "env_vars": "Environment variables of every command.",
+    "home_mount_dir_name": "The value of {home-mount-dir}.",
+    "node_dir_name": "The value of {node-dir-name}.",
+    "orchestrator": "Not read: the config decides whether there is a container.",
+    "container": "Not read: the config names the container.",
+    "racks": "Not read.",
 }
-"""Keys of the suite's cluster file and what each means here."""
+"""Keys of the suite's cluster file and their meaning."""
 
 OUR_KEYS = {
-    "schema_version": "1.",
-    "hosts": "The hosts, in rank order; ranges such as gpu[01-16] and 10.0.0.1-4 are spelt out.",
-    "user": "Who logs in; ~/.ssh/config or this user where it is absent.",
-    "key_file": "The private key; ~/.ssh/config or an agent where it is absent.",
-    "port": "The port of ssh; 22 where it is absent.",
+    "schema_version": "The version of this format: 1.",
+    "hosts": "The hosts in rank order; ranges such as gpu[01-16] and 10.0.0.1-4 are allowed.",
+    "user": "The login; default: from ~/.ssh/config, else the current user.",
+    "key_file": "The file of the private key; default: from ~/.ssh/config or an agent.",
+    "port": "The ssh port; default: 22.",
 }
-"""Keys of our own."""
+"""Keys of Steelyard's cluster file and their meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Hosts in rank order and how they are reached."""
+    """Hosts in rank order and how to log in to them."""
 
     addresses: tuple[str, ...]
     user: str | None = None
@@ -67,7 +67,7 @@ class Inventory:
 
     @property
     def login(self) -> tuple[str, ...]:
-        """How a host is reached from a shell, its name to follow."""
+        """The command that logs in to a host, without the host name."""
         port = ("-p", str(self.port)) if self.port else ()
         key = ("-i", self.key_file) if self.key_file else ()
         return ("ssh", *port, *key, *(("-l", self.user) if self.user else ()))
@@ -78,17 +78,17 @@ def is_inventory(content: Mapping[str, Any]) -> bool:
 
 
 def read_inventory(path: Path) -> Inventory:
-    inventory, problems = parse_inventory(read_mapping(path))
+    inventory, problems = parse_inventory(read_mapping(path, "a cluster file", "steelyard init cluster"))
     raise_errors(problems)
     return inventory
 
 
 def parse_inventory(file: ConfigFile) -> tuple[Inventory, list[Problem]]:
-    """What a cluster file says, and everything that is wrong with it."""
+    """The content of a cluster file and all its problems."""
     content, report = file.content, Report(file.path, placeholder_names(), problems=list(file.problems))
     if not is_inventory(content):
-        message, fix = "the file has neither hosts nor node_dict", "add `hosts: [gpu01, gpu02]`"
-        expected = "the cluster's hosts in rank order"
+        message, fix = "the file has neither hosts nor node_dict", "steelyard init cluster"
+        expected = "a cluster file"
         problem = Problem(MISSING_KEY, "error", str(file.path), "hosts", message, fix, expected=expected)
         raise InvalidExperimentError([problem])
     of_suite = "node_dict" in content
@@ -97,10 +97,10 @@ def parse_inventory(file: ConfigFile) -> tuple[Inventory, list[Problem]]:
     seen: set[str] = set()
     for address in inventory.addresses:
         if address in seen:
-            report.add(WRONG_VALUE, ("hosts",), f"{address} is named twice", "remove one", address)
+            report.add(WRONG_VALUE, ("hosts",), f"{address} appears twice", "remove one of them", address)
         seen.add(address)
     if not inventory.addresses and not report.problems:
-        report.add(MISSING_KEY, ("node_dict" if of_suite else "hosts",), "the file names no host", "name one")
+        report.add(MISSING_KEY, ("node_dict" if of_suite else "hosts",), "the file has no hosts", "add one")
     return inventory, report.problems
 
 
@@ -129,20 +129,20 @@ def _suite(content: Mapping[str, Any], report: Report) -> Inventory:
 
 
 def _suite_texts(content: Mapping[str, Any], report: Report) -> Iterator[tuple[str, str]]:
-    """Login, key and directory names, those that are written out and can be used."""
+    """The usable values of login, key and directory names."""
     for key in ("username", "priv_key_file", "home_mount_dir_name", "node_dir_name"):
         value = content.get(key)
         if value is None:
             continue
         if left_open(value):
-            _left_open(report, (key,), value, SUITE_KEYS[key])
+            _placeholder(report, (key,), value, SUITE_KEYS[key])
         elif not isinstance(value, str):
             report.wrong((key,), value, "text", "write text")
         else:
             try:
                 text = substituted(value, report.names)
             except ValueError as reason:
-                report.add(PLACEHOLDER, (key,), f"{key}: {reason}", "write it out", value)
+                report.add(PLACEHOLDER, (key,), f"{key}: {reason}", "write the value itself", value)
                 continue
             if _is_a_word(text):
                 yield key, text
@@ -153,7 +153,7 @@ def _suite_texts(content: Mapping[str, Any], report: Report) -> Iterator[tuple[s
 def _suite_hosts(nodes: Any, report: Report) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
     """The addresses under node_dict, and the other addresses of some."""
     if not isinstance(nodes, dict):
-        report.wrong(("node_dict",), nodes, "hosts by address", "write a mapping")
+        report.wrong(("node_dict",), nodes, "a mapping of hosts by address", "write a mapping")
         return (), {}
     addresses: list[str] = []
     aliases: dict[str, tuple[str, ...]] = {}
@@ -162,10 +162,10 @@ def _suite_hosts(nodes: Any, report: Report) -> tuple[tuple[str, ...], dict[str,
         if name.startswith("_"):
             continue
         if left_open(address) or re.search(r"[<>{}]", name):
-            _left_open(report, path, address, "a host's address")
+            _placeholder(report, path, address, "The address of a host")
             continue
         if not _names_a_host(name):
-            report.add(WRONG_VALUE, path, f"{shown(address)}: {_NO_HOST}", "correct it", address)
+            report.add(WRONG_VALUE, path, f"{shown(address)}: {_NOT_A_HOST}", "correct it", address)
             continue
         addresses.append(name)
         if len(addresses) > MAX_NODES:
@@ -178,13 +178,13 @@ def _suite_hosts(nodes: Any, report: Report) -> tuple[tuple[str, ...], dict[str,
 
 
 def _too_many(report: Report, key: str) -> None:
-    message = f"{key} names more hosts than a cluster has"
-    report.add(WRONG_VALUE, (key,), message, "name fewer", expected=f"at most {MAX_NODES:,}")
+    message = f"{key} has too many hosts"
+    report.add(WRONG_VALUE, (key,), message, "remove some", expected=f"at most {MAX_NODES:,}")
 
 
 def _variables(raw: Any, report: Report) -> dict[str, str]:
     if not isinstance(raw, dict):
-        report.wrong(("env_vars",), raw, "variables", "write a mapping")
+        report.wrong(("env_vars",), raw, "a mapping of variables", "write a mapping")
         return {}
     variables = {}
     for name, value in raw.items():
@@ -193,25 +193,25 @@ def _variables(raw: Any, report: Report) -> dict[str, str]:
             continue
         is_text = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=[^\n\r\x00]*", f"{name}={value}")
         if left_open(value):
-            _left_open(report, path, value, "its value")
+            _placeholder(report, path, value, "The value of the variable")
         elif not is_text or value is None or isinstance(value, dict | list):
-            report.wrong(path, value, "a variable", "correct it", f"env_vars.{bare(str(name))}")
+            report.wrong(path, value, "NAME: value on one line", "correct it", f"env_vars.{bare(str(name))}")
         else:
             variables[str(name)] = str(value)
     return variables
 
 
-_WORD = "text of one line that does not begin with '-'"
+_WORD = "one line of text that does not start with '-'"
 
 
 def _is_a_word(text: str) -> bool:
-    """Whether it can stand in a command: no option, no control character, not empty."""
+    """Whether it can be an argument of a command: not an option, no control characters, not empty."""
     return text.isprintable() and not text.startswith("-") and bool(text.strip())
 
 
-def _left_open(report: Report, path: tuple[str, ...], value: Any, meaning: str) -> None:
-    message = f"{bare(path[-1])} is left open ({shown(value)})"
-    report.add(PLACEHOLDER, path, message, "write it", value, meaning.rstrip(".").lower())
+def _placeholder(report: Report, path: tuple[str, ...], value: Any, meaning: str) -> None:
+    message = f"{bare(path[-1])} is not filled in ({shown(value)})"
+    report.add(PLACEHOLDER, path, message, "write the value", value, sentence_part(meaning))
 
 
 def _ours(content: Mapping[str, Any], report: Report) -> Inventory:
@@ -223,7 +223,7 @@ def _ours(content: Mapping[str, Any], report: Report) -> Inventory:
         texts = []
     for at, text in enumerate(texts):
         try:
-            addresses += spelt_out(text)
+            addresses += expanded(text)
         except ValueError as reason:
             path = ("hosts", str(at)) if isinstance(raw, list) else ("hosts",)
             report.add(WRONG_VALUE, path, f"{shown(text)}: {reason}", "correct the range", text)
@@ -238,42 +238,34 @@ def _ours(content: Mapping[str, Any], report: Report) -> Inventory:
         if value is not None and (not isinstance(value, str) or left_open(value) or not _is_a_word(value)):
             report.wrong((key,), value, _WORD, "write text")
     if port is not None and not (type(port) is int and 0 < port < 65536):
-        report.wrong(("port",), port, "a number below 65536", "write a port")
+        report.wrong(("port",), port, "a port from 1 to 65535", "write a port")
     return Inventory(tuple(addresses), user, key_file, port)
 
 
 _BRACKETS = re.compile(r"(?P<head>[^\[\]]*)\[(?P<inner>[0-9,\-]+)\](?P<tail>[^\[\]]*)")
 _LAST_OCTET = re.compile(r"(?P<head>[0-9]+\.[0-9]+\.[0-9]+\.)(?P<low>[0-9]{1,9})-(?P<high>[0-9]{1,9})")
-_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
-_NO_HOST = "no name or address of a host"
+_NOT_A_HOST = "not the name or address of a host"
 
 
-def spelt_out(text: str) -> list[str]:
-    """The hosts a range names: gpu[01-03,7] and 10.0.0.1-4."""
+def expanded(text: str) -> list[str]:
+    """The hosts of a range such as gpu[01-03,7] or 10.0.0.1-4."""
     text = text.strip()
     if match := _BRACKETS.fullmatch(text):
         hosts = [f"{match['head']}{number}{match['tail']}" for number in _numbers(match["inner"])]
     elif match := _LAST_OCTET.fullmatch(text):
         hosts = [f"{match['head']}{number}" for number in _numbers(f"{match['low']}-{match['high']}")]
         if int(match["high"]) > 255:
-            raise ValueError("an address ends at 255")
+            raise ValueError("the last number of an address is at most 255")
     else:
         hosts = [text]
     if not all(map(_names_a_host, hosts)):
-        raise ValueError(_NO_HOST)
+        raise ValueError(_NOT_A_HOST)
     return hosts
 
 
 def _names_a_host(name: str) -> bool:
-    """Whether it is an address, without a scope, or a name."""
-    if not re.fullmatch(r"[0-9.-]+", name) and ":" not in name:
-        return bool(_HOST.fullmatch(name)) and ".." not in name and not left_open(name)
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return "%" not in name
+    return names_a_host(name) and not left_open(name)
 
 
 def _numbers(inner: str) -> Iterator[str]:

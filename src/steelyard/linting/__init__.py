@@ -1,4 +1,4 @@
-"""Rules over an experiment and the hardware it is to run on: one file a rule, one word in the table."""
+"""Rules over an experiment and its hardware: one file per rule, one name in the table."""
 
 import importlib
 from collections.abc import Iterable, Iterator
@@ -25,11 +25,11 @@ RULES = (
     "sy113_contradicted_copy",
     "sy114_unread_variable",
     "sy115_overridden_by_the_preset",
-    "sy116_mock_data_beside_a_corpus",
+    "sy116_mock_data_with_a_corpus",
     "sy117_privileged_container",
     "sy118_retired_flag",
     "sy120_variable_the_plan_sets",
-    "sy121_host_handed_over",
+    "sy121_host_directory_mounted",
     "sy122_engine_socket",
     "sy123_control_directory",
     "sy124_raw_device",
@@ -46,24 +46,24 @@ RULES = (
     "sy210_batch_that_is_not_trained",
     "sy211_sharding_not_divided",
     "sy301_heads_or_layers_not_divided",
-    "sy302_heads_beside_hidden_size",
+    "sy302_heads_contradict_hidden_size",
     "sy303_label_without_its_dimensions",
     "sy304_vocabulary_of_another_model",
     "sy305_tokenizer_of_another_model",
     "sy306_padded_vocabulary",
     "sy401_format_the_gpu_lacks",
-    "sy402_more_than_the_card_holds",
+    "sy402_more_than_the_gpu_memory",
     "sy403_unknown_precision",
-    "sy404_precision_beside_another_dtype",
+    "sy404_precision_contradicts_dtype",
     "sy501_threshold_above_peak",
-    "sy502_quotient_of_no_formula",
-    "sy503_time_against_throughput",
+    "sy502_tflops_contradict_tokens",
+    "sy503_time_contradicts_throughput",
     "sy504_threshold_of_another_node_count",
     "sy601_hosts_not_the_nodes",
     "sy602_head_not_the_first_host",
     "sy603_hca_of_another_family",
     "sy604_rdma_turned_off",
-    "sy701_left_to_each_framework",
+    "sy701_left_to_framework_defaults",
     "sy702_dash_for_a_value",
 )
 
@@ -77,33 +77,33 @@ def _rules(on: str) -> Iterator[ModuleType]:
 
 
 def case_of(resolved: Resolved, machine: Machine, asked: Asked) -> Case:
-    """An experiment on the hardware and the hosts that are asked for."""
+    """An experiment on the selected hardware and hosts."""
     placed = place(resolved.platform, machine)
     return Case(resolved, placed, asked.hosts, asked.head_names, asked.env, asked.names()["user"])
 
 
 def lint_reading(reading: Reading) -> Iterator[Problem]:
-    """Every problem of one selection of a file as it was read, whether or not it makes an experiment."""
+    """Every problem of one selection of a file, even if it is not a valid experiment."""
     for module in _rules("reading"):
         yield from module.check(reading)
 
 
 def lint_case(case: Case) -> Iterator[Problem]:
-    """Every problem of one experiment on one platform, marked where the platform allows it."""
+    """Every problem of one experiment on one platform; the ones that the platform allows are marked."""
     allowable, allow = [], case.resolved.platform.allow
     for module in _rules("case"):
         allowable += [module.RULE.code] if module.RULE.may_be_allowed else []
         allowed = module.RULE.code in allow and module.RULE.may_be_allowed
         for problem in module.check(case):
             yield replace(problem, allowed=problem.severity == "error") if allowed else problem
-    for code in (code for code in allow if code not in allowable):  # unknown, or not to be allowed
+    for code in (code for code in allow if code not in allowable):  # unknown, or cannot be allowed
         stated = Stated(code, ("platforms", case.resolved.platform_name or "", "allow"))
-        message, fix = f"allow holds {code}, which cannot be allowed", f"remove it; steelyard explain {code}"
-        yield Rule(WRONG_VALUE, "error").at(case.reading, stated, message, fix, f"codes of {', '.join(allowable)}")
+        message, fix = f"allow contains {code}, which cannot be allowed", f"remove it; steelyard explain {code}"
+        yield Rule(WRONG_VALUE, "error").at(case.reading, stated, message, fix, f"only {', '.join(allowable)}")
 
 
 def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:
-    """Every problem of a file, on the platform asked for or on all of them."""
+    """Every problem of a file, on the selected platform or on all of them."""
     try:
         file = read_mapping(path)
         if is_inventory(file.content):
@@ -125,7 +125,7 @@ def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:
 
 
 def _once(problems: Iterable[Problem]) -> list[Problem]:
-    """What holds of several platforms is said once, and nothing more is said of a useless key that is wrong as well."""
+    """Each problem once, although several platforms may have it; of a wrong key that nothing reads, only the error."""
     unique: dict[tuple[str, str, str], Problem] = {}
     for problem in problems:
         unique.setdefault((problem.code, problem.pointer, problem.message), problem)
@@ -137,9 +137,9 @@ def _lint_reading(reading: Reading, asked: Asked, machine: Machine) -> tuple[lis
     problems = [*reading.problems, *lint_reading(reading)]
     try:
         resolved = resolve(reading, asked.settings, asked.gpu, asked.gpus)
-        case = as_run(case_of(resolved, machine, asked))
+        case = case_of(as_run(resolved), machine, asked)
     except InvalidExperimentError as invalid:
-        unread = any(problem.severity == "error" for problem in problems)  # it is missing too, and said once
+        unread = any(problem.severity == "error" for problem in problems)  # an unreadable key would be missing too
         missing = (MISSING_KEY, None)
         new = (problem for problem in invalid.problems if not unread or (problem.code, problem.path) != missing)
         return [*problems, *new], None

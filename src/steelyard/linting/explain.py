@@ -1,71 +1,78 @@
-"""What each lint code means: the text that `explain` and docs/lint.md print."""
+"""What each lint code means: the text of `explain` and docs/reference/lint.md."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from steelyard.configs.suite.keys import JAX
 from steelyard.experiment import problems
 from steelyard.linting import RULES, rule_module
 
 WHILE_READING: Mapping[str, str] = {
-    problems.UNREADABLE: """The file is no mapping of keys: unreadable, too large, broken syntax, or not text.
+    problems.UNREADABLE: """The file cannot be read as a mapping of keys: it is missing, too large or not text, or its
+syntax is broken.
 
-Why: nothing else can be said of it.
-Fix: correct the place that is named, or start from one of `steelyard init`.""",
-    problems.UNKNOWN_KEY: """A key that nobody knows.
+Why: nothing else can be checked.
+Fix: correct the place that is named, or start from a config of `steelyard init`.""",
+    problems.UNKNOWN_KEY: f"""An unknown key.
 
-Why: a misspelt key is a setting that silently does not hold. In a JAX file a key we do not know is passed on to the
-framework with a warning, and the framework stops at one that it does not know.
-Fix: write the nearest known key, which is named, or remove it.""",
-    problems.WRONG_VALUE: """A value of the wrong type or out of its range.
+Why: a misspelled key is a setting without effect. In a {JAX.upper()} file an unknown key is passed on to the framework
+with a warning; the framework stops if it does not support the key.
+Fix: write the nearest known key, or remove the key.""",
+    problems.WRONG_VALUE: """A value has the wrong type or is out of range.
 
-Why: a quoted number, a yes for a true, a zero for a count are read differently by every program that comes after.
-Fix: write what is expected, which is named.""",
-    problems.MISSING_KEY: """A key that must be given is missing.
+Why: other programs may read a quoted number, a yes for true or a count of zero differently.
+Fix: write a value of the expected kind.""",
+    problems.MISSING_KEY: """A required key is missing.
 
-Why: there is no default that would not be a guess.
-Fix: add it.""",
-    problems.UNKNOWN_NAME: """A name that is not known: a model, a GPU.
+Why: any default would be a guess.
+Fix: add the key.""",
+    problems.UNKNOWN_NAME: """An unknown model, GPU or other name.
 
-Why: dimensions, peaks and memory are looked up by it.
-Fix: use one of those that are listed.""",
-    problems.DUPLICATE_KEY: """A key stands twice in one mapping of a JSON file.
+Why: dimensions, peaks and memory are looked up by the name.
+Fix: use one of the listed names.""",
+    problems.DUPLICATE_KEY: """A key appears twice in one mapping of a JSON file.
 
-Why: a JSON reader takes the last and drops the others without a word; a cluster file of three equal keys is one node.
-Fix: remove one of them.""",
-    problems.PLACEHOLDER: """A place that was to be filled is left open: `<changeme>`, `X.X.X.X`, or a `{name}` nobody
-knows.
+Why: a JSON reader uses the last one and drops the others silently. A cluster file with three equal keys has one node.
+Fix: remove all but one.""",
+    problems.PLACEHOLDER: """A placeholder is not filled in: `<changeme>`, `X.X.X.X`, or an unknown `{name}`.
 
-Why: what is needed for the selected model, GPU and node count must be said; what is not selected may stay open.
-Fix: `steelyard lint FILE --fill` asks for each, with the file's own example, and writes the file.""",
-    problems.FOREIGN_FAMILY: """A config of a family that is not read: the suite's newer schema, a
-framework's own, or a mixture.
+Why: the selected model, GPU and node count need this value. Placeholders outside the selection may stay.
+Fix: `steelyard lint FILE --fill` asks for each value, suggests the example in the file, and writes the file.""",
+    problems.FOREIGN_FAMILY: """A config of an unsupported family: the suite's newer schema, the format of a framework,
+or a mixture.
 
-Why: its keys look alike and mean other things.
-Fix: start from one of `steelyard init`.""",
-    problems.SECRET: """A secret stands in the file: a token, a private key, a password, or what WANDB_API_KEY is given.
+Why: its keys look similar but mean other things.
+Fix: start from a config of `steelyard init`.""",
+    problems.SECRET: """The file contains a secret: a token, a private key, a password, or the value of WANDB_API_KEY.
 
 Why: files are copied, committed and attached to tickets, and a plan prints every variable. No message repeats it.
-Fix: take it out, and replace it where it was issued if others could read the file. Name a file of the hosts that holds
-it: `hf_token_file` for Hugging Face, else `secrets: {NAME: /path}` of the platform, whose copy the program finds
-under NAME_FILE; a cluster file names a private key. A path, `${VARIABLE}` and `<placeholder>` are not secrets.""",
+Fix: remove it, and revoke it if others could read the file. Name a file on the hosts that contains it:
+`hf_token_file` for Hugging Face, otherwise `secrets: {NAME: /path}` of the platform. The program finds its copy under
+NAME_FILE. A cluster file names the file of a private key. Paths, `${VARIABLE}` and `<placeholder>` are not
+secrets.""",
 }
 """Codes that are found while a file is read."""
 
 
 _PAGE = """# Lint codes
 
-Made by `python docs/reference/make.py` from the rules themselves; `steelyard explain SY203` prints the same.
+```text
+steelyard lint FILE...     # every problem with its code, place and fix
+steelyard explain SY203    # one code of this page
+```
 
-`steelyard lint FILE…` says every problem it can see, each with a code, a place and a fix: for every platform of an
-experiment file and every model and GPU of a JSON config, or for those that `--platform`, `--model`, `--gpu` and
-`--nodes` select. Errors end with status 2, warnings and infos with 0. `plan` and `run` refuse a file that has an error
-and repeat its warnings. `--json`, `--sarif` and `--github` print the same for programs. Arithmetic is looked at once
-the file makes an experiment, so mend types and names first.
+`lint` checks every platform of an experiment file, and every model and GPU of a JSON config. `--platform`, `--model`,
+`--gpu` and `--nodes` select fewer. It exits with 2 if there is an error, else with 0. `plan` and `run` refuse a file
+with an error and repeat its warnings. `--json`, `--sarif` and `--github` print the problems for programs.
 
-Some errors may be permitted where they are meant: `allow: [SY121]` of a platform, or `--set platform.allow=SY121` for
-any config. They are then shown as allowed, do not change the status, and `plan.json` lists them. Each such code says
-so below.
+Fix types and names first: arithmetic is checked only in a valid experiment.
+
+Some errors can be allowed if you intend them: `allow: [SY121]` in a platform, or `--set platform.allow=SY121` for any
+config. They are then shown as allowed, do not change the exit status, and are listed in `plan.json`. The codes below
+state it where it is possible.
+
+Generated from the rules by `python docs/reference/make.py`.
 
 | | |
 | --- | --- |
@@ -100,7 +107,7 @@ def explanations() -> dict[str, Explanation]:
 
 def _explained(code: str, severity: str, text: str) -> Explanation:
     parts = re.fullmatch(r"(.+?)\s+Why: (.+?)\s+Fix: (.+?)\s*", text, re.DOTALL)
-    assert parts is not None, f"{code} is explained as what it is, Why: and Fix:"
+    assert parts is not None, f"the text of {code} needs a first sentence, Why: and Fix:"
     return Explanation(code, severity, *(" ".join(part.split()) for part in parts.groups()))
 
 

@@ -13,7 +13,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def sentence(problem: Problem) -> str:
-    """What is wrong and what was expected."""
+    """What is wrong and what is expected."""
     return f"{problem.message}{f', expected {problem.expected}' if problem.expected else ''}"
 
 
@@ -53,7 +53,7 @@ def _result(problem: Problem, index: int) -> dict[str, Any]:
 
 
 def github(problem: Problem) -> str:
-    """The problem as a workflow command, which shows beside the line in a pull request."""
+    """The problem as a workflow command, which annotates the line in a pull request."""
     place = f"file={_property(problem.file)},line={problem.line or 1},title={_property(problem.code)}"
     command = _COMMANDS["info" if problem.allowed else problem.severity]
     return f"::{command} {place}::{_data(f'{sentence(problem)}; fix: {problem.fix}')}"

@@ -1,4 +1,4 @@
-"""What of its host a container is given: the paths a plan mounts, spelt one way."""
+"""The host paths that a plan mounts into a container, normalized."""
 
 import posixpath
 import re
@@ -14,38 +14,38 @@ class Mount:
     """One path of the host that the container sees."""
 
     path: str
-    """Without `//`, `/./`, `/../` and a slash at its end; /var/run is /run."""
+    """Without `//`, `/./`, `/../` and a trailing slash; /var/run is written /run."""
     stated: Stated
-    """As the file spells it, and where."""
+    """The path and its place in the file."""
 
     def lies_in(self, directory: str) -> bool:
-        """Whether it is the directory or lies below it."""
+        """Whether it is the directory or below it."""
         return self.path == directory or self.path.startswith(f"{directory.rstrip('/')}/")
 
 
 def normal(path: str) -> str:
-    """A path as the kernel takes it, but for links: /var/run is one on every host."""
-    spelt = "/" + posixpath.normpath(path).lstrip("/")
-    return re.sub(r"^/var/run(?=/|$)", "/run", spelt)
+    """A path as the kernel resolves it. Links are not followed, except /var/run, which is one on every host."""
+    absolute = "/" + posixpath.normpath(path).lstrip("/")
+    return re.sub(r"^/var/run(?=/|$)", "/run", absolute)
 
 
 def needed_volumes(case: Case) -> dict[str, str]:
-    """Cache and corpus at their own paths, where no volume of the config holds them already."""
+    """Cache and corpus at their own paths, unless a volume of the config contains them already."""
     platform, data = case.resolved.platform, case.resolved.experiment.data
     if platform.container is None:
         return {}
-    whole = data.path if data.source == "tokens" and data.path and data.path.startswith("/") else ""
-    corpus = re.split(r"[*?\[{,:]", whole)[0].rpartition("/")[0]  # of a pattern, the directory above it
-    held = tuple(platform.container.volumes.values())
+    tokens = data.path if data.source == "tokens" and data.path and data.path.startswith("/") else ""
+    corpus = re.split(r"[*?\[{,:]", tokens)[0].rpartition("/")[0]  # of a pattern, the directory above it
+    mounted = tuple(platform.container.volumes.values())
     return {
         path: path
-        for path in (platform.cache_dir, corpus or ("/" if whole else ""))
-        if path and not any(path == inside or path.startswith(f"{inside.rstrip('/')}/") for inside in held)
+        for path in (platform.cache_dir, corpus or ("/" if tokens else ""))
+        if path and not any(path == inside or path.startswith(f"{inside.rstrip('/')}/") for inside in mounted)
     }
 
 
 def mounts(case: Case) -> Iterator[Mount]:
-    """Every path of the host that the file has the container see."""
+    """Every host path that the file mounts into the container."""
     platform = case.resolved.platform
     if platform.container is None:
         return
@@ -57,7 +57,7 @@ def mounts(case: Case) -> Iterator[Mount]:
 
 
 def secret_files(case: Case) -> Iterator[Mount]:
-    """Every file of the host of which the container is given a copy."""
+    """Every host file that is copied into the container as a secret."""
     platform = case.resolved.platform
     if platform.hf_token_file is not None:
         yield _mount(platform.hf_token_file, _place(case, "hf_token_file"))
@@ -66,7 +66,7 @@ def secret_files(case: Case) -> Iterator[Mount]:
 
 
 def devices(case: Case) -> Iterator[Mount]:
-    """Every device of the host that the file gives the container, as a device or as a volume."""
+    """Every host device that the file passes to the container, as a device or as a volume."""
     container = case.resolved.platform.container
     if container is None:
         return
@@ -82,7 +82,7 @@ def _mount(host: str, place: PointerPath) -> Mount:
 
 
 def _place(case: Case, key: str, *inner: str) -> PointerPath:
-    """Where the file has a key of the platform, in the words of its family."""
+    """Where the file has a key of the platform, by the names of its family."""
     name = case.resolved.platform_name
     own = ("platforms", *((name,) if name else ()), *key.split("."))
     return (*case.reading.paths.get(f"platform.{key}", own), *inner)

@@ -1,4 +1,4 @@
-"""What a lint rule is given, and how it states a problem."""
+"""The input of a lint rule, and how it reports a problem."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import Severity
 from steelyard.experiment.reading import Bound, PointerPath, Stated
 from steelyard.experiment.sources import Origin, Source
-from steelyard.experiment.thresholds import Direction, Threshold
+from steelyard.experiment.thresholds import COMPUTED, REPORTED, Direction, Threshold
 
 __all__ = ["Case", "Problems", "Reading", "Rule", "Stated"]
 
@@ -21,19 +21,19 @@ Problems = Iterator[Problem]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A code and how bad it is; the module's docstring is its explanation."""
+    """A code and its severity; the docstring of the module explains it."""
 
     code: str
     severity: Severity
     on: Literal["case", "reading", "file"] = "case"
-    """What it looks at: an experiment on hardware, one selection of a file as it was read, or all a file's cases."""
+    """What it checks: an experiment on hardware, one selection of a file as read, or all cases of a file."""
     may_be_allowed: bool = False
-    """Whether the platform's `allow` may permit what it finds."""
+    """Whether `allow` of the platform can permit the problem."""
 
     def problem(
         self, case: Case, key: str, message: str, fix: str, value: Any = None, expected: str | None = None
     ) -> Problem:
-        """A problem of the experiment's value under a dotted key."""
+        """A problem of the value under a dotted key of the experiment."""
         path = case.reading.paths.get(key) or _place(case, key)
         return Problem(self.code, self.severity, str(case.resolved.file), key, message, fix, value, expected, path=path)
 
@@ -50,21 +50,21 @@ class Rule:
         expected: str | None = None,
         severity: Severity | None = None,
     ) -> Problem:
-        """A problem of a value that the file states, or of a place of it."""
+        """A problem of a value or a place in the file."""
         severity, file, path = severity or self.severity, str(reading.file), stated.path
         return Problem(self.code, severity, file, ".".join(path), message, fix, stated.value, expected, path=path)
 
     def bound(self, case: Case, bound: Bound, message: str, fix: str, expected: str | None = None) -> Problem:
-        """A problem of a threshold; of an example it is a warning."""
+        """A problem of a threshold; a warning if the threshold is an example."""
         stated, severity = Stated(bound.threshold.value, bound.path), "warning" if bound.example else self.severity
         return self.at(case.reading, stated, message, fix, expected, severity)
 
 
 def _place(case: Case, key: str) -> PointerPath | None:
-    """Where a key's value stands, where that is not under its own name."""
+    """The place of a key's value, if it is not under the key's own name."""
     name = case.resolved.platform_name or ""
     group, _, rest = key.partition(".")
-    if case.reading.family != "steelyard":  # the file does not say it; the parameters it would stand among do
+    if case.reading.family != "steelyard":  # the file has no such key: point to the parameters of the model
         return case.reading.params_path
     if group == "platform":
         return ("platforms", name, *rest.split("."))
@@ -74,7 +74,7 @@ def _place(case: Case, key: str) -> PointerPath | None:
 
 
 def environment(case: Case) -> dict[str, Stated]:
-    """The variables that the config gives the program, each with its place."""
+    """The environment variables in the config, each with its place."""
     platform, stated = case.resolved.platform, case.reading.env
     values = {**(platform.container.env if platform.container else {}), **platform.env}
     own = ("platforms", case.resolved.platform_name or "", "env")
@@ -84,14 +84,14 @@ def environment(case: Case) -> dict[str, Stated]:
 
 
 def preset_of(reading: Reading) -> tuple[str, Mapping[str, Any]]:
-    """The preset that the model names, and its dimensions; nothing where it names none that is known."""
+    """The preset that the model names, and its dimensions; empty for an unknown one."""
     model = reading.content.get("model")
     preset = model.get("preset") if isinstance(model, dict) else None
     return (preset, PRESETS[preset]) if isinstance(preset, str) and preset in PRESETS else ("", {})
 
 
 def bound_pairs(case: Case, metric: str, other_metric: str) -> Iterator[tuple[Bound, Bound]]:
-    """Thresholds of two metrics that stand together: both examples, or neither."""
+    """Pairs of thresholds of two metrics: both examples, or neither."""
     for bound, other in product(case.reading.bounds, repeat=2):
         metrics = (bound.threshold.metric, other.threshold.metric)
         if metrics == (metric, other_metric) and bound.example == other.example:
@@ -99,16 +99,20 @@ def bound_pairs(case: Case, metric: str, other_metric: str) -> Iterator[tuple[Bo
 
 
 def asks_for_speed(threshold: Threshold) -> bool:
-    """Whether keeping the bound takes at least so much: a floor under a rate, a ceiling over a time, or a band."""
+    """Whether the bound requires a minimum speed: a lower bound of a rate, an upper bound of a time, or a band."""
     floor = threshold.direction in (Direction.AT_LEAST, Direction.WITHIN)
     return threshold.direction is not Direction.AT_LEAST if threshold.metric == "step_time_s" else floor
 
 
-_UNITS = {"tflops_per_gpu": "TFLOP/s a GPU", "tokens_per_s_per_gpu": "tokens/s a GPU", "step_time_s": "s a step"}
+_UNITS = {
+    **dict.fromkeys((COMPUTED, REPORTED), "TFLOP/s per GPU"),
+    "tokens_per_s_per_gpu": "tokens/s per GPU",
+    "step_time_s": "s per step",
+}
 
 
 def shown_bound(bound: Bound) -> str:
-    """The bound as a person reads it, by its place's own name."""
+    """The bound as text, by its name in the file."""
     threshold, name = bound.threshold, bound.path[-1]
     if threshold.metric == "step_time_s" and "elapsed" in name:
         return f"{name} of {threshold.value * 1e3:,.0f} ms"

@@ -1,4 +1,4 @@
-"""An experiment on a platform becomes a plan: exact commands, files, mounts and variables per node."""
+"""From an experiment on a platform to a plan: exact commands, files, mounts and variables per node."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from steelyard.planning.make import Planned, make_plan
 
 
 def plan_file(file: Path, asked: Asked) -> Planned:
-    """Read, resolve and plan a config; whatever is wrong is one sentence."""
+    """Read, resolve and plan a config; InputError if it cannot be planned."""
     content = read_mapping(file)
     if is_inventory(content.content):
         raise InputError(

@@ -1,4 +1,4 @@
-"""The container one node trains in: the engines, and the argument list of one."""
+"""The container of a node: the engines, and the arguments that start one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from steelyard.experiment.platform import Container, EngineName
 from steelyard.hardware.nics import Nic
 
 RUN_LABEL = "steelyard.run"
-"""Names the run a container is of: nothing without it is ever touched."""
+"""Label with the run of a container; containers without it are never touched."""
 RUN_DIR = "/steelyard"
-"""Where the container sees its planned files and secrets, which it cannot change, and its output directory."""
+"""In the container: planned files and secrets, read-only, and the output directory."""
 JOB_DIR = "job"
-"""What becomes RUN_DIR, below the control directory, which no container sees."""
+"""Mounted as RUN_DIR. It is below the control directory, which no container can access."""
 ENV_FILE = "environment"
 SECRETS = "secrets"
-"""Where the secrets lie below RUN_DIR, a file each."""
+"""Directory of the secrets below RUN_DIR, one file per secret."""
 OUTPUT = "output"
-"""The one directory below RUN_DIR that the container can write to."""
+"""The only directory below RUN_DIR that the container can write to."""
 TOKEN = "HF_TOKEN"
 
 _AMD = ("/dev/kfd", "/dev/dri")
@@ -24,21 +24,21 @@ _AMD = ("/dev/kfd", "/dev/dri")
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What tells one engine from another."""
+    """The differences between engines."""
 
     name: EngineName
     options: tuple[str, ...]
-    """Given to every container, so that it is the same container whatever the engine's own defaults."""
+    """Options of every container, so that it does not depend on the defaults of the engine."""
     nvidia_gpus: tuple[str, ...]
-    """Gives all NVIDIA GPUs of the host."""
+    """Options that pass all NVIDIA GPUs of the host."""
     amd_groups: tuple[str, ...]
-    """Whose members may open AMD's device nodes."""
+    """Groups that may open the devices of AMD GPUs."""
     makes_volumes: bool
-    """Whether a path that the host lacks is made, as a directory; else the container does not start."""
+    """Whether a missing host path is created as a directory; otherwise the container does not start."""
     silent_fix: str
-    """What to do where it does not answer."""
+    """What to do if the engine does not answer."""
     init_refusal: str | None
-    """What its init prints where there is no such program, if the exit status does not tell."""
+    """What its init prints if the program does not exist; None if the exit status shows it."""
 
 
 DOCKER = Engine(
@@ -53,19 +53,19 @@ DOCKER = Engine(
 
 PODMAN = Engine(
     name="podman",
-    # SELinux would hide the volumes, 2048 processes are few for eight ranks, and a proxy of the host's is in no plan.
+    # SELinux would hide the volumes, 2048 processes are too few for 8 ranks, and a proxy of the host is not planned.
     options=("--security-opt", "label=disable", "--pids-limit", "-1", "--http-proxy=false"),
-    # 4.3 takes `--gpus all` and gives none.
+    # Podman 4.3 accepts `--gpus all` and passes none.
     nvidia_gpus=("--device", "nvidia.com/gpu=all"),
-    # Without root the image's groups are none of the host's: the login's own are kept instead.
+    # Without root, groups of the image are not those of the host: keep the groups of the login.
     amd_groups=("keep-groups",),
     makes_volumes=False,
-    silent_fix="`podman info` there says why",
+    silent_fix="run `podman info` there to see why",
     init_refusal="ERROR (catatonit:",
 )
 
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (DOCKER, PODMAN)}
-"""Adding one is an entry here and its name in `EngineName`."""
+"""To add an engine, add it here and its name to `EngineName`."""
 
 
 def run_argv(
@@ -79,10 +79,10 @@ def run_argv(
     nic: Nic | None,
     workdir: str,
 ) -> list[str]:
-    """The engine's `run` and everything after it; no value of a variable is in it.
+    """The whole `run` command of the engine; it contains no values of variables.
 
-    The control directory is one of the host: it holds the run's control files, and below them what the container
-    sees. `vendor` is None without GPUs, `nic` where the job stays on one node.
+    The control directory is on the host. It has the control files of the run and, below them, the files of the
+    container. `vendor` is None without GPUs, `nic` is None on one node.
     """
     engine = ENGINES[container.engine]
     devices = dict.fromkeys([*(_AMD if vendor == "amd" else ()), *container.devices])
@@ -116,17 +116,17 @@ def run_argv(
 
 
 def mounts_of(argv: Sequence[str], control_dir: str) -> list[str]:
-    """Paths of the host that a container sees, besides what the run makes itself."""
+    """Host paths in a container, without those that the run creates."""
     sources = [argv[at + 1].partition(":")[0] for at, word in enumerate(argv) if word == "--volume"]
     return [path for path in sources if not path.startswith(f"{control_dir}/")]
 
 
 def labelled(argv: Sequence[str], run: str) -> list[str]:
-    """The same container, marked as one run's."""
+    """The same command with the label of a run."""
     at = list(argv).index("--label")
     return [*argv[:at], "--label", f"{RUN_LABEL}={run}", *argv[at:]]
 
 
 def secret_variables(names: Iterable[str], directory: str) -> dict[str, str]:
-    """Where a program finds its secrets: paths, never what they hold, so that no dump of variables shows it."""
+    """Variables with the paths of secrets, never the secrets: a dump of variables does not show them."""
     return {"HF_TOKEN_PATH" if name == TOKEN else f"{name}_FILE": f"{directory}/{SECRETS}/{name}" for name in names}

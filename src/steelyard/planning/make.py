@@ -1,4 +1,4 @@
-"""Makes the plan of an experiment on a platform."""
+"""Creates the plan of an experiment on a platform."""
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -40,7 +40,7 @@ exec "$@"
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, the case it was made from, and what lint would still have said of it."""
+    """A plan, its case, and the remaining lint problems."""
 
     plan: Plan
     case: Case
@@ -48,10 +48,10 @@ class Planned:
 
 
 def make_plan(resolved: Resolved, machine: Machine, asked: Asked | None = None) -> Planned:
-    """Plan an experiment; lint errors, and what the framework refuses, stop it here."""
+    """Plan an experiment; lint errors stop it."""
     name, asked = resolved.platform.framework, asked or Asked()
     command_of = planner(name).command
-    case = as_run(case_of(resolved, machine, asked))
+    case = case_of(as_run(resolved), machine, asked)
     problems = (*resolved.reading.problems, *lint_reading(resolved.reading), *lint_case(case))
     raise_errors(problems)
     case = complete(case)
@@ -122,7 +122,7 @@ def _nodes(case: Case, command_of: Callable[[Case, Node], Command], user: str) -
         run_dir = f"{directory}/{JOB_DIR}"
         if case.resolved.platform.container is not None:
             run_dir = RUN_DIR
-        elif facts(case.resolved.platform.framework).runs_here:  # it runs where the record is kept
+        elif facts(case.resolved.platform.framework).runs_here:  # it runs in the run directory
             run_dir, directory = ".", None
         node = Node(0 if copies > 1 else at, case.placement.nodes, head, network.port, run_dir)
         yield _node_plan(case, command_of(case, node), node, host, directory)
@@ -137,7 +137,7 @@ def _node_plan(case: Case, command: Command, node: Node, host: str, directory: s
         if nic is not None and nic.installs is not None:
             argv = ["sh", f"{RUN_DIR}/{START}", *argv]
             files[START] = _START.format(copy=shlex.join(nic.installs))
-        # As `--env-file` reads them: a line each, taken as they stand.
+        # The format of `--env-file`: one line per variable, without quotes.
         files[ENV_FILE] = "".join(f"{name}={value}\n" for name, value in env.items())
         workdir = workdir or RUN_DIR
         name = platform.container.name or directory.rpartition("/")[2]
@@ -170,7 +170,7 @@ def _node_plan(case: Case, command: Command, node: Node, host: str, directory: s
 def _volumes(case: Case) -> dict[str, str]:
     container = case.resolved.platform.container
     volumes = {**needed_volumes(case), **container.volumes} if container else {}
-    return {normal(host): inside for host, inside in volumes.items()}  # as lint and the host look at it
+    return {normal(host): inside for host, inside in volumes.items()}  # in the form that lint and the host check
 
 
 def _secrets(case: Case) -> dict[str, str]:
@@ -180,9 +180,9 @@ def _secrets(case: Case) -> dict[str, str]:
 
 
 def environment(case: Case, command: Command, directory: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The variables of a node and where each comes from; a later layer beats an earlier one.
+    """The variables of a node, with their sources. A later layer overrides an earlier one.
 
-    The cluster file's are the weakest, then what the NIC's family wants, what the framework is told, and the config's.
+    The order is: cluster file, NIC family, framework, config.
     """
     platform, across = case.resolved.platform, case.placement.nodes > 1
     network = platform.network
@@ -211,7 +211,7 @@ def environment(case: Case, command: Command, directory: str) -> tuple[dict[str,
 
 
 def platform_label(case: Case) -> str:
-    """The experiment file's name for the platform, or the hardware's own."""
+    """The name of the platform in an experiment file, else of its hardware."""
     named = case.resolved.platform_name if case.reading.family == "steelyard" else None
     return named or case.placement.label
 

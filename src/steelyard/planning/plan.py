@@ -1,4 +1,4 @@
-"""The plan of a job: what each node runs, with which files and variables, and what to expect of it."""
+"""The plan of a job: what each node runs, with files and variables, and what to expect."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ class PlannedFile(_Document):
     path: str
     """Below the run directory."""
     content: Any
-    """Text, or a value written as JSON."""
+    """Text, or a value that is written as JSON."""
 
 
 class ContainerPlan(_Document):
@@ -27,54 +27,54 @@ class ContainerPlan(_Document):
     image: str
     name: str
     argv: list[str]
-    """The whole command the host executes, the node's own argv at its end."""
+    """The whole command on the host, with the argv of the node at its end."""
 
 
 class NodePlan(_Document):
-    """What one node executes, in the run directory or in a container."""
+    """The command of one node, in the run directory or in a container."""
 
     host: str
     rank: int
     argv: list[str]
     env: dict[str, str]
-    """Added to the node's own environment, or all of the container's."""
+    """Variables in addition to those of the host, or all variables of the container."""
     files: list[PlannedFile]
     container: ContainerPlan | None = None
     directory: str | None = None
-    """Control directory of the run on the host, whose `job` holds the planned files; null for the run directory."""
+    """Control directory of the run on the host; the planned files are in its `job`. Null for the run directory."""
     workdir: str | None = None
-    """Where the command starts, on the host or in the container; null for where its files lie."""
+    """Working directory of the command; null for the directory of its files."""
     secrets: dict[str, str] = {}
-    """What reaches the program in a file of its own, and the file of the host each is copied from."""
+    """Secrets by name: the program gets a copy of this host file."""
     env_sources: dict[str, str] = {}
-    """Where each variable comes from: config, the NIC's family, the framework."""
+    """Source of each variable: config, NIC family or framework."""
 
 
 class Expected(_Document):
-    """What the arithmetic says of the run before it starts; null where it cannot say."""
+    """Figures that are computed before the run; null if unknown."""
 
     parameters: int
     flops_per_token: float
-    """FLOP of forward and backward, by the causal formula."""
+    """FLOPs of forward and backward pass, with causal attention."""
     tokens_per_step: int
     memory_gib_per_gpu: float
     memory_gib_by_component: dict[str, float]
     usable_gib_per_gpu: float | None
-    """What the card holds."""
+    """Memory of the GPU."""
     first_loss: float
     loss_floor: float | None
-    """Entropy rate of the data in nats a token; null for a corpus."""
+    """Entropy rate of the data in nats per token; null for a corpus."""
     peak_tflops_per_gpu: float | None
     seconds_at_peak: float | None
-    """Time of all steps at the dense peak: no run is faster."""
+    """Time of all steps at the dense peak: the lower limit."""
 
 
 class Job(_Document):
-    """The size of what is planned."""
+    """The size of the job."""
 
     gpu: str
     nodes: int
-    """Machines of one job."""
+    """Number of nodes of one job."""
     gpus_per_node: int
     steps: int
     global_batch_size: int
@@ -82,13 +82,13 @@ class Job(_Document):
     sequence_length: int
     data_parallel_size: int
     layout: str
-    """Parallel sizes above 1, in words."""
+    """Parallel sizes above 1, as text."""
     precision: str
-    """What the matrix products are done in."""
+    """Precision of the matrix products."""
 
 
 class Value(_Document):
-    """One value of the experiment and what decided it."""
+    """One value of the experiment, with its source."""
 
     value: Any
     source: str
@@ -99,7 +99,7 @@ class Allowed(_Document):
 
     code: str
     pointer: str
-    """Where it stands in the config, as a JSON pointer."""
+    """Its place in the config, as a JSON pointer."""
     message: str
 
 
@@ -111,13 +111,13 @@ class Plan(_Document):
     platform: str
     framework: str
     fleet: bool = False
-    """Whether each node is a run of its own; else they are one job."""
+    """Whether each node is its own run; otherwise all nodes are one job."""
     job: Job
     nodes: list[NodePlan]
     expected: Expected
     values: dict[str, Value] = {}
-    """The whole experiment by dotted key, each value with its source."""
+    """All values of the experiment by dotted key, with their sources."""
     thresholds: list[str] = []
-    """What the run must keep."""
+    """Limits that the run must meet."""
     allowed: list[Allowed] = []
-    """What lint would have refused and the platform allows."""
+    """Lint errors that the platform allows."""

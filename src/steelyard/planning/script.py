@@ -1,4 +1,4 @@
-"""A plan as a shell script that a person can run, without Steelyard, on each node."""
+"""A plan as a shell script that runs on each node without Steelyard."""
 
 import json
 import shlex
@@ -10,7 +10,7 @@ from steelyard.planning.plan import NodePlan, Plan, PlannedFile
 
 _END = "END_OF_FILE"
 _OWN = (
-    "own() { # make a directory that nobody but you and root can replace",
+    "own() { # make a directory that only you and root can replace",
     '  mkdir -p -m 700 -- "$1"',
     '  local at="$1"',
     "  while :; do",
@@ -26,7 +26,7 @@ _OWN = (
 
 
 def script(plan: Plan, login: Sequence[str] = ("ssh",)) -> str:
-    """One script for all nodes: on a node it is given that node's place in the plan."""
+    """One script for all nodes; its argument is the number of the node."""
     count = len(plan.nodes)
     scope = "a run of its own on each node" if plan.fleet else f"one job over {count} node{'s' * (count != 1)}"
     lines = [
@@ -74,17 +74,18 @@ def _node(node: NodePlan) -> Iterator[str]:
         yield from (f"export {name}={shlex.quote(value)}" for name, value in node.env.items())
         yield wrapped(node.argv)
         return
-    argv = [*container.argv[:2], "--rm", *container.argv[2:]]  # nobody looks at it afterwards
+    argv = [*container.argv[:2], "--rm", *container.argv[2:]]  # the container is not needed afterwards
     yield wrapped(argv, len(node.argv))
 
 
-def wrapped(argv: list[str], command: int = 0) -> str:
-    """An argument list a screen wide: an option begins a line, and so does the command of so many words at its end."""
+def wrapped(argv: list[str], command: int = 0, width: int = 110) -> str:
+    """An argument list on several lines: options start lines, and so does the command, the last `command` words."""
     lines: list[str] = []
     start = len(argv) - command - 1
     for at, word in enumerate(map(shlex.quote, argv)):
         begins = word.startswith("--") if at < start or not command else at in (start, start + 1)
-        if not lines or begins or len(lines[-1]) + len(word) > 110:
+        is_value = bool(lines) and lines[-1].startswith("--") and " " not in lines[-1]
+        if not lines or begins or (len(lines[-1]) + len(word) > width and not is_value):
             lines.append(word)
         else:
             lines[-1] += f" {word}"

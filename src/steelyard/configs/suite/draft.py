@@ -1,4 +1,4 @@
-"""A selection of a file, and its reading while it is made."""
+"""A selection of a file, and the reading that is built from it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ SectionName = Literal["single_node", "multi_node"]
 SECTIONS: tuple[SectionName, ...] = ("single_node", "multi_node")
 
 OPTIONAL = ("JAX_COORDINATOR_IP", "MASTER_ADDR")
-"""Variables the plan fills in whatever the file says."""
+"""Variables that the plan always sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Selection:
     model: str
     gpu: str
     both_sections: bool
-    """Whether the file has the other section too, so that nothing general can say which is meant."""
+    """Whether the file has the other section too, so that `config` cannot tell which one is meant."""
 
     @property
     def path(self) -> PointerPath:
@@ -34,12 +34,12 @@ class Selection:
 
     @property
     def name(self) -> str:
-        """What `--platform` calls it."""
+        """Its name for `--platform`."""
         return "-".join(self.path[1 if self.both_sections else 2 :])
 
 
 def selections(file: ConfigFile) -> list[Selection]:
-    """Every model and GPU of the file that is not parked, in its order."""
+    """Every model and GPU of the file that is not disabled, in the order of the file."""
     params = dict(_entries(file.content.get("model_params")))
     places = [
         (section, model, gpu)
@@ -56,7 +56,7 @@ def _entries(value: Any) -> list[tuple[str, Any]]:
 
 
 class Draft:
-    """What was understood so far: the experiment in the shape of its YAML file, with a place for each value."""
+    """The experiment as read so far, in the structure of a YAML file, with a place for each value."""
 
     def __init__(self, selection: Selection, config: Section, params: Section, report: Report) -> None:
         self.selection, self.config, self.params, self.report = selection, config, params, report
@@ -78,7 +78,7 @@ class Draft:
         return self.nodes * self.gpus_per_node
 
     def put(self, dotted: str, value: Any, origin: PointerPath | Source) -> None:
-        """Give the experiment a value, with its place in the file or what else it comes from."""
+        """Set a value of the experiment, with its place in the file or its source."""
         group, _, key = dotted.partition(".")
         self.content.setdefault(group, {})[key] = value
         if isinstance(origin, Source):
@@ -88,12 +88,12 @@ class Draft:
             self.sources.pop(dotted, None)
 
     def put_all(self, values: dict[str, Any], source: Source) -> None:
-        """Values that the file does not state and something else does."""
+        """Set values that come from another source than the file."""
         for dotted, value in values.items():
             self.put(dotted, value, source)
 
     def take(self, name: str, required: bool = False, meaning: Callable[[Any], Any] | None = None) -> Any:
-        """Give the experiment a parameter of the model, under the key that reads it, as it stands or as it is meant."""
+        """Set the experiment's key for a parameter of the model, to its value or to its `meaning`."""
         stated = self.params.get(name, required)
         if stated is None:
             return None
@@ -102,30 +102,30 @@ class Draft:
         return value
 
     def take_steps(self, name: str) -> int:
-        """Steps to train, by the family's name; 1 stands in where the file does not say."""
+        """Set the steps, by the name in this family; 1 if the file does not have them."""
         steps = self.config.get(name, required=True)
         self.put("training.steps", steps.value if steps else 1, (*self.config.path, name))
         return steps.value if steps else 1
 
     def place(self, section: Section, *names: str) -> None:
-        """Note where the file has values of the platform."""
+        """Record the places of the platform's values."""
         self.paths |= {section.keys[name].reads: (*section.path, name) for name in names}
 
     def state_variable(self, name: str, stated: Stated) -> None:
-        """Remember a variable; one that was given before is a copy."""
+        """Record a variable; a second one of that name is a copy."""
         if name in self.env:
             self.env_copies.append((name, stated))
         else:
             self.env[name] = stated
 
     def variable(self, name: str, raw: Any, path: PointerPath) -> str | None:
-        """A variable as text, remembered; None and a problem where it is open or no scalar."""
+        """Record a variable and return its text; None and a problem if it is not a filled-in scalar."""
         if raw is None or isinstance(raw, dict | list):
-            self.report.wrong(path, raw, "a text or a number", "write text", name)
+            self.report.wrong(path, raw, "text or a number", "write text", name)
             return None
         if left_open(raw):
             if name not in OPTIONAL:
-                message, fix = f"{name} is left open ({shown(raw)})", f"write it, or park it as _{name}"
+                message, fix = f"{name} is not filled in ({shown(raw)})", f"write the value, or rename it to _{name}"
                 self.report.add(PLACEHOLDER, path, message, fix, raw)
             self.state_variable(name, Stated(raw, path))
             return None

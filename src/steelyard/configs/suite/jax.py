@@ -1,4 +1,4 @@
-"""A JAX config: MaxText, whose parallelism is two meshes and whose batch is stated a GPU."""
+"""Reads a JAX config: MaxText, with two meshes and a batch per GPU."""
 
 import difflib
 import math
@@ -6,11 +6,12 @@ import re
 from collections.abc import Collection
 
 from steelyard.configs.suite.draft import Draft
-from steelyard.configs.suite.keys import AXES, NOTHING, PRESET_KEYS, REST_AXIS
+from steelyard.configs.suite.keys import AXES, LEFT_OVER, NOTHING, PRESET_KEYS, REST_AXIS
 from steelyard.configs.suite.section import Section
 from steelyard.configs.suite.values import converted, left_open
 from steelyard.experiment.problems import CONTRADICTED, PLACEHOLDER, UNKNOWN_KEY, WRONG_VALUE, bare, shown
 from steelyard.experiment.reading import PointerPath, Stated
+from steelyard.frameworks.facts import Described, ShareOf
 from steelyard.frameworks.maxtext.facts import FACTS
 from steelyard.frameworks.maxtext.plan import SOURCE
 
@@ -19,11 +20,10 @@ _HYBRID = ("fp8", "nanoo_fp8", "fp8_full", "fp8_gpu", "te_fp8_delayedscaling", "
 QUANTIZATIONS = {"": None, **dict.fromkeys(_HYBRID, "hybrid"), "te_mxfp8": "e4m3"}
 
 RECOMPUTED = {"none": "full", "full": "full"}
-"""What a remat policy recomputes where layers are scanned; every other policy is selective."""
+"""What a remat policy recomputes with scanned layers; every other policy is selective."""
 
-_IN_WORDS = ("training.min_learning_rate", "training.warmup_steps", "training.init_method_std")
-FIXED = {dotted: value for dotted, value in FACTS.silent_defaults.items() if dotted not in _IN_WORDS}
-"""MaxText's own, where the file says nothing; not those its facts have in words."""
+FIXED = {key: value for key, value in FACTS.silent_defaults.items() if not isinstance(value, ShareOf | Described)}
+"""MaxText's defaults, for the keys whose default is a value."""
 
 ALLOWED = {
     "weight_dtype": tuple(DTYPES),
@@ -33,10 +33,10 @@ ALLOWED = {
     "dataset_type": ("synthetic", "hf", "grain", "tfds", "c4_mlperf"),
     "tokenizer_type": ("sentencepiece", "huggingface", "tiktoken"),
 }
-"""What MaxText's loader takes, as far as a plan can use it."""
+"""Values that MaxText accepts and a plan can use."""
 
-NOT_MAXTEXTS = ("tokenizer_model", "model_size", "result_dict", "xla_flags")
-"""Parameters of the file that MaxText has no key for."""
+OTHER_KEYS = ("tokenizer_model", "model_size", "result_dict", "xla_flags")
+"""Parameters of the file that are not MaxText keys."""
 
 NEIGHBOURS = (
     "base_moe_mlp_dim",
@@ -47,17 +47,17 @@ NEIGHBOURS = (
     "rope_min_timescale",
     "v_head_dim",
 )
-"""Keys of MaxText that look like a misspelling of another."""
+"""MaxText keys that look like a misspelling of another key."""
 
 DECIDED = {
     "steps": "config.training_steps",
     "enable_checkpointing": "config.enable_checkpointing",
-    "model_name": "the model's key",
+    "model_name": "the key of the model",
     "run_name": "the plan",
     "base_config": "the plan",
     "base_output_directory": "config.log_dir",
 }
-"""Keys of MaxText that something else of the file, or the plan, says."""
+"""MaxText keys that the plan, or another key of the file, decides."""
 
 
 def translate(draft: Draft) -> None:
@@ -82,12 +82,12 @@ def translate(draft: Draft) -> None:
 
 
 def _mesh(draft: Draft) -> int:
-    """The two meshes as parallel sizes; returns how many GPUs hold one replica."""
+    """Set the parallel sizes from the two meshes; return the GPUs per replica."""
     sizes = dict.fromkeys((f"parallelism.{size}" for _, size in AXES.values()), 1)
     for net, whole in (("ici", draft.gpus_per_node), ("dcn", draft.nodes)):
         values = {axis: draft.params.value(f"{net}_{axis}_parallelism") for axis in AXES}
         stated = {axis: value for axis, value in values.items() if value is not None}
-        resolved = resolved_axes(dict.fromkeys(AXES, 1) | {REST_AXIS[net]: -1} | stated, whole)
+        resolved = resolved_axes(dict.fromkeys(AXES, 1) | {REST_AXIS[net]: LEFT_OVER} | stated, whole)
         for axis, (_, size) in AXES.items():
             sizes[f"parallelism.{size}"] *= resolved[axis]
     for axes, dotted in (
@@ -102,9 +102,9 @@ def _mesh(draft: Draft) -> int:
 
 
 def resolved_axes(values: dict[str, int], whole: int) -> dict[str, int]:
-    """Axes with one -1 filled from the whole; what cannot be filled is 1 and SY208's to say."""
+    """The axes with a single -1 replaced by the remaining devices. SY208 reports an axis that cannot be resolved."""
     fixed = math.prod(value for value in values.values() if value > 0)
-    open_axes = [axis for axis, value in values.items() if value == -1]
+    open_axes = [axis for axis, value in values.items() if value == LEFT_OVER]
     filled = {axis: max(1, value) for axis, value in values.items()}
     if len(open_axes) == 1 and fixed and whole % fixed == 0:
         filled[open_axes[0]] = whole // fixed
@@ -112,7 +112,7 @@ def resolved_axes(values: dict[str, int], whole: int) -> dict[str, int]:
 
 
 def _batch(draft: Draft, replica: int) -> None:
-    """per_device_batch_size x all GPUs is the global batch; a replica takes its own GPUs' share of it at once."""
+    """Set the batches: globally per_device_batch_size x all GPUs, per micro-batch the part of one replica."""
     stated = draft.params.get("per_device_batch_size", required=True)
     accumulation = draft.params.value("gradient_accumulation_steps") or 1
     if stated is None:
@@ -122,8 +122,8 @@ def _batch(draft: Draft, replica: int) -> None:
         draft.report.add(
             WRONG_VALUE,
             stated.path,
-            f"per_device_batch_size is {stated.value:g} on replicas of {replica} GPU{'s' * (replica != 1)}",
-            "choose a batch that is a whole number of sequences a replica",
+            f"per_device_batch_size is {stated.value:g} with {replica} GPU{'s' * (replica != 1)} per replica",
+            "choose a batch with a whole number of sequences per replica",
             stated.value,
             "a positive number of sequences",
         )
@@ -133,23 +133,30 @@ def _batch(draft: Draft, replica: int) -> None:
 
 
 def _schedule(draft: Draft, steps: int) -> None:
-    """Warm-up and minimum are shares of the steps and of the rate."""
+    """Set warm-up and minimum rate, which the file has as shares of the steps and of the peak."""
     params = draft.params
     rate = params.value("learning_rate") or FIXED["training.learning_rate"]
     final = params.get("learning_rate_final_fraction") or params.get("cosine_learning_rate_final_fraction")
     warmup = params.get("warmup_steps_fraction")
     length = params.get("learning_rate_schedule_steps")
     total = length.value if length and length.value > 0 else steps
-    minimum = float(f"{(final.value if final else 0.1) * float(rate):.10g}")
+    share = final.value if final else _default_share("training.min_learning_rate")
+    minimum = float(f"{share * float(rate):.10g}")
     draft.put("training.min_learning_rate", minimum, final.path if final else SOURCE)
-    warmup_steps = int((warmup.value if warmup else 0.1) * total)
+    warmup_steps = int((warmup.value if warmup else _default_share("training.warmup_steps")) * total)
     draft.put("training.warmup_steps", warmup_steps, warmup.path if warmup else SOURCE)
     if length and length.value > 0:
         draft.put("training.decay_steps", length.value, length.path)
 
 
+def _default_share(dotted: str) -> float:
+    default = FACTS.silent_defaults[dotted]
+    assert isinstance(default, ShareOf)
+    return default.share
+
+
 def _one_of(draft: Draft, name: str, words: Collection[str]) -> Stated | None:
-    """A parameter that is one of a few words; another is a problem."""
+    """A parameter with a fixed set of values; another value is a problem."""
     stated = draft.params.get(name)
     if stated is None or stated.value in words:
         return stated
@@ -158,7 +165,7 @@ def _one_of(draft: Draft, name: str, words: Collection[str]) -> Stated | None:
 
 
 def _check_values(draft: Draft) -> None:
-    """Formats and other words MaxText takes; those of the arithmetic go to the experiment."""
+    """Check the formats and other fixed values; set those that the experiment has."""
     for name, words in (("dtype", DTYPES), ("quantization", QUANTIZATIONS)):
         if _one_of(draft, name, words):
             draft.take(name, meaning=words.get)
@@ -169,7 +176,7 @@ def _check_values(draft: Draft) -> None:
     share = draft.params.get("warmup_steps_fraction")
     if share is not None and not 0 <= share.value <= 1:
         message = f"{share.path[-1]} is {share.value:g}"
-        draft.report.add(WRONG_VALUE, share.path, message, "write a share", share.value, "0 to 1")
+        draft.report.add(WRONG_VALUE, share.path, message, "write a share of the steps", share.value, "0 to 1")
 
 
 def _source(draft: Draft) -> None:
@@ -191,7 +198,7 @@ def _source(draft: Draft) -> None:
 
 
 def _environment(draft: Draft) -> None:
-    """The file's lower-case keys as the variables the image reads, then its own variables, then XLA's flags."""
+    """Set the variables: from lower-case keys of the file, then from env_vars, then XLA_FLAGS."""
     config = draft.config
     env: dict[str, str] = {}
     for name, key in config.keys.items():
@@ -229,25 +236,27 @@ def _xla_flags(draft: Draft) -> dict[str, str]:
 
 def _no_value(draft: Draft, path: PointerPath, raw: object, name: str, expected: str) -> None:
     code = PLACEHOLDER if left_open(raw) else WRONG_VALUE
-    draft.report.add(code, path, f"{name} is {shown(raw)}", "write a value, or park it", raw, expected)
+    draft.report.add(
+        code, path, f"{name} is {shown(raw)}", "write a value, or put an underscore in front of the name", raw, expected
+    )
 
 
 def _options(draft: Draft) -> None:
-    """What MaxText is given under its own names, as the file has it; `--set` on the experiment beats it."""
+    """Set the options that are passed to MaxText unchanged; `--set` on the experiment overrides them."""
     options: dict[str, object] = {}
     for name in draft.params.names():
         key = draft.params.keys.get(name)
         if key is None:
             if name not in DECIDED and (value := _passed_on(draft, name)) is not None:
                 options[name] = value
-        elif name not in NOT_MAXTEXTS and name not in PRESET_KEYS and key.reads != NOTHING:
+        elif name not in OTHER_KEYS and name not in PRESET_KEYS and key.reads != NOTHING:
             stated = draft.params.get(name)
             options |= {name: stated.value} if stated and not stated.assumed else {}
     draft.platform["options"] = options
 
 
 def _passed_on(draft: Draft, name: str) -> object:
-    """A value of a key we do not know, typed as YAML would; None and a problem where nothing can be passed on."""
+    """The value of an unknown key, typed like YAML; None and a problem if it is not a value."""
     raw, path = draft.params.values[name], (*draft.params.path, name)
     if raw is None or isinstance(raw, dict) or left_open(raw):
         _no_value(draft, path, raw, bare(name), "a value")
@@ -265,18 +274,18 @@ def _passed_on(draft: Draft, name: str) -> object:
 
 
 def unknown(params: Section) -> None:
-    """A key MaxText may know and we do not is passed on and said; one that is all but a known key is an error."""
+    """Report unknown keys: an error if it resembles a known key, else a warning that it is passed on."""
     for name in params.first_unknown():
         path, value, report = (*params.path, name), params.values[name], params.report
         if name in DECIDED:
-            message = f"{name} is {shown(value)}, and {DECIDED[name]} decides it"
+            message = f"{name} is {shown(value)}, but {DECIDED[name]} decides it"
             report.add(CONTRADICTED, path, message, f"remove it, and change {DECIDED[name]}", value)
             continue
-        message = f"{bare(name)} is not a key we know of MaxText"
+        message = f"{bare(name)} is not a known key of MaxText"
         near = difflib.get_close_matches(name, sorted(params.keys), n=1, cutoff=0.85)
         if near and name not in NEIGHBOURS:
-            fix, expected = f"write {near[0]}, or park it as _{name}", f"{near[0]!r}, the nearest known key"
+            fix, expected = f"write {near[0]}, or rename it to _{name}", f"{near[0]!r}, the nearest known key"
             report.add(UNKNOWN_KEY, path, message, fix, value, expected)
         else:
-            fix = "look it up: MaxText stops at a key it does not know"
+            fix = "check that MaxText has it: MaxText stops at an unknown key"
             report.add(UNKNOWN_KEY, path, message, fix, value, severity="warning")

@@ -1,7 +1,7 @@
-"""A Megatron config: the launch script train_llama3.sh of ROCm's images, driven by variables.
+"""Reads a Megatron config: it configures the launch script train_llama3.sh of ROCm's images through variables.
 
-The script fixes what a file cannot say: rates, decay, betas, initial weights, rotary base. Those are the values of
-ROCm/Megatron-LM's examples/llama/train_llama3.sh, and of Megatron-LM where the script is silent too.
+The script fixes what a file cannot set: learning rates, decay, betas, initial weights, rotary base. The values are from
+examples/llama/train_llama3.sh of ROCm/Megatron-LM, and from Megatron-LM where the script sets nothing.
 """
 
 from steelyard.configs.suite.draft import Draft
@@ -10,10 +10,10 @@ from steelyard.frameworks.megatron.script import FIXED, SCRIPT
 
 SOURCE = Source(Origin.SCRIPT, SCRIPT)
 SIZES = ("8", "70")
-"""What the script's MODEL_SIZE may be."""
+"""Values of MODEL_SIZE that the script supports."""
 
 PRECISIONS = {"TE_BF16": None, "TE_FP8": "hybrid"}
-"""Names of precision and the FP8 format each means; the script always passes --bf16."""
+"""Names of precisions and their FP8 format; the script always passes --bf16."""
 
 
 def translate(draft: Draft) -> None:
@@ -28,7 +28,7 @@ def translate(draft: Draft) -> None:
     pipeline = draft.take("pipeline_parallelism") or 1
     draft.take("recompute", meaning=lambda on: "full" if on else "none")
     _sharding(draft, tensor, pipeline)
-    # An unknown precision is lint's to ask about; until then the script's bf16 stands.
+    # SY403 reports an unknown precision; until it is corrected, the script uses bf16.
     draft.take("precision", required=True, meaning=lambda name: PRECISIONS.get(name.strip().upper()))
     if (tokenizer := params.get("tokenizer_model", required=True)) and tokenizer.value:
         draft.put("data.tokenizer", tokenizer.value, tokenizer.path)
@@ -41,7 +41,7 @@ def translate(draft: Draft) -> None:
         draft.platform["env"] = {"NCCL_DEBUG": debug}
     size = params.get("model_size", required=True)
     if size is not None and size.value not in SIZES:
-        fix = f"write {' or '.join(SIZES)}, the sizes {SCRIPT} knows"
+        fix = f"write {' or '.join(SIZES)}, the sizes that {SCRIPT} supports"
         draft.report.wrong(size.path, size.value, f"one of {', '.join(SIZES)}", fix)
 
 

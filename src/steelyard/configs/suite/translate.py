@@ -1,6 +1,5 @@
-"""One selection of a file as a reading: the experiment it means, and where each value of it stands."""
+"""Turns one selection of a file into a reading: the experiment, and the place of each value."""
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,19 +10,19 @@ from steelyard.configs.suite.draft import Draft, Selection
 from steelyard.configs.suite.keys import CONTAINER, DATASET, JAX, RESULTS, TABLES
 from steelyard.configs.suite.section import Report, Section, dotted, example_name
 from steelyard.configs.suite.values import converted, left_open
-from steelyard.experiment.presets import PRESETS
+from steelyard.experiment.presets import PRESETS, nearest_preset, preset_of
 from steelyard.experiment.problems import PLACEHOLDER, UNKNOWN_NAME, shown
 from steelyard.experiment.reading import Bound, PointerPath, Reading, Stated
 from steelyard.experiment.thresholds import CVS_NAMES, parse_threshold
-from steelyard.hardware.catalog import known_names, lookup
+from steelyard.hardware.catalog import known_names, lookup, nearest_gpu
 from steelyard.hardware.nics import NICS
 from steelyard.hardware.sizes import MAX_NODES
 
 GPUS_PER_NODE = 8
-"""The files do not say it and the suite takes it for granted; `--gpus` says otherwise."""
+"""The suite assumes it, and its files do not contain it; `--gpus` overrides it."""
 
 SET_BY_THE_PLAN = ("JAX_COORDINATOR_IP", "JAX_COORDINATOR_PORT", "MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK")
-"""Variables of the container that the plan gives each node itself."""
+"""Variables of the container that the plan sets for each node."""
 
 
 def reading(
@@ -35,7 +34,7 @@ def reading(
     given: frozenset[str] = frozenset(),
     hosts: int | None = None,
 ) -> Reading:
-    """Read what the selection needs; `nodes`, `gpus` and `given` are the command line's, `hosts` the cluster's."""
+    """Read a selection. `nodes`, `gpus` and `given` are from the command line, `hosts` is the count of the cluster."""
     known = {"platform.nodes"} if nodes or hosts else set()
     report = Report(file.path, names, given | known | ({"platform.network.head"} if hosts else set()))
     config_keys, model_keys = TABLES[file.family]
@@ -93,25 +92,17 @@ def _model(draft: Draft) -> None:
     if (preset := preset_of(model)) is not None:
         draft.put("model.preset", preset, path[:3])
     else:
-        near = difflib.get_close_matches(model, PRESETS, n=1, cutoff=0.3)
-        fix = f"name it like {near[0] if near else next(iter(PRESETS))}"
-        message, expected = f"{shown(model)} is no known model", f"one of {', '.join(PRESETS)}"
+        near = nearest_preset(model)
+        fix = f"rename it to {near}" if near else "use the name of a listed model"
+        message, expected = f"{shown(model)} is not a known model", f"one of {', '.join(PRESETS)}"
         draft.report.add(UNKNOWN_NAME, path[:3], message, fix, model, expected)
     if lookup(gpu) is not None:
         draft.platform["gpu"] = gpu
         draft.paths["platform.gpu"] = path
     else:
         message, expected = f"{shown(gpu)} is not in the catalog of GPUs", f"one of {', '.join(known_names())}"
-        draft.report.add(UNKNOWN_NAME, path, message, "name it like mi300x", gpu, expected)
-
-
-def preset_of(model: str) -> str | None:
-    """The preset a model's key means: llama3_1_8b and llama3.1-8b are one."""
-    return next((preset for preset in PRESETS if _normal(preset) == _normal(model)), None)
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+        fix = f"rename it to {near}" if (near := nearest_gpu(gpu)) else "use the name of a listed GPU"
+        draft.report.add(UNKNOWN_NAME, path, message, fix, gpu, expected)
 
 
 def _container(draft: Draft) -> None:
@@ -137,8 +128,10 @@ def _container(draft: Draft) -> None:
 
 def _is_open(draft: Draft, value: Any, path: PointerPath) -> bool:
     if left_open(value):
-        message = f"{dotted(path)} is left open ({shown(value)})"
-        draft.report.add(PLACEHOLDER, path, message, "write it, or park it", value)
+        message = f"{dotted(path)} is not filled in ({shown(value)})"
+        draft.report.add(
+            PLACEHOLDER, path, message, "write the value, or put an underscore in front of the name", value
+        )
     return left_open(value)
 
 
@@ -156,7 +149,7 @@ def _volumes(draft: Draft, inner: Section) -> dict[str, str]:
 
 
 def _variables(draft: Draft, inner: Section) -> dict[str, str]:
-    """The container's variables, but for those the plan sets itself; every one is remembered for the rules."""
+    """The variables of the container, without those that the plan sets. All are recorded for the rules."""
     variables = {}
     for name, raw in (inner.value("env_dict") or {}).items():
         path = (*inner.path, "env_dict", name)
@@ -188,7 +181,7 @@ def _network(draft: Draft, head: str) -> None:
 
 
 def _port(draft: Draft) -> None:
-    """Where ranks meet, by whichever of the two names the file uses."""
+    """Set the port where ranks meet, from either of its two names."""
     for name in ("JAX_COORDINATOR_PORT", "MASTER_PORT"):
         stated = draft.env.get(name)
         if stated is None:
@@ -201,7 +194,7 @@ def _port(draft: Draft) -> None:
 
 
 def _data(draft: Draft) -> None:
-    """Where the tokens come from, for what the family has not said already."""
+    """Set the source of the tokens, unless the family has set it."""
     source = draft.config.section("dataset_source", DATASET)
     source.unknown()
     mock = draft.config.get("mock_data")
@@ -225,7 +218,7 @@ def _thresholds(draft: Draft) -> None:
 
 
 def _suggested(results: Section, name: str) -> Stated | None:
-    """A bound that stands there as an example alone."""
+    """A bound for which the file has only an example."""
     try:
         return Stated(converted(results.example(name), "number"), (*results.path, name), assumed=True)
     except ValueError:
@@ -240,14 +233,14 @@ def _bound(draft: Draft, results: Section, name: str, stated: Stated) -> str | N
     try:
         draft.bounds.append(Bound(parse_threshold(text), path, stated.assumed))
     except ValueError:
-        fix = "write what the run must reach, or remove it"
+        fix = "write the value that the run must reach, or remove it"
         draft.report.wrong(stated.path, stated.value, "a positive number", fix, f"result_dict.{name}")
         return None
     return text
 
 
 def _state_the_rest(section: Section) -> None:
-    """Read what no one has asked for, so that rules may hold copies of a fact against one another; nothing is said."""
+    """Read the remaining keys, so that rules can compare copies; report nothing."""
     before = len(section.report.problems)
     for name in section.names():
         if name in section.keys:

@@ -1,4 +1,4 @@
-"""Values as these files spell them: numbers and booleans as text, placeholders, and two ways to say nothing."""
+"""Values as these files write them: numbers and booleans as text, placeholders, and two kinds of empty values."""
 
 import getpass
 import re
@@ -16,7 +16,7 @@ _FLAGS = {**dict.fromkeys(("true", "1", "yes"), True), **dict.fromkeys(("false",
 
 
 def left_open(value: Any) -> bool:
-    """Whether a person was meant to put something here and did not."""
+    """Whether the value is a placeholder that is not filled in."""
     return isinstance(value, str) and bool(_LEFT_OPEN.search(value) or _ADDRESS.fullmatch(value.strip()))
 
 
@@ -28,32 +28,32 @@ def this_user() -> str:
 
 
 def placeholder_names(user: str | None = None) -> dict[str, str]:
-    """What the placeholders of a file stand for, for a user or this one."""
+    """Values of the placeholders of a file, for a user or the current one."""
     user = user or this_user()
     home = "/root" if user == "root" else f"/home/{user}"
     return {"user-id": user, "user": user, "home": home, "home-mount-dir": "home", "node-dir-name": "root"}
 
 
 def substituted(text: str, names: Mapping[str, str]) -> str:
-    """The text with `{user-id}` and its like filled in; ValueError names one that cannot be."""
+    """The text with placeholders such as `{user-id}` replaced; ValueError names an unknown one."""
     filled = _NAMED.sub(lambda match: names.get(match[1], match[0]), text)
     if match := _NAMED.search(filled):
         if match[1] in names:
-            raise ValueError(f"the placeholder {match[0]} names itself")
+            raise ValueError(f"the placeholder {match[0]} contains itself")
         known = ", ".join(f"{{{name}}}" for name in names)
-        raise ValueError(f"the placeholder {match[0]} is not known, expected one of {known}")
+        raise ValueError(f"the placeholder {match[0]} is unknown, expected one of {known}")
     return filled
 
 
 def converted(value: Any, kind: Kind) -> Any:
-    """The value as its kind; ValueError says what was expected."""
+    """The value converted to its kind; the text of ValueError is what was expected."""
     expected, read = _KINDS[kind]
-    made = read(value)
-    if made is None:
+    result = read(value)
+    if result is None:
         raise ValueError(expected)
-    if isinstance(made, int | float) and abs(made) >= 2**63:
+    if isinstance(result, int | float) and abs(result) >= 2**63:
         raise ValueError(f"{expected} below 2^63")
-    return made
+    return result
 
 
 def _text(value: Any) -> str | None:
@@ -69,7 +69,7 @@ def _number(value: Any) -> float | None:
         return None
     try:
         return float(text)
-    except ValueError:  # an underscore where none may be
+    except ValueError:  # an underscore at a wrong position
         return None
 
 
@@ -94,7 +94,7 @@ _KINDS: Mapping[Kind, tuple[str, Callable[[Any], Any]]] = {
     "number": ("a number", _number),
     "flag": ("True or False", lambda value: _FLAGS.get(str(value).strip().lower())),
     "text": ("text", _text),
-    "list": ("a list of texts", _list),
+    "list": ("a list of text", _list),
     "mapping": ("a mapping of keys", lambda value: value if isinstance(value, dict) else None),
 }
-"""What is expected of each kind, and what reads it; None where the value is not of the kind."""
+"""For each kind: what is expected, and the function that converts a value or returns None."""

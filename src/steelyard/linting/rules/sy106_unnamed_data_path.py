@@ -1,7 +1,7 @@
-"""The data are a file of tokens and no file is named.
+"""The data source is a token file, but no file is named.
 
-Why: the experiment cannot be run as it stands, and two sides that fill the gap differently train on different data.
-Fix: name the file under `data.path`.
+Why: the experiment cannot run. Two sides that choose different files train on different data.
+Fix: set `data.path` to the file.
 """
 
 from steelyard.frameworks.registry import facts
@@ -15,8 +15,8 @@ def check(case: Case) -> Problems:
     framework = facts(case.resolved.platform.framework)
     if data.source != "tokens" or data.path or (framework.reads_named_datasets and data.dataset is not None):
         return
-    file, expected = "/data/corpus_text_document", "where the tokenized corpus lies"
+    file, expected = "/data/corpus_text_document", "the path of the tokenized corpus"
     if not framework.takes_tokens_from_tokenizer:
-        file, expected = "corpus.npy", "the .npy file of token ids"
-    message = "data.source is tokens and data.path is missing"
-    yield RULE.problem(case, "data.path", message, f"--set data.path={file}", None, expected)
+        file, expected = "corpus.npy", "a .npy file of token ids"
+    message = "data.source is tokens, but data.path is missing"
+    yield RULE.problem(case, "data.path", message, f"--set data.path=FILE, such as {file}", None, expected)

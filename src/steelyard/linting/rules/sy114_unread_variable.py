@@ -1,7 +1,7 @@
-"""A variable that nothing reads.
+"""An environment variable that nothing reads.
 
-Why: whoever set it believes that a time limit or a kernel was chosen; nothing was.
-Fix: remove it, or set what is read instead.
+Why: it looks like a time limit or a choice of kernel, but has no effect.
+Fix: remove it, or set the key that is read.
 """
 
 from steelyard.configs.suite.keys import UNREAD_ENV
@@ -14,5 +14,5 @@ def check(reading: Reading) -> Problems:
     for name, stated in reading.env.items():
         if name in UNREAD_ENV:
             instead = UNREAD_ENV[name]
-            fix = f"remove it, and give the model {instead}: {stated.value}" if instead else "remove it"
-            yield RULE.at(reading, stated, f"{name} is {stated.value}, and nothing on the GPU path reads it", fix)
+            fix = f"remove it, and set {instead} of the model to {stated.value}" if instead else "remove it"
+            yield RULE.at(reading, stated, f"{name} is {stated.value}, but nothing reads it on GPUs", fix)

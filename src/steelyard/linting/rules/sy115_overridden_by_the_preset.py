@@ -1,7 +1,8 @@
-"""A dimension that MaxText's own preset of the model overrides.
+"""A model dimension that MaxText's own preset overrides.
 
-Why: model_name comes after the file, so the dimension does nothing, and stays behind when the model is changed.
-Fix: remove it, or park it behind an underscore.
+Why: MaxText applies the preset of `model_name` after the file, so the dimension has no effect. It stays behind when
+the model is changed.
+Fix: remove it, or put an underscore in front of its name, which disables it.
 """
 
 from steelyard.configs.suite.keys import DIMENSIONS, JAX
@@ -20,5 +21,5 @@ def check(reading: Reading) -> Problems:
         if name in reading.params and preset.get(dotted.partition(".")[2]) == reading.params[name].value
     ]
     if agreeing:
-        message = f"{', '.join(agreeing)}: the model's own preset overrides what the file says, here with the same"
+        message = f"{', '.join(agreeing)}: the preset of the model overrides them with the same values"
         yield RULE.at(reading, Stated(None, reading.params[agreeing[0]].path), message, "remove them")

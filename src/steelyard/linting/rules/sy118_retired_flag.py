@@ -1,19 +1,20 @@
-"""A flag that newer XLA no longer has.
+"""An XLA flag that newer versions do not have.
 
-Why: XLA ends the program at a flag it does not know, so the file runs in one image and not in the next.
+Why: XLA stops at an unknown flag, so the file works in one image and fails in the next.
 Fix: remove it.
 """
 
+from steelyard.configs.suite.keys import COMPILER_FLAGS
+from steelyard.frameworks.registry import every_facts
 from steelyard.linting.rule import Problems, Reading, Rule, Stated
 
 RULE = Rule("SY118", "warning", on="reading")
 
-RETIRED = ("xla_gpu_graph_level",)
-
 
 def check(reading: Reading) -> Problems:
-    for flags in (reading.config.get("xla_flags"), reading.params.get("xla_flags")):
+    retired = {flag: program for each in every_facts() for flag, program in each.retired_flags.items()}
+    for flags in (reading.config.get(COMPILER_FLAGS), reading.params.get(COMPILER_FLAGS)):
         for name in flags.value if flags else ():
-            if flags and name in RETIRED:
-                message = f"{name} is a flag that newer XLA no longer has, and it ends the program"
+            if flags and name in retired:
+                message = f"{name} is unknown to newer {retired[name]}, which stops at unknown flags"
                 yield RULE.at(reading, Stated(flags.value[name], (*flags.path, name)), message, "remove it")

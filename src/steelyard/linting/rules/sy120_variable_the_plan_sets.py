@@ -1,6 +1,6 @@
 """A variable that the plan sets itself, to another value.
 
-Why: of two values one wins, and the file and the job then disagree about batch, sizes or addresses.
+Why: only one of the two values can win. The file and the job then disagree on batch, sizes or addresses.
 Fix: remove it, and change the key that decides it.
 """
 
@@ -17,7 +17,7 @@ def check(case: Case) -> Problems:
     known = is_planned(platform.framework) and not facts(platform.framework).runs_here
     if not given or not known or not accounting.holds(case.resolved.experiment, case.placement.world_size):
         return
-    if any(refusals(case)):  # which are said first, and leave nothing to plan
+    if any(refusals(case)):  # SY107 reports them, and there is nothing to plan
         return
     plan, count = planner(platform.framework), case.placement.nodes
     head = platform.network.head or next(iter(case.hosts), "localhost" if count == 1 else "node0")
@@ -26,6 +26,6 @@ def check(case: Case) -> Problems:
     for name, stated in given.items():
         own = dict.fromkeys(variables[name] for variables in planned if name in planned[0])
         if own and list(own) != [stated.value]:
-            message = f"{name} is {stated.value}, and the plan sets {' and '.join(own)}"
-            fix = "remove it: the experiment and the node decide"
+            message = f"{name} is {stated.value}, but the plan sets {' and '.join(own)}"
+            fix = "remove it: the experiment and the node decide it"
             yield RULE.at(case.reading, stated, message, fix, " and ".join(own))

@@ -1,8 +1,8 @@
-"""The container is given every place where Steelyard could keep the control files of the run.
+"""The container can access every directory where Steelyard could keep the control files of the run.
 
-Why: what lies there decides what is started and stopped as the login of the run. A job that can write there, or replace
-a directory above it, decides it in its place. This cannot be allowed.
-Fix: mount less, or set `log_dir` of the platform to a directory that no volume holds and only the login can write to.
+Why: the control files decide what is started and stopped under the login of the run. A job that can change them, or
+replace a directory above them, has that control. This error cannot be allowed.
+Fix: mount less. Or set `log_dir` of the platform to a directory outside all volumes that only the login can write to.
 """
 
 from steelyard.configs.suite.values import this_user
@@ -14,13 +14,13 @@ RULE = Rule("SY123", "error")
 
 
 def check(case: Case) -> Problems:
-    login, held = case.login or this_user(), list(mounts(case))
-    if control_parent(case.resolved.platform.log_dir, [mount.path for mount in held], login) is not None:
+    login, mounted = case.login or this_user(), list(mounts(case))
+    if control_parent(case.resolved.platform.log_dir, [mount.path for mount in mounted], login) is not None:
         return
     parents = own_parents(login)
-    fix = "mount a directory of the job's own, or set log_dir of the platform to one that no volume holds"
-    for mount in held:
+    fix = "mount a directory of the job, or set log_dir of the platform to one outside all volumes"
+    for mount in mounted:
         if any(overlap(parent, mount.path) for parent in parents):
-            message = f"the container is given {mount.path}, through which it reaches the control files of the run"
-            expected = f"a directory apart from {' and '.join(parents)}"
+            message = f"the container can access the control files of the run through {mount.path}"
+            expected = f"a directory outside {' and '.join(parents)}"
             yield RULE.at(case.reading, mount.stated, message, fix, expected)

@@ -1,9 +1,9 @@
-"""A disk, the machine's memory, or a path that is not a device is given to the container as a device.
+"""A disk, the machine's memory, or a path that is not a device is passed to the container as a device.
 
-Why: raw disks and memory hold everything of every user, and are written past all permissions; GPUs and network cards
-are given by the plan itself.
-Fix: take it out. Where the job needs it, permit it: `allow: [SY124]` of the platform, or `--set platform.allow=SY124`;
-the plan records it.
+Why: raw disks and memory contain the data of all users, and writes to them bypass all permissions. The plan itself
+passes GPUs and network cards.
+Fix: remove it. If you need it, allow it: `allow: [SY124]` in the platform, or `--set platform.allow=SY124`. The plan
+records it.
 """
 
 import re
@@ -26,17 +26,17 @@ _RAW = (
 def check(case: Case) -> Problems:
     for device in devices(case):
         if (content := _content(device)) is not None:
-            message = f"the container is given {device.stated.value}: {content}"
-            fix = "take it out, or permit it: --set platform.allow=SY124"
+            message = f"the container can access {device.stated.value}: {content}"
+            fix = "remove it, or allow it: --set platform.allow=SY124"
             yield RULE.at(case.reading, device.stated, message, fix, "a device of a GPU or a network card")
 
 
 def _content(device: Mount) -> str | None:
-    """What the container could reach through it; None where that is harmless."""
+    """What the container could access through it; None if that is harmless."""
     if device.path == "/dev":
         return "every device of the host"
     if not device.path.startswith("/dev/"):
         return f"{device.path}, which is not a device"
     if ".." in device.stated.value.split("/"):
-        return f"{device.path} by another way"
+        return f"another path to {device.path}"
     return next((content for pattern, content in _RAW if pattern.fullmatch(device.path)), None)

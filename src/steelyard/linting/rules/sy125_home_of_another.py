@@ -1,8 +1,8 @@
 """The home directory of another user is mounted into the container.
 
-Why: a run as root reads and writes what its owner keeps from others: keys, tokens, results.
-Fix: mount a directory of the login's own or a shared one; the login is the cluster file's user, else this user. Where
-its owner agrees, permit it: `allow: [SY125]` of the platform, or `--set platform.allow=SY125`; the plan records it.
+Why: a run as root can read and write the owner's private files: keys, tokens, results.
+Fix: mount a directory of the login, or a shared one. The login is the user in the cluster file, or you. If the owner
+agrees, allow it: `allow: [SY125]` in the platform, or `--set platform.allow=SY125`. The plan records it.
 """
 
 from steelyard.configs.suite.values import this_user
@@ -14,12 +14,12 @@ RULE = Rule("SY125", "error", may_be_allowed=True)
 
 def check(case: Case) -> Problems:
     login = case.login or this_user()
-    fix = "mount a directory of the login's own, or permit it: --set platform.allow=SY125"
+    fix = "mount a directory of the login, or allow it: --set platform.allow=SY125"
     for mount in mounts(case):
         owner = _owner(mount.path)
         if owner is not None and owner != login:
-            message = f"the container is given {mount.path}, the home of {owner}, and the login is {login}"
-            yield RULE.at(case.reading, mount.stated, message, fix, f"a directory of {login}'s own, or a shared one")
+            message = f"the container can access {mount.path}, the home of {owner}, but the login is {login}"
+            yield RULE.at(case.reading, mount.stated, message, fix, f"a directory of {login}, or a shared one")
 
 
 def _owner(path: str) -> str | None:

@@ -1,7 +1,7 @@
-"""The GPUs are not a whole number of model replicas.
+"""The GPUs do not form a whole number of model replicas.
 
-Why: world = tensor x pipeline x context x data parallel; a remainder leaves GPUs idle or stops the job.
-Fix: choose parallel sizes whose product divides nodes x GPUs a node.
+Why: world size = tensor x pipeline x context x data parallel. With a remainder, GPUs stay idle or the job stops.
+Fix: choose parallel sizes whose product divides nodes x GPUs per node.
 """
 
 from steelyard import accounting
@@ -15,6 +15,8 @@ def check(case: Case) -> Problems:
     world, replica = case.placement.world_size, accounting.model_parallel_size(parallelism)
     if not case.reading.nodes_open and accounting.data_parallel_size(parallelism, world) is None:
         sizes = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
-        key = f"parallelism.{max(sizes, key=lambda size: int(getattr(parallelism, size)))}"
-        message = f"tensor x pipeline x context parallel is {replica} and the platform has {world} GPUs"
-        yield RULE.problem(case, key, message, f"--set {key}=1", replica, f"a divisor of {world}")
+        name = max(sizes, key=lambda size: int(getattr(parallelism, size)))
+        size, key = getattr(parallelism, name), f"parallelism.{name}"
+        fitting = next((less for less in range(size, 0, -1) if world % (replica // size * less) == 0), 1)
+        message = f"tensor x pipeline x context parallel is {replica}, but the platform has {world} GPUs"
+        yield RULE.problem(case, key, message, f"--set {key}={fitting}", replica, f"a divisor of {world}")

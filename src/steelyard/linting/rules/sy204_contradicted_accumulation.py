@@ -1,7 +1,7 @@
-"""A given `gradient_accumulation_steps` contradicts the batch sizes.
+"""`gradient_accumulation_steps` contradicts the batch sizes.
 
-Why: it is derived; with a copy that disagrees nobody knows which batch was meant.
-Fix: remove it, or correct the batch it contradicts.
+Why: it follows from them. If it disagrees, the intended batch is unclear.
+Fix: remove it, or correct the batch that it contradicts.
 """
 
 from steelyard import accounting
@@ -18,5 +18,5 @@ def check(case: Case) -> Problems:
         return
     derived, ragged = divmod(batch, accounting.sequences_per_wave(training, replicas))
     if not ragged and given != derived:
-        expected = f"{derived} (global batch {batch} / micro batch {micro} / {replicas} data parallel)"
+        expected = f"{derived} (global batch {batch} / micro-batch {micro} / {replicas} data parallel)"
         yield RULE.wrong(case, "training.gradient_accumulation_steps", given, expected, derived)

@@ -1,7 +1,7 @@
 """The sequence is longer than the model has positions for.
 
-Why: learned positions run out, and rotary ones leave the range they were made for.
-Fix: shorten `sequence_length`, or raise `max_position_embeddings` on purpose.
+Why: learned positions run out, and rotary positions leave the range they were trained for.
+Fix: shorten `sequence_length`, or raise `max_position_embeddings` if you intend that.
 """
 
 from steelyard.linting.rule import Case, Problems, Rule

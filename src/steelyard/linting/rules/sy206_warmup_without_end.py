@@ -1,6 +1,6 @@
-"""Warm-up is not over before training is.
+"""Warm-up takes at least as long as training.
 
-Why: the peak learning rate is never reached, or not held for a step, so the schedule is not the one the file states.
+Why: the learning rate reaches its peak at the last step or never, so the schedule is not the one in the file.
 Fix: shorten `warmup_steps`, or train longer.
 """
 

@@ -1,7 +1,7 @@
-"""The peak learning rate is below the rate it is to decay to.
+"""The peak learning rate is below the minimum learning rate.
 
-Why: the schedule would rise where the file says it falls.
-Fix: swap the two, or lower `min_learning_rate`.
+Why: the schedule would rise where it is meant to fall.
+Fix: swap the two values, or lower `min_learning_rate`.
 """
 
 from steelyard.linting.rule import Case, Problems, Rule

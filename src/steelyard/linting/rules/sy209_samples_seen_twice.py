@@ -1,7 +1,7 @@
-"""The run takes more samples than the data have, so it sees some twice.
+"""The run needs more samples than the data has, so samples repeat.
 
-Why: what repeats can be learned by heart, and the loss of such a run says nothing of another's.
-Fix: fewer steps, or more samples.
+Why: a model can memorize repeated samples. Its loss cannot be compared with the loss of other runs.
+Fix: train fewer steps, or use more samples.
 """
 
 from steelyard.experiment.sources import CONFIG
@@ -15,6 +15,6 @@ def check(case: Case) -> Problems:
     steps, batch = training.steps, training.global_batch_size
     if samples is None or case.resolved.sources.get("data.samples") != CONFIG or steps * batch <= samples:
         return
-    message = f"data.samples is {samples:,} and {steps:,} steps of {batch:,} take {steps * batch:,}"
-    fix = f"--set training.steps={samples // batch}" if samples >= batch else "more samples"
+    message = f"data.samples is {samples:,}, but {steps:,} steps of {batch:,} sequences need {steps * batch:,}"
+    fix = f"--set training.steps={samples // batch}" if samples >= batch else "use more samples"
     yield RULE.problem(case, "data.samples", message, fix, samples, f"at least {steps * batch:,}")

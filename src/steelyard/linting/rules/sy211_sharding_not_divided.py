@@ -1,7 +1,7 @@
-"""The ranks that share weights do not divide the data-parallel ranks.
+"""`fsdp_size` does not divide the data-parallel ranks.
 
-Why: every replica's weights are split over the same number of ranks.
-Fix: choose an fsdp_size that divides the data-parallel size.
+Why: the weights of every replica are split over the same number of ranks.
+Fix: choose an `fsdp_size` that divides the data-parallel size.
 """
 
 from steelyard import accounting

@@ -1,7 +1,7 @@
-"""Heads, layers or the sequence do not divide into their parallel sizes.
+"""Attention heads, layers or the sequence do not divide by their parallel size.
 
-Why: a tensor rank holds whole heads, a pipeline stage whole layers, a context rank an equal part of the sequence.
-Fix: choose sizes that divide the model.
+Why: a tensor rank needs whole heads, a pipeline stage whole layers, a context rank an equal part of the sequence.
+Fix: choose parallel sizes that divide them.
 """
 
 from steelyard.linting.rule import Case, Problems, Rule
@@ -14,7 +14,7 @@ def check(case: Case) -> Problems:
     for key, count, parts in (
         ("tensor_parallel_size", model.num_attention_heads, "attention heads"),
         ("pipeline_parallel_size", model.num_layers, "layers"),
-        ("context_parallel_size", training.sequence_length, "tokens a sequence"),
+        ("context_parallel_size", training.sequence_length, "tokens per sequence"),
     ):
         size = getattr(case.resolved.experiment.parallelism, key)
         if count % size:

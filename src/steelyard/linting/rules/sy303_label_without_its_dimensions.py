@@ -1,8 +1,8 @@
-"""A model's label and its dimensions are those of different models.
+"""The name of a model does not match its dimensions.
 
-Why: figures are read by the label and computed from the dimensions; a "70b" with the dimensions of the 405B makes every
-throughput in the file look impossible, or possible.
-Fix: give the label's own dimensions, or the dimensions' own label.
+Why: people read a result by the name, but it is computed from the dimensions. With 405B dimensions under the name
+70b, every throughput looks wrong.
+Fix: use the dimensions of the named model, or the name of the model with these dimensions.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def _dimensions(reading: Reading, preset: str, known: Mapping[str, Any]) -> Prob
     other = next(others, None)
     for key, (name, dimension) in stated.items():
         if dimension.value != known[key]:
-            whose = f", which is {other}'s" if other and key in SIZES else ""
-            message = f"{name} is {dimension.value} under {reading.model_key}{whose}"
-            fix = f'write "{known[key]}", or remove it: the preset of {preset} decides'
-            yield RULE.at(reading, dimension, message, fix, f"{known[key]}, as {preset} has")
+            owner = f", the value of {other}" if other and key in SIZES else ""
+            message = f"{name} is {dimension.value} under {reading.model_key}{owner}"
+            fix = f'write "{known[key]}", or remove it: the preset {preset} decides'
+            yield RULE.at(reading, dimension, message, fix, f"{known[key]}, the value of {preset}")

@@ -1,8 +1,8 @@
-"""A vocabulary that is not the model's.
+"""The vocabulary is not that of the model.
 
-Why: it decides the first loss, the size of the embeddings and the FLOPs of the logits; two runs that differ in it are
-two jobs. 128526 for 128256 is the slip seen most.
-Fix: give the model's own vocabulary.
+Why: it decides the first loss, the size of the embeddings and the FLOPs of the logits. Runs with different
+vocabularies are different jobs. 128526 instead of 128256 is the most common slip.
+Fix: use the vocabulary of the model.
 """
 
 from steelyard.linting.rule import Problems, Reading, Rule, Stated, preset_of
@@ -15,14 +15,14 @@ def check(reading: Reading) -> Problems:
     if not known:
         return
     vocabulary, stated = known["vocab_size"], reading.params.get("vocab_size")
-    expected = f"{vocabulary}, as {preset} has"
+    expected = f"{vocabulary}, the value of {preset}"
     if reading.family == "steelyard":
         own = reading.content["model"].get("vocab_size")
         if type(own) is int and own != vocabulary:
-            message = f"model.vocab_size is {own} beside preset {preset}"
-            fix = "remove it, unless another tokenizer is meant"
+            message = f"model.vocab_size is {own}, but the preset is {preset}"
+            fix = "remove it, unless you use another tokenizer"
             yield RULE.at(reading, Stated(own, ("model", "vocab_size")), message, fix, expected, "warning")
     elif stated is not None and stated.value != vocabulary:
         message = f"vocab_size is {stated.value} under {reading.model_key}"
-        fix = f'write "{vocabulary}", or remove it: the preset of {preset} decides'
+        fix = f'write "{vocabulary}", or remove it: the preset {preset} decides'
         yield RULE.at(reading, stated, message, fix, expected)

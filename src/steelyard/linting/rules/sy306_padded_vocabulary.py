@@ -1,8 +1,9 @@
 """The framework pads the vocabulary.
 
-Why: Megatron and its kin round it up to 128 x tensor parallel, MaxText does not; the first loss is the logarithm of the
-padded size, and two sides padded differently do not start alike. 128256 is padded from tensor parallel 4 on.
-Fix: none needed; choose the same tensor parallelism on both sides where curves are to be compared.
+Why: Megatron and frameworks based on it round the vocabulary up to a multiple of 128 x tensor parallel size; MaxText
+does not. The first loss is the logarithm of the padded size, so runs with different padding start at different
+losses. 128256 is padded from tensor parallel size 4 on.
+Fix: nothing to fix. To compare loss curves, use the same tensor parallel size on both sides.
 """
 
 from dataclasses import replace
@@ -17,6 +18,6 @@ def check(case: Case) -> Problems:
     padded, stated = expected_vocabulary(case), case.resolved.experiment.model.vocab_size
     if padded != stated:
         tensor = case.resolved.experiment.parallelism.tensor_parallel_size
-        message = f"the vocabulary of {stated:,} is padded to {padded:,} at tensor parallel {tensor}"
-        fix = "nothing, or the same tensor parallelism on both sides of a comparison"
+        message = f"the vocabulary of {stated:,} is padded to {padded:,} with tensor parallel size {tensor}"
+        fix = "nothing to fix; use the same tensor parallel size on both sides of a comparison"
         yield replace(RULE.problem(case, "parallelism.tensor_parallel_size", message, fix, tensor), optional=True)

@@ -1,7 +1,7 @@
-"""The experiment asks for a number format the GPU has no units for.
+"""The GPU does not support the number format.
 
-Why: the job stops, or emulates the format at a fraction of the rate it is judged by.
-Fix: choose a format the GPU has.
+Why: the job stops, or emulates the format at a fraction of the expected rate.
+Fix: choose a format that the GPU supports.
 """
 
 from steelyard.linting.rule import Case, Problems, Rule
@@ -11,6 +11,6 @@ RULE = Rule("SY401", "error")
 
 def check(case: Case) -> Problems:
     fp8, gpu = case.resolved.experiment.precision.fp8, case.placement.gpu
-    if fp8 is not None and gpu is not None and gpu.fp8_tflops is None:
-        note = f", which the {gpu.name} has no units for"
+    if fp8 is not None and gpu is not None and "fp8" not in gpu.peaks:
+        note = f", but {gpu.name} does not support FP8"
         yield RULE.wrong(case, "precision.fp8", fp8, "null", "null", note)

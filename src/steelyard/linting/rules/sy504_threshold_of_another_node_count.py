@@ -1,7 +1,7 @@
-"""Thresholds that were made for another number of nodes.
+"""The thresholds were measured with another number of nodes.
 
-Why: throughput a GPU falls with the nodes of a job, so a bound measured on four is not one for sixteen.
-Fix: measure them at this node count.
+Why: throughput per GPU falls as a job gets more nodes, so a threshold measured on 4 nodes is too high for 16.
+Fix: measure them with this number of nodes.
 """
 
 from steelyard.linting.rule import Case, Problems, Rule, Stated
@@ -16,6 +16,6 @@ def check(case: Case) -> Problems:
     stated, bounds = reading.config.get("nnodes"), [bound for bound in reading.bounds if not bound.example]
     made_for = int(stated.value) if stated is not None and not stated.assumed else reading.example_nodes
     if made_for is not None and bounds and made_for != nodes:
-        message = f"the thresholds were made for {made_for} nodes and the job has {nodes}"
-        fix = "measure them at this node count"
+        message = f"the thresholds are for {made_for} nodes, but the job has {nodes}"
+        fix = "measure them with this number of nodes"
         yield RULE.at(reading, Stated(made_for, bounds[0].path), message, fix, str(nodes))

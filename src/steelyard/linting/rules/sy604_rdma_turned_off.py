@@ -1,7 +1,7 @@
-"""A job over several nodes turns off the fast network, or a single node its links.
+"""A job over several nodes turns off RDMA, or a job turns off the direct links between its GPUs.
 
-Why: with NCCL_IB_DISABLE a "distributed RDMA" test measures TCP; with NCCL_P2P_DISABLE a single node does without the
-links between its GPUs.
+Why: with NCCL_IB_DISABLE=1 a "distributed RDMA" test measures TCP. With NCCL_P2P_DISABLE=1 the GPUs of a node do not
+use their links.
 Fix: remove the variable.
 """
 

@@ -1,6 +1,6 @@
-"""A dash where a value should be.
+"""A dash is used instead of a value.
 
-Why: in a table of two columns `-` is read as "the same", and each framework then does what it does by default.
+Why: in a table `-` reads as "the same", but each framework then uses its own default.
 Fix: write the value.
 """
 
@@ -23,12 +23,12 @@ def check(reading: Reading) -> Problems:
     names = dict.fromkeys(name for name in frameworks if isinstance(name, str) and is_planned(name))
     for path in _dashes(reading.content):
         dotted = ".".join(path[3:] if path[:1] == ("platforms",) and "overrides" in path else path)
-        does = [
-            f"{name} does {facts(name).silent_defaults[dotted]}"
+        defaults = [
+            f"{name} defaults to {facts(name).silent_defaults[dotted]}"
             for name in names
             if dotted in facts(name).silent_defaults
         ]
-        message = f"{dotted} is '-', which states nothing" + (f": left alone, {', '.join(does)}" if does else "")
+        message = f"{dotted} is '-', which is not a value" + (f": {', '.join(defaults)}" if defaults else "")
         yield RULE.at(reading, Stated("-", path), message, "write the value", "a value")
 
 

@@ -1,8 +1,8 @@
-"""The run needs more memory than the card has.
+"""The run needs more memory than the GPU has.
 
-Why: weights, gradients and optimizer state cannot be smaller than their arithmetic, so the job ends out of memory;
-where only the activations are too many, the estimate may be a little high, and it is a warning.
-Fix: share the model over more GPUs, recompute activations, or take a smaller micro-batch.
+Why: the size of weights, gradients and optimizer state is exact, so the job runs out of memory. If only the
+activations are too large, it is a warning: their estimate may be a little high.
+Fix: split the model over more GPUs, recompute activations, or use a smaller micro-batch.
 """
 
 import math
@@ -34,34 +34,34 @@ def check(case: Case) -> Problems:
     parts = ", ".join(f"{name} {gib:.1f}" for name, gib in memory.components().items())
     rule = RULE if certain else replace(RULE, severity="warning")
     key = "parallelism.tensor_parallel_size" if certain else "training.micro_batch_size"
-    message = f"the run needs {memory.total:.1f} GiB a GPU ({parts})"
-    fix = _fitting(case, gpu.usable_gib) or "a smaller model, a larger card, or more GPUs to share it"
-    expected = f"at most the {gpu.usable_gib} GiB of the {gpu.name}"
+    message = f"the run needs {memory.total:.1f} GiB per GPU ({parts})"
+    fix = _fitting(case, gpu.usable_gib) or "use a smaller model, a larger GPU, or more GPUs"
+    expected = f"at most {gpu.usable_gib} GiB, the memory of {gpu.name}"
     yield rule.problem(case, key, message, fix, round(memory.total, 1), expected)
 
 
 def _fitting(case: Case, limit: float) -> str | None:
-    """The first change after which the estimate fits, with what it then is."""
-    for words, experiment, nodes in _changes(case):
+    """The first change after which the estimate fits, with the new estimate."""
+    for options, experiment, nodes in _changes(case):
         placement = replace(case.placement, nodes=nodes)
         if not accounting.holds(experiment, placement.world_size):
             continue
         changed = replace(case, resolved=replace(case.resolved, experiment=experiment), placement=placement)
         total = expected_memory(changed).total
         if total <= limit:
-            return f"{words}, which needs {total:.1f} GiB"
+            return f"{options}, which needs {total:.1f} GiB"
     return None
 
 
 def _changes(case: Case) -> Iterator[tuple[str, Experiment, int]]:
-    """What to type, what is then trained, and on how many nodes."""
+    """What to type, the changed experiment, and its nodes."""
     experiment, nodes = case.resolved.experiment, case.placement.nodes
     if experiment.training.recompute != "full":
         yield _RECOMPUTE, _with(experiment, "training", recompute="full"), nodes
-    for words, changed in _on_these_nodes(case):
-        yield words, changed, nodes
-        yield f"{words} {_RECOMPUTE}", _with(changed, "training", recompute="full"), nodes
-    if case.reading.family == JAX:  # whose batch and sharding follow the nodes
+    for options, changed in _on_these_nodes(case):
+        yield options, changed, nodes
+        yield f"{options} {_RECOMPUTE}", _with(changed, "training", recompute="full"), nodes
+    if case.reading.family == JAX:  # batch and sharding follow the nodes
         for times in (2, 4, 8, 16):
             larger = _with(experiment, "training", global_batch_size=experiment.training.global_batch_size * times)
             sharded = experiment.parallelism.fsdp_size * times
@@ -70,7 +70,7 @@ def _changes(case: Case) -> Iterator[tuple[str, Experiment, int]]:
 
 
 def _on_these_nodes(case: Case) -> Iterator[tuple[str, Experiment]]:
-    """A smaller micro-batch, the model over more GPUs, or its weights over the data-parallel ranks."""
+    """A smaller micro-batch, tensor parallelism, or weights sharded over the data-parallel ranks."""
     experiment, sizes = case.resolved.experiment, case.resolved.experiment.parallelism
     micro = experiment.training.micro_batch_size
     while micro > 1 and not micro % 2:
@@ -84,8 +84,8 @@ def _on_these_nodes(case: Case) -> Iterator[tuple[str, Experiment]]:
     replicas = accounting.data_parallel_size(sizes, case.placement.world_size) or 1
     able = facts(case.resolved.platform.framework).shards_weights and case.resolved.platform.script is None
     if able and sizes.fsdp_size == 1 and replicas > 1:
-        words = f"--set parallelism.fsdp_size={replicas} --set parallelism.distributed_optimizer=false"
-        yield words, _with(experiment, "parallelism", fsdp_size=replicas, distributed_optimizer=False)
+        options = f"--set parallelism.fsdp_size={replicas} --set parallelism.distributed_optimizer=false"
+        yield options, _with(experiment, "parallelism", fsdp_size=replicas, distributed_optimizer=False)
 
 
 def _with(experiment: Experiment, group: str, **values: object) -> Experiment:

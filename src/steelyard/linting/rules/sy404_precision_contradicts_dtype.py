@@ -1,7 +1,7 @@
-"""A precision is stated beside number formats that contradict it.
+"""`precision` contradicts the number formats of the run.
 
-Why: MaxText computes in dtype, weight_dtype and quantization; a `precision` of TE_FP8 beside bfloat16 and no
-quantization is a bf16 run that is read as FP8, and judged by twice the peak.
+Why: MaxText reads dtype, weight_dtype and quantization. With `precision` TE_FP8, bfloat16 and no quantization, a bf16
+run is taken for FP8 and judged by twice the peak.
 Fix: remove `precision`, or set `quantization`.
 """
 
@@ -19,6 +19,6 @@ def check(reading: Reading) -> Problems:
     if PRECISIONS[stated.value.strip().upper()] != reading.content.get("precision", {}).get("fp8"):
         dtype = reading.params["dtype"].value if "dtype" in reading.params else "bfloat16"
         quantization = reading.params["quantization"].value if "quantization" in reading.params else ""
-        message = f"precision is {stated.value} and the run takes dtype {dtype}, quantization {quantization!r}"
-        fix = 'remove precision, which nothing reads; for FP8 set quantization to "fp8"'
+        message = f"precision is {stated.value}, but the run uses dtype {dtype} and quantization {quantization!r}"
+        fix = 'remove precision: nothing reads it. For FP8 set quantization to "fp8"'
         yield RULE.at(reading, stated, message, fix)

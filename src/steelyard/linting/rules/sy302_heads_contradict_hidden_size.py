@@ -1,7 +1,7 @@
-"""Heads x head_dim is not hidden_size.
+"""Attention heads x head_dim differs from hidden_size.
 
-Why: few models are built so; more often a width was changed beside a preset and the head left as it was.
-Fix: give `head_dim` too, or leave it if it is meant.
+Why: few models are built like this. Usually hidden_size or the heads were changed and head_dim was not.
+Fix: set `head_dim` too, or leave it if you intend that.
 """
 
 from steelyard.linting.rule import Case, Problems, Rule

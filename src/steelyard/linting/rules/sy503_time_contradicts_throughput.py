@@ -1,8 +1,8 @@
-"""A time a step that is shorter than the throughput beside it makes.
+"""The time per step contradicts the throughput.
 
-Why: tokens/s is the batch's tokens over the time, so both are one measurement; a run that just keeps the tokens/s
-then fails the time, and nobody can say which of the two was measured.
-Fix: derive one from the other. Of an `_example_` it is a warning.
+Why: tokens/s is the tokens of the batch divided by the time, so both are one measurement. A run that just reaches the
+tokens/s fails the time.
+Fix: compute one from the other. For an `_example_` it is a warning.
 """
 
 from steelyard.linting.rule import Case, Problems, Rule, asks_for_speed, bound_pairs, shown_bound
@@ -22,7 +22,7 @@ def check(case: Case) -> Problems:
         kept = time.threshold.value >= at_rate * (1 - TOLERANCE)
         if kept or not (asks_for_speed(time.threshold) and asks_for_speed(rate.threshold)):
             continue
-        took = f"{batch:,} x {length:,} tokens on {gpus} GPUs at {rate.threshold.value:,g} tokens/s each"
-        message = f"{shown_bound(time)}, but {took} take {at_rate * 1e3:,.0f} ms"
+        job = f"{batch:,} x {length:,} tokens on {gpus} GPUs at {rate.threshold.value:,g} tokens/s per GPU"
+        message = f"{shown_bound(time)}, but {job} take {at_rate * 1e3:,.0f} ms"
         own_rate = f"{tokens_per_gpu / time.threshold.value:.0f} tokens/s"
-        yield RULE.bound(case, time, message, f"write {at_rate * 1e3:.0f} ms, or {own_rate}, whichever was measured")
+        yield RULE.bound(case, time, message, f"write {at_rate * 1e3:.0f} ms or {own_rate}, whichever was measured")

@@ -1,8 +1,7 @@
-"""A parameter that the two sides leave to their frameworks, which do different things.
+"""A parameter is left to the frameworks of two platforms, and their defaults differ.
 
-Why: `-` and absent are not "the same": one framework's default is another's opposite, and the difference shows in the
-figures and not in the table.
-Fix: state it on both sides.
+Why: "not set" does not mean "the same". The difference shows in the results, but not in the table of settings.
+Fix: set it for both platforms.
 """
 
 from steelyard.experiment.sources import DEFAULT
@@ -21,21 +20,21 @@ def check(cases: list[Case]) -> Problems:
         values = {name: _value(case, dotted) for name, case in sides.items()}
         defaulted = [name for name, case in sides.items() if case.resolved.sources.get(dotted) == DEFAULT]
         left = [name for name in defaulted if values[name] is None]
-        does = {}
+        values_used = {}
         for name in sides if left else ():
             framework = facts(name)
             if framework.spelling(dotted) is None:
-                continue  # the key means nothing to it
+                continue  # it has no such setting
             if name not in left:
-                does[name] = values[name]
+                values_used[name] = values[name]
             elif dotted in framework.silent_defaults:
-                does[name] = framework.silent_defaults[dotted]
-        if len(set(map(str, does.values()))) > 1:
-            verbs = {name: "does" if name in left else "is told" for name in does}
-            clauses = (f"{name} {verbs[name]} {_shown(value)}" for name, value in does.items())
-            message = f"{dotted} is left open where {' and '.join(left)} train: {', '.join(clauses)}"
+                values_used[name] = framework.silent_defaults[dotted]
+        if len(set(map(str, values_used.values()))) > 1:
+            verbs = {name: "defaults" if name in left else "is set" for name in values_used}
+            clauses = (f"{name} {verbs[name]} to {_shown(value)}" for name, value in values_used.items())
+            message = f"{dotted} is not set for {' and '.join(left)}: {', '.join(clauses)}"
             place = Stated(None, tuple(dotted.split(".")))
-            yield RULE.at(known[0].reading, place, message, f"state {dotted} for every platform")
+            yield RULE.at(known[0].reading, place, message, f"set {dotted} for every platform")
 
 
 def _value(case: Case, dotted: str) -> object:
@@ -46,4 +45,4 @@ def _value(case: Case, dotted: str) -> object:
 
 
 def _shown(value: object) -> str:
-    return "nothing" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

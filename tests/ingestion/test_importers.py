@@ -64,10 +64,10 @@ def test_columns_that_are_not_read_are_named_with_what_they_may_be(cli: Cli, tmp
     header = "step,loss,tokens_per_sec_per_gpu,step_time,host temperature"
     (tmp_path / "curve.csv").write_text(f"{header}\n1,9.5,7,2.5,40\n2,9.0,7,2.5,40\n")
     (tmp_path / "plain.csv").write_text("step,loss\n1,9.5\n2,9.0\n")
-    said = "--columns reported_tokens_per_s_per_gpu=tokens_per_sec_per_gpu,step_time_s=step_time would say"
+    advice = "add --columns reported_tokens_per_s_per_gpu=tokens_per_sec_per_gpu,step_time_s=step_time"
     printed = " ".join(cli("ingest", "curve.csv").out.split())
     assert "unread columns: tokens_per_sec_per_gpu, step_time, host temperature;" in printed
-    assert said in printed
+    assert advice in printed
     made = cli("ingest", "curve.csv", "--name", "two", "--json").document
     assert [notice["kind"] for notice in made["notices"]] == ["unread_columns"]
     assert next(records.steps(made["run"])).step_time_s is None  # offered, not taken
@@ -98,7 +98,7 @@ def test_json_lines_count_from_where_they_start(cli: Cli, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        ("a,b\n1,2\n", [], "which column is the step"),
+        ("a,b\n1,2\n", [], "columns of step and loss not found"),
         ("a,b\n1,2\n", ["--columns", "step=a,loss=c"], "has no column 'c'"),
         ("", [], "has no row"),
         ("step,loss\n", [], "has no row"),
@@ -171,6 +171,67 @@ def test_the_suite_s_amd_sample_is_named_as_counting_data(cli: Cli) -> None:
     assert (floor["code"], floor["status"], floor["required"]) == ("loss_on_counting_floor", "unknown", False)
     left_out = [event.message for event in records.events(made["run"]) if event.kind == "left_out"]
     assert any("learning_rates has 499 values for 500 steps" in message for message in left_out)
+
+
+def earlier_result(path: Path, times: int = 1, **more: Any) -> Path:
+    """A result of the suite's earlier form: step times without losses, and a rate that many times too high."""
+    seconds = [31.402, *(9.6 + 0.013 * at for at in range(11))]
+    average = sum(seconds[1:]) / len(seconds[1:])
+    rate = 64 * 4096 / average * times
+    content = {
+        "platform": "amd",
+        "gpu_info": {"device_count": 8, "device_name": "AMD Instinct MI300X", "software_stack": "rocm"},
+        "timestamp": "2026-01-06T10:02:11.104221",
+        "training_config": {"max_steps": 12, "global_batch_size": 64, "sequence_length": 4096, "num_gpus": 8},
+        "performance_metrics": {
+            "total_steps": 12,
+            "avg_step_time_seconds": round(average, 3),
+            "tokens_per_second": round(rate, 3),
+            "tokens_per_second_per_gpu": round(rate / 8, 3),
+        },
+        "raw_step_times": [round(time, 3) for time in seconds],
+        "source": "primus_log_extraction",
+        "memory_metrics": {"avg_memory_allocated_gb": 91.23, "peak_memory_allocated_gb": 91.23},
+        **more,
+    }
+    path.write_text(json.dumps(content, indent=2))
+    return path
+
+
+def test_the_suite_s_earlier_result_is_read_with_its_step_times(cli: Cli, tmp_path: Path) -> None:
+    made = cli("ingest", earlier_result(tmp_path / "benchmark_rocm_llama.json"), "--json").document
+    assert (made["dialect"], made["framework"], made["steps"]) == ("suite_json", "primus", 12)
+    run = records.load(made["run"])
+    assert [step.step_time_s for step in records.steps(run.directory)][:2] == [31.402, 9.6]
+    assert (run.manifest.platform.gpu, run.manifest.platform.world_size) == ("mi300x", 8)
+    judged = cli("check", made["run"], "--json").document
+    assert judged["figures"]["tokens_per_s_per_gpu"] == pytest.approx(64 * 4096 / 8 / 9.665, rel=1e-3)
+    assert finding(judged, "throughput_identity")["status"] == "pass"
+    lost = finding(judged, "loss_finite")
+    assert (lost["status"], judged["verdict"]) == ("unknown", "unknown")  # the result has no losses
+
+
+def test_a_rate_that_its_own_batch_and_step_times_contradict_is_named_with_both_figures(
+    cli: Cli, tmp_path: Path
+) -> None:
+    made = cli("ingest", earlier_result(tmp_path / "result.json", times=4), "--json").document
+    found = finding(cli("check", made["run"], "--json").document, "throughput_identity")
+    assert (found["code"], found["status"]) == ("summary_disagrees", "fail")
+    assert found["observed"] / found["expected"] == pytest.approx(4, rel=0.01)
+    assert f"{found['observed']:,.1f}" in found["message"]
+    assert f"{found['expected']:,.1f}" in found["message"]
+    line = (tmp_path / "result.json").read_text().splitlines()[found["evidence"]["line"] - 1]
+    assert "tokens_per_second_per_gpu" in line
+
+
+def test_losses_of_an_earlier_result_are_read_and_lists_of_another_length_left_out(cli: Cli, tmp_path: Path) -> None:
+    more = {"raw_loss_values": [11.9 - 0.1 * at for at in range(12)], "raw_learning_rates": [3e-4] * 11}
+    made = cli("ingest", earlier_result(tmp_path / "result.json", **more), "--json").document
+    assert [step.loss for step in records.steps(made["run"])][:2] == pytest.approx([11.9, 11.8])
+    left_out = [event.message for event in records.events(made["run"]) if event.kind == "left_out"]
+    assert left_out == ["raw_learning_rates has 11 values for 12 steps, so it is ignored"]
+    empty = earlier_result(tmp_path / "empty.json", raw_loss_values=[], raw_learning_rates=[])
+    assert cli("ingest", empty, "--json").document["steps"] == 12
 
 
 def test_the_suite_s_nvidia_sample_is_named_as_degenerate(cli: Cli) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from steelyard import records
+
 REAL = Path(__file__).parents[1] / "frameworks" / "logs" / "real"
 
 Cli = Callable[..., Any]
@@ -64,11 +66,11 @@ def test_a_corpus_that_contradicts_the_log_is_refused(cli: Cli, tmp_path: Path) 
     log = megatron(tmp_path / "train.log", {"mock_data": "False", "data_path": "['/data/wikipedia']"})
     done = cli("ingest", log, "--set", "data.path=/data/c4")
     assert done.status == 2
-    assert "data.path is /data/c4 by --set, and the log says /data/wikipedia" in done.err
+    assert "data.path is /data/c4 by --set, but /data/wikipedia in the log" in done.err
     mock = megatron(tmp_path / "mock.log", {})
     done = cli("ingest", mock, "--set", "data.path=/data/c4")
     assert done.status == 2
-    assert "data.path is /data/c4 by --set, and the log says its data are made: counting" in done.err
+    assert "data.path is /data/c4 by --set, but the log shows generated data (counting)" in done.err
 
 
 def test_made_data_have_no_corpus(cli: Cli, tmp_path: Path) -> None:
@@ -148,8 +150,8 @@ def test_a_gpu_of_another_size_than_the_log_shows_is_refused(
     (tmp_path / "train.log").write_text("\n".join(line.format(at=at) for at in range(1, 4)) + "\n")
     done = cli("ingest", "train.log", "--gpu", gpu, "--gpus", 8)
     assert done.status == 2
-    assert f"--gpu is {gpu}, which has " in done.err
-    assert "the log shows a card of " in done.err
+    assert f"--gpu is {gpu} with " in done.err
+    assert "the log shows a GPU with " in done.err
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
     if right is not None:
         assert right in done.err
@@ -175,7 +177,7 @@ def test_a_value_that_does_not_do_is_said_once_to_be_of_set(cli: Cli, tmp_path: 
     assert done.status == 2
     assert "steelyard: --set: " in done.err
     assert "--set: --set" not in done.err
-    assert done.err.endswith(" after --set (1 more)\n")
+    assert done.err.endswith(" after --set; 1 more problem\n")
 
 
 @pytest.mark.parametrize("value", ["0", "9" * 18, "9" * 5000])
@@ -185,3 +187,22 @@ def test_a_vocabulary_that_cannot_be_leaves_the_first_loss_unknown_or_finite(
     arguments = {"padded_vocab_size": value, "vocab_size": value, "hidden_size": "64", "init_method_std": "1e300"}
     made = manifest(cli, megatron(tmp_path / "train.log", arguments))
     assert made["expected"]["first_loss"] is None
+
+
+def test_a_config_of_synthetic_data_says_that_its_batch_repeats(cli: Any, tmp_path: Path) -> None:
+    """MaxText draws one batch and trains on it at every step, so a loss below ln(vocabulary) is memory, not a leak."""
+    cli("init", "mi300x_singlenode_llama3_1_70b")
+    config = tmp_path / "mi300x_singlenode_llama3_1_70b.json"
+    config.write_text(re.sub(r"<changeme>[^\"]*", "1", config.read_text()))
+    lines = [
+        f"completed step: {at}, seconds: 30.000, TFLOP/s/device: 245.000, Tokens/s/device: 546.133,"
+        f" total_weights: 131072, loss: {max(12.26 - 0.4 * at, 1.87):.3f}"
+        for at in range(30)
+    ]
+    (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
+    made = cli("ingest", "train.log", "--config", config, "--gpu", "mi300x", "--nodes", 1, "--json").document
+    manifest = records.load(Path(made["run"])).manifest
+    assert manifest.experiment.value("data.samples") == manifest.experiment.value("training.global_batch_size")
+    assert manifest.expected["loss_floor"] is None
+    findings = {each["check"]: each["status"] for each in cli("check", made["run"], "--json").document["findings"]}
+    assert findings.get("loss_floor") != "fail"

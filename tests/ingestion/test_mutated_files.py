@@ -177,7 +177,7 @@ def ingested(path: Path, out: Path, **more: Any) -> records.RunWriter | None:
     """The run of a file, read back; None where it was refused in words. Anything else is an error here."""
     with bounded():
         try:
-            writer, _ = ingest(Request([str(path)], out, "run", ["steelyard"], **more))
+            ((writer, _),) = ingest(Request([str(path)], out, "run", ["steelyard"], **more))
         except InputError:
             assert not (out / "run").exists()
             return None

@@ -1,4 +1,4 @@
-"""What is known of a foreign run: what its log says, what a config asked, what the command line adds."""
+"""The settings of an imported run, from its log, its config and the command line."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -7,13 +7,15 @@ from typing import Any
 
 from steelyard import accounting
 from steelyard.accounting.flops import countable
-from steelyard.accounting.vocabularies import MOCK_FLOORS
+from steelyard.configs.gpus import GpuFigures, StatedGpus
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import GROUPS
 from steelyard.experiment.model import Model
+from steelyard.experiment.partial import product_format
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import Resolved, leaves
 from steelyard.experiment.sources import DEFAULT, DERIVED, LOG, Origin, Source
+from steelyard.frameworks.facts import MockData
 from steelyard.frameworks.logs.series import Job
 from steelyard.frameworks.logs.settings import (
     GPU_GIB,
@@ -28,36 +30,39 @@ from steelyard.frameworks.logs.settings import (
     Setting,
     same,
 )
-from steelyard.frameworks.registry import facts, is_planned
-from steelyard.hardware.catalog import CPU, Gpu, known_names, lookup
+from steelyard.frameworks.registry import facts, is_planned, mock_floor
+from steelyard.hardware.catalog import CATALOG, CPU, Gpu, known_names, lookup, same_gpu
 from steelyard.records.manifest import LoggedValue, RunPlatform
 from steelyard.records.step import Event
 
 _WIDEST_STD = 1e6
-"""Of the first weights: what lies beyond is not a setting, and its square may be beyond a float."""
+"""Limit of the init std: a larger value is not a setting, and its square may overflow."""
+_SUGGESTED = 0.02
+"""Tolerance of a memory size for a GPU to be suggested."""
 _MADE = {"counting": ("path", "dataset", "samples"), "uniform": ("path", "dataset"), "fixed_batch": ("path", "dataset")}
-"""What there is none of where the data are made, by their source."""
+"""Data keys that generated data does not have, by source."""
 
 
 @dataclass(slots=True)
 class Knowledge:
-    """Values of one run by dotted key, each with where it comes from; the log's own word counts most."""
+    """Values of one run by dotted key with their sources; the log has precedence."""
 
     settings: Mapping[str, Any]
-    """By --set and presets: what the log must not contradict."""
+    """By --set and presets; the log must not contradict them."""
     setting_sources: Mapping[str, Source]
     config: Resolved | None
     gpu: str | None
     gpus: int | None
     nodes: int | None
+    stated: StatedGpus = field(default_factory=StatedGpus)
     logged: LoggedSettings = field(default_factory=LoggedSettings)
     differing: dict[str, Event] = field(default_factory=dict)
 
     def learn(self, setting: Setting, job: Job) -> None:
-        """Take what the log says, and update the job by it; a contradiction of the command line is an error."""
+        """Take a logged setting and update the job; a contradiction of the command line is an error."""
         before = self.logged.last.get(setting.key)
         self.logged.take(setting)
-        if before is None or before.value != setting.value:  # most logs print their settings again and again
+        if before is None or before.value != setting.value:  # most logs repeat their settings
             self._check(setting)
             self.update(job)
 
@@ -66,55 +71,68 @@ class Knowledge:
         if setting.takes_back:
             return
         if key in self.settings and not same(key, self.settings[key], value):
-            raise self._contradicted(key, setting, f"the log says {spelt(value)}", f"{spelt(value)}, or nothing")
+            raise self._contradicted(key, setting, f"{spelt(value)} in the log", spelt(value))
         if key == "data.source":
-            for made in (f"data.{name}" for name in _MADE.get(value, ())):
-                if self.settings.get(made) is not None:
-                    raise self._contradicted(made, setting, f"the log says its data are made: {value}", "nothing")
+            for data_key in (f"data.{name}" for name in _MADE.get(value, ())):
+                if self.settings.get(data_key) is not None:
+                    raise self._contradicted(data_key, setting, f"the log shows generated data ({value})", "no value")
         if key == GPU_NAME and self.gpu is not None:
             self._check_gpu(setting, self.gpu)
         if key == GPU_GIB:
             self._check_card(setting)
-        asked = self._asked(key)
-        if asked is not None and not same(key, asked, value):
-            message = f"{key} is {spelt(asked)} in the config, and the log says {spelt(value)}: the log's is in force"
+        configured = self._configured(key)
+        if configured is not None and not same(key, configured, value):
+            message = (
+                f"{key} is {spelt(configured)} in the config and {spelt(value)} in the log; the log's value is used"
+            )
             self.differing.setdefault(key, Event(kind="config_differs", message=message, source=setting.source))
 
     def _contradicted(self, key: str, setting: Setting, logged: str, expected: str) -> InputError:
-        message = f"{key} is {spelt(self.settings[key])} by --set, and {logged}{_at(setting)}"
-        return InputError(message, key=key, value=self.settings[key], expected=expected, next=f"without --set {key}")
+        message = f"{key} is {spelt(self.settings[key])} by --set, but {logged}{_at(setting)}"
+        fix = f"the same command without --set {key}"
+        return InputError(message, key=key, value=self.settings[key], expected=expected, next=fix)
 
     def _check_gpu(self, setting: Setting, typed: str) -> None:
-        """Refuse a typed GPU that is another than the log's own."""
+        """Refuse a --gpu that differs from the GPU in the log."""
         logged = lookup(str(setting.value))
-        if logged is not lookup(typed) and (logged is not None or setting.value == CPU):
+        same_card = same_gpu(str(setting.value), typed) or self.stated.same(str(setting.value), typed)
+        if not same_card and (logged is not None or setting.value == CPU):
             raise InputError(
-                f"--gpu is {typed}, and the log says {setting.value}{_at(setting)}",
+                f"--gpu is {typed}, but {setting.value} in the log{_at(setting)}",
                 key="--gpu",
                 value=typed,
-                expected=f"{logged.name if logged else setting.value}, or nothing",
-                next="without --gpu",
+                expected=logged.name if logged else str(setting.value),
+                next="the same command without --gpu",
             )
 
     def _check_card(self, setting: Setting) -> None:
-        """Refuse a GPU, typed or of the config, that is not of the size of the card the log shows."""
-        origin = "--gpu" if self.gpu is not None else "the config's GPU"
+        """Refuse a GPU whose memory size differs from that in the log."""
+        origin = "--gpu" if self.gpu is not None else "the GPU in the config"
         name = self.gpu or (self.config.platform.gpu if self.config is not None else None)
-        gpu = lookup(name) if name else None
-        if gpu is None or gpu.usable_gib is None or same(GPU_GIB, gpu.usable_gib, setting.value):
+        gpu, figures = lookup(name) if name else None, self.figures
+        if gpu is None or self._has_memory(gpu, figures, setting.value):
             return
-        sizes = {known: card.usable_gib for known in known_names() if (card := lookup(known)) and card.usable_gib}
-        fitting = [known for known, gib in sizes.items() if same(GPU_GIB, gib, setting.value)]
+        cards = [card for known in known_names() if (card := lookup(known)) and _fits(card, setting.value)]
+        near = [card.name for card in cards if math.isclose(card.usable_gib or 0, setting.value, rel_tol=_SUGGESTED)]
+        fitting = near or [card.name for card in cards]
         raise InputError(
-            f"{origin} is {name}, which has {gpu.usable_gib} GiB, and the log shows a card of {setting.value:.2f} GiB"
+            f"{origin} is {name} with {figures.memory_gib:g} GiB, but the log shows a GPU with {setting.value:.1f} GiB"
             f"{_at(setting)}",
             key="--gpu",
             value=name,
-            expected=" or ".join([*fitting, "nothing"]),
-            next=f"--gpu {fitting[0]}" if len(fitting) == 1 else "without --gpu",
+            expected=" or ".join(fitting) or "no --gpu",
+            next=f"--gpu {fitting[0]}"
+            if len(fitting) == 1
+            else f"--gpu-memory {setting.value:.4g}, for another variant",
         )
 
-    def _asked(self, key: str) -> Any:
+    def _has_memory(self, gpu: Gpu, figures: GpuFigures, gib: Any) -> bool:
+        """Whether a memory size in the log is the stated one, or one of the catalog's GPU."""
+        if figures.memory_gib is None or figures.memory_by == CATALOG:
+            return gpu.usable_gib is None or _fits(gpu, gib)
+        return same(GPU_GIB, figures.memory_gib, gib)
+
+    def _configured(self, key: str) -> Any:
         if self.config is not None and key == GPU_NAME:
             return self.config.platform.gpu
         if self.config is None or self.config.sources.get(key, DEFAULT) == DEFAULT:
@@ -122,7 +140,7 @@ class Knowledge:
         return dict(leaves(self.config.experiment.model_dump(mode="json"))).get(key)
 
     def values(self) -> tuple[dict[str, Any], dict[str, Source]]:
-        """Every value that is known, and its source."""
+        """All known values and their sources."""
         values: dict[str, Any] = {}
         sources: dict[str, Source] = {}
         if self.config is not None:
@@ -135,13 +153,16 @@ class Knowledge:
             if "." in key and key.partition(".")[0] in GROUPS:
                 values[key], sources[key] = setting.value, LOG
         by_log = sources.get("data.source") == LOG
+        if "precision.dtype" in self.settings and "precision.fp8" not in values:
+            # The format that the user states is that of all products, unless the log shows FP8.
+            values["precision.fp8"], sources["precision.fp8"] = None, DERIVED
         for key, value in list(_following(values, self.world()[2])):
             if sources.get(key, DEFAULT) == DEFAULT or (by_log and key.startswith("data.")):
                 values[key], sources[key] = value, DERIVED
         return values, sources
 
     def experiment(self, name: str, trained_by: str = "") -> tuple[dict[str, Any], dict[str, Source]]:
-        """The experiment as far as it is known, group by group, by one framework; what is not known is absent."""
+        """The known part of the experiment by group, and the sources; unknown values are absent."""
         values, sources = self.values()
         for key, value in facts(trained_by).always.items():
             if key not in values:
@@ -171,7 +192,7 @@ class Knowledge:
 
     @property
     def gpu_name(self) -> str | None:
-        """What was typed, else what the config or the log calls it."""
+        """The GPU's name by --gpu, the log or the config."""
         if self.gpu is not None:
             return self.gpu
         if GPU_NAME in self.logged.last:
@@ -179,72 +200,99 @@ class Knowledge:
         return self.config.platform.gpu if self.config is not None else None
 
     @property
+    def gpu_by(self) -> str | None:
+        """Who names the GPU."""
+        if self.gpu is not None:
+            return "--gpu"
+        if GPU_NAME in self.logged.last:
+            return "log"
+        return "config" if self.gpu_name is not None else None
+
+    @property
     def known_gpu(self) -> Gpu | None:
-        return lookup(self.gpu_name) if self.gpu_name else None
+        """The GPU in the catalog; its variant in the log if --gpu leaves it open."""
+        gpu = lookup(self.gpu_name) if self.gpu_name else None
+        logged = lookup(str(self.logged.last[GPU_NAME].value)) if GPU_NAME in self.logged.last else None
+        return logged if gpu is not None and logged is not None and gpu.includes(logged) else gpu
+
+    @property
+    def figures(self) -> GpuFigures:
+        """Peaks and memory of the GPU."""
+        if self.gpu_name == CPU:
+            return StatedGpus().figures(None)
+        known = self.known_gpu
+        return self.stated.figures(
+            self.gpu_name if known is None or self.stated.knows(self.gpu_name or "") else known.name
+        )
 
     def world(self) -> tuple[int | None, int | None, int | None]:
-        """(nodes, GPUs a node, GPUs of all nodes); what was typed must agree with what the log says."""
+        """(nodes, GPUs per node, GPUs in total); options must agree with the log."""
         logged = self.logged.last.get(WORLD_SIZE)
-        total = int(logged.value) if logged else None
-        each = self.gpus or (self.config.platform.gpus_per_node if self.config is not None else None)
+        total = int(logged.value) if logged and logged.value > 0 else None
+        per_node = self.gpus or (self.config.platform.gpus_per_node if self.config is not None else None)
         nodes = self.nodes or (self.config.platform.nodes if self.config is not None and total is None else None)
-        if total is not None and nodes is None and each is not None and total % each == 0:
-            nodes = total // each
-        if total is not None and each is None and nodes is not None and total % nodes == 0:
-            each = total // nodes
-        if each is not None and nodes is None and total is None:
+        if total is not None and nodes is None and per_node is not None and total % per_node == 0:
+            nodes = total // per_node
+        if total is not None and per_node is None and nodes is not None and total % nodes == 0:
+            per_node = total // nodes
+        if per_node is not None and nodes is None and total is None:
             nodes = 1
-        if logged and total is not None and each is not None and (nodes is None or nodes * each != total):
-            typed = f"--gpus {each}" if nodes is None else f"{nodes} nodes x {each} GPUs"
+        if logged and total is not None and per_node is not None and (nodes is None or nodes * per_node != total):
+            typed = f"--gpus {per_node}" if nodes is None else f"{nodes} nodes x {per_node} GPUs"
             raise InputError(
-                f"{typed} cannot be the {total} GPUs the log says{_at(logged)}",
+                f"{typed} contradicts the {total} GPUs in the log{_at(logged)}",
                 key="--gpus",
-                value=each,
-                expected=f"GPUs of one node, of {total} in all",
+                value=per_node,
+                expected=f"GPUs per node, {total} in total",
                 next=f"--gpus {min(total, 8)} --nodes {max(1, total // 8)}",
             )
-        return nodes, each, nodes * each if nodes is not None and each is not None else total
+        return nodes, per_node, nodes * per_node if nodes is not None and per_node is not None else total
 
     def platform(self, label: str) -> RunPlatform:
-        nodes, each, total = self.world()
+        nodes, per_node, total = self.world()
         values, _ = self.values()
-        precision = "fp8" if values.get("precision.fp8") else values.get("precision.dtype")
-        gpu = self.known_gpu
+        precision = product_format(lambda key: (key in values, values.get(key)))
+        gpu, figures = self.known_gpu, self.figures
         return RunPlatform(
             name=label,
             gpu=gpu.name if gpu else None,
             gpu_name=self.gpu_name,
             nodes=nodes,
-            gpus_per_node=each,
+            gpus_per_node=per_node,
             world_size=total,
-            peak_tflops_per_gpu=gpu.peak_tflops(precision) if gpu and precision else None,
+            peak_tflops_per_gpu=figures.peaks.get(precision) if precision else None,
+            gpu_by=self.gpu_by,
+            peaks_tflops=dict(figures.peaks),
+            peaks_by=figures.peaks_by,
+            memory_gib=figures.memory_gib,
+            memory_by=figures.memory_by,
         )
 
     def software(self) -> dict[str, str]:
         return {VERSION: str(self.logged.last[VERSION].value)} if VERSION in self.logged.last else {}
 
-    # What arithmetic says of it.
+    # Computed values.
 
     def model(self) -> Model | None:
         content, _ = self.experiment("run")
-        return countable(content.get("model", {}))
+        return countable(content.get("model", {}), self.logged.whole(PADDED_VOCABULARY))
 
     def update(self, job: Job) -> None:
-        """What rates are derived from, as known by now."""
+        """Update what rates are computed from."""
         values, _ = self.values()
         length, batch = values.get("training.sequence_length"), values.get("training.global_batch_size")
         job.sequence_length = length if type(length) is int else None
         job.global_batch_size = batch if type(batch) is int else None
         job.world_size = self.world()[2]
         job.flops_per_token = self._flops_per_token(values)
-        job.device_gib = self.known_gpu.usable_gib if self.known_gpu else None
+        job.device_gib = self.figures.memory_gib
 
     def _flops_per_token(self, values: Mapping[str, Any]) -> float | None:
         model, length = self.model(), values.get("training.sequence_length")
         return accounting.flops_per_token(model, length) if model and type(length) is int else None
 
     def expected(self, name: str) -> dict[str, Any]:
-        """What the arithmetic says of the run, null where it cannot."""
+        """Computed expectations; null if unknown."""
         values, _ = self.values()
         model, length = self.model(), values.get("training.sequence_length")
         batch = values.get("training.global_batch_size")
@@ -262,10 +310,12 @@ class Knowledge:
 
     def _first_loss(self, name: str, values: Mapping[str, Any]) -> float | None:
         padded, spread = self._padded_vocabulary(name, values), self._logit_std(name, values)
+        if facts(name).any_loss:
+            return None
         return None if not padded or padded < 0 or spread is None else math.log(padded) + spread**2 / 2
 
     def _logit_std(self, name: str, values: Mapping[str, Any]) -> float | None:
-        """How far logits of an untrained model spread: hidden^0.5 x std, or 1 where the output is scaled by width."""
+        """Std of an untrained model's logits: hidden^0.5 x init std, or 1 if the output is scaled by width."""
         if facts(name).unit_logits:
             return 1.0
         hidden, std = values.get("model.hidden_size"), values.get("training.init_method_std")
@@ -288,25 +338,39 @@ class Knowledge:
     def _loss_floor(self, values: Mapping[str, Any]) -> float | None:
         source, vocabulary = values.get("data.source"), values.get("model.vocab_size")
         masked = self.logged.last.get(MASKED_EOD)
-        if source == "counting" and not (masked and masked.value):
-            return MOCK_FLOORS["counting"]
+        if source == MockData.COUNTING and not (masked and masked.value):
+            return mock_floor(MockData.COUNTING)
+        samples, steps = values.get("data.samples"), values.get("training.steps")
+        batch = values.get("training.global_batch_size")
+        if type(samples) is int and (type(steps) is not int or type(batch) is not int or samples < steps * batch):
+            return None  # they repeat, and can be memorized
         if source != "uniform" or type(vocabulary) is not int or vocabulary < 1:
             return None
         return math.log(vocabulary)
 
 
 def _following(values: Mapping[str, Any], world: int | None) -> Iterator[tuple[str, Any]]:
-    """What follows from the values that are known, where nobody says it."""
+    """Values that follow from the known ones."""
     others = [values.get(f"parallelism.{name}_parallel_size") for name in ("tensor", "pipeline", "context")]
     shared = math.prod(size for size in others if type(size) is int)
     if world is not None and all(type(size) is int for size in others) and shared > 0 and world % shared == 0:
         yield "parallelism.data_parallel_size", world // shared
     if values.get("precision.dtype") in ("bf16", "fp32"):  # fp16 alone scales its loss
         yield "precision.loss_scale", None
+    heads, width = values.get("model.num_attention_heads"), values.get("model.hidden_size")
+    if values.get("model.architecture") == "gpt" and type(heads) is int and heads > 0:  # multi-head attention
+        yield "model.num_key_value_heads", heads
+        if type(width) is int and width % heads == 0:
+            yield "model.head_dim", width // heads
     source, batch = values.get("data.source", ""), values.get("training.global_batch_size")
     yield from ((f"data.{name}", None) for name in _MADE.get(source, ()))
     if source == "fixed_batch" and type(batch) is int:
         yield "data.samples", batch
+
+
+def _fits(gpu: Gpu, gib: Any) -> bool:
+    """Whether a memory size in a log is one of this GPU, with or without ECC."""
+    return any(size is not None and same(GPU_GIB, size, gib) for size in (gpu.usable_gib, gpu.ecc_gib))
 
 
 def _at(setting: Setting) -> str:

@@ -1,7 +1,8 @@
-"""What the files of a foreign run come to: whose they are, what is known of the run, and how it ended."""
+"""The result of reading all files of a run: its framework, its manifest, and how it ended."""
 
 import platform as system
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,21 +14,26 @@ from steelyard.errors import InputError
 from steelyard.experiment.partial import PartialExperiment
 from steelyard.frameworks import registry
 from steelyard.frameworks.facts import UNKNOWN
+from steelyard.frameworks.unread import unread_framework
 from steelyard.ingestion.importers import Imported
 from steelyard.ingestion.knowledge import Knowledge
 from steelyard.ingestion.parts import Part
-from steelyard.ingestion.sources import STDIN, shown_path
+from steelyard.ingestion.runs import ChosenRun
+from steelyard.ingestion.sources import STDIN, beginning, shown_path
 from steelyard.records import Event, Failure, RunManifest
+from steelyard.records.failures import FAILURES, RESTARTS, Course, sort_failures
 from steelyard.records.manifest import Ingested, LogFile, RunStatus
-from steelyard.records.step import FAILURES, NOTICES, first_cause, outlived
+from steelyard.records.step import NOTICES
 
 _AS_A_TABLE = "steelyard ingest {path} --columns step=…,loss=…, if it is a table"
+_SEARCHED = 1 << 22
+"""Bytes that are searched for step lines of other frameworks."""
 _MOST_HELD = 10_000
-"""Events of one kind that are held in memory; all are in events.jsonl."""
+"""Limit of events of one kind in memory; events.jsonl has all."""
 
 
-class Recogniser(Protocol):
-    """A reader, or what a piece of a log was found to be."""
+class Recognizer(Protocol):
+    """A reader, or the result of reading a piece of a log."""
 
     seen: dict[str, str]
     hinted: dict[str, None]
@@ -36,36 +42,36 @@ class Recogniser(Protocol):
 
 @dataclass(slots=True)
 class Outcome:
-    """All that was read of a run's files, beside its steps."""
+    """Everything read from the files of a run except its steps."""
 
     paths: Sequence[str]
     knowledge: Knowledge
     asked_framework: str | None
+    chosen: ChosenRun | None = None
+    """The run that is read, if the files hold several."""
     parts: list[Part] = field(default_factory=list)
     files: list[LogFile] = field(default_factory=list)
     imported: Imported | None = None
     seen: dict[str, str] = field(default_factory=dict)
-    """Dialects whose step lines were read, each with its era."""
+    """Dialects of the step lines, each with its era."""
     hinted: dict[str, None] = field(default_factory=dict)
     others: dict[str, None] = field(default_factory=dict)
     failures: list[Event] = field(default_factory=list)
-    cause: Event | None = None
-    """The first cause among them."""
     restarts: list[Event] = field(default_factory=list)
     notices: list[Event] = field(default_factory=list)
     finished: Event | None = None
     exited_early: Event | None = None
+    data_ended: Event | None = None
     cut: bool = False
-    """The last line of a file ends amid a step, or a compressed file breaks off."""
+    """A file ends within a step line, or a compressed file is truncated."""
     interrupted: bool = False
-    """By the user, while the log was followed."""
+    """Interrupted by the user while following the log."""
 
     def note(self, event: Event) -> None:
-        """Keep an event that says how the run ended, or that a person should know of."""
-        if event.kind in ("resumed", "restart"):
+        """Keep an event that shows how the run ended, or that the user should see."""
+        if event.kind in RESTARTS:
             _hold(self.restarts, event)
         if event.kind in FAILURES:
-            self.cause = first_cause([self.cause, event] if self.cause is not None else [event])
             _hold(self.failures, event)
         elif event.kind in NOTICES:
             _hold(self.notices, event)
@@ -73,51 +79,67 @@ class Outcome:
             self.finished = event
         elif event.kind == "exited_early":
             self.exited_early = event
+        elif event.kind == "data_ended":
+            self.data_ended = event
 
-    def recognise(self, *readers: Recogniser) -> None:
-        """Keep whose lines were read."""
+    def recognize(self, *readers: Recognizer) -> None:
+        """Keep the dialects that these readers found."""
         for reader in readers:
             for name, era in reader.seen.items():
                 self.seen[name] = self.seen.get(name) or era
             self.hinted |= reader.hinted
             self.others |= reader.others
 
-    def check_recognised(self) -> None:
-        """Refuse what is no log, or two of them: a run without a step must at least say what it was or why it ended."""
-        families = {each.mark: each.framework for each in registry.dialects() if each.name in self.seen}
-        path, asked = self.paths[0], self.asked_framework
+    def check_recognized(self) -> None:
+        """Refuse files that are not a log, or logs of two runs. Without steps, a failure or settings are enough."""
+        families = {dialect.mark: dialect.framework for dialect in registry.dialects() if dialect.name in self.seen}
+        path, requested = self.paths[0], self.asked_framework
         if len(families) > 1:
             raise InputError(
-                f"the files are logs of {' and '.join(families.values())}, which are two runs",
+                f"the files are logs of {' and '.join(families.values())}, so of two runs",
                 key="PATH",
                 value=" ".join(self.paths),
-                expected="the files of one run",
-                next=f"steelyard ingest {path}, and the other by itself",
+                expected="the files of one run at a time",
+                next=f"steelyard ingest {shlex.quote(path)}",
             )
-        if any(part.rows for part in self.parts) or self.failures or self.knowledge.logged.last:
+        if any(part.rows for part in self.parts) or self.failures:
+            return
+        self._check_framework()
+        if self.knowledge.logged.last:
             return
         if all(name != STDIN and Path(name).is_file() and not Path(name).stat().st_size for name in self.paths):
             raise InputError(f"{path} is empty", key="PATH", value=path, expected="a log", next="ls -l")
         unread, as_a_table = sum(file.unread for file in self.files), _AS_A_TABLE.format(path=path)
-        if unread and (name := asked or next(iter(self.hinted), None)):
+        if unread and (name := requested or next(iter(self.hinted), None)):
             raise InputError(
-                f"no step of {name} was read, and {unread} lines look like steps",
-                key="--framework" if asked else "PATH",
-                value=asked or path,
-                expected="whose log it is" if asked else f"step lines of {name} as a version that is read prints them",
-                next=f"steelyard ingest {path}, which tells it by itself" if asked else as_a_table,
+                f"no step of {name} could be read, but {unread} lines look like steps",
+                key="--framework" if requested else "PATH",
+                value=requested or path,
+                expected="the framework of the log" if requested else f"step lines of a supported version of {name}",
+                next=f"steelyard ingest {path}, which detects the framework" if requested else as_a_table,
             )
-        names = ", ".join(dict.fromkeys(each.framework for each in registry.dialects()))
         raise InputError(
-            f"{path}: no line of a training log was recognised",
+            f"{path}: no training log recognized",
             key="PATH",
             value=path,
-            expected=f"a log of {names}, a result of the comparison suite, TensorBoard events, CSV or JSONL",
+            expected=f"a log of {_known_frameworks()}, a result of the suite, TensorBoard files, CSV or JSONL",
             next=as_a_table,
         )
 
+    def _check_framework(self) -> None:
+        """Refuse a log without a known step if it has step lines of a framework that is not read."""
+        for path in self.paths:
+            if path != STDIN and Path(path).is_file() and (name := unread_framework(beginning(path, _SEARCHED))):
+                raise InputError(
+                    f"{path}: logs of {name} are not read",
+                    key="PATH",
+                    value=path,
+                    expected=f"a log of {_known_frameworks()}, or a table",
+                    next="write its steps and losses to curve.csv, then steelyard ingest curve.csv",
+                )
+
     def dialect(self) -> tuple[str, list[str]]:
-        """Whose lines they are; one that prints the step lines of another is told by the lines beside them."""
+        """The main dialect and the others. A dialect with another's step lines is detected by its other lines."""
         if self.imported is not None:
             return self.imported.dialect, []
         names = list(self.seen)
@@ -129,7 +151,7 @@ class Outcome:
         return names[0], [*names[1:], *self.others]
 
     def framework(self) -> str:
-        """The framework of the run."""
+        """The framework of the run, as requested or detected."""
         if self.asked_framework is not None:
             return self.asked_framework
         if self.imported is not None:
@@ -139,7 +161,7 @@ class Outcome:
         return dialect.framework if dialect is not None else name
 
     def manifest(self, command: Sequence[str]) -> RunManifest:
-        """All that is known of the run, as of one that still runs."""
+        """The manifest, with status `running`."""
         (dialect, others), framework = self.dialect(), self.framework()
         config = self.knowledge.config
         name = config.experiment.name if config is not None else _experiment_name(self.paths)
@@ -173,18 +195,20 @@ class Outcome:
                 first_moment=min((part.first_time for part in self.parts if part.first_time), default=None),
                 last_moment=max((part.last_time for part in self.parts if part.last_time), default=None),
                 said=self.knowledge.logged_at(),
+                run=self.chosen.number if self.chosen is not None else 1,
+                runs=list(self.chosen.every) if self.chosen is not None else [],
             ),
             software=self.knowledge.software(),
         )
 
     def status(self) -> tuple[RunStatus, Failure | None]:
-        """How the log says it ended: a failure text, its last planned step or word, or neither."""
+        """Status and failure, from failure texts, the last planned step and the end marker."""
         values, _ = self.knowledge.values()
         planned, last = values.get("training.steps"), max((part.last_step for part in self.parts), default=0)
         reached = type(planned) is int and last >= planned
-        ended = [self.finished] if self.finished is not None else []
-        cause = self.cause
-        if cause is not None and not (reached and outlived([*self.failures, *self.restarts, *ended])):
+        finished = self.finished is not None and (self.finished.step or last) >= last
+        cause = sort_failures(self.failures, self.restarts, self._course(finished, last)).cause
+        if cause is not None:
             at = cause.source
             node = f"{cause.node}: " if cause.node else ""
             return "failed", Failure(
@@ -194,13 +218,26 @@ class Outcome:
                 file=at.file if at else None,
                 line=at.line if at else None,
             )
-        if reached or (self.finished is not None and (self.finished.step or last) >= last):
+        if reached or finished or (self.imported is not None and self.imported.finished):
             return "completed", None
-        read = (registry.dialect(name) for name in self.seen)
-        unended = any(dialect is not None and registry.facts(dialect.framework).announces_end for dialect in read)
-        if self.interrupted or self.exited_early is not None or self.cut or type(planned) is int or unended:
+        if self.data_ended is not None:
+            return "ended", None
+        if self.interrupted or self.exited_early is not None or self.cut or type(planned) is int:
             return "interrupted", None
-        return "completed", None
+        return "ended", None
+
+    def _course(self, completed: bool, last_step: int) -> Course:
+        written = [part for part in self.parts if part.rows]
+        apart = [(part.last_step - part.first_step) / (part.rows - 1) for part in written if part.rows > 1]
+        logs = dict[str, int]()
+        for part in written:
+            kept = self.files[part.file].kept
+            logs[kept] = min(part.first_line, logs.get(kept, part.first_line))
+        return Course(completed, last_step, max([1.0, *apart]), logs)
+
+
+def _known_frameworks() -> str:
+    return ", ".join(dict.fromkeys(dialect.framework for dialect in registry.dialects()))
 
 
 def _prints_lines_of(name: str) -> str:
@@ -209,7 +246,7 @@ def _prints_lines_of(name: str) -> str:
 
 
 def _hold(events: list[Event], event: Event) -> None:
-    """Keep an event; of very many the first ones and the last."""
+    """Keep an event; beyond the limit, only the first ones and the last."""
     if len(events) < _MOST_HELD:
         events.append(event)
     else:

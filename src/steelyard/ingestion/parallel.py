@@ -1,8 +1,8 @@
-"""Reads a long plain log in pieces side by side: the same reader, each piece started a little before its beginning.
+"""Reads a long plain log in parallel pieces, each with the usual reader, started a little before the piece.
 
-What holds for a plain log is what lets its pieces be read apart: one process prints its steps, in order, under one set
-of settings, and no line holds a secret. A piece in which anything else is found (a restart, other settings, a second
-series, a secret) makes the whole file be read again in one go.
+In a plain log one process prints its steps in order, with constant settings and without secrets, so pieces are
+independent. If a piece contains anything else (a restart, changed settings, a second series, a secret), the whole file
+is read again sequentially.
 """
 
 import copy
@@ -25,53 +25,53 @@ from steelyard.records.rows import StepRows
 from steelyard.records.step import Event, Step
 
 WORTH_IT = 1 << 26
-"""Bytes below which starting processes takes longer than reading."""
+"""Bytes. For smaller files, starting processes takes longer than reading."""
 
 HEAD_BYTES = 1 << 23
-"""What is looked at first, to know the settings and how far apart steps are."""
+"""Bytes read first, for the settings and the log interval."""
 
 PIECE_BYTES = 1 << 25
 _BEFORE = 1 << 18
 _MOST_BEFORE = 1 << 24
-"""Bytes before a piece in which its last step is looked for; a log with fewer steps is read in one go."""
+"""Bytes before a piece that are searched for the previous step; a log with fewer steps is read sequentially."""
 _MOST_EVENTS = 10_000
-"""Of a piece: a plain log has a few."""
+"""Limit of events per piece; a plain log has few."""
 _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One stretch of a log, from the start of a line to the end of one."""
+    """A part of a log, of whole lines."""
 
     path: str
     start: int
     end: int
     first_line: int
-    """The number of its first line, less one."""
+    """The number of its first line, minus one."""
     name: str
-    """What evidence calls the log."""
+    """The log's name in evidence."""
     framework: str | None
     job: Job
     interval: int
     label: str
     settings: tuple[tuple[str, object], ...]
-    """What is known to be in force; anything else is no plain log."""
+    """Known settings; any other makes the log not plain."""
     to: Path
-    """Where its steps are written."""
+    """File for its steps."""
 
 
 @dataclass(slots=True)
 class PieceResult:
-    """What a piece says beside its steps."""
+    """The content of a piece, except its steps."""
 
     plain: bool
-    """Whether it is what can be read apart."""
+    """Whether it belongs to a plain log."""
     part: Part
     lines: int = 0
     steps: int = 0
     unread: int = 0
     cut: bool = False
-    """Whether it ends amid a step."""
+    """Whether it ends within a step line."""
     events: list[Event] = field(default_factory=list)
     seen: dict[str, str] = field(default_factory=dict)
     hinted: dict[str, None] = field(default_factory=dict)
@@ -79,11 +79,11 @@ class PieceResult:
 
 
 class _PieceSink:
-    """Takes what a piece says; deaf while the lines before it are read."""
+    """Receives the content of a piece; ignores the lines before it."""
 
     def __init__(self, piece: Piece, result: PieceResult) -> None:
         self._settings, self._label, self._result = dict(piece.settings), piece.label, result
-        self.deaf = True
+        self.ignoring = True
         self.stepped = False
 
     def step(self, series: str, step: Step) -> None:
@@ -97,7 +97,7 @@ class _PieceSink:
     def _takes(self, series: str) -> bool:
         self.stepped = True
         self._result.plain &= series == self._label
-        return not self.deaf and series == self._label
+        return not self.ignoring and series == self._label
 
     def restart(self, series: str, step: int) -> None:
         self._result.plain = False
@@ -105,7 +105,7 @@ class _PieceSink:
     def event(self, event: Event) -> None:
         if event.kind in ("restart", "repeated", "resumed"):
             self._result.plain = False
-        if not self.deaf:
+        if not self.ignoring:
             self._result.events.append(event)
             self._result.plain &= len(self._result.events) <= _MOST_EVENTS
 
@@ -116,7 +116,7 @@ class _PieceSink:
 
 
 def read_piece(piece: Piece) -> PieceResult:
-    """Read one piece, in a process of its own."""
+    """Read one piece in its own process."""
     result = PieceResult(True, Part(piece.to, 0, piece.label))
     sink = _PieceSink(piece, result)
     with Path(piece.path).open("rb") as file:
@@ -131,7 +131,7 @@ def read_piece(piece: Piece) -> PieceResult:
                 break
             before *= 4
         reader.stand_at(piece.first_line)
-        sink.deaf = False
+        sink.ignoring = False
         file.seek(piece.start)
         cutter, left = LineCutter(), piece.end - piece.start
         while left and result.plain and (block := file.read(min(_BLOCK, left))):
@@ -156,7 +156,7 @@ def _lines_before(descriptor: int, start: int, end: int) -> Sequence[bytes]:
 
 
 class Head:
-    """Takes what the start of a log says, and keeps it until the rest is known to be plain."""
+    """Receives the start of a log, until it is clear whether the log is plain."""
 
     def __init__(self, knowledge: Knowledge, to: Path, file: int) -> None:
         self._knowledge, self.job = copy.deepcopy(knowledge), Job()
@@ -191,18 +191,18 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A log that may be read in pieces: its head, which was read, then the pieces."""
+    """A log that can be read in pieces: its head, already read, and the pieces."""
 
     head: Head
     reader: LogReader
-    """Of the head."""
+    """The reader of the head."""
     part: Part
-    """Where the head's steps are, and those of the pieces go."""
+    """The steps of the head, to which those of the pieces are added."""
     pieces: tuple[Piece, ...]
 
 
 def plan(path: str, name: str, framework: str | None, knowledge: Knowledge, folder: Path, file: int) -> Plan | None:
-    """How a log is read in pieces; None where it is short, or its head shows that it is no plain one."""
+    """How to read a log in pieces; None if it is short or not plain."""
     size = Path(path).stat().st_size
     if size < WORTH_IT:
         return None
@@ -227,13 +227,13 @@ def plan(path: str, name: str, framework: str | None, knowledge: Knowledge, fold
 
 
 def read_all(readers: ProcessPoolExecutor, plan: Plan, keep: Path) -> list[PieceResult] | None:
-    """What every piece says, in order; None where one of them is not plain.
+    """The results of all pieces, in order; None if a piece is not plain.
 
-    While later pieces are read, the steps of earlier ones join the head's and their bytes the log that is kept.
+    While later pieces are read, steps and bytes of earlier ones are appended to the run.
     """
     line = plan.reader.line
     waiting = []
-    for piece in plan.pieces:  # lines are counted here while the pieces before are read there
+    for piece in plan.pieces:  # count lines here while other processes read earlier pieces
         waiting.append(readers.submit(read_piece, replace(piece, first_line=line)))
         line += _count_lines(piece)
     results = []
@@ -242,8 +242,8 @@ def read_all(readers: ProcessPoolExecutor, plan: Plan, keep: Path) -> list[Piece
             results.append(future.result())
             if not results[-1].plain:
                 readers.shutdown(wait=True, cancel_futures=True)
-                for each in plan.pieces:
-                    each.to.unlink(missing_ok=True)
+                for unneeded in plan.pieces:
+                    unneeded.to.unlink(missing_ok=True)
                 plan.part.path.unlink(missing_ok=True)
                 return None
             plan.part.extend(results[-1].part)
@@ -252,7 +252,7 @@ def read_all(readers: ProcessPoolExecutor, plan: Plan, keep: Path) -> list[Piece
 
 
 def _boundaries(path: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Stretches of a file from `start` on, of whole lines each; a line longer than we read makes none."""
+    """Parts of whole lines from `start` on; none if a line is too long."""
     stretches: list[tuple[int, int]] = []
     with Path(path).open("rb") as file:
         while start < end:
@@ -279,7 +279,7 @@ def _count_lines(piece: Piece) -> int:
 
 
 def pool() -> ProcessPoolExecutor:
-    """As many readers as there are cores, two at least and eight at most; an interrupt is the caller's to handle."""
+    """One process per core, 2 to 8; the caller handles interrupts."""
     return ProcessPoolExecutor(max(2, min(8, os.cpu_count() or 1)), initializer=_leave_interrupts)
 
 

@@ -1,4 +1,4 @@
-"""Steps while they are read, a file per series; then one run of them: series of one attempt are merged by step."""
+"""Steps during reading, in a file per series; then merged into one run by attempt and step."""
 
 import heapq
 import os
@@ -20,15 +20,15 @@ from steelyard.records.step import Event, Step, to_line
 from steelyard.records.writer import NODES, STEPS, in_series
 
 PARTS = ".parts"
-"""Where they lie in the run directory while it is made."""
+"""Folder for these files in the run directory, until the run is complete."""
 
 _BUFFERED = 512
 _FIRST = 5
 _INDEX_EVERY = 4096
 _MERGED = 1 << 14
-"""Bytes of a series that are held while it is merged with others."""
+"""Bytes of a series in memory during a merge."""
 _TAIL = 1 << 19
-"""Bytes: some thousand steps."""
+"""Bytes, for thousands of steps."""
 _OF_A_NODE = re.compile(r"(?:node|host|rank|worker|process|proc|task|gpu)[-_]?\d+", re.IGNORECASE)
 _STEP = re.compile(rb'\{"step":(\d+)')
 
@@ -39,10 +39,11 @@ class Part:
 
     path: Path
     file: int
-    """Which of the given files."""
+    """Index of the file."""
     label: str
     rows: int = 0
     first_step: int = 0
+    first_line: int = 0
     last_step: int = 0
     first_time: str | None = None
     last_time: str | None = None
@@ -50,6 +51,10 @@ class Part:
     _pending: list[bytes] = field(default_factory=list)
     _index: list[tuple[int, int]] = field(default_factory=list)
     _written: int = 0
+
+    @property
+    def has_losses(self) -> bool:
+        return any(loss is not None for _, loss in self.first_losses)
 
     def append(self, step: Step) -> None:
         if self.rows < _FIRST:
@@ -63,10 +68,11 @@ class Part:
     def _begin(self, step: Step) -> None:
         if not self.first_losses:
             self.first_step, self.first_time = step.step, step.time
+            self.first_line = step.source.line if step.source else 0
         self.first_losses.append((step.step, step.loss))
 
     def extend_by(self, steps: StepRows) -> None:
-        """Many steps, which follow these."""
+        """Append many steps."""
         for step in islice(steps, max(0, _FIRST - self.rows)):
             self._begin(step)
         last = steps[-1]
@@ -76,7 +82,7 @@ class Part:
         self.flush()
 
     def extend(self, other: "Part") -> None:
-        """The steps of another part, which follow these."""
+        """Append the steps of another part."""
         if not other.rows:
             other.path.unlink(missing_ok=True)
             return
@@ -91,7 +97,7 @@ class Part:
         other.path.unlink()
 
     def flush(self) -> None:
-        """Write what is pending."""
+        """Write pending steps."""
         if not self._pending:
             self.path.touch()
             return
@@ -104,7 +110,7 @@ class Part:
         self._written += len(data)
 
     def drop_from(self, step: int) -> int:
-        """Forget the steps from `step` on; how many there were."""
+        """Remove the steps from `step` on; return how many."""
         self.flush()
         if step <= self.first_step:
             dropped, self.rows = self.rows, 0
@@ -137,21 +143,21 @@ class Part:
         self._index = [(row, offset) for row, offset in self._index if offset < length]
 
     def last_times(self) -> tuple[Whole, Floats]:
-        """Its last steps and the time each took, but for those whose time speaks of something else."""
+        """The last unmarked steps and their step times."""
         with self.path.open("rb") as stream:
             stream.seek(max(0, self.path.stat().st_size - _TAIL))
             lines = stream.readlines()
         if len(lines) < self.rows:
-            del lines[0]  # it may be cut
+            del lines[0]  # may be incomplete
         read = map(json.decode, lines)
         last = [row for row in read if not any(flag in MARKS for flag in row["flags"])]
         steps, seconds = [row["step"] for row in last], [row.get("step_time_s") for row in last]
         return np.array(steps, dtype=np.int64), np.array(seconds, dtype=np.float64)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Its steps as written, with their numbers."""
+        """The written steps with their numbers."""
         at, lines = 0, [b""]
-        while lines:  # not kept open either, since all series are merged at once
+        while lines:  # reopened each time, since all series are merged at once
             with self.path.open("rb") as stream:
                 stream.seek(at)
                 lines = stream.readlines(_MERGED)
@@ -166,7 +172,7 @@ def _number(line: bytes) -> int:
 
 
 def merged(parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:
-    """The steps of series that ran side by side, by step: of each the first series' that has it."""
+    """The steps of concurrent series; each step from the first series that has it."""
     streams = [((step, order, line) for step, line in part.lines()) for order, part in enumerate(parts)]
     last = -1
     for step, _, line in heapq.merge(*streams, key=lambda entry: entry[:2]):
@@ -176,7 +182,7 @@ def merged(parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:
 
 
 def side_by_side(parts: Sequence[Part], names: Sequence[str]) -> list[list[Part]]:
-    """The attempts of a run in their order, each with the series that ran together."""
+    """The attempts of a run in order, each with its concurrent series."""
     timed = all(part.first_time and part.last_time for part in parts)
     ordered = sorted(parts, key=lambda part: ((part.first_time or "") if timed else "", part.first_step, part.file))
     attempts: list[list[Part]] = []
@@ -189,7 +195,7 @@ def side_by_side(parts: Sequence[Part], names: Sequence[str]) -> list[list[Part]
 
 
 def _together(earlier: Part, later: Part, timed: bool, names: Sequence[str]) -> bool:
-    """Whether two series are of one attempt: of one file, at one time, of two nodes by name, or with equal losses."""
+    """Whether two series belong to one attempt: same file, overlapping time, names of two nodes, or equal losses."""
     if earlier.file == later.file:
         return True
     if timed:
@@ -203,20 +209,20 @@ def _together(earlier: Part, later: Part, timed: bool, names: Sequence[str]) -> 
 
 
 def merge(parts: Sequence[Part], run: Path, names: Sequence[str]) -> tuple[int, list[Event]]:
-    """Write steps.jsonl, and nodes.jsonl where several series report; how many steps, and what is to be said."""
+    """Write steps.jsonl, and nodes.jsonl for several series; return the number of steps, and events."""
     written = [part for part in parts if part.rows]
     if len(written) == 1:
         written[0].path.replace(run / STEPS)
         return written[0].rows, []
     for part in written:
-        if part.path == run / STEPS:  # of a log that was followed, and had a second series
+        if part.path == run / STEPS:  # a followed log with a second series
             part.path = part.path.rename(run / PARTS / STEPS)
     attempts = side_by_side(written, names)
     events: list[Event] = []
     count = 0
     with (run / STEPS).open("wb") as steps:
         for at, attempt in enumerate(attempts):
-            lead = sorted(attempt, key=lambda part: -part.rows)
+            lead = sorted(attempt, key=lambda part: (not part.has_losses, -part.rows))
             before = min((part.first_step for later in attempts[at + 1 :] for part in later), default=None)
             for step, line in merged(lead):
                 if before is not None and step >= before:
@@ -225,8 +231,8 @@ def merge(parts: Sequence[Part], run: Path, names: Sequence[str]) -> tuple[int, 
                 count += 1
             if before is not None:
                 last = max(part.last_step for part in attempt)
-                after = "the last of each step is kept" if last >= before else "it goes on where the one before ended"
-                message = f"attempt {at + 2} starts at step {before}, the one before reached step {last}: {after}"
+                after = "the last record of each step is used" if last >= before else "it continues the one before"
+                message = f"attempt {at + 2} starts at step {before:,}, the one before reached step {last:,}; {after}"
                 events.append(Event(kind="restart", message=message, step=before))
     if any(len(attempt) > 1 for attempt in attempts):
         _write_nodes(attempts[-1], run, names)
@@ -235,7 +241,7 @@ def merge(parts: Sequence[Part], run: Path, names: Sequence[str]) -> tuple[int, 
 
 
 def _slower(attempt: Sequence[Part], names: Sequence[str]) -> list[Event]:
-    """Nodes of one job step together: one that was slower to the end is named."""
+    """Events of nodes that are slower in the last steps."""
     slow = stragglers({_name(part, names): part.last_times() for part in attempt})
     return [Event(kind="nodes_differ", message=node.words(), node=node.node, details=node.details()) for node in slow]
 
@@ -245,7 +251,7 @@ def _name(part: Part, names: Sequence[str]) -> str:
 
 
 def _write_nodes(attempt: Sequence[Part], run: Path, names: Sequence[str]) -> None:
-    """Every series of the last attempt, each record with whose it is."""
+    """Write all series of the last attempt, each record with its series."""
     with (run / NODES).open("wb") as nodes:
         for part in attempt:
             for _, line in part.lines():

@@ -1,4 +1,4 @@
-"""Opens what a log comes from: a file, compressed or not, a pipe, or a file that still grows; in blocks of bytes."""
+"""Reads the source of a log in blocks: a file, compressed or not, a pipe, or a growing file."""
 
 import gzip
 import io
@@ -21,11 +21,11 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _POLL_S = 0.5
 
 MOST_UNPACKED = 64 << 30
-"""Bytes a compressed file may unpack to: 1,000 times the logs that people keep, and less than a disk holds."""
+"""Limit of unpacked bytes: 1,000 times a usual log."""
 
 
 class BrokenFileError(Exception):
-    """A file that ends before it should, or whose bytes are not what its format says."""
+    """A truncated or corrupt file."""
 
 
 class Unpacked:
@@ -36,23 +36,23 @@ class Unpacked:
         self._stream, self._read = stream, getattr(stream, "read1", stream.read)
 
     def read(self, size: int) -> bytes:
-        """The next bytes; BrokenFileError where it breaks off, InputError where it holds more than the limit."""
+        """The next bytes; BrokenFileError if truncated or corrupt, InputError above the limit."""
         try:
             data: bytes = self._read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as reason:
-            raise BrokenFileError(f"{self._path} breaks off ({reason})") from None
+            raise BrokenFileError(f"{self._path} is truncated or corrupt ({reason})") from None
         except Exception as reason:
             if type(reason).__name__ != "ZstdError":
                 raise
-            raise BrokenFileError(f"{self._path} breaks off ({reason})") from None
+            raise BrokenFileError(f"{self._path} is truncated or corrupt ({reason})") from None
         self._left -= len(data)
         if self._left < 0:
             raise InputError(
                 f"{self._path} unpacks to more than {in_units(self._most)}",
                 key="--max-unpacked",
                 value=in_units(self._most),
-                expected="a compressed log within that size",
-                next=f"steelyard ingest {self._path} --max-unpacked {in_units(16 * self._most)}, if it is that long",
+                expected="a smaller log, or a larger limit",
+                next=f"steelyard ingest {self._path} --max-unpacked {in_units(16 * self._most)}",
             )
         return data
 
@@ -73,7 +73,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def in_units(size: int) -> str:
-    """A size as `--max-unpacked` takes it, such as 64GiB."""
+    """A size in the format of `--max-unpacked`, such as 64GiB."""
     for power in range(len(_UNITS) - 1, 0, -1):
         if size >= 1 << (10 * power) and not size % (1 << (10 * power)):
             return f"{size >> (10 * power)}{_UNITS[power]}"
@@ -81,7 +81,7 @@ def in_units(size: int) -> str:
 
 
 def size_of(text: str) -> int | None:
-    """The bytes of a size such as 512MiB, 2TiB or 1000000; None for another text."""
+    """The bytes of a size such as 512MiB, 2TiB or 1000000; None for any other text."""
     for power, unit in enumerate(_UNITS):
         number = text.removesuffix(unit) if power else text
         if (not power or number != text) and number.isascii() and number.isdigit() and len(number) <= 15:
@@ -90,7 +90,7 @@ def size_of(text: str) -> int | None:
 
 
 def open_source(path: str, most_unpacked: int = MOST_UNPACKED) -> Source:
-    """The bytes of a log, decompressed; a file that cannot be read is one sentence."""
+    """Open a log, decompressed; InputError if it cannot be read."""
     if path == STDIN:
         peek = getattr(sys.stdin.buffer, "peek", None)
         return _unpacked(path, sys.stdin.buffer, peek(4)[:4] if peek else b"", most_unpacked)
@@ -101,8 +101,8 @@ def open_source(path: str, most_unpacked: int = MOST_UNPACKED) -> Source:
             f"{path} cannot be read ({reason.strerror})",
             key="PATH",
             value=path,
-            expected="a log, a result file, a folder of TensorBoard's event files, or - for standard input",
-            next=f"steelyard ingest {path.rstrip('/')}/*.log" if Path(path).is_dir() else None,
+            expected="a log, a result file, a folder of TensorBoard event files, or - for standard input",
+            next=f"steelyard ingest {path.rstrip('/')}/*.log" if Path(path).is_dir() else f"ls -l {shown_path(path)}",
         ) from None
     if not file.seekable():  # a named pipe
         return file
@@ -123,7 +123,7 @@ def _unpacked(path: str, file: BinaryIO, magic: bytes, most_unpacked: int) -> So
 
 
 def is_plain_file(path: str) -> bool:
-    """Whether it is a file whose bytes are its lines: no pipe, not compressed."""
+    """Whether it is an uncompressed file, not a pipe."""
     if path == STDIN or not Path(path).is_file():
         return False
     with open_source(path) as source:
@@ -131,21 +131,21 @@ def is_plain_file(path: str) -> bool:
 
 
 def send(source: BinaryIO, copy: BinaryIO, end: int) -> None:
-    """Copy a file on from where the copy ends, up to `end`: what was read of it, should it have grown since."""
+    """Continue a copy up to byte `end`, the part that was read."""
     sent = os.fstat(copy.fileno()).st_size
     while sent < end and (now := os.sendfile(copy.fileno(), source.fileno(), sent, end - sent)):
         sent += now
 
 
 def blocks(source: Source) -> Iterator[bytes]:
-    """All of a source, a block at a time; BrokenFileError where it breaks off amid its compression."""
+    """A source in blocks; BrokenFileError if its compressed data is truncated."""
     read = getattr(source, "read1", source.read)
     while data := read(BLOCK_BYTES):
         yield data
 
 
 def lines(source: Source) -> Iterator[bytes]:
-    """All lines of a source with their newlines, each cut to what is kept of one."""
+    """The lines of a source with newlines; very long lines are cut."""
     cutter = LineCutter()
     for block in blocks(source):
         yield from (line + b"\n" for line in cutter.feed(block))
@@ -153,7 +153,7 @@ def lines(source: Source) -> Iterator[bytes]:
 
 
 def beginning(path: str, most_bytes: int) -> bytes:
-    """The first bytes of a file, decompressed; of one that breaks off, what comes before the break."""
+    """The first bytes of a file, decompressed; of a truncated file, up to the end."""
     start = bytearray()
     with open_source(path) as source:
         try:
@@ -162,12 +162,12 @@ def beginning(path: str, most_bytes: int) -> bytes:
                 if len(start) >= most_bytes:
                     break
         except BrokenFileError:
-            pass  # whoever reads the file whole records the break
+            pass  # recorded when the whole file is read
     return bytes(start[:most_bytes])
 
 
 def keep_copy(path: str, to: Path, most_unpacked: int) -> None:
-    """Copy a file into the run without its secrets, up to where it breaks off."""
+    """Copy a file into the run without secrets, up to its end or the first corrupt byte."""
     if path == STDIN:
         return
     with open_source(path, most_unpacked) as source, to.open("wb") as copy:
@@ -179,7 +179,7 @@ def keep_copy(path: str, to: Path, most_unpacked: int) -> None:
 
 
 def following(path: str, source: Source, ended: Callable[[], bool], idle: Callable[[], None]) -> Iterator[bytes]:
-    """A file that still grows, until `ended`; `idle` is called whenever all of it has been read."""
+    """A growing file, until `ended`; `idle` is called whenever all of it is read."""
     read = 0
     while True:
         data = source.read(BLOCK_BYTES)
@@ -191,12 +191,12 @@ def following(path: str, source: Source, ended: Callable[[], bool], idle: Callab
         if ended():
             return
         if path != STDIN and _is_another(path, source, read):
-            raise BrokenFileError(f"{path} was cut, replaced or removed while it was followed")
+            raise BrokenFileError(f"{path} was truncated, replaced or removed while it was followed")
         time.sleep(_POLL_S)
 
 
 def _is_another(path: str, source: Source, read: int) -> bool:
-    """Whether what lies under the name is no longer the file that is read, or is shorter than what was read of it."""
+    """Whether the path is another file now, or the file is shorter than what was read."""
     try:
         now, ours = Path(path).stat(), os.fstat(source.fileno())
     except OSError:
@@ -205,5 +205,5 @@ def _is_another(path: str, source: Source, read: int) -> bool:
 
 
 def shown_path(path: str) -> str:
-    """A path as text that can be written, also where its bytes are none."""
+    """A path as printable text, also if its bytes are not UTF-8."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

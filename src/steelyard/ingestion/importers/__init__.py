@@ -1,4 +1,4 @@
-"""One module per format of results that are not logs; adding one is a file and a word in the table."""
+"""One module per format of result files. To add one: a file, and its name in `FORMATS`."""
 
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,47 +9,49 @@ from typing import Any, Protocol
 from steelyard.frameworks.logs.settings import Setting
 from steelyard.records.step import Event, Step
 
-FORMATS = ("tensorboard", "suite_json", "wandb_csv", "table")
-"""In the order they are asked; the first that recognises a file reads it."""
+FORMATS = ("tensorboard", "suite_json", "trainer_state", "trainer_log", "wandb_csv", "lightning_csv", "table")
+"""In order of precedence: the first that recognizes a file reads it."""
 
 Columns = Mapping[str, str]
-"""By our name of a step's field, the file's."""
+"""Column names of the file, by step field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What a file of results says."""
+    """The content of a result file."""
 
     dialect: str
     framework: str | None
-    """None where the file does not say."""
+    """None if unknown."""
     steps: Iterable[Step | Event]
-    """In order; a row that cannot be read is an `unread_line`, a file that breaks off a `broken_file`."""
+    """In order; an unreadable row is an `unread_line`, a truncated file a `broken_file`."""
     settings: Sequence[Setting] = ()
     events: Sequence[Event] = field(default_factory=tuple)
     memory_gib: float | None = None
-    """Of the run as a whole, where that is all the file gives."""
+    """Memory of the whole run, if the file has no memory per step."""
     memory_kind: str | None = None
     lines: int = 0
+    finished: bool = False
+    """Whether the file is written only when the run has completed."""
 
 
 class Importer(Protocol):
-    """What a module of this folder has."""
+    """The functions of a module of this folder."""
 
-    def recognises(self, path: str, columns: Columns | None) -> bool:
-        """Whether the file is of this format; `columns` is what --columns says."""
+    def recognizes(self, path: str, columns: Columns | None) -> bool:
+        """Whether the file has this format; `columns` is --columns."""
         ...
 
     def read(self, path: str, kept: str, columns: Columns | None, most_unpacked: int) -> Imported:
-        """What it says; `kept` is what evidence calls the file. One that cannot be read is an InputError."""
+        """Read the file; `kept` is its name in evidence. InputError if it cannot be read."""
         ...
 
     def keep(self, path: str, to: Path, most_unpacked: int) -> None:
-        """Copy it into the run."""
+        """Copy the file into the run."""
         ...
 
 
 def importer_of(path: str, columns: Columns | None) -> Importer | None:
-    """The format of a file of results; None for a log."""
+    """The importer of a result file; None for a log."""
     modules: Iterator[Any] = (importlib.import_module(f"{__name__}.{name}") for name in FORMATS)
-    return next((module for module in modules if module.recognises(path, columns)), None)
+    return next((module for module in modules if module.recognizes(path, columns)), None)

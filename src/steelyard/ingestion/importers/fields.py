@@ -1,4 +1,4 @@
-"""Step fields by the names files of results give them."""
+"""Step fields by their names in result files."""
 
 import math
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from steelyard.records.step import DERIVED, METRICS, WHOLE_NUMBERS, Event, Evide
 
 _LONGEST_WORD = 500
 _MOST_COVERED = 10**9
-"""What a record may cover."""
+"""Limit of steps per record."""
 
 REPORTED = MappingProxyType({name: f"reported_{name}" for name in DERIVED})
-"""A rate that somebody else worked out is reported; ours is derived."""
+"""Rates of other programs are reported values; ours are derived."""
 NUMBERS = tuple(name for name in METRICS if name not in (*DERIVED, *WHOLE_NUMBERS, "memory_fraction"))
 WORDS = ("time", "node", "memory_kind")
 KNOWN = (*WHOLE_NUMBERS, *NUMBERS, *WORDS, *REPORTED)
-"""What may stand on the left of --columns."""
+"""Step fields that --columns accepts."""
 
 _COMMON_TAGS: Mapping[str, str] = MappingProxyType(
     {
@@ -33,21 +33,29 @@ _COMMON_TAGS: Mapping[str, str] = MappingProxyType(
         "tflops": "reported_tflops_per_gpu",
     }
 )
-"""What several frameworks and common trainers tell trackers."""
+"""Tags of several frameworks and common trainers in trackers."""
 
 
 def tags() -> dict[str, str]:
-    """Our step field by what trackers are told, by anybody."""
-    return {**_COMMON_TAGS, **{tag: ours for each in every_facts() for tag, ours in each.tracker_tags.items()}}
+    """Step fields by tag, of all frameworks."""
+    return {
+        **_COMMON_TAGS,
+        **{tag: ours for framework in every_facts() for tag, ours in framework.tracker_tags.items()},
+    }
 
 
 def framework_of() -> dict[str, str]:
-    """The framework by a name of the loss that only it gives."""
-    return {tag: each.name for each in every_facts() for tag, ours in each.tracker_tags.items() if ours == "loss"}
+    """Frameworks by the tag of the loss that only they use."""
+    return {
+        tag: framework.name
+        for framework in every_facts()
+        for tag, ours in framework.tracker_tags.items()
+        if ours == "loss"
+    }
 
 
 def step_of(values: Mapping[str, Any], zero_based: bool, source: Evidence, place: str) -> Step | Event:
-    """A step of named values as text or numbers; an event says where, and which of them is none."""
+    """A step of named values, as text or numbers; an event with the reason if a value is invalid."""
     try:
         return _step(values, zero_based, source)
     except ValueError as reason:
@@ -59,43 +67,43 @@ def unread(source: Evidence, place: str, reason: str) -> Event:
 
 
 def _step(values: Mapping[str, Any], zero_based: bool, source: Evidence) -> Step:
-    made: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in values.items():
         target = REPORTED.get(name, name)
         if value is None or value == "":
             continue
         if target in WORDS:
-            made[target] = _word(name, value)
+            fields[target] = _word(name, value)
         else:
-            made[target] = _whole(name, value) if target in WHOLE_NUMBERS else number_of(value, name)
-    if "step" not in made:
-        raise ValueError("it has no step")
-    if not 1 <= made.get("steps_covered", 1) <= _MOST_COVERED:
-        raise ValueError(f"steps_covered is {made['steps_covered']}, which is not 1 to {_MOST_COVERED:,}")
-    reported = made["step"]
-    made.setdefault("reported_step", reported)
-    made["step"] = reported + 1 if zero_based else reported
-    return Step(**made, source=source)
+            fields[target] = _whole(name, value) if target in WHOLE_NUMBERS else number_of(value, name)
+    if "step" not in fields:
+        raise ValueError("no step")
+    if not 1 <= fields.get("steps_covered", 1) <= _MOST_COVERED:
+        raise ValueError(f"steps_covered is {fields['steps_covered']}, expected 1 to {_MOST_COVERED:,}")
+    reported = fields["step"]
+    fields.setdefault("reported_step", reported)
+    fields["step"] = reported + 1 if zero_based else reported
+    return Step(**fields, source=source)
 
 
 def readable(text: str) -> str:
-    """A text that can be written: JSON may hold half of a character."""
+    """Text that can be encoded: JSON may contain half a character."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _word(name: str, value: Any) -> str:
     if not isinstance(value, str | int | float):
-        raise ValueError(f"{name} is {_shown(value)}, which is not a word")
+        raise ValueError(f"{name} is {_shown(value)}, expected text")
     return readable(str(value)[:_LONGEST_WORD])
 
 
 def _shown(value: Any) -> str:
-    """A value in a message; of a list or a mapping its kind, since it may be nested without end."""
+    """A value for a message; of a list or a mapping only its type, since it may be nested deeply."""
     return repr(readable(str(value)[:40])) if isinstance(value, str | int | float) else f"a {type(value).__name__}"
 
 
 def number_of(value: Any, name: str) -> float:
-    """A number as text or as a number; ValueError says what it is instead."""
+    """A number from text or a number; ValueError for anything else."""
     try:
         if isinstance(value, str):
             return float(value.replace(",", ""))

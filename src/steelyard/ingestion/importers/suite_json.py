@@ -1,7 +1,8 @@
-"""The result of the comparison suite whose documents Steelyard was asked for from: one JSON object a run."""
+"""Results of the comparison suite: one JSON object per run."""
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from steelyard.ingestion.sources import STDIN, beginning, keep_copy
 from steelyard.records.step import Event, Evidence, Step
 
 _LARGEST = 1 << 24
-"""It is read whole, and as objects takes up to 40 times its size; 500 steps take 24 KiB."""
+"""Limit in bytes. The file is read whole and takes up to 40 times its size in memory; 500 steps have 24 KiB."""
 _MOST = 10**12
-"""Of a count: no run has more steps, sequences or GPUs."""
+"""Limit of a count: steps, sequences or GPUs."""
 _LISTS = {"loss_values": "loss", "step_times": "step_time_s", "learning_rates": "learning_rate"}
-"""Our step field by the name of a list of the result."""
+"""Step fields by the name of a list in the result, in order: the first list gives the number of steps."""
+_EARLIER = "raw_"
+"""What earlier results put before these names. They may have no losses."""
 _GIB = 1 << 30
 
 keep = keep_copy
@@ -39,7 +42,7 @@ _SETTINGS = (
 )
 
 
-def recognises(path: str, columns: Columns | None) -> bool:
+def recognizes(path: str, columns: Columns | None) -> bool:
     if columns is not None or path == STDIN or not plain_name(path).endswith(".json"):
         return False
     return _result(_text(path)) is not None
@@ -49,7 +52,9 @@ def read(path: str, kept: str, columns: Columns | None, most_unpacked: int) -> I
     text = _text(path)
     content = _result(text)
     if content is None:
-        raise InputError(f"{path} changed while it was read", key="PATH", value=path, expected="a finished result")
+        fix = f"steelyard ingest {shlex.quote(path)}"
+        message = f"{path} changed while it was read"
+        raise InputError(message, key="PATH", value=path, expected="a finished result", next=fix)
     lines = text.splitlines()
     peak = _value(content, "memory_metrics", "peak_memory_allocated_gb")
     return Imported(
@@ -65,29 +70,40 @@ def read(path: str, kept: str, columns: Columns | None, most_unpacked: int) -> I
 
 
 def _text(path: str) -> str:
-    """All of a file; of one that is too large its beginning, which is no JSON."""
+    """The content of a file; of a too large file only the start, which is invalid JSON."""
     return beginning(path, _LARGEST).decode("utf-8", "replace")
 
 
 def _result(text: str) -> dict[str, Any] | None:
-    """The object of a result; None for any other text."""
+    """The result as an object; None for any other text."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if isinstance(content, dict) and all(isinstance(content.get(name), list) for name in ("step_times", "loss_values")):
-        return content
-    return None
+    if not isinstance(content, dict):
+        return None
+    lists = {name for name, values in content.items() if isinstance(values, list)}
+    earlier = f"{_EARLIER}step_times" in lists and isinstance(content.get("training_config"), dict)
+    return content if earlier or {"step_times", "loss_values"} <= lists else None
+
+
+def _columns(content: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The lists that are not empty, by their names in this result; losses come first."""
+    names = [name for plain in _LISTS for name in (plain, f"{_EARLIER}{plain}")]
+    return {name: content[name] for name in names if isinstance(content.get(name), list) and content[name]}
 
 
 def _framework(path: str, content: Mapping[str, Any]) -> str | None:
-    """By the file's name, train_PLATFORM_FRAMEWORK_MODEL.json with four letters of each, or what the result says."""
-    by_letters = {each.suite_name: each.name for each in every_facts() if each.suite_name is not None}
+    """From the name train_PLATFORM_FRAMEWORK_MODEL.json with four letters of each, or from the result."""
+    by_letters = {
+        framework.suite_name: framework.name for framework in every_facts() if framework.suite_name is not None
+    }
     named = re.search(r"train_[a-z]+_([a-z]{4})_", Path(path).name)
     if named and named[1] in by_letters:
         return by_letters[named[1]]
-    stack = _value(content, "gpu_info", "software_stack")
-    return stack if stack in by_letters.values() else None
+    stack, source = _value(content, "gpu_info", "software_stack"), content.get("source")
+    named_by = [name for name in by_letters.values() if isinstance(source, str) and source.startswith(f"{name}_")]
+    return stack if stack in by_letters.values() else next(iter(named_by), None)
 
 
 def _value(content: Mapping[str, Any], group: str, name: str) -> Any:
@@ -108,24 +124,25 @@ def _settings(content: Mapping[str, Any], lines: list[str], kept: str) -> Iterat
 
 
 def _events(content: Mapping[str, Any], lines: list[str], kept: str) -> Iterator[Event]:
-    steps = len(content["loss_values"])
-    for name in ("step_times", "learning_rates"):
-        values = content.get(name)
-        if isinstance(values, list) and len(values) != steps:
-            message = f"{name} has {len(values)} values for {steps} steps: whose they are is not known, none is used"
+    columns = _columns(content)
+    steps = len(next(iter(columns.values()), ()))
+    for name, values in columns.items():
+        if len(values) != steps:
+            message = f"{name} has {len(values)} values for {steps} steps, so it is ignored"
             yield Event(kind="left_out", message=message, source=Evidence(kept, _line_of(lines, name)))
     rate = _value(content, "performance_metrics", "tokens_per_second_per_gpu")
     if isinstance(rate, int | float) and not isinstance(rate, bool) and 0 <= rate < _MOST:
         at = Evidence(kept, _line_of(lines, "tokens_per_second_per_gpu"))
-        details, message = {"tokens_per_s_per_gpu": float(rate)}, f"{rate:,.1f} tokens/s a GPU, as the suite has it"
+        details, message = {"tokens_per_s_per_gpu": float(rate)}, f"{rate:,.1f} tokens/s per GPU in the result"
         yield Event(kind="summary", message=message, source=at, details=details)
 
 
 def _steps(content: Mapping[str, Any], lines: list[str], kept: str) -> Iterator[Step | Event]:
-    first, count = _line_of(lines, "loss_values"), len(content["loss_values"])
-    lists = {field: content.get(name) for name, field in _LISTS.items()}
-    columns = {field: values for field, values in lists.items() if isinstance(values, list) and len(values) == count}
+    lists = _columns(content)
+    name, values = next(iter(lists.items()), ("", []))
+    first, count = _line_of(lines, name), len(values)
+    columns = {_LISTS[name.removeprefix(_EARLIER)]: values for name, values in lists.items() if len(values) == count}
     for at in range(count):
         where = Evidence(kept, min(first + 1 + at, len(lines)))
-        values = {field: column[at] for field, column in columns.items()}
-        yield step_of({"step": at, **values}, True, where, f"step {at + 1}")
+        row = {field: column[at] for field, column in columns.items()}
+        yield step_of({"step": at, **row}, True, where, f"step {at + 1}")

@@ -1,4 +1,4 @@
-"""CSV and JSON lines, a row a step; --columns says which of them is what."""
+"""CSV and JSON lines with a row per step; --columns assigns columns to step fields."""
 
 import csv
 import difflib
@@ -19,18 +19,18 @@ from steelyard.records.step import Event, Evidence, Step
 
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 _MOST_SHOWN = 12
-"""Columns, in a message."""
+"""Columns in a message."""
 _MOST_COMPARED = 1000
-"""Columns whose names are compared with ours: a table may have a million."""
+"""Limit of columns whose names are compared with step fields."""
 _LONGEST_NAME = 100
-"""Of a column, in a message."""
+"""Characters of a column name in a message."""
 _LONGEST_ROW = 4 * LONGEST
-"""Characters of a row of CSV, whose quoted cells may span lines."""
+"""Characters of a CSV row, whose quoted cells may span lines."""
 
 keep = keep_copy
 
 
-def recognises(path: str, columns: Columns | None) -> bool:
+def recognizes(path: str, columns: Columns | None) -> bool:
     return columns is not None or plain_name(path).endswith(_SUFFIXES)
 
 
@@ -43,9 +43,9 @@ def read(path: str, kept: str, columns: Columns | None, most_unpacked: int) -> I
         rows = json_rows(whole) if as_json else csv_rows(path, whole, _delimiter(path, start))
         first = next(rows, None)
     except BrokenFileError as broken:
-        raise InputError(f"{broken} before its first row", key="PATH", value=path, expected="a row a step") from None
+        raise _without_rows(path, f"{broken} before its first row") from None
     if first is None:
-        raise InputError(f"{path} has no row", key="PATH", value=path, expected="a row a step")
+        raise _without_rows(path, f"{path} has no rows")
     names = [] if isinstance(first[1], str) else list(first[1])
     chosen = _chosen(names, columns or {})
     _check(path, chosen, names, columns)
@@ -53,18 +53,23 @@ def read(path: str, kept: str, columns: Columns | None, most_unpacked: int) -> I
     return Imported(dialect, None, steps_of(chain([first], rows), chosen, kept), events=_unread(names, chosen))
 
 
+def _without_rows(path: str, message: str) -> InputError:
+    fix = f"head {shlex.quote(path)}"
+    return InputError(message, key="PATH", value=path, expected="one row per step", next=fix)
+
+
 Row = tuple[int, Mapping[str, Any] | str]
-"""The line it starts on, and its values by column, or why the line cannot be read as a row."""
+"""Line number, and values by column, or why the line is unreadable."""
 
 
 def plain_name(path: str) -> str:
-    """A file's name in lower case, without the ending of its compression."""
+    """The file name in lower case, without the suffix of compression."""
     name = Path(path).name.lower()
     return name.removesuffix(".gz").removesuffix(".zst")
 
 
 def text_lines(path: str, most_unpacked: int) -> Iterator[str]:
-    """The lines of a file as text, with their newlines; BrokenFileError where it breaks off."""
+    """The lines of a file as text, with newlines; BrokenFileError if it is truncated."""
     with open_source(path, most_unpacked) as source:
         for number, line in enumerate(lines(source)):
             text = line.decode("utf-8", "replace")
@@ -72,7 +77,7 @@ def text_lines(path: str, most_unpacked: int) -> Iterator[str]:
 
 
 def _delimiter(path: str, header: str) -> str:
-    """A tab, a semicolon where the header has one and no comma, else a comma."""
+    """A tab for .tsv, a semicolon if the header has one and no comma, else a comma."""
     if plain_name(path).endswith(".tsv"):
         return "\t"
     return ";" if ";" in header and "," not in header else ","
@@ -95,8 +100,8 @@ def csv_rows(path: str, texts: Iterable[str], delimiter: str) -> Iterator[Row]:
         for text in texts:
             taken += len(text)
             if len(text) >= LONGEST or taken > _LONGEST_ROW:
-                raise csv.Error(f"a row of more than {LONGEST >> 20} MiB")
-            yield from io.StringIO(text, newline="") if "\r" in text else (text,)  # a lone \r ends a row too
+                raise csv.Error(f"longer than {LONGEST >> 20} MiB")
+            yield from io.StringIO(text, newline="") if "\r" in text else (text,)  # a lone \r also ends a row
 
     reader = csv.reader(bounded(), delimiter=delimiter, strict=True)
     try:
@@ -108,14 +113,14 @@ def csv_rows(path: str, texts: Iterable[str], delimiter: str) -> Iterator[Row]:
             if len(row) == len(header):
                 yield reader.line_num, dict(zip(header, row, strict=True))
             else:
-                yield reader.line_num, f"it has {len(row)} columns, and the header {len(header)}"
+                yield reader.line_num, f"{len(row)} columns, but {len(header)} in the header"
     except csv.Error as reason:
         raise InputError(
-            f"{path}: the row at line {reader.line_num + 1} is not CSV ({reason})",
+            f"{path}: invalid CSV at line {reader.line_num + 1} ({reason})",
             key="PATH",
             value=path,
-            expected="comma-separated rows of one line each",
-            next=f"steelyard ingest {shlex.quote(path)} without that row",
+            expected="comma-separated rows, one per line",
+            next=f"remove the row, then steelyard ingest {shlex.quote(path)}",
         ) from None
 
 
@@ -127,12 +132,12 @@ def json_rows(texts: Iterable[str]) -> Iterator[Row]:
             row = json.loads(text)
         except (ValueError, RecursionError):
             row = None
-        long = f"it is longer than {LONGEST >> 20} MiB" if len(text) >= LONGEST else "it is not a JSON object"
-        yield number, row if isinstance(row, dict) else long
+        problem = f"longer than {LONGEST >> 20} MiB" if len(text) >= LONGEST else "not a JSON object"
+        yield number, row if isinstance(row, dict) else problem
 
 
 def _chosen(names: list[str], columns: Columns) -> Columns:
-    """What --columns says, and the columns that are called as ours and that it says nothing of."""
+    """The columns of --columns, and those named like a step field."""
     taken = {REPORTED.get(ours, ours) for ours in columns}
     own: dict[str, str] = {}
     for name in sorted(names, key=lambda name: name not in KNOWN):  # `loss` before `Loss`
@@ -144,7 +149,7 @@ def _chosen(names: list[str], columns: Columns) -> Columns:
 
 
 def _unread(names: list[str], chosen: Columns) -> list[Event]:
-    """The columns that nothing is read of, so that one with another name is not lost unseen."""
+    """A notice of the columns that are not read."""
     ignored = [readable(name[:_LONGEST_NAME]) for name in names if name not in chosen.values()]
     if not ignored:
         return []
@@ -153,11 +158,11 @@ def _unread(names: list[str], chosen: Columns) -> list[Event]:
     )
     meant = [f"{ours}={name}" for name in ignored[:_MOST_COMPARED] if (ours := _meant(name)) and ours not in chosen]
     example = shlex.quote(",".join(dict.fromkeys(meant[:3]))) if meant else "FIELD=COLUMN"
-    return [Event(kind="unread_columns", message=f"{shown}; --columns {example} would say what they are")]
+    return [Event(kind="unread_columns", message=f"{shown}; to read them, add --columns {example}")]
 
 
 def _meant(name: str) -> str | None:
-    """The field that a column may be; it is offered, never taken."""
+    """The step field that a column may be: only suggested."""
     known = {tag.lower(): ours for tag, ours in tags().items()}
     near = difflib.get_close_matches(name.lower(), KNOWN, n=1, cutoff=0.75)
     return known.get(name.lower()) or (near[0] if near else None)
@@ -177,16 +182,16 @@ def _check(path: str, chosen: Columns, names: list[str], columns: Columns | None
     if "step" not in chosen or len(chosen) < 2:
         first = readable(names[0][:_LONGEST_NAME]) if names else "step"
         raise InputError(
-            f"{path}: which column is the step, and which the loss, is not said",
+            f"{path}: columns of step and loss not found",
             key="--columns",
             value=known,
-            expected=f"our fields on the left ({', '.join(KNOWN[:9])} …), its columns on the right",
+            expected=f"FIELD=COLUMN, with a field of {', '.join(KNOWN[:9])} …",
             next=f"steelyard ingest {path} --columns step={first},loss=…",
         )
 
 
 def _nearest(chosen: Columns, names: list[str]) -> str:
-    """What was asked, with the nearest column in place of one that is not there."""
+    """The requested columns, with missing ones replaced by the nearest."""
     pairs = []
     for ours, theirs in chosen.items():
         near = difflib.get_close_matches(theirs, names[:_MOST_COMPARED], n=1, cutoff=0.4)
@@ -195,14 +200,14 @@ def _nearest(chosen: Columns, names: list[str]) -> str:
 
 
 def steps_of(rows: Iterable[Row], chosen: Columns, kept: str, zero_based: bool | None = None) -> Iterator[Step | Event]:
-    """A step a row, or why it is none; a first step of 0 says that they count from there."""
+    """A step per row, or an event if it is unreadable; steps count from 0 if the first one is 0."""
     number = 0
     try:
         for number, row in rows:
             if zero_based is None and not isinstance(row, str):
                 first = row.get(chosen["step"])
                 zero_based = isinstance(first, str | int | float) and str(first).strip() in ("0", "0.0")
-            at, place = Evidence(kept, number), f"row of line {number}"
+            at, place = Evidence(kept, number), f"line {number}"
             if isinstance(row, str):
                 yield unread(at, place, row)
             else:

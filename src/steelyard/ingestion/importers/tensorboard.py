@@ -1,4 +1,4 @@
-"""TensorBoard's event files: records framed here, read by its own message type; a file, or a folder of one run's."""
+"""TensorBoard event files: one file, or a folder with the files of one run."""
 
 import os
 import shutil
@@ -19,16 +19,16 @@ from steelyard.records.step import Event, Evidence, Step
 _PATTERN = "*tfevents*"
 _PENDING = 1000
 _LARGEST = 4 << 20
-"""Of a record: scalars of one step take some KiB, and as messages a record takes up to 60 times its size. A larger one
-is a graph or an image, and is passed over."""
+"""Limit of a record in bytes. Scalars of one step have a few KiB; a larger record is a graph or an image and is
+skipped. A parsed record takes up to 60 times its size."""
 _FLOAT = 1
-"""TensorFlow's number of the type float32."""
+"""TensorFlow's number of float32."""
 
 Scalar = tuple[int, str, float]
 """Step, tag, value."""
 
 
-def recognises(path: str, columns: Columns | None) -> bool:
+def recognizes(path: str, columns: Columns | None) -> bool:
     if path == STDIN:
         return False
     file = Path(path)
@@ -52,7 +52,7 @@ def keep(path: str, to: Path, most_unpacked: int) -> None:
 
 
 def _files(path: str) -> Iterator[Path]:
-    """The file that was named, wherever its name leads, or the event files that lie in the folder."""
+    """The file, also through a symbolic link, or the event files in the folder."""
     if Path(path).is_dir():
         yield from sorted(file for file in Path(path).glob(_PATTERN) if not file.is_dir())
     else:
@@ -67,19 +67,19 @@ def _open(file: Path) -> BinaryIO:
             f"{shown_path(str(file))} cannot be read ({reason.strerror})",
             key="PATH",
             value=shown_path(str(file)),
-            expected="an event file of TensorBoard",
-            next=f"steelyard ingest {shown_path(str(file))}, if it is one",
+            expected="a TensorBoard event file",
+            next=f"ls -l {shown_path(str(file))}",
         ) from None
 
 
 def _parser(file: Path) -> tuple[Callable[[bytes], Any], Callable[[bytes], int]]:
-    """What reads a record as an event, and the checksum of its bytes."""
+    """The parser of records, and their checksum function."""
     try:
         from tensorboard.compat.proto.event_pb2 import Event as Message
         from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
     except ImportError:
         raise InputError(
-            f"{file.name} is a file of TensorBoard, whose reader is not installed",
+            f"{file.name} is a TensorBoard file, and the tensorboard package is not installed",
             key="PATH",
             value=str(file),
             expected="the package tensorboard",
@@ -89,40 +89,40 @@ def _parser(file: Path) -> tuple[Callable[[bytes], Any], Callable[[bytes], int]]
 
 
 def _records(file: Path, checksum: Callable[[bytes], int]) -> Iterator[bytes]:
-    """The records of a file, each of bounded size; BrokenFileError where it ends amid one or its bytes are wrong."""
+    """The records of a file, of bounded size; BrokenFileError if it is truncated or a checksum is wrong."""
     with _open(file) as source:
         left = os.fstat(source.fileno()).st_size
         while header := source.read(12):
             left -= len(header)
             if len(header) < 12:
-                raise BrokenFileError(f"{file.name} ends amid the header of a record")
+                raise BrokenFileError(f"{file.name} ends within the header of a record")
             if checksum(header[:8]) != struct.unpack("<I", header[8:])[0]:
-                raise BrokenFileError(f"{file.name} breaks off at a record whose length has a wrong checksum")
+                raise BrokenFileError(f"{file.name} is corrupt: wrong checksum of a record length")
             length = struct.unpack("<Q", header[:8])[0]
             left -= length + 4
             if left < 0:
-                raise BrokenFileError(f"{file.name} ends amid a record of {length:,} bytes")
+                raise BrokenFileError(f"{file.name} ends within a record of {length:,} bytes")
             if length > _LARGEST:
                 source.seek(length + 4, os.SEEK_CUR)
                 continue
             content, after = source.read(length), source.read(4)
-            if len(after) < 4:  # cut since it was opened
-                raise BrokenFileError(f"{file.name} ends amid a record of {length:,} bytes")
+            if len(after) < 4:  # truncated since it was opened
+                raise BrokenFileError(f"{file.name} ends within a record of {length:,} bytes")
             if checksum(content) != struct.unpack("<I", after)[0]:
-                raise BrokenFileError(f"{file.name} breaks off at a record with a wrong checksum")
+                raise BrokenFileError(f"{file.name} is corrupt: wrong checksum of a record")
             yield content
 
 
 def _scalars(file: Path) -> Iterator[Scalar | Event]:
-    """Scalars as they were written; a record that cannot be read, and where the file breaks off, are events."""
+    """Scalars in order; unreadable records, and the end of a truncated file, are events."""
     parse, checksum = _parser(file)
     number = 0
     try:
         for number, record in enumerate(_records(file, checksum), start=1):
             try:
                 yield from _scalars_of(parse(record))
-            except Exception as reason:  # noqa: BLE001 - the bytes are not ours, and the failure is recorded
-                message = f"record {number} of {file.name}: reading it failed ({type(reason).__name__})"
+            except Exception as reason:  # noqa: BLE001 - untrusted bytes, and the failure is recorded
+                message = f"record {number} of {file.name} is unreadable ({type(reason).__name__})"
                 yield Event(kind="unread_line", message=message)
     except BrokenFileError as broken:
         yield Event(kind="broken_file", message=f"{broken}, after {number:,} records")
@@ -174,10 +174,10 @@ def _steps(
             yield _step(step, pending[step], zero_based, kept, row)
     if not row:
         raise InputError(
-            f"{path} has no scalar we know{broken}",
+            f"{path} has no known scalar{broken}",
             key="--columns",
             value=path,
-            expected="tags such as 'lm loss'",
+            expected=f"tags such as {next(iter(tags))!r}" if tags else "tags of its scalars",
             next=f"steelyard ingest {path} --columns loss=TAG",
         )
 

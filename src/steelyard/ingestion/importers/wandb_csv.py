@@ -1,4 +1,4 @@
-"""A chart exported from Weights & Biases: `Step`, then a column a run and metric with its minimum and maximum."""
+"""A chart exported from Weights & Biases: `Step`, then value, minimum and maximum per run and metric."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ _ZERO_BASED = ("trainer/global_step", "global_step")
 keep = keep_copy
 
 
-def recognises(path: str, columns: Columns | None) -> bool:
+def recognizes(path: str, columns: Columns | None) -> bool:
     if columns is not None or path == STDIN or not plain_name(path).endswith(".csv"):
         return False
     return any(name.endswith("__MIN") for name in _header(path))
@@ -30,7 +30,7 @@ def read(path: str, kept: str, columns: Columns | None, most_unpacked: int) -> I
     if step is None or len(runs) != 1:
         shown = ", ".join(runs) or "none"
         raise InputError(
-            f"{path} holds the curves of {len(runs)} runs ({shown[:500]})",
+            f"{path} has curves of {len(runs)} runs ({shown[:500]})",
             key="--columns",
             value=shown[:500],
             expected="one run",
@@ -41,10 +41,10 @@ def read(path: str, kept: str, columns: Columns | None, most_unpacked: int) -> I
     chosen = {known[metric]: name for name, metric in metrics.items() if metric in known}
     if not chosen:
         raise InputError(
-            f"{path} has no metric we know ({', '.join(metrics.values())[:500]})",
+            f"{path} has no known metric ({', '.join(metrics.values())[:500]})",
             key="--columns",
             value=", ".join(metrics.values())[:500],
-            expected="which is what",
+            expected="a column for the loss",
             next=f"--columns step={step},loss={values[0]!r}",
         )
     framework = next((framework_by_tag[metric] for metric in metrics.values() if metric in framework_by_tag), None)

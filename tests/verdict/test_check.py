@@ -81,7 +81,7 @@ def test_a_run_cut_short_fails(cli: Any, recorded: Any) -> None:
     done = cli("check", run, "--json")
     assert done.status == 1
     found = finding(done.document, "completed")
-    assert (found["code"], found["message"]) == ("record_ends_early", "its record ends at step 40 of 60")
+    assert (found["code"], found["observed"], found["expected"]) == ("record_ends_early", "step 40", "step 60")
 
 
 def test_a_run_that_was_interrupted_fails(cli: Any, recorded: Any) -> None:
@@ -99,7 +99,8 @@ def test_without_a_plan_completion_is_not_known(cli: Any, recorded: Any) -> None
 
 
 def test_an_out_of_memory_text_fails_even_where_the_status_does_not(cli: Any, recorded: Any) -> None:
-    run = recorded().add_event(kind="oom", message="CUDA out of memory", source={"file": "logs/node0.log", "line": 5})
+    run = recorded().without_events("finished")
+    run.add_event(kind="oom", message="CUDA out of memory", source={"file": "logs/node0.log", "line": 5})
     done = cli("check", run, "--json")
     assert done.status == 1
     for check, code in (("completed", "failure_in_log"), ("errors", "error_in_log")):
@@ -156,6 +157,16 @@ def test_one_step_without_a_time_leaves_rates_unknown(cli: Any, recorded: Any) -
         assert reason is not None
         assert (reason.code, reason.values) == (figures.STEPS_UNTIMED, {"steps": 1})
         assert done.document["figures"]["unknown"][metric] == reason.message
+        assert done.document["figures"]["unknown_codes"][metric] == figures.STEPS_UNTIMED.name
+    assert done.document["figures"]["unknown_codes"].keys() == done.document["figures"]["unknown"].keys()
+
+
+def test_each_check_that_does_not_apply_has_a_code(cli: Any, recorded: Any) -> None:
+    run = recorded()
+    found = cli("check", run, "--json").document
+    codes = {result.check: result.code.name for result in judged(run).not_applicable}
+    assert found["not_applicable_codes"] == codes
+    assert found["not_applicable_codes"].keys() == found["reasons_not_applicable"].keys() != set()
 
 
 @pytest.mark.parametrize(
@@ -210,8 +221,11 @@ def test_a_run_above_its_gpu_s_peak_fails(cli: Any, recorded: Any) -> None:
 
 
 def test_a_peak_is_held_to_the_precision(cli: Any, recorded: Any) -> None:
-    run = recorded().set("experiment/precision/dtype", "fp32")
+    run = recorded("baseline", "fp32").set("experiment/precision/dtype", "fp32")
     found = finding(cli("check", run, "--json").document, "peak_flops")
+    assert (found["code"], found["status"], found["expected"]) == ("within_peak", "pass", "<= 494.7")
+    tpu = recorded("baseline", "tpu").set("platform/gpu", "tpu-v6e").set("experiment/precision/dtype", "fp32")
+    found = finding(cli("check", tpu, "--json").document, "peak_flops")
     assert (found["code"], found["status"]) == ("peak_unknown", "unknown")
 
 
@@ -355,8 +369,10 @@ def test_junit_tells_failures_from_what_is_not_known(cli: Any, recorded: Any, tm
 
 def test_text_of_a_log_cannot_act_on_a_terminal(cli: Any, recorded: Any) -> None:
     hostile = "\x1b[2Jgone\x1b]0;title\x07\u202eturned"
-    run = recorded("baseline", "named\u202e").add_event(
-        kind="error", message=f"{hostile}\r\nnext", source={"file": hostile, "line": 1}
+    run = (
+        recorded("baseline", "named\u202e")
+        .without_events("finished")
+        .add_event(kind="error", message=f"{hostile}\r\nnext", source={"file": hostile, "line": 1})
     )
     run.set("experiment/name", hostile).set("platform/name", hostile).set("framework", hostile)
     recorded("again")
@@ -388,7 +404,7 @@ def test_a_code_says_what_a_finding_means_under_a_name_of_its_own() -> None:
 
 
 def test_every_check_has_its_row_in_the_docs() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "verdict.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "checks.md").read_text()
     for name in verdict.CHECKS:
         assert f"| `{'threshold …' if name == 'thresholds' else name}` |" in page
 
@@ -402,7 +418,7 @@ def test_a_verdict_that_cannot_be_kept_is_still_said(cli: Any, recorded: Any, mo
     monkeypatch.setattr("steelyard.verdict.verdict.replace_file", full)
     done = cli("check", run)
     assert done.status == 0
-    assert "cannot be written (No space left on device)" in done.err
+    assert "verdict.json (No space left on device)" in done.err
 
 
 def test_check_takes_no_more_than_it_reads(recorded: Callable[..., Any]) -> None:
@@ -429,3 +445,28 @@ def test_a_verdict_is_the_same_in_blocks_of_any_size(
     together = cli("check", run, "--json").document
     monkeypatch.setattr("steelyard.accounting.arrays.BLOCK", size)
     assert cli("check", run, "--json").document == together
+
+
+MAXTEXT_CASE = Path(__file__).parents[2] / "docs" / "cases" / "maxtext-two-hosts"
+MAXTEXT_NAN = Path(__file__).parents[1] / "traps" / "maxtext" / "cvs-3-nan-from-step-15.log"
+
+
+def test_random_data_that_repeats_is_memorized_and_other_random_data_cannot_be_learned(
+    cli: Any, tmp_path: Path
+) -> None:
+    shutil.copytree(MAXTEXT_CASE, tmp_path / "case")
+    manifest = json.loads((tmp_path / "case" / "run.json").read_text())
+    batch = manifest["experiment"]["training"]["global_batch_size"]
+    assert manifest["experiment"]["data"]["samples"] == batch
+    for samples, code in ((batch, "repeated_samples"), (2 * batch, "repeated_samples"), (None, "uniform_source")):
+        manifest["experiment"]["data"]["samples"] = samples
+        (tmp_path / "case" / "run.json").write_text(json.dumps(manifest))
+        assert cli("check", "case", "--json").document["not_applicable_codes"]["loss_falling"] == code
+
+
+def test_a_nan_names_the_step_here_and_in_a_log_that_counts_from_0(cli: Any) -> None:
+    run = cli("ingest", MAXTEXT_NAN, "--json").document["run"]
+    nan = finding(cli("check", run, "--json").document, "loss_finite")
+    assert nan["message"].startswith("loss is NaN at step 16 (15 in the log) and ")
+    line = (Path(run) / nan["evidence"]["file"]).read_text().splitlines()[nan["evidence"]["line"] - 1]
+    assert "step: 15," in line

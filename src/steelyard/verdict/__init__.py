@@ -1,4 +1,4 @@
-"""Judges one run: every finding with its evidence, and the verdict they come to."""
+"""Judges one run: findings with evidence, and the verdict that follows from them."""
 
 import importlib
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from types import ModuleType
 
 from steelyard.errors import Exit
 from steelyard.reasons import Code, codes_in
-from steelyard.verdict import figures, finding
+from steelyard.verdict import figures, finding, reported_flops
 from steelyard.verdict.finding import Finding, NotApplicable, Status, together, worst
 from steelyard.verdict.subject import Subject, policy_of, read_subject, read_subjects
 from steelyard.verdict.verdict import Verdict, figures_document, save, saved, word_of
@@ -26,6 +26,7 @@ CHECKS = (
     "grad_norm_finite",
     "skipped_steps",
     "stall",
+    "step_times",
     "stragglers",
     "batch_identity",
     "world_identity",
@@ -34,15 +35,16 @@ CHECKS = (
     "hosts",
     "errors",
 )
-"""In the order a person wants to read them: what is required first."""
+"""In the order of reading: required checks first."""
 
 EXIT_OF = {Status.PASS: Exit.GOOD, Status.FAIL: Exit.FAILED, Status.UNKNOWN: Exit.UNKNOWN}
 
 
 def judge(subject: Subject) -> Verdict:
-    """Every check over one run; fails if one failed, else is unknown if a required one is, else passes."""
+    """Run all checks. Fail if a finding failed, else unknown if a required one is unknown, else pass."""
     results = [result for check in _checks() for result in check.check(subject)]
     findings = tuple(result for result in results if isinstance(result, Finding))
+    ingested = subject.run.manifest.ingested
     return Verdict(
         run=subject.run.directory,
         run_status=subject.run.status,
@@ -52,12 +54,14 @@ def judge(subject: Subject) -> Verdict:
         figures=subject.figures,
         thresholds=subject.extra_thresholds,
         warmup_steps=subject.asked_warmup_steps,
+        run_in_files=ingested.run if ingested else 1,
+        runs_in_files=max(1, len(ingested.runs)) if ingested else 1,
     )
 
 
 def codes() -> dict[Code, str]:
-    """Every code of a finding and of a figure that is not known, with its meaning."""
-    return codes_in(*_checks(), finding, figures)
+    """All codes of findings and of missing figures, with their meanings."""
+    return codes_in(*_checks(), finding, figures, reported_flops)
 
 
 def _checks() -> Iterator[ModuleType]:

@@ -1,4 +1,4 @@
-"""What a run reached: its metrics on the steady window, or why one is not known, and its log's clock."""
+"""The metrics of a run on its steady window, reasons for missing ones, and the timestamps of its log."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,58 +7,66 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.accounting.arrays import Floats, Mask, chosen, row_of
+from steelyard.accounting.flops import missing_dimensions
 from steelyard.accounting.steady import UNTIMED, SteadyWindow, steady_window
+from steelyard.experiment.absent import not_recorded
+from steelyard.frameworks.registry import memory_kind
 from steelyard.reasons import Code, Reason
 from steelyard.records import Column, Event, Evidence, StepTable
 
 if TYPE_CHECKING:
     from steelyard.verdict.subject import Subject
 
-STEPS_UNTIMED = Code("steps_untimed", "{steps:,} steps after the warm-up give no step time")
+STEPS_UNTIMED = Code("steps_untimed", "{steps:,} steps after the warm-up have no step time")
 """Some steps after the warm-up have no step time."""
-CLOCK_CONTRADICTS_STEP_TIMES = Code(
-    "clock_contradicts_step_times", "its step times are not those that its log's own clock allows"
-)
+CLOCK_CONTRADICTS_STEP_TIMES = Code("clock_contradicts_step_times", "step times contradict the timestamps of the log")
 """The step times are longer than the time between the log's own timestamps."""
-NO_STEADY_STEP = Code("no_steady_step", "no steady step is left after the warm-up")
+NO_STEADY_STEP = Code("no_steady_step", "no steady steps after the warm-up")
 """The run has no steps after the warm-up."""
-NO_STEP_TIME = Code("no_step_time", "no step gives a {missing}")
+NO_STEP_TIME = Code("no_step_time", "step times not recorded")
 """The record contains no step times."""
-_NO_STEP_TIME = Reason(NO_STEP_TIME, {"missing": "step time"})
-RATE_NOT_FINITE = Code("rate_not_finite", "tokens over {seconds:.3g} s are no rate")
+RATE_NOT_FINITE = Code("rate_not_finite", "a total step time of {seconds:.3g} s gives no valid rate")
 """The step times are too small or too large to give a rate."""
-GPU_COUNT_UNKNOWN = Code("gpu_count_unknown", "how many GPUs it ran on is not known")
+GPU_COUNT_UNKNOWN = Code("gpu_count_unknown", "GPU count unknown; ingest with --gpus N")
 """The number of GPUs is unknown; set it with --gpus and --nodes."""
-STEP_TOKENS_UNKNOWN = Code("step_tokens_unknown", "the tokens of a step are not known")
+STEP_TOKENS_UNKNOWN = Code(
+    "step_tokens_unknown", lambda missing, **_: not_recorded(missing) if missing else "tokens per step not recorded"
+)
 """The number of tokens per step is unknown."""
-FLOPS_PER_TOKEN_UNKNOWN = Code("flops_per_token_unknown", "its FLOPs per token are not known")
-"""FLOPs per token cannot be computed, because the model's dimensions are unknown."""
-CPU_HAS_NO_PEAK = Code("cpu_has_no_peak", "a CPU has no peak in the catalog")
-"""The run used a CPU, for which there is no peak."""
-GPU_UNKNOWN = Code("gpu_unknown", "which GPU it ran on is not known")
+FLOPS_PER_TOKEN_UNKNOWN = Code(
+    "flops_per_token_unknown",
+    lambda missing: not_recorded(missing) if missing else "the FLOP formula does not cover this model",
+)
+"""FLOPs per token are unknown: the model or the sequence length is unknown, or the formula does not cover the model."""
+TFLOPS_NOT_REPORTED = Code("tflops_not_reported", "the log reports no TFLOP/s, or not at every steady step")
+"""The framework printed no TFLOP/s at some steady step."""
+CPU_HAS_NO_PEAK = Code("cpu_has_no_peak", "CPU run: no peak FLOP rate defined")
+"""The run used a CPU; the catalog has no peaks of CPUs."""
+GPU_UNKNOWN = Code("gpu_unknown", "GPU unknown; name it with steelyard check RUN --gpu NAME")
 """The GPU is unknown; name it with --gpu."""
-GPU_NOT_IN_CATALOG = Code("gpu_not_in_catalog", "{gpu} is not in the catalog of GPUs")
-"""The GPU is not in the catalog."""
+GPU_NOT_IN_CATALOG = Code("gpu_not_in_catalog", "{gpu} is not in the GPU catalog; state its peak with --gpu-peak")
+"""The GPU is not in the catalog; state its peak with --gpu-peak."""
 NO_PEAK_FOR_PRECISION = Code(
     "no_peak_for_precision",
-    lambda gpu, precision: (
-        f"no dense peak of the {gpu}: {'its precision is not known' if precision is None else f'none for {precision}'}"
+    lambda gpu, precision, missing="": (
+        f"no {precision} peak of the {gpu} in the catalog" if precision else not_recorded([missing])
     ),
 )
 """The catalog has no dense peak of this GPU for the precision used, or the precision is unknown."""
 MEMORY_KINDS_DIFFER = Code(
-    "memory_kinds_differ", lambda kinds: f"memory was measured in several ways ({', '.join(kinds)})"
+    "memory_kinds_differ", lambda kinds: f"memory measured in several ways ({', '.join(kinds)}), no common maximum"
 )
 """Memory was measured in several ways, which have no common maximum."""
-MEMORY_NOT_POSITIVE = Code("memory_not_positive", "memory is {gib} at step {step}")
+MEMORY_NOT_POSITIVE = Code("memory_not_positive", "memory is {gib} GiB at step {step:,}")
 """A recorded memory value is zero, negative or not finite."""
-NO_MEMORY = Code("no_memory", "no step gives its memory")
+NO_MEMORY = Code("no_memory", "memory not recorded")
 """The record contains no memory values."""
 
-_FEWEST_MOMENTS = 5
+_BATCH, _LENGTH = "training.global_batch_size", "training.sequence_length"
+_FEWEST_TIMESTAMPS = 5
 _CLOCK_MARGIN = 0.1
 _SYSTEMATIC = 0.2
-_CLOCK_STANDS = 0.05
+_STOPPED_CLOCK = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,7 @@ class Figure:
     reason: Reason | None = None
     evidence: Evidence | None = None
     reported: bool = False
-    """As the framework said it, since what ours is worked out from is not known."""
+    """Reported by the framework; ours cannot be computed."""
 
     @property
     def why(self) -> str | None:
@@ -76,47 +84,51 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The metrics of a run, and how its step times spread."""
+    """The metrics of a run and the spread of its step times."""
 
     window: SteadyWindow
     tokens_per_s_per_gpu: Figure
-    """Tokens over seconds: a ratio of sums, never a mean of rates."""
+    """Total tokens / total seconds, not a mean of rates."""
     tflops_per_gpu: Figure
-    """By our causal formula."""
+    """Computed with our causal FLOP formula."""
+    reported_tflops_per_gpu: Figure
+    """As the framework prints it, by its own formula."""
     mfu: Figure
-    """Over the dense peak of the precision used."""
+    """TFLOP/s / dense peak of the precision used."""
     step_time_s: Figure
     """The median."""
     step_time_p95_s: float | None
     memory_peak_gib: Figure
     memory_kind: str | None
     tokens_per_step: int | None
-    """As recorded; None where it is not the same at every step of the window, or not given."""
+    """As recorded; None if it changes within the window or is not recorded."""
 
     def metric(self, name: str) -> Figure:
-        """A metric by the name thresholds use."""
+        """A metric by its name in thresholds."""
         figure: Figure = getattr(self, name)
         return figure
 
 
 def figures(subject: "Subject", steps: StepTable, marks: Mapping[str, Mask], memory_events: Sequence[Event]) -> Figures:
-    """The figures of a run, or of one of its nodes by the steps it reported itself."""
+    """The figures of a run, or of one node from the steps that it reported."""
     times = steps.step_time_s.values
-    if subject.foreign and not np.isfinite(times).any():  # the log's own rates still tell a warm-up from the rest
+    if subject.foreign and not np.isfinite(times).any():  # reported rates show the warm-up too
         with np.errstate(all="ignore"):
             times = 1 / steps.reported_tokens_per_s_per_gpu.values
     window = steady_window(steps.step, steps.steps_covered, times, marks, subject.asked_warmup_steps)
     rate, flops, peak = _rate(subject, steps, window), subject.flops_per_token, subject.peak_tflops
-    tflops = _times(rate, flops and flops / 1e12, Reason(FLOPS_PER_TOKEN_UNKNOWN))
-    if tflops.value is None:
-        tflops = _reported(subject, steps, window, steps.reported_tflops_per_gpu) or tflops
+    tflops = _times(rate, flops and flops / 1e12, _why_no_flops(subject))
+    reported = _weighted(steps, window, steps.reported_tflops_per_gpu)
+    if tflops.value is None and subject.foreign:
+        tflops = reported or tflops
     steady = chosen(steps.step_time_s.values, window.mask)
     memory, kind = _memory(steps, memory_events)
     return Figures(
         window=window,
         tokens_per_s_per_gpu=rate,
         tflops_per_gpu=tflops,
-        mfu=_times(tflops, peak and 1 / peak, _why_no_peak(subject)),
+        reported_tflops_per_gpu=reported or Figure(None, Reason(TFLOPS_NOT_REPORTED)),
+        mfu=_times(tflops if peak else Figure(None, _why_no_peak(subject)), peak and 1 / peak),
         step_time_s=_median_time(steps, window),
         step_time_p95_s=float(np.percentile(steady, 95)) if len(steady) and np.isfinite(steady).all() else None,
         memory_peak_gib=memory,
@@ -125,16 +137,34 @@ def figures(subject: "Subject", steps: StepTable, marks: Mapping[str, Mask], mem
     )
 
 
+def why_no_tokens(subject: "Subject") -> Reason:
+    """Why the tokens per step are unknown."""
+    return Reason(STEP_TOKENS_UNKNOWN, {"missing": missing_counts(subject, _BATCH, _LENGTH)})
+
+
+def missing_counts(subject: "Subject", *keys: str) -> tuple[str, ...]:
+    """Which of these settings are unknown, as --set takes them."""
+    return tuple(f"{key}=N" for key in keys if subject.whole(key) is None)
+
+
+def _why_no_flops(subject: "Subject") -> Reason:
+    dimensions = missing_dimensions(subject.dimensions, subject.padded_vocab_size)
+    return Reason(FLOPS_PER_TOKEN_UNKNOWN, {"missing": (*dimensions, *missing_counts(subject, _LENGTH))})
+
+
 def _why_no_peak(subject: "Subject") -> Reason:
     if subject.on_cpu:
         return Reason(CPU_HAS_NO_PEAK)
     if subject.gpu is None:
         name = subject.run.manifest.platform.gpu_name
         return Reason(GPU_NOT_IN_CATALOG, {"gpu": name}) if name else Reason(GPU_UNKNOWN)
-    return Reason(NO_PEAK_FOR_PRECISION, {"gpu": subject.gpu.name, "precision": subject.precision})
+    values = {"gpu": subject.gpu.name, "precision": subject.precision}
+    if subject.precision is None:
+        values["missing"] = "precision.fp8=null" if subject.known("precision.dtype")[0] else "precision.dtype=bf16"
+    return Reason(NO_PEAK_FOR_PRECISION, values)
 
 
-def _times(figure: Figure, factor: float | None, reason: Reason) -> Figure:
+def _times(figure: Figure, factor: float | None, reason: Reason | None = None) -> Figure:
     if figure.value is None:
         return figure
     if not factor:
@@ -143,7 +173,7 @@ def _times(figure: Figure, factor: float | None, reason: Reason) -> Figure:
 
 
 def tokens_of(steps: StepTable, planned_tokens: int | None) -> Floats:
-    """Tokens of each step, planned ones where a step does not say; NaN where neither is known."""
+    """Tokens per step, planned tokens if a step has none; NaN if both are unknown."""
     if planned_tokens is None or steps.tokens.given.all():
         return steps.tokens.values
     return np.where(steps.tokens.given, steps.tokens.values, planned_tokens)
@@ -157,27 +187,28 @@ def _rate(subject: "Subject", steps: StepTable, window: SteadyWindow) -> Figure:
     covered, times = chosen(steps.steps_covered, inside), chosen(steps.step_time_s.values, inside)
     unknown = None
     if not (np.isfinite(tokens) & (tokens > 0)).all():
-        unknown = Reason(STEP_TOKENS_UNKNOWN)
+        unknown = why_no_tokens(subject)
     elif subject.world_size is None:
         unknown = Reason(GPU_COUNT_UNKNOWN)
     elif not np.isfinite(times).all():
-        unknown = Reason(NO_STEP_TIME, {"missing": "time"})
+        unknown = Reason(NO_STEP_TIME)
     if unknown is not None:
-        return _reported(subject, steps, window, steps.reported_tokens_per_s_per_gpu) or Figure(None, unknown)
+        reported = _weighted(steps, window, steps.reported_tokens_per_s_per_gpu) if subject.foreign else None
+        return reported or Figure(None, unknown)
     seconds = float((times * covered).sum())
     rate = float((tokens * covered).sum()) / seconds / (subject.world_size or 1)
     why = None if np.isfinite(rate) else Reason(RATE_NOT_FINITE, {"seconds": seconds})
     return Figure(None if why else rate, why, at)
 
 
-def _reported(subject: "Subject", steps: StepTable, window: SteadyWindow, column: Column) -> Figure | None:
-    """A rate as the framework has it, weighted by time; None unless every steady step gives it."""
+def _weighted(steps: StepTable, window: SteadyWindow, column: Column) -> Figure | None:
+    """A rate of the framework, weighted by time; None unless all steady steps have it."""
     inside = window.mask
-    if not subject.foreign or not inside.any() or not (column.finite & (column.values > 0))[inside].all():
+    if not inside.any() or not (column.finite & (column.values > 0))[inside].all():
         return None
     rates, covered = chosen(column.values, inside), chosen(steps.steps_covered, inside)
     weights = chosen(steps.step_time_s.values, inside) * covered
-    if not np.isfinite(weights).all():  # without times every step counts by what it took at its own rate
+    if not np.isfinite(weights).all():  # without step times, weight each step by the time its own rate implies
         weights = covered / rates
     value = float((rates * weights).sum() / weights.sum())
     return Figure(value, evidence=steps.evidence(int(np.argmax(inside))), reported=True)
@@ -190,14 +221,14 @@ def _untimed(window: SteadyWindow) -> Reason | None:
         return None
     if window.dropped.get("artefact"):
         return Reason(CLOCK_CONTRADICTS_STEP_TIMES)
-    return Reason(NO_STEADY_STEP) if window.dropped["warm-up"] else _NO_STEP_TIME
+    return Reason(NO_STEADY_STEP if window.dropped["warm-up"] else NO_STEP_TIME)
 
 
 def _median_time(steps: StepTable, window: SteadyWindow) -> Figure:
     missing = _untimed(window)
     times = chosen(steps.step_time_s.values, window.mask)
     if not missing and not np.isfinite(times).all():
-        missing = _NO_STEP_TIME
+        missing = Reason(NO_STEP_TIME)
     if missing:
         return Figure(None, missing)
     median = float(np.median(times))
@@ -206,11 +237,8 @@ def _median_time(steps: StepTable, window: SteadyWindow) -> Figure:
     return Figure(median, evidence=steps.evidence(row_of(window.mask, nearest)))
 
 
-_PREFERRED = ("torch_reserved_peak", "device_used", "torch_allocated_peak")
-
-
 def _memory(steps: StepTable, events: Sequence[Event]) -> tuple[Figure, str | None]:
-    """The maximum over all steps; kinds of measurement that differ have no common maximum."""
+    """The maximum over all steps; different kinds of measurement have no common maximum."""
     given = steps.memory_gib.given
     if not given.any():
         return _memory_of_events(events)
@@ -227,13 +255,13 @@ def _memory(steps: StepTable, events: Sequence[Event]) -> tuple[Figure, str | No
 
 
 def _memory_of_events(events: Sequence[Event]) -> tuple[Figure, str | None]:
-    """The highest reading of the kind that says most: of several kinds the one a comparison wants."""
+    """The highest reading of the preferred kind of measurement."""
     readings = [(gib, event.text("kind"), event) for event in events if (gib := event.number("gib")) is not None]
     if not readings:
         return Figure(None, Reason(NO_MEMORY)), None
-    kinds = list(dict.fromkeys(kind for _, kind, _ in readings))
-    kind = next((kind for kind in _PREFERRED if kind in kinds), kinds[0])
-    most, _, event = max((reading for reading in readings if reading[1] == kind), key=lambda reading: reading[0])
+    kind = min((kind for _, kind, _ in readings), key=lambda kind: memory_kind(kind).rank)
+    most = max(gib for gib, its_kind, _ in readings if its_kind == kind)
+    *_, event = (event for gib, its_kind, event in readings if (gib, its_kind) == (most, kind))  # it held until then
     return Figure(float(most), evidence=event.source), kind
 
 
@@ -248,31 +276,32 @@ def _tokens_per_step(steps: StepTable, window: SteadyWindow, planned_tokens: int
 @dataclass(frozen=True, slots=True)
 class Clock:
     artefacts: Mask
-    """Records whose steps are stated to take longer than passed between them and the record before."""
+    """Records whose step time is longer than the time since the previous record."""
     ratio: float | None
-    """Time that passed over time that is said, over all records; None where the moments cannot tell."""
+    """Time between timestamps / logged step times, over all records; None if the timestamps are too few."""
     each: float | None = None
-    """The same of a step, in the median, which pauses do not move; None too where moments are whole seconds."""
+    """The median of this ratio per step, robust to pauses; None also if timestamps are whole seconds."""
 
     @property
     def contradicts(self) -> bool:
-        """Whether they disagree as a whole, and not by some pauses, so that one of the two is wrong throughout."""
+        """Whether timestamps and step times disagree throughout the run, not only at pauses."""
         ratios = [ratio for ratio in (self.ratio, self.each) if ratio is not None]
         return bool(ratios) and all(abs(ratio - 1) > _SYSTEMATIC for ratio in ratios)
 
 
 def read_clock(steps: StepTable, excused: Mask) -> Clock:
-    """Hold each record's time against the moments around it; `excused` are those with an evaluation between."""
+    """Compare each record's step time with its timestamps; `excused` records follow an evaluation or checkpoint."""
     nothing = np.zeros(len(steps), dtype=np.bool_)
-    if len(steps) < _FEWEST_MOMENTS or np.isnat(steps.time).sum() > len(steps) - _FEWEST_MOMENTS:
+    if len(steps) < _FEWEST_TIMESTAMPS or np.isnat(steps.time).sum() > len(steps) - _FEWEST_TIMESTAMPS:
         return Clock(nothing, None)
-    passed = np.diff(steps.time) / np.timedelta64(1, "s")  # NaN where a moment is missing
+    passed = np.diff(steps.time) / np.timedelta64(1, "s")  # NaN if a timestamp is missing
     stated = steps.step_time_s.values[1:] * steps.steps_covered[1:]
     next_to = np.diff(steps.step) == steps.steps_covered[1:]
     usable = np.isfinite(passed) & np.isfinite(stated) & next_to & ~excused[1:] & (passed >= 0) & (stated > 0)
-    if usable.sum() < _FEWEST_MOMENTS or chosen(passed, usable).sum() < _CLOCK_STANDS * chosen(stated, usable).sum():
-        return Clock(nothing, None)  # a clock that stands says nothing
-    usable &= passed <= 3 * stated + 30.0  # a pause: a restart, or an evaluation nobody told of
+    few = usable.sum() < _FEWEST_TIMESTAMPS
+    if few or chosen(passed, usable).sum() < _STOPPED_CLOCK * chosen(stated, usable).sum():
+        return Clock(nothing, None)  # too few timestamps, or a clock that does not advance
+    usable &= passed <= 3 * stated + 30.0  # a longer time is a pause: a restart, or an evaluation without a log line
     whole = bool((np.round(passed) == passed).all(where=usable))
     late = usable & (stated - passed > (1.0 if whole else 0.01) + _CLOCK_MARGIN * stated)
     kept = usable if late.sum() > usable.sum() / 2 else usable & ~late

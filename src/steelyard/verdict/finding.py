@@ -1,4 +1,4 @@
-"""A finding: one judged statement with its evidence."""
+"""A finding: the result of one check, with evidence."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ Scalar = float | int | str | None
 
 
 class Status(StrEnum):
-    """From light to heavy: one that failed fails all, one that is not known leaves all open."""
+    """From best to worst: one failed finding fails the verdict, one unknown finding makes it unknown."""
 
     PASS = "pass"
     UNKNOWN = "unknown"
@@ -27,7 +27,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a check yields: a code with its values."""
+    """A code with its values, made by a check."""
 
     check: str
     reason: Reason
@@ -45,7 +45,7 @@ Results = Iterator[Result]
 
 
 class NotApplicable(Result):
-    """Why a check has nothing to say of a run."""
+    """Why a check does not apply to a run."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class NotApplicable(Result):
 class Finding(Result):
     status: Status
     required: bool
-    """Whether the verdict is unknown when this is."""
+    """Whether an unknown finding makes the verdict unknown."""
     observed: Scalar = None
     expected: Scalar = None
     evidence: Evidence | None = None
@@ -80,7 +80,7 @@ class Check:
         evidence: Evidence | None = None,
         **values: Any,
     ) -> Finding:
-        """The sentence is made from the values that are named, from `observed` and from `expected`."""
+        """Make a finding. Its message uses `values`, `observed` and `expected`."""
         reason = Reason(code, {"observed": observed, "expected": expected, **values})
         return Finding(self.name, reason, status, self.required, spelt(observed), spelt(expected), evidence)
 
@@ -94,14 +94,14 @@ class Check:
         return self.finding(Status.UNKNOWN, code, *given, **values)
 
     def judged(self, holds: bool, codes: tuple[Code, Code], *given: Any, **values: Any) -> Finding:
-        """By whether it holds; `codes` are those of a pass and of a failure."""
+        """Pass or fail; `codes` are the code of a pass and the code of a failure."""
         return self.passed(codes[0], *given, **values) if holds else self.failed(codes[1], *given, **values)
 
-    def contradicted(self, denied: Sequence[Event], status: Status = Status.FAIL) -> Finding:
-        """What the plan stated and the log says otherwise, both values named."""
-        first = denied[0]
+    def contradicted(self, contradictions: Sequence[Event], status: Status = Status.FAIL) -> Finding:
+        """The log contains other values than the plan; the message contains both."""
+        first = contradictions[0]
         logged, planned = (_setting(first, name) for name in ("said", "planned"))
-        return self.finding(status, LOG_CONTRADICTS_PLAN, logged, planned, first.source, events=tuple(denied))
+        return self.finding(status, LOG_CONTRADICTS_PLAN, logged, planned, first.source, events=tuple(contradictions))
 
     def not_applicable(self, code: Code, **values: Any) -> NotApplicable:
         return NotApplicable(self.name, Reason(code, values))
@@ -115,7 +115,7 @@ class Weighed(Protocol):
 
 
 def together(findings: Iterable[Weighed]) -> Status:
-    """The worst of them, without those that are unknown and not required."""
+    """The worst status. Unknown findings count only if they are required."""
     return worst(finding.status for finding in findings if finding.required or finding.status != Status.UNKNOWN)
 
 
@@ -124,13 +124,13 @@ def worst(statuses: Iterable[Status]) -> Status:
 
 
 def _setting(event: Event, name: str) -> Scalar:
-    """A setting as a log or a plan has it, a list or a flag as text."""
+    """The value of a setting; a list or a flag as text."""
     value = event.details.get(name)
     return event.scalar(name) if isinstance(value, float | int | str | None) else str(value)
 
 
 def spelt(value: Scalar) -> Scalar:
-    """A value as JSON can carry it: what is not finite becomes its name."""
+    """A value that JSON can represent: a non-finite number becomes its name."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

@@ -1,4 +1,4 @@
-"""What is judged: a run with its steps, events and figures, read once."""
+"""A run with its steps, events and figures, read once for all checks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,54 +14,63 @@ from steelyard.accounting.flops import countable
 from steelyard.accounting.steady import FEWEST_LOSSES, MARKS, Course, course
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import ComparePolicy
+from steelyard.experiment.keys import KEYS, UNSTATED
 from steelyard.experiment.model import Model
+from steelyard.experiment.partial import product_format
 from steelyard.experiment.problems import shown
 from steelyard.experiment.sources import Source
 from steelyard.experiment.thresholds import parse_threshold
 from steelyard.files import read_document
+from steelyard.frameworks.logs.settings import PADDED_VOCABULARY
 from steelyard.frameworks.registry import facts
-from steelyard.hardware.catalog import CPU, Gpu, lookup
+from steelyard.hardware.catalog import CPU, Gpu
 from steelyard.records import Event, Evidence, Run, StepTable
-from steelyard.records.step import FAILURES, first_cause, outlived
+from steelyard.records.failures import FAILURES, RESTARTS, Failures, sort_failures
+from steelyard.records.failures import Course as RunCourse
 from steelyard.records.strict import unreadable
 from steelyard.verdict.figures import Clock, Figures, figures, read_clock, tokens_of
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One run, as the checks and the comparison see it. None is not known."""
+    """One run as checks and comparisons use it. None means unknown."""
 
     run: Run
     steps: StepTable
     events: Sequence[Event]
     extra_thresholds: tuple[str, ...]
-    """Bounds asked beside the experiment's own."""
+    """Thresholds in addition to those of the experiment."""
     asked_warmup_steps: int
 
     @property
     def thresholds(self) -> tuple[str, ...]:
-        """Every bound asked of it: the experiment's, then the others."""
+        """All thresholds: first those of the experiment, then the extra ones."""
         return tuple(dict.fromkeys([*(self.run.manifest.experiment.thresholds or ()), *self.extra_thresholds]))
 
     def value(self, dotted: str) -> Any:
-        """A value of the experiment; None where it is not known, or is null."""
+        """A value of the experiment; None if unknown or null."""
         return self.known(dotted)[1]
 
     def source(self, dotted: str) -> Source | None:
-        """Where a value of the experiment comes from; None where the record does not say."""
+        """The source of a value of the experiment; None if not recorded."""
         text = self.run.manifest.sources.get(dotted)
         return Source.of(text) if text else None
 
     def known(self, dotted: str) -> tuple[bool, Any]:
-        """Whether a key of the experiment is known of this run, and its value."""
-        return self.run.manifest.experiment.known(dotted)
+        """Whether a key of the experiment is known, and its value."""
+        manifest = self.run.manifest
+        known, value = manifest.experiment.known(dotted)
+        if known or manifest.ingested is not None or dotted not in KEYS or manifest.experiment.states(dotted):
+            return known, value
+        planned = KEYS[dotted].planned  # the run was recorded before the key existed
+        return (False, None) if planned is UNSTATED else (True, planned)
 
     def whole(self, dotted: str) -> int | None:
         """A positive whole number of the experiment."""
         return self.run.manifest.experiment.whole(dotted)
 
     def expected(self, name: str) -> float | None:
-        """A figure the plan expected."""
+        """An expected figure of the plan."""
         figure = self.run.manifest.expected.get(name)
         if not isinstance(figure, int | float) or isinstance(figure, bool) or not abs(figure) < 1e30:
             return None
@@ -69,7 +78,7 @@ class Subject:
 
     @cached_property
     def log_interval(self) -> int:
-        """Steps between records: the framework's own, or the shortest but for the first and last (1, 10, 20 … 55)."""
+        """Steps between records: the framework's, else the smallest inner distance (records 1, 10, 20 … 55: 10)."""
         known = facts(self.run.manifest.framework).log_interval or int(self.expected("log_interval") or 0)
         if known or not len(self.steps):
             return known or 1
@@ -80,19 +89,17 @@ class Subject:
         return int(inner.min()) if len(inner) else int(self.steps.steps_covered.max())
 
     def events_of(self, *kinds: str) -> list[Event]:
-        """The events of some kinds, however they are spelt."""
+        """Events of these kinds, in any spelling (case, spaces)."""
         return [event for event in self.events if event.kind.lower().replace(" ", "_") in kinds]
 
     @property
     def on_cpu(self) -> bool:
         return self.run.manifest.platform.gpu is None and self.run.manifest.platform.gpu_name == CPU
 
-    @property
+    @cached_property
     def gpu(self) -> Gpu | None:
-        """The catalog's GPU; None on a CPU and for a GPU we hold no figures for."""
-        platform = self.run.manifest.platform
-        name = platform.gpu or platform.gpu_name
-        return lookup(name) if name else None
+        """The GPU with its recorded figures; None on a CPU and for a GPU without known figures."""
+        return self.run.manifest.platform.card
 
     @property
     def world_size(self) -> int | None:
@@ -100,15 +107,25 @@ class Subject:
 
     @cached_property
     def model(self) -> Model | None:
-        """The dimensions FLOPs are counted from, where all of them are known."""
+        """The model, if all dimensions that FLOPs are counted from are known."""
+        return countable(self.dimensions, self.padded_vocab_size)
+
+    @property
+    def dimensions(self) -> dict[str, Any]:
+        """The known dimensions of the model, and parts that FLOPs are not counted for."""
         dimensions = self.value("model")
-        return countable(dimensions) if isinstance(dimensions, dict) else None
+        return dimensions if isinstance(dimensions, dict) else {}
+
+    @property
+    def padded_vocab_size(self) -> int | None:
+        """The padded vocabulary in the log."""
+        ingested = self.run.manifest.ingested
+        return ingested.whole(PADDED_VOCABULARY) if ingested is not None else None
 
     @property
     def precision(self) -> str | None:
-        """The format of the matrix products: fp8 where it is used, else the dtype."""
-        (known_dtype, dtype), (known_fp8, fp8) = self.known("precision.dtype"), self.known("precision.fp8")
-        return ("fp8" if fp8 else str(dtype)) if known_dtype and known_fp8 else None
+        """The format of the matrix products: fp8 if used, else the dtype."""
+        return product_format(self.known)
 
     @property
     def peak_tflops(self) -> float | None:
@@ -116,13 +133,13 @@ class Subject:
 
     @property
     def flops_per_token(self) -> float | None:
-        """By our causal formula, from the model where it is known."""
+        """By our causal formula from the model, else as the plan expects."""
         length = self.whole("training.sequence_length")
         if self.model is None or length is None:
             return self.expected("flops_per_token")
         try:
             return accounting.flops_per_token(self.model, length)
-        except OverflowError:  # dimensions no model has
+        except OverflowError:  # impossible dimensions
             return None
 
     @property
@@ -136,32 +153,32 @@ class Subject:
 
     @property
     def tells_times(self) -> bool:
-        """Whether its record says how long its steps took, or how fast they were."""
+        """Whether the record contains step times or rates."""
         steps = self.steps
         given = (steps.step_time_s, steps.reported_tokens_per_s_per_gpu, steps.reported_tflops_per_gpu)
         return any(column.given.any() for column in given)
 
     @property
     def learning_rows(self) -> Mask:
-        """The rows whose losses tell how it learns."""
+        """Rows with a finite, positive loss of a step that was not skipped."""
         loss = self.steps.loss
         return loss.finite & (loss.values > 0) & ~self.steps.flag("skipped")
 
     @cached_property
     def course(self) -> Course | None:
-        """How its loss goes; None where it is told too seldom."""
+        """The course of the loss; None if too few losses are recorded."""
         rows, steps = self.learning_rows, self.steps
         known = rows.sum() >= FEWEST_LOSSES
         return course(chosen(steps.step, rows), chosen(steps.loss.values, rows)) if known else None
 
     @cached_property
     def node_tables(self) -> dict[str, StepTable]:
-        """The steps of each node or rank that reported by itself; empty where one spoke for all."""
+        """The steps of each node or rank that reports its own; empty if only one reports."""
         return records.node_tables(self.run.directory)
 
     @cached_property
     def figures_by_node(self) -> dict[str, Figures]:
-        """The same of each node or rank that reported by itself; empty where one spoke for all."""
+        """The figures of each node or rank that reports its own steps."""
         return {
             name: figures(self, steps, {mark: steps.flag(mark) for mark in MARKS if mark in steps.flagged}, ())
             for name, steps in self.node_tables.items()
@@ -169,17 +186,17 @@ class Subject:
 
     @property
     def foreign(self) -> bool:
-        """Whether it was read from somebody's log: what that reports stands in where ours cannot be worked out."""
+        """Whether the run was imported. Reported rates then replace ours where ours cannot be computed."""
         return self.run.manifest.ingested is not None
 
     @property
     def as_printed(self) -> bool:
-        """Whether its figures are rounded as a program prints them and timed by it; the built-in trainer's are ours."""
+        """Whether figures are rounded and timed by another program; those of the built-in trainer are exact."""
         return self.foreign or facts(self.run.manifest.framework).runs_here is None
 
     @cached_property
     def clock(self) -> Clock:
-        """What the log's moments say of its step times; nothing for dialects whose times are made from them."""
+        """Timestamps against step times; empty for dialects whose step times come from the timestamps."""
         if not self.as_printed:
             return Clock(np.zeros(len(self.steps), dtype=np.bool_), None)
         excused = self.steps.flag("eval") | self.steps.flag("checkpoint")
@@ -187,28 +204,36 @@ class Subject:
             excused |= self._covering(kind)
         return read_clock(self.steps, excused)
 
-    def denied(self, *keys: str) -> list[Event]:
-        """What the plan stated and the training program's own log says otherwise, of some keys; each once."""
+    def contradictions(self, *keys: str) -> list[Event]:
+        """Events about these keys whose value in the log differs from the plan; each once."""
         events = (event for event in self.events_of("plan_differs") if event.text("key") in keys)
         return list({event.message: event for event in events}.values())
 
-    def cause(self) -> Event | None:
-        """The first failure the log names, causes ahead of their echoes."""
-        return first_cause(self.events_of(*FAILURES))
+    @cached_property
+    def failures(self) -> Failures:
+        """The error that ended the run, and those that it survived."""
+        ingested = self.run.manifest.ingested
+        logs = {file.kept: 0 for file in ingested.files if file.steps} if ingested is not None else {}
+        if (first := self.evidence_of_step(0)) is not None:
+            logs[first.file] = first.line
+        last = int(self.steps.step.max()) if len(self.steps) else 0
+        finished = self.run.status == "completed" and bool(self.events_of("finished"))
+        failures, restarts = self.events_of(*FAILURES), self.events_of(*RESTARTS)
+        return sort_failures(failures, restarts, RunCourse(finished, last, self.log_interval, logs))
 
     @cached_property
     def changed_settings(self) -> list[tuple[str, Event]]:
-        """What a log says of a setting after it said something else, by key."""
+        """Settings whose value changes within the log, by key."""
         return [(event.text("key") or "", event) for event in self.events_of("setting_changed")]
 
     @property
-    def outlived(self) -> bool:
-        """Whether it failed, was started again, and completed."""
-        return self.run.status == "completed" and outlived(self.events)
+    def restarted(self) -> bool:
+        """Whether the run failed and restarted from a checkpoint."""
+        return bool(self.failures.survived) and bool(self.events_of("resumed", "restart"))
 
     @property
     def step_rates(self) -> Floats:
-        """Tokens over time over GPUs, step by step, whatever the log reports; NaN where a part is not given."""
+        """Tokens / step time / GPUs for each step; NaN if one of them is unknown."""
         tokens = tokens_of(self.steps, self.planned_tokens_per_step)
         with np.errstate(all="ignore"):
             rates: Floats = tokens / self.steps.step_time_s.values
@@ -217,7 +242,7 @@ class Subject:
 
     @cached_property
     def _marks(self) -> dict[str, Mask]:
-        """Steps flagged by the reader, and steps at which an event says so."""
+        """Steps with a flag, and steps with an event of that kind."""
         marks = {}
         for mark in MARKS:
             here = self.steps.flag(mark) | self._covering(mark)
@@ -236,7 +261,7 @@ class Subject:
         return inside
 
     def evidence_of_manifest(self, key: str) -> Evidence:
-        """The line of run.json that holds a key."""
+        """The line of run.json with this key."""
         lines = self._manifest_lines
         return Evidence(records.MANIFEST, next((at for at, text in enumerate(lines, 1) if f'"{key}":' in text), 1))
 
@@ -249,16 +274,22 @@ class Subject:
             raise unreadable(path, reason.strerror or str(reason)) from None
 
     def evidence_of_step(self, row: int) -> Evidence | None:
-        """Where a row of the steps was read; negative rows count from the end."""
+        """The source line of a row; negative rows count from the end."""
         return self.steps.evidence(range(len(self.steps))[row]) if len(self.steps) else None
 
+    def logged_step(self, row: int) -> int | None:
+        """The number of a row's step in a log that counts from 0; None if the log counts from 1."""
+        first, _ = records.first_and_last(self.run.directory)
+        from_zero = first is not None and first.reported_step == first.step - 1
+        return int(self.steps.step[row]) - 1 if from_zero else None
+
     def at(self, row: int) -> dict[str, Any]:
-        """The step of a row and where it was read, for a finding about it."""
+        """The step of a row and its source line, for a finding about it."""
         return {"evidence": self.evidence_of_step(row), "step": int(self.steps.step[row])}
 
 
 def read_subject(run: Run, thresholds: Sequence[str] = (), warmup_steps: int = 0) -> Subject:
-    """Read a run, whole, once; `thresholds` stand beside the experiment's own."""
+    """Read a whole run once; `thresholds` are added to those of the experiment."""
     return _subject(run, records.table(run.directory), thresholds, warmup_steps)
 
 
@@ -268,8 +299,8 @@ def read_subjects(runs: Sequence[Run], warmup_steps: int) -> list[Subject]:
 
 
 def _subject(run: Run, steps: StepTable, thresholds: Sequence[str], warmup_steps: int) -> Subject:
-    asked = max(warmup_steps, policy_of(run).warmup_steps)
-    subject = Subject(run, steps, tuple(records.events(run.directory)), tuple(thresholds), asked)
+    warmup = max(warmup_steps, policy_of(run).warmup_steps)
+    subject = Subject(run, steps, tuple(records.events(run.directory)), tuple(thresholds), warmup)
     own, path = run.manifest.experiment.thresholds, run.directory / records.MANIFEST
     if not isinstance(own, list | None):
         raise InputError(f"{path}: thresholds is {own!r}", key="thresholds", expected="a list")
@@ -282,10 +313,10 @@ def _subject(run: Run, steps: StepTable, thresholds: Sequence[str], warmup_steps
 
 
 def policy_of(run: Run) -> ComparePolicy:
-    """How a run's own experiment wants it weighed."""
-    asked = run.manifest.experiment.compare
+    """The comparison policy of the run's experiment."""
+    policy = run.manifest.experiment.compare
     try:
-        return ComparePolicy.model_validate({} if asked is None else asked)
+        return ComparePolicy.model_validate({} if policy is None else policy)
     except ValidationError as wrong:
         first = wrong.errors()[0]
         key, value = ".".join(map(str, ("compare", *first["loc"]))), shown(first["input"])

@@ -1,4 +1,4 @@
-"""The verdict of a run: all its findings, as a document and as verdict.json beside the run."""
+"""The verdict of a run: all findings, as a document and as verdict.json in the run directory."""
 
 import json
 from collections.abc import Callable
@@ -28,28 +28,32 @@ class Verdict:
     not_applicable: tuple[NotApplicable, ...]
     figures: Figures
     thresholds: tuple[str, ...]
-    """Bounds asked beside the experiment's own."""
+    """Thresholds in addition to those of the experiment."""
     warmup_steps: int
-    """Steps asked to be left out of every rate."""
+    """Leading steps that the user excludes from all rates."""
+    run_in_files: int = 1
+    """Which run of the imported files it is."""
+    runs_in_files: int = 1
+    """How many runs these files hold."""
 
     def failed(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.status == Status.FAIL)
 
     def undecided(self) -> tuple[Finding, ...]:
-        """Required findings that are unknown: why the verdict is."""
+        """Required findings that are unknown and make the verdict unknown."""
         return tuple(finding for finding in self.findings if finding.status == Status.UNKNOWN and finding.required)
 
     def by_weight(self) -> list[Finding]:
-        """As a person wants to read them: what failed, what leaves the verdict open, what passed, the weightless."""
+        """In the order of reading: failed, unknown and required, passed, unknown and not required."""
 
         def rank(finding: Finding) -> tuple[bool, int, bool]:
-            weightless = finding.status == Status.UNKNOWN and not finding.required
-            return weightless, -[*Status].index(finding.status), not finding.required
+            without_effect = finding.status == Status.UNKNOWN and not finding.required
+            return without_effect, -[*Status].index(finding.status), not finding.required
 
         return sorted(self.findings, key=rank)
 
     def document(self) -> dict[str, Any]:
-        """What `check --json` prints."""
+        """The document of `check --json`."""
         return {
             "run": str(self.run.resolve()),
             "status": self.run_status,
@@ -57,14 +61,17 @@ class Verdict:
             "not_applicable": [result.check for result in self.not_applicable],
             "findings": [finding.document() for finding in self.findings],
             "reasons_not_applicable": {result.check: result.message for result in self.not_applicable},
+            "not_applicable_codes": {result.check: result.code.name for result in self.not_applicable},
             "figures": figures_document(self.figures),
             "thresholds": list(self.thresholds),
             "warmup_steps": self.warmup_steps,
+            "run_in_files": self.run_in_files,
+            "runs_in_files": self.runs_in_files,
         }
 
 
 def figures_document(figures: Figures) -> dict[str, Any]:
-    """The metrics, with the window they were taken on and why one is null."""
+    """The metrics, their steady window, and the reason of each null."""
     named, window = {name: figures.metric(name) for name in METRICS}, figures.window
     return {
         **{name: figure.value for name, figure in named.items()},
@@ -72,12 +79,13 @@ def figures_document(figures: Figures) -> dict[str, Any]:
         "memory_kind": figures.memory_kind,
         "tokens_per_step": figures.tokens_per_step,
         "unknown": {name: figure.why for name, figure in named.items() if figure.value is None},
+        "unknown_codes": {name: figure.reason.code.name for name, figure in named.items() if figure.reason},
         "window": {name: getattr(window, name) for name in ("steps", "first_step", "last_step", "dropped", "settled")},
     }
 
 
 def save(verdict: Verdict, not_saved: Callable[[Path, OSError], None] | None = None) -> None:
-    """Write verdict.json, replacing an earlier one whole; `not_saved` is called where that cannot be."""
+    """Replace verdict.json. `not_saved` is called if it cannot be written."""
     content = {"schema_version": SCHEMA_VERSION, **verdict.document(), "run": verdict.run.name}
     try:
         replace_file(verdict.run / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
@@ -88,7 +96,7 @@ def save(verdict: Verdict, not_saved: Callable[[Path, OSError], None] | None = N
 
 
 class _Saved(msgspec.Struct):
-    """What is read again of a verdict that was saved."""
+    """The fields of a saved verdict that are read again."""
 
     verdict: Status
     thresholds: list[str]
@@ -96,7 +104,7 @@ class _Saved(msgspec.Struct):
 
 
 def saved(run: Path) -> dict[str, Any] | None:
-    """What the last check of a run came to; None where it was not checked."""
+    """The result of the last check of a run; None if it was never checked."""
     try:
         content = read_json(run / FILE)
         msgspec.convert(content, _Saved)
@@ -105,14 +113,14 @@ def saved(run: Path) -> dict[str, Any] | None:
     except msgspec.ValidationError:
         problem = "not a verdict"
     except (OSError, ValueError) as reason:
-        problem = f"cannot be read ({reason})"
+        problem = f"not readable ({reason})"
     else:
         return dict(content)
-    raise InputError(f"{run / FILE}: {problem}", key="RUN", value=str(run), next=f"steelyard check {run}")
+    raise InputError(f"{run / FILE} is {problem}", key="RUN", value=str(run), next=f"steelyard check {run}")
 
 
 def word_of(run: Run) -> str | None:
-    """The word of the last check; None where there was none since the run ended, or it cannot be read any more."""
+    """Verdict of the last check; None if there was no check since the run ended, or the file is unreadable."""
     try:
         content = saved(run.directory)
     except InputError:

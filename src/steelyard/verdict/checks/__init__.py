@@ -1,1 +1,1 @@
-"""One check a file; adding one is a file and a word in `verdict.CHECKS`."""
+"""One check per file. To add one: a file, and its name in `verdict.CHECKS`."""

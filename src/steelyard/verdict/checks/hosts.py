@@ -1,4 +1,4 @@
-"""No host counted trouble of its hardware while it trained."""
+"""No error counter of a host's hardware grew during the run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,21 +11,21 @@ from steelyard.verdict.subject import Subject
 
 CHECK = Check("hosts")
 
-_LINK = "see its cable, transceiver and switch port"
+_LINK = "check its cable, transceiver and switch port"
 HARD = {
-    (host_change.ECC, "uncorrected"): "drain the host and test the GPU; a card that does it again is to be replaced",
+    (host_change.ECC, "uncorrected"): "drain the host and test the GPU; replace it if the errors return",
     (host_change.NETWORK, "link_downed"): _LINK,
     (host_change.NETWORK, "carrier_down_count"): _LINK,
 }
-"""Counters whose growth means broken hardware, and what to do; any other is told and fails nothing."""
+"""Counters whose growth means broken hardware, and what to do. Growth of other counters is shown but does not fail."""
 SOFT_COMPLAINTS = frozenset({"corrected PCIe errors"})
-"""What the kernel says of errors that cost nothing but time."""
+"""Errors in the kernel log that only cost time."""
 
 _NAMES = {
-    host_change.KERNEL_LOG: "the kernel log",
-    host_change.ECC: "errors of the GPUs' memory",
-    host_change.THROTTLE: "what held the GPUs' clocks back",
-    host_change.NETWORK: "errors of the network cards",
+    host_change.KERNEL_LOG: "kernel log",
+    host_change.ECC: "GPU memory errors",
+    host_change.THROTTLE: "GPU clock throttling",
+    host_change.NETWORK: "network card errors",
 }
 _SHOWN = 6
 _LONGEST = 200
@@ -44,50 +44,50 @@ def _soft_sentence(host: str, complaints: Sequence[Any], counters: Mapping[str, 
     for name, changes in counters.items():
         most = f"{changes[0].device}, {changes[0].words}"
         grown.append(f"{name} ({f'{len(changes)} devices, most on {most}' if len(changes) > 1 else most})")
-    return f"{host}: these grew, which alone is no fault: {_some(grown)}"
+    return f"{host}: counters grew that alone are harmless: {_some(grown)}"
 
 
 HOSTS_HEALTHY = Code(
-    "hosts_healthy", lambda hosts, **_: f"{', '.join(hosts)}: no counter of broken hardware grew while it trained"
+    "hosts_healthy", lambda hosts, **_: f"{', '.join(hosts)}: no hardware error counter grew during the run"
 )
 """No counter of broken hardware grew on these hosts during the run."""
 KERNEL_ERRORS = Code(
     "kernel_errors",
     lambda host, complaint, **_: (
-        f"{host}: the kernel says {complaint.what}, {_lines(complaint.count)} since the start; the last: "
-        f"{complaint.lines[-1][:_LONGEST] if complaint.lines else 'not kept'}; {complaint.fix}"
+        f"{host}: {complaint.what} in the kernel log, {_lines(complaint.count)}, last: "
+        f"{complaint.lines[-1][:_LONGEST] if complaint.lines else 'not recorded'}; {complaint.fix}"
     ),
 )
 """The kernel log of a host has new lines about broken hardware."""
 HARDWARE_COUNTER_GREW = Code(
     "hardware_counter_grew",
     lambda host, counter, changes, fix, **_: (
-        f"{host}: {counter} grew while it trained: "
+        f"{host}: {counter} grew during the run: "
         f"{_some([f'{change.device} ({change.words})' for change in changes])}; {fix}"
     ),
 )
 """A counter that means broken hardware grew on a host during the run."""
 SOFT_COUNTERS_GREW = Code("soft_counters_grew", _soft_sentence)
 """Counters grew on a host during the run that do not mean broken hardware by themselves."""
-COUNTERS_MALFORMED = Code("counters_malformed", "{host}: what it counted cannot be read ({error})")
+COUNTERS_MALFORMED = Code("counters_malformed", "{host}: recorded counters are not readable ({error})")
 """The recorded counters of a host cannot be read."""
 COUNTERS_UNREAD = Code(
     "counters_unread",
-    lambda hosts, counters, why, fix, **_: f"{', '.join(hosts)}: {counters} cannot be told ({why}); {fix}",
+    lambda hosts, counters, why, fix, **_: f"{', '.join(hosts)}: {counters} not readable ({why}); {fix}",
 )
 """Some counters of these hosts could not be read."""
-COUNTERS_NOT_COMPARED = Code("counters_not_compared", "{host}: nothing that it counts was compared")
+COUNTERS_NOT_COMPARED = Code("counters_not_compared", "{host}: no counters compared")
 """No counter of a host was compared."""
 COUNTER_GROWTH_UNKNOWN = Code(
     "counter_growth_unknown",
     lambda host, changes, **_: (
-        f"{host}: whether it grew cannot be told of "
+        f"{host}: growth unknown of "
         f"{_some([f'{change.name} of {change.device} ({change.words})' for change in changes])}"
-        "; see who reset it, or whether the device is still there"
+        "; check whether it was reset, and whether the device is still present"
     ),
 )
 """A counter of a host was reset, or its device disappeared, so its growth is unknown."""
-HOSTS_NOT_READ = Code("hosts_not_read", "no host was asked for its counters before and after")
+HOSTS_NOT_READ = Code("hosts_not_read", "host counters not recorded")
 """The counters of the hosts were not read before and after the run."""
 
 
@@ -130,24 +130,24 @@ def _failures(host: _Host) -> Results:
 
 
 def _unknowns(hosts: Sequence[_Host]) -> Results:
-    """What could not be read, once for all hosts that say the same, and what went back or away."""
-    silent = dict[host_change.Unread, list[_Host]]()
+    """Counters that could not be read, once for all hosts with the same reason, and counters that went down or away."""
+    hosts_of = dict[host_change.Unread, list[_Host]]()
     for host in hosts:
         for unread in host.change.unread:
-            silent.setdefault(unread, []).append(host)
-    for unread, of_it in silent.items():
+            hosts_of.setdefault(unread, []).append(host)
+    for unread, affected in hosts_of.items():
         values = {"counters": _NAMES.get(unread.group, unread.group), "why": unread.reason, "fix": unread.fix}
-        names = tuple(host.name for host in of_it)
-        yield CHECK.unknown(COUNTERS_UNREAD, None, 0, of_it[0].evidence, hosts=names, **values)
+        names = tuple(host.name for host in affected)
+        yield CHECK.unknown(COUNTERS_UNREAD, None, 0, affected[0].evidence, hosts=names, **values)
     for host in hosts:
         if not host.change.compared and not host.change.unread:
             yield CHECK.unknown(COUNTERS_NOT_COMPARED, None, 0, host.evidence, host=host.name)
-        if unsure := tuple(change for change in host.change.counters if not change.growth):
-            yield CHECK.unknown(COUNTER_GROWTH_UNKNOWN, None, 0, host.evidence, host=host.name, changes=unsure)
+        if unclear := tuple(change for change in host.change.counters if not change.growth):
+            yield CHECK.unknown(COUNTER_GROWTH_UNKNOWN, None, 0, host.evidence, host=host.name, changes=unclear)
 
 
 def _soft_growth(host: _Host) -> Results:
-    """What grew and breaks nothing by itself: corrected errors, drops, retries, clocks held back."""
+    """Growth that alone does not mean broken hardware: corrected errors, drops, retries, throttled clocks."""
     complaints = tuple(complaint for complaint in host.change.kernel if complaint.what in SOFT_COMPLAINTS)
     soft = [change for change in host.change.counters if change.growth and (change.group, change.name) not in HARD]
     counters = {

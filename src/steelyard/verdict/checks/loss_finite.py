@@ -1,4 +1,4 @@
-"""Every step's loss is a number."""
+"""The loss of every step is finite."""
 
 import numpy as np
 
@@ -12,35 +12,37 @@ CHECK = Check("loss_finite", required=True)
 LOSSES_FINITE = Code(
     "losses_finite",
     lambda observed, losses, skipped, **_: (
-        f"all {losses:,} losses are finite{'' if skipped is None else f' ({skipped:,} skipped steps have none)'}; "
-        f"the last is {observed:.4f}"
+        f"all {losses:,} losses are finite, last {observed:.5g}"
+        f"{'' if skipped is None else f' ({skipped:,} skipped without a loss)'}"
     ),
 )
 """Every recorded loss is finite."""
 LOSS_NOT_FINITE = Code(
     "loss_not_finite",
-    lambda observed, step, others, **_: (
-        f"loss is {spelt(observed)} at step {step}{f', and at {others:,} more' if others else ''}"
+    lambda observed, step, logged_step, others, **_: (
+        f"loss is {spelt(observed)} at step {step:,}"
+        f"{'' if logged_step is None else f' ({logged_step:,} in the log)'}{f' and {others:,} more' if others else ''}"
     ),
 )
 """At least one recorded loss is NaN or infinite."""
-NODE_LOSS_NOT_FINITE = Code("node_loss_not_finite", "loss is not finite on {node} at step {step}")
+NODE_LOSS_NOT_FINITE = Code("node_loss_not_finite", "loss is not finite on {node} at step {step:,}")
 """The log of one node contains a loss that is NaN or infinite."""
-LOSSES_MISSING = Code("losses_missing", "{missing:,} of {steps:,} steps give no loss, the first of them step {step}")
+LOSSES_MISSING = Code("losses_missing", "{missing:,} of {steps:,} steps have no loss, first at step {step:,}")
 """Some steps that were not skipped have no recorded loss."""
-ALL_STEPS_SKIPPED = Code("all_steps_skipped", "every step was skipped, so none has a loss")
-"""The optimizer skipped every step, so there is no loss to judge."""
+ALL_STEPS_SKIPPED = Code("all_steps_skipped", "all steps were skipped, none has a loss")
+"""The optimizer skipped every step, so no step has a loss."""
 
 
 def check(subject: Subject) -> Results:
     loss, steps = subject.steps.loss, subject.steps.step
     bad = np.flatnonzero(loss.nonfinite)
-    skipped = subject.steps.flag("skipped")  # a step that was not taken has no loss
+    skipped = subject.steps.flag("skipped")  # a skipped step has no loss
     absent = np.flatnonzero(~loss.given & ~skipped)
     diverged = [(node, table) for node, table in subject.node_tables.items() if table.loss.nonfinite.any()]
     if len(bad):
-        value, others = float(loss.values[bad[0]]), len(bad) - 1
-        yield CHECK.failed(LOSS_NOT_FINITE, value, "finite", others=others, **subject.at(bad[0]))
+        value, step = float(loss.values[bad[0]]), subject.logged_step(bad[0])
+        values = {"others": len(bad) - 1, "logged_step": step, **subject.at(bad[0])}
+        yield CHECK.failed(LOSS_NOT_FINITE, value, "finite", **values)
     elif diverged:
         node, table = diverged[0]
         step = int(table.step[np.argmax(table.loss.nonfinite)])
@@ -54,6 +56,6 @@ def check(subject: Subject) -> Results:
         yield CHECK.unknown(ALL_STEPS_SKIPPED, None, "finite", subject.evidence_of_step(0))
     else:
         row = last_row(loss.given)
-        lacking = int((~loss.given).sum()) if skipped.any() else None
-        values = {"losses": int(loss.given.sum()), "skipped": lacking, **subject.at(row)}
+        without_loss = int((~loss.given).sum()) if skipped.any() else None
+        values = {"losses": int(loss.given.sum()), "skipped": without_loss, **subject.at(row)}
         yield CHECK.passed(LOSSES_FINITE, float(loss.values[row]), "finite", **values)

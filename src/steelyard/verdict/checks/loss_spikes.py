@@ -1,4 +1,4 @@
-"""The loss does not jump, or comes back when it does."""
+"""The loss has no spikes, or few."""
 
 import numpy as np
 
@@ -11,19 +11,18 @@ CHECK = Check("loss_spikes")
 
 
 def _sentence(observed: int, losses: int, step: int, loss: float, high: float | None, **_: object) -> str:
-    above = "" if high is None else f"; the loss then reaches {high:.4f}, above where it began"
-    at = f"the highest at step {step} ({loss:.4f})"
-    return f"{observed:,} of {losses:,} losses jump above those before them, {at}{above}"
+    above = "" if high is None else f"; the loss later reaches {high:.5g}, above its first value"
+    return f"{observed:,} of {losses:,} losses are spikes, largest {loss:.5g} at step {step:,}{above}"
 
 
-NO_LOSS_SPIKES = Code("no_loss_spikes", "no loss jumps above those before it")
+NO_LOSS_SPIKES = Code("no_loss_spikes", "no loss spikes")
 """No loss is far above the losses before it."""
 FEW_LOSS_SPIKES = Code("few_loss_spikes", _sentence)
 """A few losses are far above the losses before them."""
 MANY_LOSS_SPIKES = Code("many_loss_spikes", _sentence)
 """Too many losses are far above the losses before them."""
 TOO_FEW_LOSSES_FOR_SPIKES = Code(
-    "too_few_losses_for_spikes", "too few finite losses to tell a spike: {losses}, expected {fewest} or more"
+    "too_few_losses_for_spikes", "too few finite losses to detect spikes: {losses}, at least {fewest} needed"
 )
 """The record has too few finite losses to detect spikes."""
 _FEWEST = 20
@@ -31,7 +30,7 @@ _BEFORE = 9
 _SIGMAS = 8.0
 _SHARE = 0.1
 _LEAST = 0.1
-"""Nats: where hardly anything is left to learn, the end of one document in a batch is many times the usual loss."""
+"""Nats: near the loss floor, one end of a document in a batch multiplies the loss."""
 _MOST = 0.05
 
 
@@ -46,7 +45,7 @@ def check(subject: Subject) -> Results:
     for after in range(1, _BEFORE):
         np.minimum(lowest, values[after : after + count], out=lowest)
     risen = np.subtract(values[_BEFORE:], lowest, out=lowest) > _LEAST
-    rises = np.flatnonzero(risen)  # of the others no median is needed
+    rises = np.flatnonzero(risen)  # other records need no median
     usual, noise = around_median(np.lib.stride_tricks.sliding_window_view(values, _BEFORE)[rises])
     bound = np.maximum(np.maximum(_SIGMAS * noise, _SHARE * np.abs(usual)), _LEAST)
     spikes = rises[values[rises + _BEFORE] - usual > bound] + _BEFORE

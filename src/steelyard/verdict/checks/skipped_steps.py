@@ -1,4 +1,4 @@
-"""Few optimizer steps were skipped, and not the last ones: a loss scaler skips some at first, then settles."""
+"""Few optimizer steps were skipped, and not the last ones: a loss scaler skips only some of the first steps."""
 
 import numpy as np
 
@@ -7,18 +7,18 @@ from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("skipped_steps")
-_SKIPPED = "{observed:,} of {steps:,} steps were skipped, the last of them by step {last}"
-NO_SKIPPED_STEPS = Code("no_skipped_steps", "none of {steps:,} steps was skipped")
+_SKIPPED = "{observed:,} of {steps:,} steps skipped, last at step {last}"
+NO_SKIPPED_STEPS = Code("no_skipped_steps", "none of {steps:,} steps skipped")
 """The optimizer skipped no step."""
 FEW_SKIPPED_STEPS = Code("few_skipped_steps", _SKIPPED)
 """The optimizer skipped few steps, as a loss scaler does at the start."""
 MANY_SKIPPED_STEPS = Code("many_skipped_steps", _SKIPPED)
 """The optimizer skipped too many steps, or the last ones."""
-SKIPPED_STEPS_NOT_RECORDED = Code("skipped_steps_not_recorded", "no step says whether it was skipped")
+SKIPPED_STEPS_NOT_RECORDED = Code("skipped_steps_not_recorded", "skipped steps not recorded")
 """The record does not show which steps were skipped."""
 _SHARE = 0.1
 _SEARCH = 32
-"""A loss scaler starts at up to 2**32 and halves until nothing overflows: so many steps may go on that, at first."""
+"""A loss scaler starts at up to 2**32 and halves at each overflow, so up to 32 of the first steps may be skipped."""
 _AT_LAST = 5
 
 
@@ -38,6 +38,6 @@ def check(subject: Subject) -> Results:
     taken = np.flatnonzero(skipped == 0)
     search = min(_SEARCH, int(skipped[: taken[0] if len(taken) else None].sum()))
     few = number - search <= _SHARE * total and not whole[-_AT_LAST:].all()
-    bound = f"<= {_SHARE:.0%} of the steps beside {_SEARCH} at first, and not the last {_AT_LAST} records"
+    bound = f"<= {_SHARE:.0%} of the steps, without the first {_SEARCH}, and not all of the last {_AT_LAST} records"
     at, last = subject.evidence_of_step(int(rows[-1])), int(steps.step[rows[-1]])
     yield CHECK.judged(few, (FEW_SKIPPED_STEPS, MANY_SKIPPED_STEPS), number, bound, at, steps=total, last=last)

@@ -1,4 +1,4 @@
-"""No step is missing from the record, by the log's own interval."""
+"""The record has no gaps, by the log's own interval."""
 
 from typing import Any
 
@@ -15,37 +15,37 @@ _SAME_LOSS = 0.05
 STEPS_COMPLETE = Code(
     "steps_complete",
     lambda observed, expected, resumed, **_: (
-        f"{observed:,} records, {expected}, none missing"
-        f"{'' if resumed is None else f', resumed after step {resumed:,}'}"
+        f"{observed:,} records, {expected}, no gaps{'' if resumed is None else f', resumed after step {resumed:,}'}"
     ),
 )
 """The record has no gaps, by the log's own interval."""
-NO_STEPS = Code("no_steps", "no step was recorded")
+NO_STEPS = Code("no_steps", "no steps recorded")
 """The record contains no steps."""
 STEPS_MISSING = Code(
     "steps_missing",
     lambda before, step, expected, gaps, **_: (
-        f"after step {before} comes step {step}, in a record of {expected}"
-        f"{f'; {gaps - 1} more gaps' if gaps > 1 else ''}"
+        f"step {step:,} follows step {before:,}, expected {expected}{f'; {gaps - 1} more gaps' if gaps > 1 else ''}"
     ),
 )
 """The record has a gap of one or more steps."""
-NODE_ENDS_EARLY = Code("node_ends_early", "the log of {node} ends at step {observed}, and the run's at step {expected}")
+NODE_ENDS_EARLY = Code("node_ends_early", "log of {node} ends at step {observed:,}, the run at step {expected:,}")
 """The log of one node ends before the log of the run."""
 NODES_OF_TWO_RUNS = Code(
     "nodes_of_two_runs",
-    "the losses of {node} are not the run's (at step {step} {of_node:.4f} and {of_run:.4f}): two runs?",
+    "losses of {node} differ from the run (step {step:,}: {of_node:.5g} and {of_run:.5g}); are the logs from two runs?",
 )
 """The losses of one node differ from those of the run, as if the logs came from two runs."""
 FILE_BROKEN = Code("file_broken", "{text}")
 """A file of the run could not be read to its end."""
-STEP_LINE_UNREAD = Code("step_line_unread", "a step line could not be read: {text}")
+STEP_LINE_UNREAD = Code("step_line_unread", "unreadable step line: {text}")
 """A step line of the log could not be read."""
-STEPS_OUT_OF_ORDER = Code("steps_out_of_order", "step {step} comes after step {before}: a restart, or two logs in one")
+STEPS_OUT_OF_ORDER = Code(
+    "steps_out_of_order", "step {step:,} follows step {before:,}: a restart, or two logs in one file"
+)
 """Step numbers go back: the run restarted, or the log contains two runs."""
-RECORDS_OVERLAP = Code("records_overlap", "step {step} says it covers {observed} steps, more than lie before it")
+RECORDS_OVERLAP = Code("records_overlap", "record at step {step:,} covers {observed} steps, more than precede it")
 """A record covers more steps than there are before it."""
-FIRST_STEPS_MISSING = Code("first_steps_missing", "the record starts at step {observed}; what came before is not known")
+FIRST_STEPS_MISSING = Code("first_steps_missing", "record starts at step {observed:,}, earlier steps not recorded")
 """The record starts after step 1, and the log does not show that the run resumed from a checkpoint."""
 
 
@@ -62,10 +62,10 @@ def check(subject: Subject) -> Results:
     apart = np.diff(steps)
     expected = "every step" if interval == 1 else f"every {interval} steps"
     gaps = np.flatnonzero((apart > interval) & (apart > covered[1:])) + 1
-    if unread is not None:  # a gap that a line stands in which could not be read is no gap, but not known
+    if unread is not None:  # a gap that contains an unreadable line is unknown, not missing
         lost = np.array([event.step or -1 for event in lost_lines])
-        unsure = [((lost > steps[row - 1]) & (lost < steps[row])).any() for row in gaps]
-        gaps = gaps[~np.array(unsure, dtype=np.bool_)]
+        unclear = [((lost > steps[row - 1]) & (lost < steps[row])).any() for row in gaps]
+        gaps = gaps[~np.array(unclear, dtype=np.bool_)]
     back = np.flatnonzero(apart <= 0) + 1
     overlaps = np.append(np.flatnonzero(covered[:1] > steps[:1]), np.flatnonzero(covered[1:] > apart) + 1)
     if len(overlaps):
@@ -97,7 +97,7 @@ def check(subject: Subject) -> Results:
 
 
 def _recorded(steps: Whole, wanted: set[int]) -> set[int]:
-    """Those of some steps that are in the record."""
+    """The wanted steps that are in the record."""
     among, recorded = np.array(sorted(wanted), dtype=np.int64), set[int]()
     for part in blocks(len(steps)) if wanted else ():
         recorded.update(steps[part][np.isin(steps[part], among)].tolist())
@@ -105,7 +105,7 @@ def _recorded(steps: Whole, wanted: set[int]) -> set[int]:
 
 
 def _differing_node(subject: Subject) -> dict[str, Any] | None:
-    """Nodes of one job report one loss; other losses at the same steps are another run's."""
+    """The first node whose losses differ from the run's at most common steps: its log is from another run."""
     for name, table in subject.node_tables.items():
         common, run_rows, node_rows = np.intersect1d(subject.steps.step, table.step, return_indices=True)
         of_run, of_node = subject.steps.loss.values[run_rows], table.loss.values[node_rows]
@@ -117,7 +117,7 @@ def _differing_node(subject: Subject) -> dict[str, Any] | None:
 
 
 def _counts_the_first_again(steps: Whole, covered: Whole) -> Mask:
-    """Records after one that stands alone: Megatron's core 0.16 logs the first step by itself, and counts it again."""
+    """Records that count the step before again: Megatron core 0.16 logs the first step alone, then once more."""
     again = np.zeros(len(steps), dtype=np.bool_)
     again[1:] = (covered[:-1] == 1) & (np.diff(steps) == covered[1:] - 1)
     return again

@@ -1,100 +1,91 @@
-"""What a log reports agrees with itself: tokens/s with tokens over time, TFLOP/s with a formula of its framework."""
+"""Logged rates are consistent: tokens/s with tokens and step times, TFLOP/s with a FLOP formula of the framework."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from steelyard import accounting
-from steelyard.accounting.arrays import Floats, Mask, blocks, chosen
-from steelyard.accounting.flops import COUNT_RECOMPUTATION
-from steelyard.experiment.experiment import Recompute
-from steelyard.experiment.model import Model
-from steelyard.experiment.sources import LOG
-from steelyard.frameworks.registry import conventions_of, flop_conventions
+from steelyard.accounting.arrays import Floats, Mask, chosen
 from steelyard.reasons import Code, Reason
 from steelyard.records import Column
 from steelyard.verdict.checks.batch_identity import SAMPLES_DIFFER
+from steelyard.verdict.deviation import furthest, half_a_digit
+from steelyard.verdict.figures import GPU_COUNT_UNKNOWN, NO_STEP_TIME, tokens_of, why_no_tokens
 from steelyard.verdict.finding import Check, Finding, Results, Status, worst
+from steelyard.verdict.reported_flops import TFLOPS_NOT_COMPARABLE, judge_tflops
 from steelyard.verdict.subject import Subject
 
 CHECK = Check("throughput_identity", required=True)
-MARGIN = 0.02
-"""Logs print three or four digits."""
-
 _FEWEST_SUMMED = 8
 _SUMMARY_MARGIN = 0.05
 _CLOCK_MARGIN = 0.1
-_RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
+_LAST_DIGIT = 0.1
+_MEDIAN = "their median"
 
-_HALF_A_DIGIT = 0.0505
-"""Of TFLOP/s, which most print to a tenth."""
-_HALF_A_MILLISECOND = 0.00051
 
-RATES_AGREE = Code("rates_agree", lambda parts, **_: "; ".join(dict.fromkeys(part.message for part in parts)))
+def _all_agree(parts: Sequence[Reason], **_: object) -> str:
+    """The messages of all parts; rates that agree with the same formula are named together."""
+    rates = dict[str, list[str]]()
+    for part in parts:
+        if part.code is RATE_AGREES:
+            rates.setdefault(part.values["formula"], []).append(part.values["rate"])
+    together = [Reason(RATE_AGREES, {"rate": " and ".join(names), "formula": of}) for of, names in rates.items()]
+    others = [part for part in parts if part.code is not RATE_AGREES]
+    return "; ".join(dict.fromkeys(part.message for part in (*together, *others)))
+
+
+RATES_AGREE = Code("rates_agree", _all_agree)
 """All rates in the log agree with its steps."""
-RATE_AGREES = Code("rate_agrees", "{rate} are {formula} at every steady step")
+RATE_AGREES = Code("rate_agrees", "{rate} agree with {formula}")
 """A reported rate agrees with the value computed from the steps at every steady step."""
-RATE_DISAGREES = Code("rate_disagrees", "{rate} at step {step} are {ratio:.4g} times {formula}")
+RATE_DISAGREES = Code(
+    "rate_disagrees",
+    "{rate} at step {step:,} are {ratio:.3g} times {formula}; check batch size, sequence length and GPU count",
+)
 """A reported rate differs from the value computed from the steps."""
 RATE_CONSTANT = Code(
-    "rate_constant", "{rate} x step time are the same at every steady step; of what batch and model is not known"
+    "rate_constant", "{rate} x step time are constant over all steady steps; batch size or model unknown"
 )
 """Rate x step time is the same at every steady step; batch and model are unknown."""
-RATE_WITHOUT_STEADY_STEP = Code(
-    "rate_without_steady_step", "{rate} are {verb}, and no steady step to hold them against"
-)
+RATE_WITHOUT_STEADY_STEP = Code("rate_without_steady_step", "{rate} cannot be checked: no steady step")
 """The log reports a rate, and the run has no steady step to compare it with."""
 RATE_NOT_COMPARABLE = Code(
-    "rate_not_comparable", "{rate} cannot be held against tokens over time: one of them is not given"
+    "rate_not_comparable",
+    lambda rate, missing, **_: f"{rate} cannot be checked: {'; '.join(reason.message for reason in missing)}",
 )
 """The log reports a rate, and the tokens or the time of some steps are unknown."""
-TFLOPS_NOT_COMPARABLE = Code(
-    "tflops_not_comparable", "reported TFLOP/s cannot be held against anything: neither rate nor step time is known"
-)
-"""The log reports TFLOP/s, and neither the token rate nor the step time is known."""
-TFLOPS_FOLLOW_FORMULA = Code(
-    "tflops_follow_formula",
-    "reported TFLOP/s follow the {formula} formula, {expected:.4g} FLOP a token, at every steady step",
-)
-"""Reported TFLOP/s follow a FLOP formula of the framework at every steady step."""
-TFLOPS_FOLLOW_NO_FORMULA = Code(
-    "tflops_follow_no_formula",
-    lambda expected, formula, step, ratio, model_source, **_: (
-        f"reported TFLOP/s follow no formula of its framework: at step {step} they are {ratio:.4g} times the nearest, "
-        f"{formula} ({expected:.4g} FLOP a token)"
-        f"{'' if model_source is None else f'; its model is by {model_source}: is it the right one?'}"
-    ),
-)
-"""Reported TFLOP/s do not follow any FLOP formula of the framework."""
-SUMMARY_AGREES = Code("summary_agrees", "the summary's {figure} agree with the steps' own")
+SUMMARY_AGREES = Code("summary_agrees", "{figure} in the summary of the log agrees with the steps")
 """The summary at the end of the log agrees with its steps."""
-SUMMARY_DISAGREES = Code("summary_disagrees", "the summary's {figure} are {ratio:.3g} times the steps' own")
+SUMMARY_DISAGREES = Code(
+    "summary_disagrees",
+    "{figure} in the summary of the log is {observed:,.1f}, {ratio:.3g} times the {expected:,.1f} from its steps",
+)
 """The summary at the end of the log differs from its steps."""
 TIMESTAMPS_AGREE_WITH_RATE = Code(
-    "timestamps_agree_with_rate", "{rate} x the time between lines are the same, but for {observed:.1%} in the median"
+    "timestamps_agree_with_rate", "{rate} agree with the timestamps of the log within {observed:.1%} (median)"
 )
 """A reported rate x the time between log lines is nearly the same at every step."""
 TIMESTAMPS_DISAGREE_WITH_RATE = Code(
     "timestamps_disagree_with_rate",
-    "{rate} x the time between lines differ by {observed:.1%} in the median: one of the two is wrong",
+    "{rate} and the timestamps of the log differ by {observed:.1%} (median): one of them is wrong",
 )
 """A reported rate x the time between log lines varies too much from step to step."""
-TOO_FEW_TIMESTAMPS = Code("too_few_timestamps", "{rate} are given, and too few moments to hold them against")
+TOO_FEW_TIMESTAMPS = Code("too_few_timestamps", "too few timestamps to check {rate}")
 """The log has too few timestamps to check the reported rate."""
 CLOCK_CONTRADICTS_LOG = Code(
-    "clock_contradicts_log", "between its lines passes {observed:.3g} times the time its steps are said to take"
+    "clock_contradicts_log",
+    "time between log lines is {observed:.3g} times the logged step times; one of them is wrong",
 )
 """The time between log lines differs from the reported step times throughout the run."""
-STEP_TIME_NOT_POSITIVE = Code("step_time_not_positive", "step {step} is said to take {observed:g} s")
+STEP_TIME_NOT_POSITIVE = Code("step_time_not_positive", "step time is {observed:g} s at step {step:,}")
 """A step time is zero or negative."""
-NO_RATES = Code("no_rates", "the log reports no tokens/s and no TFLOP/s")
+NO_RATES = Code("no_rates", "tokens/s and TFLOP/s not recorded")
 """The log reports neither tokens/s nor TFLOP/s."""
 
 
 def check(subject: Subject) -> Results:
     steps = subject.steps
-    rates = {"reported tokens/s": steps.reported_tokens_per_s_per_gpu, "recorded tokens/s": steps.tokens_per_s_per_gpu}
+    rates = {"reported tokens/s": steps.reported_tokens_per_s_per_gpu, "computed tokens/s": steps.tokens_per_s_per_gpu}
     parts = [_rate(subject, name, column) for name, column in rates.items() if column.given.any()]
     if steps.reported_tflops_per_gpu.given.any():
         parts.append(_tflops(subject))
@@ -118,10 +109,10 @@ def check(subject: Subject) -> Results:
 
 
 def _rate(subject: Subject, name: str, column: Column) -> Finding:
-    """Step by step: a figure that is right on average and wrong at a step is wrong."""
+    """Check every step: a rate that is right on average and wrong at one step is wrong."""
     rows = subject.figures.window.counted & column.given
     if not rows.any():
-        return CHECK.unknown(RATE_WITHOUT_STEADY_STEP, rate=name, verb="given")
+        return CHECK.unknown(RATE_WITHOUT_STEADY_STEP, rate=name)
     rates, clocked = subject.step_rates, subject.steps.flag("clocked").any()
     known = np.isfinite(chosen(rates, rows))
     if not known.any() and _timed(subject, rows) and not clocked:
@@ -129,12 +120,22 @@ def _rate(subject: Subject, name: str, column: Column) -> Finding:
     if not known.any() and clocked:
         return _by_the_clock(subject, name, column, rows)
     if not known.all():
-        return CHECK.unknown(RATE_NOT_COMPARABLE, rate=name)
-    return _held(subject, name, column.values, rates, rows, "batch x sequence / step time")
+        return CHECK.unknown(RATE_NOT_COMPARABLE, rate=name, missing=tuple(_missing(subject, rows)))
+    return _compared(subject, name, column.values, rates, rows, "batch x sequence length / step time")
+
+
+def _missing(subject: Subject, rows: Mask) -> Iterator[Reason]:
+    """Why tokens / step time / GPUs cannot be computed."""
+    if not np.isfinite(chosen(tokens_of(subject.steps, subject.planned_tokens_per_step), rows)).all():
+        yield why_no_tokens(subject)
+    if subject.world_size is None:
+        yield Reason(GPU_COUNT_UNKNOWN)
+    if not _timed(subject, rows):
+        yield Reason(NO_STEP_TIME)
 
 
 def _by_the_clock(subject: Subject, name: str, column: Column, rows: Mask) -> Finding:
-    """Where step times are made from the log's clock, which also counts what lies between, they agree in the main."""
+    """Step times made from timestamps also contain pauses, so only the median is checked."""
     work = chosen(column.values, rows) * chosen(subject.steps.step_time_s.values, rows)
     work = chosen(work, np.isfinite(work))
     if len(work) < _FEWEST_SUMMED:
@@ -145,14 +146,17 @@ def _by_the_clock(subject: Subject, name: str, column: Column, rows: Mask) -> Fi
     return CHECK.unknown(TIMESTAMPS_DISAGREE_WITH_RATE, spread, f"<= {_CLOCK_MARGIN:.0%}", rate=name)
 
 
-def _held(subject: Subject, name: str, reported: Floats, derived: Floats, rows: Mask, formula: str) -> Finding:
-    row, ratio, holds = _worst(subject, rows, reported, derived)
-    values = {"rate": name, "formula": formula, "ratio": ratio, **subject.at(row)}
-    return CHECK.judged(holds, (RATE_AGREES, RATE_DISAGREES), float(reported[row]), float(derived[row]), **values)
+def _compared(
+    subject: Subject, name: str, reported: Floats, derived: Floats, rows: Mask, formula: str, digit: float = 1.0
+) -> Finding:
+    away = furthest(subject, rows, reported, derived, half=half_a_digit(subject, reported, rows, digit))
+    values = {"rate": name, "formula": formula, "ratio": away.ratio, **subject.at(away.row)}
+    figures = float(reported[away.row]), float(derived[away.row])
+    return CHECK.judged(away.holds, (RATE_AGREES, RATE_DISAGREES), *figures, **values)
 
 
 def _summaries(subject: Subject) -> Iterator[Finding]:
-    """What a log sums up at its end, against its steps but for the first two and the last, as its script takes them."""
+    """The summary of a log against its steps without the first two and the last, as ROCm's scripts compute it."""
     steps = subject.steps
     if len(steps) < _FEWEST_SUMMED or not subject.events_of("summary"):
         return
@@ -178,81 +182,28 @@ def _timed(subject: Subject, rows: Mask) -> bool:
 
 
 def _constant(subject: Subject, name: str, column: Column, rows: Mask) -> Finding:
-    """Where batch and model are not known they are at least the same at every step, and so is rate x time."""
-    work = column.values * subject.steps.step_time_s.values
-    usual = np.broadcast_to(np.median(chosen(work, rows)), work.shape)
-    held = _held(subject, f"{name} x step time", work, usual, rows, "the same")
-    if held.status == "pass":
-        return CHECK.passed(RATE_CONSTANT, float(usual[0]), None, held.evidence, rate=name)
-    return held
-
-
-def _rounding(subject: Subject, rows: slice) -> Floats:
-    """How far a ratio may be off because of the digits that were not printed."""
-    if not subject.as_printed:
-        return np.zeros(rows.stop - rows.start)
+    """If batch size or model are unknown: rate x step time is the same at every step."""
+    times = subject.steps.step_time_s.values
+    usual = float(np.median(chosen(column.values * times, rows)))
     with np.errstate(all="ignore"):
-        seconds = np.nan_to_num(_HALF_A_MILLISECOND / np.abs(subject.steps.step_time_s.values[rows]), posinf=0.0)
-        tflops = np.nan_to_num(_HALF_A_DIGIT / np.abs(subject.steps.reported_tflops_per_gpu.values[rows]), posinf=0.0)
-    printed: Floats = seconds + tflops
-    return printed
-
-
-def _worst(
-    subject: Subject, rows: Mask, reported: Floats, derived: Floats, per_token: float = 1.0, unit: float = 1.0
-) -> tuple[int, float, bool]:
-    """The row that is furthest from what it should be, as a ratio, and whether it is near; NaN is furthest of all."""
-    row, off, digits, furthest = 0, np.nan, 0.0, -np.inf
-    for part in blocks(len(rows)):
-        if not rows[part].any():
-            continue
-        rounding = _rounding(subject, part)
-        with np.errstate(all="ignore"):
-            ratio = reported[part] * unit / (derived[part] * per_token)
-        away = np.where(np.isnan(ratio), np.inf, np.abs(ratio - 1) - rounding)
-        at = int(np.argmax(np.where(rows[part], away, -np.inf)))
-        if away[at] > furthest:
-            row, off, digits, furthest = int(part.start + at), float(ratio[at]), float(rounding[at]), away[at]
-    return row, off, bool(abs(off - 1) <= MARGIN + digits)
+        derived = usual / times
+    finding = _compared(subject, f"{name} x step time", column.values, derived, rows, _MEDIAN, _LAST_DIGIT)
+    if finding.status == Status.PASS:
+        return CHECK.passed(RATE_CONSTANT, usual, None, finding.evidence, rate=name)
+    return finding
 
 
 def _tflops(subject: Subject) -> Finding:
-    steps, model, length = subject.steps, subject.model, subject.whole("training.sequence_length")
+    steps = subject.steps
     reported = steps.reported_tflops_per_gpu
     rows = subject.figures.window.counted & reported.given
     if not rows.any():
-        return CHECK.unknown(RATE_WITHOUT_STEADY_STEP, rate="TFLOP/s", verb="reported")
+        return CHECK.unknown(RATE_WITHOUT_STEADY_STEP, rate="reported TFLOP/s")
     rates = subject.step_rates
     if not np.isfinite(chosen(rates, rows)).all():
-        rates = steps.reported_tokens_per_s_per_gpu.values  # what the log counts per token can still be told
-    given = bool(np.isfinite(chosen(rates, rows)).all())
-    if not given and _timed(subject, rows) and not steps.flag("clocked").any():
+        rates = steps.reported_tokens_per_s_per_gpu.values  # enough for the FLOPs per token of the log
+    if np.isfinite(chosen(rates, rows)).all():
+        return judge_tflops(subject, CHECK, rows, rates)
+    if _timed(subject, rows) and not steps.flag("clocked").any():
         return _constant(subject, "reported TFLOP/s", reported, rows)
-    if not given:
-        return CHECK.unknown(TFLOPS_NOT_COMPARABLE)
-    with np.errstate(all="ignore"):
-        counted = float(np.median(chosen(reported.values, rows) / chosen(rates, rows), overwrite_input=True)) * 1e12
-    if model is None or length is None:
-        name = f"reported TFLOP/s over tokens/s ({counted / 1e9:.2f} GFLOP a token)"
-        return _held(subject, name, reported.values, rates * counted / 1e12, rows, "the same")
-    formulas = dict(_formulas(subject, model, length))
-    name, formula = min(formulas.items(), key=lambda item: abs(item[1] - counted))
-    row, ratio, holds = _worst(subject, rows, reported.values, rates, formula, 1e12)
-    if holds:
-        return CHECK.passed(TFLOPS_FOLLOW_FORMULA, counted, formula, subject.evidence_of_step(row), formula=name)
-    source = subject.source("model.num_layers") or LOG
-    values = {"formula": name, "ratio": ratio, "model_source": None if source == LOG else source, **subject.at(row)}
-    return CHECK.failed(TFLOPS_FOLLOW_NO_FORMULA, float(reported.values[row]), formula, **values)
-
-
-def _formulas(subject: Subject, model: Model, length: int) -> Iterator[tuple[str, float]]:
-    """What its framework may count a token as, by name; one alone counts recomputation as work."""
-    manifest, known = subject.run.manifest, subject.value("training.recompute")
-    by_version = conventions_of(manifest.ingested.dialect, manifest.ingested.era) if manifest.ingested else ()
-    for name in by_version or flop_conventions(manifest.framework):
-        if name not in COUNT_RECOMPUTATION:
-            yield name, accounting.flops_by_convention(name, model, length)
-            continue
-        for recompute in (known,) if known else _RECOMPUTE:
-            words = f" with {recompute} recomputation" if recompute != "none" else ""
-            yield f"{name}{words}", accounting.flops_by_convention(name, model, length, None, recompute)
+    return CHECK.unknown(TFLOPS_NOT_COMPARABLE)

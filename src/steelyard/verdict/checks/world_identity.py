@@ -1,4 +1,4 @@
-"""The world is nodes x GPUs a node, tensor x pipeline x context x data parallel, and the plan's."""
+"""World size = nodes x GPUs per node = tensor x pipeline x context x data parallel, as in the plan."""
 
 import math
 from collections.abc import Sequence
@@ -13,39 +13,42 @@ from steelyard.verdict.subject import Subject
 CHECK = Check("world_identity")
 
 
-def _product(sizes: Sequence[int], expected: int, **_: object) -> str:
-    product = f"{' x '.join(map(str, sizes))} = {math.prod(sizes)}"
-    return f"tensor x pipeline x context x data parallel is {product}, and the world is {expected}"
+def _product(sizes: Sequence[int]) -> str:
+    names = ("tensor", "pipeline", "context", "data")
+    return f"{' x '.join(f'{size} {name}' for size, name in zip(sizes, names, strict=True))} parallel"
 
 
-WORLD_SIZE_MATCHES = Code("world_size_matches", _product)
+WORLD_SIZE_MATCHES = Code(
+    "world_size_matches", lambda sizes, expected, **_: f"world size {expected} = {_product(sizes)}"
+)
 """The parallel sizes multiply to the world size."""
 WORLD_SIZE_DIVIDES = Code(
     "world_size_divides",
-    lambda sizes, data_parallel, expected, **_: (
-        f"tensor x pipeline x context parallel is {' x '.join(map(str, sizes))}, which divides the world of "
-        f"{expected}: {data_parallel} data parallel"
-    ),
+    lambda sizes, data_parallel, expected, **_: f"world size {expected} = {_product((*sizes, data_parallel))}",
 )
 """The parallel sizes divide the world size, and the data-parallel size follows from them."""
-WORLD_SIZE_DIFFERS = Code("world_size_differs", _product)
+WORLD_SIZE_DIFFERS = Code(
+    "world_size_differs",
+    lambda sizes, expected, **_: f"{_product(sizes)} = {math.prod(sizes)}, but the world size is {expected}",
+)
 """The parallel sizes do not multiply to the world size."""
 WORLD_SIZE_NOT_DIVISIBLE = Code(
     "world_size_not_divisible",
     lambda sizes, expected, **_: (
-        f"the world of {expected} is no multiple of {' x '.join(f'{name} {size}' for name, size in sizes.items())}"
+        f"world size {expected} is not a multiple of {' x '.join(f'{name} {size}' for name, size in sizes.items())}"
     ),
 )
 """The world size is not a multiple of the known parallel sizes."""
 NODES_DIFFER_FROM_WORLD_SIZE = Code(
-    "nodes_differ_from_world_size", "{nodes} nodes x {gpus_per_node} GPUs are {observed}, and the world is {expected}"
+    "nodes_differ_from_world_size",
+    "{nodes} nodes x {gpus_per_node} GPUs = {observed}, but the world size is {expected}",
 )
 """Nodes x GPUs per node is not the world size."""
-PARALLEL_SIZES_UNKNOWN = Code("parallel_sizes_unknown", lambda missing, **_: f"{', '.join(missing)} not known")
+PARALLEL_SIZES_UNKNOWN = Code("parallel_sizes_unknown", lambda missing, **_: f"{', '.join(missing)} unknown")
 """At least one parallel size is unknown."""
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size", "data_parallel_size")
 KEYS = (WORLD_SIZE, *(f"parallelism.{name}" for name in _SIZES))
-"""What the log must not say otherwise than the plan."""
+"""Settings whose logged value must equal the plan."""
 
 
 def check(subject: Subject) -> Results:
@@ -54,8 +57,8 @@ def check(subject: Subject) -> Results:
     known = {name: size for name in _SIZES if (size := subject.whole(f"parallelism.{name}")) is not None}
     missing = [name for name in _SIZES if name not in known]
     sizes, product = tuple(known.values()), math.prod(known.values())
-    if denied := subject.denied(*KEYS):
-        yield CHECK.contradicted(denied)
+    if contradictions := subject.contradictions(*KEYS):
+        yield CHECK.contradicted(contradictions)
     elif world is None:
         yield CHECK.unknown(GPU_COUNT_UNKNOWN)
     elif platform.nodes and platform.gpus_per_node and platform.nodes * platform.gpus_per_node != world:

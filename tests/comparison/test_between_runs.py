@@ -36,9 +36,9 @@ def test_the_interval_is_welch_s_on_logarithms() -> None:
     [
         (1.20, 0.01, Outcome.BETTER, "faster"),
         (0.80, 0.01, Outcome.WORSE, "slower"),
-        (1.001, 0.01, Outcome.EQUIVALENT, "equivalent within 0.05"),
-        (1.06, 0.02, Outcome.MARGINALLY_BETTER, "faster, maybe by less than 0.05"),
-        (0.94, 0.02, Outcome.MARGINALLY_WORSE, "slower, maybe by less than 0.05"),
+        (1.001, 0.01, Outcome.EQUIVALENT, "equivalent within 5%"),
+        (1.06, 0.02, Outcome.MARGINALLY_BETTER, "faster, maybe by less than 5%"),
+        (0.94, 0.02, Outcome.MARGINALLY_WORSE, "slower, maybe by less than 5%"),
         (1.02, 0.10, Outcome.INCONCLUSIVE, "inconclusive"),
     ],
 )

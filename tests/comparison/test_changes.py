@@ -56,7 +56,7 @@ def test_a_run_of_two_precisions_is_compared_with_none(sides: Any) -> None:
 
 def test_what_changed_before_the_first_steady_step_changes_nothing(sides: Any) -> None:
     done = sides(5, 0.5, fp8="hybrid")
-    assert done.document["throughput_speedup"]["words"] == "equivalent within 0.05"
+    assert done.document["throughput_speedup"]["words"] == "equivalent within 5%"
     assert not done.reasons("throughput", "setting_changed")
 
 

@@ -96,7 +96,7 @@ def test_intervals_of_which_neither_divides_the_other_are_compared_where_they_me
     found = tiers(fifth, seventh)
     for name in ("level", "learning_speed"):
         assert found[name]["status"] == status, found
-        assert ("between records that are of other steps" in found[name]["message"]) == (status == "unknown")
+        assert ("the sides recorded different steps" in found[name]["message"]) == (status == "unknown")
 
 
 @pytest.mark.parametrize("interval", [10, 7])

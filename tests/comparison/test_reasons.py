@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from steelyard import records
 from steelyard.comparison import Comparability, Ruling, codes, find
 from steelyard.comparison.codes import sentence
 from steelyard.comparison.contract import effect_in
+from steelyard.comparison.files import fingerprints, weigh_again
 from steelyard.experiment.policy import Effect as Governs
 from steelyard.reasons import Effect, Reason, codes_in
+from steelyard.verdict import read_subject
 
 AS_STRINGS = Path(__file__).parent / "fixtures" / "reasons_as_strings.json"
 """A comparison of half-batch with baseline, as it was written while reasons were strings."""
@@ -45,8 +48,8 @@ def test_the_worst_effect_decides_and_stands_first(
     assert ruling.holds == (status in (Comparability.COMPARABLE, Comparability.QUALIFIED))
 
 
-def test_only_a_caveat_says_that_it_qualifies() -> None:
-    assert sentence(CAVEAT) == f"qualified: {CAVEAT.message}"
+def test_only_a_caveat_is_marked_as_one() -> None:
+    assert sentence(CAVEAT) == f"caveat: {CAVEAT.message}"
     assert (sentence(BLOCKS), sentence(UNKNOWN)) == (BLOCKS.message, UNKNOWN.message)
 
 
@@ -62,9 +65,9 @@ def test_many_settings_that_are_not_known_are_counted_on_the_terminal(cli: Any, 
     asked = ("compare", target, recorded("baseline"), "--for", "convergence")
     (unknown,) = cli(*asked, "--json").reasons("convergence", "settings_unknown")
     assert (unknown["effect"], unknown["side"], len(unknown["keys"])) == ("unknown", "target", 5)
-    out = " ".join(cli(*asked).out.split())
-    assert "5 keys are not known of the target, model.num_layers among them" in out
-    assert "unknown contract 5 keys are not known of the target" in out
+    short = "model.num_layers and 4 more settings are not recorded for again"
+    assert cli(*asked).out.startswith(f"Comparability unknown: {short}\n")
+    assert "model.{num_layers, hidden_size," in cli(*asked, "-v").out
 
 
 def test_a_comparison_whose_reasons_are_strings_is_still_taken(cli: Any, recorded: Any, tmp_path: Path) -> None:
@@ -72,8 +75,15 @@ def test_a_comparison_whose_reasons_are_strings_is_still_taken(cli: Any, recorde
     place = tmp_path / "runs" / "comparisons" / "refused"
     place.mkdir(parents=True)
     shutil.copy(AS_STRINGS, place / "comparison.json")
-    kept = json.loads(AS_STRINGS.read_text())["comparable"]["throughput"]["reasons"]
     assert find("refused", tmp_path / "runs") == place
     assert cli("report", "refused", "--to", "md").status == 0
-    assert all(reason in (place / "report.md").read_text().replace("\\", "") for reason in kept)
+    reasons = weigh_again(place).comparable["throughput"].reasons
+    assert len(reasons) == len(json.loads(AS_STRINGS.read_text())["comparable"]["throughput"]["reasons"])
+    assert all(reason.message in (place / "report.md").read_text().replace("\\", "") for reason in reasons)
     assert cli("runs", "family", "refused", "refused").status == 2  # it is read, and one job twice is no family
+
+
+def test_a_run_has_the_digest_it_had_when_that_comparison_was_made(recorded: Any) -> None:
+    saved = json.loads(AS_STRINGS.read_text())["digests"]
+    runs = [records.load(recorded(name).directory) for name in ("half-batch", "baseline")]
+    assert fingerprints([read_subject(run) for run in runs]) == [*saved["target"], *saved["baseline"]]

@@ -292,7 +292,7 @@ def test_experts_against_a_log_that_says_nothing_of_them_are_not_known(cli: Any,
     assert done.document["comparable"]["throughput"]["status"] == "unknown"
     unknown = next(one for one in done.reasons("throughput", "settings_unknown") if one["side"] == "baseline")
     assert (unknown["effect"], unknown["keys"]) == ("unknown", ["model.num_experts", "model.moe_router_topk"])
-    assert unknown["message"] == "model.{num_experts, moe_router_topk} are not known of the baseline"
+    assert unknown["message"] == "model.{num_experts, moe_router_topk} are not recorded for s2"
 
 
 def test_a_schedule_that_ends_with_the_run_said_or_not(cli: Any, make: Make) -> None:
@@ -308,13 +308,13 @@ def test_rates_that_were_recorded_belie_what_is_declared(cli: Any, make: Make) -
     assert found.status == 4
     (apart,) = found.reasons("convergence", "learning_rates_differ")
     assert (apart["effect"], apart["target"], apart["baseline"]) == ("blocks", 3e-4, 1.5e-4)
-    assert apart["message"].endswith(" and at 119 more")
+    assert "at step 1 and 119 more" in apart["message"]
 
 
 def test_samples_that_do_not_grow_by_the_batch_refuse_a_side_by_its_own_figures(cli: Any, make: Make) -> None:
     make("a", faster=2.0, consumed=8)
     make("b")
-    words = "by consumed samples a step is 8 sequences, and the log says 16"
+    words = "consumed samples grow by 8 per step, but the logged batch size is 16"
     judged = cli("check", "runs/a/s1", "--json")
     finding = next(one for one in judged.document["findings"] if one["check"] == "batch_identity")
     assert (judged.status, finding["code"], finding["message"]) == (1, "samples_differ", words)
@@ -323,7 +323,7 @@ def test_samples_that_do_not_grow_by_the_batch_refuse_a_side_by_its_own_figures(
     found = cli("compare", "a", "b", "--json")
     assert (found.status, found.document["throughput_speedup"]) == (4, None)
     failed = [one["message"] for one in found.reasons("throughput", "figures_contradict")]
-    assert f"by its own figures the target (s1) fails throughput_identity: {words}" in failed
+    assert f"figures of a (s1) contradict each other (throughput_identity): {words}" in failed
     # the axis of tokens is not what it says
     assert found.document["comparable"]["convergence"]["status"] == "not_comparable"
     (denied,) = found.reasons("convergence", "samples_contradict")
@@ -408,7 +408,7 @@ def test_tokens_that_are_not_trained_on_are_said_beside_the_ratio(cli: Any, tmp_
         assert cli("ingest", f"{name}.log", "--name", name).status == 0
     findings = cli("check", "half", "--json").document["findings"]
     assert next(one["message"] for one in findings if one["check"] == "batch_identity") == (
-        "every step has 1,024 tokens, as global batch x sequence says, and trains on 50 % of them"
+        "every step has 1,024 tokens (global batch x sequence length); 50% of them count in the loss"
     )
     differ = cli("compare", "half", "all", "--json").reasons("throughput", "setting_differs")
     assert ("caveat", ["data.trained_share"], 0.5, 1.0) in [
@@ -428,8 +428,9 @@ def test_what_torchtitan_states_is_in_force_whatever_its_config_asked(cli: Any, 
     run = Path(cli("ingest", "train.log", "--config", "tiny-llama.yaml", "--json").document["run"])
     experiment = json.loads((run / "run.json").read_text())["experiment"]
     assert (experiment["precision"]["fp8"], experiment["training"]["recompute"]) == ("hybrid", "full")
-    told = [event.message for event in records.events(run) if event.kind == "config_differs"]
-    assert told == ["training.recompute is none in the config, and the log says full: the log's is in force"]
+    differing = [event.message for event in records.events(run) if event.kind == "config_differs"]
+    assert len(differing) == 1
+    assert differing[0].startswith("training.recompute is none in the config")
 
 
 def test_a_foreign_log_that_does_not_state_its_dropout_is_no_plan_of_ours(

@@ -1,4 +1,4 @@
-"""Compares target runs with baseline runs: the fairness contract, the ratios it allows, their intervals."""
+"""Compares target runs with baseline runs."""
 
 from steelyard.comparison.comparison import Comparison, weigh
 from steelyard.comparison.contract import Comparability, Ruling

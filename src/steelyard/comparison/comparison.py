@@ -1,9 +1,9 @@
-"""A comparison: the contract, what it allows, the ratios, and what it all comes to."""
+"""A comparison: contract, rulings, ratios, convergence, diagnoses."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from steelyard.comparison import codes
 from steelyard.comparison.contract import Clause, Comparability, Ruling, check_side, contract, effect_in, ruling
@@ -12,7 +12,7 @@ from steelyard.comparison.copies import on_both_sides
 from steelyard.comparison.diagnoses import Diagnosis, diagnose
 from steelyard.comparison.own_figures import changes, clocks_apart, curves_apart, steps_apart
 from steelyard.comparison.ratios import NAME_OF, Ratio, lacking, missing, ratio
-from steelyard.comparison.side import Side, side
+from steelyard.comparison.side import Side, names_of, side
 from steelyard.comparison.tiers import Pair
 from steelyard.comparison.time_to_loss import Prices, TimeToLoss, time_to_loss
 from steelyard.errors import Exit
@@ -22,12 +22,20 @@ from steelyard.reasons import Reason
 from steelyard.records import Run
 from steelyard.verdict import Verdict, figures_document, policy_of, read_subjects
 
+Value = TypeVar("Value")
 _EXIT_OF = {
     "equivalent": Exit.GOOD,
     "not_equivalent": Exit.FAILED,
     "not_comparable": Exit.NOT_COMPARABLE,
     "unknown": Exit.UNKNOWN,
 }
+
+
+class ByMetric(dict[Metric, Value]):
+    """A value for each metric, which may be looked up by the metric's name: `ratios["throughput"]`."""
+
+    def __getitem__(self, metric: str) -> Value:
+        return super().__getitem__(Metric(metric))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +48,18 @@ class Comparison:
     mode: Mode
     warmup_steps: int
     contract: tuple[Clause, ...]
-    comparable: Mapping[Metric, Ruling]
-    ratios: Mapping[Metric, Ratio | None]
+    comparable: ByMetric[Ruling]
+    ratios: ByMetric[Ratio | None]
     convergence: Convergence
     diagnoses: tuple[Diagnosis, ...]
     time_to_loss: TimeToLoss | Reason
-    """Or why it cannot be told."""
+    """Or why it is unknown."""
     margin: float
     forced: bool
     prices: Prices
     target_loss: float | None
     directory: Path | None = None
-    """Where it is kept; None where it is not."""
+    """Where it is saved; None if it is not."""
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -59,18 +67,19 @@ class Comparison:
 
     @property
     def banner(self) -> str | None:
-        """What stands above everything where a refused ratio is shown."""
+        """The first line of every output that shows a refused ratio."""
         if not any(ratio is not None and ratio.forced for ratio in self.ratios.values()):
             return None
-        return "FORCED: the contract refuses these ratios, and they compare different jobs; see the reasons"
+        return "FORCED: these ratios compare different jobs. Do not use them as a result"
 
     @property
     def exit(self) -> Exit:
-        """The worst of what was asked: refused, then failed, then not known."""
-        ends = [self._exit_of(metric) for metric in self.asked]
+        """The worst answer of the asked metrics: not comparable, then failed, then unknown."""
+        ends = [self.exit_of(metric) for metric in self.asked]
         return next((end for end in (Exit.NOT_COMPARABLE, Exit.FAILED, Exit.UNKNOWN) if end in ends), Exit.GOOD)
 
-    def _exit_of(self, metric: Metric) -> Exit:
+    def exit_of(self, metric: Metric) -> Exit:
+        """The answer of one metric as an exit status."""
         status = self.comparable[metric].status
         if status == Comparability.NOT_COMPARABLE:
             return Exit.NOT_COMPARABLE  # forced or not
@@ -105,8 +114,8 @@ def _run_document(verdict: Verdict) -> dict[str, Any]:
     return {"name": verdict.run.name, "verdict": verdict.status.value, "figures": figures_document(verdict.figures)}
 
 
-def _rulings(clauses: Sequence[Clause], sides: tuple[Side, Side], mode: Mode) -> dict[Metric, Ruling]:
-    """What each comparison is worth: by the contract, the runs' verdicts, their own records, and what they lack."""
+def _rulings(clauses: Sequence[Clause], sides: tuple[Side, Side], mode: Mode) -> ByMetric[Ruling]:
+    """One ruling per metric, from the contract, the verdicts, the records, and missing figures."""
     apart, clocks = steps_apart(sides), clocks_apart(sides, mode)
     copied = on_both_sides(sides[0].subjects, sides[1].subjects)
 
@@ -121,11 +130,11 @@ def _rulings(clauses: Sequence[Clause], sides: tuple[Side, Side], mode: Mode) ->
         if copied:
             yield codes.because(codes.RUN_ON_BOTH_SIDES, effect_in(mode, Effect.QUALIFIES), "both", runs=tuple(copied))
 
-    return {metric: ruling(metric, clauses, sides, mode).worsened(*reasons(metric)) for metric in Metric}
+    return ByMetric((metric, ruling(metric, clauses, sides, mode).worsened(*reasons(metric))) for metric in Metric)
 
 
 def _ratio(metric: Metric, sides: tuple[Side, Side], ruling: Ruling, margin: float, force: bool) -> Ratio | None:
-    """What the contract allows; or, insisted on, what it refuses, as far as there are figures."""
+    """The ratio if the ruling allows it, or with `force` if both sides have the figures."""
     if ruling.holds:
         return ratio(metric, *sides, margin)
     if force and not any(missing(metric, side) for side in sides):
@@ -144,7 +153,7 @@ def weigh(
     prices: Prices | None = None,
     target_loss: float | None = None,
 ) -> Comparison:
-    """Read the runs of both sides and compare them; the runs' own policies stand where nothing else is asked."""
+    """Read the runs of both sides and compare them; mode, margin and warm-up default to the policies of the runs."""
     runs = (*target, *baseline)
     policies = [policy_of(run) for run in runs]
     if mode is None:
@@ -152,19 +161,18 @@ def weigh(
     if margin is None:
         margin = min(policy.margin for policy in policies)
     warmup_steps = max([warmup_steps, *(policy.warmup_steps for policy in policies)])
-    by_place = {run.directory.resolve(): run for run in runs}  # a run that stands on both sides is read once
+    by_place = {run.directory.resolve(): run for run in runs}  # a run on both sides is read once
     read = dict(zip(by_place, read_subjects(list(by_place.values()), warmup_steps), strict=True))
-    sides = (
-        side("target", tuple(read[run.directory.resolve()] for run in target)),
-        side("baseline", tuple(read[run.directory.resolve()] for run in baseline)),
-    )
+    subjects = [tuple(read[run.directory.resolve()] for run in runs) for runs in (target, baseline)]
+    names = names_of(*subjects)
+    sides = side("target", subjects[0], names[0]), side("baseline", subjects[1], names[1])
     for each in sides:
         check_side(each)
     clauses = contract(*sides)
     rulings = _rulings(clauses, sides, mode)
     pair = Pair(*sides, clauses, target_loss)
-    learnt, speed = convergence(rulings[Metric.CONVERGENCE], pair), rulings[Metric.THROUGHPUT]
-    if learnt.status == "not_comparable":  # neither vouches for the other
+    curves, speed = convergence(rulings[Metric.CONVERGENCE], pair), rulings[Metric.THROUGHPUT]
+    if curves.status == "not_comparable":
         timed: TimeToLoss | Reason = Reason(codes.CURVES_NOT_COMPARABLE)
     elif not speed.holds:
         timed = Reason(codes.RATES_NOT_COMPARABLE, {"status": speed.status.value})
@@ -177,8 +185,8 @@ def weigh(
         warmup_steps=warmup_steps,
         contract=clauses,
         comparable=rulings,
-        ratios={metric: _ratio(metric, sides, rulings[metric], margin, force) for metric in NAME_OF},
-        convergence=learnt,
+        ratios=ByMetric((metric, _ratio(metric, sides, rulings[metric], margin, force)) for metric in NAME_OF),
+        convergence=curves,
         diagnoses=diagnose(pair),
         time_to_loss=timed,
         margin=margin,

@@ -1,4 +1,4 @@
-"""The contract: where two sides differ, and what each comparison is therefore worth."""
+"""The contract: where two sides differ, and whether each metric is therefore comparable."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,20 +19,23 @@ from steelyard.frameworks.logs.settings import SAME_SHARE
 from steelyard.frameworks.registry import facts
 from steelyard.reasons import Reason, SideName
 from steelyard.verdict import Status, Subject
+from steelyard.verdict.reported_flops import ABOUT_FORMULAS
 
+_RATES = {Metric.THROUGHPUT: Effect.BLOCKS, Metric.FLOPS: Effect.BLOCKS}
 OWN_FIGURES: Mapping[str, Effects] = {
-    **dict.fromkeys(("throughput_identity", "peak_flops"), Policy(Effect.BLOCKS).effects),
+    **dict.fromkeys(("throughput_identity", "peak_flops"), _RATES),
+    "step_times": {Metric.THROUGHPUT: Effect.QUALIFIES, Metric.FLOPS: Effect.QUALIFIES},
     "memory_capacity": Policy(memory=Effect.BLOCKS).effects,
     "plan_identity": JOB.effects,
     **dict.fromkeys(("batch_identity", "world_identity", "skipped_steps", "errors"), LAYOUT.effects),
     **dict.fromkeys(("steps_present", "completed", "loss_finite", "loss_falling", "loss_floor"), LAYOUT.effects),
 }
-"""What a failed finding of one side does: measurements that contradict themselves refuse it. Declared batch and layout
-only qualify, since the ratio stands on the tokens that were recorded."""
-UNKNOWN_QUALIFIES = ("completed", "steps_present", "loss_finite", "throughput_identity")
-"""Findings that, not known of a side, are caveats of its ratios."""
+"""What a failed finding of one side does: measurements that contradict each other block. Declared batch and layout are
+caveats only, because ratios use the recorded tokens."""
+UNKNOWN_QUALIFIES = ("completed", "steps_present", "loss_finite", "throughput_identity", "step_times")
+"""Findings that are caveats when they are unknown."""
 ONE_PLATFORM = ("platform.gpu", "platform.framework")
-"""What two sides may differ in, and the runs of one side not."""
+"""Keys in which the sides may differ, but not the runs of one side."""
 
 
 class Agreement(StrEnum):
@@ -49,17 +52,17 @@ class Comparability(StrEnum):
 
 
 class WeightsSeed(int):
-    """A seed of the data that cannot be another than the weights': it is as free as that is."""
+    """A data seed that its framework sets to the weight seed: the same policy applies."""
 
     def __str__(self) -> str:
-        return f"{int(self)}, as training.seed"
+        return f"{int(self)} (same as training.seed)"
 
 
 class TrainedShare(float):
-    """Of the tokens of a step, those that are trained on: padding and masks differ from batch to batch."""
+    """Share of the tokens of a step that is trained on; padding and masks vary between batches."""
 
     def __str__(self) -> str:
-        return f"{100 * self:.3g} % of its tokens"
+        return f"{100 * self:.3g}% of the tokens"
 
 
 _STATUS_OF: Mapping[reasons.Effect | None, Comparability] = {
@@ -67,7 +70,7 @@ _STATUS_OF: Mapping[reasons.Effect | None, Comparability] = {
     reasons.Effect.UNKNOWN: Comparability.UNKNOWN,
     reasons.Effect.CAVEAT: Comparability.QUALIFIED,
 }
-"""The worst first."""
+"""Worst first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +81,10 @@ class Clause:
     baseline: Any
     status: Agreement
     governs: Effects
-    """What it does to each metric where the sides differ."""
+    """The effect of a difference on each metric."""
     unknown_of: SideName = "both"
     target_source: str | None = None
-    """Where the value comes from: log, config, set, a preset, or the default of its framework."""
+    """Where the value comes from: log, config, set, a preset, or a framework default."""
     baseline_source: str | None = None
 
     @property
@@ -97,7 +100,7 @@ class Clause:
 @dataclass(frozen=True, slots=True)
 class Ruling:
     reasons: tuple[Reason, ...] = ()
-    """The worst first."""
+    """Worst first."""
 
     @property
     def status(self) -> Comparability:
@@ -105,11 +108,12 @@ class Ruling:
 
     @property
     def holds(self) -> bool:
-        """Whether the comparison may be made."""
+        """Whether the metric may be compared."""
         return self.status in (Comparability.COMPARABLE, Comparability.QUALIFIED)
 
     @property
     def decisive(self) -> tuple[Reason, ...]:
+        """The reasons with the worst effect."""
         return tuple(reason for reason in self.reasons if reason.effect == self.reasons[0].effect)
 
     def document(self) -> dict[str, Any]:
@@ -121,12 +125,12 @@ class Ruling:
 
 
 def effect_in(mode: Mode, difference: Effect) -> reasons.Effect:
-    """What a difference does in a mode: matched refuses what would qualify."""
+    """The effect of a difference: in matched mode every caveat blocks."""
     return reasons.Effect.BLOCKS if difference == Effect.BLOCKS or mode == "matched" else reasons.Effect.CAVEAT
 
 
 def alike(value: Any, other: Any) -> bool:
-    """Whether two values of a parameter are one: numbers but for their last digits, and what cannot be set apart."""
+    """Whether two values of a parameter are equal; numbers may differ in their last digits."""
     if isinstance(value, WeightsSeed) or isinstance(other, WeightsSeed):
         return True
     if isinstance(value, TrainedShare) and isinstance(other, TrainedShare):
@@ -136,7 +140,7 @@ def alike(value: Any, other: Any) -> bool:
 
 
 def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
-    """A parameter of one run as the contract sees it: recorded figures before declared ones."""
+    """Whether a parameter of one run is known, and its value: recorded figures before declared ones."""
     manifest = subject.run.manifest
     match dotted:
         case "training.tokens_per_step":
@@ -152,7 +156,7 @@ def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
         case "measurement.memory_kind":
             value = subject.figures.memory_kind
         case "model.max_position_embeddings" if subject.value("model.rope_theta") is not None:
-            return True, None  # nothing is learnt of a position that is turned
+            return True, None  # rotary positions have no learned table
         case "training.decay_steps":
             known, value = subject.known(dotted)
             return (known, value) if value is not None else subject.known("training.steps") if known else (False, None)
@@ -170,7 +174,7 @@ def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
 
 
 def stated(subject: Subject, dotted: str) -> tuple[bool, Any]:
-    """What no experiment has a key for: by the log's own word, or as every plan of ours has it."""
+    """A value without an experiment key: from the log, or the value of every Steelyard plan."""
     manifest = subject.run.manifest
     if dotted == "model.padded_vocab_size" and facts(manifest.framework).pads_vocabulary is False:
         return subject.known("model.vocab_size")
@@ -182,16 +186,16 @@ def stated(subject: Subject, dotted: str) -> tuple[bool, Any]:
 
 
 def contract(target: Side, baseline: Side) -> tuple[Clause, ...]:
-    """Every parameter of the policy on both sides, and what a log states besides."""
-    governed = [_clause(key, target, baseline) for key in KEYS.values()]
-    stated_only = (_clause(key, target, baseline) for key in STATED.values())
-    sizes = [side.subjects[0].value("model.vocab_size") for side in (target, baseline)]
-    usual = {**{name: key.usual for name, key in STATED.items()}, "model.padded_vocab_size": sizes}
-    return (*governed, *(clause for clause in stated_only if _is_listed(clause, usual[clause.dotted])))
+    """Every parameter of the policy on both sides, and further settings that a log contains."""
+    sizes = tuple(side.subjects[0].value("model.vocab_size") for side in (target, baseline))
+    usual = {name: key.usual for name, key in {**KEYS, **STATED}.items() if key.usual or name in STATED}
+    usual["model.padded_vocab_size"] = sizes
+    clauses = [_clause(key, target, baseline) for key in (*KEYS.values(), *STATED.values())]
+    return tuple(each for each in clauses if each.dotted not in usual or _is_listed(each, usual[each.dotted]))
 
 
 def _is_listed(clause: Clause, usual: Sequence[Any]) -> bool:
-    """Known of both sides; or of one, and not what it mostly is."""
+    """Known for both sides, or for one with an unusual value."""
     values = [value for value in (clause.target, clause.baseline) if value is not None]
     return clause.status != Agreement.UNKNOWN or any(value not in usual for value in values)
 
@@ -205,7 +209,7 @@ def _clause(key: Key, target: Side, baseline: Side) -> Clause:
         status = Agreement.EQUAL if alike(*values) else Agreement.DIFFERENT
         if any(isinstance(value, WeightsSeed) for value in values):
             seeds = [sorted({known_value(subject, dotted)[1] for subject in side.subjects}) for side in sides]
-            values = tuple(own if len(own) > 1 else own[0] for own in seeds)  # as free as the weights' seeds
+            values = tuple(own if len(own) > 1 else own[0] for own in seeds)  # the policy of the weight seed
             status, effects = (status, effects) if values[0] == values[1] else (Agreement.DIFFERENT, {})
     group, _, name = dotted.partition(".")
     sources = (side.subjects[0].run.manifest.sources.get(dotted) for side in sides)
@@ -213,7 +217,7 @@ def _clause(key: Key, target: Side, baseline: Side) -> Clause:
 
 
 def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
-    """The value all runs of a side share; their values together where they differ in what does not block."""
+    """The value that all runs of a side share, or all their values."""
     values = [known_value(subject, dotted) for subject in side.subjects]
     first = values[0]
     if all(known == first[0] and alike(value, first[1]) for known, value in values):
@@ -223,16 +227,16 @@ def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
 
 
 def check_side(side: Side) -> None:
-    """Refuse a side whose own runs differ in what blocks a comparison or makes another platform, or are one run."""
+    """Raise an error if the runs of a side differ in a blocking key or in the platform, or are copies."""
     check_once(side.name.upper(), side.subjects)
     if (reason := difference(side.subjects, [*blocking(*Metric), *ONE_PLATFORM])) is not None:
         where = {"key": side.name.upper(), "value": reason.keys[0]}
-        expected, advice = "runs of one experiment on each side", "compare them one by one"
+        expected, advice = "runs of one experiment on each side", f"use only runs with one {reason.keys[0]} on a side"
         raise InputError(f"{side.name}: {reason.message}", **where, expected=expected, next=advice)
 
 
 def difference(subjects: Sequence[Subject], keys: Sequence[str]) -> Reason | None:
-    """The first of these parameters in which two runs that should be alike are known to differ."""
+    """The first of these parameters in which two runs are known to differ."""
     for dotted in keys:
         runs = [(name, value) for name, (known, value) in _by_run(subjects, dotted) if known]
         for name, value in runs[1:]:
@@ -244,7 +248,7 @@ def difference(subjects: Sequence[Subject], keys: Sequence[str]) -> Reason | Non
 
 
 def partly_known(subjects: Sequence[Subject], keys: Sequence[str]) -> Reason | None:
-    """The first of these parameters that is known of one run and not of another."""
+    """The first of these parameters that is known for one run and unknown for another."""
     for dotted in keys:
         names = {known: name for name, (known, _) in _by_run(subjects, dotted)}
         if len(names) == 2:
@@ -284,18 +288,22 @@ def _by_contract(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side
             if effect == reasons.Effect.BLOCKS:
                 effect = reasons.Effect.UNKNOWN
             unknown.setdefault((effect, clause.unknown_of), []).append(clause.dotted)
-    called: dict[SideName, str] = {"both": "either side", **{side.name: side.called for side in sides}}
-    for (effect, name), keys in unknown.items():
-        yield codes.because(codes.SETTINGS_UNKNOWN, effect, name, *keys, keys=tuple(keys), whose=called[name])
+    names: dict[SideName, str] = {"both": " or ".join(side.called for side in sides)}
+    names |= {side.name: side.called for side in sides}
+    for (effect, side), keys in unknown.items():
+        yield codes.because(codes.SETTINGS_UNKNOWN, effect, side, *keys, keys=tuple(keys), sides=names[side])
 
 
 def _by_findings(metric: Metric, sides: Sequence[Side], mode: Mode) -> Iterator[Reason]:
-    for side, verdict in ((each, verdict) for each in sides for verdict in each.verdicts):
-        run = f"{side.called} ({verdict.run.resolve().name})"
+    judged = ((side, *run) for side in sides for run in zip(side.subjects, side.verdicts, strict=True))
+    for side, subject, verdict in judged:
+        run = side.run_name(subject)
         for finding in verdict.findings:
             governs = OWN_FIGURES.get(finding.check, {}).get(metric)
             unknown = finding.status == Status.UNKNOWN
             if governs is None or finding.status == Status.PASS or (unknown and finding.check not in UNKNOWN_QUALIFIES):
+                continue
+            if finding.code in ABOUT_FORMULAS and metric != Metric.FLOPS:
                 continue
             effect = reasons.Effect.CAVEAT if unknown else effect_in(mode, governs)
             if unknown:

@@ -1,4 +1,4 @@
-"""Whether two sides learn alike: tiers from the contract on, of which the first that fails is named."""
+"""Convergence of two sides: tiers in order, starting with the contract; the first one that fails decides."""
 
 import importlib
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ from steelyard.comparison.contract import Agreement, Comparability, Ruling
 from steelyard.comparison.curve import LossCurve, evaluations
 from steelyard.comparison.diagnoses.silent_default import LeftOpen, unstated_differences
 from steelyard.comparison.intervals import FEWEST
+from steelyard.comparison.phrases import each
 from steelyard.comparison.tiers import TIERS, Answer, Pair, Tier
 from steelyard.experiment.keys import STATED
 from steelyard.experiment.policy import Effect, Metric
@@ -20,13 +21,13 @@ from steelyard.reasons import Code, Reason
 
 CONTRACT = "contract"
 LISTED_STEPS = (0, 10, 20, 50, 100)
-"""Steps of which the losses are listed side by side, counted from 0 as logs of the field do; the last of all too."""
+"""Steps whose losses are listed side by side, counted from 0; the last common step is added."""
 Outcome = Literal["equivalent", "not_equivalent", "not_comparable", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class LossesAt:
-    """The mean loss of each side after so many steps; None where none is recorded there."""
+    """The mean loss of each side at a step counted from 0; None if a run has no record of it."""
 
     step: int
     target: float | None
@@ -40,12 +41,12 @@ class Convergence:
     tiers: tuple[Tier, ...]
     losses: tuple[LossesAt, ...]
     evaluations: tuple[LossesAt, ...]
-    """Losses on data that is not trained on, at the steps where both sides tell one."""
-    qualified: tuple[str, ...]
+    """Evaluation losses at the steps where both sides have one; steps counted from 0."""
+    qualified: tuple[Reason, ...]
     scope: tuple[Reason, ...]
-    """What the curves cannot tell."""
+    """What the curves cannot show."""
     known_seeds: tuple[int, int]
-    """How many different ones of each side, target first."""
+    """Number of different seeds per side, target first."""
 
     def document(self) -> dict[str, Any]:
         return {
@@ -54,48 +55,49 @@ class Convergence:
             "tiers": [tier.document() for tier in self.tiers],
             "losses": [asdict(losses) for losses in self.losses],
             "evaluations": [asdict(losses) for losses in self.evaluations],
-            "qualified": list(self.qualified),
+            "qualified": [sentence(caveat) for caveat in self.qualified],
+            "qualified_codes": [caveat.code.name for caveat in self.qualified],
             "scope": [limit.message for limit in self.scope],
+            "scope_codes": [limit.code.name for limit in self.scope],
             "known_seeds": list(self.known_seeds),
         }
 
 
 def _left_open(differences: Sequence[LeftOpen]) -> str:
-    words = "; ".join(difference.words for difference in differences)
-    return f"what no key states differs, where it was left to the framework: {words}"
+    settings = "; ".join(difference.words for difference in differences)
+    return f"framework defaults differ in settings that no key states: {settings}"
 
 
 LEFT_OPEN = Code("contract_left_open", _left_open)
 """The frameworks differ by default in settings that neither side states."""
-AGREES = Code("contract_agrees", "{equal} of {governing} parameters that shape a curve are known and agree")
+AGREES = Code("contract_agrees", "{equal} of {governing} settings that affect the loss are recorded and equal")
 """The settings that shape a curve agree, as far as they are known."""
 FEW_SEEDS = Code(
     "scope_few_seeds",
-    "{seeds[0]} and {seeds[1]} known seeds: what another seed would do is not known; {fewest} a side tell",
+    lambda seeds, fewest: f"{each(seeds, 'known seed')}; other seeds may differ, use at least {fewest} per side",
 )
 """Too few seeds per side to say anything about another seed."""
 SLOW_SETTINGS = Code(
     "scope_slow_settings",
-    "what acts slowly, such as weight decay, may not show in {steps:,} steps: where settings are not known, "
-    "curves that agree do not show that they are equal",
+    "settings that are not recorded and act slowly, such as weight decay, may not show in {steps:,} steps",
 )
-"""Settings are not known, and some of them act too slowly to show in so few steps."""
+"""Settings are unknown, and some of them act too slowly to show in so few steps."""
 
 
 def convergence(ruling: Ruling, pair: Pair) -> Convergence:
-    """Contract first: where it fails the others compare different jobs; where it is unknown they can only fail."""
+    """Ask the contract first: if it fails, no other tier is asked; if it is unknown, the others can only fail."""
     answers = [_of_contract(ruling, pair)]
     for name in TIERS:
         if answers[-1].status == Answer.FAIL:
             break
         answer = importlib.import_module(f"{tiers.__name__}.{name}").ask(pair)
-        if answer is not None:  # it was asked
+        if answer is not None:  # None: not asked
             answers.append(answer)
     failed = answers[-1].tier if answers[-1].status == Answer.FAIL else None
     status: Outcome = "not_comparable" if failed == CONTRACT else "not_equivalent"
     if not failed:
         status = "unknown" if any(tier.status == Answer.UNKNOWN for tier in answers) else "equivalent"
-    qualified = tuple(map(sentence, ruling.reasons)) if ruling.status == Comparability.QUALIFIED else ()
+    qualified = ruling.reasons if ruling.status == Comparability.QUALIFIED else ()
     scope = () if failed else tuple(_scope(pair, answers[0]))
     return Convergence(status, failed, tuple(answers), _losses(pair), _evaluations(pair), qualified, scope, pair.seeds)
 
@@ -127,7 +129,7 @@ def _losses(pair: Pair) -> tuple[LossesAt, ...]:
 
 
 def _mean_at(side: Sequence[LossCurve], step: int) -> float | None:
-    """Of a step counted from 0. None where a run has no record of it: means of other runs are not comparable."""
+    """The mean loss at a step counted from 0; None if a run has no record of it."""
     losses = [float(curve.loss[row[0]]) for curve in side if len(row := np.flatnonzero(curve.step == step + 1))]
     return float(np.mean(losses)) if losses and len(losses) == len(side) else None
 

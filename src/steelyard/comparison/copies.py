@@ -1,4 +1,4 @@
-"""Which runs are one: a copy of a run, or its log read twice, is no second observation."""
+"""Finds copies: a copied run, or a log imported twice, is not a second observation."""
 
 from bisect import bisect_right
 from collections.abc import Hashable, Sequence
@@ -11,17 +11,22 @@ import numpy as np
 from steelyard.comparison.curve import common_steps
 from steelyard.errors import InputError
 from steelyard.records import StepTable
+from steelyard.records.columns import Mask
+from steelyard.records.step import FIGURES
 from steelyard.verdict import Subject
 
-_FIGURES = ("tokens", "loss", "grad_norm", "step_time_s", "reported_tokens_per_s_per_gpu", "reported_tflops_per_gpu")
-"""What was recorded. What we derive is left out: it changes with the GPUs that somebody says a log is of."""
+_FIRST_METRICS = (
+    *("tokens", "loss", "grad_norm", "learning_rate", "step_time_s", "memory_gib", "skipped"),
+    *("reported_tokens_per_s_per_gpu", "reported_tflops_per_gpu"),
+)
+"""The metrics of version 0.1, which are hashed even where no step gives them. This list does not grow."""
 _GLANCE = 20
-"""Rows, of which two runs that are not one differ in some."""
+"""Rows among which two different runs differ."""
 _FEWEST = 10
 _NEARLY = 0.9
-"""Of the steps."""
+"""Share of the steps."""
 _ROUNDED = 0.2
-"""So often two times would be one by chance, above which that they are tells nothing."""
+"""If two step times are equal by chance more often than this, equal times prove nothing."""
 
 
 def digest(steps: StepTable, rows: int | None = None) -> bytes:
@@ -29,33 +34,39 @@ def digest(steps: StepTable, rows: int | None = None) -> bytes:
 
 
 def _digests(steps: StepTable, lengths: Sequence[int]) -> list[bytes]:
-    """Of its first rows, as many as each of some rising lengths says; they are read once, however many ask."""
-    columns = []
-    for column in (steps.step, *(getattr(steps, name).values for name in _FIGURES), steps.time.view(np.int64)):
+    """Digests of the first rows, for each of several rising lengths, in one pass."""
+    columns, names = [], ("step", *FIGURES, "time")
+    for column in (steps.step, *(getattr(steps, name).values for name in FIGURES), steps.time.view(np.int64)):
         values = np.ascontiguousarray(column[: lengths[-1]])
-        if (missing := np.isnan(values)).any():  # a NaN may be spelt in many bits
+        if (missing := np.isnan(values)).any():  # a NaN has many bit patterns
             values = np.where(missing, np.nan, values)
         columns.append(values)
     state, digests = blake2b(digest_size=16), []
     for begin, end in pairwise((0, *lengths)):
-        for values in columns:
-            state.update(values[begin:end].data)
+        for name, values in zip(names, columns, strict=True):
+            if name not in FIGURES or is_hashed(name, steps.columns[name].given[begin:end]):
+                state.update(values[begin:end].data)
         digests.append(state.digest())
     return digests
 
 
-def of_one_record(subjects: Sequence[Subject]) -> list[list[Subject]]:
-    """Groups that hold the same record as far as the shorter goes, or nearly: a log may be cut, rotated or mended.
+def is_hashed(name: str, given: Mask) -> bool:
+    """A metric that 0.1 did not have counts only where steps give it, so that digests saved before stay equal."""
+    return name in _FIRST_METRICS or bool(given.any())
 
-    Runs without steps are one only where they are one directory, and rows without a figure begin no other record.
+
+def of_one_record(subjects: Sequence[Subject]) -> list[list[Subject]]:
+    """Groups of runs with nearly the same record, as far as the shorter goes: a log may be cut, rotated or repaired.
+
+    Runs without steps are copies only if they are one directory.
     """
-    shortest = min((len(subject.steps) for subject in subjects if _tells(subject.steps)), default=0)
+    shortest = min((len(subject.steps) for subject in subjects if _has_figures(subject.steps)), default=0)
     beginnings: dict[Hashable, list[Subject]] = {}
     for subject in subjects:
         steps = subject.steps
         beginning: Hashable = subject.run.directory.resolve()
         if len(steps):
-            beginning = digest(steps, min(shortest, _GLANCE) if _tells(steps) else None)
+            beginning = digest(steps, min(shortest, _GLANCE) if _has_figures(steps) else None)
         beginnings.setdefault(beginning, []).append(subject)
     copies = [group for some in beginnings.values() if len(some) > 1 for group in _same_record(some)]
     seconds = {id(subject) for group in copies for subject in group[1:]}
@@ -63,14 +74,14 @@ def of_one_record(subjects: Sequence[Subject]) -> list[list[Subject]]:
     return [*copies, *([*both] for both in combinations(others, 2) if _nearly_one(*(each.steps for each in both)))]
 
 
-def _tells(steps: StepTable) -> bool:
-    """Whether it holds a figure that may differ between runs: steps and tokens are counted alike in all."""
-    figures = (getattr(steps, name).given for name in _FIGURES if name != "tokens")
+def _has_figures(steps: StepTable) -> bool:
+    """Whether a figure is given that varies between runs; steps and tokens do not."""
+    figures = (getattr(steps, name).given for name in FIGURES if name != "tokens")
     return any(given.any() for given in figures) or not np.isnat(steps.time).all()
 
 
 def _nearly_one(steps: StepTable, others: StepTable) -> bool:
-    """Whether nearly all losses and times are one: a seed repeats losses, but nothing repeats times unless rounded."""
+    """Whether nearly all losses and times are equal: a seed repeats losses, but only rounding repeats times."""
     _, at, there = common_steps(steps.step, others.step)
     if len(at) < max(_FEWEST, _NEARLY * min(len(steps), len(others))):
         return False
@@ -101,33 +112,33 @@ def _same_record(subjects: list[Subject]) -> list[list[Subject]]:
 
 
 def check_once(name: str, subjects: Sequence[Subject]) -> None:
-    """Refuse runs of which two are one."""
+    """Raise an error if two of the runs are copies."""
     if copies := of_one_record(subjects):
         first, second, *_ = copies[0]
         raise twice(name, first.run.directory, second.run.directory, _timed(second))
 
 
 def _timed(subject: Subject) -> bool:
-    """Whether it says when, or how fast: what no second run repeats."""
+    """Whether step times or timestamps are recorded: no second run repeats those."""
     return subject.tells_times or not np.isnat(subject.steps.time).all()
 
 
 def twice(name: str, first: Path, second: Path, timed: bool = True) -> InputError:
-    """One run that stands in for two, or what cannot be told from one."""
+    """The error for one run given twice, or for two runs that cannot be distinguished."""
     one_place, expected = first.resolve() == second.resolve(), "each run once"
     if not timed and not one_place:
-        problem = f": {first} and {second} have the same losses and no times, so that they cannot be told from one run"
-        expected += ", with step times where losses repeat"
+        problem = f": {first} and {second} have the same losses and no step times, so one may be a copy"
+        expected += ", with step times if losses repeat"
     elif first == second:
         problem = f" names {first} twice"
     else:
-        same = "are one directory" if one_place else "have the same record"
-        problem = f" holds one run twice: {first} and {second} {same}"
+        same = "are the same directory" if one_place else "have the same record"
+        problem = f" contains one run twice: {first} and {second} {same}"
     return InputError(f"{name}{problem}", key=name, value=str(second), expected=expected, next=f"leave out {second}")
 
 
 def on_both_sides(target: Sequence[Subject], baseline: Sequence[Subject]) -> list[str]:
-    """The runs that stand on both sides, under one name or two."""
+    """Names of the runs that are on both sides, copies included."""
     sides = [{id(subject) for subject in side} for side in (target, baseline)]
     names = []
     for group in of_one_record([*target, *baseline]):
@@ -138,7 +149,7 @@ def on_both_sides(target: Sequence[Subject], baseline: Sequence[Subject]) -> lis
 
 
 def _first_loss_alone(here: Subject, there: Subject) -> bool:
-    """Whether two directories share one row without a time, as any two runs of one seed do."""
+    """Whether two directories share only one row without a time, as any two runs with one seed may."""
     shorter = min(here, there, key=lambda subject: len(subject.steps))
     apart = here.run.directory.resolve() != there.run.directory.resolve()
     return apart and len(shorter.steps) == 1 and not _timed(shorter)
@@ -149,4 +160,4 @@ def _name(here: Path, there: Path) -> str:
     if first == second:
         return first.name
     names = (first.name, second.name) if first.name != second.name else (here, there)
-    return "{} (the record of {} too)".format(*names)
+    return "{} (same record as {})".format(*names)

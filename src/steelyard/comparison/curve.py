@@ -1,4 +1,4 @@
-"""The loss of a run over what it has seen, and curves of several runs on one axis."""
+"""Loss curves of runs on one axis: tokens or steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,22 +14,22 @@ from steelyard.verdict.figures import tokens_of
 
 Axis = Literal["tokens", "steps"]
 _POINTS = 2000
-"""What is smoothed or drawn by chance is a curve of at most so many means of neighbours."""
+"""Most points of a curve that is smoothed or resampled."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossCurve:
-    """Losses in order, as far as they can be one: finite and above 0; of a step that was done again, the last."""
+    """Finite losses above 0, in order of steps; for a repeated step the last one."""
 
     step: Whole
     covered: Whole
-    """Over how many steps each loss is a mean."""
+    """Number of steps each loss is a mean of."""
     seen: Floats
-    """Tokens, or steps, up to the middle of what each record is a mean over, by what each of them says."""
+    """Tokens or steps up to the middle of each record."""
     loss: Floats
     axis: Axis
     begin: float = 0.0
-    """What was seen before the first record, where a run goes on with an earlier one."""
+    """Tokens or steps before the first record, for a resumed run."""
 
     def __len__(self) -> int:
         return len(self.loss)
@@ -41,14 +41,14 @@ class LossCurve:
         return LossCurve(self.step[rows], self.covered[rows], self.seen[rows], self.loss[rows], self.axis, self.begin)
 
     def thinned(self, points: int = _POINTS) -> tuple[Floats, Floats]:
-        """Places and losses, neighbours taken together until there are few enough."""
+        """Places and losses, as means of neighbors if there are too many."""
         width = -(-len(self) // points)
         whole = len(self) // width * width
         seen, loss = (column[:whole].reshape(-1, width).mean(axis=1) for column in (self.seen, self.loss))
         return seen, loss
 
     def over(self, first: Whole, last: Whole) -> "LossCurve":
-        """Means over stretches of steps, each after its `first` and up to its `last`, that its records fill."""
+        """Means over stretches of steps, each after its `first` and up to its `last`."""
         rows = np.searchsorted(self.step, np.stack([first, last], axis=1).ravel(), side="right")
         seen, loss = (
             np.add.reduceat(np.append(column * self.covered, 0.0), rows)[::2] / (last - first)
@@ -60,7 +60,7 @@ class LossCurve:
 
 
 def loss_curves(sides: Sequence[Sequence[Subject]]) -> list[list[LossCurve]]:
-    """The curves of every side on one axis: tokens where every record's are known, else steps."""
+    """The curves of every side on one axis: tokens if every record has them, else steps."""
     curves = [[_curve(subject, "tokens") for subject in subjects] for subjects in sides]
     if all(np.isfinite(curve.seen).all() for side in curves for curve in side):
         return curves
@@ -68,9 +68,9 @@ def loss_curves(sides: Sequence[Sequence[Subject]]) -> list[list[LossCurve]]:
 
 
 def on_common_records(curves: Sequence[Sequence[LossCurve]]) -> list[list[LossCurve]]:
-    """Every curve as means over the same steps, the shortest stretches that records of each of them fill.
+    """Every curve as means over the same stretches of steps, as short as the records allow.
 
-    A mean over ten steps of a falling curve lies above the curve in their middle: another interval, another curve.
+    A mean over ten steps of a falling curve lies above the curve in their middle, so log intervals must agree.
     """
     every = [curve for side in curves for curve in side]
     step, covered = every[0].step, every[0].covered
@@ -89,14 +89,14 @@ def on_common_records(curves: Sequence[Sequence[LossCurve]]) -> list[list[LossCu
 
 
 def common_stretch(curves: Sequence[Sequence[LossCurve]], first: float, last: float) -> list[list[LossCurve]]:
-    """Of curves on common records those records that every one of them has after `first` and up to `last`."""
+    """The records after `first` and up to `last`, of curves on common records."""
     inside = [(curve.seen > first) & (curve.seen <= last) for side in curves for curve in side]
     rows = np.flatnonzero(np.logical_and.reduce(inside))
     return [[curve.at_rows(rows) for curve in side] for side in curves]
 
 
 def evaluations(subject: Subject) -> dict[int, float]:
-    """Losses on data that is not trained on, by step."""
+    """Evaluation losses by step."""
     return {
         event.step: float(loss)
         for event in subject.events_of("eval")
@@ -105,7 +105,7 @@ def evaluations(subject: Subject) -> dict[int, float]:
 
 
 def seen_after(subject: Subject, axis: Axis, steps: Whole) -> Floats:
-    """What was seen by the end of some steps: an evaluation stands there, and not in the middle of a record."""
+    """Tokens or steps seen by the end of some steps, where evaluations take place."""
     rows, unit, ends = _records(subject, axis)
     step, covered = subject.steps.step[rows], subject.steps.steps_covered[rows]
     known = np.append(step[0] - covered[0], step), np.append(ends[0] - covered[0] * unit[0], ends)
@@ -113,15 +113,15 @@ def seen_after(subject: Subject, axis: Axis, steps: Whole) -> Floats:
 
 
 def common_steps(steps: Whole, others: Whole) -> tuple[Whole, Whole, Whole]:
-    """The steps that both have, and where each has them first."""
+    """The common steps, and the first row of each in both."""
     if len(steps) == len(others) and (np.diff(steps) > 0).all() and np.array_equal(steps, others):
-        rows = np.arange(len(steps))  # as two runs of one job do: nothing is to be sorted
+        rows = np.arange(len(steps))  # usual for two runs of one job: no sorting needed
         return steps, rows, rows
     return np.intersect1d(steps, others, return_indices=True)
 
 
 def differences(target: LossCurve, baseline: LossCurve) -> tuple[Whole, Floats]:
-    """Relative differences of two curves, where both have a record of the same steps; by the last of them."""
+    """Relative differences of two curves at records of the same steps, with the last step of each record."""
     step, at, there = common_steps(target.step, baseline.step)
     alike = target.covered[at] == baseline.covered[there]
     with np.errstate(over="ignore"):
@@ -139,11 +139,11 @@ def _curve(subject: Subject, axis: Axis) -> LossCurve:
 
 
 def _records(subject: Subject, axis: Axis) -> tuple[Whole, Floats, Floats]:
-    """The rows of a curve in order, what each of their steps saw, and what was seen by the end of each row."""
+    """The rows of a curve in order, the tokens or steps of one step in each, and the sum by the end of each."""
     steps = subject.steps
     rows = np.flatnonzero(steps.loss.finite & (steps.loss.values > 0) & ~steps.flag("skipped"))
     _, last = np.unique(steps.step[rows][::-1], return_index=True)
     rows = rows[len(rows) - 1 - last]
     unit = tokens_of(steps, subject.planned_tokens_per_step)[rows] if axis == "tokens" else np.ones(len(rows))
-    steps_since = np.diff(steps.step[rows], prepend=0)  # those of an earlier run are taken to be as large as its first
+    steps_since = np.diff(steps.step[rows], prepend=0)  # steps of an earlier run count as large as the first
     return rows, unit, np.cumsum(steps_since * unit)

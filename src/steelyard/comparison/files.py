@@ -1,4 +1,4 @@
-"""Comparisons on disk: the runs they name, how they are written, and how a saved one is made anew from its runs."""
+"""Comparisons on disk: find the runs of a side, save a comparison, make it again from its runs."""
 
 import json
 import math
@@ -16,7 +16,7 @@ import numpy as np
 
 from steelyard import records
 from steelyard.comparison.comparison import Comparison, weigh
-from steelyard.comparison.copies import digest, twice
+from steelyard.comparison.copies import digest, is_hashed, twice
 from steelyard.comparison.intervals import MARGIN
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
@@ -25,7 +25,8 @@ from steelyard.files import replace_file
 from steelyard.records import MANIFEST, Run
 from steelyard.records.fleet import find_fleet
 from steelyard.records.manifest import checked_version
-from steelyard.records.reader import holding, located, verb_for
+from steelyard.records.reader import holding, located, not_found, run_not_found
+from steelyard.records.step import REPEATED
 from steelyard.records.strict import blocks, open_record
 from steelyard.records.writer import EVENTS, TELEMETRY
 from steelyard.verdict import Subject
@@ -35,13 +36,8 @@ FOLDER = "comparisons"
 SCHEMA_VERSION = 1
 
 
-def load_runs(name: str, text: str, out: Path) -> list[Run]:
-    """A run, a comma-separated list of runs, a fleet, or a directory of runs; each a path or a name under --out."""
-    return load_each(name, [text], out)
-
-
-def load_each(name: str, texts: Sequence[str], out: Path) -> list[Run]:
-    """The runs of several such words, each run once."""
+def load_runs(name: str, texts: Sequence[str], out: Path) -> list[Run]:
+    """The runs of a side, each once: runs, comma-separated lists, fleets or directories, as paths or names."""
     runs = [run for text in texts for run in _named(name, text, out)]
     seen: dict[Path, Path] = {}
     for run in runs:
@@ -63,23 +59,19 @@ def _named(name: str, text: str, out: Path) -> list[Run]:
             return [records.load(path) for path in paths]
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 1 and all(parts):
-        return load_each(name, parts, out)
-    is_file = os.path.isfile(text)  # noqa: PTH113 - Path.is_file raises on a name too long
-    problem = f"{text!r} is no run, neither as a path nor under {out}{'; it is a file' if is_file else ''}"
-    expected = "a run, a comma-separated list of runs, or a directory of runs"
-    command = f"{verb_for(text)} {shlex.quote(text)}" if is_file else f"runs list --out {out}"
-    raise InputError(f"{name} {problem}", key=name, value=text, expected=expected, next=f"steelyard {command}")
+        return load_runs(name, parts, out)
+    raise run_not_found(text, out, name, "a run, a comma-separated list of runs, or a directory of runs")
 
 
 def save(comparison: Comparison, out: Path, name: str | None) -> Path:
-    """Write OUT/comparisons/ID/comparison.json; runs are kept as paths from there, so that a tree may be moved."""
+    """Write OUT/comparisons/ID/comparison.json; runs are relative paths, so that a directory tree can be moved."""
     labels = [side.label if len(side.subjects) == 1 else side.label.replace(" ", "-") for side in comparison.sides]
     words = [os.fsencode(records.unstamped(label))[:60].decode(errors="ignore") for label in labels]
     directory = records.new_directory(out / FOLDER, name, records.stamped(f"{words[0]}-vs-{words[1]}"))
     try:
         _write(comparison, directory)
     except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)  # ours, made a moment ago
+        shutil.rmtree(directory, ignore_errors=True)  # created by us, a moment ago
         raise
     return directory
 
@@ -96,7 +88,7 @@ def _write(comparison: Comparison, directory: Path) -> None:
 
 
 def find(name: str, out: Path, without_time: bool = False) -> Path | None:
-    """COMPARISON as typed: a path, or an ID under OUT/comparisons; the latest of an ID typed without its time."""
+    """A comparison by its path or its ID under OUT/comparisons; `without_time` accepts an ID without its timestamp."""
     for directory in (Path(name), out / FOLDER / name):
         if os.path.lexists(directory / FILE):
             return directory
@@ -106,14 +98,19 @@ def find(name: str, out: Path, without_time: bool = False) -> Path | None:
     return max(alike, default=None)
 
 
+def names_under(out: Path) -> list[str]:
+    """Names of the comparisons under `out`."""
+    return [path.name for path in holding(FILE, out / FOLDER)]
+
+
 def find_each(names: Sequence[str], out: Path) -> list[Path]:
     directories = []
     for name in names:
         directory = find(name, out, without_time=True)
         if directory is None:
-            problem = f"{name!r} is no comparison, neither as a path nor under {out / FOLDER}"
             expected, command = "a directory with comparison.json", "steelyard compare TARGET BASELINE"
-            raise InputError(problem, key="COMPARISONS", value=name, expected=expected, next=command)
+            details = {"key": "COMPARISONS", "expected": expected, "next": command}
+            raise not_found("Comparison", name, names_under(out), out / FOLDER, **details)
         directories.append(directory)
     return directories
 
@@ -149,11 +146,11 @@ def _check(content: dict[str, Any]) -> None:
     if not isinstance(prices, dict) or not all(
         isinstance(price, int | float) and price > 0 for price in prices.values()
     ):
-        raise ValueError(f"prices are {prices!r}, expected a price a GPU")
-    digests: Any = content.get("digests")  # older files have none
+        raise ValueError(f"prices are {prices!r}, expected a price per GPU hour")
+    digests: Any = content.get("digests")  # missing in older files
     for name in ("target", "baseline") if digests is not None else ():
         if not isinstance(digests[name], list) or len(digests[name]) != len(content[name]):
-            raise ValueError("digests are not one a run")
+            raise ValueError("digests: expected one per run")
 
 
 def _is_number(value: Any) -> bool:
@@ -161,7 +158,7 @@ def _is_number(value: Any) -> bool:
 
 
 def weigh_again(directory: Path) -> Comparison:
-    """As it was asked then; refused where a run has changed: it would have other figures than were saved."""
+    """Make a saved comparison again with its options; an error if a run has changed since."""
     content = saved(directory)
     places = (content["target"], content["baseline"])
     target, baseline = ([records.load(os.path.normpath(directory / place)) for place in side] for side in places)
@@ -169,7 +166,7 @@ def weigh_again(directory: Path) -> Comparison:
     margin, prices, loss = (content.get(key) for key in ("margin", "prices", "target_loss"))
     how = (content["mode"], content["warmup_steps"], margin, forced, prices, loss)
     comparison = weigh(target, baseline, asked, *how)
-    if (digests := content.get("digests")) is not None:  # older files have none
+    if (digests := content.get("digests")) is not None:  # missing in older files
         _check_unchanged(directory, [*digests["target"], *digests["baseline"]], comparison)
     return comparison
 
@@ -184,7 +181,7 @@ def _check_unchanged(directory: Path, digests: list[str], comparison: Comparison
 
 
 def commands(made: Comparison) -> Iterator[str]:
-    """What makes the comparison, with paths as this one was given them; a price sheet is written out first."""
+    """The commands that make the comparison, with paths as given; a price sheet is written first."""
     sides = [",".join(str(subject.run.directory) for subject in side.subjects) for side in made.sides]
     words = ["steelyard", "compare", *sides, "--for", ",".join(made.asked)]
     words += ["--mode", made.mode, "--margin", f"{made.margin:.15g}"]
@@ -201,13 +198,13 @@ def commands(made: Comparison) -> Iterator[str]:
 
 
 def fingerprints(subjects: Sequence[Subject]) -> list[str]:
-    """Of several, at once: a digest of much leaves other threads their turn."""
+    """Fingerprints of several runs, computed in parallel."""
     with ThreadPoolExecutor() as threads:
         return list(threads.map(fingerprint, subjects))
 
 
 def fingerprint(subject: Subject) -> str:
-    """Of all that is said of a run: its files as bytes, but for 200 MB of steps, which are taken as they were read."""
+    """A digest of everything a comparison uses of a run: its files, and its steps as they were read."""
     state = blake2b(digest_size=16)
     for name in (MANIFEST, EVENTS, TELEMETRY):
         path = subject.run.directory / name
@@ -217,10 +214,11 @@ def fingerprint(subject: Subject) -> str:
             state.update(block)
     steps = subject.steps
     state.update(digest(steps))
-    for column in (steps.learning_rate, steps.memory_gib, steps.skipped):
-        state.update(column.values.tobytes())
+    for name in REPEATED:
+        if is_hashed(name, steps.columns[name].given):
+            state.update(steps.columns[name].values.tobytes())
     for name, column in steps.columns.items():
-        if column.given.any():  # a NaN that was given is not one that was not
+        if column.given.any():  # a given NaN differs from a missing value
             state.update(name.encode())
             state.update(column.given.tobytes())
     state.update(steps.steps_covered.tobytes())

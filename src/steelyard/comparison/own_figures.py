@@ -1,4 +1,4 @@
-"""What the sides' own records say of their steps, whatever they declare."""
+"""Checks recorded steps against each other, independent of declared settings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,32 +24,32 @@ from steelyard.verdict.figures import tokens_of
 APART = 0.02
 """Figures are printed with three or four digits."""
 _ODD = 0.02
-"""Of the steps: the first and the last of a schedule are printed in many ways."""
+"""Share of the steps: frameworks print the first and last rate of a schedule in different ways."""
 _MOST_AROUND = 64
-"""Steps on each side, beyond which any schedule would do."""
+"""Steps on each side; with more, any schedule would match."""
 _FEWEST_PRINTED = 3
 _OF_SCHEDULE = ("training.global_batch_size", "training.sequence_length", "training.steps")
-"""What a schedule may change: every step tells its own tokens, and the rates that it learns at."""
+"""Settings that a schedule may change: every step has its own tokens and learning rate."""
 _OF_THE_WINDOW = (Metric.THROUGHPUT, Metric.FLOPS)
 _EFFECTS = {name: key.policy.effects for name, key in {**STATED, **KEYS}.items()}
 _DOTTED = {dotted.partition(".")[2]: dotted for dotted in STATED}
-"""What no experiment has a key for is named without its group where a log says that it changed."""
+"""Full names of settings without an experiment key, which logs name without their group."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnStep:
-    """One step, by the figures that a log reports."""
+    """One step by the reported figures."""
 
     rate: float
-    """Tokens a second and GPU, in the median."""
+    """Median tokens/s per GPU."""
     seconds: float
     gpus: int
     tokens: float
-    """Rate x time of the same record x GPUs: medians of each do not multiply back where steps vary."""
+    """Median of rate x time of the same record, times GPUs; medians of each would not multiply where steps vary."""
 
 
 def own_step(side: Side) -> OwnStep | None:
-    """Of the first run that reports both figures; the runs of a side are of one job."""
+    """From the first run that reports both figures."""
     for subject in side.subjects:
         rates, times = subject.steps.reported_tokens_per_s_per_gpu, subject.steps.step_time_s
         rows = rates.finite & times.finite & (rates.values > 0) & (times.values > 0)
@@ -61,16 +61,17 @@ def own_step(side: Side) -> OwnStep | None:
 
 
 def steps_apart(sides: Sequence[Side]) -> Reason | None:
-    """Rate x GPUs x step time of each side, held against the other's: a batch that is not stated shows there."""
+    """Compare rate x GPUs x step time of both sides: this finds different batch sizes that were not declared."""
     target, baseline = map(own_step, sides)
     if target is None or baseline is None or abs(target.tokens / baseline.tokens - 1) <= APART:
         return None
-    tokens = {"target": target.tokens, "baseline": baseline.tokens}
+    called = tuple(side.called for side in sides)
+    tokens = {"target": target.tokens, "baseline": baseline.tokens, "called": called}
     return codes.because(codes.STEP_TOKENS_DIFFER, Effect.BLOCKS, "both", "training.tokens_per_step", **tokens)
 
 
 def clocks_apart(sides: Sequence[Side], mode: Mode) -> Reason | None:
-    """Where the moments of the logs make another speedup than step times do; without moments the times stand."""
+    """Whether timestamps give another speedup than reported step times; unknown without timestamps."""
     target, baseline = map(_by_clock, sides)
     apart = abs((target or 1.0) / (baseline or 1.0) - 1)
     if apart <= APART:
@@ -82,18 +83,19 @@ def clocks_apart(sides: Sequence[Side], mode: Mode) -> Reason | None:
 
 
 def _by_clock(side: Side) -> float | None:
-    """Time that passes over time that is said; of logs alone: our own moments are those at which a line was read."""
+    """Time by timestamps over reported time, for imported logs only: our own timestamps are when a line was read."""
     factors = [subject.clock.each for subject in side.subjects if subject.run.manifest.ingested is not None]
     known = [factor for factor in factors if factor is not None]
     return geometric_mean(known) if known and len(known) == len(side.subjects) else None
 
 
 def curves_apart(sides: Sequence[Side]) -> Iterator[Reason]:
-    """Where the sides recorded other batches, learning rates or samples: each run against the other side's first."""
+    """Different recorded batches, learning rates or samples: each run against the first of the other side."""
     target, baseline = (side.subjects for side in sides)
     pairs = [*((subject, baseline[0]) for subject in target), *((target[0], subject) for subject in baseline[1:])]
+    called = tuple(side.called for side in sides)
     for apart in (_batches_apart, _rates_apart):
-        yield from islice((reason for runs in pairs if (reason := apart(*runs)) is not None), 1)
+        yield from islice((reason for runs in pairs if (reason := apart(*runs, called)) is not None), 1)
     for side in sides:
         for subject in side.subjects:
             if events := subject.events_of("samples_differ"):
@@ -102,8 +104,8 @@ def curves_apart(sides: Sequence[Side]) -> Iterator[Reason]:
                 return
 
 
-def _rates_apart(target: Subject, baseline: Subject) -> Reason | None:
-    """Held to the other's of the steps around: rates are printed before or after a step, and a skipped one keeps it."""
+def _rates_apart(target: Subject, baseline: Subject, called: tuple[str, ...]) -> Reason | None:
+    """Compare with rates of the steps around: some logs print the rate before a step, others after it."""
     tables = (target.steps, baseline.steps)
     steps, at, there = common_steps(target.steps.step, baseline.steps.step)
     rates, others = tables[0].learning_rate.values[at], tables[1].learning_rate.values[there]
@@ -119,13 +121,14 @@ def _rates_apart(target: Subject, baseline: Subject) -> Reason | None:
     if len(apart) <= _ODD * len(steps):
         return None
     row = apart[0]
-    values = {"step": int(steps[row]), "target": float(rates[row]), "baseline": float(others[row])}
+    rate = {"target": float(rates[row]), "baseline": float(others[row])}
+    where = {"step": int(steps[row]), "more": len(apart) - 1, "called": called}
     key = "training.learning_rate"
-    return codes.because(codes.LEARNING_RATES_DIFFER, Effect.BLOCKS, "both", key, **values, more=len(apart) - 1)
+    return codes.because(codes.LEARNING_RATES_DIFFER, Effect.BLOCKS, "both", key, **rate, **where)
 
 
 def _printed_apart(rates: Floats) -> float:
-    """How far apart two rates are at least that were printed with few digits: all are multiples of that; 0 else."""
+    """The unit of rates that were printed with few digits; 0 if they have none."""
     values = np.unique(rates)
     if len(values) < _FEWEST_PRINTED:
         return 0.0
@@ -134,9 +137,9 @@ def _printed_apart(rates: Floats) -> float:
     return least if np.allclose(steps, np.round(steps), atol=0.01) else 0.0
 
 
-def _batches_apart(target: Subject, baseline: Subject) -> Reason | None:
+def _batches_apart(target: Subject, baseline: Subject, called: tuple[str, ...]) -> Reason | None:
     if not target.steps.tokens.given.any() and not baseline.steps.tokens.given.any():
-        return None  # what is declared is for the contract
+        return None  # the contract compares declared batches
     steps, *rows = common_steps(target.steps.step, baseline.steps.step)
     tokens = [
         tokens_of(subject.steps, subject.planned_tokens_per_step)[own]
@@ -148,22 +151,23 @@ def _batches_apart(target: Subject, baseline: Subject) -> Reason | None:
         return None
     row = apart[0]
     values = {"step": int(steps[row]), "target": float(tokens[0][row]), "baseline": float(tokens[1][row])}
-    return codes.because(codes.BATCHES_DIFFER, Effect.BLOCKS, "both", "training.tokens_per_step", **values)
+    key = "training.tokens_per_step"
+    return codes.because(codes.BATCHES_DIFFER, Effect.BLOCKS, "both", key, **values, called=called)
 
 
 def changes(metric: Metric, side: Side, mode: Mode) -> Iterator[Reason]:
-    """Settings that changed amid the steps that a comparison rests on: the figures are then of two jobs."""
+    """Settings that changed between steps that the comparison uses."""
     for subject in side.subjects:
         for key, event in subject.changed_settings:
             dotted = _DOTTED.get(key, key)
             effect = None if dotted in _OF_SCHEDULE else _EFFECTS.get(dotted, {}).get(metric)
-            if effect is not None and _amid(subject, event, metric):
+            if effect is not None and _between_steps(subject, event, metric):
                 values = {"run": side.run_name(subject), "event": event.message}
                 yield codes.because(codes.SETTING_CHANGED, effect_in(mode, effect), side.name, dotted, **values)
 
 
-def _amid(subject: Subject, event: Event, metric: Metric) -> bool:
-    """Whether steps that count were made before it, and others after."""
+def _between_steps(subject: Subject, event: Event, metric: Metric) -> bool:
+    """Whether counted steps come before and after the event."""
     steps = subject.steps
     if event.source is None or event.source.file not in steps.source_files:
         return False

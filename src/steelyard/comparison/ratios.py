@@ -8,53 +8,54 @@ from steelyard.accounting.steady import MIN_STEADY_RECORDS, MIN_STEADY_STEPS
 from steelyard.comparison import codes, intervals
 from steelyard.comparison.codes import because
 from steelyard.comparison.intervals import FEWEST, LEVEL, MARGIN, Outcome, Words, geometric_mean, outcome_of
+from steelyard.comparison.phrases import each, plural
 from steelyard.comparison.side import Side, shared_hosts
 from steelyard.experiment.policy import Metric
+from steelyard.frameworks.registry import memory_kind
 from steelyard.reasons import Effect, Reason
 from steelyard.verdict import Subject
 
 TERMS = {
     Metric.THROUGHPUT: Words("faster", "slower"),
     Metric.MEMORY: Words("needs less", "needs more"),
-    Metric.FLOPS: Words("used better", "used worse"),
+    Metric.FLOPS: Words("higher MFU", "lower MFU"),
 }
+_CALLED = {Metric.THROUGHPUT: "throughput", Metric.MEMORY: "peak memory", Metric.FLOPS: "MFU"}
 FIGURE_OF = {Metric.THROUGHPUT: "tokens_per_s_per_gpu", Metric.MEMORY: "memory_peak_gib", Metric.FLOPS: "mfu"}
 NAME_OF = {
     Metric.THROUGHPUT: "throughput_speedup",
     Metric.MEMORY: "memory_usage_efficiency",
     Metric.FLOPS: "flops_utilization",
 }
-NO_PEAKS = ("xla_in_use",)
-"""Kinds of memory that hold no activations yet: neither micro batch nor recomputation would change them."""
 _MOST_OF_IT = 0.9
-"""Of a run's records, before which a reading of memory was early."""
+"""Share of a run's records; memory measured before it is early."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Target over baseline, so that above 1 is good for the target; memory is turned round for that."""
+    """Target over baseline, and for memory baseline over target: above 1 is good for the target."""
 
     value: float
     low: float | None
     high: float | None
     interval: str
-    """within_run: inside the runs that were made. runs: between runs."""
+    """within_run: from the steps of one run per side. runs: between runs."""
     level: float
     target_runs: int
     baseline_runs: int
     outcome: Outcome
     method: str | None
-    """How low and high were found; None where there are none."""
+    """How low and high were computed; None without an interval."""
     target_figure: float
     baseline_figure: float
     notes: tuple[Reason, ...]
-    """What a reader should know of the figures, apart from the interval."""
+    """Caveats of the figures."""
     margin: float
     more_runs: int | None
-    """About how many more runs a side would decide it."""
+    """How many more runs per side would decide, approximately."""
     terms: Words
     forced: bool = False
-    """Whether the contract refuses it, and it is printed because somebody insisted."""
+    """Whether it is not comparable and shown because of `--force`."""
 
     @property
     def decided(self) -> bool:
@@ -62,22 +63,23 @@ class Ratio:
 
     @property
     def words(self) -> str:
-        counts = f"{self.target_runs} and {self.baseline_runs} runs"
-        single = "single-run observation"
         match self.outcome:
             case Outcome.SINGLE_RUN:
-                return single
+                return "single-run observation"
             case Outcome.TOO_FEW_RUNS:
-                word = single if min(self.target_runs, self.baseline_runs) == 1 else "observation"
-                return f"{word}, {counts}: {FEWEST} a side give an interval"
+                runs = each((self.target_runs, self.baseline_runs), "run")
+                return f"observation: {runs}, at least {FEWEST} per side needed"
             case Outcome.NO_SPREAD:
-                return f"observation, {counts}: no interval between runs that vary in nothing"
+                return "observation: the runs of a side have identical figures"
             case Outcome.UNSETTLED:
                 return "observation: step times had not settled"
-            case Outcome.INCONCLUSIVE if self.more_runs is None:
-                return f"{self.outcome.value}, and more than {intervals.MOST_RUNS} runs a side would be needed"
             case Outcome.INCONCLUSIVE:
-                return f"{self.outcome.value}, about {self.more_runs} more run{'s' * (self.more_runs != 1)} a side"
+                more = (
+                    f"about {plural(self.more_runs, 'more run')}"
+                    if self.more_runs
+                    else f"over {intervals.MOST_RUNS} runs"
+                )
+                return f"{self.outcome.value}: {more} per side needed"
         return self.terms.of(self.outcome, self.margin)
 
     def document(self) -> dict[str, Any]:
@@ -91,17 +93,29 @@ def missing(metric: Metric, side: Side) -> Reason | None:
     for subject in side.subjects:
         figure = subject.figures.metric(name)
         if figure.value is None:
-            run = side.run_name(subject)
-            return because(codes.FIGURE_MISSING, Effect.UNKNOWN, side.name, run=run, figure=name, why=figure.why)
+            values = {"run": side.run_name(subject), "figure": _CALLED[metric], "why": figure.why}
+            return because(codes.FIGURE_MISSING, Effect.UNKNOWN, side.name, **values)
     return None
 
 
 def lacking(metric: Metric, sides: Sequence[Side]) -> Iterator[Reason]:
-    """What a ratio lacks: it needs a figure of each side, of a rate enough steady steps, and of memory a peak."""
+    """What a ratio lacks: a figure per side, enough steady steps for a rate, a peak for memory."""
     for side in sides:
         yield from _no_peak(side) if metric == Metric.MEMORY else _unsteady(side)
         if (reason := missing(metric, side)) is not None:
             yield reason
+    if metric == Metric.FLOPS:
+        yield from _by_other_formulas(sides)
+
+
+def _by_other_formulas(sides: Sequence[Side]) -> Iterator[Reason]:
+    """FLOPs as the frameworks report them, where ours are unknown: comparable for one framework and version only."""
+    runs = [(side, subject) for side in sides for subject in side.subjects]
+    reported = [side.run_name(subject) for side, subject in runs if subject.figures.mfu.reported]
+    manifests = [subject.run.manifest for _, subject in runs]
+    formulas = {(each.ingested.dialect, each.ingested.era) if each.ingested else None for each in manifests}
+    if reported and (len(reported) < len(runs) or len(formulas) > 1):
+        yield because(codes.FORMULAS_DIFFER, Effect.UNKNOWN, "both", runs=tuple(reported))
 
 
 def _unsteady(side: Side) -> Iterator[Reason]:
@@ -120,15 +134,15 @@ def _unsteady(side: Side) -> Iterator[Reason]:
 
 
 def _no_peak(side: Side) -> Iterator[Reason]:
-    if any(subject.figures.memory_kind in NO_PEAKS for subject in side.subjects):
-        yield because(codes.MEMORY_BEFORE_TRAINING, Effect.UNKNOWN, side.name, whose=side.called)
+    if any(not memory_kind(subject.figures.memory_kind).is_peak for subject in side.subjects):
+        yield because(codes.MEMORY_BEFORE_TRAINING, Effect.UNKNOWN, side.name, side=side.called)
     for subject in side.subjects:
         if subject.events_of("oom"):
             yield because(codes.OUT_OF_MEMORY, Effect.UNKNOWN, side.name, run=side.run_name(subject))
 
 
 def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, terms: Words | None = None) -> Ratio:
-    """A ratio whose figures are known on both sides; geometric means where a side has several runs."""
+    """The ratio of the geometric means of both sides, whose figures are all known."""
     sides, of_memory = (target, baseline), metric == Metric.MEMORY
     figures = [figures_of(metric, side.subjects) for side in sides]
     goods = [[1 / value for value in side] for side in figures] if of_memory else figures  # less memory is better
@@ -166,16 +180,16 @@ def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, 
 def _notes(sides: tuple[Side, Side], figures: Sequence[Sequence[float]], of_memory: bool) -> Iterator[Reason]:
     for side, values in zip(sides, figures, strict=True):
         if not of_memory and len(values) > 1 and not intervals.vary(values):
-            yield because(codes.RUNS_DO_NOT_VARY, Effect.CAVEAT, side.name, whose=side.called)
+            yield because(codes.RUNS_DO_NOT_VARY, Effect.CAVEAT, side.name, side=side.called)
     if _one_after_the_other(sides):
         yield because(codes.NOT_IN_TURNS, Effect.CAVEAT, "both")
     hosts = [shared_hosts(side.subjects) if min(map(len, figures)) > 1 else None for side in sides]
     if hosts[0] and hosts[0] == hosts[1]:
-        yield because(codes.SAME_HOSTS, Effect.CAVEAT, "both", whose="both sides", hosts=hosts[0])
+        yield because(codes.SAME_HOSTS, Effect.CAVEAT, "both", side="both sides", hosts=hosts[0])
     else:
         for side, own in zip(sides, hosts, strict=True):
             if own:
-                yield because(codes.SAME_HOSTS, Effect.CAVEAT, side.name, whose=side.called, hosts=own)
+                yield because(codes.SAME_HOSTS, Effect.CAVEAT, side.name, side=side.called, hosts=own)
     for side in sides:
         if of_memory:
             yield from _read_early(side)
@@ -186,7 +200,7 @@ def _notes(sides: tuple[Side, Side], figures: Sequence[Sequence[float]], of_memo
 
 
 def _one_after_the_other(sides: tuple[Side, Side]) -> bool:
-    """On the same hosts, whatever changed there between the two sides is in the ratio, unless they took turns."""
+    """Whether one side ran after the other on the same hosts: the ratio then includes any change of their speed."""
     manifests = [[subject.run.manifest for subject in side.subjects] for side in sides]
     places = {tuple(sorted(manifest.hosts)) for side in manifests for manifest in side}
     if len(places) > 1 or places == {()}:
@@ -197,7 +211,7 @@ def _one_after_the_other(sides: tuple[Side, Side]) -> bool:
 
 
 def _read_early(side: Side) -> Iterator[Reason]:
-    """A peak that a log prints once is a peak up to there."""
+    """A peak that a log prints once is the peak up to that line."""
     for subject in side.subjects:
         at, steps = subject.figures.memory_peak_gib.evidence, subject.steps
         if at is None or steps.memory_gib.given.any() or not len(steps):
@@ -205,7 +219,7 @@ def _read_early(side: Side) -> Iterator[Reason]:
         before = int((steps.source_line < at.line).sum())
         if steps.evidence(0).file == at.file and before < _MOST_OF_IT * len(steps):
             read = {"after": int(steps.step[before - 1]) if before else None, "last": int(steps.step[-1])}
-            yield because(codes.MEMORY_READ_EARLY, Effect.CAVEAT, side.name, whose=side.called, **read)
+            yield because(codes.MEMORY_READ_EARLY, Effect.CAVEAT, side.name, side=side.called, **read)
             break
 
 

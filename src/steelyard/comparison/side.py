@@ -1,4 +1,4 @@
-"""One side of a comparison: its runs, each judged."""
+"""One side of a comparison: its runs with their verdicts."""
 
 import os
 from collections.abc import Sequence
@@ -19,25 +19,47 @@ class Side:
     subjects: tuple[Subject, ...]
     verdicts: tuple[Verdict, ...]
     called: str
-    """What sentences call it: `the target`, or what it is."""
+    """Its name in sentences, such as `h100`."""
 
     def run_name(self, subject: Subject) -> str:
-        return f"{self.called} ({subject.run.directory.resolve().name})"
+        """The name of a run in sentences."""
+        if len(self.subjects) == 1:
+            return self.called
+        name = subject.run.directory.resolve().name
+        return f"{self.called} ({name})" if _directory(self.subjects) else name
 
     @property
     def label(self) -> str:
-        """A short name: of its one run, or of the directory that holds these runs and no others."""
-        places = [subject.run.directory.resolve() for subject in self.subjects]
-        if len(places) == 1:
-            return places[0].name
-        parent = places[0].parent
-        return parent.name if _runs_in(parent) == set(places) else f"{places[0].name} and {len(places) - 1} more"
+        """A short name: the name of its only run, or of the directory that contains exactly these runs."""
+        return _name(self.subjects, "{} and {} more")
+
+
+def names_of(target: Sequence[Subject], baseline: Sequence[Subject]) -> tuple[str, str]:
+    """The names of both sides in sentences: without timestamps where they still differ."""
+    labels = _name(target, "{} (and {} more)"), _name(baseline, "{} (and {} more)")
+    short = records.unstamped(labels[0]), records.unstamped(labels[1])
+    if short[0] != short[1]:
+        return short
+    return labels if labels[0] != labels[1] else (f"{short[0]} (target)", f"{short[1]} (baseline)")
+
+
+def _name(subjects: Sequence[Subject], several: str) -> str:
+    directory = _directory(subjects)
+    return directory.name if directory else several.format(subjects[0].run.directory.resolve().name, len(subjects) - 1)
+
+
+def _directory(subjects: Sequence[Subject]) -> Path | None:
+    """The only run, or the directory that contains exactly these runs."""
+    places = [subject.run.directory.resolve() for subject in subjects]
+    if len(places) == 1:
+        return places[0]
+    return places[0].parent if _runs_in(places[0].parent) == set(places) else None
 
 
 def _runs_in(directory: Path) -> set[Path]:
-    """The runs that a directory stands for: of a fleet the latest of each host, else all that are in it."""
+    """The runs of a directory; for a fleet the latest run of each host."""
     if os.path.lexists(directory / records.FLEET):
-        with suppress(InputError):  # one that cannot be read is a directory like any other
+        with suppress(InputError):  # an unreadable fleet is a directory like any other
             return {run.directory.resolve() for run in load_fleet(directory).runs() if run is not None}
     return {place.resolve() for place in records.runs_under(directory)}
 
@@ -47,6 +69,6 @@ def side(name: Literal["target", "baseline"], subjects: tuple[Subject, ...], cal
 
 
 def shared_hosts(subjects: Sequence[Subject]) -> tuple[str, ...] | None:
-    """The hosts that all of these runs were made on; None where they differ, or are not known."""
+    """The hosts that all of these runs used; None where they differ or are unknown."""
     places = {tuple(sorted(subject.run.manifest.hosts)) for subject in subjects}
     return (places.pop() or None) if len(places) == 1 else None

@@ -1,4 +1,4 @@
-"""Time to a loss: tokens to it over tokens a second. Speed and convergence in one figure, with energy and cost."""
+"""Time to a loss: tokens to the loss divided by tokens/s, with energy and cost."""
 
 import difflib
 import math
@@ -26,24 +26,24 @@ from steelyard.records.writer import TELEMETRY
 from steelyard.verdict import Subject
 
 Prices = Mapping[str, float]
-"""A GPU's price an hour, by its name in the catalog."""
+"""Price per hour of a GPU, by its name in the catalog."""
 _PRICES = "{h100: 2.5, mi300x: 2.0}"
 _LONGEST_GAP = 0.1
-"""Of the steady stretch, its two ends included: so at least 80 % of it lies between samples, in ten pieces or more."""
+"""Longest gap between power samples, as a share of the steady window."""
 _MOST_W = 1e5
-"""No GPU draws as much."""
+"""More than any GPU draws."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideToLoss:
-    """What one side needs to reach the loss, as the geometric mean of its runs; None where it is not known."""
+    """What one side needs to reach the loss (geometric mean of its runs); None if unknown."""
 
     seconds: float
     energy_kwh: float | None
-    """Of all GPUs, by telemetry."""
+    """Energy of all GPUs, from telemetry."""
     energy_reason: Reason | None
     cost: float | None
-    """In the price sheet's own currency."""
+    """In the currency of the price sheet."""
     cost_reason: Reason | None
 
     def document(self) -> dict[str, Any]:
@@ -56,14 +56,14 @@ class SideToLoss:
 
 @dataclass(frozen=True, slots=True)
 class TimeToLoss:
-    """Target over baseline: below 1 the target is there first."""
+    """Target over baseline: below 1 the target reaches the loss first."""
 
     loss: float
     target: SideToLoss
     baseline: SideToLoss
     ratio: float
     low: float | None
-    """None where a run's step times do not tell how far they spread."""
+    """None if the spread of a run's step times is unknown."""
     high: float | None
     interval: str
 
@@ -73,7 +73,7 @@ class TimeToLoss:
 
 
 def time_to_loss(pair: Pair, prices: Prices) -> TimeToLoss | Reason:
-    """To the lowest of the losses that all runs reach, or why it cannot be told."""
+    """Time to the lowest loss that all runs reach, or why it is unknown."""
     common = reached(pair)
     if isinstance(common, Reason):
         return Reason(codes.NO_COMMON_LOSS, {"why": common.message})
@@ -95,15 +95,15 @@ def time_to_loss(pair: Pair, prices: Prices) -> TimeToLoss | Reason:
 
 
 def _rate(subject: Subject) -> float | None:
-    """Tokens a second of all GPUs."""
+    """Tokens/s of all GPUs."""
     per_gpu, world = subject.figures.tokens_per_s_per_gpu.value, subject.world_size
     return per_gpu * world if per_gpu and world else None
 
 
 def _within(pair: Pair, value: float, curves: Between, rates: Sequence[Sequence[float]]) -> tuple[float, float] | None:
-    """Without three seeds: how sure the rates are, by whole runs where there are enough, and the curves by themselves.
+    """The interval with fewer than three seeds, from the uncertainty of rates and of curves.
 
-    The two half-widths are added as squares (Howe, JASA 69, 1974), so that it is never narrower than the speedup's.
+    The two half-widths are added as squares (Howe, JASA 69, 1974), so it is never narrower than that of the speedup.
     """
     of_rates = between(rates[0], rates[1])
     if of_rates is None:
@@ -127,7 +127,7 @@ def _side(side: Side, seconds: Sequence[float], prices: Prices) -> SideToLoss:
 
 
 def _mean_of_runs(side: Side, figures: Sequence[float | Reason]) -> tuple[float | None, Reason | None]:
-    """Or why the first of those that have no figure has none."""
+    """The geometric mean, or why the first missing figure is missing."""
     for subject, figure in zip(side.subjects, figures, strict=True):
         if isinstance(figure, Reason):
             run = subject.run.directory.resolve().name if len(figures) > 1 else None
@@ -136,7 +136,7 @@ def _mean_of_runs(side: Side, figures: Sequence[float | Reason]) -> tuple[float 
 
 
 def _cost(subject: Subject, seconds: float, prices: Prices) -> float | Reason:
-    if subject.gpu is None:
+    if subject.gpu is None or lookup(subject.gpu.name) is None:
         name = "the CPU" if subject.on_cpu else subject.run.manifest.platform.gpu_name
         return Reason(codes.COST_GPU_NOT_IN_CATALOG, {"gpu": name}) if name else Reason(codes.COST_GPU_UNKNOWN)
     if subject.gpu.name not in prices:
@@ -147,7 +147,7 @@ def _cost(subject: Subject, seconds: float, prices: Prices) -> float | Reason:
 
 
 def _watts(subject: Subject) -> float | Reason:
-    """The mean power of all its GPUs while steady, or why it is not known; a GPU that loads weights draws a tenth."""
+    """Mean power of all GPUs in the steady window, or why it is unknown; outside it a GPU may draw a tenth."""
     by_device = _samples(subject.run.directory / TELEMETRY)
     if not by_device:
         return Reason(codes.ENERGY_NO_TELEMETRY)
@@ -166,7 +166,7 @@ def _watts(subject: Subject) -> float | Reason:
 
 
 def _steady(subject: Subject) -> Floats | None:
-    """When each steady record but the first began and ended, in seconds: a pause for a checkpoint is none of them."""
+    """Begin and end of each steady record after the first, in seconds; pauses for checkpoints are left out."""
     rows = np.flatnonzero(subject.figures.window.mask)[1:]
     moments, seconds = subject.steps.time[rows], (subject.steps.step_time_s.values * subject.steps.steps_covered)[rows]
     if not len(rows) or np.isnat(moments).any() or not (seconds > 0).all() or not (np.diff(moments) > 0).all():
@@ -177,7 +177,7 @@ def _steady(subject: Subject) -> Floats | None:
 
 
 def _mean_power(samples: Floats, steady: Floats) -> float | Reason:
-    """Over the steady records, by straight lines between samples; or what is wrong, but for the device."""
+    """Mean over the steady records, interpolated between samples; or what is wrong, without the device."""
     first, last = float(steady[0, 0]), float(steady[-1, 1])
     moments, power = samples[np.argsort(samples[:, 0], kind="stable")].T
     inside = (moments >= first) & (moments <= last)
@@ -204,7 +204,7 @@ _DECODER = msgspec.json.Decoder(_Sample)
 
 
 def _samples(path: Path) -> dict[tuple[str, str], list[tuple[float, float]]]:
-    """Moments and watts of each device, by its node and name."""
+    """Timestamps and watts of each device, by node and name."""
     by_device: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for _, line in whole_lines(path):
         try:
@@ -217,7 +217,7 @@ def _samples(path: Path) -> dict[tuple[str, str], list[tuple[float, float]]]:
 
 
 def read_prices(path: Path) -> dict[str, float]:
-    """A price sheet: a YAML or JSON file of what a GPU costs an hour, by its name, in any one currency."""
+    """Read a price sheet: a YAML or JSON file with prices per GPU hour by GPU name, in one currency."""
     content = read_mapping(path, "a price sheet", _PRICES, as_yaml=True).content
     if not content:
         raise InputError(f"{path}: is empty", value=str(path), expected="a price sheet", next=_PRICES)
@@ -227,14 +227,14 @@ def read_prices(path: Path) -> dict[str, float]:
         gpu = lookup(name)
         if gpu is None:
             near = difflib.get_close_matches(name, known_names(), n=1, cutoff=0.0)[0]
-            problem, value = f"{key!r} is not in the catalog of GPUs", name
+            problem, value = f"{key!r} is not in the GPU catalog", name
             expected, line = f"one of {', '.join(known_names())}", f"{near}: 2.5"
         elif isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price < 1e6:
             problem, value = f"{key} is {price!r}", str(price)
-            expected, line = "a price an hour of one GPU", f"{key}: 2.5"
+            expected, line = "a price per GPU hour", f"{key}: 2.5"
         elif gpu.name in prices:
-            problem, value = f"{key!r} is the {gpu.name}, which has a price already", str(price)
-            expected, line = "one price a GPU", f"{gpu.name}: {prices[gpu.name]:g}"
+            problem, value = f"{key!r} is {gpu.name}, which already has a price", str(price)
+            expected, line = "one price per GPU", f"{gpu.name}: {prices[gpu.name]:g}"
         else:
             prices[gpu.name] = float(price)
             continue

@@ -1,4 +1,4 @@
-"""Why two sides differ, from evidence: one file a cause, the most telling first."""
+"""Likely causes of a difference between two sides, one file per cause, most decisive first."""
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,19 +16,19 @@ DIAGNOSES = (
     "counting_data",
     "fixed_batch",
     "tokens_per_step",
-    "untrained_loss",
     "learning_rate",
-    "silent_default",
     "different_setting",
+    "untrained_loss",
+    "silent_default",
     "seed",
     "parting",
 )
-"""In the order of what they explain: data that cannot be learnt explains more than a setting."""
+"""Most decisive first: data that cannot be learned, other differences in the records, declared settings, defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause(Code):
-    """A code with what a diagnosis of it rests on, and what would confirm it, both made from the same values."""
+    """A code with its evidence and what would confirm it, made from the same values."""
 
     evidence: Callable[..., Iterable[str]]
     confirm: str | Callable[..., str]
@@ -60,6 +60,7 @@ class Diagnosis:
 
 
 def diagnose(pair: Pair) -> tuple[Diagnosis, ...]:
+    """Every cause there is evidence for, most decisive first."""
     modules = (importlib.import_module(f"{__name__}.{name}") for name in DIAGNOSES)
     return tuple(diagnosis for module in modules for diagnosis in module.diagnose(pair))
 
@@ -79,7 +80,7 @@ class Ending:
 
 
 def endings(pair: Pair) -> Iterator[tuple[Literal["target", "baseline"], list[Ending]]]:
-    """How the runs of each side end; sides without a loss are left out."""
+    """The end of each run with a loss, by side."""
     for side, curves in zip(pair.sides, pair.curves, strict=True):
         runs = zip(side.subjects, curves, strict=True)
         if ends := [Ending(run, curve, run.course) for run, curve in runs if run.course is not None]:

@@ -1,54 +1,60 @@
-"""Megatron's mock data counts 1, 2, 3 …: a model that has learnt to count is left with the ends of documents."""
+"""Megatron's mock data counts 1, 2, 3, ...: after a model has learned to count, only document ends are random."""
 
 from collections.abc import Iterator, Sequence
 
 from steelyard.comparison.diagnoses import Cause, Diagnosis, Ending, endings
 from steelyard.comparison.tiers import Pair
 from steelyard.frameworks.facts import MOCK_DATA_NAMES, UNKNOWN, MockData
-from steelyard.reasons import SideName
+from steelyard.frameworks.registry import facts
 from steelyard.verdict.floors import COUNTING, NO_TEXT, Collapse, collapse
 
 FLOOR = COUNTING
 _NAME = MOCK_DATA_NAMES[MockData.COUNTING]
+_FLOOR = f"its floor is ln 4,095 / 2,048 = {FLOOR:.5f} nats per token"
 
 
-def _counting(side: SideName, endings: Sequence[Ending]) -> str:
+def _counting(side: str, endings: Sequence[Ending]) -> str:
     end = min(ending.course.end for ending in endings)
-    still = " and still falls towards it" if any(ending.course.still_falls for ending in endings) else ""
-    learnt = "learnt"
+    data = f"{_NAME} (1, 2, 3, ...)"
     if all(ending.subject.run.manifest.framework == UNKNOWN for ending in endings):
-        learnt = "learnt a batch by heart, or, if its framework is one that counts,"
-    return (
-        f"the {side} {learnt} {_NAME} (1, 2, 3 … to the end of a document), whose floor is "
-        f"ln 4,095 / 2,048 = {FLOOR:.5f}: it ends at {end:.3g}{still}; that says nothing of learning text, and no "
-        "seed changes it"
-    )
+        data = f"one memorized batch or {data}"
+    return f"{side} trained on {data}: its loss ends at {end:.3g}, the floor is {FLOOR:.5f}"
 
 
-def _counting_evidence(side: SideName, endings: Sequence[Ending]) -> Iterator[str]:
+def _counting_evidence(side: str, endings: Sequence[Ending]) -> Iterator[str]:
     yield from (ending.where for ending in endings)
-    yield f"its first loss is {endings[0].course.first:.5g}: no text is learnt to {NO_TEXT} nats a token"
+    still = "; the loss still falls" if any(ending.course.still_falls for ending in endings) else ""
+    yield f"{_NAME} counts to the end of a document: {_FLOOR}{still}"
+    yield from _not_text(endings)
+    yield "this shows nothing about learning text, and another seed does not change it"
 
 
-def _degenerate(side: SideName, endings: Sequence[Ending], below_counting: bool) -> str:
-    end = min(ending.course.mean for ending in endings)
+def _counting_confirm(side: str, endings: Sequence[Ending]) -> str:
+    setting = facts(endings[0].subject.run.manifest.framework).spelling("data.source")
+    return f"look for mock data or a missing data path in the config{f' ({setting})' if setting else ''}"
+
+
+def _not_text(endings: Sequence[Ending]) -> Iterator[str]:
+    yield f"first loss {endings[0].course.first:.5g}: no text is learned below {NO_TEXT} nats per token"
+
+
+def _degenerate(side: str, endings: Sequence[Ending], below_counting: bool) -> str:
+    end = f"its loss ends at {min(ending.course.mean for ending in endings):.3g}"
     if below_counting:
-        return (
-            f"the {side}'s data is degenerate: its loss ends at {end:.5f}, below the floor ln 4,095 / 2,048 = "
-            f"{FLOOR:.5f} of {_NAME}, so its document ends are masked, or it repeats, or is one token"
-        )
-    why = "degenerate data, or learnt by heart"
-    return f"the {side}'s loss ends at {end:.3g}, where no text ends that is read once: {why}"
+        return f"{side} trained on degenerate data: {end}, below the floor {FLOOR:.5f} of {_NAME}"
+    return f"{side} trained on degenerate or memorized data: {end}, lower than on any text read once"
 
 
-def _degenerate_evidence(side: SideName, endings: Sequence[Ending], below_counting: bool) -> Iterator[str]:
+def _degenerate_evidence(side: str, endings: Sequence[Ending], below_counting: bool) -> Iterator[str]:
     yield from (ending.where for ending in endings)
-    if not below_counting:
-        yield f"its first loss is {endings[0].course.first:.5g}: text is not learnt to {NO_TEXT} nats a token"
+    if below_counting:
+        yield f"{_NAME}: {_FLOOR}; below it, document ends are masked, data repeats, or all tokens are equal"
+    else:
+        yield from _not_text(endings)
 
 
-def _degenerate_confirm(side: SideName, endings: Sequence[Ending], below_counting: bool) -> str:
-    masks = "whether `eod_mask_loss` or a pad token masks document ends"
+def _degenerate_confirm(side: str, endings: Sequence[Ending], below_counting: bool) -> str:
+    masks = "whether a setting or a pad token masks document ends"
     return f"look at the tokens of one batch, and {masks if below_counting else 'how often each is read'}"
 
 
@@ -56,17 +62,17 @@ CODE = Cause(
     "counting_data",
     _counting,
     evidence=_counting_evidence,
-    confirm="look for `mock_data: true` or a missing data path in its configuration",
+    confirm=_counting_confirm,
 )
 """A side trained on Megatron's mock data, which counts 1, 2, 3 to the end of a document."""
 DEGENERATE = Cause("degenerate_data", _degenerate, evidence=_degenerate_evidence, confirm=_degenerate_confirm)
-"""A side's loss ends lower than that of any text: its data repeats, or was learnt by heart."""
+"""A side's loss ends lower than that of any text: its data repeats or was memorized."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     for side, ends in endings(pair):
         kinds = {collapse(ending.subject) for ending in ends}
-        values = {"side": side, "endings": ends}
+        values = {"side": pair.name_of(side), "endings": ends}
         if kinds == {Collapse.COUNTING}:
             yield Diagnosis(CODE, side, values)
         elif kinds and kinds <= {Collapse.COUNTING, Collapse.BELOW_COUNTING, Collapse.BY_HEART}:

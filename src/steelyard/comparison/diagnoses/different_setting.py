@@ -1,4 +1,4 @@
-"""Settings that shape the curve and were given two values."""
+"""Settings that affect the loss and have different values."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,17 +9,31 @@ from steelyard.comparison.diagnoses.silent_default import differs_by_default
 from steelyard.comparison.tiers import Pair
 from steelyard.experiment.policy import Effect, Metric
 
+_MOST_NAMED = 3
+"""Settings that a sentence names."""
+
 
 def _sentence(clauses: Sequence[Clause]) -> str:
-    values = (f"{clause.dotted} is {shown(clause.target)} and {shown(clause.baseline)}" for clause in clauses)
-    return f"the two sides were told to train differently: {'; '.join(values)}"
+    values = [_values(clause) for clause in clauses[:_MOST_NAMED]]
+    more = len(clauses) - len(values)
+    return f"settings differ: {', '.join(values)}{f' and {more} more' * (more > 0)}"
+
+
+def _values(clause: Clause) -> str:
+    return f"{clause.dotted} ({shown(clause.target)} and {shown(clause.baseline)})"
+
+
+def _evidence(clauses: Sequence[Clause]) -> Iterator[str]:
+    for clause in clauses:
+        sources = (source or "recorded" for source in (clause.target_source, clause.baseline_source))
+        yield f"{_values(clause)}: {', '.join(sources)}"
 
 
 CODE = Cause(
     "different_setting",
     _sentence,
-    evidence=lambda clauses: (f"{clause.dotted} of both runs" for clause in clauses),
-    confirm="make them equal and run again; if the curves then agree, it was these",
+    evidence=_evidence,
+    confirm="run again with equal settings (--set group.key=value): the curves should then agree",
 )
 """The two sides were given different values of settings that shape a curve."""
 

@@ -1,4 +1,4 @@
-"""One batch, every step the same: it is learnt by heart."""
+"""The same batch at every step: the model memorizes it."""
 
 from collections.abc import Iterator
 
@@ -8,26 +8,25 @@ from steelyard.frameworks.facts import MOCK_DATA_NAMES, MockData
 from steelyard.verdict.floors import Collapse, collapse, repeats_a_batch
 
 _FALLEN = 0.5
+_SOURCES = f"the data has fewer sequences than a step needs, or is {MOCK_DATA_NAMES[MockData.FIXED_BATCH]}"
 
 CODE = Cause(
     "fixed_batch",
-    "the {side} learns a fixed batch by heart: its data are fewer sequences than a step takes, or "
-    f"{MOCK_DATA_NAMES[MockData.FIXED_BATCH]}, "
-    "and its loss falls from {endings[0].course.first:.4g} to {endings[0].course.end:.4g}",
-    evidence=lambda endings, **_: (ending.where for ending in endings),
-    confirm="train it on data that does not repeat; the loss then stays near its first value",
+    "{side} memorized a fixed batch: its loss falls from {endings[0].course.first:.4g} to {endings[0].course.end:.4g}",
+    evidence=lambda endings, **_: (*(ending.where for ending in endings), _SOURCES),
+    confirm="train on data that does not repeat: the loss should fall much more slowly",
 )
 """A side trains on the same batch at every step."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     for side, ends in endings(pair):
-        if all(_by_heart(ending) for ending in ends):
-            yield Diagnosis(CODE, side, {"side": side, "endings": ends})
+        if all(_memorized(ending) for ending in ends):
+            yield Diagnosis(CODE, side, {"side": pair.name_of(side), "endings": ends})
 
 
-def _by_heart(ending: Ending) -> bool:
-    """Where a batch is declared to repeat, half of the loss gone tells; else only a loss that no data would end at."""
+def _memorized(ending: Ending) -> bool:
+    """For a declared fixed batch, the loss has halved; otherwise it is lower than on any data."""
     declared = ending.subject.value("data.source") == "fixed_batch" or repeats_a_batch(ending.subject)
     if declared:
         return ending.course.end <= _FALLEN * ending.course.first

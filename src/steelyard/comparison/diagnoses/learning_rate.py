@@ -1,4 +1,4 @@
-"""Two schedules of the learning rate that are one step apart, a constant factor, or otherwise not one."""
+"""Different learning rate schedules: one step apart, a constant factor, or otherwise."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -13,45 +13,42 @@ from steelyard.records.columns import Floats, Mask, Whole
 
 _SAME = 1e-3
 _OF_PEAK = 1e-4
-"""Rates that fall to 0 are told to few digits."""
+"""Share of the peak; rates near 0 have few digits."""
 _FEWEST = 5
 _RISING = 0.98
 _STRAIGHT = 0.05
-"""Of a warm-up's slope: how far its rates may lie off a line."""
+"""Share of a warm-up's slope by which its rates may be off a line."""
 _ENDS = 4
-"""Rates by which the first or the last of a schedule is judged."""
-_LATER = "the {late}'s learning rates are the {early}'s one step later"
+"""Number of rates next to the first or last rate that it is compared with."""
+_LATER = "learning rates of {late} follow those of {early} one step later"
 _AHEAD = (
-    "the {early}'s warm-up is one step ahead of the {late}'s, and ends with it: its first rate is that of step {first} "
-    "of a warm-up, the other's of step {other}; the warm-up is off by one"
+    "the learning rate warm-up of {early} is one step ahead of {late}: it starts at warm-up step {first} instead of "
+    "{other}"
 )
 _WARM_UP = "some frameworks warm up by (step + 1) / (warm-up + 1), others from 0: shift one warm-up by a step"
-_SCHEDULE = "give both sides one learning rate, minimum, warm-up and decay"
+_SCHEDULE = "set the same learning rate, minimum, warm-up and decay on both sides"
 
 
 class Pattern(Enum):
     """How two schedules differ, and the remedy."""
 
-    SHIFTED = f"{_LATER}: the schedules are one step apart", "count the steps of both schedules from the same one"
-    SHIFTED_WARM_UP = f"{_LATER}: the warm-up is off by one", _WARM_UP
+    SHIFTED = _LATER, "start both schedules at the same step"
+    SHIFTED_WARM_UP = f"{_LATER}, from the warm-up on", _WARM_UP
     WARM_UP = _AHEAD, _WARM_UP
     WARM_UP_AND_DECAY = (
-        f"{_AHEAD}, and the schedules part again at step {{parted:,}}",
-        f"{_WARM_UP}; and give both sides one minimum and decay",
+        f"{_AHEAD}, and the schedules differ again from step {{parted:,}}",
+        f"{_WARM_UP}; and set the same minimum and decay on both sides",
     )
-    FACTOR = "the target's learning rate is {ratio:.4g} times the baseline's at every step", _SCHEDULE
-    OTHER = (
-        "the target's learning rate is another schedule than the baseline's: they part at step {step:,}",
-        _SCHEDULE,
-    )
+    FACTOR = "the learning rate of {called[0]} is {ratio:.4g} times that of {called[1]} at every step", _SCHEDULE
+    OTHER = "learning rates of {called[0]} and {called[1]} differ from step {step:,}", _SCHEDULE
 
 
 Match = tuple[Pattern, dict[str, Any]]
-"""A pattern, and the values that its sentence names."""
+"""A pattern and the values of its sentence."""
 
 
-def _evidence(step: int, target: float, baseline: float, **_: Any) -> Iterator[str]:
-    yield f"at step {step:,} the rate is {target:.6g} on the target and {baseline:.6g} on the baseline"
+def _evidence(called: tuple[str, str], step: int, target: float, baseline: float, **_: Any) -> Iterator[str]:
+    yield f"learning rate at step {step:,}: {target:.6g} on {called[0]}, {baseline:.6g} on {called[1]}"
 
 
 CODE = Cause(
@@ -70,9 +67,10 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
         return
     row = int(np.argmax(differ))
     first = {"step": int(step[row]), "target": float(target[row]), "baseline": float(baseline[row])}
-    shifted = _shifted(step, target, baseline) or _warm_up(step, target, baseline)
+    called = pair.called
+    shifted = _shifted(called, step, target, baseline) or _warm_up(called, step, target, baseline)
     pattern, values = shifted or _factor(target, baseline) or (Pattern.OTHER, {})
-    yield Diagnosis(CODE, "both", {"pattern": pattern, **first, **values})
+    yield Diagnosis(CODE, "both", {"called": called, "pattern": pattern, **first, **values})
 
 
 def _factor(target: Floats, baseline: Floats) -> Match | None:
@@ -83,52 +81,52 @@ def _factor(target: Floats, baseline: Floats) -> Match | None:
     return Pattern.FACTOR, {"ratio": float(ratio.mean())}
 
 
-def _shifted(step: Whole, target: Floats, baseline: Floats) -> Match | None:
-    """One a step after the other. Rates that never change fit any shift, and the ends have no counterpart."""
+def _shifted(called: tuple[str, str], step: Whole, target: Floats, baseline: Floats) -> Match | None:
+    """One schedule a step after the other; constant rates would fit any shift."""
     inside = ~_alike(target, baseline)[1:-1]
     if not (np.diff(step) == 1).all() or not inside.any():
         return None
-    orders = (("target", "baseline", target, baseline), ("baseline", "target", baseline, target))
+    orders = ((called[0], called[1], target, baseline), (called[1], called[0], baseline, target))
     for early, late, first, second in orders:
-        ends = _goes_on(second[:_ENDS]) and _goes_on(first[: -_ENDS - 1 : -1])
+        ends = _continues(second[:_ENDS]) and _continues(first[: -_ENDS - 1 : -1])
         if not ends or not _alike(first[:-1], second[1:]).all():
-            continue  # what a shift leaves without a counterpart differs by more than a step
+            continue  # the unmatched ends differ by more than a step
         in_warm_up = inside[: max(0, _rising(second) - 1)].sum() > 1
         return Pattern.SHIFTED_WARM_UP if in_warm_up else Pattern.SHIFTED, {"early": early, "late": late}
     return None
 
 
-def _goes_on(end: Floats) -> bool:
-    """Whether the first of some rates is no further from the next than a schedule that moves as those do may be."""
+def _continues(end: Floats) -> bool:
+    """Whether the first rate is as near to the next as the others are to each other."""
     moves = np.abs(np.diff(end))
     return bool(moves[0] <= 2 * moves[1:].max() + _OF_PEAK * np.abs(end).max())
 
 
 def _rising(rates: Floats) -> int:
-    """How many rates a warm-up has before it reaches the peak; 0 where the schedule does not begin with one."""
+    """Number of warm-up rates before the peak; 0 if the schedule does not begin with a warm-up."""
     rising = rates < _RISING * rates.max()
     count = int(np.argmin(rising)) if not rising.all() else len(rising)
     rises = count > 1 and rates[count - 1] > rates[0] and (np.diff(rates[:count]) >= 0).all()
     return count if rises else 0
 
 
-def _warm_up(step: Whole, target: Floats, baseline: Floats) -> Match | None:
-    """Two warm-ups that begin a step apart and end together; where the schedules part later, that is said too."""
+def _warm_up(called: tuple[str, str], step: Whole, target: Floats, baseline: Floats) -> Match | None:
+    """Two warm-ups that begin a step apart and end together, and whether the schedules differ later."""
     start, other = _start(step, target), _start(step, baseline)
     if start is None or other is None or abs(abs(start - other) - 1) > _STRAIGHT:
         return None
     risen = (target >= _RISING * target.max()) & (baseline >= _RISING * baseline.max())
     if not risen.any() or not _alike(target[risen][:1], baseline[risen][:1], rough=1 / _RISING - 1 + _SAME).all():
         return None
-    parted = _parted_after(int(np.argmax(risen)), step, target, baseline)
-    early, late = ("target", "baseline") if start > other else ("baseline", "target")
+    parted = _differ_after(int(np.argmax(risen)), step, target, baseline)
+    early, late = called if start > other else reversed(called)
     starts = {"first": round(max(start, other)), "other": round(min(start, other))}
     pattern = Pattern.WARM_UP if parted is None else Pattern.WARM_UP_AND_DECAY
     return pattern, {"early": early, "late": late, **starts, "parted": parted}
 
 
-def _parted_after(row: int, step: Whole, target: Floats, baseline: Floats) -> int | None:
-    """The first step from a row on at which the rates are further apart than a step of either schedule."""
+def _differ_after(row: int, step: Whole, target: Floats, baseline: Floats) -> int | None:
+    """The first step from a row on at which the rates differ by more than a step of either schedule."""
     step, target, baseline = step[row:], target[row:], baseline[row:]
     if len(step) < 2:
         return None
@@ -138,7 +136,7 @@ def _parted_after(row: int, step: Whole, target: Floats, baseline: Floats) -> in
 
 
 def _start(step: Whole, rates: Floats) -> float | None:
-    """Which step of its warm-up a schedule begins with: 0 where the first rate is 0; None without a straight rise."""
+    """The warm-up step a schedule begins with: 0 if the first rate is 0; None without a linear rise."""
     count = _rising(rates)
     if count < 3:
         return None
@@ -149,7 +147,7 @@ def _start(step: Whole, rates: Floats) -> float | None:
 
 
 def _common_rates(pair: Pair) -> tuple[Whole, Floats, Floats]:
-    """The steps that both sides' first runs tell a rate of, and the rates of each there."""
+    """The common steps of the first run of each side, and both learning rates there."""
     tables = []
     for steps in (side.subjects[0].steps for side in pair.sides):
         rows = np.flatnonzero(steps.learning_rate.finite)

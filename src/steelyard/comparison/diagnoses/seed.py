@@ -1,4 +1,4 @@
-"""A seed that its framework overwrites."""
+"""A seed that the framework overwrites."""
 
 from collections.abc import Iterator
 
@@ -8,12 +8,11 @@ from steelyard.frameworks.registry import facts
 
 CODE = Cause(
     "seed",
-    "the {side}'s seed {declared} may not be the one it trains with: {framework} sets {taken} itself "
-    "unless `seed_everything` was given it",
-    evidence=lambda declared, source, **_: (f"training.seed is {declared}, by {source or 'its config'}",),
-    confirm="two runs with two seeds: equal losses say that neither was used",
+    "{framework} may ignore seed {declared} of {side}: it sets seed {taken} unless `seed_everything` is called",
+    evidence=lambda declared, source, **_: (f"training.seed is {declared} ({source or 'config'})",),
+    confirm="run with two seeds: if the losses are equal, the seed is ignored",
 )
-"""A framework sets its own seed, whatever a run declares."""
+"""A framework sets its own seed and may ignore the declared one."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
@@ -24,5 +23,5 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
         taken = facts(name).overwritten_seed
         if taken is not None and known and declared != taken:
             source = subject.source("training.seed")
-            values = {"side": side.name, "declared": declared, "framework": name, "taken": taken, "source": source}
+            values = {"side": side.called, "declared": declared, "framework": name, "taken": taken, "source": source}
             yield Diagnosis(CODE, side.name, values, ("training.seed",))

@@ -1,4 +1,4 @@
-"""What nobody set, and each framework decides for itself: unset on both sides is not equal."""
+"""Settings left to the frameworks, whose defaults differ: unset on both sides is not equal."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,26 +8,27 @@ from typing import Any
 from steelyard.comparison.codes import shown
 from steelyard.comparison.contract import Agreement, Clause, stated
 from steelyard.comparison.diagnoses import Cause, Diagnosis
+from steelyard.comparison.phrases import listed, plural
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import Pair
 from steelyard.experiment.policy import Effect, Metric
 from steelyard.experiment.sources import Origin, Source
-from steelyard.frameworks.facts import POSITION_ENCODING
+from steelyard.frameworks.facts import POSITION_ENCODING, ShareOf
 from steelyard.frameworks.registry import facts
 
 _SCHEDULE = tuple(
     f"training.{key}" for key in ("learning_rate", "min_learning_rate", "warmup_steps", "schedule", "decay_steps")
 )
+_MOST_NAMED = 3
+"""Settings that a sentence names."""
 _ALWAYS_SET = ("training.steps",)
-"""What no run is left to a default of, though its log may not say it."""
-_CALLED = {"training.hidden_dropout": "dropout", "data.eod_mask_loss": "the loss of document ends"}
-TENTHS = {"a tenth of the peak": "training.learning_rate", "a tenth of the steps": "training.steps"}
-"""Defaults that follow from another key."""
+"""Settings that every run sets, even if its log does not contain them."""
+_CALLED = {"training.hidden_dropout": "dropout", "data.eod_mask_loss": "loss at document ends"}
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOpen:
-    """What neither side states and the two frameworks decide in different ways; target first."""
+    """A setting that neither side states, with two different framework defaults; target first."""
 
     key: str
     values: tuple[Any, Any]
@@ -36,42 +37,56 @@ class LeftOpen:
     @property
     def words(self) -> str:
         sides = (f"{shown(value)} in {name}" for value, name in zip(self.values, self.frameworks, strict=True))
-        return f"{_CALLED.get(self.key, self.key)} is {' and '.join(sides)}"
+        return f"{_CALLED.get(self.key, self.key)}: {', '.join(sides)}"
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultOfOne:
-    """A value of one side, and another of a framework's default; target first."""
+    """A value of one side that differs from the framework default of the other; target first."""
 
     key: str
     values: tuple[Any, Any]
     sources: tuple[Source | None, Source | None]
 
-    @property
-    def words(self) -> str:
+    def words_for(self, called: tuple[str, str]) -> str:
         sides = (
-            f"{shown(value)} on the {name} ({source or 'as it says'})"
-            for name, value, source in zip(("target", "baseline"), self.values, self.sources, strict=True)
+            f"{shown(value)} on {name} ({source or 'recorded'})"
+            for name, value, source in zip(called, self.values, self.sources, strict=True)
         )
-        return f"{self.key} is {' and '.join(sides)}"
+        return f"{self.key}: {', '.join(sides)}"
 
 
-def _sentence(unset: Sequence[LeftOpen | DefaultOfOne], one_sided: Sequence[DefaultOfOne]) -> str:
+def _sentence(unset: Sequence[LeftOpen | DefaultOfOne], one_sided: Sequence[DefaultOfOne], **_: Any) -> str:
     kinds = (
-        ("what nobody set differs, where it was left to the framework", unset),
-        ("what one side set differs from what the other's framework does", one_sided),
+        ("framework defaults differ in", unset),
+        ("one side differs from the framework default of the other in", one_sided),
     )
-    parts = (f"{kind}: {'; '.join(each.words for each in differences)}" for kind, differences in kinds if differences)
-    return "; ".join(parts)
+    return "; ".join(f"{kind} {_settings(differences)}" for kind, differences in kinds if differences)
+
+
+def _settings(differences: Sequence[LeftOpen | DefaultOfOne]) -> str:
+    """`training.weight_decay, dropout and 3 more settings`."""
+    names = [_CALLED.get(difference.key, difference.key) for difference in differences]
+    if len(names) <= _MOST_NAMED:
+        return listed(names)
+    return f"{', '.join(names[:_MOST_NAMED])} and {plural(len(names) - _MOST_NAMED, 'more setting')}"
+
+
+def _evidence(
+    called: tuple[str, str], unset: Sequence[LeftOpen | DefaultOfOne], one_sided: Sequence[DefaultOfOne]
+) -> Iterator[str]:
+    for difference in (*unset, *one_sided):
+        yield difference.words if isinstance(difference, LeftOpen) else difference.words_for(called)
+    yield "framework defaults apply where neither log nor config has the setting"
 
 
 CODE = Cause(
     "silent_default",
     _sentence,
-    evidence=lambda **_: ("each framework's own defaults, where neither log nor config says more",),
-    confirm="set them in both configurations, or give the logs' own arguments to `ingest`",
+    evidence=_evidence,
+    confirm="set them in both configs, or ingest the logs with --config FILE or --set group.key=value",
 )
-"""The frameworks' own defaults differ in what a side did not set."""
+"""The frameworks have different defaults for settings that a side does not state."""
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
@@ -83,7 +98,7 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
         if clause.governs.get(Metric.CONVERGENCE) != Effect.BLOCKS:
             continue
         if clause.dotted in _SCHEDULE and rates_recorded:
-            continue  # the rates that both recorded say more than any default
+            continue  # recorded rates are better evidence than defaults
         if difference := differs_by_default(clause, pair) or _unset(clause, pair):
             unset.append(difference)
         elif default := _set_by_one(clause, pair):
@@ -91,19 +106,21 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
     unset += unstated_differences(pair)
     if unset or one_sided:
         keys = tuple(difference.key for difference in (*unset, *one_sided))
-        yield Diagnosis(CODE, "both", {"unset": unset, "one_sided": one_sided}, keys)
+        yield Diagnosis(CODE, "both", {"called": pair.called, "unset": unset, "one_sided": one_sided}, keys)
 
 
 def differs_by_default(clause: Clause, pair: Pair) -> DefaultOfOne | None:
     if clause.status != Agreement.DIFFERENT or pair.same("platform.framework"):
-        return None  # one framework has one default: who differs from it said so
+        return None  # one framework has one default: a different value was set
     target, baseline = (side.subjects[0].source(clause.dotted) for side in pair.sides)
     defaults = any(source is not None and source.is_default for source in (target, baseline))
-    return DefaultOfOne(clause.dotted, (clause.target, clause.baseline), (target, baseline)) if defaults else None
+    if not defaults:
+        return None
+    return DefaultOfOne(clause.dotted, (clause.target, clause.baseline), (target, baseline))
 
 
 def unstated_differences(pair: Pair) -> list[LeftOpen]:
-    """What differs by default and has no key of an experiment, unless both state it, as plans of ours do."""
+    """Different defaults in settings without an experiment key, unless both sides state them."""
     names = _framework(pair.target), _framework(pair.baseline)
     known = pair.same("model.architecture") is not None
     differences = []
@@ -125,7 +142,7 @@ def _worded(stated: Any) -> Any:
 
 
 def _unset(clause: Clause, pair: Pair) -> LeftOpen | None:
-    """A key that is not known of either side, where the frameworks' defaults are, and differ."""
+    """A setting unknown on both sides, if the framework defaults are known and differ."""
     if clause.status != Agreement.UNKNOWN or clause.unknown_of != "both":
         return None
     names = _framework(pair.target), _framework(pair.baseline)
@@ -135,28 +152,27 @@ def _unset(clause: Clause, pair: Pair) -> LeftOpen | None:
 
 
 def _set_by_one(clause: Clause, pair: Pair) -> DefaultOfOne | None:
-    """A key that is known of one side only, and is not what the other's framework does by itself."""
+    """A setting known on one side only, if it differs from the framework default of the other."""
     if clause.status != Agreement.UNKNOWN or clause.unknown_of == "both" or clause.dotted in _ALWAYS_SET:
         return None
     of_target = clause.unknown_of == "target"
-    (silent, says), value = (pair.sides, clause.baseline) if of_target else (pair.sides[::-1], clause.target)
+    (silent, stating), value = (pair.sides, clause.baseline) if of_target else (pair.sides[::-1], clause.target)
     known, default = facts(_framework(silent)).default(clause.dotted)
-    if not known or value == default or _is_a_tenth(value, default, (silent, says)):
+    if not known or value == default or _follows(value, default, (silent, stating)):
         return None
-    by_framework, source = Source(Origin.FRAMEWORK, _framework(silent)), says.subjects[0].source(clause.dotted)
+    by_framework, source = Source(Origin.FRAMEWORK, _framework(silent)), stating.subjects[0].source(clause.dotted)
     if of_target:
         return DefaultOfOne(clause.dotted, (default, value), (by_framework, source))
     return DefaultOfOne(clause.dotted, (value, default), (source, by_framework))
 
 
-def _is_a_tenth(value: Any, default: Any, sides: tuple[Side, Side]) -> bool:
-    """Whether a value is what a default that follows from another key comes to."""
-    of = TENTHS.get(default) if isinstance(default, str) else None
-    if of is None or not isinstance(value, int | float):
+def _follows(value: Any, default: Any, sides: tuple[Side, Side]) -> bool:
+    """Whether a value equals a default that depends on another key."""
+    if not isinstance(default, ShareOf) or not isinstance(value, int | float):
         return False
-    wholes = (side.subjects[0].value(of) for side in sides)
-    whole = next((whole for whole in wholes if isinstance(whole, int | float)), None)
-    return whole is not None and math.isclose(value, whole / 10)
+    amounts = (default.of(side.subjects[0].value(default.key)) for side in sides)
+    amount = next((amount for amount in amounts if amount is not None), None)
+    return amount is not None and math.isclose(value, amount)
 
 
 def _framework(side: Side) -> str:

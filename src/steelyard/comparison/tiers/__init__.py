@@ -1,4 +1,4 @@
-"""The questions about two sides' losses, one file each, in the order they are asked; the first that fails is named."""
+"""The tiers of convergence, one file each, in the order in which they are asked; the first that fails decides."""
 
 import math
 from collections.abc import Sequence
@@ -11,16 +11,17 @@ from typing import Any
 from steelyard.comparison.contract import Agreement, Clause, known_value
 from steelyard.comparison.curve import Axis, LossCurve, loss_curves
 from steelyard.comparison.intervals import FEWEST, Between, between, geometric_mean, paired
+from steelyard.comparison.phrases import each
 from steelyard.comparison.side import Side
 from steelyard.frameworks.registry import facts
-from steelyard.reasons import Reason
+from steelyard.reasons import Reason, SideName
 
 TIERS = ("first_loss", "first_steps", "level", "learning_speed", "reference", "stability")
-"""After the contract, which decides whether the others mean anything; `reference` only where a loss is asked for."""
+"""The tiers after the contract; `reference` applies only with `--target-loss`."""
 CUTS = ("parallelism.tensor_parallel_size", "parallelism.pipeline_parallel_size")
-"""Each rank draws its own part of the weights, so that one seed cut in another way gives other weights."""
+"""Each rank draws its own shard of the weights, so other sizes give other weights for one seed."""
 ROUNDOFF = {"fp8": 0.01, "bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
-"""How far a number may be from the next that the format has, as a share of it; a loss of fp8 is a mean of many such."""
+"""Relative rounding error of each number format; the loss of an fp8 run is a mean of many values."""
 
 
 class Answer(StrEnum):
@@ -58,11 +59,20 @@ class Pair:
     baseline: Side
     clauses: Sequence[Clause]
     target_loss: float | None = None
-    """A loss that was asked for, which both sides are to reach."""
+    """The loss of `--target-loss`."""
 
     @property
     def sides(self) -> tuple[Side, Side]:
         return self.target, self.baseline
+
+    @property
+    def called(self) -> tuple[str, str]:
+        """The names of both sides in sentences."""
+        return self.target.called, self.baseline.called
+
+    def name_of(self, side: SideName) -> str:
+        """The name of a side in sentences."""
+        return self.called[side == "baseline"]
 
     @cached_property
     def curves(self) -> list[list[LossCurve]]:
@@ -70,12 +80,12 @@ class Pair:
 
     @cached_property
     def end(self) -> float:
-        """How far all runs went."""
+        """The end of the shortest run."""
         return min((float(curve.seen[-1]) for side in self.curves for curve in side if len(curve)), default=0.0)
 
     @cached_property
     def begin(self) -> float:
-        """From where on all of them have a record."""
+        """From where on every run has records."""
         return max((curve.begin for side in self.curves for curve in side if len(curve)), default=0.0)
 
     @property
@@ -84,7 +94,7 @@ class Pair:
 
     @property
     def warm_up(self) -> float | None:
-        """The share of the way that the learning rate rises; None where it is not known, or differs between runs."""
+        """The share of the steps with a rising learning rate; None if unknown or different between runs."""
         schedules = {
             (subject.whole("training.warmup_steps"), subject.whole("training.steps"))
             for side in self.sides
@@ -97,42 +107,42 @@ class Pair:
         return next(clause for clause in self.clauses if clause.dotted == dotted)
 
     def same(self, dotted: str) -> bool | None:
-        """Whether the sides agree in a parameter; None where that is not known."""
+        """Whether the sides agree in a setting; None if unknown."""
         status = self.clause(dotted).status
         return None if status == Agreement.UNKNOWN else status == Agreement.EQUAL
 
     @cached_property
     def matched(self) -> list[tuple[LossCurve, LossCurve]]:
-        """Runs that should start from the same weights: of one seed and framework, and not cut in different ways."""
+        """Runs that should start from the same weights: same seed, framework and parallel sizes."""
         target, baseline = self.curves
-        return [(target[at], baseline[there]) for at, there, alike in self._of_one_seed if alike is not False]
+        return [(target[at], baseline[there]) for at, there, same in self._of_one_seed if same is not False]
 
     @property
     def otherwise_cut(self) -> bool:
-        """Whether runs of one seed and framework start apart, being cut in other ways."""
-        return any(alike is False for *_, alike in self._of_one_seed)
+        """Whether runs of one seed and framework have different parallel sizes, and so different weights."""
+        return any(same is False for *_, same in self._of_one_seed)
 
     @property
     def maybe_otherwise_cut(self) -> bool:
-        """Whether that is not known of some. Curves of no known framework are taken for what they are said to be."""
-        return self.same("platform.framework") is True and any(alike is None for *_, alike in self._of_one_seed)
+        """Whether that is unknown for some runs; curves of unknown frameworks are taken as declared."""
+        return self.same("platform.framework") is True and any(same is None for *_, same in self._of_one_seed)
 
     @cached_property
     def _of_one_seed(self) -> list[tuple[int, int, bool | None]]:
-        """Runs of one framework and seed, by their places in the two sides, and whether they are cut alike."""
+        """Pairs of runs with one framework and seed, by their places, and whether their parallel sizes agree."""
         if self.same("platform.framework") is False:
             return []
         target, baseline = map(by_seed, self.sides)
         places: list[tuple[int, int]] = []
         for seed in (seed for seed in target if seed in baseline):
             if isinstance(seed, Unknown) and (len(target), len(baseline)) != (1, 1):
-                continue  # only a single run a side may be held against the other
+                continue  # unknown seeds are assumed equal only for one run per side
             count = max(len(target[seed]), len(baseline[seed]))
             places += zip(*(islice(cycle(side[seed]), count) for side in (target, baseline)), strict=True)
         return [(at, there, self._cut_alike(at, there)) for at, there in places]
 
     def _cut_alike(self, at: int, there: int) -> bool | None:
-        """Of a run of the target and one of the baseline; None where it is not known."""
+        """Whether the parallel sizes of two runs agree; None if unknown."""
         subjects = self.target.subjects[at], self.baseline.subjects[there]
         if all(facts(subject.run.manifest.framework).layout_free_weights for subject in subjects):
             return True
@@ -143,15 +153,15 @@ class Pair:
 
     @cached_property
     def seeds(self) -> tuple[int, int]:
-        """How many different seeds are known of each side."""
+        """Number of different known seeds per side."""
         target, baseline = (sum(not isinstance(seed, Unknown) for seed in by_seed(side)) for side in self.sides)
         return target, baseline
 
     def over_seeds(self, figures: Sequence[Sequence[float]]) -> "OverSeeds | None":
-        """Target over baseline by whole seeds; None where a side has too few.
+        """Target over baseline by seeds; None if a side has too few.
 
-        Runs that repeat a seed are one, by their geometric mean. Where one framework trained the same seeds on both
-        sides, each is held against itself: what a seed does to a curve it does to both.
+        Runs that repeat a seed count once, by their geometric mean. If one framework trained the same seeds on both
+        sides, they are analyzed in pairs: a seed affects both curves alike.
         """
         target, baseline = (
             {seed: geometric_mean([values[at] for at in rows]) for seed, rows in by_seed(side).items()}
@@ -164,15 +174,15 @@ class Pair:
         return OverSeeds(ratio, counts, Basis.SEEDS if known else Basis.UNKNOWN) if ratio else None
 
     def rounding(self) -> float:
-        """What a difference of number formats may do to a single loss, though to no mean over many; 0 where none is."""
+        """Relative effect of different number formats on a single loss; 0 if the formats agree."""
         formats = {subject.precision for side in self.sides for subject in side.subjects}
         return max(ROUNDOFF.get(precision or "", 0.0) for precision in formats) if len(formats) > 1 else 0.0
 
 
 class Basis(StrEnum):
-    SAME = "over the same {0} seeds"
-    SEEDS = "between {0} and {1} seeds"
-    UNKNOWN = "between {0} and {1} runs whose seeds are not known"
+    SAME = "same seeds on both sides"
+    SEEDS = "seeds differ between sides"
+    UNKNOWN = "seeds not recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,23 +193,25 @@ class OverSeeds:
 
     @property
     def decides(self) -> bool:
-        """Not where the seeds are not known, and may be one."""
+        """Not if the seeds are unknown: they may be equal."""
         return self.basis != Basis.UNKNOWN
 
     @property
     def words(self) -> str:
-        return self.basis.format(*self.counts)
+        if self.basis == Basis.UNKNOWN:
+            return f"{each(self.counts, 'run')}, {self.basis}"
+        return f"{each(self.counts, 'seed')}{f', {self.basis}' * (self.basis == Basis.SAME)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The seed of a run that does not tell it; by its place in the side."""
+    """The unknown seed of a run, by the place of the run in its side."""
 
     at: int
 
 
 def by_seed(side: Side) -> dict[Any, list[int]]:
-    """Which runs of a side are of one seed; a run of unknown seed stands for itself."""
+    """The runs of a side by seed; a run of unknown seed counts as its own seed."""
     places: dict[Any, list[int]] = {}
     for at, subject in enumerate(side.subjects):
         seed = subject.value("training.seed")
@@ -208,7 +220,7 @@ def by_seed(side: Side) -> dict[Any, list[int]]:
 
 
 def uneven_by_chance(happened: Sequence[int], of: Sequence[int]) -> float:
-    """Fisher's exact test, two-sided (Statistical Methods for Research Workers, 1934, 21.02), of two sides' seeds."""
+    """Two-sided p-value of Fisher's exact test (Statistical Methods for Research Workers, 1934, 21.02)."""
     total = sum(happened)
     ways = [math.comb(of[0], count) * math.comb(of[1], total - count) for count in range(total + 1)]
     return sum(way for way in ways if way <= ways[happened[0]]) / sum(ways)

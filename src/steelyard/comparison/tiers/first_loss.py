@@ -1,6 +1,9 @@
-"""The first loss: the same where the weights are, and an untrained model's where each side has its own."""
+"""The first loss: equal for equal weights, otherwise that of an untrained model on each side."""
+
+from collections.abc import Mapping
 
 from steelyard.comparison.intervals import FEWEST
+from steelyard.comparison.phrases import listed, percent, plain_percent
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import CUTS, Answer, Pair, Tier, first_steps
 from steelyard.reasons import Code, Reason
@@ -9,34 +12,47 @@ from steelyard.verdict import Finding, Status
 NAME = "first_loss"
 SAME_WEIGHTS = 1e-4
 OWN_WEIGHTS = 0.05
-"""Nats, as the finding of that name allows each side by itself."""
+"""Nats; the check of that name allows as much for each run."""
 
-AS_PREDICTED = Code("first_loss_as_predicted", "each side starts as its own untrained model does")
+AS_PREDICTED = Code("first_loss_as_predicted", "each side starts at the loss of its untrained model")
 """Each side's first loss is that of its own model before training."""
-NOT_PREDICTED = Code("first_loss_not_predicted", "the {side}: {finding.message}")
-"""A side's first loss is not that of its own model before training."""
+
+
+def _not_predicted(findings: Mapping[str, Finding]) -> str:
+    """Of sides with the same sentence it is given once."""
+    sides: dict[str, list[str]] = {}
+    for side, finding in findings.items():
+        sides.setdefault(finding.message, []).append(side)
+    if len(sides) == 1:
+        return "".join(f"{listed(names)}: {message}" for message, names in sides.items())
+    (side, finding), *others = findings.items()
+    rest = "".join(f"; {other} starts at {own.observed:.5g}, expected {own.expected:.5g}" for other, own in others)
+    return f"{side}: {finding.message}{rest}"
+
+
+NOT_PREDICTED = Code("first_loss_not_predicted", _not_predicted)
+"""The first loss of a side, or of both, is not that of its own model before training."""
 
 
 def _apart(apart: float, margin: float) -> str:
-    return f"the first losses are {apart:.2g} nats apart, {'within' if apart <= margin else 'not within'} {margin}"
+    return f"the first losses differ by {apart:.2g} nats, {'within' if apart <= margin else 'more than'} {margin}"
 
 
 def _of_equal_weights(target: float, baseline: float, apart: float, margin: float) -> str:
-    within = "within" if apart <= margin else "not within"
-    losses = f"the first losses are {target:.5f} and {baseline:.5f}, {apart:.1e} apart"
-    return f"{losses}, {within} the {margin:.1e} of equal weights on equal data"
+    limit = f"{'within' if apart <= margin else 'more than'} {plain_percent(margin)} for equal weights"
+    return f"the first losses, {target:.5f} and {baseline:.5f}, differ by {percent(apart, decimals=4)}, {limit}"
 
 
 APART = Code("first_losses_apart", _apart)
-"""How far the first losses are apart, each side with weights of its own."""
+"""The difference of the first losses, if each side has its own weights."""
 OF_EQUAL_WEIGHTS = Code("first_losses_of_equal_weights", _of_equal_weights)
-"""How far the first losses are apart, of equal weights."""
-NOT_ALONE = Code("first_loss_not_alone", "the loss of step 1 alone is not in every record")
-"""Some run has no record of step 1 by itself."""
-IN_FIRST_STEPS = Code("first_loss_in_first_steps", f"{NOT_ALONE.sentence}: it stands in those of {first_steps.NAME}")
+"""The difference of the first losses for equal weights."""
+NOT_ALONE = Code("first_loss_not_alone", "not every run records the loss of step 1 by itself")
+"""At least one run has no record of step 1 by itself."""
+IN_FIRST_STEPS = Code("first_loss_in_first_steps", f"{NOT_ALONE.sentence}; {first_steps.NAME} includes it")
 """Step 1 has no record by itself; the tier of the first steps includes it and passes."""
 OVER_SEEDS = Code(
-    "first_loss_over_seeds", f"{NOT_ALONE.sentence}: level and speed are told over {FEWEST} seeds a side or more"
+    "first_loss_over_seeds", f"{NOT_ALONE.sentence}; with {FEWEST} seeds per side, level and learning_speed decide"
 )
 """Step 1 has no record by itself; there are seeds enough to judge level and speed by."""
 
@@ -47,7 +63,7 @@ def ask(pair: Pair) -> Tier:
         for side in pair.curves
     ]
     if any(len(losses) < len(side.subjects) for losses, side in zip(firsts, pair.sides, strict=True)):
-        if first_steps.ask(pair).status == Answer.PASS:  # held by the tiers that look at its neighbours
+        if first_steps.ask(pair).status == Answer.PASS:  # that tier includes step 1
             return Tier(NAME, Answer.NOT_APPLICABLE, Reason(IN_FIRST_STEPS))
         if min(pair.seeds) >= FEWEST:
             return Tier(NAME, Answer.NOT_APPLICABLE, Reason(OVER_SEEDS))
@@ -55,10 +71,15 @@ def ask(pair: Pair) -> Tier:
     if _same_weights(pair):
         return _of_same_weights(pair)
     findings = [_finding(side) for side in pair.sides]
-    for side, finding in zip(pair.sides, findings, strict=True):
-        if finding is not None and finding.status == Status.FAIL:
-            wrong = Reason(NOT_PREDICTED, {"side": side.name, "finding": finding}, side=side.name)
-            return Tier(NAME, Answer.FAIL, wrong, margin=OWN_WEIGHTS)
+    failed = [
+        (side, finding)
+        for side, finding in zip(pair.sides, findings, strict=True)
+        if finding is not None and finding.status == Status.FAIL
+    ]
+    if failed:
+        values = {"findings": {side.called: finding for side, finding in failed}}
+        name = failed[0][0].name if len(failed) == 1 else "both"
+        return Tier(NAME, Answer.FAIL, Reason(NOT_PREDICTED, values, side=name), margin=OWN_WEIGHTS)
     if all(finding is not None and finding.status == Status.PASS for finding in findings):
         return Tier(NAME, Answer.PASS, Reason(AS_PREDICTED), margin=OWN_WEIGHTS)
     apart = max(abs(target - baseline) for target in firsts[0] for baseline in firsts[1])
@@ -67,7 +88,7 @@ def ask(pair: Pair) -> Tier:
 
 
 def _same_weights(pair: Pair) -> bool:
-    """One framework makes the same weights of one seed, as long as it cuts them alike."""
+    """Whether both sides start from equal weights: one framework, seed and parallel sizes."""
     keys = ("platform.framework", *CUTS, "data.source")
     one_order = pair.same("data.seed") or not pair.clause("data.seed").governs  # runs of one seed are matched
     return bool(pair.matched) and min(pair.seeds) > 0 and bool(one_order) and all(pair.same(key) for key in keys)
@@ -85,7 +106,7 @@ def _of_same_weights(pair: Pair) -> Tier:
 
 
 def _finding(side: Side) -> Finding | None:
-    """What the runs of a side come to in the finding of that name; None where one of them has none."""
+    """The worst finding of that name among the runs of a side; None if one of them has none."""
     findings = [finding for verdict in side.verdicts for finding in verdict.findings if finding.check == NAME]
     worst = [Status.FAIL, Status.UNKNOWN, Status.PASS]
     complete = len(findings) == len(side.verdicts)

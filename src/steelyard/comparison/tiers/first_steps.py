@@ -1,10 +1,11 @@
-"""The first ten steps on the same data: before learning itself drives two runs apart, only their arithmetic can."""
+"""The first ten steps on the same data: so early, only arithmetic can make two runs differ."""
 
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from steelyard.comparison.curve import differences
+from steelyard.comparison.phrases import percent, plain_percent
 from steelyard.comparison.tiers import CUTS, Answer, Pair, Tier
 from steelyard.reasons import Code, Reason
 from steelyard.records.columns import Floats, Whole
@@ -13,15 +14,14 @@ NAME = "first_steps"
 STEPS = 10
 MARGIN = 1e-3
 PASSED = (1e-3, 1e-2)
-"""Differences of which the first step is told."""
+"""Differences whose first step is reported."""
 
 
 def _compared(worst: float, margin: float, passed: list[tuple[float, int]]) -> str:
-    steps = " and ".join(f"{share:.1%} at step {step:,}" for share, step in passed)
-    return (
-        f"over {STEPS} steps the losses differ by at most {worst:.1e}, {'within' if worst <= margin else 'not within'} "
-        f"{margin:.1e}{f'; they first pass {steps}' if steps else ''}"
-    )
+    steps = " and ".join(f"{plain_percent(share)} at step {step:,}" for share, step in passed)
+    limit = f"{'within' if worst <= margin else 'more than'} {plain_percent(margin)}"
+    exceeded = f"; they first exceed {steps}" if steps else ""
+    return f"losses differ by at most {percent(worst, decimals=4)} in the first {STEPS} steps, {limit}{exceeded}"
 
 
 def _because(cause: str) -> Callable[..., str]:
@@ -29,30 +29,28 @@ def _because(cause: str) -> Callable[..., str]:
 
 
 COMPARED = Code("first_steps_compared", _compared)
-"""How far the losses of the first steps are apart, of runs of one start."""
+"""The difference of the losses in the first steps, for runs with one start."""
 SEEDS_ASSUMED = Code(
     "first_steps_seeds_assumed",
-    _because(
-        "their seeds are not known and are taken for one: ingest them with --set training.seed=N where they differ"
-    ),
+    _because("seeds are not recorded and were taken as equal; if they differ, ingest with --set training.seed=N"),
 )
-"""The first losses are apart, of runs whose seeds are taken for one."""
+"""The first losses differ, for runs whose seeds are not recorded and were taken as equal."""
 CUTS_UNKNOWN = Code(
     "first_steps_cuts_unknown",
-    _because("tensor and pipeline parallel size are not known of every run, and others give a seed other weights"),
+    _because("tensor or pipeline parallel size is not recorded for every run; other sizes give other weights"),
 )
-"""The first losses are apart, of runs that may be cut in different ways."""
-OWN_WEIGHTS = Code("first_steps_own_weights", "each framework has weights and an order of data of its own")
-"""Two frameworks start from different weights and data, so their first steps say nothing."""
+"""The first losses differ, for runs whose parallel sizes are not recorded and may differ."""
+OWN_WEIGHTS = Code(
+    "first_steps_own_weights", "the frameworks differ, and each has its own initial weights and data order"
+)
+"""Two frameworks start from different weights and data, so their first steps cannot be compared."""
 OTHER_CUTS = Code(
-    "first_steps_other_cuts", "a seed has other weights where the tensor or pipeline parallel size is another"
+    "first_steps_other_cuts", "tensor or pipeline parallel sizes differ, so one seed gives different initial weights"
 )
-"""Runs of one seed are cut in different ways and start from different weights."""
-NO_COMMON_SEED = Code("first_steps_no_common_seed", "no run of one side is known to have the seed of one of the other")
+"""Runs of one seed have different parallel sizes and start from different weights."""
+NO_COMMON_SEED = Code("first_steps_no_common_seed", "no seed is known to be used on both sides")
 """No run of one side is known to have the seed of a run of the other."""
-NOT_RECORDED = Code(
-    "first_steps_not_recorded", "not every one of the first {steps} steps is in a record that both sides have"
-)
+NOT_RECORDED = Code("first_steps_not_recorded", "both sides do not have records of all of the first {steps} steps")
 """Both sides do not have records of all the first steps."""
 
 
@@ -79,12 +77,12 @@ def ask(pair: Pair) -> Tier:
 
 
 def one_start(pair: Pair) -> bool:
-    """Whether runs of the two sides start from the same weights, so that chance is no excuse for what differs later."""
+    """Whether runs of both sides start from the same weights, so that later differences are not chance."""
     return bool(pair.matched) and (not pair.maybe_otherwise_cut or ask(pair).status == Answer.PASS)
 
 
 def _passed(apart: list[tuple[Whole, Floats]]) -> Iterator[tuple[float, int]]:
-    """Differences, each with the first step at which a run is further apart."""
+    """Differences, each with the first step at which a pair of runs exceeds it."""
     for share in PASSED:
         if beyond := [steps[0] for step, difference in apart if len(steps := step[difference > share])]:
             yield share, int(min(beyond))

@@ -1,4 +1,4 @@
-"""The level of the last third: the mean of ln(target / baseline) where both have seen as much."""
+"""The level of the loss in the last third: the mean of ln(target / baseline) after equal tokens."""
 
 import math
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ import numpy as np
 
 from steelyard.comparison.curve import Axis, LossCurve, common_stretch, on_common_records
 from steelyard.comparison.intervals import FEWEST, Between, geometric_mean
+from steelyard.comparison.phrases import compared, plain_percent
 from steelyard.comparison.tiers import Answer, OverSeeds, Pair, Tier
 from steelyard.comparison.tiers.first_steps import one_start
 from steelyard.reasons import Code, Reason
@@ -18,30 +19,33 @@ from steelyard.records.columns import Floats
 NAME = "level"
 SAME_FRAMEWORK, ACROSS = 0.005, 0.01
 _FEWEST_POINTS = 10
-OTHER_RECORDS = ", between records that are of other steps on each side"
+OTHER_RECORDS = "; the sides recorded different steps"
 _MOST = 100.0
-"""A ratio's logarithm is no larger, so that it stays a number."""
+"""Largest logarithm of a ratio, which keeps it finite."""
 
 
 class Equivalence(StrEnum):
-    BEYOND = "not within {margin:.2%}"
-    EQUIVALENT = "equivalent within {margin:.2%}"
-    OBSERVED = "equivalent within {margin:.2%}, which is an observation: {fewest} seeds a side decide"
-    OPEN = "not shown to be within {margin:.2%}"
-
-
-def figure(ratio: float, low: float, high: float, **_: Any) -> str:
-    return f"{ratio:.4f} [{low:.4f}, {high:.4f}]"
+    BEYOND = "more than {margin}"
+    EQUIVALENT = "within {margin}"
+    OBSERVED = "within {margin}, but an observation: at least {fewest} seeds per side needed"
+    OPEN = "not shown to be within {margin}"
 
 
 def conclusion(equivalence: Equivalence, margin: float, **_: Any) -> str:
-    return equivalence.format(margin=margin, fewest=FEWEST)
+    return equivalence.format(margin=plain_percent(margin), fewest=FEWEST)
 
 
-def _sentence(end: float, axis: Axis, seeds: OverSeeds | None, common: bool, **judged: Any) -> str:
-    basis = seeds.words if seeds else "within these runs, which says nothing of another seed"
-    level = f"in the last third of {end:,.0f} {axis} the target's loss is {figure(**judged)} times the baseline's"
-    return f"{level}, {basis}{'' if common else OTHER_RECORDS}: {conclusion(**judged)}"
+def basis(seeds: OverSeeds | None, common: bool) -> str:
+    """The basis of an interval, as it follows the interval in parentheses."""
+    return f"{seeds.words if seeds else 'from these runs only'}{'' if common else OTHER_RECORDS}"
+
+
+def _sentence(
+    called: tuple[str, str], end: float, axis: Axis, seeds: OverSeeds | None, common: bool, **judged: Any
+) -> str:
+    higher, interval = compared(judged["ratio"], judged["low"], judged["high"], "higher", "lower")
+    level = f"the loss of {called[0]} is {higher} than that of {called[1]} in the last third of {end:,.0f} {axis}"
+    return f"{level} ({interval}, {basis(seeds, common)}): {conclusion(**judged)}"
 
 
 COMPARED = Code("level_compared", _sentence)
@@ -64,12 +68,12 @@ def ask(pair: Pair) -> Tier:
     else:
         means = [np.mean([np.log(tail) for tail in side], axis=0) for side in tails]
         ratio, decides = hac(means[0] - means[1]), one_start(pair)
-    values = {"end": pair.end, "axis": pair.axis, "seeds": seeds, "common": not left_open}
+    values = {"called": pair.called, "end": pair.end, "axis": pair.axis, "seeds": seeds, "common": not left_open}
     return judged(NAME, COMPARED, unsure_by(left_open, ratio), margin, values, None if decides else OBSERVED)
 
 
 def _tails(pair: Pair) -> tuple[list[list[Floats]], float]:
-    """The losses of the last third at the same places, and what is open where few records are of the same steps."""
+    """The losses of the last third at the same places, and the uncertainty if few records are of the same steps."""
     begin = pair.begin + 2 / 3 * (pair.end - pair.begin)
     tails = common_stretch(on_common_records(pair.curves), begin, pair.end)
     if len(tails[0][0]) >= _FEWEST_POINTS:
@@ -84,12 +88,12 @@ def _tails(pair: Pair) -> tuple[list[list[Floats]], float]:
 
 
 def between_records(curves: Sequence[Sequence[LossCurve]]) -> float:
-    """How far off a place may be: half of what lies between two records of each side, since a mean stands anywhere."""
+    """Uncertainty of a place: half the distance between two records of each side."""
     return sum(max(float(np.diff(curve.seen).max()) for curve in side) for side in curves) / 2
 
 
 def unsure_by(left_open: float, ratio: Between) -> Between:
-    """With what may be off by so much to either side, all of it as likely: its deviation is a root of 3 smaller."""
+    """Add a uniform uncertainty of `left_open` to either side, whose deviation is smaller by the root of 3."""
     return replace(ratio, standard_error=math.hypot(ratio.standard_error, left_open / math.sqrt(3)))
 
 
@@ -108,7 +112,7 @@ def hac(differences: Floats) -> Between:
 def judged(
     name: str, code: Code, ratio: Between, margin: float, values: dict[str, Any], observed: Code | None = None
 ) -> Tier:
-    """Passes where equivalent by TOST, unless the seeds decide little (`observed`); fails where beyond the margin."""
+    """Pass if equivalent by TOST, unless the seeds are too few (`observed`); fail if beyond the margin."""
     low, high = ratio.interval()
     if low > 1 + margin or high < 1 - margin:
         status, equivalence = Answer.FAIL, Equivalence.BEYOND

@@ -1,4 +1,4 @@
-"""Reference mode: tokens to a loss that was asked for, over several seeds, each known between two records or never.
+"""Tokens to the loss of `--target-loss` over several seeds, each known between two records or not reached.
 
 A log-normal accelerated-life model with one spread for both sides (Kalbfleisch and Prentice, The Statistical Analysis
 of Failure Time Data, 2002, chapter 3), by maximum likelihood over the intervals.
@@ -13,9 +13,10 @@ import numpy as np
 
 from steelyard.comparison.curve import Axis, LossCurve, evaluations, seen_after
 from steelyard.comparison.intervals import FEWEST, Between, quantile
+from steelyard.comparison.phrases import each, percent, plural
 from steelyard.comparison.tiers import Answer, Pair, Tier, by_seed, uneven_by_chance
-from steelyard.comparison.tiers.learning_speed import calmed, smoothed
-from steelyard.comparison.tiers.level import conclusion, figure, judged
+from steelyard.comparison.tiers.learning_speed import calmed, more_tokens, smoothed
+from steelyard.comparison.tiers.level import conclusion, judged
 from steelyard.reasons import Code, Reason
 from steelyard.records.columns import Floats
 from steelyard.verdict import Subject
@@ -24,50 +25,50 @@ NAME = "reference"
 MARGIN = 0.02
 ONE_SIDED = 0.95
 DIFFER = 0.05
-"""Where chance alone deals a loss more seldom to one side only, the sides differ."""
+"""If chance alone gives such an outcome less often, the sides differ."""
 _LEAST_SPREAD, _MOST = 1e-4, 10.0
-"""Of logarithms: seeds that all come down between the same two records still differ by something."""
+"""Bounds of a deviation of logarithms; seeds that reach the loss between the same two records still differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Between which tokens a run came down to the loss; the last is infinite where it did not."""
+    """The tokens between which a run reached the loss; `by` is infinite if it did not."""
 
     after: float
     by: float
 
 
 Counts = tuple[tuple[int, int], tuple[int, int]]
-"""Of each side, how many seeds reached the loss, and how many there are."""
+"""Per side: how many seeds reached the loss, and how many there are."""
 
 
-def _reached(loss: float, seeds: Counts) -> str:
-    counts = " and ".join(f"{reached} of {count}" for reached, count in seeds)
-    return f"a loss of {loss:g} is reached by {counts} seeds"
-
-
-def _compared(loss: float, seeds: Counts, axis: Axis, at_most: float, **judged: Any) -> str:
-    takes = (
-        f"the target takes {figure(**judged)} times the {axis}, and with {ONE_SIDED:.0%} at most {at_most:.4f} times"
+def _reached(called: tuple[str, str], loss: float, seeds: Counts) -> str:
+    counts = (
+        f"{reached} of {plural(count, 'seed')} of {side}" for side, (reached, count) in zip(called, seeds, strict=True)
     )
-    return f"{_reached(loss, seeds)}; {takes}: {conclusion(**judged)}"
+    return f"loss {loss:g} is reached by {' and '.join(counts)}"
+
+
+def _compared(called: tuple[str, str], loss: float, seeds: Counts, axis: Axis, at_most: float, **judged: Any) -> str:
+    more, interval = more_tokens(called, axis, judged["ratio"], judged["low"], judged["high"])
+    bound = f"one-sided {ONE_SIDED:.0%} bound {percent(at_most - 1, signed=True)}"
+    return f"{more} ({interval}, {bound}): {conclusion(**judged)}; {_reached(called, loss, seeds)}"
 
 
 COMPARED = Code("reference_compared", _compared)
 """The ratio of the tokens that the two sides take to the asked loss."""
 BY_ONE_SIDE = Code(
     "reference_by_one_side",
-    lambda chance, **seeds: f"{_reached(**seeds)}, by chance alone so unevenly in {chance:.1%} of cases",
+    lambda chance, **seeds: f"{_reached(**seeds)}; chance alone gives this in {chance:.1%} of cases",
 )
 """Only one side reaches the asked loss."""
 NOT_REACHED = Code("reference_not_reached", _reached)
 """No run reaches the asked loss."""
-ABOVE_FIRST = Code(
-    "reference_above_first", "a loss of {loss:g} is not below the first that any run tells: it takes no tokens to reach"
-)
+ABOVE_FIRST = Code("reference_above_first", "every run starts below loss {loss:g}: choose a lower --target-loss")
 """Every run begins below the asked loss."""
 FEW_SEEDS = Code(
-    "reference_few_seeds", "{seeds[0]} and {seeds[1]} known seeds: {fewest} a side tell how many tokens a loss takes"
+    "reference_few_seeds",
+    lambda seeds, fewest: f"{each(seeds, 'known seed')}: at least {fewest} per side needed for tokens to a loss",
 )
 """There are too few known seeds per side."""
 
@@ -80,16 +81,20 @@ def ask(pair: Pair) -> Tier | None:
         return Tier(NAME, Answer.UNKNOWN, few, margin=MARGIN)
     loss = pair.target_loss
     sides = [
-        [_came_down(side.subjects[rows[0]], curves[rows[0]], loss) for rows in by_seed(side).values()]
+        [_within(side.subjects[rows[0]], curves[rows[0]], loss) for rows in by_seed(side).values()]
         for side, curves in zip(pair.sides, pair.curves, strict=True)
     ]
     reached = [sum(math.isfinite(seed.by) for seed in side) for side in sides]
-    values: dict[str, Any] = {"loss": loss, "seeds": tuple(zip(reached, map(len, sides), strict=True))}
+    values: dict[str, Any] = {
+        "called": pair.called,
+        "loss": loss,
+        "seeds": tuple(zip(reached, map(len, sides), strict=True)),
+    }
     if max(reached) == 0:
         return Tier(NAME, Answer.UNKNOWN, Reason(NOT_REACHED, values), margin=MARGIN)
     if all(seed.after == 0 and math.isfinite(seed.by) for side in sides for seed in side):
         return Tier(NAME, Answer.UNKNOWN, Reason(ABOVE_FIRST, {"loss": loss}), margin=MARGIN)
-    if 0 in reached:  # up to where the shortest run that did not reach it was stopped
+    if 0 in reached:  # up to the end of the shortest run that did not reach it
         end = min(seed.after for side in sides for seed in side if math.isinf(seed.by))
         chance = uneven_by_chance([sum(seed.by <= end for seed in side) for side in sides], list(map(len, sides)))
         status = Answer.FAIL if chance < DIFFER else Answer.UNKNOWN
@@ -99,8 +104,8 @@ def ask(pair: Pair) -> Tier | None:
     return judged(NAME, COMPARED, tokens, MARGIN, {**values, "axis": pair.axis, "at_most": at_most})
 
 
-def _came_down(subject: Subject, curve: LossCurve, loss: float) -> Within:
-    """By its evaluations where it has some, else by its training loss, without outliers and smoothed."""
+def _within(subject: Subject, curve: LossCurve, loss: float) -> Within:
+    """When a run reached the loss: by its evaluations if it has any, else by its smoothed training loss."""
     if not len(curve):
         return Within(0.0, math.inf)
     if evaluated := evaluations(subject):
@@ -118,10 +123,9 @@ def _came_down(subject: Subject, curve: LossCurve, loss: float) -> Within:
 def ratio(target: list[Within], baseline: list[Within]) -> Between:
     """Target over baseline, with the spread of seeds; in the limit of exact tokens, Student's t of two means.
 
-    The error is that of the likelihood's curvature, with the degrees of freedom that two means cost given back, and no
-    less than what the records' own distance leaves open: seeds that scatter less than that tell no more. Seeds that
-    did not get there say little of the spread, and equivalence would be said too often: degrees are given for the
-    share of seeds alone that got there, on the side where it is smaller.
+    The error comes from the curvature of the likelihood, corrected for the two means, and is at least the distance
+    between records. Seeds that did not reach the loss carry little information about the spread, so the degrees of
+    freedom count only the share that reached it, on the side where it is smaller.
     """
     from scipy.optimize import minimize
 
@@ -140,13 +144,13 @@ def ratio(target: list[Within], baseline: list[Within]) -> Between:
 
 
 def _unlikely(at: Floats, ends: list[Floats]) -> float:
-    """How unlikely the intervals are: at their difference, the baseline's mean, and the logarithm of the spread."""
+    """Negative log likelihood at the difference, the mean of the baseline, and the logarithm of the spread."""
     from scipy.special import log_ndtr
 
     total = 0.0
     for mean, side in zip((at[0] + at[1], at[1]), ends, strict=True):
         low, high = ((side - mean) / max(math.exp(at[2]), _LEAST_SPREAD)).T
-        flip = low > 0  # both far above the mean: their logarithms are small there and not here
+        flip = low > 0  # far above the mean, the other tail is more accurate
         low, high = np.where(flip, -high, low), np.where(flip, -low, high)
         upper, lower = log_ndtr(high), log_ndtr(low)
         total -= float((upper + np.log1p(-np.exp(np.minimum(lower - upper, -1e-12)))).sum())
@@ -154,7 +158,7 @@ def _unlikely(at: Floats, ends: list[Floats]) -> float:
 
 
 def _error(best: Floats, ends: list[Floats]) -> float:
-    """Of the difference, by the curvature around what is most likely."""
+    """Standard error of the difference, from the curvature at the maximum of the likelihood."""
     step, identity = 1e-3 * math.exp(best[2]) + 1e-6, np.eye(3)
     curvature = np.empty((3, 3))
     for row, column in product(range(3), repeat=2):

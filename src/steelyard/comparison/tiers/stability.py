@@ -1,4 +1,4 @@
-"""Stability: how each run ends, and spikes, skipped steps and losses that are none, as rates of the two sides."""
+"""Stability: how each run ends, and the rates of spikes, skipped steps and invalid losses on both sides."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -18,27 +18,27 @@ from steelyard.verdict import Status, Subject
 
 NAME = "stability"
 DIFFER, ALIKE = 0.01, 0.1
-"""Rates that chance makes so uneven less often than the one differ, and no more than the other are alike."""
+"""P-values: below the first, rates differ; from the second on, they are alike."""
 WHOLE = 0.9
-"""Of the longest run's way, below which a run that is shorter leaves open what would have come."""
+"""Share of the longest run; a shorter run may miss later events."""
 _WINDOW, _MADS = 21, 6.0
 _IN_A_ROW = 3
 _LEAST_NATS = 0.1
-"""A loss near its floor jumps by many times itself where a document ends."""
+"""Smallest jump that counts; a loss near its floor jumps by a large factor at the end of a document."""
 _UNSOUND = ("completed", "loss_finite", "loss_falling", "loss_floor")
-"""Findings that say a run did not get to its end, or did not learn: two such are not alike in learning."""
+"""Checks that fail if a run did not complete or did not learn: two such runs are not equivalent."""
 
 
 class Event(StrEnum):
-    BAD = "losses that are no number, or not above 0"
-    SPIKES = "spikes of the loss"
-    NORMS = "spikes of the gradient norm"
+    BAD = "invalid losses (NaN, infinite or not above 0)"
+    SPIKES = "loss spikes"
+    NORMS = "gradient norm spikes"
     SKIPPED = "skipped steps"
 
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """How often an event happened to each seed of a side, and of how many steps that tell it."""
+    """How often an event happened to each seed of a side, and in how many steps it is recorded."""
 
     each: Whole
     out_of: Whole
@@ -52,26 +52,27 @@ class _Count:
         return int(self.out_of.sum())
 
 
-def _no_loss_from(side: SideName, runs: Sequence[str], count: int, step: int) -> str:
-    named = f"{', '.join(runs[:3])}{' …' * (len(runs) > 3)}"
-    some = f"{len(runs)} of {count} runs of the {side} ({named}) {'has' if len(runs) == 1 else 'have'}"
-    return f"{f'the {side} has' if count == 1 else some} no loss that is one from step {step:,} to the end"
+def _no_loss_from(side: str, runs: Sequence[str], count: int, step: int) -> str:
+    names = f"{', '.join(runs[:3])}{', …' * (len(runs) > 3)}"
+    some = f"{side}: {len(runs)} of {count} runs ({names}) {'has' if len(runs) == 1 else 'have'}"
+    return f"{f'{side} has' if count == 1 else some} no valid loss from step {step:,} to the end"
 
 
-def _counts(event: Event, target: _Count, baseline: _Count) -> str:
-    sides = [
-        f"{side.happened:,} of {side.of:,}" if side.of else "steps that do not say so" for side in (target, baseline)
-    ]
-    return f"{event} at {sides[0]} steps, and {sides[1]}"
+def _counts(called: tuple[str, str], event: Event, target: _Count, baseline: _Count) -> str:
+    sides = (
+        f"{count.happened:,} of {count.of:,} steps on {side}" if count.of else f"not recorded on {side}"
+        for side, count in zip(called, (target, baseline), strict=True)
+    )
+    return f"{event}: {', '.join(sides)}"
 
 
 NO_LOSS_FROM = Code("stability_no_loss_from", _no_loss_from)
 """Runs of one side alone have no valid loss from some step to their end."""
-STAYS_UP = Code("stability_stays_up", "the loss of the {side} jumps up and stays so high for {steps:,} steps")
+STAYS_UP = Code("stability_stays_up", "the loss of {side} jumps up and stays high for {steps:,} steps")
 """The loss of one side jumps up and stays there."""
 STAYS_UP_IN_SOME = Code(
     "stability_stays_up_in_some",
-    f"{STAYS_UP.sentence}, which happens to {{seeds}} of its {{of}} seeds and to none of the other side's",
+    f"{STAYS_UP.sentence}, in {{seeds}} of its {{of}} seeds and in none of the other side",
 )
 """The loss of some seeds of one side jumps up and stays there."""
 EVENTS = Code("stability_events", _counts)
@@ -80,26 +81,26 @@ EVENTS_DIFFER = Code("stability_events_differ", lambda **counts: f"the sides dif
 """Something happens more often on one side than chance explains."""
 EVENTS_UNEVEN = Code(
     "stability_events_uneven",
-    lambda chance, **counts: f"{_counts(**counts)}: by chance alone so uneven in {chance:.0%} of cases",
+    lambda chance, **counts: f"{_counts(**counts)}; chance alone gives this in {chance:.0%} of cases",
 )
 """Something happens more often on one side, which chance may explain."""
 EVENTS_OF_FEW_SEEDS = Code(
-    "stability_events_of_few_seeds", lambda **counts: f"{_counts(**counts)}, but few of the seeds have most of them"
+    "stability_events_of_few_seeds", lambda **counts: f"{_counts(**counts)}; most of them in few seeds"
 )
 """Few of the seeds have most of what happened."""
-UNSOUND = Code("stability_unsound", "the {side} ({run}) fails {finding.check}: {finding.message}")
+UNSOUND = Code("stability_unsound", "{finding.check} fails for {run}: {finding.message}")
 """A run did not complete or did not learn."""
-NO_LOSS = Code("stability_no_loss", "the {side} ({run}) has no loss")
+NO_LOSS = Code("stability_no_loss", "{run} has no loss")
 """A run has no loss."""
 SHORT = Code(
     "stability_short",
-    "the {side} ({run}) has losses for {seen:,.0f} of {longest:,.0f} {axis}, and no tier sees what comes after",
+    "{run} ends at {seen:,.0f} of {longest:,.0f} {axis}, so later steps cannot be compared",
 )
 """A run is shorter than the others."""
 NOTHING = Code("stability_nothing", lambda events: f"no {', no '.join(events)}")
 """Nothing of what is counted happened on either side."""
 SEVERAL = Code("stability_several", lambda reasons: "; ".join(reason.message for reason in reasons))
-"""Several of the other reasons of this tier."""
+"""Several reasons of this tier together."""
 
 
 def ask(pair: Pair) -> Tier:
@@ -108,14 +109,14 @@ def ask(pair: Pair) -> Tier:
     if any(lost[0]) != any(lost[1]):
         side, steps = (pair.target, lost[0]) if any(lost[0]) else (pair.baseline, lost[1])
         runs = [subject.run.directory.name for subject, step in zip(side.subjects, steps, strict=True) if step]
-        values = {"side": side.name, "runs": runs, "count": len(steps), "step": min(filter(None, steps))}
+        values = {"side": side.called, "runs": runs, "count": len(steps), "step": min(filter(None, steps))}
         return Tier(NAME, Answer.FAIL, Reason(NO_LOSS_FROM, values, side=side.name))
     (target, target_up), (baseline, baseline_up) = (
         _of_side(*side) for side in zip(pair.sides, _curves(pair), strict=True)
     )
     events = list(zip(Event, target, baseline, strict=True))
-    rates = list(_stays_up(target_up, baseline_up))
-    rates += (_rate(*event) for event in events if event[1].happened or event[2].happened)
+    rates = list(_stays_up(pair, target_up, baseline_up))
+    rates += (_rate(pair, *event) for event in events if event[1].happened or event[2].happened)
     for tier in rates:
         if tier.status == Answer.FAIL:
             return tier
@@ -127,7 +128,7 @@ def ask(pair: Pair) -> Tier:
 
 
 def _lost_at(subject: Subject, curve: LossCurve) -> int | None:
-    """The step from which on every loss that is given is no number, or not above 0; None where the last one is fine."""
+    """The step from which on every given loss is invalid; None if the last one is valid."""
     steps = subject.steps
     rows = np.flatnonzero(steps.loss.given & ~steps.flag("skipped"))
     after = rows[steps.step[rows] > (curve.step[-1] if len(curve) else 0)]
@@ -135,7 +136,7 @@ def _lost_at(subject: Subject, curve: LossCurve) -> int | None:
 
 
 def _curves(pair: Pair) -> list[list[LossCurve]]:
-    """On common records where intervals differ: a mean over ten steps has a tenth of the spike of one."""
+    """Curves on common records if log intervals differ: a mean over ten steps has a tenth of a spike."""
     if len({float(np.median(curve.covered)) for side in pair.curves for curve in side if len(curve)}) > 1:
         common = on_common_records(pair.curves)
         if len(common[0][0]) > _WINDOW:
@@ -143,8 +144,8 @@ def _curves(pair: Pair) -> list[list[LossCurve]]:
     return pair.curves
 
 
-def _stays_up(*ups: list[int]) -> Iterator[Tier]:
-    """Losses that jump up and stay there on one side: every seed's against none, or more of them than chance deals."""
+def _stays_up(pair: Pair, *ups: list[int]) -> Iterator[Tier]:
+    """Losses that jump up and stay high on one side: in every seed, or in more than chance explains."""
     highest = [max(side) for side in ups]
     enough = max(_WINDOW, 2 * min(highest))
     if max(highest) <= enough:
@@ -153,7 +154,7 @@ def _stays_up(*ups: list[int]) -> Iterator[Tier]:
     chance = uneven_by_chance(many, seeds)
     at = int(highest[1] > highest[0])
     side: SideName = "baseline" if at else "target"
-    values = {"side": side, "steps": highest[at]}
+    values = {"side": pair.called[at], "steps": highest[at]}
     if many[at] == seeds[at] or chance < DIFFER:
         yield Tier(NAME, Answer.FAIL, Reason(STAYS_UP, values, side=side))
     else:
@@ -161,12 +162,12 @@ def _stays_up(*ups: list[int]) -> Iterator[Tier]:
         yield Tier(NAME, Answer.UNKNOWN, some, chance, DIFFER)
 
 
-def _rate(event: Event, target: _Count, baseline: _Count) -> Tier:
-    counts: dict[str, Any] = {"event": event, "target": target, "baseline": baseline}
-    if not target.of or not baseline.of:  # to tell more is no fault
+def _rate(pair: Pair, event: Event, target: _Count, baseline: _Count) -> Tier:
+    counts: dict[str, Any] = {"called": pair.called, "event": event, "target": target, "baseline": baseline}
+    if not target.of or not baseline.of:  # an unrecorded gradient norm is acceptable
         return Tier(NAME, Answer.PASS if event == Event.NORMS else Answer.UNKNOWN, Reason(EVENTS, counts))
     chance = _by_chance(target, baseline, _clumped(target, baseline))
-    one_sided = event == Event.BAD and not (target.happened and baseline.happened)  # one such is no matter of rates
+    one_sided = event == Event.BAD and not (target.happened and baseline.happened)  # open, whatever the rate
     status, reason = Answer.UNKNOWN if one_sided else Answer.PASS, Reason(EVENTS, counts)
     if chance < DIFFER:
         status, reason = Answer.FAIL, Reason(EVENTS_DIFFER, counts)
@@ -178,11 +179,11 @@ def _rate(event: Event, target: _Count, baseline: _Count) -> Tier:
 
 
 def _open(pair: Pair) -> Iterator[Reason]:
-    """Why runs that differ in nothing here may differ all the same."""
+    """Reasons why runs without a difference in rates may still differ."""
     longest = max((float(curve.seen[-1]) for side in pair.curves for curve in side if len(curve)), default=0.0)
     for side, curves in zip(pair.sides, pair.curves, strict=True):
         for subject, curve, verdict in zip(side.subjects, curves, side.verdicts, strict=True):
-            run = {"side": side.name, "run": subject.run.directory.name}
+            run = {"run": side.run_name(subject)}
             for finding in verdict.findings:
                 if finding.check in _UNSOUND and finding.status == Status.FAIL:
                     yield Reason(UNSOUND, {**run, "finding": finding}, side=side.name)
@@ -194,7 +195,7 @@ def _open(pair: Pair) -> Iterator[Reason]:
 
 
 def _by_chance(target: _Count, baseline: _Count, together: float = 1.0) -> float:
-    """A binomial test, two-sided, of what happened to the two sides; events that come `together` count as one."""
+    """P-value of a two-sided binomial test of the counts; `together` events count as one."""
     from scipy.special import bdtr, bdtrc
 
     here, there = (math.floor(side.happened / together) for side in (target, baseline))
@@ -206,19 +207,19 @@ def _by_chance(target: _Count, baseline: _Count, together: float = 1.0) -> float
 def _clumped(*sides: _Count) -> float:
     """Pearson's dispersion over the seeds (McCullagh and Nelder, Generalized Linear Models, 1989, 6.2.3); 1 or more.
 
-    What befalls a run in which something is wrong befalls it often, and is still one run.
+    A faulty run may have many events and is still one run.
     """
     squares, degrees = 0.0, 0
     for side in (side for side in sides if side.happened):
-        tells = side.out_of > 0
-        expected = side.happened * side.out_of[tells] / side.of
-        squares += float(((side.each[tells] - expected) ** 2 / expected).sum())
+        recorded = side.out_of > 0
+        expected = side.happened * side.out_of[recorded] / side.of
+        squares += float(((side.each[recorded] - expected) ** 2 / expected).sum())
         degrees += len(expected) - 1
     return max(1.0, squares / degrees) if degrees else 1.0
 
 
 def _of_side(side: Side, curves: Sequence[LossCurve]) -> tuple[list[_Count], list[int]]:
-    """Of each event its counts, the mean of runs that repeat a seed, and how long the loss of each seed stays up."""
+    """Counts of each event per seed (mean of its runs), and how long the loss of each seed stays high."""
     runs, seeds = list(map(_of_run, side.subjects, curves)), by_seed(side).values()
     means = [np.rint(np.mean([runs[at][0] for at in rows], axis=0)).astype(np.int64) for rows in seeds]
     counts = [_Count(*np.stack(of_event, axis=1)) for of_event in zip(*means, strict=True)]
@@ -226,9 +227,9 @@ def _of_side(side: Side, curves: Sequence[LossCurve]) -> tuple[list[_Count], lis
 
 
 def _of_run(subject: Subject, curve: LossCurve) -> tuple[list[tuple[int, int]], int]:
-    """How often each event happened, and at how many steps that tell it; and how long the loss stays up at most."""
+    """Counts of each event with the steps that record it, and for how many steps the loss stays high."""
     loss, grad, skipped = subject.steps.loss, subject.steps.grad_norm, subject.steps.skipped
-    given = loss.given & ~subject.steps.flag("skipped")  # a step that was not taken may well have overflowed
+    given = loss.given & ~subject.steps.flag("skipped")  # a skipped step may have overflowed
     norms, rises = grad.values[grad.finite], _rises(curve.loss, _LEAST_NATS)
     lasted = (int(curve.step[end - 1] - curve.step[row - 1]) for row, end in rises if end - row >= _IN_A_ROW)
     counts = {
@@ -241,7 +242,7 @@ def _of_run(subject: Subject, curve: LossCurve) -> tuple[list[tuple[int, int]], 
 
 
 def _rises(values: Floats, least: float = 0.0) -> list[tuple[int, int]]:
-    """From which row to before which values are above what they jumped from: however many they are, one event."""
+    """Stretches of rows after a jump, until values fall below its bound; each is one event."""
     rises: list[tuple[int, int]] = []
     end = 0
     for row, bound in zip(*(column.tolist() for column in _jumps(values, least)), strict=True):
@@ -255,14 +256,14 @@ def _rises(values: Floats, least: float = 0.0) -> list[tuple[int, int]]:
 
 
 def _jumps(values: Floats, least: float = 0.0) -> tuple[Whole, Floats]:
-    """Where values are above all of the 21 before them, and above what: their median and six median deviations."""
+    """Rows above all of the 21 rows before, and the bound: their median plus six median deviations."""
     if len(values) <= _WINDOW:
         return np.empty(0, dtype=np.int64), np.empty(0)
     count = len(values) - _WINDOW
     highest = values[:count].copy()
     for after in range(1, _WINDOW):
         np.maximum(highest, values[after : after + count], out=highest)
-    at = np.flatnonzero(values[_WINDOW:] > highest)  # of the others no median is needed
+    at = np.flatnonzero(values[_WINDOW:] > highest)  # only these need a median
     usual, spread = around_median(np.lib.stride_tricks.sliding_window_view(values, _WINDOW)[at])
     bound = usual + np.maximum(_MADS * np.maximum(spread, 1e-3 * np.abs(usual)), least)
     jumped = values[_WINDOW:][at] > bound

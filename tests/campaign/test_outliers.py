@@ -42,7 +42,7 @@ def test_where_most_runs_agree_to_the_last_digit_the_share_alone_decides() -> No
 
 def test_an_outlier_says_host_metric_share_and_score() -> None:
     (outlier,) = outliers("step_time_s", {"a": 1.0, "b": 1.01, "c": 0.99, "gpu07": 1.5})
-    assert outlier.words == "gpu07: step_time_s 1.5 is 49.3% above the median 1.005 (robust z 33.4)"
+    assert outlier.words == "gpu07: step_time_s is 1.5, 49.3% above the median of 1.005 (robust z 33.4)"
 
 
 def test_the_verdict_of_a_fleet_is_the_worst_of_its_runs() -> None:

@@ -62,9 +62,9 @@ def test_linear_within_the_margin_is_equivalent(cli: Any, counts: Make) -> None:
     counts(2, 1.01)
     done = cli("runs", "scaling", "n1", "n2")
     assert done.status == 0
-    assert "weak scaling, against 1 node" in done.out
-    assert "equivalent within 0.05" in done.out
-    assert "1, by definition" in done.out
+    assert "weak scaling: 2 nodes reach 99.0% of the throughput per GPU of 1 node" in done.out
+    assert "equivalent within 5%" in done.out
+    assert "(95% CI 98.7 to 99.4%, 3 and 3 runs)" in done.out
 
 
 def test_one_run_a_count_is_an_observation(cli: Any, counts: Make) -> None:
@@ -95,6 +95,8 @@ def test_what_scaling_does_not_change_refuses_it(cli: Any, counts: Make, recorde
     (found,) = done.document["counts"]
     assert (found["status"], found["efficiency"]) == ("not_comparable", None)
     assert "precision.dtype differs: fp32 on 2 nodes, bf16 on 1 node" in found["reasons"]
+    assert len(found["reason_codes"]) == len(found["reasons"])
+    assert found["reason_codes"][0] == "setting_differs"
     shown = cli("runs", "scaling", "n1", "n2").out
     assert "2 nodes: precision.dtype differs: fp32 on 2 nodes" in shown
     assert "not comparable" in shown
@@ -105,7 +107,7 @@ def test_what_scaling_does_not_change_refuses_it(cli: Any, counts: Make, recorde
     [
         ("platform/gpu", "h100", "platform.gpu differs: h100 on 2 nodes, h200 on 1 node"),
         ("framework", "megatron", "platform.framework differs: megatron on 2 nodes, native on 1 node"),
-        ("platform/world_size", 16, "the nodes have not as many GPUs each: 16 on 2 nodes and 1 on 1 node"),
+        ("platform/world_size", 16, "GPUs per node differ: 16 on 2 nodes, 1 on 1 node"),
     ],
 )
 def test_another_platform_is_no_scaling(
@@ -127,7 +129,7 @@ def test_a_batch_that_grows_otherwise_is_neither_weak_nor_strong(cli: Any, count
     run.edit_steps(lambda step: {**step, "tokens": step["tokens"] * 2})
     done = cli("runs", "scaling", "n1", "two", "--json")
     assert (done.status, done.document["scaling"]) == (4, None)
-    assert any("neither as many a GPU (weak scaling)" in one for one in done.document["counts"][0]["reasons"])
+    assert "scaling_neither" in done.document["counts"][0]["reason_codes"]
 
 
 def test_layout_and_rates_of_learning_do_not_refuse_it(cli: Any, counts: Make, recorded: Any) -> None:
@@ -148,7 +150,7 @@ def test_runs_on_one_count_are_no_scaling_and_must_be_one_job(cli: Any, counts: 
     on(recorded(to="n2/z"), 2, 1.0, weak=False)
     done = cli("runs", "scaling", "n1", "n2", "--json")
     assert done.status == 2
-    assert "on 2 nodes, repeat-1 and z differ in training.tokens_per_step" in done.document["error"]["message"]
+    assert "on 2 nodes: training.tokens_per_step differs: 32,768 in repeat-1" in done.document["error"]["message"]
 
 
 def test_a_run_of_unknown_size_is_named(cli: Any, counts: Make, recorded: Any) -> None:
@@ -156,7 +158,7 @@ def test_a_run_of_unknown_size_is_named(cli: Any, counts: Make, recorded: Any) -
     recorded(to="lost").slower(1.001).set("platform/nodes", None)
     done = cli("runs", "scaling", "n1", "lost", "--json")
     assert done.status == 2
-    assert "how many nodes runs/lost ran on is not known" in done.document["error"]["message"]
+    assert "runs/lost does not record its number of nodes" in done.document["error"]["message"]
 
 
 def halved(step: dict[str, Any]) -> dict[str, Any]:
@@ -176,7 +178,7 @@ def test_tokens_of_a_step_that_one_run_does_not_tell_are_not_known_of_the_count(
     done = cli("runs", "scaling", "n1", "n2", "--json")
     (found,) = done.document["counts"]
     assert (done.status, found["tokens_per_step"], found["scaling"], found["efficiency"]) == (5, None, None, None)
-    assert "the tokens of a step are not known of every run, or not the same at every step" in found["reasons"]
+    assert "scaling_unknown" in found["reason_codes"]
 
 
 def test_one_run_on_two_counts_is_refused(cli: Any, counts: Make, recorded: Any) -> None:

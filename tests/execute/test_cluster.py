@@ -89,9 +89,7 @@ def test_errors_that_memory_met_meanwhile_fail_and_name_the_host(tmp_path: Path,
     assert ran.manifest.status == "completed"
     failed = ran.findings()[0]
     assert failed.code is hosts.HARDWARE_COUNTER_GREW
-    assert failed.message.startswith(
-        "gpu01: uncorrected grew while it trained: gpu0 at 00000000:1B:00.0 (0 to 2); drain"
-    )
+    assert failed.message.startswith("gpu01: uncorrected grew during the run: gpu0 at 00000000:1B:00.0 (0 to 2); drain")
 
 
 def test_a_run_that_failed_is_looked_at_too_and_keeps_its_cause(tmp_path: Path, errors: Path) -> None:
@@ -114,7 +112,7 @@ def test_a_kernel_log_that_hangs_is_unknown_and_waited_for_once(
     assert ran.manifest.status == "completed"
     assert calls.read_text().split() == ["asked"]
     first, *others = ran.findings()
-    assert (first.code, first.reason.values["why"]) == (hosts.COUNTERS_UNREAD, "it took too long")
+    assert (first.code, first.reason.values["why"]) == (hosts.COUNTERS_UNREAD, "timed out")
     assert not any(isinstance(one, Finding) and one.status == "fail" for one in others)
 
 

@@ -89,7 +89,7 @@ def test_what_is_asked_too_late_makes_nothing(job: Callable[..., HostJob], tmp_p
     async def work() -> None:
         await one.take("me@here", 0)
         assert await one.clean(containers=True) == []
-        with pytest.raises(HostError, match="no longer held"):
+        with pytest.raises(HostError, match="no longer holds"):
             await one.prepare({}, {})
 
     doing(work())
@@ -142,7 +142,7 @@ def test_a_held_host_names_its_holder_until_that_is_gone(job: Callable[..., Host
         await first.start(["sleep", "60"])
         with pytest.raises(HostError, match=f"in use by run {FIRST} of me@here since") as held:
             await second.take("you@there", 0)
-        assert f"(process {first.keeper} of login {getpass.getuser()})" in held.value.complaint
+        assert f"(process {first.keeper}, user {getpass.getuser()})" in held.value.complaint
         assert held.value.next is not None
         assert held.value.next.endswith(f"as {getpass.getuser()} or root: kill {first.keeper}")
         since = datetime.strptime(held.value.complaint.split("since ")[1][:19], "%Y-%m-%d %H:%M:%S")
@@ -161,7 +161,7 @@ def test_a_holder_whose_start_is_no_date_is_still_named(tmp_path: Path) -> None:
         async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = 60.0) -> Done:
             return Done(0, b"held\nother\nyou@there\n9999999999999999999\n42\nnobody\n", b"")
 
-    with pytest.raises(HostError, match=r"since an unknown time \(process 42 of login nobody\)"):
+    with pytest.raises(HostError, match=r"since an unknown time \(process 42, user nobody\)"):
         asyncio.run(HostJob(Held("gpu01", tmp_path), ONE, str(tmp_path / "dir")).take("me", 0))
 
 
@@ -263,7 +263,7 @@ def test_a_directory_that_is_there_is_not_taken(job: Callable[..., HostJob], tmp
     (tmp_path / "theirs" / "results").write_text("a week's work")
 
     async def work() -> None:
-        with pytest.raises(HostError, match="is there already"):
+        with pytest.raises(HostError, match="already exists"):
             await one.take("me", 0)
         await one.clean(containers=True)
 
@@ -368,7 +368,7 @@ def test_a_place_that_another_login_could_change_is_refused(
     one = job(directory="place/below/exp-node0")
 
     async def work() -> None:
-        with pytest.raises(HostError, match=r"place (belongs to login nobody|can be written by other logins).*log_dir"):
+        with pytest.raises(HostError, match=r"place (belongs to user nobody|\(mode 7).*log_dir"):
             await one.take("me", 0)
 
     doing(work())
@@ -417,7 +417,7 @@ def test_what_another_login_put_there_is_not_read(job: Callable[..., HostJob], t
     one = job(directory="shared/exp-node0")
 
     async def work() -> None:
-        with pytest.raises(HostError, match="made by login nobody") as refused:
+        with pytest.raises(HostError, match="created by user nobody") as refused:
             await one.take("me", 0)
         assert "hash" not in str(refused.value)
 
@@ -504,7 +504,7 @@ def test_a_volume_that_holds_a_link_to_the_control_files_is_refused(
 
     async def work() -> None:
         await one.take("me", 0)
-        with pytest.raises(HostError, match="holds a link"):
+        with pytest.raises(HostError, match="contains a link"):
             await one.prepare({}, {}, [str(tmp_path / "home/u")])
         await one.clean(containers=True)
 
@@ -531,7 +531,7 @@ def test_one_machine_under_two_names_is_refused(job: Callable[..., HostJob]) -> 
 
     async def work() -> None:
         await first.take("me", 0)
-        with pytest.raises(HostError, match="stands twice among the hosts"):
+        with pytest.raises(HostError, match="lists this machine twice"):
             await second.take("me", 0)
         await first.clean(containers=True)
 

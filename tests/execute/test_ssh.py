@@ -144,9 +144,9 @@ def test_a_file_is_written_with_its_mode_and_replaced_whole(server: LoopbackSshd
 
 def test_a_file_that_cannot_be_written_or_read_is_named(server: LoopbackSshd, tmp_path: Path) -> None:
     missing = str(tmp_path / "missing" / "file")
-    with pytest.raises(HostRefusedError, match=f"{missing} cannot be read .*No such file"):
+    with pytest.raises(HostRefusedError, match=f"cannot read {missing} .*No such file"):
         on(login(server), lambda host: host.read(missing))
-    with pytest.raises(HostRefusedError, match=f"{missing} cannot be written"):
+    with pytest.raises(HostRefusedError, match=f"cannot write {missing}"):
         on(login(server), lambda host: host.write(missing, b"content"))
 
 
@@ -180,7 +180,7 @@ def test_a_host_with_another_key_than_on_record_is_refused(
     own_server.new_host_key()
     own_server.start()
     given = login(own_server, known, accept_new)
-    with pytest.raises(HostRefusedError, match="not the one on record") as refused:
+    with pytest.raises(HostRefusedError, match="host key has changed") as refused:
         on(given, lambda host: host.run(["true"]))
     assert "ssh-keygen -R" in (refused.value.next or "")
     assert (home / ".ssh/known_hosts").read_text() == known
@@ -194,7 +194,7 @@ def test_a_host_with_a_key_of_another_kind_than_on_record_is_refused(
     own_server.stop()
     own_server.new_host_key("ecdsa")
     own_server.start()
-    with pytest.raises(HostRefusedError, match="not the one on record"):
+    with pytest.raises(HostRefusedError, match="host key has changed"):
         on(login(own_server, known, accept_new), lambda host: host.run(["true"]))
     assert (home / ".ssh/known_hosts").read_text() == known
 
@@ -208,7 +208,7 @@ def test_a_host_with_several_keys_is_known_by_any_of_them(tmp_path: Path) -> Non
 
 
 def test_a_new_host_is_refused(server: LoopbackSshd) -> None:
-    with pytest.raises(HostRefusedError, match="not on record") as refused:
+    with pytest.raises(HostRefusedError, match="not in known_hosts") as refused:
         on(login(server, known=""), lambda host: host.run(["true"]))
     assert "--accept-new-host-keys" in (refused.value.next or "")
 
@@ -223,7 +223,7 @@ def test_a_new_host_is_remembered_where_that_is_asked_for(own_server: LoopbackSs
     own_server.stop()
     own_server.new_host_key()
     own_server.start()
-    with pytest.raises(HostRefusedError, match="not the one on record"):
+    with pytest.raises(HostRefusedError, match="host key has changed"):
         on(given, lambda host: host.run(["true"]))
 
 
@@ -235,20 +235,20 @@ def test_a_new_host_gets_a_line_of_its_own_in_the_record(server: LoopbackSshd, h
 
 def test_a_configuration_without_a_record_lets_nobody_in(server: LoopbackSshd, home: Path) -> None:
     (home / ".ssh/config").write_text("Host *\n  UserKnownHostsFile none\n")
-    with pytest.raises(HostRefusedError, match="not on record"):
+    with pytest.raises(HostRefusedError, match="not in known_hosts"):
         on(login(server), lambda host: host.run(["true"]))
 
 
 def test_a_key_the_host_does_not_know_is_refused_in_words(server: LoopbackSshd, tmp_path: Path) -> None:
     make_key(tmp_path / "stranger", "stranger")
     given = replace(login(server), key_file=str(tmp_path / "stranger"))
-    with pytest.raises(HostRefusedError, match=f"the login was refused \\({server.user}\\)") as refused:
+    with pytest.raises(HostRefusedError, match=f"login as {server.user} was refused") as refused:
         on(given, lambda host: host.run(["true"]))
     assert f"ssh -p {server.port} -i {tmp_path}/stranger -l {server.user} {ADDRESS} true" in (refused.value.next or "")
 
 
 def test_a_key_that_is_missing_is_no_lost_link(server: LoopbackSshd, tmp_path: Path) -> None:
-    with pytest.raises(HostRefusedError, match="ssh is not set up"):
+    with pytest.raises(HostRefusedError, match="cannot set up ssh"):
         on(replace(login(server), key_file=str(tmp_path / "none")), lambda host: host.run(["true"]))
 
 
@@ -293,7 +293,7 @@ def test_a_key_of_the_agent_opens_a_host(server: LoopbackSshd, tmp_path: Path, m
             time.sleep(0.01)
         monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
         without = replace(login(server), key_file=None)
-        with pytest.raises(HostRefusedError, match="the login was refused"):
+        with pytest.raises(HostRefusedError, match="was refused"):
             on(without, lambda host: host.run(["true"]))
         subprocess.run(["ssh-add", "-q", str(server.key)], check=True, capture_output=True)
         assert on(without, lambda host: host.run(["true"])).status == 0
@@ -310,7 +310,7 @@ def test_a_lost_connection_is_said_and_made_again(own_server: LoopbackSshd) -> N
         await asyncio.sleep(0.3)
         own_server.cut()
         for lost in (waiting, following):
-            with pytest.raises(LinkLostError, match=f"^{ADDRESS}: the link is lost"):
+            with pytest.raises(LinkLostError, match=f"^{ADDRESS}: connection lost"):
                 await lost
         return (await host.run(["echo", "back"])).out
 
@@ -358,5 +358,5 @@ def test_a_command_that_prints_without_end_is_ended_and_the_next_one_answers(ser
 
 
 def test_a_name_that_cannot_be_resolved_is_told_apart_from_a_lost_link(server: LoopbackSshd) -> None:
-    with pytest.raises(HostRefusedError, match="the name could not be resolved"):
+    with pytest.raises(HostRefusedError, match="cannot resolve the host name"):
         on(login(server), lambda host: host.run(["true"]), name="no-such-host.invalid")

@@ -71,7 +71,7 @@ def test_a_hang_at_exit_on_a_host_ends_with_all_steps_in_the_record(tmp_path: Pa
     writer = execute.new_run(made, tmp_path / "runs", None, ["steelyard"])
     limits = Limits(exit=1.0, counters=1.0)
     with pytest.raises(
-        InfrastructureError, match=r"did not exit within 1 s after its last step, 3; still running: gpu01"
+        InfrastructureError, match=r"did not exit within 1 s after its last step 3; still running: gpu01"
     ):
         execute.execute(
             made, writer, lambda _: None, execute.RunOptions(limits, preflight=False, hosts={host.name: host})

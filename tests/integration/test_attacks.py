@@ -175,7 +175,7 @@ def test_a_place_that_another_login_made_first_is_refused_with_a_way_on(
         place = "/tmp/labs-squatted" if login == "root" else "/var/tmp/steelyard-trainer"
         ended = attempt(login, **({"log_dir": place} if login == "root" else {}))
         assert ended.status == 3, ended.err
-        assert f"{place} belongs to login mallory" in ended.failure["message"]
+        assert f"{place} belongs to user mallory" in ended.failure["message"]
         assert "log_dir" in ended.failure["message"]
         on = attempt(login, **({} if login == "root" else {"log_dir": "/home/trainer/runs"}))
         held_off(on, host)
@@ -191,7 +191,7 @@ def test_a_foreign_process_that_claims_the_host_is_named_and_goes_when_it_ends(
     try:
         ended = attempt()
         assert ended.status == 3, ended.err
-        assert "of login mallory" in ended.failure["message"]
+        assert "user mallory" in ended.failure["message"]
         assert "kill" in ended.document["error"]["next"]
     finally:
         claim.kill()

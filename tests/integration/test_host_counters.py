@@ -84,7 +84,7 @@ def test_memory_errors_of_a_gpu_fail_the_run_and_name_its_host(
     assert (ended.status, ended.document["status"], ended.document["verdict"]) == (1, "completed", "fail")
     failed = [one for one in of_hosts(ended) if one["status"] == "fail"]
     assert [(one["code"], one["observed"]) for one in failed] == [("hardware_counter_grew", 3)]
-    assert failed[0]["message"].startswith(f"{hosts[1].address}: uncorrected grew while it trained: gpu0")
+    assert failed[0]["message"].startswith(f"{hosts[1].address}: uncorrected grew during the run: gpu0")
 
 
 def test_what_the_kernel_says_meanwhile_fails_and_what_it_said_before_does_not(
@@ -97,7 +97,7 @@ def test_what_the_kernel_says_meanwhile_fails_and_what_it_said_before_does_not(
     assert ended.status == 1, ended.err
     failed = [one for one in of_hosts(ended) if one["status"] == "fail"]
     assert [(one["code"], one["observed"]) for one in failed] == [("kernel_errors", 1)]
-    assert failed[0]["message"].startswith(f"{hosts[2].address}: the kernel says Xid")
+    assert failed[0]["message"].startswith(f"{hosts[2].address}: Xid")
 
 
 def test_a_tool_that_hangs_is_unknown_and_delays_a_run_once_and_little(
@@ -108,7 +108,7 @@ def test_a_tool_that_hangs_is_unknown_and_delays_a_run_once_and_little(
     assert (ended.status, ended.document["verdict"]) == (0, "pass"), ended.err
     unknown = [one for one in of_hosts(ended) if one["status"] == "unknown"]
     assert {one["message"].partition(":")[0] for one in unknown} == {hosts[1].address}
-    assert all("nvidia-smi: it took too long" in one["message"] for one in unknown)
+    assert all("nvidia-smi: timed out" in one["message"] for one in unknown)
     assert hosts[1].path(f"{FOLDER}/asked").read_text().split() == ["asked"]
     began = {
         one["message"]: datetime.fromisoformat(one["time"]) for one in ended.run.events() if one["kind"] == "phase"

@@ -79,7 +79,7 @@ def test_the_losses_are_dockers_once_the_image_is_brought(
     engines[2].host.sh(["podman", "rmi", IMAGE])
     lacking = start(experiment(container=IN_PODMAN), "--no-preflight").end()
     assert lacking.status == 3
-    assert f"image {IMAGE} is not there" in lacking.failure["message"]
+    assert f"image {IMAGE} not found" in lacking.failure["message"]
     assert "podman save" in lacking.document["error"]["next"]
     ours = start(experiment(container=IN_PODMAN), "--image-file", saved).end()
     dockers = start(experiment()).end()

@@ -150,7 +150,8 @@ def test_a_killed_trainer_is_a_failed_run(tiny: Path, tmp_path: Path) -> None:
     run = records.load(out / "run")
     assert run.status == "failed"
     assert run.manifest.failure is not None
-    assert run.manifest.failure.message == "the training program was ended by SIGKILL"
+    assert run.manifest.failure.kind == "signal"
+    assert "SIGKILL" in run.manifest.failure.message
 
 
 def test_ranks_whose_torchrun_is_killed_are_ended_and_the_run_failed(tiny: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""A family of comparisons, a job each, of one pair of platforms: the speedup over all, and each held to their number.
+"""A family: several comparisons on one pair of platforms, one per job, with their common speedup.
 
-Of twenty jobs on equal platforms one is faster by chance; Holm's adjustment keeps the chance of any such word at 5 %.
+With twenty jobs on equal platforms, one looks faster by chance. Holm's adjustment limits the chance of any such result
+in the family to 5%.
 """
 
 import math
@@ -26,17 +27,17 @@ from steelyard.verdict import Subject
 
 FEWEST = 2
 _ERROR = 0.05
-"""Of all words of one kind in a family together."""
+"""Chance of any wrong result of one kind in the family."""
 _TERMS = TERMS[Metric.THROUGHPUT]
 _ABOVE = (Outcome.BETTER, Outcome.EQUIVALENT, Outcome.MARGINALLY_BETTER)
 _BELOW = (Outcome.WORSE, Outcome.EQUIVALENT, Outcome.MARGINALLY_WORSE)
-"""What holds of a ratio beyond the margin, inside it, or apart from 1."""
+"""Outcomes of a ratio that is beyond the margin, inside it, or different from 1."""
 _refused = partial(refused, "COMPARISONS")
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One job, on both platforms."""
+    """The comparison of one job on both platforms."""
 
     directory: Path
     comparison: Comparison
@@ -47,13 +48,13 @@ class Member:
 
     @property
     def ratio(self) -> Ratio | None:
-        """None where the contract refuses it, forced or not."""
+        """None if the job is not comparable, even if the comparison was forced."""
         ratio = self.comparison.ratios[Metric.THROUGHPUT]
         return None if ratio is None or ratio.forced else ratio
 
     @property
     def between(self) -> Between | None:
-        """None where it has too few runs, or some that had not settled."""
+        """None if there are too few runs, or step times have not settled."""
         sides = self.comparison.target, self.comparison.baseline
         if self.ratio is None or self.ratio.outcome == Outcome.UNSETTLED:
             return None
@@ -63,7 +64,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Speedup:
-    """Over all jobs: the geometric mean."""
+    """The geometric mean over all jobs."""
 
     value: float
     low: float | None
@@ -78,11 +79,11 @@ class Speedup:
 class Family:
     members: tuple[Member, ...]
     alone: tuple[str | None, ...]
-    """What may be said of each by itself, at the family's margin; None of one that is refused."""
+    """The outcome of each comparison by itself, at the family's margin; None without a ratio."""
     adjusted: tuple[str | None, ...]
-    """What may be said of each beside the others; None of one without an interval between runs."""
+    """The outcome of each within the family; None without an interval between runs."""
     speedup: Speedup | None
-    """None where a member has none: to leave it out would be to choose."""
+    """None if a member has no speedup: leaving it out would bias the mean."""
     margin: float
     reasons: tuple[Reason, ...]
 
@@ -100,6 +101,7 @@ class Family:
             "margin": self.margin,
             "speedup": asdict(self.speedup) if self.speedup else None,
             "reasons": [reason.message for reason in self.reasons],
+            "reason_codes": [reason.code.name for reason in self.reasons],
             "members": [
                 {
                     "comparison": str(member.directory.resolve()),
@@ -114,15 +116,15 @@ class Family:
 
 
 NOT_COMPARED = Code("family_not_compared", "{comparison} is {status}: {why}")
-"""A comparison of the family is refused or open."""
+"""A comparison of the family is not comparable or unknown."""
 OBSERVED = Code("family_observed", "{comparison}: {words}")
 """A comparison of the family has no interval between runs."""
-PLATFORM_UNKNOWN = Code("family_platform_unknown", "as {side}, {why}")
-"""A platform is known of some runs only."""
+PLATFORM_UNKNOWN = Code("family_platform_unknown", "{side}: {why}")
+"""The platform is recorded for some runs only."""
 
 
 def family(members: Sequence[Member], margin: float | None = None) -> Family:
-    """Weigh them together; the strictest margin of theirs stands where none is asked."""
+    """Combine comparisons; the default margin is the smallest margin of the members."""
     _check(members)
     if margin is None:
         margin = min(member.comparison.margin for member in members)
@@ -143,35 +145,38 @@ def family(members: Sequence[Member], margin: float | None = None) -> Family:
 
 
 def _check(members: Sequence[Member]) -> None:
-    """One pair of platforms, each job once, no run twice."""
+    """Require one pair of platforms, each job once, and no run twice."""
     if len(members) < FEWEST:
-        fix = "steelyard compare TARGET BASELINE"
-        raise _refused(f"{len(members)} is no family", f"{FEWEST} or more", next=fix)
+        fix = "steelyard compare TARGET BASELINE, once per job"
+        raise _refused(f"only {len(members)} given", f"{FEWEST} or more", next=fix)
     for name in ("target", "baseline"):
         subjects = _subjects(members, name)
         if (differing := difference(subjects, ONE_PLATFORM)) is not None:
-            raise _refused(f"as {name}, {differing.message}", "one pair of platforms, the same way round")
+            expected = "the same target platform and the same baseline platform in all comparisons"
+            raise _refused(f"{name}: {differing.message}", expected)
         check_once("COMPARISONS", subjects)
     for pair in combinations(members, 2):
         first, second = (member.comparison for member in pair)
         names = " and ".join(member.directory.resolve().name for member in pair)
         jobs = [first.target.subjects[0], second.target.subjects[0]]
         if difference(jobs, blocking(Metric.THROUGHPUT)) is None:
-            raise _refused(f"{names} weigh the same job", "each job once", next="compare all its runs together")
-        if (turned := _turned(first, second)) is not None:
-            raise _refused(f"{names} have their sides the other way round in {turned}", "the same platform as target")
+            fix = "steelyard compare TARGET BASELINE, with all runs of the job"
+            raise _refused(f"{names} compare the same job", "each job once", next=fix)
+        if (swapped := _swapped(first, second)) is not None:
+            problem, expected = f"{names} have target and baseline swapped ({swapped})", "the same platform as target"
+            raise _refused(problem, expected)
 
 
 def _subjects(members: Sequence[Member], side: str) -> list[Subject]:
     return [subject for member in members for subject in getattr(member.comparison, side).subjects]
 
 
-def _turned(first: Comparison, second: Comparison) -> str | None:
-    """A parameter that the target of one has where the baseline of the other has it, and the other way round."""
-    apart = {clause.dotted: clause for clause in first.contract if clause.status == Agreement.DIFFERENT}
+def _swapped(first: Comparison, second: Comparison) -> str | None:
+    """A key whose values of target and baseline are swapped between the two comparisons."""
+    differing = {clause.dotted: clause for clause in first.contract if clause.status == Agreement.DIFFERENT}
     for clause in second.contract:
-        turned = apart.get(clause.dotted)
-        if turned and alike(turned.target, clause.baseline) and alike(turned.baseline, clause.target):
+        other = differing.get(clause.dotted)
+        if other and alike(other.target, clause.baseline) and alike(other.baseline, clause.target):
             return clause.dotted
     return None
 
@@ -181,7 +186,7 @@ def _reasons(members: Sequence[Member], ratios: Sequence[Between | None]) -> Ite
         name = member.directory.resolve().name
         if member.ratio is None:
             ruling = member.comparison.comparable[Metric.THROUGHPUT]
-            why = sentence(ruling.reasons[0]) if ruling.reasons else "no reason given"
+            why = sentence(ruling.reasons[0]) if ruling.reasons else "no reason recorded"
             status = ruling.status.value.replace("_", " ")
             yield Reason(NOT_COMPARED, {"comparison": name, "status": status, "why": why})
         elif ratio is None:
@@ -200,7 +205,7 @@ def _speedup(members: Sequence[Member], known: Sequence[Between], margin: float)
         return None
     value = math.exp(sum(map(math.log, values)) / len(values))
     if len(known) < len(members):
-        few = "observation: not every job has three runs a side"
+        few = "observation: each job needs three runs per side"
         return Speedup(value, None, None, LEVEL, few, None, Outcome.TOO_FEW_RUNS)
     overall = mean(known)
     low, high = overall.interval()
@@ -208,19 +213,19 @@ def _speedup(members: Sequence[Member], known: Sequence[Between], margin: float)
     return Speedup(overall.value, low, high, LEVEL, _TERMS.of(outcome, margin), BETWEEN_RUNS, outcome)
 
 
-def mean(several: Sequence[Between]) -> Between:
-    """The geometric mean of independent ratios, with Welch's and Satterthwaite's degrees of freedom."""
-    variances = [ratio.standard_error**2 for ratio in several]
-    shares = sum(variance**2 / ratio.freedom for variance, ratio in zip(variances, several, strict=True))
+def mean(ratios: Sequence[Between]) -> Between:
+    """The geometric mean of independent ratios, with Welch-Satterthwaite degrees of freedom."""
+    variances = [ratio.standard_error**2 for ratio in ratios]
+    shares = sum(variance**2 / ratio.freedom for variance, ratio in zip(variances, ratios, strict=True))
     return Between(
-        value=math.exp(sum(math.log(ratio.value) for ratio in several) / len(several)),
-        standard_error=math.sqrt(sum(variances)) / len(several),
+        value=math.exp(sum(math.log(ratio.value) for ratio in ratios) / len(ratios)),
+        standard_error=math.sqrt(sum(variances)) / len(ratios),
         freedom=sum(variances) ** 2 / shares if shares else math.inf,
     )
 
 
 def holm(chances: Sequence[float]) -> list[float]:
-    """P-values, each adjusted to their number: at most 5 % of families have any of true nulls at 5 % or less."""
+    """P-values adjusted by Holm's method: with true null hypotheses, at most 5% of families have one below 5%."""
     adjusted, highest = [0.0] * len(chances), 0.0
     for rank, at in enumerate(sorted(range(len(chances)), key=chances.__getitem__)):
         highest = max(highest, min(1.0, chances[at] * (len(chances) - rank)))
@@ -228,17 +233,17 @@ def holm(chances: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def adjusted_outcomes(several: Sequence[Between], margin: float) -> list[Outcome]:
-    """What may be said of each ratio, from the same tests, each kind adjusted over the family."""
-    beyond = _holds(several, lambda ratio: 2 * min(ratio.above(1 + margin), ratio.below(1 - margin)))
-    equal = _holds(several, lambda ratio: max(ratio.above(1 - margin), ratio.below(1 + margin)))
-    apart = _holds(several, lambda ratio: 2 * min(ratio.above(1), ratio.below(1)))
+def adjusted_outcomes(ratios: Sequence[Between], margin: float) -> list[Outcome]:
+    """The outcome of each ratio, with each kind of test adjusted over the family."""
+    beyond = _significant(ratios, lambda ratio: 2 * min(ratio.above(1 + margin), ratio.below(1 - margin)))
+    equal = _significant(ratios, lambda ratio: max(ratio.above(1 - margin), ratio.below(1 + margin)))
+    apart = _significant(ratios, lambda ratio: 2 * min(ratio.above(1), ratio.below(1)))
     outcomes = []
-    for ratio, *holds in zip(several, beyond, equal, apart, strict=True):
+    for ratio, *significant in zip(ratios, beyond, equal, apart, strict=True):
         ladder = _ABOVE if ratio.value > 1 else _BELOW
-        outcomes.append(next(compress(ladder, holds), Outcome.INCONCLUSIVE))
+        outcomes.append(next(compress(ladder, significant), Outcome.INCONCLUSIVE))
     return outcomes
 
 
-def _holds(several: Sequence[Between], chance: Callable[[Between], float]) -> list[bool]:
-    return [adjusted < _ERROR for adjusted in holm([chance(ratio) for ratio in several])]
+def _significant(ratios: Sequence[Between], chance: Callable[[Between], float]) -> list[bool]:
+    return [adjusted < _ERROR for adjusted in holm([chance(ratio) for ratio in ratios])]

@@ -1,4 +1,4 @@
-"""A fleet: one single-node plan on several hosts, a run each, under one loop and one stop."""
+"""Runs a fleet: one single-node plan on several hosts, one run per host, at the same time."""
 
 import asyncio
 import contextlib
@@ -20,31 +20,42 @@ from steelyard.execute.executor import TRAINING, Stop
 from steelyard.execute.host import Host, HostError
 from steelyard.execute.preflight import HostFinding
 from steelyard.execute.recording import Observer
+from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import leaves
 from steelyard.planning.make import Planned, platform_label
 from steelyard.planning.plan import Plan
 from steelyard.records import Run, RunManifest, RunWriter
-from steelyard.records.fleet import Fleet, FleetRun, PreflightFinding, again, find_fleet, held, new_fleet
+from steelyard.records.fleet import (
+    Fleet,
+    FleetRun,
+    PreflightFinding,
+    again,
+    find_fleet,
+    fleets_under,
+    held,
+    new_fleet,
+)
+from steelyard.records.reader import listing, not_found
 from steelyard.verdict import Status, Subject
 
 RERUN = "--rerun-failed"
 AT_ONCE = 64
-"""Runs at a time; the others wait for their turn."""
+"""Runs at the same time; the others wait."""
 
 
 class FleetObserver(Protocol):
     def observer(self, host: str) -> Observer:
-        """What sees the steps and events of one run."""
+        """Receives the steps and events of one run."""
 
     def ended(self, host: str, manifest: RunManifest) -> None: ...
 
     def unfit(self, finding: HostFinding) -> None:
-        """What preflight finds wrong with a host that is to run."""
+        """A failed preflight finding of a host of the fleet."""
 
 
 class FleetReporter(Protocol):
     def fleet_begins(self, fleet: Fleet, hosts: Sequence[str]) -> None:
-        """`hosts`: those that run; none where all have passed already."""
+        """`hosts`: those that will run; empty if all have passed already."""
 
     def watch(self, num_runs: int, steps: int) -> AbstractContextManager[FleetObserver]: ...
 
@@ -54,7 +65,7 @@ class FleetReporter(Protocol):
 def run_fleet(
     planned: Planned, options: RunOptions, request: CampaignRequest, reporter: FleetReporter, rerun: str | None = None
 ) -> tuple[Fleet, FleetVerdict | None, bool]:
-    """Run every host, or those again that did not pass in `rerun`; its verdict if judged, whether it was stopped."""
+    """Run all hosts, or those that did not pass in `rerun`. Returns fleet, verdict, and whether it was stopped."""
     plans = {plan.nodes[0].host: plan for plan in split(planned.plan)}
     earlier = _earlier_fleet(planned, rerun, request) if rerun is not None else None
     names = _unpassed(earlier, plans) if earlier else list(plans)
@@ -85,7 +96,7 @@ def run_fleet(
 def judge_and_save(
     fleet: Fleet, not_saved: Callable[[Path, OSError], None], read: Callable[[Run], Subject] = verdict.read_subject
 ) -> tuple[FleetVerdict, Fleet]:
-    """Judge a fleet, and keep each verdict with its run and all of them in fleet.json."""
+    """Judge a fleet; save each verdict with its run, and all of them in fleet.json."""
     judged = judge_fleet(fleet, read)
     for member in judged.members:
         if member.verdict is not None:
@@ -94,7 +105,7 @@ def judge_and_save(
 
 
 def lost_runs(fleet: Fleet) -> list[FleetRun]:
-    """Runs that failed for the infrastructure."""
+    """Runs with an infrastructure failure."""
     return [run for run in fleet.manifest.runs if run.failure is not None and run.failure.kind not in TRAINING]
 
 
@@ -107,39 +118,41 @@ def _saved(fleet: Fleet, not_saved: Callable[[Path, OSError], None]) -> Fleet:
 
 
 def _earlier_fleet(planned: Planned, rerun: str, request: CampaignRequest) -> Fleet:
-    """The fleet to run again, where the plan is still its own."""
+    """The fleet to run again; InputError if the plan differs from its own."""
     if request.name is not None:
-        raise InputError("--name names a new fleet, and --rerun-failed an old one", key="--name", value=request.name)
+        message = "--name is for a new fleet; --rerun-failed uses an existing one"
+        raise InputError(message, key="--name", value=request.name, next="the same command without --name")
     fleet = find_fleet(rerun, request.out)
     if fleet is None:
-        problem = f"{rerun!r} is no fleet, neither as a path nor under {request.out}"
-        expected, fix = "a directory with fleet.json", f"steelyard runs list --out {request.out}"
-        raise InputError(problem, key=RERUN, value=rerun, expected=expected, next=fix)
+        names = [path.name for path in fleets_under(request.out)]
+        details = {"key": RERUN, "expected": "a directory with fleet.json", "next": listing(request.out)}
+        raise not_found("Fleet", rerun, names, request.out, **details)
     nodes, file = planned.case.placement.nodes, planned.case.resolved.file
     if nodes != 1 or not CLUSTER.takes(planned.plan):
-        problem = f"{file} is planned {'here' if nodes == 1 else f'as one job over {nodes} hosts'}"
-        raise InputError(problem, key=RERUN, value=rerun, expected="the config and the cluster of the fleet")
+        planned_as = "a run on this machine" if nodes == 1 else f"one job on {nodes} hosts"
+        expected = "the config and the cluster file of the fleet"
+        raise InputError(f"{file} is planned as {planned_as}, not a fleet", key=RERUN, value=rerun, expected=expected)
     earlier = next((run.manifest.experiment for run in fleet.runs() if run is not None), None)
     new = dict(leaves(planned.case.resolved.experiment.model_dump(mode="json")))
     old = new if earlier is None else dict(earlier.leaves())
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
-            problem = f"{fleet.directory} was run with {key} {old.get(key)!r}, now it is {new.get(key)!r}"
+            problem = f"{key} is {spelt(new.get(key))}, but {spelt(old.get(key))} in fleet {fleet.directory}"
             expected, fix = "the experiment of the fleet", f"the same command without {RERUN}, for a new fleet"
             raise InputError(problem, key=key, value=new.get(key), expected=expected, next=fix)
     return fleet
 
 
 def _unpassed(fleet: Fleet, plans: Mapping[str, Plan]) -> list[str]:
-    """Hosts whose run did not complete, or was judged and did not pass."""
+    """Hosts whose run did not complete or did not pass."""
     hosts = [
         entry.host
         for entry, run in zip(fleet.manifest.runs, fleet.runs(), strict=True)
         if run is None or run.status != "completed" or verdict.word_of(run) in ("fail", "unknown")
     ]
     if missing := [host for host in hosts if host not in plans]:
-        problem = f"{', '.join(missing)} of {fleet.directory} would run again and the plan does not name it"
-        raise InputError(problem, key="--cluster", value=missing[0], expected="the hosts of the fleet")
+        problem = f"the cluster file lacks {', '.join(missing)}, which did not pass in {fleet.directory}"
+        raise InputError(problem, key="--cluster", value=missing[0], expected="all hosts of the fleet")
     return hosts
 
 
@@ -147,15 +160,15 @@ Ask = Callable[[Sequence[Host]], Awaitable[list[HostFinding]]]
 
 
 class FleetPreflight:
-    """Which hosts of a fleet may run, and what is wrong with the others."""
+    """Preflight of all hosts of a fleet together: which hosts may run, and why the others may not."""
 
     def __init__(self, ask: Ask, others: Sequence[Host], report: Callable[[HostFinding], None]) -> None:
-        """`others` do not run again, but show what is alike everywhere; `report` gets what is wrong with the rest."""
+        """`others` do not run again but are compared with `hosts`; `report` gets the failed findings."""
         self._ask, self._others, self._report = ask, others, report
         self._findings: list[HostFinding] | None = None
 
     async def unfit(self, hosts: Sequence[Host]) -> dict[str, HostError]:
-        """What keeps which host from running."""
+        """Hosts that must not run, with the reason."""
         try:
             findings = await self._ask([*hosts, *self._others])
         finally:
@@ -167,13 +180,14 @@ class FleetPreflight:
                 self._report(finding)
         unfit: dict[str, HostError] = {}
         for finding in self._findings:
-            for name in names if finding.host is None else {finding.host} & {*names}:  # this machine's keeps all
+            # A finding about this machine keeps all hosts from running.
+            for name in names if finding.host is None else {finding.host} & {*names}:
                 if finding.blocks and name not in unfit:
                     unfit[name] = HostError(name, finding.message, key=finding.check, next=finding.fix)
         return unfit
 
     def recorded_in(self, fleet: Fleet) -> Fleet:
-        """The fleet with what is wrong with its hosts."""
+        """The fleet with its failed preflight findings."""
         if self._findings is None:
             return fleet
         hosts = {None, *(run.host for run in fleet.manifest.runs)}
@@ -188,10 +202,10 @@ def split(plan: Plan) -> list[Plan]:
 @dataclass(frozen=True, slots=True)
 class FleetJob:
     planned: Planned
-    """Of one node."""
+    """For one node."""
     host: Host
     create: Callable[[], RunWriter]
-    """Makes its run directory, once its turn has come."""
+    """Creates its run directory when it starts."""
     observe: Observer
     ended: Callable[[RunManifest], None]
 
@@ -206,13 +220,13 @@ def _job(
 
 
 AskUnfit = Callable[[Sequence[Host]], Awaitable[Mapping[str, HostError]]]
-"""Asks all hosts together, before any of them runs: what keeps which of them from it."""
+"""Checks all hosts together before the first run: which must not run, and why."""
 
 
 def execute_fleet(
     jobs: Sequence[FleetJob], options: RunOptions, at_once: int = AT_ONCE, preflight: AskUnfit | None = None
 ) -> bool:
-    """Run all of them that are fit, each to its own end; whether a stop kept one from it."""
+    """Run all jobs whose host passed preflight. Returns whether a stop interrupted or prevented one."""
     return asyncio.run(_execute(jobs, options, at_once, preflight))
 
 
@@ -227,19 +241,19 @@ async def _execute(jobs: Sequence[FleetJob], options: RunOptions, at_once: int, 
             options = replace(options, unfit=unfit)
 
         async def in_turn(job: FleetJob) -> bool:
-            """Whether it was stopped, or never begun."""
+            """Whether it was stopped, or never started."""
             async with turns:
                 return stop.asked.is_set() or await _run(job, options, stop)
 
         outcomes = await asyncio.gather(*(in_turn(job) for job in jobs), return_exceptions=True)
-    for outcome in outcomes:  # only once no host is left alone
+    for outcome in outcomes:  # only after every host is done
         if isinstance(outcome, BaseException):
             raise outcome
     return any(outcomes)
 
 
 async def _unless_stopped(preflight: AskUnfit, hosts: Sequence[Host], stop: Stop) -> Mapping[str, HostError] | None:
-    """What keeps which host from running; None where we were stopped meanwhile."""
+    """Hosts that must not run; None after a stop."""
     asking, stopping = asyncio.ensure_future(preflight(hosts)), asyncio.ensure_future(stop.asked.wait())
     await asyncio.wait({asking, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -257,8 +271,8 @@ async def _run(job: FleetJob, options: RunOptions, stop: Stop) -> bool:
     try:
         await execute.execute_until(stop, job.planned, writer, job.observe, options)
     except InfrastructureError:
-        pass  # as its record says; the others go on
-    except Exception as reason:  # a fault of our own costs one run, as its record says, and not the others
+        pass  # recorded in its run; the others continue
+    except Exception as reason:  # a bug of ours fails one run, which records it, and not the others
         if writer.manifest.failure is None:
             raise RuntimeError(f"{job.host.name}: {reason}") from reason
     job.ended(writer.manifest)

@@ -1,6 +1,7 @@
-"""A threshold learnt from runs: a bound that nearly every further run of the same job keeps."""
+"""Learns a threshold from repeats: a limit that nearly every further run of the same job meets."""
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -11,7 +12,7 @@ import numpy as np
 
 from steelyard import __version__
 from steelyard.accounting.steady import MIN_STEADY_STEPS
-from steelyard.campaign import check_metric, refused
+from steelyard.campaign import check_metric, figure_text, refused
 from steelyard.comparison.codes import made_on
 from steelyard.comparison.contract import difference, partly_known
 from steelyard.comparison.copies import check_once
@@ -24,23 +25,23 @@ from steelyard.reasons import Code, Reason
 from steelyard.verdict import Status, Subject, judge
 
 FEWEST = 5
-"""Runs, below which no bound is learnt."""
+"""Fewest runs for a threshold."""
 SHARE, CONFIDENCE = 0.95, 0.95
-"""The bound is kept by this share of all runs, with this confidence."""
+"""This share of all runs meets the threshold, with this confidence."""
 MARGIN = 0.05
-"""A bound is never closer to the mean than this: runs that happen to be alike promise nothing of the next month."""
+"""Smallest distance from the mean, as a share: runs with equal figures do not predict next month's runs."""
 AT_MOST = ("step_time_s", "memory_peak_gib")
-"""Metrics of which less is better."""
+"""Metrics for which less is better."""
 COUNTED = ("memory_peak_gib",)
-"""Counted and not timed: the same in every run is no sign of copies."""
+"""Counted, not timed: equal values in all runs are normal and no sign of copied runs."""
 DIGITS = 5
 
 ALIKE = tuple(key for key in (*KEYS, *STATED) if key != "training.seed")
-"""What the runs must share: a threshold is of one job, whatever a comparison leaves free."""
+"""Keys that must be equal in all runs: a threshold is for one job."""
 
 
 @dataclass(frozen=True, slots=True)
-class LearntRun:
+class LearnedRun:
     directory: Path
     value: float | None
     reason: Reason | None
@@ -48,44 +49,44 @@ class LearntRun:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What the runs were, so that a reader can tell whether the bound is for him."""
+    """The runs behind a threshold, so that a reader can see what it applies to."""
 
     experiment: str | None
     sha256: tuple[str, ...]
-    """Of the experiment files; several where their text changed between the runs."""
+    """Of the experiment files; several if the file changed between runs."""
     platform: str
     nodes: int | None
     hosts: tuple[str, ...]
     began: str
-    """When the first of them did."""
+    """Start of the first run."""
     ended: str | None
     learnt: str
-    """When the bound was."""
+    """When the threshold was computed; the name is a key of the JSON document."""
     steelyard: str = __version__
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
+class LearnedThreshold:
     metric: str
     direction: Direction
-    runs: tuple[LearntRun, ...]
+    runs: tuple[LearnedRun, ...]
     n: int
     """Runs with a figure."""
     mean: float | None
     sd: float | None
     factor: float | None
-    """k: so many standard deviations from the mean; null below the fewest runs."""
+    """k: distance from the mean in standard deviations; null with too few runs."""
     tolerance_bound: float | None
     margin_bound: float | None
     bound: float | None
-    """The more lenient of the two, rounded to the lenient side; null where none can be learnt."""
+    """The more lenient of the two, rounded to the lenient side; null if none can be computed."""
     reason: Reason | None
     notes: tuple[Reason, ...]
     provenance: Provenance
 
     @property
     def threshold(self) -> str | None:
-        """As an experiment file has it."""
+        """In the form of an experiment file."""
         if self.bound is None:
             return None
         text = format(Decimal(repr(self.bound)), "f")
@@ -96,7 +97,7 @@ class Learnt:
         by = "above" if self.direction == Direction.AT_MOST else "below"
         k = "" if self.factor is None else f", k = {self.factor:.3f}"
         return (
-            f"the more lenient of a one-sided normal tolerance bound (kept by {SHARE:.0%} of runs with "
+            f"the more lenient of a one-sided normal tolerance bound (met by {SHARE:.0%} of runs with "
             f"{CONFIDENCE:.0%} confidence{k}) and {MARGIN:.0%} {by} the mean"
         )
 
@@ -112,10 +113,12 @@ class Learnt:
             "direction": self.direction.value,
             "value": self.bound,
             "reason": self.reason.message if self.reason else None,
+            "reason_code": self.reason.code.name if self.reason else None,
             **{name: getattr(self, name) for name in ("missing_runs", "n", "mean", "sd")},
             **{"share": SHARE, "confidence": CONFIDENCE},
             **{name: getattr(self, name) for name in ("factor", "tolerance_bound", "margin_bound", "method")},
             "notes": [note.message for note in self.notes],
+            "note_codes": [note.code.name for note in self.notes],
             "runs": [{"run": str(run.directory.resolve()), "value": run.value} for run in self.runs],
             "provenance": asdict(self.provenance),
         }
@@ -123,49 +126,45 @@ class Learnt:
 
 def _too_few(count: int) -> str:
     more = FEWEST - count
-    runs = f"{count} run{'s' * (count != 1)}, and {FEWEST} are the fewest"
-    return f"{runs}: {more} more {'is' if more == 1 else 'are'} needed"
+    return f"{count} run{'s' * (count != 1)}; {more} more {'is' if more == 1 else 'are'} needed (at least {FEWEST})"
 
 
 NO_FIGURE = Code("learn_no_figure", "{run} has no {metric}: {why}")
-"""A run does not give the metric."""
-FEW_STEPS = Code("learn_few_steps", "{run} has {steps} steady steps, and {fewest} are the fewest")
+"""A run does not contain the metric."""
+FEW_STEPS = Code("learn_few_steps", "{run} has {steps} steady steps; at least {fewest} are needed")
 """A run has too few steady steps."""
-PARTLY_KNOWN = Code("learn_partly_known", "{why}, so that the runs may be of two jobs")
-"""A setting is known of some runs only, so they may be of different jobs."""
+PARTLY_KNOWN = Code("learn_partly_known", "{why}, so the runs may be different jobs")
+"""A setting is recorded for some runs only, so they may be different jobs."""
 TOO_FEW = Code("learn_too_few_runs", _too_few)
-"""There are too few runs to learn a bound from."""
+"""There are too few runs for a threshold."""
 NO_SPREAD = Code(
     "learn_no_spread",
-    "the runs vary in nothing (figures rounded, or copies): how far the next will be from {mean:.7g} is not known",
+    "all runs have the same figure, {mean:.7g} (rounded figures, or copies), so the spread is unknown",
 )
-"""The figures of all runs are equal, so they say nothing about the next run."""
+"""The figures of all runs are equal, so the spread of further runs is unknown."""
 TOO_MUCH_SPREAD = Code(
     "learn_too_much_spread",
-    "the runs vary by {share:.1%} (sd over mean), so that {count} of them leave no bound above 0:"
-    " see which run stands apart, and repeat them on hosts that do nothing else,"
-    " or learn a bound on step_time_s, which is a median",
+    "the figures vary too much: with {count} runs, a standard deviation of {share:.1%} leaves no threshold above 0."
+    " Repeat the runs on idle hosts, or use step_time_s, which is a median",
 )
-"""The figures vary so much that no bound above 0 is left."""
+"""The figures vary so much that no threshold above 0 is left."""
 MARGIN_ALONE = Code(
     "learn_margin_alone",
-    "{metric} is the same in every run, which tells no spread: the bound is the {margin:.0%} alone",
+    "{metric} is the same in every run, so the threshold is the mean plus or minus {margin:.0%}",
 )
-"""The figures of all runs are equal, so the bound is the margin."""
-HOSTS_UNKNOWN = Code("learn_hosts_unknown", "which hosts they ran on is not known of every run")
-"""The hosts of some run are not known."""
+"""The figures of all runs are equal, so only the margin sets the threshold."""
+HOSTS_UNKNOWN = Code("learn_hosts_unknown", "hosts are not recorded for every run")
+"""The hosts of a run are not recorded."""
 ONE_PLACE = Code("learn_one_place", "all runs {scope}")
 """All runs used the same hosts."""
-FEW_HOSTS = Code(
-    "learn_few_hosts", "{runs} runs on {places} hosts or sets of hosts, which are fewer: they speak for those"
-)
+FEW_HOSTS = Code("learn_few_hosts", "{runs} runs used only {places} different sets of hosts; other hosts may differ")
 """There are fewer sets of hosts than runs."""
-REPORTED = Code("learn_reported", "{metric} is as the log reports it")
+REPORTED = Code("learn_reported", "{metric} is taken from the log, not computed")
 """The metric is the log's own figure."""
 
 
 def tolerance_factor(n: int, share: float = SHARE, confidence: float = CONFIDENCE) -> float:
-    """k of the one-sided tolerance bound mean - k x sd of n normal figures, exact by the noncentral t.
+    """k of the one-sided tolerance bound mean - k x sd of n normal figures, exact with the noncentral t.
 
     Hahn and Meeker, Statistical Intervals (1991), 4.6.3: t(confidence; n - 1, z(share) sqrt(n)) / sqrt(n).
     """
@@ -175,8 +174,8 @@ def tolerance_factor(n: int, share: float = SHARE, confidence: float = CONFIDENC
     return float(nctdtrit(n - 1, ndtri(share) * root, confidence)) / root
 
 
-def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
-    """A bound from runs of one job that passed; the reason where they are too few, or vary too much or not at all."""
+def learn(subjects: Sequence[Subject], metric: str, moment: str) -> LearnedThreshold:
+    """A threshold from passed runs of one job; a reason instead if they are too few or vary too much or not at all."""
     _check(subjects, metric)
     runs = tuple(_run(subject, metric) for subject in subjects)
     values = np.asarray([run.value for run in runs if run.value is not None], dtype=np.float64)
@@ -193,9 +192,9 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
     if reason is None and metric not in COUNTED and not vary(values):
         reason = Reason(NO_SPREAD, {"mean": mean})
     if reason is None and mean is not None and sd is not None:
-        away = 1 if direction == Direction.AT_MOST else -1
+        sign = 1 if direction == Direction.AT_MOST else -1
         factor = tolerance_factor(n)
-        tolerance, margin = mean + away * factor * sd, mean * (1 + away * MARGIN)
+        tolerance, margin = mean + sign * factor * sd, mean * (1 + sign * MARGIN)
         bound = max(tolerance, margin) if direction == Direction.AT_MOST else min(tolerance, margin)
         if bound <= 0:
             reason, bound = Reason(TOO_MUCH_SPREAD, {"share": sd / mean, "count": n}), None
@@ -204,35 +203,35 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> Learnt:
     notes = list(_notes(subjects, metric))
     if bound is not None and not vary(values):
         notes.append(Reason(MARGIN_ALONE, {"metric": metric, "margin": MARGIN}))
-    bounds, came = (factor, tolerance, margin, bound), _provenance(subjects, moment)
-    return Learnt(metric, direction, runs, n, mean, sd, *bounds, reason, tuple(notes), came)
+    bounds, provenance = (factor, tolerance, margin, bound), _provenance(subjects, moment)
+    return LearnedThreshold(metric, direction, runs, n, mean, sd, *bounds, reason, tuple(notes), provenance)
 
 
 def _check(subjects: Sequence[Subject], metric: str) -> None:
     check_metric("--metric", metric, "--metric")
     check_once("RUNS", subjects)
     if (differing := difference(subjects, ALIKE)) is not None:
-        expected = "runs of one job, which differ in seeds alone"
+        expected = "runs of one job that differ only in the seed"
         raise refused("RUNS", differing.message, expected, differing.keys[0])
     statuses = {str(subject.run.directory): judge(subject).status for subject in subjects}
     if bad := {name: status for name, status in statuses.items() if status != Status.PASS}:
         problem = f"{', '.join(f'{name} ({status.value})' for name, status in bad.items())} did not pass"
         first = next(iter(bad))
-        raise refused("RUNS", problem, "runs whose verdict is pass", first, f"steelyard check {first}")
+        raise refused("RUNS", problem, "runs that passed", first, f"steelyard check {shlex.quote(first)}")
 
 
-def _run(subject: Subject, metric: str) -> LearntRun:
+def _run(subject: Subject, metric: str) -> LearnedRun:
     figure, steps, directory = subject.figures.metric(metric), subject.figures.window.steps, subject.run.directory
     reason = None
     if figure.value is None:
         reason = Reason(NO_FIGURE, {"run": directory.name, "metric": metric, "why": figure.why})
     elif metric not in COUNTED and steps < MIN_STEADY_STEPS:
         reason = Reason(FEW_STEPS, {"run": directory.name, "steps": steps, "fewest": MIN_STEADY_STEPS})
-    return LearntRun(directory, figure.value, reason)
+    return LearnedRun(directory, figure.value, reason)
 
 
 def _lenient(bound: float, direction: Direction) -> float:
-    """With so many digits as a person writes, and never stricter than the bound."""
+    """The bound with five digits, rounded so that it is never stricter."""
     exact = Decimal(repr(bound))
     place = Decimal(1).scaleb(exact.adjusted() - DIGITS + 1)
     return float(exact.quantize(place, ROUND_CEILING if direction == Direction.AT_MOST else ROUND_FLOOR))
@@ -265,28 +264,34 @@ def _provenance(subjects: Sequence[Subject], moment: str) -> Provenance:
     )
 
 
-def lines(learnt: Learnt) -> Iterator[str]:
-    """What stands beside a bound, for a person."""
-    came = learnt.provenance
-    values = [run.value for run in learnt.runs if run.value is not None]
-    if learnt.mean is not None:
-        spread = "" if learnt.sd is None else f", sd {learnt.sd:.5g} ({learnt.sd / learnt.mean:.2%})"
-        ends = f"from {min(values):.7g} to {max(values):.7g}"
-        yield f"{learnt.metric}: n {learnt.n}, mean {learnt.mean:.7g}{spread}, {ends}"
-    if learnt.tolerance_bound is not None and learnt.margin_bound is not None:
-        yield f"method: {learnt.method}: {learnt.tolerance_bound:.7g} and {learnt.margin_bound:.7g}"
-    hashes = f" (sha256 {', '.join(came.sha256)})" if came.sha256 else ""
-    yield f"experiment {came.experiment}{hashes}"
-    yield f"platform {came.platform}; hosts {', '.join(came.hosts) or 'not known'}"
-    yield f"runs made {came.began} to {came.ended or 'an unknown end'}"
-    yield from (note.message for note in learnt.notes)
+def lines(learned: LearnedThreshold) -> Iterator[str]:
+    """Where a threshold comes from, for a reader."""
+    provenance = learned.provenance
+    values = [run.value for run in learned.runs if run.value is not None]
+    if learned.mean is not None:
+        spread = "" if learned.sd is None else f", sd {figure_text(learned.sd)} ({learned.sd / learned.mean:.2%})"
+        runs, extent = f"{learned.n} run{'s' * (learned.n != 1)}", " to ".join(map(figure_text, _extent(values)))
+        yield f"{learned.metric} of {runs}: mean {figure_text(learned.mean)}{spread}, {extent}"
+    if learned.tolerance_bound is not None and learned.margin_bound is not None:
+        bounds = " and ".join(map(figure_text, (learned.tolerance_bound, learned.margin_bound)))
+        yield f"method: {learned.method}: {bounds}"
+    hashes = f" (sha256 {', '.join(provenance.sha256)})" if provenance.sha256 else ""
+    yield f"experiment: {provenance.experiment}{hashes}"
+    yield f"platform: {provenance.platform}; hosts: {', '.join(provenance.hosts) or 'not recorded'}"
+    yield f"runs from {provenance.began} to {provenance.ended or 'unknown'}"
+    yield from (note.message for note in learned.notes)
 
 
-def snippet(learnt: Learnt) -> str:
-    """The threshold as an experiment file takes it at its end, under comments that say where it is from."""
+def _extent(values: Sequence[float]) -> tuple[float, float]:
+    return min(values), max(values)
+
+
+def snippet(learned: LearnedThreshold) -> str:
+    """The threshold as lines for the end of an experiment file, with its origin in comments."""
+    provenance = learned.provenance
     comments = [
-        f"Learnt by steelyard {learnt.provenance.steelyard} (`steelyard runs learn`) at {learnt.provenance.learnt}.",
-        *lines(learnt),
-        *(f"{run.directory}  {run.value!r}" for run in learnt.runs),
+        f"Learned by steelyard {provenance.steelyard} (`steelyard runs learn`) at {provenance.learnt}.",
+        *lines(learned),
+        *(f"{run.directory}  {run.value!r}" for run in learned.runs),
     ]
-    return "".join(f"# {inert(line)}\n" for line in comments) + f'thresholds: ["{learnt.threshold}"]\n'
+    return "".join(f"# {inert(line)}\n" for line in comments) + f'thresholds: ["{learned.threshold}"]\n'

@@ -1,4 +1,4 @@
-"""Repeats of a measurement: run one after the other, platforms in turn, each judged."""
+"""Runs repeats one after the other, with platforms in turns, and judges each."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -18,28 +18,28 @@ from steelyard.records.fleet import directory_names
 from steelyard.verdict import Status, Verdict, worst
 
 MakePlan = Callable[[str | None, Sequence[str], bool], Planned]
-"""Plans a platform with settings of its own; whether its warnings are shown."""
+"""Plans a platform with extra settings; the flag: whether to show warnings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     platform: str | None
-    """None where the file has one, or none."""
+    """None if --platform was not given."""
     repeat: int
-    """From 1, for each platform."""
+    """From 1, per platform."""
     seed: int | None
-    """training.seed; None for the experiment's own."""
+    """training.seed; None: that of the experiment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
     platforms: tuple[str | None, ...]
     seeds: tuple[int | None, ...]
-    """One a repeat; None for the experiment's own."""
+    """One per repeat; None: that of the experiment."""
 
     @property
     def turns(self) -> list[Turn]:
-        """A repeat a seed: A B, B A, A B …, so that a machine that warms up or fills up favours no platform."""
+        """In the order A B, B A, A B …, so that a machine that warms up or fills up favors neither platform."""
         orders = self.platforms[::-1], self.platforms
         repeats = enumerate(self.seeds, start=1)
         return [Turn(platform, repeat, seed) for repeat, seed in repeats for platform in orders[repeat % 2]]
@@ -47,19 +47,19 @@ class Series:
 
 @dataclass(slots=True)
 class Repeat:
-    """One run of the series, as far as it has come."""
+    """One run of the series."""
 
     turn: Turn
     name: str
-    """From the directory of all of them."""
+    """Relative to the directory of the series."""
     writer: RunWriter
     judged: Verdict | None = None
     error: InfrastructureError | None = None
-    """Why it failed, where that was not the training program's own."""
+    """An infrastructure failure of this run."""
 
     @property
     def ends_all(self) -> bool:
-        """Whether the next one would fail too: a host lost in training may be back, what failed before that stays."""
+        """Whether the next run would fail too: true for all failures before training."""
         failure = self.writer.manifest.failure
         return self.error is not None and (failure is None or failure.phase != "train")
 
@@ -74,13 +74,13 @@ class Repeats:
 
     @property
     def status(self) -> Status | None:
-        """The worst of its runs; None where they were not judged, or not all of them made because we were stopped."""
+        """The worst verdict of its runs; None if they were not judged or the series was stopped."""
         statuses = [repeat.judged.status for repeat in self.runs if repeat.judged]
         return None if self.stopped or not statuses else worst(statuses)
 
     @property
     def lost(self) -> list[Repeat]:
-        """Runs that failed for the infrastructure."""
+        """Runs with an infrastructure failure."""
         return [repeat for repeat in self.runs if repeat.error is not None]
 
 
@@ -88,10 +88,10 @@ class RepeatsReporter(Protocol):
     def series_begins(self, directory: Path, series: Series) -> None: ...
 
     def run_begins(self, repeat: Repeat, number: int) -> None:
-        """`number`: which of all runs of the series, from 1."""
+        """`number`: position in the series, from 1."""
 
     def watch(self, planned: Planned) -> AbstractContextManager[Observer]:
-        """Sees the steps and events of one run."""
+        """Receives the steps and events of one run."""
 
     def run_ended(self, repeat: Repeat) -> None: ...
 
@@ -123,7 +123,7 @@ def run_repeats(
             stopped = writer.manifest.status == "interrupted"
             if stopped or runs[-1].ends_all:
                 break
-    except KeyboardInterrupt:  # between two runs; one that is under way stops itself
+    except KeyboardInterrupt:  # between two runs; during a run, the run handles it
         stopped = True
         if runs and runs[-1].writer.manifest.status == "running":
             runs[-1].writer.finish("interrupted", None, None)
@@ -135,21 +135,21 @@ def _plan(plan: MakePlan, turn: Turn) -> Planned:
     planned = plan(turn.platform, own, turn.repeat == 1)
     if planned.plan.fleet:
         file, num_hosts = planned.case.resolved.file, len(planned.plan.nodes)
-        problem = f"{file} on this cluster is a fleet: a run on each of {num_hosts} hosts"
-        expected = "one job: --nodes 1, or a platform of several nodes"
+        problem = f"{file} on this cluster is a fleet of {num_hosts} runs, which --repeats does not support"
+        expected = "one job: --nodes 1, or a platform with several nodes"
         raise InputError(problem, key="--repeats", expected=expected, next="--nodes 1")
     return planned
 
 
 def _places(directory: Path, labels: dict[str | None, str]) -> dict[str, Path]:
-    """The directory itself for one platform; one in it for each of several."""
+    """The directory itself for one platform; a subdirectory per platform for several."""
     several = [*labels.values()]
     names = directory_names(directory, several) if len(several) > 1 else ["."]
     return {label: directory / name for label, name in zip(several, names, strict=True)}
 
 
 def _name(turn: Turn, series: Series) -> str:
-    """Of the run directory, so that names sort as the runs were made."""
+    """The name of a run directory; names sort in the order of the runs."""
     width = len(str(len(series.seeds)))
     return f"repeat-{turn.repeat:0{width}d}" if turn.seed is None else f"seed-{turn.seed}"
 

@@ -1,4 +1,4 @@
-"""Scaling efficiency: tokens/s a GPU on N nodes over that on the fewest."""
+"""Scaling efficiency: tokens/s per GPU on N nodes relative to the fewest nodes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ SCALED = (
     "parallelism.data_parallel_size",
     "parallelism.fsdp_size",
 )
-"""What scaling changes, and so may differ between node counts."""
+"""Keys that may differ between node counts."""
 TERMS = Words("above linear", "below linear")
 
 Kind = Literal["weak", "strong"]
-"""Weak: as many tokens a step and GPU on every count. Strong: as many tokens a step."""
+"""Weak: tokens per step and GPU stay the same. Strong: tokens per step stay the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Larger:
-    """A count held against the smallest."""
+    """A node count compared with the smallest."""
 
     count: Count
     kind: Kind | None
-    """None where it is neither, or not known."""
+    """None if it is neither or unknown."""
     ruling: contract.Ruling
     efficiency: Ratio | None
-    """None where the ruling refuses it."""
+    """None if the two are not comparable."""
 
     @property
     def exit(self) -> Exit:
@@ -69,13 +69,13 @@ class Scaling:
 
     @property
     def kind(self) -> str | None:
-        """What all of them are; `mixed` where some are this and some that."""
+        """The kind of all counts; `mixed` if they differ."""
         kinds = {larger.kind for larger in self.larger} - {None}
         return "mixed" if len(kinds) > 1 else next(iter(kinds), None)
 
     @property
     def exit(self) -> Exit:
-        """The worst: refused, then not known."""
+        """The worst of the counts: not comparable, then unknown."""
         ends = {larger.exit for larger in self.larger}
         return next(end for end in (Exit.NOT_COMPARABLE, Exit.UNKNOWN, Exit.GOOD) if end in ends)
 
@@ -91,6 +91,7 @@ class Scaling:
                     "scaling": larger.kind,
                     "status": larger.ruling.status.value,
                     "reasons": [codes.sentence(reason) for reason in larger.ruling.reasons],
+                    "reason_codes": [reason.code.name for reason in larger.ruling.reasons],
                     "efficiency": larger.efficiency.document() if larger.efficiency else None,
                 }
                 for larger in self.larger
@@ -105,17 +106,18 @@ def _count_document(count: Count) -> dict[str, Any]:
 
 
 def scaling(subjects: Sequence[Subject]) -> Scaling:
-    """Group runs by node count and hold each count against the smallest."""
+    """Group runs by node count and compare each count with the smallest."""
     check_once("RUNS", subjects)
     groups: dict[int, list[Subject]] = {}
     for subject in subjects:
         groups.setdefault(_nodes(subject), []).append(subject)
     if len(groups) < 2:
         fix = "steelyard run FILE --nodes 2 --cluster cluster.yaml"
-        raise refused("RUNS", f"all on {_called(next(iter(groups)))}", "runs on two node counts or more", next=fix)
+        problem = f"all runs used {_called(next(iter(groups)))}"
+        raise refused("RUNS", problem, "runs with two node counts or more", next=fix)
     smallest, *larger = (_count(nodes, groups[nodes], nodes == min(groups)) for nodes in sorted(groups))
     margin = min(policy_of(subject.run).margin for subject in subjects)
-    return Scaling(smallest, tuple(_held(count, smallest, margin) for count in larger))
+    return Scaling(smallest, tuple(_compared(count, smallest, margin) for count in larger))
 
 
 def _called(nodes: int) -> str:
@@ -126,34 +128,34 @@ def _nodes(subject: Subject) -> int:
     platform = subject.run.manifest.platform
     if platform.nodes is None or platform.world_size is None:
         place, counted = str(subject.run.directory), "nodes" if platform.nodes is None else "GPUs"
-        problem, fix = f"how many {counted} {place} ran on is not known", "steelyard ingest LOG --nodes N --gpus M"
-        raise refused("RUNS", problem, "runs of known size", place, fix)
+        problem, fix = f"{place} does not record its number of {counted}", "steelyard ingest LOG --nodes N --gpus M"
+        raise refused("RUNS", problem, "runs with a recorded size", place, fix)
     return platform.nodes
 
 
 def _count(nodes: int, subjects: Sequence[Subject], is_smallest: bool) -> Count:
     if (differing := contract.difference(subjects, [*blocking(Metric.THROUGHPUT), *contract.ONE_PLATFORM])) is not None:
-        problem, expected = f"on {_called(nodes)}, {differing.message}", "runs of one job on each node count"
+        problem, expected = f"runs on {_called(nodes)}: {differing.message}", "runs of one job per node count"
         raise refused("RUNS", problem, expected, differing.keys[0])
     world = subjects[0].run.manifest.platform.world_size
-    assert world is not None, "asked before"
+    assert world is not None, "checked in _nodes"
     tokens = {subject.figures.tokens_per_step or None for subject in subjects}
     made = side("baseline" if is_smallest else "target", tuple(subjects), _called(nodes))
     return Count(nodes, world, made, tokens.pop() if len(tokens) == 1 else None)
 
 
-def _held(count: Count, smallest: Count, margin: float) -> Larger:
+def _compared(count: Count, smallest: Count, margin: float) -> Larger:
     sides, kind = (count.side, smallest.side), _kind(count, smallest)
     clauses = [clause for clause in contract.contract(*sides) if clause.dotted not in SCALED]
-    unlike = [*_apart(count, smallest, clauses), *([kind] if isinstance(kind, Reason) else ())]
-    reasons = [*unlike, *lacking(Metric.THROUGHPUT, sides)]
+    differing = [*_platform_differences(count, smallest, clauses), *([kind] if isinstance(kind, Reason) else ())]
+    reasons = [*differing, *lacking(Metric.THROUGHPUT, sides)]
     ruled = contract.ruling(Metric.THROUGHPUT, clauses, sides, "best").worsened(*reasons)
     efficiency = ratio(Metric.THROUGHPUT, *sides, margin, TERMS) if ruled.holds else None
     return Larger(count, None if isinstance(kind, Reason) else kind, ruled, efficiency)
 
 
-def _apart(count: Count, smallest: Count, clauses: Sequence[contract.Clause]) -> Iterator[Reason]:
-    """What makes them two platforms."""
+def _platform_differences(count: Count, smallest: Count, clauses: Sequence[contract.Clause]) -> Iterator[Reason]:
+    """Differences that make them two platforms."""
     sides = count.side, smallest.side
     for clause in clauses:
         if clause.dotted in contract.ONE_PLATFORM and clause.status == contract.Agreement.DIFFERENT:
@@ -164,7 +166,7 @@ def _apart(count: Count, smallest: Count, clauses: Sequence[contract.Clause]) ->
 
 
 def _kind(count: Count, smallest: Count) -> Kind | Reason:
-    """How it scales, or why that is neither or not known."""
+    """Weak or strong, or the reason why it is neither or unknown."""
     more, fewer, keys = count.tokens_per_step, smallest.tokens_per_step, ("training.tokens_per_step",)
     if more is None or fewer is None:
         return Reason(codes.SCALING_UNKNOWN, effect=Effect.UNKNOWN, side="both", keys=keys)

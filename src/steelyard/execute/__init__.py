@@ -1,9 +1,10 @@
-"""From a plan to processes to a record: runs a plan by the executor it is made for, into a run directory."""
+"""Runs a plan with the executor that it was made for, and records it in a run directory."""
 
 import asyncio
 import contextlib
 import platform as system
 import secrets
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from steelyard.execute.executor import ImageSource, Limits, RunOptions, Stop, ex
 from steelyard.execute.recording import Observer
 from steelyard.execute.supervisor import Supervisor
 from steelyard.experiment.partial import PartialExperiment
+from steelyard.hardware.catalog import CATALOG
 from steelyard.hardware.machine import Machine
 from steelyard.planning.make import Planned, platform_label
 from steelyard.records import Failure, RunManifest, RunWriter
@@ -22,19 +24,19 @@ from steelyard.records import Failure, RunManifest, RunWriter
 __all__ = ["ImageSource", "Limits", "RunOptions", "check", "execute", "execute_until", "new_run", "on_signals"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Ctrl-C, a kill and a closed terminal end a run in the same orderly way."""
+"""Ctrl-C, SIGTERM and a closed terminal stop a run in the same orderly way."""
 
 
 def check(planned: Planned, machine: Machine, options: RunOptions | None = None) -> None:
-    """Refuse what cannot be run so, before anything is made."""
+    """Refuse a plan that cannot run here, before anything is created."""
     executor_of(planned.plan).check(planned, machine, options or RunOptions())
 
 
 def new_run(planned: Planned, out: Path, name: str | None, command: list[str]) -> RunWriter:
-    """Make the run directory of a plan."""
+    """Create the run directory of a plan."""
     plan, case = planned.plan, planned.case
-    resolved, placement = case.resolved, case.placement
-    # Marks what the run makes on a host, outside its directory; no other run has it, whoever starts it.
+    resolved = case.resolved
+    # Marks everything the run creates on a host outside its directory. Unique, whoever starts the run.
     job = f"{plan.experiment}-{secrets.token_hex(6)}" if plan.nodes[0].directory is not None else None
     label = platform_label(case)
     manifest = RunManifest(
@@ -44,15 +46,7 @@ def new_run(planned: Planned, out: Path, name: str | None, command: list[str]) -
         hosts=[node.host for node in plan.nodes] if job else [system.node()],
         experiment=PartialExperiment(resolved.experiment.model_dump(mode="json")),
         sources={key: str(source) for key, source in resolved.sources.items()},
-        platform=records.RunPlatform(
-            name=label,
-            gpu=placement.gpu.name if placement.gpu else None,
-            gpu_name=placement.gpu_name,
-            nodes=placement.nodes,
-            gpus_per_node=placement.gpus_per_node,
-            world_size=placement.world_size,
-            peak_tflops_per_gpu=plan.expected.peak_tflops_per_gpu,
-        ),
+        platform=_platform(planned, label),
         expected=plan.expected.model_dump(mode="json"),
         provenance=records.Provenance(
             steelyard=__version__,
@@ -68,16 +62,35 @@ def new_run(planned: Planned, out: Path, name: str | None, command: list[str]) -
     return records.create_run(out, manifest, plan.model_dump(mode="json"), name)
 
 
+def _platform(planned: Planned, label: str) -> records.RunPlatform:
+    placement = planned.case.placement
+    gpu = placement.gpu
+    return records.RunPlatform(
+        name=label,
+        gpu=gpu.name if gpu else None,
+        gpu_name=placement.gpu_name,
+        nodes=placement.nodes,
+        gpus_per_node=placement.gpus_per_node,
+        world_size=placement.world_size,
+        peak_tflops_per_gpu=planned.plan.expected.peak_tflops_per_gpu,
+        gpu_by="config" if planned.case.resolved.platform.gpu else "driver",
+        peaks_tflops=dict(gpu.peaks) if gpu else {},
+        peaks_by=CATALOG if gpu else None,
+        memory_gib=gpu.usable_gib if gpu else None,
+        memory_by=CATALOG if gpu and gpu.usable_gib else None,
+    )
+
+
 @contextlib.contextmanager
 def on_signals() -> Iterator[Stop]:
-    """Inside the with, these signals only set the events: the first asks for an end, a second for one at once."""
+    """Inside the `with`, a signal only sets an event: the first stops the run, the second leaves at once."""
     stop, loop = Stop(), asyncio.get_running_loop()
 
-    def act() -> None:
+    def on_signal() -> None:
         (stop.at_once if stop.asked.is_set() else stop.asked).set()
 
     for number in _SIGNALS:
-        loop.add_signal_handler(number, act)
+        loop.add_signal_handler(number, on_signal)
     try:
         yield stop
     finally:
@@ -86,24 +99,24 @@ def on_signals() -> Iterator[Stop]:
 
 
 def execute(planned: Planned, writer: RunWriter, observe: Observer, options: RunOptions | None = None) -> RunManifest:
-    """Run the plan to its end; InfrastructureError where it failed, and not by the training program's own doing."""
+    """Run the plan to its end. InfrastructureError if it failed for another reason than the training program."""
 
-    async def alone() -> RunManifest:
+    async def with_own_stop() -> RunManifest:
         with on_signals() as stop:
             return await execute_until(stop, planned, writer, observe, options or RunOptions())
 
-    return asyncio.run(alone())
+    return asyncio.run(with_own_stop())
 
 
 async def execute_until(
     stop: Stop, planned: Planned, writer: RunWriter, observe: Observer, options: RunOptions
 ) -> RunManifest:
-    """The same, among others that one stop ends."""
+    """The same for one of several runs that share one stop."""
     try:
         return await Supervisor(planned, writer, observe, options).run(stop)
     except OSError as reason:
-        with contextlib.suppress(OSError):  # what cannot be written now reads as interrupted
+        with contextlib.suppress(OSError):  # if this cannot be written either, the run counts as interrupted
             writer.finish("failed", None, Failure(kind="record", message=str(reason)))
-        message = f"{writer.directory}: the run could not be recorded further ({reason.strerror or reason})"
         out = str(writer.directory)
-        raise InfrastructureError(message, key="--out", value=out, expected="a disk with room") from None
+        message, fix = f"cannot write the run to {out} ({reason.strerror or reason})", f"df -h {shlex.quote(out)}"
+        raise InfrastructureError(message, key="--out", value=out, expected="free disk space", next=fix) from None

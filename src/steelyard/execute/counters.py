@@ -1,4 +1,4 @@
-"""What a host counts of its own troubles: read before a run and after it, and what changed between."""
+"""Reads the error counters of a host before and after a run, and finds what changed."""
 
 import asyncio
 import re
@@ -26,9 +26,9 @@ from steelyard.secrets import redacted
 
 GROUPS = (KERNEL_LOG, ECC, THROTTLE, NETWORK)
 TOOL_S = 8
-"""How long one tool may take: nvidia-smi wakes eight GPUs in some seconds where nothing else keeps them awake."""
-_UNANSWERED_FIX = "see whether the host is up, and run `dmesg` there"
-_ANSWER_FIX = "see what its tools print there (`dmesg`, `nvidia-smi -q`, `amd-smi metric`)"
+"""How long one tool may take: nvidia-smi needs some seconds to wake eight GPUs."""
+_UNANSWERED_FIX = "check that the host is up, and run `dmesg` on it"
+_ANSWER_FIX = "run `dmesg`, `nvidia-smi -q` or `amd-smi metric` on the host to see their output"
 _WORDS = {KERNEL_LOG: ("kernel_log_and_ends", PATTERN), NETWORK: ("nic_counters", "/sys")}
 _GPU_WORDS = ("gpu_counters", "")
 
@@ -36,36 +36,36 @@ _LINE = re.compile(
     r"(net/(?P<link>[^/]+)/(statistics/)?|infiniband/(?P<card>[^/]+)/ports/(?P<port>\d+)/(hw_)?counters/)"
     r"(?P<name>\w+):(?P<value>\d+)"
 )
-_TROUBLE = re.compile(
+_ERROR_NAME = re.compile(
     r"err|drop|discard|retr[ay]|restart|nak|timeout|duplicate|out_of_(buffer|seq)|oos|missing|integrity|overrun|crc"
     r"|fifo|collisions|link_down|carrier_down"
 )
-"""Names of what goes wrong. Traffic, congestion marks (CNP, ECN) and waiting are no trouble: they grow in every job."""
+"""Names of error counters. Traffic, congestion marks (CNP, ECN) and waits are left out: they grow in every job."""
 
-Asked = tuple[str, str, Callable[[Sections], GpuCounts | None]]
-"""A tool, the section of what it answered, and how that is read."""
+Source = tuple[str, str, Callable[[Sections], GpuCounts | None]]
+"""A tool, the section with its output, and the function that reads it."""
 
-_ERRORS: dict[str, tuple[Asked, ...]] = {
+_ERRORS: dict[str, tuple[Source, ...]] = {
     "nvidia": (("nvidia-smi", "nvidia_ecc", nvidia_smi.read_errors),),
     "amd": (("amd-smi", "amd_ecc", amd_smi.read_errors), ("rocm-smi", "rocm_ras", rocm_smi.read_errors)),
 }
-_THROTTLE: dict[str, tuple[Asked, ...]] = {
+_THROTTLE: dict[str, tuple[Source, ...]] = {
     "nvidia": (("nvidia-smi", "nvidia_throttle", nvidia_smi.read_throttle),),
     "amd": (("amd-smi", "amd_throttle", amd_smi.read_throttle),),
 }
 _GPU_GROUPS = {
     ECC: (
         _ERRORS,
-        "it tells no count of memory errors",
-        "see whether its tool answers there, and whether ECC is on: `nvidia-smi -q -d ECC`, `amd-smi metric --ecc`",
+        "no memory error counts",
+        "check that ECC is on: `nvidia-smi -q -d ECC` or `amd-smi metric --ecc`",
     ),
     THROTTLE: (
         _THROTTLE,
-        "it does not count what holds the clocks back",
-        "see whether its tool answers there; a newer driver counts it (amd-smi from ROCm 6.3 on)",
+        "no throttle counts",
+        "install a newer driver (amd-smi: ROCm 6.3 or later)",
     ),
 }
-"""The tools by vendor, the better first; why one that answers counts nothing, and what to do then."""
+"""Tools by vendor, the better first; the reason when a tool answers without counts, and the fix."""
 VENDORS = frozenset(_ERRORS)
 
 CEILINGS = {
@@ -84,14 +84,14 @@ CEILINGS = {
 }
 """Where InfiniBand's PortCounters stop counting (IB specification, volume 1, 16.1.3.5); they do not wrap."""
 
-_GAP_FIX = "see the journal, where there is one (`journalctl -k`), or boot with a larger log_buf_len"
+_GAP_FIX = "read the journal (`journalctl -k`), or boot with a larger log_buf_len"
 _STAMP = re.compile(r"\[\s*(?P<seconds>\d+\.\d+)\]")
 _KEPT = 20
-"""Lines of one complaint that are kept."""
+"""Lines that are kept per kernel error."""
 
 
 class HostCounter(NamedTuple):
-    """Whose it is, and what it counts."""
+    """One counter of one device."""
 
     group: str
     device: str
@@ -99,23 +99,23 @@ class HostCounter(NamedTuple):
 
 
 Counts = tuple[dict[HostCounter, int], list[Unread]]
-"""What was counted, and what could not be read."""
+"""Counters, and the groups that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelLog:
-    """What the kernel's log holds that may be a complaint, and from where to where it reaches."""
+    """Lines of the kernel log that may be errors, and its first and last line."""
 
     lines: tuple[str, ...]
     oldest: str = ""
     newest: str = ""
     source: str = "dmesg"
-    """The program that told it: each writes the same line in its own way."""
+    """The program that printed it: each formats the same line differently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one host counted at one moment; what is neither counted nor unread it has not, such as GPUs."""
+    """The counters of one host at one time. A group in neither `counts` nor `unread` does not exist there."""
 
     counts: Mapping[HostCounter, int] = field(default_factory=dict)
     kernel_log: KernelLog | None = None
@@ -124,20 +124,20 @@ class Reading:
 
 
 def nothing_read(groups: Iterable[str], reason: str, fix: str) -> Reading:
-    """Of a host that did not answer."""
+    """The reading of a host that did not answer."""
     return Reading(unread={group: Unread(group=group, reason=reason, fix=fix) for group in groups})
 
 
 async def read_host(
     host: Host, timeout_s: float, groups: Collection[str] = GROUPS, vendors: Collection[str] = VENDORS
 ) -> Reading:
-    """What a host counts, of `vendors`' GPUs at least, in one round trip.
+    """Read the counters of a host in one round trip; GPUs of `vendors` are required.
 
-    One that does not answer makes a reading that says why.
+    For a host that does not answer, the reading contains the reason.
     """
     words = [word for group in groups for word in _WORDS.get(group, ())]
     if {ECC, THROTTLE} & set(groups):
-        words += _GPU_WORDS  # last: these are the tools that hang
+        words += _GPU_WORDS  # last: these tools may hang
     try:
         async with asyncio.timeout(timeout_s):
             answers = await probe(host, words, TOOL_S, timeout_s)
@@ -147,12 +147,12 @@ async def read_host(
         return nothing_read(groups, f"no answer within {timeout_s:g} s", _UNANSWERED_FIX)
     try:
         return read_counters(answers, groups, vendors)
-    except Exception as reason:  # noqa: BLE001 - a host may answer anything, and no reading ends a run
-        return nothing_read(groups, f"what it answered cannot be read ({type(reason).__name__})", _ANSWER_FIX)
+    except Exception as reason:  # noqa: BLE001 - a host may answer anything; that must not end the run
+        return nothing_read(groups, f"unreadable output: {type(reason).__name__}", _ANSWER_FIX)
 
 
 def read_counters(sections: Sections, groups: Collection[str] = GROUPS, vendors: Collection[str] = VENDORS) -> Reading:
-    """The sections of one host, as far as they were asked for; `vendors` are those whose GPUs the job is to use."""
+    """Read the sections of one host; `vendors` are those whose GPUs the job uses."""
     log, missing = _kernel_log(sections) if KERNEL_LOG in groups else (None, [])
     counts = dict[HostCounter, int]()
     for group in (group for group in (ECC, THROTTLE, NETWORK) if group in groups):
@@ -163,55 +163,55 @@ def read_counters(sections: Sections, groups: Collection[str] = GROUPS, vendors:
 
 
 def _kernel_log(sections: Sections) -> tuple[KernelLog | None, list[Unread]]:
-    """The program that told it, the log's first line and its last, then what may be a complaint."""
+    """The section has the program, the first and the last line of the log, then the lines that may be errors."""
     section = sections["kernel_log_and_ends"]
     if not section.answered or len(section.lines) < 3:
-        reason = "what was answered is no log" if section.answered else section.reason
+        reason = "the answer is not a log" if section.answered else section.reason
         return None, [Unread(group=KERNEL_LOG, reason=reason, fix=UNREADABLE_FIX)]
     source, oldest, newest, *lines = section.lines
     return KernelLog(tuple(lines), oldest, newest, source), []
 
 
 def _of_gpus(sections: Sections, vendors: Collection[str], group: str) -> Counts:
-    """By GPU: errors of the memory, or what held the clocks back."""
-    tools, silent, fix = _GPU_GROUPS[group]
+    """Per GPU: memory errors, or throttling."""
+    tools, no_counts, fix = _GPU_GROUPS[group]
     counts, missing = dict[HostCounter, int](), list[str]()
-    for vendor in _vendors_there(sections, vendors):
+    for vendor in _vendors_present(sections, vendors):
         counted = next((counted for _, _, read in tools[vendor] if (counted := read(sections))), {})
         counts |= {HostCounter(group, gpu, name): value for (gpu, name), value in counted.items()}
         if not counted:
-            missing += _why(sections, tools[vendor], silent) or _why(sections, _ERRORS[vendor], silent)
+            missing += _why(sections, tools[vendor], no_counts) or _why(sections, _ERRORS[vendor], no_counts)
     return counts, [Unread(group=group, reason="; ".join(missing), fix=fix)] if missing else []
 
 
-def _vendors_there(sections: Sections, vendors: Collection[str]) -> Iterator[str]:
-    """Whose GPUs are there, by their device nodes, or because their tool counts; with neither there is none.
+def _vendors_present(sections: Sections, vendors: Collection[str]) -> Iterator[str]:
+    """Vendors of the host's GPUs, found by their device nodes or by the output of their tools.
 
-    Of a vendor that the job has no use for, only a tool that is installed has to answer.
+    For a vendor that the job does not use, the tool must answer only if it is installed.
     """
     nodes = vendors_of(sections["gpu_nodes"])
     for vendor, tools in _ERRORS.items():
         installed = any(sections[name].status is not None for _, name, _ in tools)
-        there = installed if nodes is None else vendor in nodes and (installed or vendor in vendors)
-        if there or any(read(sections) for _, _, read in tools):
+        present = installed if nodes is None else vendor in nodes and (installed or vendor in vendors)
+        if present or any(read(sections) for _, _, read in tools):
             yield vendor
 
 
-def _why(sections: Sections, tools: tuple[Asked, ...], silent: str) -> list[str]:
-    asked = [(tool, sections[name]) for tool, name, _ in tools if name in sections]
-    return [f"{tool}: {silent if section.answered else section.reason}" for tool, section in asked]
+def _why(sections: Sections, tools: tuple[Source, ...], no_counts: str) -> list[str]:
+    tried = [(tool, sections[name]) for tool, name, _ in tools if name in sections]
+    return [f"{tool}: {no_counts if section.answered else section.reason}" for tool, section in tried]
 
 
 def _network(sections: Sections) -> Counts:
-    """What went wrong on each interface, and on each port of an RDMA card."""
+    """Errors per network interface and per port of an RDMA card."""
     section = sections["nic_counters"]
     if not section.answered:
-        return {}, [Unread(group=NETWORK, reason=section.reason, fix="see whether /sys/class/net is there")]
+        return {}, [Unread(group=NETWORK, reason=section.reason, fix="check that /sys/class/net exists")]
     counts = dict[HostCounter, int]()
     for line in section.lines:
         counter = _LINE.fullmatch(line)
         value = count(counter["value"]) if counter else None
-        if counter is None or value is None or not _TROUBLE.search(counter["name"].lower()):
+        if counter is None or value is None or not _ERROR_NAME.search(counter["name"].lower()):
             continue
         device = counter["link"] or f"{counter['card']} port {counter['port']}"
         counts[HostCounter(NETWORK, device, counter["name"])] = value
@@ -219,7 +219,7 @@ def _network(sections: Sections) -> Counts:
 
 
 def changed(before: Reading, after: Reading) -> HostChange:
-    """What grew, what may have grown, what the kernel complained of, and what could not be read."""
+    """Counters that changed, new kernel errors, and groups that could not be read."""
     unread = {**after.unread, **before.unread}
     compared = Counter(counter.group for counter in before.counts.keys() & after.counts.keys())
     kernel = tuple[KernelComplaint, ...]()
@@ -228,9 +228,9 @@ def changed(before: Reading, after: Reading) -> HostChange:
         if before.kernel_log.source == after.kernel_log.source:
             compared[KERNEL_LOG] = len(after.kernel_log.lines)
             kernel = tuple(_new_complaints(before.kernel_log, after.kernel_log))
-        else:  # no line is as it was, so which of them are new cannot be told
+        else:  # the programs format lines differently, so new lines cannot be recognized
             was, is_now = before.kernel_log.source, after.kernel_log.source
-            reason, fix = f"it was told by {was} before and by {is_now} after, each in its own words", UNREADABLE_FIX
+            reason, fix = f"it was read with {was} before the run and with {is_now} after it", UNREADABLE_FIX
         if reason:
             unread[KERNEL_LOG] = Unread(group=KERNEL_LOG, reason=reason, fix=fix)
     counters = tuple(_counters(before, after))
@@ -249,9 +249,9 @@ def _counters(before: Reading, after: Reading) -> Iterator[CounterChange]:
 
 
 def _new_complaints(before: KernelLog, after: KernelLog) -> Iterator[KernelComplaint]:
-    """By lines and how often each was there, never by their number: old lines leave the log as new ones come.
+    """Found by the text and count of each line, not by line number: old lines leave the log as new ones come.
 
-    The old lines are read ahead of the new: only they tell that a link that is down now was up.
+    Old lines are included, because they show whether a link that is down now was up before.
     """
     left, new = Counter(before.lines), list[str]()
     for line in after.lines:
@@ -266,11 +266,11 @@ def _new_complaints(before: KernelLog, after: KernelLog) -> Iterator[KernelCompl
 
 
 def _gap(before: KernelLog, after: KernelLog) -> str:
-    """Why lines may have come and gone unseen; nothing where they cannot, or where lines have no time."""
+    """Why lines may be missing between the readings; empty if none are, or if lines have no timestamp."""
     stamps = [_STAMP.match(line) for line in (before.newest, after.oldest, after.newest)]
     if not all(stamps):
         return ""
     ended, begins, ends = (float(stamp["seconds"]) for stamp in stamps if stamp)
     if ends < ended:
-        return "the kernel was started again meanwhile"
-    return "its log turned over meanwhile, and lines may be lost" if begins > ended else ""
+        return "the host was rebooted during the run"
+    return "the log was overwritten during the run; lines may be lost" if begins > ended else ""

@@ -1,4 +1,4 @@
-"""The interface of an executor, which is a way to run plans. Adding one is a module and a line of the table."""
+"""The interface of an executor, which is a way to run plans. A new one needs a module and a line of the table."""
 
 import asyncio
 import importlib
@@ -22,15 +22,15 @@ MODULES = {"local": "steelyard.execute.local", "cluster": "steelyard.execute.clu
 """Each module has an EXECUTOR, the class of its jobs."""
 
 TRAINING = ("exit", "oom", "nan_abort", "error", "crash", "xla", "fatal", "signal")
-"""Kinds of failures that are the training program's own; all others are the infrastructure's."""
+"""Kinds of failures of the training program itself; all other kinds are infrastructure failures."""
 RECONNECT_S = (0.5, 1.0, 2.0, 5.0)
-"""Between tries to reach a node that is out of reach."""
+"""Waits between attempts to reconnect to a node."""
 _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long each phase of a run on hosts may take, and how long a silence is borne, in seconds."""
+    """Time limits of a run, in seconds."""
 
     reach: float = 30.0
     lock: float = 30.0
@@ -39,82 +39,82 @@ class Limits:
     prepare: float = 120.0
     start: float = 180.0
     counters: float = 25.0
-    """To read a host's counters, before the start and after the end."""
+    """For reading a host's counters, before the start and after the end."""
     first_step: float = 1800.0
     """From the start to the first step: compilation, data, rendezvous."""
     train: float | None = None
-    """Of the training program from its start to its exit; None for what the plan allows at the slowest."""
+    """From the start of the training program to its exit. None: computed from the plan."""
     exit: float = 1800.0
-    """From the last planned step to the exit of the training program: a last checkpoint takes its time."""
+    """From the last planned step to the exit of the training program, which may write a checkpoint."""
     stall_medians: float = 10.0
-    """A step may take so many times the median of those before."""
+    """A step longer than this multiple of the median step time is a stall,"""
     stall_at_least: float = 300.0
-    """And so long, whatever the median: evaluation and checkpoints take their time."""
+    """if it is also longer than this: evaluation and checkpoints are slow."""
     lost: float = 120.0
-    """How long a host may be out of reach before it is given up."""
+    """How long the connection to a host may be lost before the run fails."""
     lease: int = 3600
-    """A job whose runner was not heard of for so long ends itself and leaves nothing; 0 for never."""
+    """Stop the remote job and remove its files after this long without contact from the controller. 0: never."""
     settle: float = 3.0
-    """After the first failure, for what other nodes have to say of it."""
+    """Wait after the first failure for errors of the other nodes."""
     grace: int = 10
-    """Between asking a job to end and making it."""
+    """From SIGTERM to SIGKILL."""
     clean: float = 90.0
 
 
 @dataclass(frozen=True, slots=True)
 class ImageSource:
-    """Where an image comes from that a host lacks; neither: it has to be there."""
+    """Where to get an image that a host lacks; with neither field set, a missing image is an error."""
 
     file: Path | None = None
-    """What the engine's `save` wrote."""
+    """Written by the engine's `save`."""
     pull: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How plans are run, whichever executor runs them."""
+    """How to run a plan; the same for all executors."""
 
     limits: Limits = field(default_factory=Limits)
     cluster: Path | None = None
-    """The cluster file; None is this machine."""
+    """The cluster file; None: this machine."""
     accept_new_host_keys: bool = False
     image: ImageSource = field(default_factory=ImageSource)
     preflight: bool = True
-    """Whether hosts are asked first whether they are fit."""
+    """Whether to check the hosts before the run."""
     required: str | None = None
-    """What blocks a run if preflight finds it wanting, as --required has it."""
+    """Preflight checks that must pass, in the form of --required."""
     hosts: Mapping[str, Host] | None = None
-    """Hosts that are reached already, by name; None: each run reaches its own."""
+    """Connected hosts, by name; None: the run connects itself."""
     unfit: Mapping[str, HostError] | None = None
-    """What a preflight of all hosts together found to keep which of them from running; None: each run asks its own."""
+    """Hosts that a preflight of the whole fleet rejected; None: the run checks its hosts itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What was asked for while a run was under way."""
+    """Requests to stop a run."""
 
     asked: asyncio.Event = field(default_factory=asyncio.Event)
-    """The first signal: end the job, clean up, keep the record."""
+    """First signal: stop the job, clean up, keep the record."""
     at_once: asyncio.Event = field(default_factory=asyncio.Event)
-    """The second: leave everything as it is, and say what remains."""
+    """Second signal: leave everything as it is and report what remains."""
 
 
 async def unless(asked: asyncio.Event, work: Coroutine[Any, Any, _Answer]) -> _Answer | None:
-    """What some work comes to; None where that was asked for before it was done."""
-    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(asked.wait())
+    """The result of the work; None if the event was set before the work was done."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(asked.wait())
     try:
-        await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         stopping.cancel()
-        doing.cancel()
+        working.cancel()
     try:
-        return await doing
+        return await working
     except asyncio.CancelledError:
         return None
 
 
 class Phase(NamedTuple):
-    """A part of a run before it trains."""
+    """A part of a run before training starts."""
 
     name: str
     limit_s: float | None
@@ -122,78 +122,78 @@ class Phase(NamedTuple):
 
 
 class JobNode(Protocol):
-    """One node's part of a job."""
+    """One node of a job."""
 
     plan: NodePlan
     log: NodeRecording | None = None
-    """Made before it is started."""
+    """Set before the node is started."""
     link: "Link | None" = None
     started: bool = False
     ended_at: float | None = None
-    """When all it printed was recorded after its end; set by the supervisor."""
+    """When the node had ended and all its output was recorded; set by the supervisor."""
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and is not known to have ended."""
+        """Whether it was started and no end was seen."""
         return self.started and self.ended_at is None
 
     @property
     def is_lost(self) -> bool:
-        """Whether it is out of reach now."""
+        """Whether the connection to it is lost now."""
         return self.link is not None and self.link.is_down
 
     def follow(self, offset: int) -> AsyncIterator[bytes]:
-        """What it prints from byte `offset` on, as it comes; of one whose end was seen, the rest."""
+        """Its output from byte `offset` on, as it is printed; after its end, the rest."""
 
     async def status(self) -> int | None:
         """Its exit status; None while it runs."""
 
     async def reach(self) -> None:
-        """Raises where it is out of reach."""
+        """Raise if it cannot be reached."""
         return
 
     def telemetry(self) -> TelemetrySource | None:
-        """Its figures while it trains; None where there are none to be had."""
+        """Where to sample its GPUs and memory while it trains; None if nothing can be sampled."""
 
 
 class Job(Protocol):
-    """One run of a plan, as its executor does it. The supervisor calls, watches and records."""
+    """One run of a plan by an executor. The supervisor calls, watches and records it."""
 
     def __init__(self, planned: Planned, recording: Recording, options: RunOptions) -> None:
-        """Begins nothing yet."""
+        """Starts nothing yet."""
 
     @staticmethod
     def takes(plan: Plan) -> bool:
-        """Whether a plan is made for this executor."""
+        """Whether a plan was made for this executor."""
 
     @staticmethod
     def check(planned: Planned, machine: Machine, options: RunOptions) -> None:
-        """Refuse before anything is made what it cannot run."""
+        """Refuse a plan that it cannot run, before anything is created."""
 
     @property
     def nodes(self) -> Sequence[JobNode]: ...
 
     @property
     def exit_status(self) -> int | None:
-        """Of the training program, for the record; known once it is cleaned up after."""
+        """Exit status of the training program, for the record; known after clean-up."""
 
     def phases(self) -> Sequence[Phase]:
-        """What comes before training; the last starts it. They are recorded where there are several."""
+        """The phases before training; the last one starts it. Recorded if there are several."""
 
     def guards(self) -> Sequence[Awaitable[None]]:
-        """What else to watch while it trains: the first that raises ends it."""
+        """What else to watch during training; the first that raises ends the run."""
 
     async def explain(self, overdue: Failure) -> "RunFailedError":
-        """What the executor knows of a run whose steps do not come or that does not end."""
+        """Add to a missed time limit what the executor can find out about it."""
 
     def failure(self) -> "RunFailedError | None":
-        """Why it did not end well, once it has ended."""
+        """Why the run failed; called after its end."""
 
     def stopping(self, phase: str) -> str:
-        """What a person who stopped it waits for."""
+        """What happens now, for the user who stopped the run."""
 
     async def clean_up(self, stop: Stop, interrupted: bool) -> None:
-        """Stop what still runs, keep what it printed last, leave nothing behind."""
+        """Stop what still runs, keep its last output, leave nothing behind."""
 
 
 def executor_of(plan: Plan) -> type[Job]:
@@ -201,22 +201,29 @@ def executor_of(plan: Plan) -> type[Job]:
     return next(executor for executor in executors if executor.takes(plan))
 
 
+def longer_limit(overdue: Failure, last_step: int) -> str:
+    """The option that allows more time for what took too long."""
+    options = {"time_limit": "--time-limit", "hang_at_exit": "--exit-within"}
+    option = options.get(overdue.kind, "--stall-after" if last_step else "--first-step-within")
+    return f"{option} SECONDS for a longer limit; the finished steps are recorded"
+
+
 def content_of(file: PlannedFile) -> str:
-    """A planned file as it is written."""
+    """The text of a planned file."""
     return file.content if isinstance(file.content, str) else json.dumps(file.content, indent=2) + "\n"
 
 
 @dataclass(eq=False)
 class RunFailedError(Exception):
-    """The run cannot go on, or did not end well, for this reason."""
+    """The run cannot continue, or has failed."""
 
     failure: Failure
     expected: str | None = None
     next: str | None = None
     is_training: bool = False
-    """Whether it is the training program's own failure."""
+    """Whether the training program itself failed."""
     shown: InfrastructureError | None = None
-    """What a person is shown in its place."""
+    """The error to show in its place."""
 
     @classmethod
     def within(cls, phase: str, reason: InfrastructureError) -> "RunFailedError":
@@ -225,22 +232,22 @@ class RunFailedError(Exception):
         return cls(Failure(kind=kind, message=message, node=host, phase=phase), reason.expected, reason.next)
 
     def without_secrets(self, hidden: Callable[[str], str]) -> "RunFailedError":
-        """The same, with no secret in what a host answered."""
+        """The same, with secrets removed from what a host answered."""
         failure = self.failure.model_copy(update={"message": hidden(self.failure.message)})
         return replace(self, failure=failure, next=self.next and hidden(self.next))
 
     def error(self) -> InfrastructureError:
-        """The same, for a person."""
+        """The error to show to the user."""
         host, kind = self.failure.node, self.failure.kind
-        message = f"{f'{host}: ' if host else ''}{self.failure.message} (in {self.failure.phase})"
+        message = f"{f'{host}: ' if host else ''}{self.failure.message} (phase: {self.failure.phase})"
         return self.shown or InfrastructureError(message, key=kind, value=host, expected=self.expected, next=self.next)
 
 
 class Link:
-    """Whether a node can be reached, and how long it is borne that it cannot."""
+    """The connection to a node: whether it works, and for how long it has not."""
 
-    def __init__(self, recording: Recording, host: str, most_s: float) -> None:
-        self._recording, self._host, self._most_s = recording, host, most_s
+    def __init__(self, recording: Recording, host: str, limit_s: float) -> None:
+        self._recording, self._host, self._limit_s = recording, host, limit_s
         self._lost_at: float | None = None
         self._tries = 0
 
@@ -249,23 +256,25 @@ class Link:
         return self._lost_at is not None
 
     def left_s(self) -> float:
-        """Until it is given up."""
+        """Seconds until the limit."""
         assert self._lost_at is not None
-        return max(0.1, self._lost_at + self._most_s - time.monotonic())
+        return max(0.1, self._lost_at + self._limit_s - time.monotonic())
 
     def works(self) -> None:
         assert self._lost_at is not None
-        self._recording.event("link_back", f"back after {time.monotonic() - self._lost_at:.1f} s", self._host)
+        seconds = time.monotonic() - self._lost_at
+        self._recording.event("link_back", f"connection restored after {seconds:.1f} s", self._host)
         self._lost_at, self._tries = None, 0
 
     async def broke(self, reason: Exception) -> None:
-        """Wait a little longer each time, until it is given up."""
+        """Wait before the next attempt, longer each time; LinkLostError after the limit."""
         now = time.monotonic()
         if self._lost_at is None:
             self._lost_at = now
             why = reason.with_way_on(reason.complaint) if isinstance(reason, HostError) else str(reason)
             self._recording.event("link_lost", why, self._host)
-        if now - self._lost_at >= self._most_s:
-            raise LinkLostError(self._host, f"out of reach for {self._most_s:g} s") from None
+        if now - self._lost_at >= self._limit_s:
+            message, fix = f"no connection for {self._limit_s:g} s", "--lost-after SECONDS for a longer limit"
+            raise LinkLostError(self._host, message, next=fix) from None
         await asyncio.sleep(RECONNECT_S[min(self._tries, len(RECONNECT_S) - 1)])
         self._tries += 1

@@ -1,4 +1,4 @@
-"""A machine of the cluster, and this machine as one: commands on it, what they print as it comes, and files."""
+"""The interface of a host (commands, their output, files), and this machine as a host."""
 
 import asyncio
 import contextlib
@@ -14,13 +14,13 @@ from steelyard.errors import InfrastructureError
 from steelyard.files import read_document
 
 COMMAND_S = 60.0
-"""How long a command that only asks or arranges something may take."""
+"""Time limit of a short command."""
 ANSWER_BYTES = 16 << 20
-"""The most such a command may print; what a job prints is followed instead."""
+"""Output limit of such a command; the output of a job is followed instead."""
 CHUNK = 1 << 16
-"""Bytes that are read at once."""
+"""Bytes per read."""
 _KILLED_S = 2.0
-"""How long a killed process may take to go."""
+"""How long a killed process may take to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,46 +34,46 @@ class Done:
 
     @property
     def text(self) -> str:
-        """What it printed, as text without the last newline."""
+        """Its output as text, without the last newline."""
         return self.out.decode("utf-8", "replace").rstrip("\n")
 
     @property
     def reason(self) -> str:
-        """The last thing it complained of, for a sentence."""
+        """The last line of its errors or output, for a message."""
         lines = (self.err or self.out).decode("utf-8", "replace").strip().splitlines()
         return lines[-1].strip()[:300] if lines else f"status {self.status}"
 
 
 class Host(Protocol):
-    """One machine, reached by a way that is kept open."""
+    """One machine, with a connection that is kept open."""
 
     name: str
-    """As the cluster file calls it."""
+    """Its name in the cluster file."""
 
     async def run(self, argv: Sequence[str], stdin: bytes = b"", timeout_s: float = COMMAND_S) -> Done:
-        """Run a command to its end; LinkLostError where the way there broke, HostTimeoutError where it took longer."""
+        """Run a command to its end; LinkLostError if the connection broke, HostTimeoutError if it took too long."""
 
     def follow(self, argv: Sequence[str], stdin: bytes = b"") -> AsyncIterator[bytes]:
-        """What a command prints, as it comes, until it ends; LinkLostError where the way there broke."""
+        """The output of a command, as it is printed, until it ends; LinkLostError if the connection broke."""
 
     async def pour(self, source: Path, argv: Sequence[str], timeout_s: float) -> Done:
-        """Run a command that reads a file of ours, of any size, as its input."""
+        """Run a command with a local file of any size as its input."""
 
     async def write(self, path: str, content: bytes, mode: int = 0o600) -> None:
-        """Make or replace a file in a directory that is there."""
+        """Create or replace a file in an existing directory."""
 
     async def read(self, path: str) -> bytes:
-        """A whole file; InfrastructureError where it cannot be read."""
+        """A whole file; InfrastructureError if it cannot be read."""
 
     def typed(self, argv: Sequence[str]) -> str:
-        """What a person types to run a command there."""
+        """What a user types to run a command there."""
 
     async def close(self) -> None:
-        """Let go of the host."""
+        """Close the connection."""
 
 
 class HostError(InfrastructureError):
-    """Something about one host: `host` names it, and `complaint` says it without that name."""
+    """An error on one host. `host` is its name; `complaint` is the message without it."""
 
     def __init__(self, host: str, complaint: str, **given: object) -> None:
         super().__init__(f"{host}: {complaint}", **given)  # type: ignore[arg-type]
@@ -81,32 +81,32 @@ class HostError(InfrastructureError):
 
 
 class LinkLostError(HostError):
-    """The way to a host broke, or could not be made; trying again may help."""
+    """The connection to a host broke or could not be made; a retry may help."""
 
 
 class HostRefusedError(HostError):
-    """A host that will not let us in, or is not the one it should be; trying again does not help."""
+    """A host refused the login or a command; a retry does not help."""
 
 
 class HostTimeoutError(HostError):
-    """A command on a host took longer than it may."""
+    """A command on a host took too long."""
 
 
 async def gathered(read: Callable[[int], Awaitable[bytes]], host: str, program: str) -> bytes:
-    """All that a command prints, as it comes; no host can fill our memory with it."""
+    """All output of a command, limited so that no host can fill our memory."""
     parts, size = [], 0
     while data := await read(CHUNK):
         size += len(data)
         if size > ANSWER_BYTES:
             message = f"{program} printed more than {ANSWER_BYTES >> 20} MiB"
-            fix = f"run {program} on {host} by hand to see why it does not stop"
-            raise HostRefusedError(host, message, expected="a short answer", next=fix)
+            fix = f"run {program} on {host} by hand to see its output"
+            raise HostRefusedError(host, message, next=fix)
         parts.append(data)
     return b"".join(parts)
 
 
 class ThisHost:
-    """This machine, which needs no link."""
+    """This machine, without a connection."""
 
     def __init__(self, name: str = "localhost") -> None:
         self.name = name
@@ -122,7 +122,7 @@ class ThisHost:
         try:
             process = await self._start(argv, PIPE, source)
         except HostRefusedError as reason:
-            return Done(127, b"", str(reason).encode())  # as the shell of a far host has it
+            return Done(127, b"", str(reason).encode())  # like the shell of a remote host
         assert process.stdout is not None
         assert process.stderr is not None
         try:
@@ -160,13 +160,13 @@ class ThisHost:
             new.replace(path)
         except OSError as reason:
             new.unlink(missing_ok=True)
-            raise HostRefusedError(self.name, f"{path} cannot be written ({reason.strerror})") from None
+            raise HostRefusedError(self.name, f"cannot write {path} ({reason.strerror})") from None
 
     async def read(self, path: str) -> bytes:
         try:
             return read_document(Path(path), most_bytes=ANSWER_BYTES)
         except OSError as reason:
-            raise HostRefusedError(self.name, f"{path} cannot be read ({reason.strerror})") from None
+            raise HostRefusedError(self.name, f"cannot read {path} ({reason.strerror})") from None
 
     def typed(self, argv: Sequence[str]) -> str:
         return shlex.join(argv)
@@ -175,18 +175,18 @@ class ThisHost:
         return
 
     async def _start(self, argv: Sequence[str], err: int, source: int | IO[bytes] = PIPE) -> Process:
-        """In a session of its own: a Ctrl-C is ours to handle."""
+        """In its own session, so that Ctrl-C reaches only us."""
         try:
             return await asyncio.create_subprocess_exec(
                 *argv, stdin=source, stdout=PIPE, stderr=err, start_new_session=True
             )
         except OSError as reason:
-            message = f"{argv[0]} cannot be started ({reason.strerror})"
+            message = f"cannot start {argv[0]} ({reason.strerror})"
             raise HostRefusedError(self.name, message, value=argv[0], expected="a program") from None
 
 
 async def _give(process: Process, stdin: bytes) -> None:
-    """Write all of its input, as far as it reads it."""
+    """Write its input; stop if it does not read."""
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         process.stdin.write(stdin)
@@ -195,12 +195,12 @@ async def _give(process: Process, stdin: bytes) -> None:
 
 
 async def _end(process: Process) -> None:
-    """End it and let go of its pipes, which a grandchild may still hold open."""
+    """Kill it and close its pipes, which a grandchild may keep open."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_KILLED_S):  # asyncio complains of one that outlives its loop
+            async with asyncio.timeout(_KILLED_S):  # asyncio warns about processes that outlive its loop
                 await process.wait()
-    transport = process._transport  # type: ignore[attr-defined]  # the only way to what asyncio keeps open
+    transport = process._transport  # type: ignore[attr-defined]  # asyncio has no public way to close it
     transport.close()

@@ -1,4 +1,4 @@
-"""Executes a plan on this machine, as a process group that a pipe ties to ours."""
+"""Runs a plan on this machine, as a process group that ends when we end."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,16 @@ from typing import Any
 import psutil
 
 from steelyard.errors import InfrastructureError, InputError
-from steelyard.execute.executor import JobNode, Phase, RunFailedError, RunOptions, Stop, content_of, unless
+from steelyard.execute.executor import (
+    JobNode,
+    Phase,
+    RunFailedError,
+    RunOptions,
+    Stop,
+    content_of,
+    longer_limit,
+    unless,
+)
 from steelyard.execute.host import CHUNK
 from steelyard.execute.recording import Recording
 from steelyard.execute.telemetry import LocalTelemetry
@@ -27,12 +36,11 @@ from steelyard.planning.plan import Plan
 from steelyard.records import Failure
 
 STOP_GRACE_S = 10.0
-_LIMIT_OPTIONS = "--time-limit, --first-step-within, --stall-after and --exit-within say how long it may take"
 
 LABEL = "STEELYARD_PROCESS"
-"""Marks what we started, so that we end that and nothing else."""
+"""Marks the processes that we started, so that we kill only those."""
 _DRAIN_S = 2.0
-"""How long output may still come after the process has ended: a grandchild may hold the pipe open for ever."""
+"""How long output may still come after the process has ended: a grandchild may keep the pipe open."""
 
 
 def _check_gpus(placement: Placement, machine: Machine) -> None:
@@ -43,10 +51,10 @@ def _check_gpus(placement: Placement, machine: Machine) -> None:
     names = machine.gpu_names
     kinds = {lookup(name) for name in names}
     if len(names) < placement.gpus_per_node or (placement.gpu is not None and kinds != {placement.gpu}):
-        there = f"{len(names)} x {names[0]}" if names else "no GPU"
-        message = f"the platform is {placement.gpus_per_node} x {placement.gpu_name} and this machine has {there}"
-        expected, fix = "the platform's GPUs on this machine", "--gpu cpu, or run it where they are"
-        raise InfrastructureError(message, key="gpu", value=placement.gpu_name, expected=expected, next=fix)
+        present = f"{len(names)} x {names[0]}" if names else "no GPU"
+        message = f"the platform needs {placement.gpus_per_node} x {placement.gpu_name}, but this machine has {present}"
+        fix = "--gpu cpu, or run it on a machine that has them"
+        raise InfrastructureError(message, key="gpu", value=placement.gpu_name, next=fix)
 
 
 async def _ended_and_drained(process: Process) -> None:
@@ -55,7 +63,7 @@ async def _ended_and_drained(process: Process) -> None:
 
 
 class LocalJob(JobNode):
-    """One run on this machine, without a container: a job that is its only node."""
+    """One run on this machine without a container: job and node at once."""
 
     def __init__(self, planned: Planned, recording: Recording, options: RunOptions) -> None:
         self._recording, self._device, self._label = recording, planned.case.placement.device, uuid.uuid4().hex
@@ -63,7 +71,7 @@ class LocalJob(JobNode):
         self.process: Process | None = None
         self._starting: asyncio.Future[None] | None = None
         self._reading: asyncio.Future[bytes] | None = None
-        """Kept where whoever reads is cancelled, so that the next who does misses nothing."""
+        """Kept when a reader is cancelled, so that the next reader misses nothing."""
         self._is_over = False
 
     @staticmethod
@@ -74,19 +82,19 @@ class LocalJob(JobNode):
     def check(planned: Planned, machine: Machine, options: RunOptions) -> None:
         framework = planned.plan.framework
         if options.cluster is not None:
-            message = f"{framework} without a container runs where Steelyard does"
+            message = f"{framework} without a container runs only on this machine"
             expected, cluster = "a platform with a container", str(options.cluster)
-            fix = "give the platform `container: {image: …}` with steelyard[train] in it"
+            fix = "add `container: {image: …}` to the platform; the image needs steelyard[train]"
             raise InputError(message, key="--cluster", value=cluster, expected=expected, next=fix)
         needed = facts(framework).runs_here
         if needed is not None and importlib.util.find_spec(needed[0]) is None:
-            message = f"{framework} cannot be launched here: {needed[0]} is not installed"
+            message = f"{framework} cannot start: {needed[0]} is not installed"
             raise InfrastructureError(message, key="framework", value=framework, next=needed[1])
         _check_gpus(planned.case.placement, machine)
 
     @property
     def exit_status(self) -> int | None:
-        """Negative is the signal that ended it."""
+        """A negative value is the signal that ended it."""
         return self.process.returncode if self.process else None
 
     def phases(self) -> list[Phase]:
@@ -100,7 +108,7 @@ class LocalJob(JobNode):
             path.write_text(content_of(file), encoding="utf-8")
         self._starting = asyncio.ensure_future(self._start_in(directory))
         try:
-            await asyncio.shield(self._starting)  # one that is begun is never lost sight of
+            await asyncio.shield(self._starting)  # so that a process that is being started is always cleaned up
         except InfrastructureError as reason:
             raise RunFailedError(Failure(kind="start", message=str(reason)), shown=reason) from None
         self.log = self._recording.of_node(self.plan)
@@ -109,7 +117,7 @@ class LocalJob(JobNode):
         return ()
 
     async def explain(self, overdue: Failure) -> RunFailedError:
-        return RunFailedError(overdue, next=_LIMIT_OPTIONS)
+        return RunFailedError(overdue, next=longer_limit(overdue, self._recording.last_step))
 
     def failure(self) -> RunFailedError | None:
         last, planned, status = self._recording.last_step, self._recording.planned_steps, self.exit_status
@@ -118,14 +126,15 @@ class LocalJob(JobNode):
             return None
         if status < 0:
             name = {number.value: number.name for number in signal.Signals}.get(-status, f"signal {-status}")
-            unnamed = Failure(kind="signal", message=f"the training program was ended by {name}")
+            message = f"the training program was killed by {name} after step {last} of {planned}"
+            unnamed = Failure(kind="signal", message=message)
         else:
-            message = f"the training program ended with status {status} after step {last} of {planned}"
+            message = f"the training program exited with status {status} after step {last} of {planned}"
             unnamed = Failure(kind="exit", message=message)
         return RunFailedError(self._recording.named_failure() or unnamed, is_training=True)
 
     def stopping(self, phase: str) -> str:
-        return f"waiting up to {STOP_GRACE_S:g} s for the training program; Ctrl-C again kills it"
+        return f"waiting up to {STOP_GRACE_S:g} s for the training program to exit; press Ctrl-C again to kill it"
 
     async def clean_up(self, stop: Stop, interrupted: bool) -> None:
         if self._starting is None:
@@ -133,7 +142,7 @@ class LocalJob(JobNode):
         try:
             await self._starting
         except InfrastructureError:
-            return  # it was never started, as the record says already
+            return  # it was never started; the record has that error
         reading = asyncio.ensure_future(self._record_the_rest()) if self.ended_at is None else None
         try:
             if reading is not None:
@@ -153,17 +162,17 @@ class LocalJob(JobNode):
         """Start its command in `directory`, with its variables added to this machine's."""
         argv, env = self.plan.argv, {**os.environ, **self.plan.env, LABEL: self._label}
         try:
-            # Nothing is written to its standard input: it closes when we are gone, and the trainer watches it.
+            # We write nothing to its standard input. It closes when we end, and the trainer watches for that.
             self.process = await asyncio.create_subprocess_exec(
                 *argv, cwd=directory, env=env, stdin=PIPE, stdout=PIPE, stderr=STDOUT, start_new_session=True
             )
             self.started = True
         except OSError as reason:
-            message = f"{argv[0]} cannot be started ({reason.strerror})"
+            message = f"cannot start {argv[0]} ({reason.strerror})"
             raise InfrastructureError(message, key="argv", value=argv[0], expected="a program") from None
 
     async def follow(self, offset: int) -> AsyncIterator[bytes]:
-        """Standard output and error together. A pipe gives each byte once: `offset` is where it stands."""
+        """Standard output and error together. `offset` is not needed: a pipe gives each byte once."""
         assert self.process is not None, "it is started first"
         assert self.process.stdout is not None
         if self._is_over:
@@ -193,7 +202,7 @@ class LocalJob(JobNode):
         return LocalTelemetry(self._device)
 
     async def stop(self, grace_s: float) -> None:
-        """End it and all it started: asked first, then after `grace_s` made to. Returns when nothing is left."""
+        """Stop it and all it started: SIGTERM, then SIGKILL after `grace_s`. Returns when nothing is left."""
         assert self.process is not None, "it is started first"
         if self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -208,8 +217,10 @@ class LocalJob(JobNode):
         await asyncio.to_thread(psutil.wait_procs, left, timeout=5)
 
     def _family(self) -> list[psutil.Process]:
-        """The command and all it started, by the label in their environment: torchrun gives each worker a session of
-        its own, and a worker whose torchrun died has another parent."""
+        """The command and all it started, found by the label in their environment.
+
+        torchrun gives each worker its own session, and a worker whose torchrun died has another parent.
+        """
         family = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""One node of a job on hosts, from its plan to a host that is left as it was found."""
+"""One node of a remote job, from its plan to the clean-up of its host."""
 
 import asyncio
 import time
@@ -17,41 +17,41 @@ from steelyard.records import Failure
 from steelyard.records.host_change import HostChange
 
 FULL_KIB = 1024
-"""Less than that is no room for what a job prints."""
+"""Below this the disk counts as full: the job's output needs space."""
 _ASK_S, _BRING_S = 10.0, 3600.0
 _REST_S, _REST_BYTES = 20.0, 16 << 20
-"""For what a job that we end has printed and was not read yet."""
+"""Limits for reading the last output of a job that we stop."""
 _ONE_MORE_TRY_S = 5.0
-"""For cleaning a host that was given up."""
+"""For cleaning a host whose connection is lost."""
 
 
 class HostNode(JobNode):
-    """One node of a job: its plan, its host, what it printed and how it stands."""
+    """One node of a job: its plan, host, output and state."""
 
     def __init__(self, plan: NodePlan, host: Host, run: str, placement: Placement) -> None:
-        assert plan.directory is not None, "a plan for hosts says where its files lie"
+        assert plan.directory is not None, "a plan for hosts has a directory"
         self.plan, self.host = plan, host
         self.job = HostJob(host, run, plan.directory, plan.container.engine if plan.container else "")
-        anybodys = VENDORS if placement.device == "gpu" else frozenset[str]()
-        self._vendors = frozenset({placement.gpu.vendor}) if placement.gpu else anybodys
-        """Whose GPUs the job is to use: anybody's where it names one that the catalog has not."""
+        any_vendor = VENDORS if placement.device == "gpu" else frozenset[str]()
+        self._vendors = frozenset({placement.gpu.vendor}) if placement.gpu else any_vendor
+        """Vendors of the GPUs that the job uses: all vendors for a GPU that is not in the catalog."""
         self.image_id: str | None = None
-        """The digest of the config of its container's image."""
+        """Digest of the config of its container image."""
         self.touched = False
-        """Whether something of ours may be on the host."""
+        """Whether files or processes of ours may be on the host."""
         self.heartbeat: asyncio.Future[None] | None = None
-        """Keeps the host ours, from taking it to leaving it."""
+        """Renews our lease of the host until it is released."""
         self._state: State | None = None
         self.rest = b""
-        """What it printed after we stopped reading."""
+        """Output after we stopped reading."""
         self.before: Reading | None = None
-        """What its host counted before it was started."""
+        """Counters of the host before the start."""
         self.change: HostChange | None = None
-        """And what of that had changed at its end."""
+        """Changes of these counters at the end."""
 
     @property
     def state(self) -> State | None:
-        """How it ended; None before."""
+        """How it ended; None before its end."""
         return self._state if self.ended_at is not None else None
 
     def follow(self, offset: int) -> AsyncIterator[bytes]:
@@ -61,7 +61,7 @@ class HostNode(JobNode):
     async def status(self) -> int | None:
         state = await self.job.state()
         if state.gone:
-            raise HostError(self.host.name, "the files of the job are gone: it was ended from elsewhere")
+            raise HostError(self.host.name, "the job's files are gone: it was stopped by someone else")
         if state.unwatched:
             raise HostError(self.host.name, "the process that watches the job was killed")
         self._state = state
@@ -71,7 +71,7 @@ class HostNode(JobNode):
         await self.job.state()
 
     def telemetry(self) -> HostTelemetry | None:
-        """None where the catalog has not its GPU: whose tool to ask is not known."""
+        """None for a GPU that is not in the catalog: its vendor's tool is unknown."""
         return HostTelemetry(self.host, next(iter(self._vendors), None)) if len(self._vendors) < 2 else None
 
     def failed(self, kind: str, message: str, phase: str = "train") -> Failure:
@@ -79,10 +79,10 @@ class HostNode(JobNode):
         return Failure(kind=kind, message=message, node=self.host.name, phase=phase)
 
     def no_space(self) -> Failure:
-        return self.failed("disk", f"No space left on the device of {self.job.directory}")
+        return self.failed("disk", f"No space left on device for {self.job.directory}")
 
     async def bring_image(self, source: ImageSource) -> None:
-        """See that the image of its container is there, or bring it where that was asked for."""
+        """Make sure that the host has its container image; load or pull it if that was requested."""
         if self.plan.container is None:
             return
         engine, image = self.plan.container.engine, self.plan.container.image
@@ -95,25 +95,25 @@ class HostNode(JobNode):
         elif source.pull:
             done = await self.host.run([engine, "pull", "--quiet", image], timeout_s=_BRING_S)
         else:
-            expected = "the config's image on every host"
-            fix = f"--pull, or --image-file FILE with what `{engine} save` wrote"
-            raise HostRefusedError(self.host.name, f"image {image} is not there", expected=expected, next=fix)
+            fix = f"--pull, or --image-file FILE with a file written by `{engine} save`"
+            raise HostRefusedError(self.host.name, f"image {image} not found", next=fix)
         if done.status:
-            raise HostRefusedError(self.host.name, f"image {image} could not be brought there ({done.reason})")
+            action = "load" if source.file is not None else "pull"
+            raise HostRefusedError(self.host.name, f"cannot {action} image {image} ({done.reason})")
         self.image_id = await _image_id(self.host, engine, image)
         if self.image_id is None:
-            message = f"{source.file} holds another image than {image}"
+            message = f"{source.file} contains a different image"
             raise HostRefusedError(self.host.name, message, key="--image-file", expected=image)
 
     async def prepare(self) -> list[bytes]:
-        """Write what its program sees; the secrets among it."""
+        """Write the files of its program; return its secrets, to hide them in its output."""
         mounts = mounts_of(self.plan.container.argv, self.job.directory) if self.plan.container else []
         files = {file.path: content_of(file).encode() for file in self.plan.files}
         await self.job.prepare(files, self.plan.secrets, mounts)
         return [await self.job.secret(name) for name in self.plan.secrets]
 
     async def read_counters(self, within_s: float) -> None:
-        """Ask its host for its counters, before the job is started."""
+        """Read the counters of its host before the start."""
         self.before = await read_host(self.host, within_s, vendors=self._vendors)
 
     async def start(self) -> None:
@@ -125,50 +125,50 @@ class HostNode(JobNode):
             await self.job.start(["env", *variables, *self.plan.argv])
 
     async def compare_counters(self, within_s: float) -> None:
-        """What its host counted meanwhile; what it could not tell before is not waited for once more."""
-        assert self.before is not None, "they are read before it is started"
+        """Read the counters again and compare; groups that could not be read before are left out."""
+        assert self.before is not None, "they are read before the start"
         counted = {counter.group for counter in self.before.counts}
         groups = [group for group in GROUPS if group in counted or group not in self.before.unread]
         if self.is_lost:
-            after = nothing_read(groups, "out of reach", "see whether the host is up")
+            after = nothing_read(groups, "connection lost", "check that the host is up")
         else:
             after = await read_host(self.host, within_s, groups, self._vendors)
         self.change = changed(self.before, after)
 
     async def stopped(self) -> str:
-        """Its processes that somebody stopped, in words; empty where there are none."""
+        """Its stopped processes (SIGSTOP, a debugger), in words; empty without any."""
         name = self.host.name
         try:
             async with asyncio.timeout(_ASK_S):
                 processes, state = await self.job.stopped(), await self.job.state()
         except (HostError, TimeoutError) as reason:
-            return f"{name} did not say whether a process was stopped ({reason})"
-        where = f"on {name} is stopped"
+            return f"cannot list the stopped processes on {name} ({reason})"
+        where = f"on {name} is stopped (SIGSTOP or a debugger)"
         words = [f"{'' if rank is None else f'rank {rank}, '}process {pid} {where}" for pid, rank in processes]
-        if any(box.status == "paused" for box in state.containers):
+        if any(container.status == "paused" for container in state.containers):
             words.append(f"the container on {name} is paused")
         return "; ".join(words)
 
 
 async def engine_answers(host: Host, engine: str) -> None:
-    """Say in one sentence that an engine is not there or does not run."""
+    """Raise if a container engine is not installed or does not run."""
     done = await host.run([engine, "ps", "--quiet"])
     if done.status == 127:
-        raise HostRefusedError(host.name, f"{engine} is not installed", expected=f"{engine} on every host")
+        raise HostRefusedError(host.name, f"{engine} is not installed", next=f"install {engine} on every host")
     if done.status:
         message, fix = f"{engine} does not answer ({done.reason})", ENGINES[engine].silent_fix
-        raise HostRefusedError(host.name, message, expected="a running engine", next=fix)
+        raise HostRefusedError(host.name, message, next=fix)
 
 
 async def _image_id(host: Host, engine: str, image: str) -> str | None:
-    """None where it is not there."""
+    """None if the host does not have it."""
     done = await host.run([engine, "image", "inspect", "--format", "{{.Id}}", image])
     digest = done.text.strip().removeprefix("sha256:")  # Podman leaves it out
     return f"sha256:{digest}" if done.status == 0 and digest else None
 
 
 async def leave(node: HostNode, limits: Limits) -> list[str]:
-    """End and remove one node's part; what is left of it."""
+    """Stop and remove one node's part; returns what could not be removed."""
     if not node.touched:
         return []
     limit = _ONE_MORE_TRY_S if node.is_lost else limits.clean
@@ -178,7 +178,7 @@ async def leave(node: HostNode, limits: Limits) -> list[str]:
             missed = await _end(node, limits, limit) if node.started else []
             async with asyncio.timeout(limit):
                 left = await node.job.clean(containers=node.started)
-                return [*missed, *(_words(node, kind, name, limits) for kind, name in left)]
+                return [*missed, *(_not_removed(node, kind, name, limits) for kind, name in left)]
         except TimeoutError:
             return [f"no answer within {limit:g} s; {remains(node, limits)}"]
         except HostError as reason:
@@ -188,27 +188,28 @@ async def leave(node: HostNode, limits: Limits) -> list[str]:
 
 
 def remains(node: HostNode, limits: Limits) -> str:
-    """What stays on a host that was not cleaned, how long, and the command that ends it now."""
+    """What stays on a host that was not cleaned, for how long, and the command that removes it now."""
     if not node.touched:
-        return "nothing was made there"
-    lease = f"ends itself within {limits.lease} s" if limits.lease else "does not end by itself"
-    holds = "the job may still run there and" if node.started else "the run still holds the host and"
-    command = ["kill", str(node.job.keeper)] if node.job.keeper else ["ls", node.job.directory]
-    return f"{holds} {lease}; to end it now: {node.host.typed(command)}"
+        return "nothing was created there"
+    lease = f"stops by itself within {limits.lease} s" if limits.lease else "does not stop by itself"
+    subject = "the job may still run there and" if node.started else "the run still holds the host and"
+    if not node.job.keeper:
+        return f"{subject} {lease}; to see its files: {node.host.typed(['ls', node.job.directory])}"
+    return f"{subject} {lease}; to stop it now: {node.host.typed(['kill', str(node.job.keeper)])}"
 
 
-def _words(node: HostNode, kind: str, name: str, limits: Limits) -> str:
+def _not_removed(node: HostNode, kind: str, name: str, limits: Limits) -> str:
     """Something that could not be removed, and the command that removes it."""
     if kind == "files":
-        return f"{name} could not be removed; remove it by hand: {node.host.typed(['sudo', 'rm', '-rf', name])}"
+        return f"cannot remove {name}; remove it by hand: {node.host.typed(['sudo', 'rm', '-rf', name])}"
     if kind == "containers":
         remove = node.host.typed([node.job.engine, "rm", "-f", *name.split()])
-        return f"container {name} could not be removed; remove it by hand: {remove}"
+        return f"cannot remove container {name}; remove it by hand: {remove}"
     return f"{node.job.engine} does not answer ({name}); {remains(node, limits)}"
 
 
 async def _end(node: HostNode, limits: Limits, limit: float) -> list[str]:
-    """End one node's job and keep what it printed last; what could not be had. Either way it is cleaned up."""
+    """Stop one node's job and keep its last output; returns what failed. Clean-up continues either way."""
     missed = []
     for work, within in ((partial(node.job.stop, limits.grace), limit), (partial(_fetch_the_rest, node), _REST_S)):
         try:
@@ -224,11 +225,11 @@ async def _end(node: HostNode, limits: Limits, limit: float) -> list[str]:
 
 
 async def _fetch_the_rest(node: HostNode) -> None:
-    """What a job we ended printed last is kept too, if it is still there, as far as there is time and room."""
+    """Read the last output of a job that we stopped, within the limits."""
     if node.log is None or node.state is not None or (await node.job.state()).gone:
         return
     node.rest = b""
     async for data in node.job.rest(node.log.bytes):
         node.rest += data[: _REST_BYTES - len(node.rest)]
         if len(node.rest) >= _REST_BYTES:
-            raise HostError(node.host.name, f"more than {_REST_BYTES >> 20} MiB that it printed were not read")
+            raise HostError(node.host.name, f"output after the first {_REST_BYTES >> 20} MiB was not read")

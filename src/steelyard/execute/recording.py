@@ -1,4 +1,4 @@
-"""From what the nodes of a run print to its record: steps, events, logs, and the first cause of a failure."""
+"""Records the output of the nodes of a run: steps, events, logs, and the first cause of a failure."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,34 +16,35 @@ from steelyard.experiment.resolve import leaves
 from steelyard.frameworks.logs import settings
 from steelyard.frameworks.logs.cutter import LineCutter
 from steelyard.frameworks.logs.dialect import text_of
+from steelyard.frameworks.logs.failures import WATCHDOG
 from steelyard.frameworks.logs.reader import LogReader
 from steelyard.frameworks.logs.series import Gathered, Job
 from steelyard.frameworks.planner import expected_vocabulary
 from steelyard.frameworks.registry import facts
 from steelyard.planning.plan import NodePlan, Plan
 from steelyard.records import Event, Failure, RunWriter, Step
-from steelyard.records.step import FAILURES, first_cause
+from steelyard.records.failures import FAILURES, first_cause
 from steelyard.secrets import HIDDEN, redacted, spellings
 
 Observer = Callable[[Step | Event], None]
 
 _COMPARED_STEPS, _COMPARE_EVERY = 1000, 100
-"""Steps of each node that are held against the others', and how often they are."""
+"""How many steps of each node are compared with the other nodes, and how often in steps."""
 
 _KEPT_ONCE = ("plan_differs", "setting_changed")
 _DERIVED = ("parallelism.data_parallel_size", "training.gradient_accumulation_steps")
-"""What follows from batch and world, whether or not the framework can be told it."""
+"""Derived from batch size and world size, even if the framework has no setting for it."""
 _NULL_IS_A_VALUE = ("precision.fp8",)
-"""Elsewhere null leaves the choice to the framework."""
+"""For all other keys, null leaves the choice to the framework."""
 
 
 def _longest_first(secrets: Iterable[bytes]) -> list[bytes]:
-    """Texts to hide: one that holds another before it, or its rest would be left."""
+    """Texts to hide, longest first: a text that contains another must be replaced before it."""
     return sorted(set(secrets), key=lambda text: (-len(text), text))
 
 
 def _planned_settings(case: Case) -> dict[str, Any]:
-    """What the plan states, by the keys a log says it under; what the framework has no word for is not there."""
+    """Settings of the plan that a log of this framework can contain, by key."""
     framework, placement = facts(case.resolved.platform.framework), case.placement
     values = {
         key: value
@@ -51,68 +52,68 @@ def _planned_settings(case: Case) -> dict[str, Any]:
         if (key in _DERIVED or framework.spelling(key) is not None) and (value is not None or key in _NULL_IS_A_VALUE)
     }
     if framework.pads_vocabulary:
-        values.pop("model.vocab_size", None)  # a tokenizer may count its end token or not; the padded size is one
+        values.pop("model.vocab_size", None)  # tokenizers differ in counting the end token; the padded size is exact
         values[settings.PADDED_VOCABULARY] = expected_vocabulary(case)
     if values.get("data.source") != "tokens":
-        values.pop("data.source", None)  # made data goes by another name in every log
+        values.pop("data.source", None)  # each framework has its own name for generated data
     return {**values, settings.WORLD_SIZE: placement.world_size, settings.GPU_NAME: placement.gpu_name}
 
 
 class Recording:
-    """The record of one run while its nodes print."""
+    """Writes the record of one run while its nodes print."""
 
     def __init__(self, plan: Plan, case: Case, writer: RunWriter, observe: Observer) -> None:
         self.writer, self.observe, self.framework = writer, observe, plan.framework
         self.planned_steps = case.resolved.experiment.training.steps
         self._world, self._flops = case.placement.world_size, plan.expected.flops_per_token
         self._card_gib = plan.expected.usable_gib_per_gpu
-        # Every planner asks for a record a step; what a launch script of an image asks for is known from its log.
+        # Every planner sets a log interval of 1; that of an image's launch script is read from its log.
         self._log_interval = 1 if case.resolved.platform.script is None else None
         self.planned_settings, self._logged_settings = _planned_settings(case), dict[str, Any]()
         self._cards = {node.host: node.env["NCCL_IB_HCA"] for node in plan.nodes if "NCCL_IB_HCA" in node.env}
-        """The network cards the plan asks for, until the log says which network is used."""
+        """Network cards of the plan, until the log shows which network is used."""
         self.last_step = 0
         self._hide: list[bytes] = []
-        """How the secrets of all its nodes are spelt, the longest first."""
+        """All forms of the secrets of all nodes, longest first."""
         self.ending = False
-        """Whether we are ending it ourselves: what the nodes complain of then is the echo of that."""
+        """Whether we are stopping the run: errors of the nodes are then a consequence of that."""
         self.failures: list[Event] = []
         self._ranks = {node.host: node.rank for node in plan.nodes}
         self._lead = plan.nodes[0].host if len(plan.nodes) == 1 else None
         self._early: list[tuple[Step, str]] = []
-        """Steps that came before it was plain which nodes report any."""
+        """Steps received before it was clear which nodes report steps."""
         self._nonfinite: set[str] = set()
         self._kept_once: set[str] = set()
         self._step_times: dict[str, deque[tuple[int, float]]] = {}
-        """Of the last steps of each node."""
+        """Per node: step number and time of its last steps."""
         self._stragglers: set[str] = set()
         self._open = 0
         self._gpus_per_node = case.placement.gpus_per_node
 
     def of_node(self, node: NodePlan, hide: Sequence[bytes] = ()) -> "NodeRecording":
-        """What one node prints; none of the secrets to `hide` gets any further."""
+        """The recording of one node; the secrets in `hide` are removed from its output."""
         self._open += 1
-        kept = _longest_first(text for secret in hide for text in spellings(secret))
-        self._hide = _longest_first([*self._hide, *kept])
+        secrets = _longest_first(text for secret in hide for text in spellings(secret))
+        self._hide = _longest_first([*self._hide, *secrets])
         job = Job(world_size=self._world, flops_per_token=self._flops, log_interval=self._log_interval)
         job.device_gib = self._card_gib
-        return NodeRecording(self, node, kept, job)
+        return NodeRecording(self, node, secrets, job)
 
     def event(self, kind: str, message: str, node: str | None = None, **details: object) -> None:
-        """Something we found out ourselves; what a host said of it may hold a secret as well as a log."""
+        """Record an event of our own. Secrets are removed: the answer of a host may contain one."""
         text, shown = self.hidden(message), {name: self._hidden_within(value) for name, value in details.items()}
         step, now = self.last_step or None, records.now()
         self._keep(Event(kind=kind, message=text, step=step, node=node, time=now, details=shown))
 
     def hidden(self, text: str) -> str:
-        """A text without secrets: those of the nodes, and what looks like one."""
+        """A text without the secrets of the nodes and without text that looks like a secret."""
         raw = text.encode("utf-8", "replace")
         for secret in self._hide:
             raw = raw.replace(secret, HIDDEN)
         return redacted(raw.decode("utf-8", "replace"))
 
     def _hidden_within(self, value: object) -> object:
-        """The same of every text in a detail."""
+        """The same for every text in a detail."""
         if isinstance(value, str):
             return self.hidden(value)
         if isinstance(value, Mapping):
@@ -120,7 +121,7 @@ class Recording:
         return [self._hidden_within(part) for part in value] if isinstance(value, list | tuple) else value
 
     def take(self, record: Step | Event, host: str) -> None:
-        """What a node's log reports."""
+        """Record a step or event from a node's log."""
         if isinstance(record, Step):
             self._take_step(replace(record, node=host).derived(self._world, self._flops), host)
             return
@@ -138,18 +139,18 @@ class Recording:
         if event.kind == "started":
             self.writer.learn(software={str(key): str(value) for key, value in event.details.items()})
         if event.kind == "fabric" and "network" in event.details and (cards := self._cards.pop(host, None)):
-            self.event("fabric", f"the plan asks for {cards}", host, asked=cards)
+            self.event("fabric", f"the plan selects the network cards {cards}", host, asked=cards)
         self._keep(event)
 
     def take_settings(self, reported: settings.LoggedSettings, host: str) -> None:
-        """The settings a node's log reports, once it trains or has ended; those of nodes that agree are kept once."""
+        """Record the settings in a node's log, once it trains or has ended; nodes that agree are recorded once."""
         logged = {key: setting.value for key, setting in reported.last.items()}
         if not logged or logged == self._logged_settings:
             return
         self._logged_settings = logged
-        held = len(logged.keys() & self.planned_settings.keys())
-        message = f"the log says {len(logged)} settings, {held} of which the plan states"
-        self.event("settings", message, host, held=held, said=self._logged_settings)
+        num_planned = len(logged.keys() & self.planned_settings.keys())
+        message = f"the log contains {len(logged)} settings; {num_planned} of them are in the plan"
+        self.event("settings", message, host, held=num_planned, said=self._logged_settings)
         software, expected = self.writer.manifest.software, self.writer.manifest.expected
         if settings.VERSION in logged:
             self.writer.learn(software={**software, settings.VERSION: str(logged[settings.VERSION])})
@@ -157,12 +158,12 @@ class Recording:
             self.writer.learn(expected={**expected, settings.LOG_INTERVAL: logged[settings.LOG_INTERVAL]})
 
     def _take_step(self, step: Step, host: str) -> None:
-        """One node speaks for the run; where others report steps too, those are kept apart."""
+        """The lead node's steps are the run's steps; those of other nodes are kept in files of their own."""
         if self._lead is None:
-            again = any(host == earlier for _, earlier in self._early)
+            is_second = any(host == earlier for _, earlier in self._early)
             self._early.append((step, host))
-            if again:
-                self.settle()
+            if is_second:
+                self.choose_lead()
             return
         seconds = step.step_time_s
         if len(self._ranks) > 1 and seconds is not None and not any(flag in MARKS for flag in step.flags):
@@ -175,18 +176,20 @@ class Recording:
             self.writer.append_node_step(self._lead, host, step)
         self.last_step = step.step
         names = set(step.nonfinite())
-        for name in sorted(names - self._nonfinite):  # where it turns so; the steps show how long it stays
-            message = f"{name} is {getattr(step, name)} at step {step.step}"
+        for name in sorted(names - self._nonfinite):  # once, at the first step; the steps show the others
+            value = getattr(step, name)
+            text = "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+            message = f"{name} is {text} at step {step.step}"
             self._keep(
                 Event(kind="nan", message=message, step=step.step, node=step.node, time=step.time, source=step.source)
             )
         self._nonfinite = names
         self.observe(step)
         if len(self._ranks) > 1 and self.writer.steps % _COMPARE_EVERY == 0:
-            self._name_the_slow()
+            self._record_stragglers()
 
-    def _name_the_slow(self) -> None:
-        """Nodes that are slower than the others, each the first time."""
+    def _record_stragglers(self) -> None:
+        """Record nodes that are slower than the others, each once."""
         times = {host: np.array(kept) for host, kept in self._step_times.items()}
         for slow in stragglers({host: (kept[:, 0].astype(np.int64), kept[:, 1]) for host, kept in times.items()}):
             if slow.node not in self._stragglers:
@@ -194,19 +197,19 @@ class Recording:
                 self.event("nodes_differ", slow.words(), slow.node, **slow.details())
 
     def _host_of(self, rank: object) -> str | None:
-        """Where a rank runs: nodes are filled one after the other."""
-        at = rank // self._gpus_per_node if type(rank) is int else None
-        return next((host for host, node_rank in self._ranks.items() if node_rank == at), None)
+        """The host of a rank: ranks are numbered node by node."""
+        node = rank // self._gpus_per_node if type(rank) is int else None
+        return next((host for host, node_rank in self._ranks.items() if node_rank == node), None)
 
     def ended(self) -> None:
-        """One of the nodes has said its last."""
-        self.settle()
+        """Called when the output of a node has ended."""
+        self.choose_lead()
         self._open -= 1
         if not self._open:
-            self._name_the_slow()
+            self._record_stragglers()
 
-    def settle(self) -> None:
-        """The first of the nodes that report steps speaks for the run, not the one that was heard first."""
+    def choose_lead(self) -> None:
+        """The node with the lowest rank that reports steps becomes the lead node."""
         early, self._early = self._early, []
         if early:
             self._lead = min((host for _, host in early), key=self._ranks.__getitem__)
@@ -218,8 +221,8 @@ class Recording:
         self.observe(event)
 
     def named_failure(self, echoes: bool = True) -> Failure | None:
-        """The first cause the logs name, or without one the first that other ranks say of it."""
-        cause = first_cause(event for event in self.failures if echoes or not event.details.get("order"))
+        """The first cause in the logs; without one, the first error that only follows from another rank's."""
+        cause = first_cause(event for event in self.failures if echoes or (event.whole("order") or 0) < WATCHDOG)
         if cause is None:
             return None
         file, line = (cause.source.file, cause.source.line) if cause.source else (None, None)
@@ -227,10 +230,10 @@ class Recording:
 
 
 class NodeRecording:
-    """What one node prints, cut into lines, read and kept, each byte once."""
+    """Reads and keeps the output of one node, line by line, each byte once."""
 
     def __init__(self, run: Recording, node: NodePlan, hide: Sequence[bytes], job: Job) -> None:
-        """`job` takes the batch the log says: what a step's tokens are must not be the plan's own word."""
+        """`job` gets the batch size from the log: tokens per step must not be taken from the plan."""
         self._run, self._host, self._hide, self._job = run, node.host, hide, job
         self._log = f"node{node.rank}.log"
         self._settings, self._differing = settings.LoggedSettings(), set[str]()
@@ -240,7 +243,7 @@ class NodeRecording:
         self._cutter = LineCutter()
         self.bytes = 0
         self.last_lines: deque[str] = deque(maxlen=10)
-        """Those that were not empty, without secrets."""
+        """The last lines that are not empty, without secrets."""
 
     def feed(self, data: bytes) -> None:
         self.bytes += len(data)
@@ -259,7 +262,7 @@ class NodeRecording:
         for secret in self._hide:
             line = line.replace(secret, HIDDEN)
         self._reader.feed([line])
-        self._record()  # before the log: no step that the log shows is missing from the record
+        self._record()  # before the log, so that no step in the log is missing from the record
         shown = self._reader.redacted.get(self._reader.line, line)
         if shown.strip():
             self.last_lines.append(text_of(shown, 300))
@@ -273,19 +276,19 @@ class NodeRecording:
             self._run.take(record, self._host)
 
     def _take_setting(self, setting: settings.Setting) -> Iterator[Event]:
-        """Keep a setting; what a person should know of it against the plan, once a key."""
+        """Keep a setting; yield an event if it changes or differs from the plan, once per key."""
         key, value, planned = setting.key, setting.value, self._run.planned_settings
         if key == settings.TRAINED_SHARE:
-            return  # among the steps, of batches and not of settings
-        before = key in self._settings.changed
+            return  # printed with the steps; not a setting
+        has_changed_before = key in self._settings.changed
         self._settings.take(setting)
         self._job.sequence_length = self._settings.whole("training.sequence_length")
         self._job.global_batch_size = self._settings.whole("training.global_batch_size")
-        if key in self._settings.changed and not before:
+        if key in self._settings.changed and not has_changed_before:
             yield self._settings.changed[key]
-        is_held = key in planned and key not in self._differing and not setting.takes_back
-        if is_held and not settings.same(key, planned[key], value):
+        is_compared = key in planned and key not in self._differing and not setting.takes_back
+        if is_compared and not settings.same(key, planned[key], value):
             self._differing.add(key)
-            message = f"{key} is {spelt(planned[key])} in the plan, and the log says {spelt(value)}"
+            message = f"{key} is {spelt(planned[key])} in the plan but {spelt(value)} in the log"
             details = {"key": key, "planned": planned[key], "said": value}
             yield Event(kind="plan_differs", message=message, source=setting.source, details=details)

@@ -1,4 +1,4 @@
-"""Takes a run to its end, whichever executor runs it: its phases, its watchdog, its telemetry, its record."""
+"""Runs one job to its end with any executor: phases, watchdog, telemetry, record."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ from steelyard.records import Failure, RunManifest, RunWriter
 
 
 class Supervisor:
-    """One run, from its first phase to a record that says how it ended."""
+    """One run, from its first phase to the record of its end."""
 
     def __init__(self, planned: Planned, writer: RunWriter, observe: Observer, options: RunOptions) -> None:
         plan = planned.plan
@@ -27,16 +27,16 @@ class Supervisor:
         self._phases = self.job.phases()
         self._phase, self._records_phases = self._phases[0].name, len(self._phases) > 1
         self._interrupted = False
-        """Whether it was asked to stop while there was something to stop."""
+        """Whether a stop was requested before the work was done."""
 
     async def run(self, stop: Stop) -> RunManifest:
-        """To the end, whatever the end; InfrastructureError where that was not the training program's own."""
+        """Run to the end. InfrastructureError if it failed for another reason than the training program."""
         failed: RunFailedError | None = None
         internal: Failure | None = None
         work = asyncio.ensure_future(self._work())
         stopping = asyncio.ensure_future(stop.asked.wait())
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        self._interrupted = not work.done()  # a stop that comes later finds nothing to stop
+        self._interrupted = not work.done()  # a later stop has nothing to stop
         if self._interrupted:
             self.recording.ending = True
             self.recording.event("stopping", self.job.stopping(self._phase))
@@ -49,7 +49,7 @@ class Supervisor:
             failed = reason.without_secrets(self.recording.hidden)
         except OSError:
             raise  # the record cannot be written
-        except Exception as reason:  # a fault of our own: nothing is left behind and the record does not stay open
+        except Exception as reason:  # a bug of ours: clean up and close the record all the same
             cause = reason
             while isinstance(cause, ExceptionGroup):
                 cause = cause.exceptions[0]
@@ -67,8 +67,8 @@ class Supervisor:
 
     def _end(self, failed: RunFailedError | None) -> RunManifest:
         if self._interrupted:
-            where = f" in {self._phase}," if self._records_phases else ""
-            self.recording.event("interrupted", f"stopped{where} after step {self.recording.last_step}")
+            where = f" (phase: {self._phase})" if self._records_phases else ""
+            self.recording.event("interrupted", f"stopped after step {self.recording.last_step}{where}")
             self.writer.finish("interrupted", self.job.exit_status, None)
         elif failed is None:
             self.writer.finish("completed", 0, None)
@@ -85,7 +85,7 @@ class Supervisor:
         await self._within("train", None, self._train)
 
     async def _within(self, phase: str, limit_s: float | None, work: Callable[[], Awaitable[None]]) -> None:
-        """A phase within its limit; the watchdog ends training."""
+        """Run a phase within its limit; for training, the watchdog has the limits."""
         self._phase, shown_s = phase, limit_s or self.watchdog.time_limit_s
         if self._records_phases:
             self.recording.event("phase", phase, limit_s=shown_s)
@@ -115,7 +115,7 @@ class Supervisor:
             raise failed
 
     async def _until_the_end(self, following: Sequence[asyncio.Future[int]], guards: set[asyncio.Future[None]]) -> None:
-        """Until all nodes have ended, or one has failed and the others had a moment to say why."""
+        """Until all nodes have ended, or one has failed and the others had time to print their errors."""
         waiting = set(following)
         while waiting:
             tasks: set[asyncio.Future[Any]] = {*waiting, *guards}
@@ -128,7 +128,7 @@ class Supervisor:
                 return
 
     async def _follow(self, node: JobNode) -> int:
-        """Record what a node prints, each byte once, over every link that can be had; its exit status."""
+        """Record the output of a node, each byte once, and reconnect if needed; returns its exit status."""
         link = node.link = Link(self.recording, node.plan.host, self.limits.lost)
         while True:
             try:
@@ -149,13 +149,13 @@ class Supervisor:
                 await link.broke(reason)
 
     async def _record(self, node: JobNode) -> None:
-        assert node.log is not None, "made before it is started"
+        assert node.log is not None, "set before the start"
         async for data in node.follow(node.log.bytes):
             node.log.feed(data)
             self.watchdog.steps_may_have_come()
 
     async def _watch(self) -> None:
-        """Until the steps stop coming, or there is no time left for more."""
+        """Raise when no more steps come, or a time limit is over."""
         while True:
             await asyncio.sleep(EVERY_S)
             if (overdue := self.watchdog.too_long()) is not None:

@@ -1,4 +1,4 @@
-"""Power, memory, load, clocks and temperature while a run goes on, of this machine or of a host."""
+"""Samples power, memory, load, clocks and temperature of this machine or a host during a run."""
 
 import asyncio
 import contextlib
@@ -20,24 +20,24 @@ _READERS = {"nvidia": (nvidia_smi.read_telemetry,), "amd": (amd_smi.read_telemet
 
 
 class TelemetryLostError(Exception):
-    """There are no more figures to be had."""
+    """Sampling has failed and will not work again."""
 
 
 class TelemetrySource(Protocol):
-    """What can be asked for the present figures of devices."""
+    """Gives current figures of devices."""
 
     every_s: float
-    """Between two samples."""
+    """Seconds between two samples."""
 
     async def sample(self) -> list[Sample]:
-        """A sample a device; a figure the device does not give is absent. TelemetryLostError: it will give no more."""
+        """One sample per device; a figure that the device does not give is absent."""
 
     def close(self) -> None:
         return
 
 
 async def record_telemetry(source: TelemetrySource, host: str, recording: Recording) -> None:
-    """Sample until cancelled. Where that fails, the run goes on and the record says so, once."""
+    """Sample until cancelled. If sampling fails, the run continues and one event records it."""
     try:
         with contextlib.closing(source):
             while True:
@@ -49,10 +49,10 @@ async def record_telemetry(source: TelemetrySource, host: str, recording: Record
 
 
 class HostTelemetry(TelemetrySource):
-    """A host, asked in one round trip for the GPUs of a vendor, or for itself."""
+    """A host: its GPUs of one vendor, or its CPU, in one round trip."""
 
     every_s = 10.0
-    """AMD's tool alone takes a second of a core."""
+    """AMD's tool alone uses a core for a second."""
 
     def __init__(self, host: Host, vendor: str | None) -> None:
         self._host, self._vendor = host, vendor
@@ -61,16 +61,16 @@ class HostTelemetry(TelemetrySource):
         try:
             sections = await probe(self._host, ["telemetry", self._vendor or _CPU], _TOOL_S, _ANSWER_S)
         except LinkLostError:
-            return []  # whoever follows the job reports that
+            return []  # the supervisor reports lost connections
         except HostError as reason:
             raise TelemetryLostError(str(reason)) from None
         try:
             samples = read_sample(sections, self._vendor)
-        except Exception as reason:  # a host may answer anything, and no sample ends a run
-            raise TelemetryLostError(f"what was answered cannot be read ({type(reason).__name__})") from reason
+        except Exception as reason:  # a host may answer anything; that must not end the run
+            raise TelemetryLostError(f"unreadable output: {type(reason).__name__}") from reason
         if not samples:
-            silent = [f"{name}: {tool.reason}" for name, tool in sections.by_name.items() if not tool.answered]
-            raise TelemetryLostError("; ".join(silent) or "what was answered tells no figure")
+            failed = [f"{name}: {tool.reason}" for name, tool in sections.by_name.items() if not tool.answered]
+            raise TelemetryLostError("; ".join(failed) or "the output contains no figures")
         return samples
 
 
@@ -99,7 +99,7 @@ def _cpu_sample(utilization: float, total: float, free: float) -> Sample:
 
 
 class LocalTelemetry(TelemetrySource):
-    """This machine: NVML where GPUs are used, psutil otherwise."""
+    """This machine: NVML for GPUs, otherwise psutil."""
 
     every_s = 1.0
 
@@ -119,7 +119,7 @@ class LocalTelemetry(TelemetrySource):
 def _psutil_samples() -> Generator[list[Sample]]:
     import psutil
 
-    psutil.cpu_percent()  # the first call only sets the zero
+    psutil.cpu_percent()  # the first call only sets the reference
     while True:
         memory = psutil.virtual_memory()
         sample = _cpu_sample(psutil.cpu_percent(), memory.total / _GIB, memory.available / _GIB)
@@ -134,7 +134,7 @@ def _nvml_samples() -> Generator[list[Sample]]:
 
     try:
         pynvml.nvmlInit()
-    except pynvml.NVMLError:  # an AMD GPU, or no driver: nothing is sampled and nothing is made up
+    except pynvml.NVMLError:  # an AMD GPU, or no driver: nothing to sample
         while True:
             yield []
     try:

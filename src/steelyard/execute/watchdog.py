@@ -1,4 +1,4 @@
-"""Whether the steps of a run still come, within their time, and whether it ends after the last."""
+"""Checks that the steps of a run come within their time limits and that it exits after the last one."""
 
 import statistics
 import time
@@ -10,14 +10,14 @@ from steelyard.records import Failure
 
 EVERY_S = 0.5
 _SLOWEST_OF_PEAK = 100.0
-"""No step is taken to need longer than at 1 % of the peak, unless the steps seen say otherwise."""
+"""A step at 1% of the peak is the slowest expected step, unless the observed steps are slower."""
 
 
 class Watchdog:
-    """Watches a run from its start on; what is overdue is a failure of the infrastructure."""
+    """Watches a run from its start; a missed limit is an infrastructure failure."""
 
     def __init__(self, limits: Limits, recording: Recording, seconds_at_peak: float | None) -> None:
-        """`seconds_at_peak`: the plan's time of all steps at the dense peak."""
+        """`seconds_at_peak`: the planned time of all steps at the dense peak."""
         self.limits, self.recording = limits, recording
         self._step_at_peak_s = (seconds_at_peak or 0.0) / max(1, recording.planned_steps)
         self._progress: deque[float] = deque(maxlen=200)
@@ -30,11 +30,11 @@ class Watchdog:
         self._began = self._step_at = time.monotonic()
 
     def not_looking(self) -> None:
-        """It could not be seen whether steps were done: what passed until now does not count."""
+        """Steps could not be seen: the time until now does not count."""
         self._step_at = time.monotonic()
 
     def steps_may_have_come(self) -> None:
-        """After whatever a node printed."""
+        """Called after each output of a node."""
         if self.recording.last_step != self._step:
             now = time.monotonic()
             if self._step:
@@ -45,29 +45,30 @@ class Watchdog:
 
     @property
     def time_limit_s(self) -> float:
-        """What was asked for, or as long as the plan takes where every step is as slow as one may be."""
+        """The requested limit, or the time of the plan with the slowest expected steps."""
         if self.limits.train is not None:
             return self.limits.train
         return self.limits.first_step + self.recording.planned_steps * self._slowest_step_s() + self.limits.exit
 
     def too_long(self) -> Failure | None:
-        """Where it runs longer than it may, or long after its last step, whatever its log says."""
+        """A failure if training takes too long, or does not exit after its last step."""
         now, limit = time.monotonic(), self.time_limit_s
         if now - self._began > limit:
             return Failure(kind="time_limit", message=f"training took longer than {limit:g} s", phase="train")
         if self._done_at is not None and now - self._done_at > self.limits.exit:
             message = f"the training program did not exit within {self.limits.exit:g} s"
-            return Failure(kind="hang_at_exit", message=f"{message} after its last step, {self._step}", phase="train")
+            return Failure(kind="hang_at_exit", message=f"{message} after its last step {self._step}", phase="train")
         return None
 
     def stalled(self) -> Failure | None:
-        """Where no step comes any more, since when."""
+        """A failure if no step has come for too long."""
         quiet = time.monotonic() - self._step_at
         if not self._step:
             message, allowed = f"no step within {self.limits.first_step:g} s", self.limits.first_step
         else:
-            usual = f"where one takes {self._usual_s():.2g} s"
-            message = f"no step for {quiet:.0f} s after step {self._step}, {usual}"
+            message = f"no step for {quiet:.0f} s after step {self._step}"
+            if self._progress:
+                message += f" (median step: {self._usual_s():.2g} s)"
             allowed = self._slowest_step_s() if self._progress else max(self._slowest_step_s(), self.limits.first_step)
         if self._step >= self.recording.planned_steps or quiet <= allowed:
             return None

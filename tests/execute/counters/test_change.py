@@ -36,7 +36,7 @@ def test_what_stays_the_same_is_no_change_and_was_compared() -> None:
     change = changed(reading(errors=2, drops=7), reading(errors=2, drops=7))
     assert said(change) == []
     assert change.compared == {ECC: 1, NETWORK: 1, KERNEL_LOG: 0}
-    assert change.words == "no counter of trouble grew"
+    assert change.words == "no error counter grew"
 
 
 def test_what_grew_has_its_growth() -> None:
@@ -49,10 +49,10 @@ def test_what_grew_has_its_growth() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ({"drops": 900}, {"drops": 4}, "went back from 900 to 4"),
-        ({"drops": 900}, {}, "was 900, and is not counted any more"),
-        ({}, {"drops": 4}, "was not counted before, and is 4"),
-        ({"links": 255}, {"links": 255}, "stands at its ceiling of 255"),
+        ({"drops": 900}, {"drops": 4}, "reset from 900 to 4"),
+        ({"drops": 900}, {}, "was 900, now missing"),
+        ({}, {"drops": 4}, "new, 4"),
+        ({"links": 255}, {"links": 255}, "at its maximum of 255"),
     ],
 )
 def test_what_was_reset_vanished_appeared_or_cannot_grow_is_not_known(
@@ -138,13 +138,13 @@ def test_a_log_that_turned_over_is_unknown_and_what_it_still_holds_is_told() -> 
     change = changed(before, log(XID, oldest="[  150.0] c", newest="[  900.0] z"))
     assert [one.what for one in change.kernel] == ["Xid"]
     assert [(one.group, one.reason) for one in change.unread] == [
-        (KERNEL_LOG, "its log turned over meanwhile, and lines may be lost")
+        (KERNEL_LOG, "the log was overwritten during the run; lines may be lost")
     ]
 
 
 def test_a_kernel_that_was_started_again_is_told() -> None:
     change = changed(log(newest="[  900.0] z"), log(oldest="[    0.0] a", newest="[   30.0] b"))
-    assert "started again" in change.unread[0].reason
+    assert "rebooted" in change.unread[0].reason
 
 
 def test_a_log_told_by_another_program_is_unknown_and_holds_no_new_line() -> None:
@@ -153,8 +153,8 @@ def test_a_log_told_by_another_program_is_unknown_and_holds_no_new_line() -> Non
     dmesg = Reading(kernel_log=KernelLog((XID,), "[    1.0] a", XID, "dmesg"))
     journal = Reading(kernel_log=KernelLog((as_journal,), as_journal, as_journal, "journalctl"))
     for before, after, reason in (
-        (dmesg, journal, "it was told by dmesg before and by journalctl after, each in its own words"),
-        (journal, dmesg, "it was told by journalctl before and by dmesg after, each in its own words"),
+        (dmesg, journal, "it was read with dmesg before the run and with journalctl after it"),
+        (journal, dmesg, "it was read with journalctl before the run and with dmesg after it"),
     ):
         change = changed(before, after)
         assert change.kernel == ()

@@ -79,7 +79,7 @@ def test_gpus_without_ecc_are_unknown_and_not_without_errors() -> None:
     rows = Section(0, ("0, 00000000:1B:00.0, [N/A], [N/A]", "1, 00000000:43:00.0, [Not Supported], [Not Supported]"))
     read = gpus(gpu_nodes=NODES["nvidia"], nvidia_ecc=rows, nvidia_throttle=printed("nvidia_throttle.csv"))
     assert of(read, ECC) == {}
-    assert read.unread[ECC].reason == "nvidia-smi: it tells no count of memory errors"
+    assert read.unread[ECC].reason == "nvidia-smi: no memory error counts"
 
 
 def test_amd_smi_of_rocm_6_and_7_is_read() -> None:
@@ -103,12 +103,12 @@ def test_rocm_smi_s_table_is_summed_over_its_blocks_and_tells_no_throttling() ->
         ("gpu1", "uncorrected"): 0,
     }
     assert set(read.unread) == {THROTTLE}
-    assert "rocm-smi: it does not count what holds the clocks back" in read.unread[THROTTLE].reason
+    assert "rocm-smi: no throttle counts" in read.unread[THROTTLE].reason
 
 
 @pytest.mark.parametrize(
     ("section", "reason"),
-    [(FAILED, "couldn't communicate"), (ABSENT, "not installed"), (HUNG, "it took too long")],
+    [(FAILED, "couldn't communicate"), (ABSENT, "not installed"), (HUNG, "timed out")],
 )
 def test_gpus_whose_tool_does_not_answer_are_unknown(section: Section, reason: str) -> None:
     read = gpus(gpu_nodes=NODES["nvidia"], nvidia_ecc=section, amd_ecc=ABSENT, rocm_ras=ABSENT)

@@ -119,7 +119,7 @@ def test_a_tool_that_hangs_is_left_behind_and_unknown(tools: Tools, monkeypatch:
     assert time.monotonic() - began < 20
     log = only(made, "kernel_log")
     assert log.status == "unknown"
-    assert "took too long" in log.message
+    assert "timed out" in log.message
 
 
 def test_a_host_that_does_not_answer_in_time_is_not_reached() -> None:
@@ -297,7 +297,7 @@ def test_many_hosts_are_asked_at_once_and_told_of() -> None:
     hosts = [ThisHost(f"gpu{at:02d}") for at in range(12)]
     made = asyncio.run(preflight(hosts, CPU, 60.0, lambda *said: told.append(said)))
     assert len(of(made, "reach")) == 12
-    assert ("asked", 12, 12) in told
+    assert ("checked", 12, 12) in told
 
 
 def test_the_command_asks_this_machine(cli: Any, tiny: Path, tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +322,10 @@ def test_the_command_asks_this_machine(cli: Any, tiny: Path, tools: Any, monkeyp
         }
     shown = cli("preflight", tiny, "--gpu", "cpu", "--html", "fit.html")
     assert shown.status == 0
-    assert shown.out.startswith("verdict: PASS  localhost\n")
+    assert shown.out.startswith("preflight: PASS  5 checks passed  localhost\n")
+    assert "next: steelyard run " in shown.out
+    listed = cli("preflight", tiny, "--gpu", "cpu", "-v").out
+    assert sum(line.startswith("  pass ") for line in listed.splitlines()) == 5
     assert "wrote fit.html" in shown.out
     assert "preflight report" in Path("fit.html").read_text()
 
@@ -371,7 +374,7 @@ def test_the_help_names_every_check() -> None:
 
     words = REQUIRED_HELP.replace(";", ",").replace(".", ",").replace(" ", ",").split(",")
     assert {one.name for one in checks()} <= set(words)
-    by_default = REQUIRED_HELP.partition("By default: ")[2].partition(";")[0].split(", ")
+    by_default = REQUIRED_HELP.partition("Default: ")[2].partition(";")[0].split(", ")
     assert by_default == [one.name for one in checks() if one.required]
 
 
@@ -397,7 +400,7 @@ def test_an_interrupt_ends_it_cleanly(tools: Tools, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert err == "steelyard: interrupted; the hosts were only asked\n"
+    assert err == "steelyard: interrupted; nothing was changed on the hosts\n"
 
 
 def test_a_volume_that_an_engine_would_make_is_told(tmp_path: Path) -> None:
@@ -407,5 +410,5 @@ def test_a_volume_that_an_engine_would_make_is_told(tmp_path: Path) -> None:
     found = {one.message: (one.status.value, one.required) for one in made if one.check == "volumes"}
     assert found == {
         f"{there} is present": ("pass", True),
-        f"{missing}, a volume of the container, is missing": ("fail", True),
+        f"container volume {missing} is missing": ("fail", True),
     }

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from bounds import bounded
 from steelyard.execute.host import COMMAND_S, Done, ThisHost
 from steelyard.execute.preflight.collectives import bus_bandwidth
 from steelyard.execute.preflight.facts import read_facts
@@ -32,7 +33,7 @@ def test_nvidia_smi_is_read(recorded: Recorded) -> None:
     )
     assert seen is not None
     assert [gpu.name for gpu in seen.gpus] == ["NVIDIA H100 80GB HBM3"] * 8
-    assert seen.gpus[3].utilisation_percent == 97
+    assert seen.gpus[3].utilization_percent == 97
     assert seen.gpus[3].memory_used_gib == pytest.approx(59.8, abs=0.1)
     assert [(one.pid, one.command) for one in seen.processes or ()] == [(48213, "/usr/bin/python3.11, with a comma")]
     assert (seen.driver, seen.stack) == ("570.124.06", "13.0")
@@ -43,7 +44,7 @@ def test_nvidia_smi_that_does_not_know_is_unknown() -> None:
     seen = nvidia_smi.read(Sections({"nvidia_gpus": Section(0, (row,)), "nvidia_processes": Section(9, ())}))
     assert seen is not None
     assert seen.gpus[0].memory_used_gib is None
-    assert seen.gpus[0].utilisation_percent is None
+    assert seen.gpus[0].utilization_percent is None
     assert seen.processes is None
     assert seen.stack is None
 
@@ -62,7 +63,7 @@ def test_amd_smi_of_rocm_6_is_read(recorded: Recorded) -> None:
     assert seen is not None
     assert [gpu.name for gpu in seen.gpus] == ["AMD Instinct MI300X OAM"] * 8
     assert seen.gpus[0].memory_used_gib == pytest.approx(285 / 1024)
-    assert seen.gpus[0].utilisation_percent == 0
+    assert seen.gpus[0].utilization_percent == 0
     assert seen.processes == ()
     assert (seen.driver, seen.stack) == (None, "6.2.0")
 
@@ -200,11 +201,10 @@ def test_a_secret_in_what_a_tool_prints_is_not_read() -> None:
     assert section.reason == "denied: password=[redacted]"
 
 
-def test_a_kernel_log_line_of_any_length_is_looked_at_in_time() -> None:
-    began = time.process_time()
+def test_a_kernel_log_line_of_any_length_is_read() -> None:
     lines = ["uncorrected " * 10_000, "amdgpu " * 10_000, "NVRM: Xid 79 " + "uncorrected " * 10_000]
-    assert [(one.name, len(found)) for one, found in complaints(lines)] == [("Xid", 1)]
-    assert time.process_time() - began < 5
+    with bounded():
+        assert [(one.name, len(found)) for one, found in complaints(lines)] == [("Xid", 1)]
 
 
 HELD = """#!/bin/sh

@@ -1,5 +1,6 @@
-"""Is this cluster fit to run it: every host is asked once, and each answer judged by itself and against the others."""
+"""Checks whether hosts are ready for a job: one query per host, judged by itself and against the other hosts."""
 
+import difflib
 import importlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -15,18 +16,18 @@ from steelyard.execute.preflight.needs import Needs, needs_of, needs_of_any_job
 from steelyard.reasons import Code, codes_in
 
 MODULES = ("reach", "resources", "gpus", "network", "collectives", "files", "image", "limits", "kernel_log")
-"""In the order they are printed; adding a check is a file here and its name."""
+"""In the order of the output; a new check needs a file here and its name."""
 
 NEVER_BY_ALL = frozenset({"collectives"})
-"""Checks that `all` does not make required: they are not asked unless they are asked for."""
+"""Checks that `all` does not make required, because they run only with their own option."""
 
 
 async def preflight(
     hosts: Sequence[Host], needs: Needs, timeout_s: float = ANSWER_S, progress: Progress | None = None
 ) -> list[HostFinding]:
-    """Ask all hosts and judge what they say; `progress` is given how many have answered."""
-    facts, unreached = await ask(hosts, needs, timeout_s, progress)
-    return [*unreached, *judge(needs, facts)]
+    """Query all hosts and judge their answers; `progress` gets the number of hosts that have answered."""
+    facts, unreachable = await ask(hosts, needs, timeout_s, progress)
+    return [*unreachable, *judge(needs, facts)]
 
 
 def modules() -> list[ModuleType]:
@@ -34,7 +35,7 @@ def modules() -> list[ModuleType]:
 
 
 def judge(needs: Needs, facts: HostFacts) -> list[HostFinding]:
-    """Every check over the hosts that answered."""
+    """The findings of every check for the hosts that answered."""
     return [finding for module in modules() for finding in module.check(needs, facts)]
 
 
@@ -44,12 +45,12 @@ def checks() -> tuple[Check, ...]:
 
 
 def codes() -> dict[Code, str]:
-    """Every code that a finding can have, with its meaning."""
+    """Every code of a finding, with its meaning."""
     return codes_in(finding, *modules())
 
 
 def parse_required(text: str | None) -> frozenset[str] | None:
-    """What --required names; None is each check's own answer."""
+    """The checks that --required names; None: the default of each check."""
     if text is None:
         return None
     names = [check.name for check in checks()]
@@ -59,17 +60,17 @@ def parse_required(text: str | None) -> frozenset[str] | None:
     for name in asked:
         if name not in names:
             raise InputError(
-                f"--required {name!r} is no check",
+                f"--required: unknown check {name!r}",
                 key="--required",
                 value=text,
-                expected=f"all, none, or some of {', '.join(names)}",
-                next="--required reach,gpu_count",
+                expected=f"all, none, or a list of {', '.join(names)}",
+                next=f"--required {difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]}",
             )
     return frozenset(asked)
 
 
 def weighed(findings: Iterable[HostFinding], required: frozenset[str] | None) -> list[HostFinding]:
-    """The same findings, required as asked."""
+    """The same findings, with other required checks."""
     if required is None:
         return list(findings)
     return [replace(finding, required=finding.check in required) for finding in findings]

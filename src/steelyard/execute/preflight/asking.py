@@ -1,4 +1,4 @@
-"""Asks the hosts: whether they are there, then what time it is, then everything else in one round trip."""
+"""Queries the hosts: first whether they answer, then the time, then everything else in one round trip."""
 
 import asyncio
 import re
@@ -17,48 +17,48 @@ from steelyard.execute.preflight.probe import Section, probe
 from steelyard.execute.preflight.resources import spaces
 
 AT_ONCE = 64
-"""Hosts that are asked at the same time."""
+"""Hosts that are queried at the same time."""
 ANSWER_S = 120.0
-"""How long a host may take for all its answers."""
+"""Time limit of a host for all answers."""
 TOOL_S = 15
-"""How long one tool of a host may take for its own."""
+"""Time limit of one tool on a host."""
 COLLECTIVES_S = 300
 
 Progress = Callable[[str, int, int], None]
-"""Is given what is done, with how many hosts, and of how many."""
+"""Gets the action, the number of hosts done, and the number of all hosts."""
 _Answer = TypeVar("_Answer")
 
 
 async def ask(
     hosts: Sequence[Host], needs: Needs, timeout_s: float = ANSWER_S, progress: Progress | None = None
 ) -> tuple[dict[str, Facts], list[HostFinding]]:
-    """Facts by host, in the hosts' order, and a finding for each host that was lost on the way.
+    """Facts by host, in the order of the hosts, and a finding for each host that failed to answer.
 
-    All are reached before the first clock is read: making connections keeps this machine busy, and a clock that is
-    read meanwhile is read badly.
+    All connections are made before the first clock is read: making them keeps this machine busy, which would make the
+    clock readings inaccurate.
     """
-    party = _Party(hosts, progress)
-    await party.everyone("reached", lambda host: host.run(["true"], timeout_s=timeout_s))
-    clocks = await party.everyone("read the clocks of", lambda host: _clock(host, timeout_s))
-    facts = await party.everyone("asked", lambda host: _facts(host, needs, timeout_s))
+    group = _HostGroup(hosts, progress)
+    await group.ask_all("connected to", lambda host: host.run(["true"], timeout_s=timeout_s))
+    clocks = await group.ask_all("read the clocks of", lambda host: _clock(host, timeout_s))
+    facts = await group.ask_all("checked", lambda host: _facts(host, needs, timeout_s))
     if needs.collectives and needs.wants_gpus:
-        measured = await party.everyone("measured", lambda host: _collectives(host, needs, facts))
+        measured = await group.ask_all("measured", lambda host: _collectives(host, needs, facts))
         facts = {name: replace(facts[name], collectives=measured.get(name)) for name in facts}
-    complete = {name: replace(facts[name], clock=clocks[name]) for name in party.left}
-    return complete, [reach.unreached(name, error) for name, error in party.lost.items()]
+    complete = {name: replace(facts[name], clock=clocks[name]) for name in group.answering}
+    return complete, [reach.unreached(name, error) for name, error in group.lost.items()]
 
 
-class _Party:
-    """Hosts that are asked together; one that is lost is asked nothing more."""
+class _HostGroup:
+    """Hosts that are queried together; a host that fails once is not queried again."""
 
     def __init__(self, hosts: Sequence[Host], progress: Progress | None) -> None:
-        self.left = {host.name: host for host in hosts}
+        self.answering = {host.name: host for host in hosts}
         self.lost: dict[str, HostError] = {}
         self._progress = progress
 
-    async def everyone(self, action: str, ask: Callable[[Host], Awaitable[_Answer]]) -> dict[str, _Answer]:
-        """What each host answers."""
-        gate, answers, asked = asyncio.Semaphore(AT_ONCE), dict[str, _Answer](), len(self.left)
+    async def ask_all(self, action: str, ask: Callable[[Host], Awaitable[_Answer]]) -> dict[str, _Answer]:
+        """The answer of each host."""
+        gate, answers, num_hosts = asyncio.Semaphore(AT_ONCE), dict[str, _Answer](), len(self.answering)
         lost: dict[str, HostError] = {}
 
         async def each(host: Host) -> None:
@@ -68,21 +68,21 @@ class _Party:
                 except HostError as error:
                     lost[host.name] = error
             if self._progress is not None:
-                self._progress(action, len(answers) + len(lost), asked)
+                self._progress(action, len(answers) + len(lost), num_hosts)
 
-        async with asyncio.TaskGroup() as group:
-            for host in self.left.values():
-                group.create_task(each(host))
+        async with asyncio.TaskGroup() as tasks:
+            for host in self.answering.values():
+                tasks.create_task(each(host))
         self.lost |= lost
-        self.left = {name: host for name, host in self.left.items() if name not in lost}
+        self.answering = {name: host for name, host in self.answering.items() if name not in lost}
         return answers
 
 
 async def _clock(host: Host, timeout_s: float) -> ClockReading | None:
-    """The better of two readings: the first may find the host busy, or us."""
+    """The better of two readings: during the first, the host or this machine may be busy."""
     readings = [await _clock_once(host, timeout_s) for _ in range(2)]
-    known = (reading for reading in readings if reading is not None)
-    return min(known, key=lambda reading: reading.uncertainty_s, default=None)
+    valid = (reading for reading in readings if reading is not None)
+    return min(valid, key=lambda reading: reading.uncertainty_s, default=None)
 
 
 async def _clock_once(host: Host, timeout_s: float) -> ClockReading | None:
@@ -92,22 +92,22 @@ async def _clock_once(host: Host, timeout_s: float) -> ClockReading | None:
     stamp = re.fullmatch(r"(?P<seconds>\d{1,15})\.(?P<fraction>\d*)\D*", done.text)
     if done.status or stamp is None:
         return None
-    there = float(f"{stamp['seconds']}.{stamp['fraction'] or '5'}")
-    doubt = (received - sent) / 2 + (0.0 if stamp["fraction"] else 0.5)  # a small `date` knows no %N
-    return ClockReading(there - (sent + received) / 2, doubt)
+    host_time = float(f"{stamp['seconds']}.{stamp['fraction'] or '5'}")
+    uncertainty = (received - sent) / 2 + (0.0 if stamp["fraction"] else 0.5)  # busybox `date` lacks %N
+    return ClockReading(host_time - (sent + received) / 2, uncertainty)
 
 
 async def _facts(host: Host, needs: Needs, timeout_s: float) -> Facts:
     answers = await probe(host, _words(needs), TOOL_S, timeout_s)
-    asked = len(spaces(needs)), len(needs.secrets), len(needs.volumes)
+    counts = len(spaces(needs)), len(needs.secrets), len(needs.volumes)
     try:
-        return read_facts(answers, *asked)
-    except Exception as reason:  # noqa: BLE001 - one host may answer anything, and the others are judged all the same
-        return read_facts(answers.unreadable(type(reason).__name__), *asked)
+        return read_facts(answers, *counts)
+    except Exception as reason:  # noqa: BLE001 - one host may answer anything; the others must still be judged
+        return read_facts(answers.unreadable(type(reason).__name__), *counts)
 
 
 def _words(needs: Needs) -> list[str]:
-    """What is asked, as the probe takes it."""
+    """The arguments of the probe."""
     words = ["limits", "", "kernel_log", kernel_log.PATTERN]
     words += _numbered("room", (space.path for _, space in spaces(needs)))
     words += ["gpus", ""] if needs.wants_gpus else []
@@ -124,7 +124,7 @@ def _numbered(word: str, paths: Iterable[str]) -> list[str]:
 
 
 async def _collectives(host: Host, needs: Needs, facts: HostFacts) -> Section | None:
-    """What the bandwidth test prints; None where there is no telling over how many GPUs."""
+    """The output of the bandwidth test; None if the number of GPUs is unknown."""
     seen = seen_gpus(needs, facts[host.name])
     if seen is None or not seen.gpus:
         return None

@@ -1,4 +1,4 @@
-"""An all-reduce over the GPUs of a host is as fast as on the others."""
+"""Checks that an all-reduce over the GPUs of a host is as fast as on the other hosts."""
 
 import re
 from statistics import median
@@ -14,13 +14,15 @@ CHECKS = (COLLECTIVES,)
 
 ALL_REDUCE_FAST = Code("all_reduce_fast", "all-reduce reaches {rate:.1f} GB/s")
 """The all-reduce over the GPUs of the host is about as fast as on the median host."""
-ALL_REDUCE_SLOW = Code("all_reduce_slow", "all-reduce reaches {rate:.1f} GB/s, and {usual:.1f} GB/s on the median host")
-"""The all-reduce over the GPUs of the host is slower than 80 % of the median host."""
+ALL_REDUCE_SLOW = Code(
+    "all_reduce_slow", "all-reduce reaches only {rate:.1f} GB/s; the median host reaches {usual:.1f} GB/s"
+)
+"""The all-reduce over the GPUs of the host is slower than 80% of the median host."""
 ALL_REDUCE_FAILED = Code("all_reduce_failed", "all_reduce_perf failed: {reason}")
 """The all-reduce test ended with an error."""
-ALL_REDUCE_WRONG = Code("all_reduce_wrong", "all_reduce_perf sums wrongly")
+ALL_REDUCE_WRONG = Code("all_reduce_wrong", "all_reduce_perf computed a wrong sum")
 """The all-reduce test computed a wrong sum."""
-ALL_REDUCE_UNMEASURED = Code("all_reduce_unmeasured", "all_reduce_perf gives no bandwidth ({reason})")
+ALL_REDUCE_UNMEASURED = Code("all_reduce_unmeasured", "all_reduce_perf reports no bandwidth ({reason})")
 """The all-reduce test is not installed or reports no bandwidth."""
 
 SLOWEST_SHARE = 0.8
@@ -33,7 +35,7 @@ _RIGHT = ("0", "0e+00", "N/A")
 
 
 def bus_bandwidth(section: Section) -> tuple[float | None, bool]:
-    """GB/s of the largest message, the better of both ways, and whether every sum was right."""
+    """GB/s of the largest message (the faster of in place and out of place), and whether every sum was right."""
     rows = [match for line in section.lines if (match := _ROW.fullmatch(line))]
     right = all(row[key] in _RIGHT for row in rows for key in ("wrong", "wrong_in_place"))
     largest = max(rows, key=lambda row: count(row["size"]) or 0, default=None)
@@ -51,8 +53,8 @@ def check(needs: Needs, facts: HostFacts) -> Findings:
     for host, seen in facts.items():
         section, rate = seen.collectives, rates.get(host)
         if section is None or section.status is None or rate is None:
-            reason = section.reason if section is not None else "its GPUs cannot be counted"
-            fix = "put all_reduce_perf of rccl-tests or nccl-tests on the PATH"
+            reason = section.reason if section is not None else "the number of GPUs is unknown"
+            fix = "put all_reduce_perf (rccl-tests or nccl-tests) on the PATH"
             yield COLLECTIVES.unknown(ALL_REDUCE_UNMEASURED, host, fix, None, expected, reason=reason)
             continue
         observed, right = round(rate, 1), measured[host][1]
@@ -61,7 +63,7 @@ def check(needs: Needs, facts: HostFacts) -> Findings:
             fix = "test each GPU and link of the host"
             yield COLLECTIVES.failed(code, host, fix, observed, expected, reason=section.reason)
         elif rate < SLOWEST_SHARE * usual:
-            fix = "compare `nvidia-smi topo -m` or `amd-smi topology` with a good host; look for a link that is down"
+            fix = "compare `nvidia-smi topo -m` or `amd-smi topology` with a good host to find a link that is down"
             yield COLLECTIVES.failed(ALL_REDUCE_SLOW, host, fix, observed, expected, rate=rate, usual=usual)
         else:
             yield COLLECTIVES.passed(ALL_REDUCE_FAST, host, observed, expected, rate=rate)

@@ -1,4 +1,4 @@
-"""What one host answered: None, or a reason, where it could not."""
+"""The facts that one host reported, read from the output of the probe."""
 
 import json
 import re
@@ -13,21 +13,21 @@ GPU_TOOLS = {
     "nvidia": (("nvidia-smi", "nvidia_gpus", nvidia_smi.read),),
     "amd": (("amd-smi", "amd_list", amd_smi.read), ("rocm-smi", "rocm_gpus", rocm_smi.read)),
 }
-"""By vendor, the better first: a tool, the section of its list of GPUs, and how its sections are read."""
+"""By vendor, the better first: a tool, the section with its list of GPUs, and the function that reads it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """The host's clock against ours, at the middle of the round trip."""
+    """The host's clock compared with ours, at the middle of the round trip."""
 
     ahead_s: float
     uncertainty_s: float
-    """Half the round trip, and what the host's clock does not resolve."""
+    """Half the round trip plus the resolution of the host's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What is left where a directory is, or would be made."""
+    """Free space in a directory that exists or would be created."""
 
     free_gib: float
     writable: bool
@@ -39,13 +39,13 @@ class Gid:
 
     index: int
     kind: str
-    """`RoCE v2`, `IB/RoCE v1`, or nothing."""
+    """`RoCE v2`, `IB/RoCE v1`, or empty."""
     is_ipv4: bool
 
 
 @dataclass(frozen=True, slots=True)
 class RdmaPort:
-    """One port of a network card that does RDMA."""
+    """One port of an RDMA network card."""
 
     device: str
     state: str
@@ -57,71 +57,71 @@ class RdmaPort:
 
 @dataclass(frozen=True, slots=True)
 class SeenImage:
-    """What the container engine says of the image."""
+    """The image as the container engine reports it."""
 
     engine: Section
-    """Whether it answers, or why not."""
+    """Whether the engine answers, or why not."""
     id: str | None
-    """None where the engine answers and does not have it."""
+    """None if the engine answers and does not have the image."""
     digests: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SeenSecret:
-    """A secret's file, never what is in it."""
+    """The file of a secret, never its content."""
 
     state: str
-    """present, missing, empty, unreadable or no file."""
+    """present, missing, empty, unreadable or `not a file`."""
     mode: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class SeenData:
-    """The files at the data's path."""
+    """The files at the path of the data."""
 
     total: int
-    """All of them; only the first are looked into."""
+    """Number of all files; only the first ones are read."""
     files: tuple[str, ...] = ()
-    """Each by its size, the SHA-256 of its first and of its last MiB, and its name."""
+    """Per file: size, SHA-256 of its first and last MiB, name."""
     size: int = 0
-    """Of these files."""
+    """Total size of these files."""
     unreadable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything a host was asked. A field is None where the host gave no answer."""
+    """All facts about a host. None: the host gave no answer."""
 
     clock: ClockReading | None = None
     gpus: Mapping[str, SeenGpus] = field(default_factory=dict)
-    """By vendor, where a tool of theirs answered."""
+    """By vendor, if one of its tools answered."""
     gpu_tools: Mapping[str, str] = field(default_factory=dict)
-    """By vendor, why no tool of theirs did."""
+    """By vendor, why none of its tools answered."""
     gpu_vendors: frozenset[str] | None = None
-    """Whose device nodes are there."""
+    """Vendors whose device nodes exist."""
     module_versions: Mapping[str, str] = field(default_factory=dict)
-    """What the kernel and the installed ROCm say, by file."""
+    """Versions of the kernel modules and of ROCm, by file."""
     rooms: tuple[Room | None, ...] = ()
-    """In the order of the directories that need room."""
+    """In the order of the directories that need space."""
     listening: frozenset[int] | None = None
     rdma: tuple[RdmaPort, ...] | None = None
     links: Mapping[str, str] | None = None
     """Network interfaces and whether each is up."""
     memlock_kib: float | None = None
-    """Infinite where it is not limited."""
+    """Infinite if unlimited."""
     nofile: float | None = None
     kernel_log: tuple[str, ...] | None = None
-    """Lines that may be of interest, in their order."""
+    """Lines that may be errors, in their order."""
     kernel_log_reason: str = ""
     secrets: tuple[SeenSecret | None, ...] = ()
-    """In the order they are needed."""
+    """In the order of the needs."""
     volumes: tuple[bool | None, ...] = ()
-    """Whether each is there, in that order."""
+    """Whether each exists, in the order of the needs."""
     data: SeenData | None = None
     data_reason: str = ""
     image: SeenImage | None = None
     collectives: Section | None = None
-    """What the bandwidth test printed; None where it was not asked for."""
+    """Output of the bandwidth test; None if it did not run."""
 
 
 HostFacts = Mapping[str, Facts]
@@ -129,7 +129,7 @@ HostFacts = Mapping[str, Facts]
 
 
 def read_facts(sections: Sections, rooms: int = 0, secrets: int = 0, volumes: int = 0) -> Facts:
-    """The sections of one host as facts; the clock and the collectives are asked apart."""
+    """Read the sections of one host; clock and collectives are queried separately."""
     gpus, gpu_tools = _gpus(sections)
     limits = dict(line.partition(" ")[::2] for line in sections["limits"].lines)
     log, data = sections["kernel_log"], sections["data"]
@@ -147,7 +147,7 @@ def read_facts(sections: Sections, rooms: int = 0, secrets: int = 0, volumes: in
         kernel_log=log.lines if log.answered else None,
         kernel_log_reason=log.reason,
         secrets=tuple(_secret(sections[f"secret_{at}"]) for at in range(secrets)),
-        volumes=tuple(_there(sections[f"volume_{at}"]) for at in range(volumes)),
+        volumes=tuple(_is_present(sections[f"volume_{at}"]) for at in range(volumes)),
         data=_data(data),
         data_reason=data.reason,
         image=_image(sections) if "image" in sections else None,
@@ -155,23 +155,22 @@ def read_facts(sections: Sections, rooms: int = 0, secrets: int = 0, volumes: in
 
 
 def _gpus(sections: Sections) -> tuple[dict[str, SeenGpus], dict[str, str]]:
-    """What is seen by vendor, and why no tool of the others' answered."""
+    """GPUs by vendor, and for the other vendors why no tool answered."""
     seen, reasons = {}, {}
     for vendor, tools in GPU_TOOLS.items():
         gpus = next((gpus for _, _, read in tools if (gpus := read(sections)) is not None), None)
         if gpus is not None:
             seen[vendor] = gpus
             continue
-        asked = [(tool, sections[name]) for tool, name, _ in tools]
+        tried = [(tool, sections[name]) for tool, name, _ in tools]
         reasons[vendor] = "; ".join(
-            f"{tool}: {'it answered what cannot be read' if section.answered else section.reason}"
-            for tool, section in asked
+            f"{tool}: {'unreadable output' if section.answered else section.reason}" for tool, section in tried
         )
     return seen, reasons
 
 
 def vendors_of(nodes: Section) -> frozenset[str] | None:
-    """Whose device nodes are there; None where they cannot be listed."""
+    """Vendors whose device nodes exist; None if they cannot be listed."""
     if not nodes.answered:
         return None
     return frozenset("amd" if line == "/dev/kfd" else "nvidia" for line in nodes.lines if line.startswith("/dev/"))
@@ -189,7 +188,7 @@ def _room(section: Section) -> Room | None:
 
 
 def _listening(section: Section) -> frozenset[int] | None:
-    """`00000000:1770`, as /proc/net/tcp has its addresses."""
+    """Addresses in the form of /proc/net/tcp, such as `00000000:1770`."""
     if not section.answered:
         return None
     try:
@@ -234,7 +233,7 @@ def _secret(section: Section) -> SeenSecret | None:
     return SeenSecret(section.lines[0], mode)
 
 
-def _there(section: Section) -> bool | None:
+def _is_present(section: Section) -> bool | None:
     return {"there": True, "missing": False}.get(section.lines[0]) if section.answered and section.lines else None
 
 
@@ -242,7 +241,7 @@ _FILE = re.compile(r"file (?P<file>(?P<size>\d+) [0-9a-f]{64} [0-9a-f]{64} .+)")
 
 
 def _data(section: Section) -> SeenData | None:
-    """None where a line cannot be read: a fingerprint of half the files is none."""
+    """None if a line cannot be read: a fingerprint of some files would be wrong."""
     if not section.answered or not section.lines:
         return None
     if section.lines[0] == "missing":
@@ -263,10 +262,10 @@ def _data(section: Section) -> SeenData | None:
 
 
 def _image(sections: Sections) -> SeenImage:
-    engine, asked = sections["engine"], sections["image"]
-    if not engine.answered or not asked.answered:
+    engine, image = sections["engine"], sections["image"]
+    if not engine.answered or not image.answered:
         return SeenImage(engine, None)
-    identity, _, digests = (asked.lines[-1] if asked.lines else "").partition(" ")
+    identity, _, digests = (image.lines[-1] if image.lines else "").partition(" ")
     try:
         listed = json.loads(digests)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""A finding about one host: what was seen there, what was expected, and what to do about it."""
+"""A finding about one host: observed and expected value, and how to fix it."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,42 +11,42 @@ from steelyard.verdict.finding import Finding, Scalar, Status, spelt, together
 SAME_ON_HOSTS = Code(
     "same_on_hosts",
     lambda subject, observed, count, hosts, **_: (
-        f"{subject} is {observed}{f', as on {count:,} of {hosts:,} hosts' if hosts > 1 else ''}"
+        f"{subject}: {observed}{f', same as on {count:,} of {hosts:,} hosts' if hosts > 1 else ''}"
     ),
 )
 """The host has the value that most hosts have."""
-DIFFERENT_ON_HOST = Code("different_on_host", "{subject} is {observed}, and {expected} on {count:,} of {hosts:,} hosts")
+DIFFERENT_ON_HOST = Code("different_on_host", "{subject}: {observed}, but {expected} on {count:,} of {hosts:,} hosts")
 """The host has another value than most hosts."""
-UNKNOWN_ON_HOST = Code("unknown_on_host", "{subject} is not known: {missing}")
+UNKNOWN_ON_HOST = Code("unknown_on_host", "{subject}: unknown ({missing})")
 """The host does not report the value that is compared between hosts."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostFinding(Finding):
-    """One judged statement about one host."""
+    """The result of one check on one host."""
 
     host: str | None = None
-    """None where it is about the machine that asks."""
+    """None: this machine, which queries the hosts."""
     fix: str | None = None
-    """What to do; None where nothing is to be done."""
+    """What to do; None if there is nothing to do."""
 
     @property
     def blocks(self) -> bool:
-        """Whether a run should not start: required, and not known to hold."""
+        """Whether a run should not start: required, and not passed."""
         return self.required and self.status != Status.PASS
 
     def document(self) -> dict[str, Any]:
-        """As `preflight --json` prints it; a host has no line that `evidence` could point to."""
+        """As `preflight --json` prints it."""
         return {**Finding.document(self), "host": self.host, "fix": self.fix}
 
 
 Findings = Iterator[HostFinding]
-"""What a check yields."""
+"""The result of a check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The name of a check, whether a run needs it, and how its findings are made, as in `verdict.finding`."""
+    """The name of a check and whether a run needs it; makes its findings, as in `verdict.finding`."""
 
     name: str
     required: bool = False
@@ -67,7 +67,7 @@ class Check:
         return self._finding(Status.UNKNOWN, code, host, fix, {"observed": observed, "expected": expected, **values})
 
     def compared(self, values: Mapping[str, str | None], subject: str, missing: str, fix: str) -> Findings:
-        """Hold each host's value against what most of them have; on a tie, against the first of them."""
+        """Compare each host's value with the most common one; on a tie, with the first of these."""
         known = [value for value in values.values() if value is not None]
         usual, count = Counter(known).most_common(1)[0] if known else (None, 0)
         hosts = len(values)
@@ -88,5 +88,5 @@ class Check:
 
 
 def verdict_of(findings: Sequence[HostFinding]) -> Status:
-    """As of a run; unknown where nothing was found at all."""
+    """Computed like the verdict of a run; unknown without any finding."""
     return together(findings) if findings else Status.UNKNOWN

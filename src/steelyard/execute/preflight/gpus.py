@@ -1,4 +1,4 @@
-"""The GPUs are there in number, of one kind, of the kind that is named, and idle; drivers are the same everywhere."""
+"""Checks number, type and use of the GPUs, and that all hosts have the same drivers."""
 
 from collections import Counter
 
@@ -16,31 +16,31 @@ DRIVER = Check("driver_version")
 STACK = Check("stack_version")
 CHECKS = (COUNT, KIND, IDLE, DRIVER, STACK)
 
-GPU_COUNT_RIGHT = Code("gpu_count_right", "{observed} GPUs are seen")
+GPU_COUNT_RIGHT = Code("gpu_count_right", "{observed} GPUs")
 """The host has as many GPUs as are needed, or as most hosts have."""
-GPU_COUNT_WRONG = Code("gpu_count_wrong", "{observed} GPUs are seen, and {others} {expected}")
+GPU_COUNT_WRONG = Code("gpu_count_wrong", "{observed} GPUs, but {others} {expected}")
 """The host has fewer GPUs than are needed, or another number than most hosts."""
-GPUS_SILENT = Code("gpus_silent", "its GPUs cannot be asked ({reasons})")
+GPUS_SILENT = Code("gpus_silent", "cannot list the GPUs ({reasons})")
 """No tool on the host reports its GPUs."""
-GPUS_MISSING = Code("gpus_missing", "it has no GPU: no device ({reasons})")
+GPUS_MISSING = Code("gpus_missing", "no GPU found ({reasons})")
 """The host has no GPU."""
-GPUS_OF_OTHER_VENDOR = Code("gpus_of_other_vendor", "it has {others}, and no {gpu_name}")
+GPUS_OF_OTHER_VENDOR = Code("gpus_of_other_vendor", "{others} instead of {gpu_name}")
 """The host has GPUs of another vendor than the config names."""
-GPU_KIND_RIGHT = Code("gpu_kind_right", "its GPUs are {observed}")
+GPU_KIND_RIGHT = Code("gpu_kind_right", "GPU type is {observed}")
 """The GPUs of the host are those that the config names."""
-GPU_KIND_WRONG = Code("gpu_kind_wrong", "its GPUs are {observed}, and the config names {expected}")
+GPU_KIND_WRONG = Code("gpu_kind_wrong", "GPU type is {observed}, but the config names {expected}")
 """The GPUs of the host are not those that the config names."""
-GPU_KINDS_MIXED = Code("gpu_kinds_mixed", "its GPUs are of several kinds: {observed}")
-"""The host has GPUs of several kinds."""
-GPU_KIND_UNLISTED = Code("gpu_kind_unlisted", "its GPUs are called {observed!r}, which is not in the catalog")
+GPU_KINDS_MIXED = Code("gpu_kinds_mixed", "several GPU types: {observed}")
+"""The host has GPUs of several types."""
+GPU_KIND_UNLISTED = Code("gpu_kind_unlisted", "GPU type {observed!r} is not in the catalog")
 """The tool gives the GPUs a name that the catalog does not have."""
-GPU_KIND_UNNAMED = Code("gpu_kind_unnamed", "the tool does not name it")
+GPU_KIND_UNNAMED = Code("gpu_kind_unnamed", "GPU type unknown: the tool reports no name")
 """The tool does not name the GPUs."""
-GPUS_IDLE = Code("gpus_idle", "its GPUs are idle")
+GPUS_IDLE = Code("gpus_idle", "GPUs are idle")
 """No program uses the GPUs."""
-GPUS_BUSY = Code("gpus_busy", "its GPUs are in use: {observed}")
-"""A program uses the GPUs or holds their memory."""
-GPU_USE_UNKNOWN = Code("gpu_use_unknown", "{tool} does not tell {missing}")
+GPUS_BUSY = Code("gpus_busy", "GPUs in use: {observed}")
+"""A program uses the GPUs or their memory."""
+GPU_USE_UNKNOWN = Code("gpu_use_unknown", "{tool} does not report {missing}")
 """The tool does not report the programs on the GPUs, or their memory in use."""
 
 IDLE_GIB = 1.0
@@ -63,7 +63,7 @@ def check(needs: Needs, facts: HostFacts) -> Findings:
 
 
 def seen_gpus(needs: Needs, seen: Facts) -> SeenGpus | None:
-    """Of the vendor that is asked for, else of the one that is there."""
+    """The GPUs of the requested vendor; without one, of the vendor with the most GPUs."""
     if needs.gpu is not None:
         return seen.gpus.get(needs.gpu.vendor)
     return max(seen.gpus.values(), key=lambda gpus: len(gpus.gpus), default=None)
@@ -78,7 +78,7 @@ def _counts(needs: Needs, facts: HostFacts, counts: dict[str, int]) -> Findings:
         if count is None:
             yield from _unseen(needs, host, seen, least)
         elif count < (least or 0) or (count != least and not named) or not count:
-            fix = "see whether one fell off the bus (`lspci`, `dmesg`), or give the config fewer (--gpus)"
+            fix = "check for a GPU that fell off the bus (`lspci`, `dmesg`), or use fewer (--gpus)"
             others = "the config needs" if named else "most hosts have"
             yield COUNT.failed(GPU_COUNT_WRONG, host, fix, count, least, others=others)
         else:
@@ -86,7 +86,7 @@ def _counts(needs: Needs, facts: HostFacts, counts: dict[str, int]) -> Findings:
 
 
 def _unseen(needs: Needs, host: str, seen: Facts, least: int | None) -> Findings:
-    """No tool answered: without device nodes there is no GPU, with them there is no telling."""
+    """No tool answered: without device nodes the host has no GPU; with them, the number is unknown."""
     vendors = [needs.gpu.vendor] if needs.gpu else list(GPU_TOOLS)
     reasons = "; ".join(seen.gpu_tools[vendor] for vendor in vendors if vendor in seen.gpu_tools)
     if seen.gpu_vendors is None or any(vendor in seen.gpu_vendors for vendor in vendors):
@@ -95,7 +95,7 @@ def _unseen(needs: Needs, host: str, seen: Facts, least: int | None) -> Findings
         yield COUNT.unknown(GPUS_SILENT, host, fix, None, least, reasons=reasons)
     elif needs.gpu_name is not None or least:
         others = ", ".join(f"{len(gpus.gpus)} x {gpus.gpus[0].name}" for gpus in seen.gpus.values() if gpus.gpus)
-        fix = "load the driver (`modprobe amdgpu` or `modprobe nvidia`), or name what it has (--gpu)"
+        fix = "load the driver (`modprobe amdgpu` or `modprobe nvidia`), or name the GPU that the host has (--gpu)"
         code = GPUS_OF_OTHER_VENDOR if others else GPUS_MISSING
         yield COUNT.failed(code, host, fix, 0, least, others=others, gpu_name=needs.gpu_name, reasons=reasons)
 
@@ -106,25 +106,25 @@ def _kinds(needs: Needs, seen: dict[str, SeenGpus]) -> Findings:
         kinds = Counter(_kind(gpu.name) if gpu.name else None for gpu in gpus.gpus)
         if len(kinds) > 1:
             listed = ", ".join(f"{count} x {name or 'unknown'}" for name, count in kinds.items())
-            fix = "take the odd one out, or choose with CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES"
-            yield KIND.failed(GPU_KINDS_MIXED, host, fix, listed, needs.gpu_name or "one kind")
+            fix = "remove the different GPU, or select GPUs with CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES"
+            yield KIND.failed(GPU_KINDS_MIXED, host, fix, listed, needs.gpu_name or "one type")
         elif kinds:
             names[host] = next(iter(kinds))
     if needs.gpu_name is None:
-        yield from KIND.compared(names, "the GPU", "the tool does not name it", "see what the host has; or --gpu")
+        yield from KIND.compared(names, "GPU type", "the tool reports no name", "name it with --gpu")
         return
     for host, name in names.items():
-        yield _of_the_named_kind(needs, host, name)
+        yield _is_named_kind(needs, host, name)
 
 
-def _of_the_named_kind(needs: Needs, host: str, name: str | None) -> HostFinding:
+def _is_named_kind(needs: Needs, host: str, name: str | None) -> HostFinding:
     wanted = needs.gpu.name if needs.gpu else needs.gpu_name
     if name is not None and name in (wanted, needs.gpu_name):
         return KIND.passed(GPU_KIND_RIGHT, host, name, wanted)
     if name is None or (needs.gpu is not None and lookup(name) is None):
-        fix = f"see whether that is what the config calls {wanted}"
+        fix = f"check that this GPU is a {wanted}"
         return KIND.unknown(GPU_KIND_UNLISTED if name else GPU_KIND_UNNAMED, host, fix, name, wanted)
-    fix = f"run it where there are {wanted}, or name what is here (--gpu {name})"
+    fix = f"use hosts with {wanted}, or plan for this GPU (--gpu {name})"
     return KIND.failed(GPU_KIND_WRONG, host, fix, name, wanted)
 
 
@@ -137,16 +137,16 @@ def _idle(host: str, seen: SeenGpus) -> HostFinding:
     busy = [f"pid {process.pid} ({process.command})" for process in seen.processes or ()]
     for gpu in seen.gpus:
         if gpu.memory_used_gib is not None and gpu.memory_used_gib > IDLE_GIB:
-            busy.append(f"GPU {gpu.index} holds {gpu.memory_used_gib:.1f} GiB")
-        elif gpu.utilisation_percent is not None and gpu.utilisation_percent > IDLE_PERCENT:
-            busy.append(f"GPU {gpu.index} is {gpu.utilisation_percent:g} % busy")
+            busy.append(f"GPU {gpu.index} uses {gpu.memory_used_gib:.1f} GiB")
+        elif gpu.utilization_percent is not None and gpu.utilization_percent > IDLE_PERCENT:
+            busy.append(f"GPU {gpu.index} is {gpu.utilization_percent:g}% busy")
     if busy:
         shown = ", ".join(busy[:_SHOWN]) + (f" and {len(busy) - _SHOWN} more" if len(busy) > _SHOWN else "")
-        fix = "wait for it to end, or ask its owner; Steelyard ends nothing that it did not start"
+        fix = "wait for it to end, or ask its owner to stop it"
         return IDLE.failed(GPUS_BUSY, host, fix, shown, "idle")
     if any(gpu.memory_used_gib is None for gpu in seen.gpus) or seen.processes is None:
-        missing, tool = "its programs" if seen.processes is None else "its memory in use", seen.tool
-        return IDLE.unknown(GPU_USE_UNKNOWN, host, f"run `{tool}` there", None, "idle", tool=tool, missing=missing)
+        missing, tool = "GPU programs" if seen.processes is None else "GPU memory in use", seen.tool
+        return IDLE.unknown(GPU_USE_UNKNOWN, host, f"run `{tool}` on it", None, "idle", tool=tool, missing=missing)
     return IDLE.passed(GPUS_IDLE, host, "idle", "idle")
 
 
@@ -157,6 +157,6 @@ def _versions(facts: HostFacts, seen: dict[str, SeenGpus]) -> Findings:
         modules, is_amd = facts[host].module_versions, gpus.tool != "nvidia-smi"
         drivers[host] = gpus.driver or modules.get(_AMD_DRIVER if is_amd else _NVIDIA_DRIVER)
         stacks[host] = gpus.stack or (modules.get(_ROCM, "").partition("-")[0] or None if is_amd else None)
-    unsaid = "neither the tool nor the kernel says it"
-    yield from DRIVER.compared(drivers, "the driver", unsaid, "install the same driver on all hosts")
-    yield from STACK.compared(stacks, "CUDA or ROCm", unsaid, "install the same CUDA or ROCm on all hosts")
+    missing = "neither the tool nor the kernel reports it"
+    yield from DRIVER.compared(drivers, "driver", missing, "install the same driver on all hosts")
+    yield from STACK.compared(stacks, "CUDA or ROCm", missing, "install the same CUDA or ROCm on all hosts")

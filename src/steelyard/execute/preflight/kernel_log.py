@@ -1,4 +1,4 @@
-"""The kernel has no complaint about GPUs, memory, PCIe or links since it started."""
+"""Checks the kernel log for errors of GPUs, memory, PCIe and links since boot."""
 
 import re
 from collections.abc import Sequence
@@ -12,25 +12,25 @@ from steelyard.reasons import Code
 KERNEL_LOG = Check("kernel_log")
 CHECKS = (KERNEL_LOG,)
 
-KERNEL_LOG_CLEAN = Code("kernel_log_clean", "the kernel log has no complaint")
+KERNEL_LOG_CLEAN = Code("kernel_log_clean", "the kernel log has no errors")
 """The kernel log has no errors of GPUs, memory, PCIe or links."""
-KERNEL_LOG_COMPLAINS = Code("kernel_log_complains", "{complaint}, {observed:,} {unit}; the last: {last}")
+KERNEL_LOG_COMPLAINS = Code("kernel_log_complains", "{complaint} ({observed:,} {unit}); the last: {last}")
 """The kernel log has errors of GPUs, memory, PCIe or links."""
-KERNEL_LOG_UNREADABLE = Code("kernel_log_unreadable", "the kernel log cannot be read ({reason})")
+KERNEL_LOG_UNREADABLE = Code("kernel_log_unreadable", "cannot read the kernel log ({reason})")
 """The user cannot read the kernel log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One family of lines; `pattern` is read by grep -iE as well, so it keeps to what both know."""
+    """One kind of error; `pattern` is also used by `grep -iE`, so it uses only common syntax."""
 
     name: str
     pattern: str
     fix: str
 
 
-_GPU = "drain the host and test the GPU; a reset or a reboot clears it, and if it returns the card is to be replaced"
-_PCIE = "reseat the card or its cable, and see `lspci -vvv` of the device"
+_GPU = "drain the host, reset or reboot it, and test the GPU; replace the card if the error returns"
+_PCIE = "reseat the card or its cable, and check `lspci -vvv` of the device"
 COMPLAINTS = (
     Complaint("Xid", r"NVRM: Xid", _GPU),
     Complaint("GPU off the bus", r"fallen off the bus", _GPU),
@@ -42,23 +42,23 @@ COMPLAINTS = (
         _PCIE,
     ),
     Complaint("PCIe errors", r"pcie bus error: severity=|aer: .*error (message )?received", _PCIE),
-    Complaint("out of memory", r"out of memory: kill|oom-kill:", "see what took the memory, and leave more to the job"),
+    Complaint("out of memory", r"out of memory: kill|oom-kill:", "find the program that used the memory, and stop it"),
 )
-LINK = Complaint("link down", r"link (is )?(up|down)", "see cable and switch port, and `ethtool` of the interface")
+LINK = Complaint("link down", r"link (is )?(up|down)", "check cable and switch port, and `ethtool` of the interface")
 PATTERN = "|".join(f"({complaint.pattern})" for complaint in (*COMPLAINTS, LINK))
 
 _COMPILED = [(complaint, re.compile(complaint.pattern, re.IGNORECASE)) for complaint in COMPLAINTS]
 _HARMLESS = re.compile(r"\b(0|no) uncorrect|memory cgroup out of memory|constraint_memcg", re.IGNORECASE)
-"""A count of none, and a container that outgrew its own bound, which says nothing of its host."""
+"""A count of zero, and a container that exceeded its own memory limit, which is not an error of its host."""
 _LINK = re.compile(r"(?P<device>[\w.@-]+)(\s\([^)]*\))?:? (?:NIC )?Link (is )?(?P<way>up|down)\b", re.IGNORECASE)
 _LONGEST = 200
 _LOOKED_AT = 1024
-"""Of a line: the kernel writes no longer ones, and the patterns take their time over what is no line of its."""
-UNREADABLE_FIX = "let this user read it: `sysctl kernel.dmesg_restrict=0`, or the group adm"
+"""Characters per line: the kernel writes no longer lines, and the patterns are slow on long ones."""
+UNREADABLE_FIX = "give this user access: `sysctl kernel.dmesg_restrict=0`, or the group adm"
 
 
 def complaints(lines: Sequence[str]) -> list[tuple[Complaint, list[str]]]:
-    """What the log complains of, with the lines."""
+    """The errors in the log, with their lines."""
     by_complaint: dict[Complaint, list[str]] = {}
     up: set[str] = set()
     for line in lines:
@@ -71,7 +71,7 @@ def complaints(lines: Sequence[str]) -> list[tuple[Complaint, list[str]]]:
             link = _LINK.search(text)
             if link and link["way"].lower() == "up":
                 up.add(link["device"])
-            elif link and link["device"] in up:  # one that never was up has no cable
+            elif link and link["device"] in up:  # a link that was never up has no cable
                 by_complaint.setdefault(LINK, []).append(line)
     return list(by_complaint.items())
 

@@ -1,4 +1,4 @@
-"""A program may open enough files and, to send over RDMA, pin enough memory."""
+"""Checks the limits for open files and, with RDMA, for locked memory."""
 
 from dataclasses import replace
 
@@ -13,14 +13,14 @@ CHECKS = (MEMLOCK, NOFILE)
 
 LIMIT_ENOUGH = Code("limit_enough", "{limit} is {observed}")
 """The limit of the user on the host is high enough."""
-LIMIT_LOW = Code("limit_low", "{limit} is {observed}, and {expected} is needed")
+LIMIT_LOW = Code("limit_low", "{limit} is {observed}; needed: {expected}")
 """The limit of the user on the host is lower than is needed."""
-LIMIT_UNKNOWN = Code("limit_unknown", "the limit {limit} is not known")
+LIMIT_UNKNOWN = Code("limit_unknown", "{limit} is unknown")
 """The host does not report the limit of the user."""
 
 
 def check(needs: Needs, facts: HostFacts) -> Findings:
-    """A container is given limits of its own by the plan; those of the host do not bind it."""
+    """Only without a container: the plan gives a container its own limits."""
     for host, seen in facts.items() if needs.image is None else ():
         if needs.memlock_gib is not None:
             gib = None if seen.memlock_kib is None else seen.memlock_kib / KIB_PER_GIB
@@ -33,7 +33,7 @@ def _judged(
 ) -> HostFinding:
     kind = replace(kind, required=needs.over_rdma)
     expected = f"at least {least:,g}{unit}"
-    fix = f"`* - {line}` in /etc/security/limits.conf there, then log in anew"
+    fix = f"add `* - {line}` to /etc/security/limits.conf on the host, then log in again"
     if value is None:
         return kind.unknown(LIMIT_UNKNOWN, host, fix, None, expected, limit=kind.name)
     shown = "unlimited" if value == float("inf") else f"{round(value, 2):,}{unit}"

@@ -1,4 +1,4 @@
-"""What a plan needs of its hosts; without a plan, what any job does."""
+"""What a plan needs from its hosts; without a plan, what every job needs."""
 
 import re
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steelyard.frameworks.registry import facts
 from steelyard.hardware.catalog import CPU, Gpu
 from steelyard.hardware.nics import NICS
 from steelyard.planning.container import DOCKER, ENGINES, mounts_of
@@ -15,24 +16,23 @@ if TYPE_CHECKING:
     from steelyard.planning.plan import NodePlan
 
 FILES_GIB = 1.0
-"""What a run's own files and logs may come to."""
+"""Space for a run's own files and logs."""
 CACHE_GIB = 10.0
-"""What a tokenizer, a dataset's index and compiled kernels may come to."""
+"""Space for a tokenizer, a dataset's index and compiled kernels."""
 SHM_GIB = 8.0
-"""What collectives and data loaders of one node share."""
+"""Shared memory for collectives and data loaders of one node."""
 RDMA_NOFILE = 65_536
-"""RCCL opens a file a connection and a GPU, and hangs where it may not."""
+"""RCCL opens one file per connection and GPU, and hangs at the limit."""
 NOFILE = 1_024
 RDMA_MEMLOCK_GIB = 32.0
-"""Buffers are pinned to be sent; what cannot be is an error amid the first collective."""
+"""RDMA pins its buffers; below the limit it fails in the first collective."""
 
-_PORT_VARIABLES = ("MASTER_PORT", "JAX_COORDINATOR_PORT")
 _PORT_OPTION = "--master-port="
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A directory of the hosts and what must be free there."""
+    """A directory on the hosts and the free space it needs."""
 
     path: str
     least_gib: float
@@ -40,7 +40,7 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A secret the job is given, and the file of the hosts it is read from."""
+    """A secret of the job, and the file on the hosts that contains it."""
 
     name: str
     file: str
@@ -48,12 +48,12 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What is asked of every host. None, or nothing, is no need: what hangs on it is left out."""
+    """What every host must have. None or empty: not needed, and not checked."""
 
     gpu: Gpu | None = None
-    """The kind that is named, where the catalog has it."""
+    """The GPU type of the config, if the catalog has it."""
     gpu_name: str | None = None
-    """What the config calls it; cpu for none; None where no kind is named."""
+    """Its name in the config; `cpu` for no GPU; None if the config names none."""
     gpus_per_node: int | None = None
     image: str | None = None
     engine: str = DOCKER.name
@@ -65,7 +65,7 @@ class Needs:
     data_path: str | None = None
     secrets: tuple[Secret, ...] = ()
     volumes: tuple[str, ...] = ()
-    """Paths of the hosts that the container sees."""
+    """Paths of the hosts that the container can see."""
     hcas: tuple[str, ...] = ()
     nic: str | None = None
     gid_index: int | None = None
@@ -75,7 +75,7 @@ class Needs:
     nofile: int = NOFILE
     memlock_gib: float | None = None
     collectives: bool = False
-    """Whether the bandwidth of collectives is measured, which takes the GPUs for a while."""
+    """Whether to measure the bandwidth of collectives, which uses the GPUs for a while."""
 
     @property
     def wants_gpus(self) -> bool:
@@ -83,12 +83,12 @@ class Needs:
 
     @property
     def over_rdma(self) -> bool:
-        """Whether ranks of several machines meet over network cards that do RDMA."""
+        """Whether several hosts communicate over RDMA."""
         return self.multi_node and bool(self.nic or self.hcas)
 
 
 def needs_of_any_job(directory: str) -> Needs:
-    """What needs no config to be asked."""
+    """What can be checked without a config."""
     return Needs(spaces=(Space(directory, FILES_GIB),), shm_gib=SHM_GIB)
 
 
@@ -97,13 +97,13 @@ def needs_of(planned: "Planned") -> Needs:
     plan, case = planned.plan, planned.case
     platform, placement, network = case.resolved.platform, case.placement, case.resolved.platform.network
     first, across = plan.nodes[0], placement.nodes > 1
-    is_guessed = platform.gpu is None and bool(case.hosts)  # from this machine, which is none of the hosts
+    is_guessed = platform.gpu is None and bool(case.hosts)  # detected on this machine, which is not one of the hosts
     over_rdma = across and bool(network.nic or network.hcas)
     nic = NICS[network.nic] if network.nic else None
     family_gid = nic.env.get("NCCL_IB_GID_INDEX") if nic else None
     gid = first.env.get("NCCL_IB_GID_INDEX", family_gid)
-    limited = over_rdma and first.container is None  # a container is given limits of its own
-    # So it is with shared memory where the config says how much: the host's /dev/shm is not the one it sees.
+    limited = over_rdma and first.container is None  # a container gets its own limits
+    # With shm_size in the config, a container also gets its own /dev/shm.
     own_shm = platform.container is not None and platform.container.shm_size is not None
     return Needs(
         gpu=None if is_guessed else placement.gpu,
@@ -111,7 +111,7 @@ def needs_of(planned: "Planned") -> Needs:
         gpus_per_node=platform.gpus_per_node if is_guessed else placement.gpus_per_node,
         image=first.container.image if first.container else None,
         engine=first.container.engine if first.container else DOCKER.name,
-        ports=_ports(first),
+        ports=_ports(first, facts(platform.framework).port_variables),
         heads=tuple(node.host for node in (plan.nodes if plan.fleet else plan.nodes[:1])),
         spaces=_spaces(planned),
         shm_gib=None if own_shm or (placement.device == "cpu" and not is_guessed) else SHM_GIB,
@@ -128,15 +128,15 @@ def needs_of(planned: "Planned") -> Needs:
     )
 
 
-def _ports(head: "NodePlan") -> tuple[int, ...]:
-    """Where the ranks meet, as the head's own command has it."""
-    ports = [head.env[name] for name in _PORT_VARIABLES if name in head.env]
+def _ports(head: "NodePlan", variables: Sequence[str]) -> tuple[int, ...]:
+    """The rendezvous ports, from the command of the first node."""
+    ports = [head.env[name] for name in variables if name in head.env]
     ports += [word.removeprefix(_PORT_OPTION) for word in head.argv if word.startswith(_PORT_OPTION)]
     return tuple(dict.fromkeys(int(port) for port in ports if port.isdecimal()))
 
 
 def _volumes(node: "NodePlan", cache: str | None) -> tuple[str, ...]:
-    """The sources of its volumes, but for what the run makes itself, and the cache where the engine makes it."""
+    """The sources of its volumes, without those that the run or the engine creates."""
     if node.container is None or node.directory is None:
         return ()
     made = ENGINES[node.container.engine].makes_volumes
@@ -146,12 +146,12 @@ def _volumes(node: "NodePlan", cache: str | None) -> tuple[str, ...]:
 
 def _spaces(planned: "Planned") -> tuple[Space, ...]:
     directory, cache = planned.plan.nodes[0].directory, planned.case.resolved.platform.cache_dir
-    files = str(Path(directory).parent) if directory else str(Path.cwd())  # the run directory is made where we are
+    files = str(Path(directory).parent) if directory else str(Path.cwd())  # run directories are created here
     return (Space(files, FILES_GIB), *((Space(cache, CACHE_GIB),) if cache else ()))
 
 
 def _data_path(planned: "Planned") -> str | None:
-    """Where the hosts have the data: of a list or a brace pattern, the directory above it."""
+    """Path of the data on the hosts; for a list or a brace pattern, the directory above."""
     resolved = planned.case.resolved
     data, container = resolved.experiment.data, resolved.platform.container
     if data.source != "tokens" or not data.path:
@@ -168,6 +168,6 @@ def _data_path(planned: "Planned") -> str | None:
 
 
 def _interfaces(names: Sequence[str | None]) -> tuple[str, ...]:
-    """Interfaces by name; what is only excluded (`^lo`) names none."""
+    """Names of interfaces; an exclusion (`^lo`) names none."""
     words = [word for name in names if name and not name.startswith("^") for word in name.lstrip("=").split(",")]
     return tuple(dict.fromkeys(words))

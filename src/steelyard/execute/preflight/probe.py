@@ -1,4 +1,4 @@
-"""Runs the probe on a host: several questions, one round trip, an answer cut into sections, one a tool."""
+"""Runs the probe on a host: all queries in one round trip, with one section of output per tool."""
 
 import json
 import math
@@ -18,7 +18,7 @@ _STATUS = re.compile(rb"(?<= )\d{1,9}$")
 
 
 async def probe(host: Host, words: Sequence[str], tool_s: int, timeout_s: float) -> "Sections":
-    """What the host answers to words of `probe.sh`; one tool of it may take `tool_s`, all of it `timeout_s`."""
+    """The output of `probe.sh` with these arguments; limits: `tool_s` per tool, `timeout_s` in total."""
     script = resources.files(__package__).joinpath("probe.sh").read_bytes()
     mark = secrets.token_hex(16)
     done = await host.run(["sh", "-s", "--", mark, str(tool_s), *words], stdin=script, timeout_s=timeout_s)
@@ -27,13 +27,13 @@ async def probe(host: Host, words: Sequence[str], tool_s: int, timeout_s: float)
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One tool's answer."""
+    """The output of one tool."""
 
     status: int | None
-    """None where the tool is not installed."""
+    """None if the tool is not installed."""
     lines: tuple[str, ...]
     complaint: str = ""
-    """What it wrote on its standard error, the last line."""
+    """The last line of its standard error."""
 
     @property
     def answered(self) -> bool:
@@ -41,15 +41,15 @@ class Section:
 
     @property
     def reason(self) -> str:
-        """Why it did not answer, for a sentence."""
+        """Why it did not answer, for a message."""
         if self.status is None:
             return "not installed"
         if self.status in (124, 137):
-            return "it took too long"
+            return "timed out"
         return (self.complaint or _last(self.lines))[:_LONGEST] or f"status {self.status}"
 
     def json(self) -> Any:
-        """What it printed as JSON, from the first line that can begin a document; None where it is none."""
+        """Its output as JSON, from the first line that can start a document; None if it is not JSON."""
         if not self.answered:
             return None
         starts = (at for at, line in enumerate(self.lines) if line.lstrip().startswith(("[", "{")))
@@ -61,7 +61,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """All of a host's answers, by name."""
+    """All sections of a host, by name."""
 
     by_name: dict[str, Section]
 
@@ -72,13 +72,13 @@ class Sections:
         return name in self.by_name
 
     def unreadable(self, reason: str) -> "Sections":
-        """The same tools, none of which answered what can be read."""
-        unread = Section(1, (), f"what it answered cannot be read ({reason})")
+        """The same sections, with every answer replaced by this error."""
+        unread = Section(1, (), f"unreadable output: {reason}")
         return Sections({name: unread if section.answered else section for name, section in self.by_name.items()})
 
 
 def read_sections(out: bytes, mark: str) -> Sections:
-    """Cut the probe's output; a section that did not end is none."""
+    """Cut the probe's output into sections; an incomplete section is dropped."""
     sections: dict[str, Section] = {}
     name, lines, complaints = "", list[str](), list[str]()
     begins, ends = f"{mark} begin ".encode(), f"{mark} end ".encode()
@@ -103,19 +103,19 @@ def _last(lines: Sequence[str]) -> str:
 
 
 def _plain(line: bytes) -> str:
-    """A tool's own line, without secrets, and with nothing in it that a terminal would act on."""
+    """A line of a tool, without secrets and without control characters."""
     text = redact(line[1:])[0].decode("utf-8", "replace")
     return inert(text.rstrip("\r").replace("\t", " "))
 
 
 def known(text: object) -> str | None:
-    """A word of a tool; None where it says that it does not know."""
+    """A value of a tool; None for values such as N/A."""
     word = str(text).strip() if isinstance(text, str | int | float) else ""
     return None if word.strip("[]").lower() in ("", "n/a", "none", "not supported", "unknown error") else word
 
 
 def number(text: object) -> float | None:
-    """A figure of a tool, with or without its unit; None where it is none, or not finite."""
+    """A number of a tool, with or without its unit; None if it is not a finite number."""
     word = known(text)
     try:
         value = float(word.split()[0].rstrip("%")) if word else None
@@ -125,10 +125,10 @@ def number(text: object) -> float | None:
 
 
 LARGEST = 2**63 - 1
-"""Beyond it stands what a driver gives for a count it has not."""
+"""Drivers use larger values for a count that they do not have."""
 
 
 def count(text: object) -> int | None:
-    """A count of a tool; None where it is none."""
+    """A count of a tool; None if it is not one."""
     word = known(text)
     return int(word) if word and word.isdecimal() and len(word) < 20 and int(word) <= LARGEST else None

@@ -1,7 +1,7 @@
-# Asks one host everything in one round trip. Run as `sh -s -- MARK SECONDS [WORD VALUE]...`, this text on stdin.
+# Queries one host in one round trip. Run as `sh -s -- MARK SECONDS [WORD VALUE]...` with this text on stdin.
 #
-# What a tool prints stands behind a space, what it complains of behind a `!`, each line; only our own lines begin with
-# MARK. So no tool can end its section or begin another, whatever it prints. Values come as arguments and stay values.
+# Each output line of a tool starts with a space, each error line with `!`; only our own lines start with MARK. So a tool
+# cannot end its section or start another, whatever it prints. Values come as arguments and stay values.
 
 LC_ALL=C
 export LC_ALL
@@ -14,14 +14,14 @@ most=4194304
 over="$mark over"
 exec 4>&1
 
-# Ends the line of a tool that has ended, and then what reads it: with more than it reads. So it waits for no end of
-# file, which a child that the tool left behind may hold back.
+# Ends the last line of a tool, then ends its reader by sending more than it reads: a child that the tool left behind may
+# keep the pipe open, so the reader cannot wait for the end of file.
 finish() {
     printf '%s\n' "$over"
     head -c "$most" /dev/zero 2>/dev/null
 }
 
-# ask NAME COMMAND...: one section; `status` is left as the command's, or `absent`.
+# ask NAME COMMAND...: print one section; sets `status` to the exit status of the command, or `absent`.
 ask() {
     name=$1
     shift
@@ -29,25 +29,25 @@ ask() {
     if ! command -v timeout >/dev/null 2>&1 || ! command -v "$1" >/dev/null 2>&1; then
         status=absent
     else
-        said=$(
+        result=$(
             exec 5>&1
             {
                 {
                     timeout -k 2 "$limit" "$@" </dev/null 2>&3 3>&- 4>&- 5>&-
                     printf '\n%s\n' "$?" >&5
-                    (finish >&3) # each in a shell of its own: one whose reader has gone is ended
+                    (finish >&3) # each in its own shell, because SIGPIPE ends one whose reader has gone
                     (finish)
                 } | head -c "$most" | sed -n "/$over\$/{s/$over\$//;/./s/^/ /p;q;};s/^/ /p" >&4
             } 3>&1 | head -c "$most" | sed -n "/$over\$/{s/$over\$//;/./p;q;};p" | tail -c 2000 | sed 's/^/!/'
         )
-        status=$(printf '%s\n' "$said" | sed -n '/^[0-9]/p')
-        printf '\n' # what it printed may lack its last newline
-        printf '%s\n' "$said" | sed -n '/^!/p'
+        status=$(printf '%s\n' "$result" | sed -n '/^[0-9]/p')
+        printf '\n' # the output may lack its last newline
+        printf '%s\n' "$result" | sed -n '/^!/p'
     fi
     printf '%s end %s %s\n' "$mark" "$name" "$status"
 }
 
-# within NAME SCRIPT ARGUMENT...: the same for a few lines of sh, so that a file system that hangs is left behind.
+# within NAME SCRIPT ARGUMENT...: the same for a few lines of sh, with a time limit in case a file system hangs.
 within() {
     name=$1
     script=$2
@@ -79,12 +79,12 @@ for port in */ports/*; do
 done'
 
 links='cd /sys/class/net || exit 1
-for one in *; do printf "%s|%s\n" "$one" "$(cat "$one/operstate" 2>/dev/null)"; done'
+for link in *; do printf "%s|%s\n" "$link" "$(cat "$link/operstate" 2>/dev/null)"; done'
 
-# What has a device behind it: bridges, bonds and the ends of containers come and go.
+# Only interfaces with a device: bridges, bonds and container interfaces come and go.
 nic_counters='cd "$1/class/net" && cd .. || exit 1
-for one in net/*; do
-    [ ! -e "$one/device" ] || grep -H "" "$one"/statistics/* "$one/carrier_down_count"
+for link in net/*; do
+    [ ! -e "$link/device" ] || grep -H "" "$link"/statistics/* "$link/carrier_down_count"
 done
 [ ! -d infiniband ] || grep -H "" infiniband/*/ports/*/counters/* infiniband/*/ports/*/hw_counters/*
 exit 0'
@@ -103,8 +103,8 @@ kernel_log="$whole_log"'
 printf "%s\n" "$log" | grep -aiE -e "$1" | tail -n 2000
 exit 0'
 
-# The same, after who told it, which line was its first and which its last: whether a later look reads the same log, and
-# still sees where an earlier one ended.
+# The same, after the source and the first and last line of the log: a later reading needs them to see whether it is the
+# same log and whether lines are missing.
 kernel_log_and_ends="$whole_log"'
 printf "%s\n" "$source"
 printf "%s\n" "$log" | sed -n "1p"
@@ -120,14 +120,14 @@ df -Pk -- "$at"'
 volume='if [ -e "$1" ]; then echo there; else echo missing; fi'
 
 secret='if [ ! -e "$1" ]; then echo missing
-elif [ ! -f "$1" ]; then echo "no file"
+elif [ ! -f "$1" ]; then echo "not a file"
 elif [ ! -r "$1" ]; then echo unreadable
 elif [ ! -s "$1" ]; then echo empty
 else echo present; fi
 mode=$(stat -L -c %a -- "$1" 2>/dev/null) && printf "mode %s\n" "$mode"
 exit 0'
 
-# Names, sizes, and the first and last MiB of each file: of a directory, of a pattern, or of a prefix such as Megatron's.
+# Names, sizes, and first and last MiB of each file of a directory, a pattern, or a prefix such as Megatron's.
 fingerprint='path=$1
 most=$2
 if [ -d "$path" ]; then
@@ -142,16 +142,16 @@ else
         *) set -- "$path"* ;;
     esac
     [ -e "$1" ] || { echo missing; exit 0; }
-    list=$(for one in "$@"; do [ ! -f "$one" ] || printf "%s\n" "$one"; done)
+    list=$(for file in "$@"; do [ ! -f "$file" ] || printf "%s\n" "$file"; done)
 fi
 printf "files %s\n" "$(printf "%s" "$list" | grep -c "")"
-printf "%s\n" "$list" | head -n "$most" | while IFS= read -r one; do
-    [ -n "$one" ] || continue
-    [ -r "$one" ] || { printf "unreadable %s\n" "$one"; continue; }
-    size=$(stat -L -c %s -- "$one") || exit 1
-    first=$(head -c 1048576 -- "$one" | sha256sum) || exit 1
-    last=$(tail -c 1048576 -- "$one" | sha256sum) || exit 1
-    printf "file %s %s %s %s\n" "$size" "${first%% *}" "${last%% *}" "$one"
+printf "%s\n" "$list" | head -n "$most" | while IFS= read -r file; do
+    [ -n "$file" ] || continue
+    [ -r "$file" ] || { printf "unreadable %s\n" "$file"; continue; }
+    size=$(stat -L -c %s -- "$file") || exit 1
+    first=$(head -c 1048576 -- "$file" | sha256sum) || exit 1
+    last=$(tail -c 1048576 -- "$file" | sha256sum) || exit 1
+    printf "file %s %s %s %s\n" "$size" "${first%% *}" "${last%% *}" "$file"
 done'
 
 gpus() {
@@ -176,16 +176,16 @@ gpus() {
     fi
 }
 
-# A field or an option that a version does not know costs the whole answer, so what came later is asked apart. A tool
-# that hung is not asked again.
+# With an unknown field or option a tool prints nothing, so newer fields have their own query. A tool that timed out is
+# not queried again.
 gpu_counters() {
     within gpu_nodes "$nodes"
     ask nvidia_ecc nvidia-smi --format=csv,noheader,nounits \
         --query-gpu=index,pci.bus_id,ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total
     if [ "$status" = 0 ]; then
-        held=clocks_event_reasons_counters
-        ask nvidia_throttle nvidia-smi --format=csv,noheader,nounits --query-gpu="index,pci.bus_id,$held.sw_power_cap,\
-$held.sw_thermal_slowdown,$held.hw_thermal_slowdown,$held.hw_power_brake_slowdown"
+        reasons=clocks_event_reasons_counters
+        ask nvidia_throttle nvidia-smi --format=csv,noheader,nounits --query-gpu="index,pci.bus_id,$reasons.sw_power_cap,\
+$reasons.sw_thermal_slowdown,$reasons.hw_thermal_slowdown,$reasons.hw_power_brake_slowdown"
     fi
     ask amd_ecc amd-smi metric --ecc --json
     case $status in
@@ -200,7 +200,7 @@ $held.sw_thermal_slowdown,$held.hw_thermal_slowdown,$held.hw_power_brake_slowdow
 
 host_load='cat /proc/loadavg && grep -E "^(MemTotal|MemAvailable):" /proc/meminfo && grep -c "^processor" /proc/cpuinfo'
 
-# Of one vendor: whose tool is not there is not looked for at every sample.
+# For one vendor, so that missing tools are not searched for at every sample.
 telemetry() {
     case $1 in
         nvidia)
@@ -231,7 +231,7 @@ while [ $# -ge 2 ]; do
         secret) within "secret_$2" "$secret" "$3" && shift ;;
         data) within data "$fingerprint" "$2" 64 ;;
         image)
-            ask engine "$2" ps --quiet # not its version, which Podman tells also where its store cannot be opened
+            ask engine "$2" ps --quiet # not `version`, which Podman prints even if it cannot open its store
             ask image "$2" image inspect --format '{{.Id}} {{json .RepoDigests}}' "$3"
             shift
             ;;

@@ -1,4 +1,4 @@
-"""Every host is reached and answers in time, and its clock agrees with the others' and with ours."""
+"""Checks that every host answers in time and that its clock agrees with the other clocks."""
 
 from statistics import median
 
@@ -13,40 +13,38 @@ REACH = Check("reach", required=True)
 CLOCK = Check("clock", required=True)
 CHECKS = (REACH, CLOCK)
 
-HOST_ANSWERS = Code("host_answers", "it answers")
+HOST_ANSWERS = Code("host_answers", "the host answers")
 """The host is reached and answers."""
 HOST_NOT_REACHED = Code("host_not_reached", "{complaint}")
 """The host cannot be reached, or does not answer in time."""
-CLOCK_RIGHT = Code("clock_right", "its clock is {expected} of that of {others}")
+CLOCK_RIGHT = Code("clock_right", "clock is {expected} of {others}")
 """The clock of the host agrees with the other clocks."""
-CLOCK_OFF = Code("clock_off", "its clock is {seconds:.1f} s {way} {others}")
+CLOCK_OFF = Code("clock_off", "clock is {seconds:.1f} s {way} {others}")
 """The clock of the host is ahead of the other clocks, or behind them."""
-CLOCK_UNSURE = Code(
-    "clock_unsure", "its clock could be read to {doubt:.1f} s only, which does not tell whether it is right"
-)
-"""The answer took too long to tell whether the clock of the host is right."""
-CLOCK_UNREAD = Code("clock_unread", "its clock could not be read")
+CLOCK_UNSURE = Code("clock_unsure", "clock could only be read to {doubt:.1f} s; {expected} is needed")
+"""The answer took too long to decide whether the clock of the host is right."""
+CLOCK_UNREAD = Code("clock_unread", "cannot read the clock")
 """The clock of the host cannot be read."""
-OWN_CLOCK_OFF = Code("own_clock_off", "the clock of this machine is {seconds:.1f} s {way} the hosts'")
+OWN_CLOCK_OFF = Code("own_clock_off", "the clock of this machine is {seconds:.1f} s {way} the hosts")
 """The clock of the machine that runs Steelyard differs from the clocks of most hosts."""
 
 LIMIT_S = 1.0
-"""Logs of nodes are put side by side by their times, and a token or a lease must not be of the future."""
+"""Node logs are aligned by their timestamps, and the time of a token or lease must not be in the future."""
 _FEWEST = 3
-"""Hosts that outvote us about the time."""
-_FIX = "let chrony or systemd-timesyncd keep the time (`timedatectl set-ntp true`)"
+"""Number of hosts from which on their median time counts, not ours."""
+_FIX = "turn on time synchronization with chrony or systemd-timesyncd (`timedatectl set-ntp true`)"
 
 
 def check(needs: Needs, facts: HostFacts) -> Findings:
-    """Of the hosts that gave facts; those that did not are `unreached`."""
+    """For hosts that gave facts; `unreached` is for the others."""
     for host in facts:
         yield REACH.passed(HOST_ANSWERS, host, "reached", "reached")
     yield from _clocks(facts)
 
 
 def unreached(host: str, error: HostError) -> HostFinding:
-    """A host that gave none."""
-    fix = error.next or "see that the host is on and that ssh gets there, or leave it out of the cluster file"
+    """The finding for a host that gave no facts."""
+    fix = error.next or f"check that the host is up and that `ssh {host}` works, or remove it from the cluster file"
     return REACH.failed(HOST_NOT_REACHED, host, fix, "not reached", "reached", complaint=redacted(error.complaint))
 
 
@@ -56,14 +54,14 @@ def _clocks(facts: HostFacts) -> Findings:
     expected = f"within {LIMIT_S:g} s"
     for host, seen in facts.items():
         if seen.clock is None:
-            yield CLOCK.unknown(CLOCK_UNREAD, host, "run `date +%s.%N` there and see why", None, expected)
+            yield CLOCK.unknown(CLOCK_UNREAD, host, "run `date +%s.%N` on the host to see the error", None, expected)
             continue
         off, doubt = seen.clock.ahead_s - usual, seen.clock.uncertainty_s
         observed, seconds, way = round(off, 3), abs(off), "ahead of" if off > 0 else "behind"
         if seconds - doubt > LIMIT_S:
             yield CLOCK.failed(CLOCK_OFF, host, _FIX, observed, expected, seconds=seconds, way=way, others=others)
         elif seconds + doubt > LIMIT_S:
-            fix = "ask again when the link is less busy"
+            fix = "repeat preflight when the network is less busy"
             yield CLOCK.unknown(CLOCK_UNSURE, host, fix, observed, expected, doubt=doubt)
         else:
             yield CLOCK.passed(CLOCK_RIGHT, host, observed, expected, others=others)

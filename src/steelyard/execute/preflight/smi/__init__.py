@@ -1,4 +1,4 @@
-"""What the vendors' tools say of their GPUs: one module a tool, all in the same words."""
+"""GPUs as the vendors' tools report them: one module per tool, one form for all."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from steelyard.execute.preflight.probe import count
 NAMELESS = "a program without a name"
 
 GpuCounts = dict[tuple[str, str], int]
-"""Counts of GPUs, by GPU and name: of memory errors, or of what held the clocks back."""
+"""Counts by GPU and name: memory errors or throttling."""
 Sample = dict[str, float | str]
-"""One device at one moment; a figure it does not give is absent."""
+"""One device at one time; a figure that the device does not give is absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenGpu:
-    """One GPU; None is what the tool did not say."""
+    """One GPU; None: the tool does not report the value."""
 
     index: str
     name: str | None
     memory_used_gib: float | None
-    utilisation_percent: float | None
+    utilization_percent: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class SeenGpus:
 
 
 def sampled(index: str, **figures: float | None) -> Sample:
-    """What a GPU says of itself."""
+    """A sample of a GPU, without missing figures."""
     return {"device": f"gpu{index}", **{name: value for name, value in figures.items() if value is not None}}
 
 
 def counted(gpu: str, named: Mapping[str, object]) -> GpuCounts:
-    """Those of a GPU's figures that are counts."""
+    """The figures of a GPU that are counts."""
     return {(gpu, name): value for name, text in named.items() if (value := count(text)) is not None}

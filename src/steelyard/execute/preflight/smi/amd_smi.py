@@ -1,4 +1,4 @@
-"""amd-smi: JSON whose shape changed between versions; a list, or the same list under `gpu_data`."""
+"""Reads amd-smi. Its JSON depends on the version: a list, or the same list under `gpu_data`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ _NO_PROCESS = "no running processes"
 
 
 def read(sections: Sections) -> SeenGpus | None:
-    """None where it did not answer, or answered what is no list of GPUs."""
+    """None if the output is missing or not a list of GPUs."""
     listed = _rows(sections["amd_list"])
     if listed is None:
         return None
@@ -37,17 +37,17 @@ def read(sections: Sections) -> SeenGpus | None:
 
 
 def read_errors(sections: Sections) -> GpuCounts | None:
-    """Errors of the memory and the caches; deferred ones are bad data that nothing has used yet."""
+    """Errors of memory and caches; deferred errors are bad data that no program has used yet."""
     return _counts(sections["amd_ecc"], "ecc", _ECC)
 
 
 def read_throttle(sections: Sections) -> GpuCounts | None:
-    """How often what held the clocks back, in ticks of the firmware; from ROCm 6.3 on, and MI300."""
+    """Throttling by cause, in ticks of the firmware; from ROCm 6.3 and MI300 on."""
     return _counts(sections["amd_throttle"], "throttle", {name: name for name in _HELD_BACK})
 
 
 def read_telemetry(sections: Sections) -> list[Sample] | None:
-    """Power, memory, load, clocks and temperature of each GPU; the hottest spot's, as throttling goes by it."""
+    """Power, memory, load, clocks and temperature of each GPU; the hotspot temperature decides throttling."""
     samples = []
     for row in _rows(sections["amd_telemetry"]) or ():
         memory, clocks, warm = _inner(row, "mem_usage"), _inner(row, "clock"), _inner(row, "temperature")
@@ -97,7 +97,7 @@ def _figure(figure: Any) -> float | None:
 
 
 def _gib(figure: Any) -> float | None:
-    """A size with its unit beside it, or in its text; bare it is in MB."""
+    """A size with its unit in a field or in the text; without a unit it is in MB."""
     value = _figure(figure)
     words = figure.split() if isinstance(figure, str) else []
     unit = str(figure.get("unit")) if isinstance(figure, dict) else words[1] if len(words) > 1 else "MB"
@@ -117,6 +117,6 @@ def _processes(section: Section) -> tuple[GpuProcess, ...] | None:
                 continue
             pid = count(info.get("pid")) if isinstance(info, dict) else None
             if pid is None:
-                return None  # something is said that we cannot read: it may be a process
+                return None  # an entry that we cannot read may be a process
             processes[pid] = GpuProcess(pid, known(info.get("name")) or NAMELESS)
     return tuple(processes.values())

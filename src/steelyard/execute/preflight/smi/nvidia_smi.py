@@ -1,4 +1,4 @@
-"""nvidia-smi: its CSV queries, and the CUDA version at the head of its table."""
+"""Reads nvidia-smi: its CSV queries, and the CUDA version at the top of its table."""
 
 import csv
 import re
@@ -12,7 +12,7 @@ _HELD_BACK = ("sw_power_cap_us", "sw_thermal_slowdown_us", "hw_thermal_slowdown_
 
 
 def read(sections: Sections) -> SeenGpus | None:
-    """None where it did not answer, or answered what it was not asked."""
+    """None if the output is missing or has other columns than requested."""
     rows = _rows(sections["nvidia_gpus"], 6)
     if rows is None:
         return None
@@ -24,12 +24,12 @@ def read(sections: Sections) -> SeenGpus | None:
 
 
 def read_errors(sections: Sections) -> GpuCounts | None:
-    """Errors of the memory since the driver was loaded; none of a GPU without ECC."""
+    """Memory errors since the driver was loaded; empty for a GPU without ECC."""
     return _counts(sections["nvidia_ecc"], _ECC)
 
 
 def read_throttle(sections: Sections) -> GpuCounts | None:
-    """For how long what held the clocks back."""
+    """Throttling by cause, in microseconds."""
     return _counts(sections["nvidia_throttle"], _HELD_BACK)
 
 
@@ -54,7 +54,7 @@ def read_telemetry(sections: Sections) -> list[Sample] | None:
 
 
 def _counts(section: Section, names: tuple[str, ...]) -> GpuCounts | None:
-    """Index, PCI address and a column a name; with the address, since a GPU that is lost moves the others' indices."""
+    """Columns: index, PCI address, one per name. The address is needed: a lost GPU shifts the indices of others."""
     rows = _rows(section, len(names) + 2)
     counts: GpuCounts = {}
     for index, bus, *cells in rows or ():
@@ -68,7 +68,7 @@ def _rows(section: Section, columns: int) -> list[list[str]] | None:
 
 
 def _cells(section: Section) -> list[list[str]] | None:
-    """None where it did not answer, or what it answered is no CSV: a cell may be too long to be one."""
+    """None if the output is missing or not CSV; the csv module refuses very long cells."""
     if not section.answered:
         return None
     try:

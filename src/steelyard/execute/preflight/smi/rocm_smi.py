@@ -1,4 +1,4 @@
-"""rocm-smi: the older tool; a JSON object with a key a card and one for the system."""
+"""Reads rocm-smi, the older tool: a JSON object with one key per card and one for the system."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ _NAMES = ("Card Series", "Card series", "Device Name")
 
 
 def read(sections: Sections) -> SeenGpus | None:
-    """None where it did not answer, or answered what is no object of cards."""
+    """None if the output is missing or not an object of cards."""
     cards = _cards(sections["rocm_gpus"])
     if not cards:
         return None
@@ -34,13 +34,13 @@ def read(sections: Sections) -> SeenGpus | None:
 
 
 def read_errors(sections: Sections) -> GpuCounts | None:
-    """Errors of all blocks of each GPU, from its table: it prints no JSON of them."""
-    asked = sections["rocm_ras"]
+    """Errors of all blocks of each GPU, from a table: this output has no JSON form."""
+    section = sections["rocm_ras"]
     gpu, sums = "", Counter[tuple[str, str]]()
-    for line in asked.lines if asked.answered else ():
+    for line in section.lines if section.answered else ():
         if heading := _RAS_GPU.match(line):
             gpu = f"gpu{heading['index']}"
-        elif gpu and len(words := line.split()) >= 4:  # one that is off has no counts
+        elif gpu and len(words := line.split()) >= 4:  # a block that is off has no counts
             sums.update(counted(gpu, dict(zip(("corrected", "uncorrected"), words[-2:], strict=True))))
     return {key: min(value, LARGEST) for key, value in sums.items()} if gpu else None
 
@@ -66,7 +66,7 @@ def _object(section: Section) -> Mapping[str, Any] | None:
 
 
 def _cards(section: Section) -> dict[str, Mapping[str, Any]]:
-    """By index."""
+    """Cards by index."""
     entries = (_object(section) or {}).items()
     return {key.removeprefix("card"): card for key, card in entries if _CARD.fullmatch(key) and isinstance(card, dict)}
 
@@ -82,15 +82,15 @@ def _gib(size: object) -> float | None:
 
 
 def _processes(section: Section) -> tuple[GpuProcess, ...] | None:
-    """`"PID1234": "python3, 8, 1234567, 0, 0"`: name, GPUs, memory; none is no process."""
+    """`"PID1234": "python3, 8, 1234567, 0, 0"`: name, GPUs, memory."""
     if section.answered and not any("{" in line for line in section.lines):
-        return ()  # it warns that there is no JSON to print
+        return ()  # it warns that there is no JSON to print: no process
     if _object(section) is None:
         return None
     processes = []
     for key, text in _system(section).items():
         words = [word.strip() for word in (known(text) or "").split(",")]
-        if (match := _PID.fullmatch(key)) and words[1:3] != ["0", "0"]:  # a monitor holds no GPU and no memory
+        if (match := _PID.fullmatch(key)) and words[1:3] != ["0", "0"]:  # a monitor uses no GPU and no memory
             pid = count(match["pid"])
             if pid is None:
                 return None

@@ -36,7 +36,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open a file, failing on any script error and on any request but for the file itself."""
+    """Open a file; fail on a script error and on a request for anything else."""
     contexts, complaints = [], []
 
     def opened(path: Path, **options: Any) -> Any:

@@ -51,3 +51,13 @@ def test_ticks_are_round_few_and_all_different(value: float) -> None:
     assert len(set(texts)) == len(texts)
     assert all(0 <= share(at) <= 100 for at, _ in made.ticks)
     assert 0 <= share(made.tracks[0].marks[0][0]) <= 100
+
+
+@pytest.mark.parametrize("value", [1.0, 1.0698, 0.93, 1.31, 2.4])
+def test_ticks_reach_beyond_every_value_of_a_short_axis(value: float) -> None:
+    made = plot(track(value, value * 0.99, value * 1.012, value * 0.985, value * 1.015))
+    places = [share(at) for at, _ in made.ticks]
+    assert min(places) <= min(share(at) for at, _ in made.tracks[0].marks)
+    assert max(places) >= max(share(at) for at, _ in made.tracks[0].marks)
+    assert math.isclose(min(places), 0.0, abs_tol=0.01)
+    assert math.isclose(max(places), 100.0, abs_tol=0.01)

@@ -1,4 +1,4 @@
-"""Pages a person believes: one model of a page, one module a format, written where no file of others lies."""
+"""Reports: one model of a page, one module per format. Files that are not reports are never overwritten."""
 
 import importlib
 import os
@@ -10,53 +10,53 @@ from steelyard.files import open_regular, replace_file
 from steelyard.reporting.page import Page
 
 FORMATS = {"html": f"{__name__}.html", "md": f"{__name__}.markdown"}
-"""What `--to` takes; adding a format is a file and a word here."""
+"""Values of `--to`. A new format is one module and one entry here."""
 
 SUFFIXES = {f".{name}": name for name in FORMATS}
-"""What a file's ending says of its format."""
+"""The format for each file extension."""
 
 OTHERS = {".pdf": "PDF", ".tex": "LaTeX"}
-"""Endings that ask for what is not written; any other is part of a name."""
+"""Extensions of formats that do not exist; any other extension is part of a name."""
 
 _HEAD = 400
-"""Bytes at the top of a file among which the mark of a format stands."""
+"""The mark of a format is within the first bytes of a file."""
 
 
 class Format(Protocol):
     SUFFIX: str
     MARK: str
-    """Stands near the top of every file of the format, so that ours may be replaced."""
+    """Near the top of every file of the format, so that our own files can be replaced."""
 
     def render(self, page: Page) -> str: ...
 
 
 def format_of(name: str) -> Format:
     if name not in FORMATS:
-        complaint, expected = f"--to {name!r} is no format", f"one or more of {', '.join(FORMATS)}"
+        complaint, expected = f"--to {name!r} is not a format", f"one or more of {', '.join(FORMATS)}"
         raise InputError(complaint, key="--to", value=name, expected=expected, next="--to html")
     return cast("Format", importlib.import_module(FORMATS[name]))
 
 
 def formats_of(asked: str | None, output: str | None) -> list[Format]:
-    """The formats of `--to`; where none is asked for, what the file's ending says, or HTML."""
+    """The formats of `--to`; without it that of the file extension, or HTML."""
     suffix = Path(output or "").suffix
     ending = SUFFIXES.get(suffix)
     if output and suffix in OTHERS:
-        complaint = f"-o {output}: no report is written as {OTHERS[suffix]}"
+        complaint = f"-o {output}: a report cannot be written as {OTHERS[suffix]}"
         expected = f"a file ending in {' or '.join(SUFFIXES)}, or a directory"
-        way_on = f"-o {Path(output).with_suffix('.html')}, which a browser prints"
+        way_on = f"-o {Path(output).with_suffix('.html')}, then print it from a browser"
         raise InputError(complaint, key="-o", value=output, expected=expected, next=way_on)
     names = list(dict.fromkeys(name.strip() for name in asked.split(","))) if asked is not None else [ending or "html"]
     formats = [format_of(name) for name in names]
     if output == "-" or (ending and ending not in names):
-        complaint = f"-o {output} is no place for {' and '.join(names)}"
-        expected, way_on = "a file whose ending is the format's, or a directory", f"-o report{formats[0].SUFFIX}"
+        complaint = f"-o {output} does not match the format {' and '.join(names)}"
+        expected, way_on = "a file with the extension of the format, or a directory", f"-o report{formats[0].SUFFIX}"
         raise InputError(complaint, key="-o", value=output, expected=expected, next=way_on)
     return formats
 
 
 def check_place(path: Path, mark: str, key: str = "-o") -> Path:
-    """The file to write, refused where something lies there that is not ours; a link is replaced, never followed."""
+    """The file to write. Anything but a report of ours is refused; a link is replaced, never followed."""
     try:
         path = path.parent.resolve() / path.name
         if path.is_dir() and not path.is_symlink():
@@ -67,16 +67,16 @@ def check_place(path: Path, mark: str, key: str = "-o") -> Path:
             with open_regular(path) as file:
                 head = file.read(_HEAD)
             if head and mark.encode() not in head:
-                raise _refused(path, "exists already and is not a report of ours", "a new file", key)
+                raise _refused(path, "exists and is not a Steelyard report", "a new file", key)
         if not path.parent.is_dir():
-            raise _refused(path, "lies in a directory that does not exist", "a file in one that does", key)
+            raise _refused(path, "is in a directory that does not exist", "a file in an existing directory", key)
     except OSError as reason:
         raise _unwritable(path, reason, key) from None
     return path
 
 
 def write_report(path: Path, text: str, mark: str, key: str = "-o") -> None:
-    """Write a report; `mark` stands near the top of every one of its kind and tells ours from other files."""
+    """Write a report; `mark` is near its top and tells reports from other files."""
     place = check_place(path, mark, key)
     try:
         replace_file(place, text.encode("utf-8", errors="backslashreplace"))
@@ -85,7 +85,7 @@ def write_report(path: Path, text: str, mark: str, key: str = "-o") -> None:
 
 
 def _unwritable(path: Path, reason: OSError, key: str) -> InputError:
-    return _refused(path, f"cannot be written ({reason.strerror})", "a place that can be written", key)
+    return _refused(path, f"cannot be written ({reason.strerror})", "a writable place", key)
 
 
 def _refused(path: Path, reason: str, expected: str, key: str) -> InputError:

@@ -7,16 +7,24 @@ from steelyard.comparison import NAME_OF, Comparability, Comparison, Metric, Rul
 from steelyard.comparison.codes import sentence, shown
 from steelyard.comparison.contract import Agreement, Clause
 from steelyard.comparison.files import commands
+from steelyard.comparison.headline import lines
+from steelyard.comparison.phrases import listed
 from steelyard.comparison.ratios import FIGURE_OF
 from steelyard.experiment.policy import Effect
-from steelyard.reporting.claims import DEFINITIONS, answers, disclaimers, labelled, title, together
-from steelyard.reporting.curves import Curve, curves, number
-from steelyard.reporting.learning_blocks import as_sentence, diagnosed_levels, learning_blocks
-from steelyard.reporting.page import Cell, Page, Table, Tile, Tone
-from steelyard.reporting.ratio_panel import TITLES, ratio_panel
-from steelyard.reporting.run_page import findings_table, provenance_table, reproduce
+from steelyard.reporting.causes import causes, diagnoses, headline_evidence, refused
+from steelyard.reporting.checks import checks_group
+from steelyard.reporting.claims import disclaimers, word_and_tone, word_of
+from steelyard.reporting.curves import Curve, number, plots
+from steelyard.reporting.learning_blocks import diagnosed_levels, learning_blocks
+from steelyard.reporting.page import Answer, Block, Cell, Page, Table, Tone, typeset
+from steelyard.reporting.provenance import provenance_table
+from steelyard.reporting.ratio_panel import ratio_panels
+from steelyard.reporting.run_page import EXPANDED, reproduce
+from steelyard.reporting.sides import labeled, side_names, subject_line_of, summary_table, titles_of
 from steelyard.verdict import Status
 
+_MOST_NAMED = 3
+"""Runs that a line names."""
 _TONES = {
     Comparability.COMPARABLE: Tone.GOOD,
     Comparability.QUALIFIED: Tone.GOOD,
@@ -26,71 +34,79 @@ _TONES = {
 
 
 def comparison_page(made: Comparison) -> Page:
-    given = answers(made)
-    whole, runs = together(made, given), list(labelled(made))
-    targets = made.target.subjects
-    drawn = [Curve(label, run, 0 if run in targets else 1) for label, run, _ in runs if len(run.steps)]
+    runs = labeled(made)
+    word, tone = word_and_tone(made)
+    answered = lines(made)
+    answers = [Answer(*word_of(line.metrics[0], made), typeset(str(line))) for line in answered]
     return Page(
         kind="comparison",
-        title=title(made),
-        verdict=whole.word,
-        tone=whole.tone,
-        sentence=whole.sentence,
-        reasons=[*_reasons(made), *_failed(made)],
-        tiles=[_tile(made, metric) for metric in NAME_OF],
-        charts=curves(drawn, list(diagnosed_levels(made))),
-        before=[*ratio_panel(made), *learning_blocks(made)],
-        tables=[
-            *disclaimers(made),
-            _rulings(made),
-            _differences(made),
-            _contract(made.contract, "The whole contract", folded=True),
-            *(
-                findings_table(verdict, f"Findings: {label}, {verdict.status}", verdict.status == Status.PASS)
-                for label, _, verdict in runs
-            ),
-            *(provenance_table(subject, True, f"Provenance: {label}") for label, subject, _ in runs),
-        ],
+        title=" vs ".join(titles_of(made)),
+        subject=subject_line_of(made),
+        verdict=word,
+        tone=tone,
+        sentence=typeset(answered[0].detail if len(made.asked) == 1 and refused(made) else str(answered[0])),
+        answers=answers if len(answers) > 1 else (),
+        evidence=headline_evidence(made),
+        reasons=list(_failed(made)),
+        causes=causes(made),
+        summary=summary_table(made),
+        blocks=_blocks(made),
         commands=list(dict.fromkeys([*(reproduce(subject) for _, subject, _ in runs), *commands(made)])),
-        answers=given if len(given) > 1 else (),
         banner=made.banner or "",
+        commands_note=EXPANDED,
     )
 
 
-def _reasons(made: Comparison) -> list[str]:
-    """What decides each ruling, but for the first reason, which its answer gives; the others are in the table."""
-    decisive: dict[str, None] = {}
-    firsts: set[str] = set()
-    for metric in made.asked:
-        ruling = made.comparable[metric]
-        if ruling.status != Comparability.QUALIFIED:
-            firsts.update(map(sentence, ruling.reasons[:1]))
-        decisive |= dict.fromkeys(map(sentence, ruling.decisive))
-    return [text for text in decisive if text not in firsts]
+def _blocks(made: Comparison) -> list[Block]:
+    """Answers to what was asked first; what was not asked and the records behind it are folded."""
+    names, runs = side_names(made), labeled(made)
+    asked, others = ratio_panels(made)
+    learning = learning_blocks(made)
+    sides = [int(at >= len(made.target.subjects)) for at in range(len(runs))]
+    shades = [at if not side else at - len(made.target.subjects) for at, side in enumerate(sides)]
+    curves = [
+        Curve(label, subject, side, shade)
+        for (label, subject, _), side, shade in zip(runs, sides, shades, strict=True)
+        if len(subject.steps)
+    ]
+    return [
+        *asked,
+        *(table for table in learning if not table.folded),
+        *plots(
+            curves,
+            names,
+            list(diagnosed_levels(made)),
+            made.convergence.status != "not_comparable",
+            [verdict for _, _, verdict in runs],
+        ),
+        *(replace(points, folded=refused(made)) for points in disclaimers(made)),
+        _differences(made),
+        checks_group(runs),
+        *others,
+        *(table for table in learning if table.folded),
+        *diagnoses(made),
+        _rulings(made),
+        _contract(made.contract, names, "The whole contract", folded=True),
+        provenance_table([(label, subject) for label, subject, _ in runs], sides, names),
+    ]
 
 
 def _failed(made: Comparison) -> Iterator[str]:
-    """A comparison may hold of runs that do not pass; then that stands at the top."""
-    for label, _, verdict in labelled(made):
+    """Runs with a verdict other than pass can be compared; then the report says so at the top, one line per cause."""
+    runs = labeled(made)
+    labels: dict[tuple[Status, tuple[str, ...]], list[str]] = {}
+    for label, _, verdict in runs:
         if decisive := verdict.failed() or verdict.undecided():
-            checks = ", ".join(finding.check for finding in decisive)
-            yield f"the verdict of the {label} is {verdict.status}: {checks}"
-
-
-def _tile(made: Comparison, metric: Metric) -> Tile:
-    ratio, ruling = made.ratios[metric], made.comparable[metric]
-    if ratio is None:
-        reason = sentence(ruling.reasons[0]) if ruling.reasons else ""
-        return Tile(TITLES[metric], _refusal(ruling), "", reason, _TONES[ruling.status])
-    around = ""
-    if ratio.low is not None and ratio.high is not None:
-        around = f"; {ratio.level:.0%} interval {ratio.low:.4f} to {ratio.high:.4f}, {ratio.method}"
-    notes = "".join(f" But {note.message}." for note in ratio.notes)
-    basis = f"{as_sentence(DEFINITIONS[metric])} {as_sentence(f'{ratio.words}{around}')}{notes}"
-    if ratio.forced:
-        refused = f"Refused: {sentence(ruling.reasons[0])}. {basis}"
-        return Tile(TITLES[metric], f"{ratio.value:.4f}", "FORCED", refused, Tone.BAD)
-    return Tile(TITLES[metric], f"{ratio.value:.4f}", "", basis)
+            checks = tuple(dict.fromkeys(finding.check for finding in decisive))
+            labels.setdefault((verdict.status, checks), []).append(label)
+    for (status, checks), failing in labels.items():
+        several = len(failing) > 1
+        who = listed(failing) if len(failing) <= _MOST_NAMED else f"{len(failing)} of {len(runs)} runs"
+        which = f"the {listed(checks)} check{'s' * (len(checks) > 1)}"
+        if status == Status.FAIL:
+            yield f"{who} fail{'s' * (not several)} {which}"
+        else:
+            yield f"the verdict of {who} is unknown: {which} had no data"
 
 
 def _refusal(ruling: Ruling) -> str:
@@ -102,7 +118,7 @@ def _rulings(made: Comparison) -> Table:
     explained: list[Metric] = []
     for metric, ruling in made.comparable.items():
         ratio = made.ratios.get(metric)
-        figures = f"{number(ratio.target_figure)} and {number(ratio.baseline_figure)}" if ratio else ""
+        values = f"{number(ratio.target_figure)} and {number(ratio.baseline_figure)}" if ratio else ""
         asked = "yes" if metric in made.asked else ""
         same = next((other for other in explained if made.comparable[other].reasons == ruling.reasons), None)
         why = f"as {same.value}" if same and ruling.reasons else "; ".join(map(sentence, ruling.reasons))
@@ -110,25 +126,25 @@ def _rulings(made: Comparison) -> Table:
         word = Cell(ruling.status.value.replace("_", " "), _TONES[ruling.status])
         value = f"{'FORCED ' if ratio.forced else ''}{ratio.value:.4f}" if ratio else _refusal(ruling)
         value = "" if metric == Metric.CONVERGENCE else value
-        rows.append([word, metric.value, asked, value, figures, why])
-    names = ", ".join(f"{metric.value}: {figure}" for metric, figure in FIGURE_OF.items())
-    columns = ["status", "metric", "asked", "ratio", "target and baseline", "why"]
-    return Table("What may be compared", columns, rows, f"Figures are {names}. Mode: {made.mode}.")
+        rows.append([word, metric.value, asked, value, values, why])
+    figures = ", ".join(f"{metric.value}: {figure}" for metric, figure in FIGURE_OF.items())
+    columns = ["status", "metric", "asked", "ratio", " and ".join(side_names(made)), "why"]
+    return Table("Comparable metrics", columns, rows, f"Values are {figures}. Mode: {made.mode}.", folded=True)
 
 
 def _differences(made: Comparison) -> Table:
-    """What differs or is known of one side alone; what nobody knows is a count."""
+    """Settings that differ or are known for one side only; those that are unknown for both are counted."""
     uneven = [clause for clause in made.contract if clause.status != Agreement.EQUAL]
     known = [clause for clause in uneven if clause.status != Agreement.UNKNOWN or clause.unknown_of != "both"]
-    table = _contract(known, "Where the sides differ")
+    table = _contract(known, side_names(made), "Settings that differ")
     if len(known) == len(uneven):
         return table
-    rest = "" if table.rows else ", and every other parameter is equal"
-    count = f"{len(uneven) - len(known)} parameters are not known of either side"
-    return replace(table, note=f"{count}; they are in the whole contract below{rest}.")
+    rest = "" if table.rows else " All other settings are equal."
+    count = len(uneven) - len(known)
+    return replace(table, note=f"{count} more settings are unknown for both sides (see the whole contract).{rest}")
 
 
-def _contract(clauses: Sequence[Clause], title: str, folded: bool = False) -> Table:
+def _contract(clauses: Sequence[Clause], names: Sequence[str], title: str, folded: bool = False) -> Table:
     tones = {Agreement.EQUAL: Tone.GOOD, Agreement.DIFFERENT: Tone.BAD, Agreement.UNKNOWN: Tone.UNSURE}
     rows: list[list[str | Cell]] = []
     for clause in clauses:
@@ -139,8 +155,8 @@ def _contract(clauses: Sequence[Clause], title: str, folded: bool = False) -> Ta
             for value, source in ((clause.target, clause.target_source), (clause.baseline, clause.baseline_source))
         ]
         rows.append([Cell(clause.status.value, tone), clause.dotted, *values, _governs(clause)])
-    note = "" if rows else "In nothing: every parameter of the contract is equal."
-    return Table(title, ["status", "parameter", "target", "baseline", "a difference"], rows, note, folded)
+    note = "" if rows else "None: all settings of the contract are equal."
+    return Table(title, ["status", "setting", *names, "effect of a difference"], rows, note, folded)
 
 
 def _governs(clause: Clause) -> str:
@@ -153,4 +169,4 @@ def _governs(clause: Clause) -> str:
         names = ["every ratio"] if set(NAME_OF) <= set(metrics) else []
         names += [metric.value for metric in metrics if not names or metric not in NAME_OF]
         clauses.append(f"{effect.value} {' and '.join(names)}")
-    return "; ".join(clauses) or "is free"
+    return "; ".join(clauses) or "none"

@@ -5,66 +5,166 @@ import statistics
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from steelyard.campaign.fleet_verdict import LEAST_RUNS, METRICS, FleetVerdict, Member
+from steelyard.campaign.fleet_verdict import LEAST_RUNS, LEAST_SHARE, METRICS, MOST_Z, SLOW_HOST, FleetVerdict, Member
 from steelyard.records import unstamped
 from steelyard.records.fleet import Outlier
 from steelyard.reporting import html
-from steelyard.reporting.curves import number
-from steelyard.reporting.page import Cell, Page, Table, Tile, Tone
-from steelyard.reporting.run_page import TONE_OF
-from steelyard.verdict import Status
+from steelyard.reporting.curves import number, per_device
+from steelyard.reporting.page import Cell, Chart, Dot, Level, Page, Plots, Table, Tile, Tiles, Tone
+from steelyard.reporting.run_page import EXPANDED, TONE_OF
+from steelyard.reporting.sides import subject_line
+from steelyard.verdict import Status, Subject, read_subject
 
-_SENTENCE = {
-    Status.PASS: "Every run passed.",
-    Status.FAIL: "A run failed.",
-    Status.UNKNOWN: "No run failed, but one is not known to have passed.",
+SHOWN = {
+    "tokens_per_s_per_gpu": ("Throughput", "tokens/s per GPU"),
+    "step_time_s": ("Step time", "s"),
+    "memory_peak_gib": ("Peak memory", "GiB per GPU"),
+    "tflops_per_gpu": ("Compute rate", "TFLOP/s per GPU"),
+    "mfu": ("MFU", ""),
 }
-_SHOWN = {
-    "tokens_per_s_per_gpu": ("Throughput", "tokens/s/GPU", "tokens/s/GPU"),
-    "step_time_s": ("Step time", "s", "step, s"),
-    "memory_peak_gib": ("Peak memory", "GiB", "memory, GiB"),
-}
-"""Each metric's name, its unit, and what a column of it is called."""
-_NAMED = 4
-"""Hosts that are named where several say the same."""
+"""Each metric's name and unit."""
+_MAX_NAMES = 4
+"""Hosts that a sentence names."""
+_MAX_LABELS = 12
+"""Hosts that are named in the plot."""
+_MIN_DOTS = 2
 
 
 def fleet_page(judged: FleetVerdict, linked: bool) -> Page:
-    """A row a host; `linked` to the runs' own reports where they have one."""
+    """A row per host; `linked` to the reports of its runs, where there are any."""
     members, count = judged.members, len(judged.members)
-    passed = sum(member.verdict is not None and member.verdict.status == Status.PASS for member in members)
-    first = next((member.run.manifest for member in members if member.run), None)
-    title, made_by = unstamped(judged.fleet.directory.resolve().name), []
-    if first:
-        title, made_by = f"{first.experiment.name} on {first.platform.name}", [shlex.join(first.provenance.command)]
+    first = next((member.run for member in members if member.run), None)
+    slow, subjects = slow_hosts(judged), [read_subject(first)] if first else []
+    notable = [row.words for row in judged.outliers if row.host not in slow]
+    made_by = [shlex.join(first.manifest.provenance.command)] if first else []
     return Page(
         kind="fleet",
-        title=f"{title}, {count} hosts",
+        title=f"{unstamped(judged.fleet.directory.resolve().name)}, {count} host{'s' * (count != 1)}",
+        subject=subject_line(subjects) if first else "",
         verdict=judged.status.value,
         tone=TONE_OF[judged.status],
-        sentence=_SENTENCE[judged.status],
-        reasons=[*_reasons(members), *(outlier.words for outlier in judged.outliers)],
-        tiles=[
-            Tile("Runs", f"{passed} of {count}", "passed", "one a host", TONE_OF[judged.status]),
-            _outliers_tile(judged),
-            *(_tile(judged, metric) for metric in METRICS),
+        sentence=_sentence(judged, slow),
+        reasons=[*_reasons(members), *notable],
+        blocks=[
+            Tiles("Figures", [_slow_tile(judged, slow), *(_tile(judged, metric, subjects) for metric in METRICS)]),
+            *_strips(judged, slow, subjects),
+            *_preflight(judged),
+            _hosts(judged, linked, slow, subjects),
         ],
-        charts=[],
-        tables=[_hosts(judged, linked), *_preflight(judged)],
         commands=[*made_by, f"steelyard check {shlex.quote(str(judged.fleet.directory))}"],
+        commands_note=EXPANDED,
     )
 
 
+def shown(metric: str, subjects: Sequence[Subject]) -> tuple[str, str]:
+    """Name and unit of a metric of these runs."""
+    name, unit = SHOWN[metric]
+    return name, per_device(unit, subjects)
+
+
+def slow_hosts(judged: FleetVerdict) -> dict[str, Outlier]:
+    """Hosts outside the threshold on the slow side, the slowest first."""
+    slow: dict[str, Outlier] = {}
+    for row in judged.outliers:
+        if (row.metric == "tokens_per_s_per_gpu" and row.share < 0) or (row.metric == "step_time_s" and row.share > 0):
+            slow.setdefault(row.host, row)
+    return dict(sorted(slow.items(), key=lambda item: -abs(item[1].share)))
+
+
+def _sentence(judged: FleetVerdict, slow: dict[str, Outlier]) -> str:
+    statuses = [member.verdict.status if member.verdict else Status.UNKNOWN for member in judged.members]
+    counts = {status: statuses.count(status) for status in (Status.PASS, Status.FAIL, Status.UNKNOWN)}
+    words = {Status.PASS: "passed", Status.FAIL: "failed", Status.UNKNOWN: "unknown"}
+    verdicts = ", ".join(f"{count} {words[status]}" for status, count in counts.items() if count)
+    if not slow:
+        none = "No slow host." if _completed(judged) >= LEAST_RUNS else ""
+        return f"{verdicts} of {len(statuses)} hosts. {none}".strip()
+    named = ", ".join(f"{host} ({_share(row)})" for host, row in list(slow.items())[:_MAX_NAMES])
+    more = f" and {len(slow) - _MAX_NAMES} more" if len(slow) > _MAX_NAMES else ""
+    return f"{len(slow)} slow host{'s' * (len(slow) != 1)}: {named}{more}. {verdicts} of {len(statuses)} hosts."
+
+
+def _share(row: Outlier) -> str:
+    name = SHOWN[row.metric][0].lower()
+    return f"{name} {abs(row.share):.1%} {'above' if row.share > 0 else 'below'} the median"
+
+
+def _completed(judged: FleetVerdict) -> int:
+    return sum(member.completed for member in judged.members)
+
+
+def _values(judged: FleetVerdict, metric: str) -> dict[str, float]:
+    """By host, of the runs that completed."""
+    completed = {member.host: member.verdict for member in judged.members if member.completed and member.verdict}
+    values = {host: verdict.figures.metric(metric).value for host, verdict in completed.items()}
+    return {host: value for host, value in values.items() if value is not None}
+
+
+def _threshold(values: Sequence[float], slower: int) -> float:
+    """Where a host becomes slow; `slower` is -1 where less is slower."""
+    median = statistics.median(values)
+    spread = statistics.median(abs(value - median) for value in values)
+    return median + slower * max(LEAST_SHARE * abs(median), MOST_Z * spread / 0.6745)
+
+
+def _strips(judged: FleetVerdict, slow: dict[str, Outlier], subjects: Sequence[Subject]) -> list[Plots]:
+    """Every host as a dot, sorted, with the median and the threshold."""
+    metrics = (("tokens_per_s_per_gpu", -1), ("step_time_s", 1))
+    strips = [_strip(judged, slow, metric, slower, shown(metric, subjects)) for metric, slower in metrics]
+    charts = [chart for chart in strips if chart is not None]
+    return [Plots("Hosts, sorted", charts)] if charts else []
+
+
+def _strip(
+    judged: FleetVerdict, slow: dict[str, Outlier], metric: str, slower: int, words: tuple[str, str]
+) -> Chart | None:
+    values = sorted(_values(judged, metric).items(), key=lambda item: item[1] * -slower)
+    if len(values) < _MIN_DOTS:
+        return None
+    failed = {member.host for member in judged.members if member.verdict and member.verdict.status == Status.FAIL}
+    labels, short = list(slow)[:_MAX_LABELS], _short_names([host for host, _ in values])
+    dots = [
+        Dot(
+            at,
+            value,
+            host,
+            Tone.BAD if host in slow else Tone.NOTE,
+            hollow=host in failed,
+            kind=f"{'slow' if host in slow else 'other'} host{', check failed' if host in failed else ''}",
+            named=host in labels,
+            short=short[host],
+        )
+        for at, (host, value) in enumerate(values, start=1)
+    ]
+    name, unit = words
+    levels = [Level("median", statistics.median(value for _, value in values))]
+    if len(values) >= LEAST_RUNS:
+        levels.append(Level(f"slow {'below' if slower < 0 else 'above'}", _threshold([v for _, v in values], slower)))
+    rows = [[host, number(value), "slow" if host in slow else ""] for host, value in values]
+    summary = (
+        f"{len(values)} hosts, {number(values[0][1])} to {number(values[-1][1])}; slow: {', '.join(slow) or 'none'}."
+    )
+    table = Table(f"{name} in numbers", ["host", unit, "note"], rows, folded=True)
+    return Chart(name, unit, summary, table, levels=levels, dots=dots, x_name="host, slowest first", minor=slower > 0)
+
+
+def _short_names(hosts: Sequence[str]) -> dict[str, str]:
+    """Host names without the domain that all of them share."""
+    domains = {host.partition(".")[2] for host in hosts}
+    named = not any(host.replace(".", "").isdigit() for host in hosts)
+    return {host: host.partition(".")[0] if len(domains) == 1 and named else host for host in hosts}
+
+
 def why(member: Member) -> str | None:
-    """Why a run did not pass; None where it did."""
+    """Why the run of a host did not pass; None where it did."""
     reason = _why(member)
     return None if reason is None else f"{member.host}: {reason[1]}"
 
 
 def _why(member: Member) -> tuple[str, str] | None:
-    """The same without its host: in a word, which the status beside it may be, and in a sentence."""
+    """The same without its host: in one word and in a sentence."""
     if member.run is None or member.verdict is None:
-        return "", "it never began"
+        return "", "not started"
     if member.verdict.status == Status.PASS:
         return None
     if (failure := member.run.manifest.failure) is not None:
@@ -75,7 +175,7 @@ def _why(member: Member) -> tuple[str, str] | None:
 
 
 def _reasons(members: Sequence[Member]) -> list[str]:
-    """Why runs did not pass; hosts that say the same in one sentence."""
+    """Why runs did not pass; hosts with the same reason share a sentence."""
     hosts: dict[str, list[str]] = {}
     for member in members:
         if (reason := _why(member)) is not None:
@@ -84,45 +184,60 @@ def _reasons(members: Sequence[Member]) -> list[str]:
 
 
 def _few(hosts: Sequence[str]) -> str:
-    if len(hosts) <= _NAMED:
+    if len(hosts) <= _MAX_NAMES:
         return ", ".join(hosts)
-    return f"{', '.join(hosts[: _NAMED - 1])} and {len(hosts) - _NAMED + 1} more"
+    return f"{', '.join(hosts[: _MAX_NAMES - 1])} and {len(hosts) - _MAX_NAMES + 1} more"
 
 
-def _outliers_tile(judged: FleetVerdict) -> Tile:
-    completed, odd = sum(member.completed for member in judged.members), {row.host for row in judged.outliers}
+def _slow_tile(judged: FleetVerdict, slow: dict[str, Outlier]) -> Tile:
+    completed = _completed(judged)
     if completed < LEAST_RUNS:
-        return Tile("Outliers", "unknown", "", f"{LEAST_RUNS} completed runs tell them, and there are {completed}")
-    unlike = f"more than 3.5 robust z and 5 % from the median of {completed} completed runs"
-    return Tile("Outliers", str(len(odd)), f"host{'s' * (len(odd) != 1)}", unlike, Tone.UNSURE if odd else Tone.PLAIN)
+        note = f"{completed} completed runs; at least {LEAST_RUNS} are needed"
+        return Tile("Slow hosts", "unknown", "", note)
+    note = f"{LEAST_SHARE:.0%} and {MOST_Z:g} robust z from the median of {completed} completed runs"
+    return Tile("Slow hosts", str(len(slow)), f"of {completed}", note, Tone.UNSURE if slow else Tone.PLAIN)
 
 
-def _tile(judged: FleetVerdict, metric: str) -> Tile:
-    name, unit, _ = _SHOWN[metric]
-    verdicts = [member.verdict for member in judged.members if member.completed and member.verdict]
-    values = [value for verdict in verdicts if (value := verdict.figures.metric(metric).value) is not None]
+def _tile(judged: FleetVerdict, metric: str, subjects: Sequence[Subject]) -> Tile:
+    name, unit = shown(metric, subjects)
+    values = list(_values(judged, metric).values())
     if not values:
-        return Tile(name, "unknown", "", "no run gives it", Tone.UNSURE)
-    note = f"median of those completed; {number(min(values))} to {number(max(values))}"
-    return Tile(name, number(statistics.median(values)), unit, note)
+        return Tile(name, "unknown", "", "not recorded by any completed run", Tone.UNSURE)
+    low, high, middle = (number(figure(values), padded=True) for figure in (min, max, statistics.median))
+    return Tile(name, middle, unit, f"median of the completed runs; {low} to {high}")
 
 
-def _hosts(judged: FleetVerdict, linked: bool) -> Table:
-    columns = ["host", "verdict", "status", "steps", *(_SHOWN[metric][2] for metric in METRICS), "note"]
-    rows = []
-    for entry, member in zip(judged.fleet.manifest.runs, judged.members, strict=True):
+def _hosts(judged: FleetVerdict, linked: bool, slow: dict[str, Outlier], subjects: Sequence[Subject]) -> Table:
+    heads = (", ".join(shown(metric, subjects)) for metric in METRICS)
+    columns = ["host", "verdict", "status", "steps", *heads]
+    entries = list(zip(judged.fleet.manifest.runs, judged.members, strict=True))
+    entries.sort(key=lambda entry: _place(entry[1], list(slow)))
+    rows: list[list[str | Cell]] = []
+    for entry, member in entries:
         path = judged.fleet.directory / entry.directory / f"report{html.SUFFIX}"
         place = f"{quote(entry.directory)}/report{html.SUFFIX}" if linked and path.is_file() else None
         again = entry.directory if entry.directory.startswith(f"{member.host}-") else ""
-        host = Cell(member.host, href=place) if place else member.host
-        rows.append([host, *_row(member, judged.outliers, again)])
-    note = "Each figure on its run's steady window; one that stands out is marked."
-    links = " A host is linked to its run's own report, if there is one."
+        remark = _remark(member, judged.outliers, again, member.host in slow)
+        rows.append([Cell(member.host, href=place, note=remark), *_row(member, judged.outliers)])
+    note = (
+        "Failed hosts first, then slow ones. Figures are those of the steady window of each run; outliers are marked."
+    )
+    links = " A host links to the report of its run, if there is one."
     return Table("Hosts", columns, rows, note + links * linked)
 
 
+def _place(member: Member, slow: Sequence[str]) -> tuple[int, int]:
+    """Hosts that failed another check first, then slow ones with the slowest first, unknown ones, and all others."""
+    status = member.verdict.status if member.verdict else Status.UNKNOWN
+    if member.verdict and any(finding.code is not SLOW_HOST for finding in member.verdict.failed()):
+        return 0, 0
+    if member.host in slow:
+        return 1, slow.index(member.host)
+    return (2, 0) if status == Status.UNKNOWN else (3, 0)
+
+
 def _preflight(judged: FleetVerdict) -> list[Table]:
-    """What was wrong with hosts before the first run: nothing where nothing was, or they were not asked."""
+    """What preflight found before the first run; nothing where all hosts passed or it did not run."""
     rows: list[list[str | Cell]] = [
         [
             finding.host or "this machine",
@@ -134,24 +249,28 @@ def _preflight(judged: FleetVerdict) -> list[Table]:
         ]
         for finding in judged.fleet.manifest.preflight
     ]
-    columns = ["host", "finding", "check", "what was found", "weight", "fix"]
-    note = "All hosts were asked before the first run, each judged by itself and against the others."
+    columns = ["host", "result", "check", "finding", "weight", "fix"]
+    note = "Preflight checked all hosts before the first run, each alone and compared with the others."
     return [Table("Preflight", columns, rows, note)] if rows else []
 
 
-def _row(member: Member, outliers: Sequence[Outlier], again: str) -> list[str | Cell]:
-    """All but the host; `again` is the directory of a run that took an earlier one's place."""
-    odd = {outlier.metric: outlier for outlier in outliers if outlier.host == member.host}
+def _remark(member: Member, outliers: Sequence[Outlier], again: str, slow: bool) -> str:
+    """What is unusual about a host; `again` is the directory of a run that replaced an earlier one."""
+    marks = [f"{SHOWN[row.metric][0].lower()} {row.share:+.1%}" for row in outliers if row.host == member.host]
+    reason, _ = _why(member) or ("", "")
+    outlier = f"{'slow' if slow else 'outlier'}: {', '.join(marks)}" if marks else ""
+    return "; ".join(filter(None, (reason, outlier, f"run {again}" if again else "")))
+
+
+def _row(member: Member, outliers: Sequence[Outlier]) -> list[str | Cell]:
+    """All cells after the host."""
+    odd = {outlier.metric for outlier in outliers if outlier.host == member.host}
     status = member.verdict.status if member.verdict else Status.UNKNOWN
     values = {metric: member.verdict.figures.metric(metric).value if member.verdict else None for metric in METRICS}
-    figures = {metric: "" if value is None else number(value) for metric, value in values.items()}
-    marks = [f"{_SHOWN[metric][0].lower()} {outlier.share:+.1%}" for metric, outlier in odd.items()]
-    reason, _ = _why(member) or ("", "")
-    words = (reason, f"outlier: {', '.join(marks)}" if marks else "", f"run {again}" if again else "")
+    figures = {metric: "" if value is None else number(value, padded=True) for metric, value in values.items()}
     return [
         Cell(status.value, TONE_OF[status]),
-        member.run.status if member.run else "not begun",
+        member.run.status if member.run else "not started",
         str(member.run.num_steps) if member.run else "",
         *(Cell(figure, Tone.UNSURE) if figure and metric in odd else figure for metric, figure in figures.items()),
-        "; ".join(filter(None, words)),
     ]

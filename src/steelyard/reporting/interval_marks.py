@@ -1,4 +1,4 @@
-"""Where the marks of an interval plot lie: shares of its width, on one logarithmic axis, since ratios multiply."""
+"""Places of the marks of an interval plot, as shares of its width. The axis is logarithmic, since ratios multiply."""
 
 import math
 from collections.abc import Iterator
@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from steelyard.reporting.page import IntervalPlot, Mark, Track
 
 _ROOM = 0.06
-"""Of the axis, beyond what is drawn on it."""
+"""Room at each end, as a share of the axis."""
 _FURTHEST = 8.0
-"""Times beyond the outermost figure an interval may stretch the axis; what is wider leaves it at its edge."""
+"""How far an interval may stretch the axis beyond the outermost value; a wider one is cut at the edge."""
 _TICKS = 5
+_LONG = 4.0
+"""An axis is long from this ratio of its ends."""
+_NEAR = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnTrack:
-    """A row with its places; None where there is nothing, or where an end lies beyond the axis."""
+    """A row with its places; None for a missing value or an end beyond the axis."""
 
     track: Track
     value: str | None
@@ -28,9 +31,9 @@ class DrawnTrack:
 @dataclass(frozen=True, slots=True)
 class DrawnPlot:
     even: str
-    """Where 1 lies."""
+    """The place of 1."""
     margin: tuple[str, str]
-    """Where the margin begins, and how wide it is."""
+    """Start and width of the margin."""
     ticks: list[tuple[str, str]]
     tracks: list[DrawnTrack]
 
@@ -39,9 +42,11 @@ class DrawnPlot:
 class _Axis:
     low: float
     high: float
+    step: float | None
+    """Between ticks; None on a long axis, which has them at 1, 2, 5, 10."""
 
     def share(self, value: float) -> float:
-        """Of the width, in percent."""
+        """Percent of the width."""
         if not value > self.low:
             return 0.0
         return 100 * min(math.log(value / self.low) / math.log(self.high / self.low), 1.0)
@@ -78,17 +83,20 @@ def _axis(plot: IntervalPlot) -> _Axis:
     low = max(min([low, *ends]), low / _FURTHEST)
     high = min(max([high, *ends]), high * _FURTHEST)
     room = (high / low) ** _ROOM
-    return _Axis(low / room, high * room)
+    low, high = low / room, high * room
+    if high / low < _LONG:  # to the next ticks, so that every value is between two of them
+        rough = (high - low) / _TICKS
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(times * power for times in (1, 2, 5, 10) if times * power >= rough)
+        return _Axis(math.floor(low / step) * step or low, math.ceil(high / step) * step, step)
+    return _Axis(low, high, None)
 
 
 def _ticks(axis: _Axis) -> Iterator[tuple[float, str]]:
-    """Round numbers a person would write on the axis: evenly apart on a short one, 1, 2, 5, 10 on a long one."""
-    if axis.high / axis.low < 4:
-        rough = (axis.high - axis.low) / _TICKS
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(times * power for times in (1, 2, 5, 10) if times * power >= rough)
+    """Round numbers: evenly spaced on a short axis, 1, 2, 5, 10 on a long one."""
+    if (step := axis.step) is not None:
         digits = max(0, -math.floor(math.log10(step) + 1e-9))
-        for count in range(math.ceil(axis.low / step), math.floor(axis.high / step) + 1):
+        for count in range(math.ceil(axis.low / step - _NEAR), math.floor(axis.high / step + _NEAR) + 1):
             yield count * step, f"{count * step:.{digits}f}"
         return
     powers = range(math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high)) + 1)

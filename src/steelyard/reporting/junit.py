@@ -1,4 +1,4 @@
-"""The verdict as JUnit XML, so that a CI server shows it: a required unknown is an error, never a pass."""
+"""The verdict as JUnit XML for CI servers. An unknown required check is an error, never a pass."""
 
 import re
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ MARK = '<testsuites name="steelyard"'
 
 _ABSENT = {"tests": 1, "failures": 0, "errors": 1, "skipped": 0}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters XML 1.0 cannot hold, not even escaped."""
+"""Characters that XML 1.0 does not allow, not even escaped."""
 
 
 def write(path: Path, verdicts: Sequence[Verdict], absent: Sequence[str] = ()) -> None:
-    """One test suite a run, one test case a finding; a run that is `absent` is an error of its own."""
+    """One test suite per run, one test case per finding; a run that is `absent` is an error."""
     write_report(path, _render(verdicts, absent), MARK, "--junit")
 
 
@@ -35,7 +35,7 @@ def _render(verdicts: Sequence[Verdict], absent: Sequence[str]) -> str:
             ElementTree.SubElement(_case(suite, name, skipped.check), "skipped", {"message": message})
     for name in absent:
         suite = ElementTree.SubElement(root, "testsuite", _suite(name, _ABSENT))
-        ElementTree.SubElement(_case(suite, name, "completed"), "error", {"message": "it never began"})
+        ElementTree.SubElement(_case(suite, name, "completed"), "error", {"message": "not started"})
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 

@@ -6,7 +6,23 @@ from html import escape
 from typing import Any
 
 from steelyard.inert import inert
-from steelyard.reporting.page import CODE, Block, Cell, Chart, Page, Panel, Points, Table, Tile
+from steelyard.reporting.page import (
+    CODE,
+    Answer,
+    Block,
+    Cell,
+    Chart,
+    Excerpt,
+    Group,
+    Page,
+    Panel,
+    Plots,
+    Point,
+    Points,
+    Table,
+    Tile,
+    Tiles,
+)
 
 SUFFIX = ".md"
 MARK = "<!-- steelyard report -->"
@@ -20,28 +36,32 @@ _SPECIAL = re.compile(
 
 
 def render(page: Page) -> str:
-    """Headings, lists, tables and fenced commands; every word from outside is escaped."""
+    """Headings, lists, tables and fenced commands; all text from outside is escaped."""
     parts = [
         MARK,
         f"> **{text(page.banner)}**" if page.banner else "",
         f"# {text(page.title)}",
-        f"**{text(page.verdict.upper())}**: {text(page.sentence)}",
-        *(f"**{text(part.about)}: {text(part.word)}.** {text(part.sentence)}" for part in page.answers),
+        text(page.subject),
+        "\n\n".join(f"**{text(answer.word.upper())}**: {text(answer.text)}" for answer in _answers(page)),
+        _points(Points("", [Point("Evidence", page.evidence)])) if page.evidence else "",
+        _points(page.causes) if page.causes else "",
         _bullets(page.reasons),
-        "\n".join(_tile(tile) for tile in page.tiles),
-        *(_block(block) for block in page.before),
-        *(_chart(chart) for chart in page.charts),
-        *(_block(block) for block in page.tables),
-        "## To reproduce it\n\n" + "\n\n".join(_fenced(command) for command in page.commands),
+        _rows(page.summary) if page.summary else "",
+        *map(_block, page.blocks),
+        "## Commands\n\n" + "\n\n".join(_fenced(command) for command in page.commands),
         f"Made by {text(page.made_by)}.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def _answers(page: Page) -> Sequence[Answer]:
+    return page.answers or [Answer(page.verdict, page.tone, page.sentence)]
+
+
 def text(value: Any) -> str:
-    """Text that Markdown shows as it is: one line, its own marks escaped, nothing a renderer would link or run."""
+    """Text as one line with its marks escaped, so that a renderer neither links nor runs anything."""
     line = " ".join("".join(char if char.isprintable() else " " for char in str(value)).split())
-    parts = CODE.split(line)  # what stands between backticks is every other part
+    parts = CODE.split(line)  # every other part is between backticks
     return "".join(f"`{part}`" if at % 2 else _SPECIAL.sub(r"\\\g<0>", part) for at, part in enumerate(parts))
 
 
@@ -57,7 +77,14 @@ def _tile(tile: Tile) -> str:
 def _block(block: Block) -> str:
     match block:
         case Panel():
-            return _panel(block)
+            return _folded(block.title, _panel(block)) if block.folded else f"## {text(block.title)}\n\n{_panel(block)}"
+        case Tiles():
+            return "\n".join(map(_tile, block.tiles))
+        case Group():
+            tables = (_table(table, "###") for table in block.tables)
+            return "\n\n".join(part for part in (f"## {text(block.title)}", text(block.note), *tables) if part)
+        case Plots():
+            return "\n\n".join(map(_chart, block.charts))
         case Points():
             return _points(block)
         case Table():
@@ -65,23 +92,24 @@ def _block(block: Block) -> str:
 
 
 def _panel(panel: Panel) -> str:
-    """The plots' summaries and numbers; the plots themselves are in the HTML."""
+    """Summaries and numbers; the plots are in the HTML report."""
     plots = (f"### {text(plot.title)}\n\n{text(plot.summary)}\n\n{_rows(plot.samples)}" for plot in panel.plots)
-    return "\n\n".join([f"## {text(panel.title)}", text(panel.note), *plots])
+    return "\n\n".join([text(panel.note), *plots])
 
 
 def _points(points: Points) -> str:
     lines = []
     for point in points.points:
         lines += [f"- {text(point.text)}", *(f"  - {text(line)}" for line in point.beneath)]
-    return "\n\n".join(part for part in (f"## {text(points.title)}", text(points.note), "\n".join(lines)) if part)
+    content = "\n\n".join(part for part in (text(points.note), "\n".join(lines)) if part)
+    title = f"## {text(points.title)}\n\n" if points.title else ""
+    return _folded(points.title, content) if points.folded else f"{title}{content}"
 
 
 def _chart(chart: Chart) -> str:
-    """The plot's summary and values; the curve itself is in the HTML."""
-    return (
-        f"## {text(chart.title)}, {text(chart.unit)}\n\n{text(chart.summary)}\n\n{_levels(chart)}{_rows(chart.samples)}"
-    )
+    """The summary and values of a plot; the curves are in the HTML report."""
+    title = f"{chart.title}, {chart.unit}" if chart.unit else chart.title
+    return f"## {text(title)}\n\n{text(chart.summary)}\n\n{_levels(chart)}{_rows(chart.samples)}"
 
 
 def _levels(chart: Chart) -> str:
@@ -90,12 +118,29 @@ def _levels(chart: Chart) -> str:
     return f"{_bullets(lines)}\n\n" if lines else ""
 
 
-def _table(table: Table) -> str:
+def _table(table: Table, heading: str = "##") -> str:
     note = f"{text(table.note)}\n\n" if table.note else ""
-    content = f"{note}{_rows(table)}".rstrip()
+    lines = "" if table.folded else "\n\n".join(map(_excerpt, _excerpts(table)))
+    content = "\n\n".join(part for part in (f"{note}{_rows(table)}", lines) if part).rstrip()
     if table.folded and content:
-        return f"<details><summary>{escape(inert(table.title))}</summary>\n\n{content}\n\n</details>"
-    return f"## {text(table.title)}\n\n{content}".rstrip()
+        return _folded(table.title, content)
+    return f"{heading} {text(table.title)}\n\n{content}".rstrip()
+
+
+def _folded(title: str, content: str) -> str:
+    return f"<details><summary>{escape(inert(title))}</summary>\n\n{content}\n\n</details>"
+
+
+def _excerpts(table: Table) -> list[Excerpt]:
+    cells = (cell for row in table.rows for cell in row if isinstance(cell, Cell))
+    return [cell.excerpt for cell in cells if cell.excerpt and cell.excerpt.lines]
+
+
+def _excerpt(excerpt: Excerpt) -> str:
+    """The log lines of the evidence."""
+    return f"{text(excerpt.place)}:\n\n" + _fenced(
+        "\n".join(f"{line.number} {line.text}" for line in excerpt.lines), "text"
+    )
 
 
 def _rows(table: Table) -> str:
@@ -109,13 +154,15 @@ def _rows(table: Table) -> str:
 def _cell(cell: str | Cell) -> str:
     if not isinstance(cell, Cell):
         return text(cell)
-    return f"[{text(cell.text)}](<{cell.href}>)" if cell.href else text(cell.text)
+    words = f"[{text(cell.text)}](<{cell.href}>)" if cell.href else text(cell.text)
+    remarks = [cell.note, *([cell.excerpt.note, cell.excerpt.place] if cell.excerpt else [])]
+    return " ".join([words, *(f"({text(remark)})" for remark in remarks if remark)])
 
 
-def _fenced(command: str) -> str:
-    """A fence longer than any run of backticks in the command, which keeps its lines."""
+def _fenced(command: str, language: str = "sh") -> str:
+    """In a fence longer than any run of backticks in it."""
     lines = "\n".join(
         "".join(char if char.isprintable() else "\ufffd" for char in line) for line in command.splitlines()
     )
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", lines)), default=0))
-    return f"{fence}sh\n{lines}\n{fence}"
+    return f"{fence}{language}\n{lines}\n{fence}"

@@ -1,4 +1,4 @@
-"""What a report shows, free of any format: every format renders the same page."""
+"""The content of a report, independent of its format: every format renders the same page."""
 
 import re
 from collections.abc import Sequence
@@ -8,11 +8,24 @@ from enum import StrEnum
 from steelyard import __version__
 
 CODE = re.compile(r"(?<!`)`([\w.:= -]{1,80})`(?!`)")
-"""A key or a command in a sentence; so little may stand between the marks that no text of a log can hide there."""
+"""A key or a command in a sentence. The characters are limited so that text of a log cannot hide in it."""
+
+
+def as_sentence(text: str, capital: bool = False) -> str:
+    """With its full stop, and with a capital unless it starts with a key."""
+    first = text.split(" ", 1)[0]
+    if capital and not any(sign in first for sign in "._{"):
+        text = f"{text[:1].upper()}{text[1:]}"
+    return text if text.endswith(".") else f"{text}."
+
+
+def typeset(text: str) -> str:
+    """A sentence of a check or a tier with the signs of print."""
+    return text.replace(" +- ", " \N{PLUS-MINUS SIGN} ")
 
 
 class Tone(StrEnum):
-    """How a word is meant; a format shows it by more than colour."""
+    """How a word is meant; formats show it by color and by a sign."""
 
     GOOD = "good"
     BAD = "bad"
@@ -22,11 +35,37 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class LogLine:
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Lines of a file of the run, around the one that is the evidence."""
+
+    file: str
+    line: int
+    lines: Sequence[LogLine] = ()
+    """Empty where the file cannot be read or is too long."""
+    note: str = ""
+    """What a reader would look for in the line in vain."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     text: str
     tone: Tone = Tone.PLAIN
     href: str | None = None
-    """A page beside this one, as a URL from here."""
+    """URL of another report, relative to this one."""
+    excerpt: Excerpt | None = None
+    """What the text is based on, below it."""
+    note: str = ""
+    """A remark below the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +74,21 @@ class Tile:
     value: str
     unit: str
     note: str
-    """What makes the value believable: its interval, its bound, or why it is not known."""
+    """What the value rests on, or why it is unknown."""
     tone: Tone = Tone.PLAIN
 
 
 @dataclass(frozen=True, slots=True)
+class Tiles:
+    """The most important figures, in large type."""
+
+    title: str
+    tiles: Sequence[Tile]
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
-    """A titled table; `folded` where a reader opens it on demand."""
+    """A titled table; `folded` where a reader opens it on demand and paper leaves it out."""
 
     title: str
     columns: Sequence[str]
@@ -51,24 +98,41 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """Tables under one heading."""
+
+    title: str
+    tables: Sequence[Table]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
-    """A curve, thinned so that no spike is lost; None breaks it."""
+    """A curve, thinned without losing a spike; None breaks it."""
 
     label: str
     x: Sequence[int]
     y: Sequence[float | None]
     broken: Sequence[tuple[int, int]] = ()
-    """Stretches, first and last step, in which the value was NaN or infinite."""
+    """First and last step of each stretch in which the value was NaN or infinite."""
     style: int = 0
-    """Curves of one style belong together: the runs of one side."""
+    """Curves of one style belong to one side."""
+    shade: int = 0
+    """Tells the repeats of a side apart."""
+    tokens: int | None = None
+    """Tokens per step, for an axis in tokens; None where unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A horizontal line to hold a curve against: a floor, a predicted first loss, a peak."""
+    """A horizontal line to compare a curve with: a floor, a predicted first loss, a threshold."""
 
     label: str
     value: float
+    short: str = ""
+    """What the plot calls it where the label covers a curve; the legend then has the label."""
+    stated: bool = False
+    """Whether the label says the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +140,46 @@ class Band:
     label: str
     first: int
     last: int
+    style: int | None = None
+    """The side that it belongs to; None for a band of all curves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A range of values; None is an open end."""
+
+    label: str
+    low: float | None
+    high: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far the curves of one side reach, from the lowest to the highest."""
+    """The range from the lowest to the highest of several curves."""
 
     label: str
     x: Sequence[int]
     low: Sequence[float]
     high: Sequence[float]
     style: int = 0
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One run or host in a plot of many."""
+
+    x: int
+    y: float
+    name: str
+    tone: Tone = Tone.PLAIN
+    hollow: bool = False
+    kind: str = ""
+    """What its color and shape mean, for the legend."""
+    named: bool = False
+    """Whether its name is written next to it."""
+    short: str = ""
+    """Its name there, without what all names share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +189,29 @@ class Chart:
     title: str
     unit: str
     summary: str
-    lines: Sequence[Line]
     samples: Table
+    lines: Sequence[Line] = ()
     levels: Sequence[Level] = ()
     bands: Sequence[Band] = ()
     spreads: Sequence[Spread] = ()
+    zones: Sequence[Zone] = ()
+    dots: Sequence[Dot] = ()
     x_name: str = "step"
+    """Plots with the same one share cursor and zoom."""
+    x_names: Sequence[str] = ()
+    """What the places 1, 2, ... of the x axis are called, where they are not numbers."""
+    settled: int | None = None
+    """Where the warm-up ends on a time axis: values before it do not stretch the axis."""
+    minor: bool = False
+    """Printed with the appendix only."""
+    notes: Sequence[str] = ()
+    """What the curves do not show, such as that one covers another; part of the legend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plots:
+    title: str
+    charts: Sequence[Chart]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,22 +226,22 @@ class Track:
 
     label: str
     figure: str
-    """In digits: the ratio with its interval, or how many runs."""
+    """In digits: the ratio with its interval, or the number of runs."""
     words: str
-    """What may be said of it, or how far it reaches."""
+    """The conclusion, or the range of the runs."""
     tone: Tone = Tone.PLAIN
     value: float | None = None
     low: float | None = None
     high: float | None = None
     between_runs: bool = False
-    """Whether the interval is between runs; one inside them is drawn broken."""
+    """Whether the interval is between runs; one within runs is drawn as a broken line."""
     marks: Sequence[Mark] = ()
     style: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalPlot:
-    """Ratios on one axis, against 1 and the margin around it."""
+    """Ratios on one axis, with 1 and the smallest difference that matters."""
 
     title: str
     summary: str
@@ -145,12 +255,16 @@ class Panel:
     title: str
     plots: Sequence[IntervalPlot]
     note: str = ""
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
     text: str
     beneath: Sequence[str] = ()
+    """Details, which a reader opens on demand."""
+    printed: Sequence[str] = ()
+    """What paper has in place of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,17 +272,19 @@ class Points:
     title: str
     points: Sequence[Point]
     note: str = ""
+    folded: bool = False
+
+
+Block = Table | Panel | Points | Group | Plots | Tiles
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    about: str
+    """What one question came to: a word and a sentence."""
+
     word: str
     tone: Tone
-    sentence: str
-
-
-Block = Table | Panel | Points
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,20 +293,48 @@ class Page:
     """What it reports on: run, fleet, comparison, trend or preflight."""
     title: str
     verdict: str
-    """The one word a reader came for."""
+    """The answer in one word."""
     tone: Tone
     sentence: str
-    """The verdict in a sentence."""
-    reasons: Sequence[str]
-    tiles: Sequence[Tile]
-    charts: Sequence[Chart]
-    tables: Sequence[Block]
+    """The answer to one question."""
+    blocks: Sequence[Block]
+    """In the order in which they are read."""
     commands: Sequence[str]
-    """What reproduces it, to be typed in the directory it was typed in."""
-    before: Sequence[Block] = ()
-    """What belongs above the plots."""
+    """What reproduces it."""
+    subject: str = ""
+    """What was trained on what, in one line."""
     answers: Sequence[Answer] = ()
-    """One by one, where several things were asked."""
+    """In place of the sentence, if there are several questions."""
+    evidence: Sequence[str] = ()
+    """What the answer is based on."""
+    reasons: Sequence[str] = ()
+    causes: Points | None = None
+    """Why a comparison was refused, or what explains its result."""
+    summary: Table | None = None
+    """The sides next to each other."""
     banner: str = ""
-    """What a reader may not miss: it stands above everything."""
+    """A warning above everything else."""
     made_by: str = f"steelyard {__version__}"
+    commands_note: str = "As typed, in the directory in which it was typed."
+
+    @property
+    def not_printed(self) -> list[str]:
+        """Titles of what paper leaves out: folded parts, minor plots, and the values of plots."""
+        left_out = []
+        for block in self.blocks:
+            match block:
+                case Plots(charts=charts):
+                    left_out += [f"plot of the {_lowered(chart.title)}" for chart in charts if chart.minor]
+                case Group(title=title, tables=tables):
+                    folded = [table.title for table in tables if table.folded]
+                    left_out += [f"{_lowered(title)}: {', '.join(folded)}"] * bool(folded)
+                case Table(folded=True) | Panel(folded=True) | Points(folded=True):
+                    left_out.append(block.title)
+                case _:
+                    pass
+        plots = [block for block in self.blocks if isinstance(block, Plots | Panel)]
+        return left_out + ["values of the plots"] * bool(plots)
+
+
+def _lowered(title: str) -> str:
+    return title if title.isupper() else f"{title[0].lower()}{title[1:]}"

@@ -1,46 +1,63 @@
-"""The ratios as a picture: each with its interval against 1 and the margin, and every run beside the others."""
+"""The ratios as a plot: each with its interval, 1, the smallest difference that matters, and every run."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from steelyard.comparison import NAME_OF, Comparison, Metric, Ratio
 from steelyard.comparison.ratios import FIGURE_OF
-from steelyard.reporting.claims import around, labelled, tone_of
-from steelyard.reporting.curves import number, with_interval
-from steelyard.reporting.page import IntervalPlot, Mark, Panel, Table, Track
+from steelyard.reporting.curves import number, per_device, with_interval
+from steelyard.reporting.page import IntervalPlot, Mark, Panel, Table, Tone, Track
+from steelyard.reporting.sides import labeled, side_names
 
 TITLES = {
     Metric.THROUGHPUT: "Throughput speedup",
     Metric.MEMORY: "Memory usage efficiency",
     Metric.FLOPS: "FLOPs utilization",
 }
-_COLUMNS = ["ratio", "value", "interval", "interval of", "margin", "what may be said", "target", "baseline"]
+_DEFINITIONS = {
+    Metric.THROUGHPUT: "Tokens/s per GPU of {target}, divided by those of {baseline}.",
+    Metric.MEMORY: "Peak memory of {baseline}, divided by that of {target}.",
+    Metric.FLOPS: "MFU of {target}, divided by that of {baseline}.",
+}
 
 
-def ratio_panel(made: Comparison) -> list[Panel]:
-    """Nothing where no ratio may be shown."""
-    ratios = {metric: ratio for metric in NAME_OF if (ratio := made.ratios[metric]) is not None}
+def ratio_panels(made: Comparison) -> tuple[list[Panel], list[Panel]]:
+    """The ratios that were asked, and the others, folded. A metric without a ratio is left out."""
+    asked = _panel(made, "Ratios", (metric for metric in made.asked if metric in NAME_OF), folded=False)
+    others = [metric for metric in NAME_OF if metric not in made.asked]
+    names = " and ".join(TITLES[metric].lower() for metric in others if made.ratios[metric] is not None)
+    return asked, _panel(made, f"Not asked: {names.replace('flops', 'FLOPs')}", others, folded=True)
+
+
+def _panel(made: Comparison, title: str, metrics: Iterable[Metric], folded: bool) -> list[Panel]:
+    ratios = {metric: ratio for metric in metrics if (ratio := made.ratios[metric]) is not None}
     if not ratios:
         return []
+    target, baseline = side_names(made)
+    subjects = [subject for side in made.sides for subject in side.subjects]
+    texts = (_DEFINITIONS[metric].format(target=target, baseline=baseline) for metric in ratios)
+    definitions = per_device(" ".join(texts), subjects)
     note = (
-        f"Above 1 is good for the target. Shaded: within the margin of {made.margin:.3g}, too little to matter. "
-        "A broken line is an interval inside the runs that were made, and says nothing of another run. "
-        "Ratios tell nothing of learning."
+        f"{definitions} Above 1 is better for {target}. Shaded: differences within {made.margin:.3g}, too small to "
+        "matter. Solid line: CI between runs. Broken line: CI within these runs only."
     )
-    repeated = {m: ratio for m, ratio in ratios.items() if max(ratio.target_runs, ratio.baseline_runs) > 1}
-    repeats = [_repeats(metric, ratio, made) for metric, ratio in repeated.items()]
-    return [Panel("Ratios", [_ratios(ratios, made), *repeats], note)]
+    several = {metric: r for metric, r in ratios.items() if max(r.target_runs, r.baseline_runs) > 1}
+    single = {metric: ratio for metric, ratio in ratios.items() if metric not in several}
+    plots = [_ratios(single, made)] if single else []
+    return [Panel(title, [*plots, *(_repeats(metric, ratio, made) for metric, ratio in several.items())], note, folded)]
 
 
 def _ratios(ratios: dict[Metric, Ratio], made: Comparison) -> IntervalPlot:
-    named = {_name(metric, ratio): ratio for metric, ratio in ratios.items()}
-    rows = [[name, *_numbers(ratio)] for name, ratio in named.items()]
+    names = side_names(made)
+    columns = ["ratio", "value", "CI", "basis of the CI", "margin", "conclusion", *names]
+    labels = {_name(metric, ratio): ratio for metric, ratio in ratios.items()}
+    rows = [[name, *_numbers(ratio)] for name, ratio in labels.items()]
     return IntervalPlot(
-        title="Target against baseline",
-        summary=" ".join(f"{name} {_figure(ratio)}, {ratio.words}." for name, ratio in named.items()),
-        tracks=[_track(name, ratio) for name, ratio in named.items()],
+        title=f"{names[0]} compared with {names[1]}",
+        summary=" ".join(f"{name} {_figure(ratio)}, {ratio.words}." for name, ratio in labels.items()),
+        tracks=[_track(name, ratio) for name, ratio in labels.items()],
         margin=made.margin,
-        samples=Table("Ratios in numbers", _COLUMNS, rows, folded=True),
+        samples=Table("Ratios in numbers", columns, rows, folded=True),
     )
 
 
@@ -48,16 +65,25 @@ def _name(metric: Metric, ratio: Ratio) -> str:
     return f"{'FORCED: ' if ratio.forced else ''}{TITLES[metric]}"
 
 
+def _tone(ratio: Ratio) -> Tone:
+    """Good: the target is better, or both are equivalent. Undecided ratios are a note."""
+    if ratio.forced:
+        return Tone.BAD
+    if not ratio.decided:
+        return Tone.UNSURE if ratio.interval == "runs" and ratio.low is not None else Tone.NOTE
+    return Tone.NOTE if ratio.outcome.below else Tone.GOOD
+
+
 def _track(label: str, ratio: Ratio) -> Track:
     interval = (ratio.value, ratio.low, ratio.high, ratio.interval == "runs")
-    return Track(label, _figure(ratio), _mark(ratio), tone_of(ratio), *interval)
+    return Track(label, _figure(ratio), _conclusion(ratio), _tone(ratio), *interval)
 
 
 def _figure(ratio: Ratio) -> str:
     return with_interval(ratio.value, ratio.low, ratio.high)
 
 
-def _mark(ratio: Ratio) -> str:
+def _conclusion(ratio: Ratio) -> str:
     return f"FORCED, {ratio.words}" if ratio.forced else ratio.words
 
 
@@ -66,30 +92,30 @@ def _numbers(ratio: Ratio) -> list[str]:
     if ratio.low is not None and ratio.high is not None:
         interval, basis = f"{ratio.low:.4f} to {ratio.high:.4f}", f"{ratio.level:.0%}, {ratio.method}"
     figures = (number(ratio.target_figure), number(ratio.baseline_figure))
-    return [f"{ratio.value:.4f}", interval, basis, f"{ratio.margin:.3g}", _mark(ratio), *figures]
+    return [f"{ratio.value:.4f}", interval, basis, f"{ratio.margin:.3g}", _conclusion(ratio), *figures]
 
 
 def _repeats(metric: Metric, ratio: Ratio, made: Comparison) -> IntervalPlot:
-    """Every run against the geometric mean of the baseline's."""
-    labels = (label for label, _, _ in labelled(made))  # the target's first; a run may stand on both sides
+    """Every run, divided by the geometric mean of the baseline."""
+    target, baseline = side_names(made)
+    labels = (label for label, _, _ in labeled(made))  # target first
     rows, tracks = [], []
-    for style, side in enumerate((made.target, made.baseline)):
+    for style, (name, side) in enumerate(zip((target, baseline), made.sides, strict=True)):
         values = [subject.figures.metric(FIGURE_OF[metric]).value for subject in side.subjects]
         figures = [value for value in values if value is not None]
         base, inverse = ratio.baseline_figure, metric == Metric.MEMORY
         marks = [Mark(next(labels), base / figure if inverse else figure / base) for figure in figures]
         rows += [[mark.label, number(figure), f"{mark.value:.4f}"] for mark, figure in zip(marks, figures, strict=True)]
         runs = f"{len(marks)} run{'s' * (len(marks) != 1)}"
-        tracks.append(Track(side.name, runs, _reach(marks), marks=marks, style=style))
-    title, columns = _name(metric, ratio), ["run", FIGURE_OF[metric], "of the baseline's mean"]
-    interval = f" {words}." if (words := around(ratio)) else ""
+        tracks.append(Track(name, runs, _reach(marks), marks=marks, style=style))
+    title, columns = _name(metric, ratio), ["run", FIGURE_OF[metric], f"divided by the mean of {baseline}"]
     reaches = " ".join(f"{track.label}: {track.figure}, {track.words}." for track in tracks)
     return IntervalPlot(
-        title=f"{title}, run by run",
-        summary=f"Each run against the geometric mean of the baseline's. {reaches}{interval}",
-        tracks=[*tracks, _track("ratio", ratio)],
+        title=title,
+        summary=f"{title} {_figure(ratio)}, {ratio.words}. Each run by the geometric mean of {baseline}: {reaches}",
+        tracks=[_track("ratio", ratio), *tracks],
         margin=made.margin,
-        samples=Table(f"{title}, runs in numbers", columns, rows, folded=True),
+        samples=Table(f"{title} in numbers", columns, rows, folded=True),
     )
 
 
@@ -98,4 +124,4 @@ def _reach(marks: Sequence[Mark]) -> str:
     if len(values) == 1:
         return f"{values[0]:.4f}"
     share = statistics.stdev(values) / statistics.fmean(values)
-    return f"{min(values):.4f} to {max(values):.4f}, deviation {share:.2%}"
+    return f"{min(values):.4f} to {max(values):.4f}, standard deviation {share:.2%}"

@@ -1,6 +1,7 @@
-"""Thins a curve for drawing: of every stretch the first, the lowest, the highest and the last value stay."""
+"""Thins a curve: each stretch keeps its first, lowest, highest and last value, so that no spike is lost."""
 
 import functools
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,28 +10,28 @@ from steelyard.records.columns import Column, Floats, Mask, Whole
 from steelyard.reporting.page import Line, Spread
 
 STRETCHES = 2000
-"""Four values of each at most: more than a screen has columns, and room to zoom."""
+"""At most four values of each: more than a screen has columns, with room to zoom."""
 
 _POINTS_OF_A_PLOT = 50_000
-"""What all curves of a plot share, so that a page of many runs stays small."""
+"""Shared by all curves of a plot, so that a page of many runs stays small."""
 
 _STRETCHES_OF_A_SPREAD = 500
 
 
 def stretches(num_lines: int) -> int:
-    """How many stretches each of so many curves may have."""
+    """Stretches per curve, for this number of curves."""
     return max(100, min(STRETCHES, _POINTS_OF_A_PLOT // (4 * num_lines)))
 
 
 def thinned(label: str, x: Whole, column: Column, count: int = STRETCHES, style: int = 0) -> Line:
-    """A curve of a column, with gaps where values are missing and the stretches where they are not finite."""
+    """The curve of a column, with gaps for missing values and the stretches of values that are not finite."""
     kept = keep(np.where(column.finite, column.values, np.nan), count)
     y = [float(f"{value:.6g}") if np.isfinite(value) else None for value in column.values[kept]]
     return Line(label, x[kept].tolist(), y, _runs(x, column.nonfinite, count), style)
 
 
 def keep(values: Floats, count: int = STRETCHES) -> Whole:
-    """Indices to draw; NaN is a gap, and one of each gap stays."""
+    """Indices to draw. NaN is a gap; one index of each gap is kept."""
     total = len(values)
     if total <= 4 * count:
         return np.arange(total)
@@ -45,9 +46,18 @@ def keep(values: Floats, count: int = STRETCHES) -> Whole:
     return kept[kept < total]
 
 
+def covered(lines: Sequence[Line]) -> list[str]:
+    """Says that curves are identical, since one of them then covers the others."""
+    curves = [(line.style, (*line.x, None, *line.y)) for line in lines]
+    if len(curves) > 1 and len({curve for _, curve in curves}) == 1:
+        return ["The curves are identical."]
+    sides = [Counter(curve for style, curve in curves if style == side) for side in (0, 1)]
+    return ["The curves of both sides are identical."] if sides[0] == sides[1] else []
+
+
 def reach(label: str, curves: Sequence[tuple[Whole, Column]], style: int = 0) -> Spread | None:
-    """From the lowest to the highest of several curves, at the steps all of them have; of each stretch its extremes."""
-    steps = functools.reduce(np.intersect1d, [x[column.finite] for x, column in curves])
+    """The lowest and highest of several curves, at the steps that all of them have; each stretch keeps its extremes."""
+    steps = shared_steps([x[column.finite] for x, column in curves])
     if not len(steps):
         return None
     rows = np.array([_at(steps, x, column) for x, column in curves])
@@ -59,8 +69,21 @@ def reach(label: str, curves: Sequence[tuple[Whole, Column]], style: int = 0) ->
     return Spread(label, x.tolist(), _digits(low), _digits(high), style)
 
 
+def shared_steps(curves: Sequence[Whole]) -> Whole:
+    """The steps that all curves have, each once; their steps are sorted. Curves of equal steps take no search."""
+    once = [steps[np.append(True, np.diff(steps) > 0)] if len(steps) else steps for steps in curves]
+    return functools.reduce(_shared, once)
+
+
+def _shared(steps: Whole, others: Whole) -> Whole:
+    if np.array_equal(steps, others):
+        return steps
+    shared: Whole = np.intersect1d(steps, others, assume_unique=True)
+    return shared
+
+
 def _at(steps: Whole, x: Whole, column: Column) -> Floats:
-    """A curve's values at some of its steps; of a step that was done again, the last."""
+    """Values of a curve at some of its steps; the last value of a repeated step."""
     given = x[column.finite]
     values: Floats = column.values[column.finite][np.searchsorted(given, steps, side="right") - 1]
     return values
@@ -71,7 +94,7 @@ def _digits(values: Floats) -> list[float]:
 
 
 def _runs(x: Whole, mask: Mask, count: int) -> Sequence[tuple[int, int]]:
-    """First and last x of each unbroken stretch of `mask`; of too many, the first in each part of the curve."""
+    """First and last x of each stretch of `mask`; if there are too many, the first in each part of the curve."""
     edges = np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))
     first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
     if len(first) > count:

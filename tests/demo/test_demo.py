@@ -1,6 +1,7 @@
 """steelyard demo: the whole story, trained or recorded."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,9 @@ def follows_the_story(document: dict[str, Any]) -> None:
         assert json.loads((Path(run) / "verdict.json").read_text())["verdict"] == "pass"
         assert (Path(run) / "report.html").exists()
     fair, refused = (json.loads((Path(one) / "comparison.json").read_text()) for one in document["comparisons"])
-    assert fair["comparable"]["throughput"]["status"] == "comparable"
+    throughput = fair["comparable"]["throughput"]  # step times that swing on a busy machine are a caveat
+    assert throughput["status"] in ("comparable", "qualified")
+    assert {reason["code"] for reason in throughput["reasons"]} <= {"check_unknown"}
     assert fair["throughput_speedup"]["words"] == "single-run observation"
     assert refused["comparable"]["throughput"]["status"] == "not_comparable"
     assert refused["throughput_speedup"] is None
@@ -42,9 +45,10 @@ def test_the_recorded_story_is_told_twice_and_in_words(cli: Any) -> None:
     for _ in range(2):
         done = cli("demo", "--recorded")
         assert done.status == 0
-        assert "throughput speedup 0.9999 [0.9950, 1.0048]  single-run observation" in done.out
-        assert "Their losses are equal bit for bit at all 60 steps." in done.out
-        assert "training.tokens_per_step differs: 8,192 on the target, 16,384 on the baseline" in done.out
+        text = re.sub(r"(demo-[a-z-]+[a-z])-2\b", r"\1", done.out)  # the second story of one second
+        assert "demo-again runs at 7,753 tokens/s per GPU, demo-baseline at 7,754 (-0.01%). One run each" in text
+        assert "Their losses are identical at all 60 steps." in text
+        assert "Not comparable: demo-half-batch and demo-baseline use different batch sizes (8,192 and" in text
     assert len(list(records.runs_under(Path("runs")))) == 6
 
 

@@ -18,7 +18,7 @@ def build(spec: Any, dtype: torch.dtype = torch.float32) -> tuple[Decoder, Store
         model = Decoder(spec.model, recompute=False)
     store = Store(model, dtype, torch.float32, ranks=1)
     optimizer = AdamW(store, 0, store.weights.numel(), spec.training, compiled=False)
-    store.initialise(model, 1, 0.02, optimizer.remainder, 0)
+    store.initialize(model, 1, 0.02, optimizer.remainder, 0)
     return model, store, optimizer
 
 

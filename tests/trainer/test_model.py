@@ -16,7 +16,7 @@ def build(spec: Any, std: float = 0.3, recompute: bool = False) -> tuple[Decoder
     with torch.device("meta"):
         model = Decoder(spec, recompute=recompute)
     store = Store(model, torch.float32, torch.float32, ranks=1)
-    store.initialise(model, seed=7, std=std, remainder=None, start=0)
+    store.initialize(model, seed=7, std=std, remainder=None, start=0)
     for name, parameter in model.named_parameters():  # norms and biases that start at constants must matter too
         if parameter.ndim == 1:
             parameter.data += torch.linspace(-0.2, 0.3, parameter.numel()) * (1 + len(name) % 3)

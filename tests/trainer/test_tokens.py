@@ -99,8 +99,8 @@ def test_a_token_file_is_visited_once_an_epoch_in_an_order_of_the_seed(tmp_path:
     ("array", "says"),
     [
         (np.zeros(5, dtype=np.int32), "expected more than 10"),
-        (np.zeros(50, dtype=np.float32), "expected a row of integers"),
-        (np.zeros((5, 50), dtype=np.int32), "expected a row of integers"),
+        (np.zeros(50, dtype=np.float32), "expected a one-dimensional array of integers"),
+        (np.zeros((5, 50), dtype=np.int32), "expected a one-dimensional array of integers"),
     ],
 )
 def test_a_file_that_cannot_be_trained_on_is_refused(tmp_path: Path, array: np.ndarray, says: str) -> None:
@@ -113,7 +113,7 @@ def test_a_file_that_cannot_be_trained_on_is_refused(tmp_path: Path, array: np.n
 def test_a_token_outside_the_vocabulary_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "tokens.npy"
     np.save(path, np.full(50, 128, dtype=np.int32))
-    with pytest.raises(ValueError, match="holds token 128, expected ids below the vocabulary of 128"):
+    with pytest.raises(ValueError, match="contains token 128, expected ids below vocab_size 128"):
         TokenFile(str(path), 128, 10, seed=1, share=1.0).sample(0)
 
 

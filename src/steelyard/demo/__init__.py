@@ -1,7 +1,7 @@
-"""The whole story on one machine: three runs, their verdicts, a comparison that holds, one refused, their reports."""
+"""The demo: three runs, their verdicts, a comparison that holds and one that is refused, all reports."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +15,12 @@ from steelyard.reporting.run_page import run_page
 from steelyard.verdict import Status, Verdict
 
 RECORDED = Path(__file__).parent / "recorded"
-"""Runs that were recorded on an H200, for a machine without torch."""
+"""Runs recorded on an H200, for machines without torch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """One run of the story, the recorded run that stands in for it, and what it changes of the experiment."""
+    """One run of the demo, the recorded run that can replace it, and its settings."""
 
     name: str
     recording: str
@@ -29,13 +29,13 @@ class Chapter:
 
 CONFIG = "tiny-llama"
 SHORT = ("training.steps=100", "training.global_batch_size=32", "training.warmup_steps=10")
-"""The packaged tiny Llama, for fewer and smaller steps."""
+"""Fewer and smaller steps than the packaged tiny Llama."""
 CHAPTERS = (
     Chapter("baseline", "baseline", SHORT),
     Chapter("again", "again", SHORT),
     Chapter("other-batch", "half-batch", (*SHORT, "training.global_batch_size=64")),
 )
-"""Twice the same, and once with another batch: the difference that makes tools call one run so many times faster."""
+"""The same job twice, and once with another batch size, which naive tools report as a speedup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +44,18 @@ class Story:
     fair: Comparison
     refused: Comparison
     comparisons: tuple[Path, Path]
-    """Where both are kept, with their reports."""
+    """Directories of both comparisons, with their reports."""
 
     @property
     def succeeded(self) -> bool:
-        """Whether it went as it should: three passes, one comparison that holds and one refused."""
+        """Whether the demo went as expected: three passes, one comparison that holds and one refused."""
         held = self.fair.comparable[Metric.THROUGHPUT].holds
         refused = self.refused.comparable[Metric.THROUGHPUT].status == Comparability.NOT_COMPARABLE
         return held and refused and all(judged.status == Status.PASS for judged in self.verdicts)
 
 
 def copy_recorded(out: Path, prefix: str) -> list[Run]:
-    """The recorded runs, under --out like any others; by content alone: what is installed has modes of its own."""
+    """Copy the recorded runs under --out, without the file modes of the installation."""
     runs = []
     for chapter in CHAPTERS:
         recording = RECORDED / chapter.recording
@@ -73,8 +73,8 @@ def copy_recorded(out: Path, prefix: str) -> list[Run]:
     return runs
 
 
-def tell(runs: Sequence[Run], out: Path, note: Callable[[str], None]) -> Story:
-    """Judge three runs, compare the second and the third with the first, and write every report."""
+def make_story(runs: Sequence[Run], out: Path) -> Story:
+    """Check three runs, compare the second and third with the first, and write all reports."""
     verdicts = []
     for run in runs:
         subject = verdict.read_subject(run)
@@ -82,7 +82,6 @@ def tell(runs: Sequence[Run], out: Path, note: Callable[[str], None]) -> Story:
         verdict.save(judged)
         _write(run_page(subject, judged), run.directory)
         verdicts.append(judged)
-        note(f"judged {run.directory}: {judged.status}")
     fair, refused = (comparison.weigh([run], [runs[0]], [Metric.THROUGHPUT], None, 0) for run in runs[1:])
     directories = comparison.save(fair, out, None), comparison.save(refused, out, None)
     for made, directory in zip((fair, refused), directories, strict=True):

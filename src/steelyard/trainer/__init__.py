@@ -1,1 +1,1 @@
-"""The built-in PyTorch trainer; imports torch and numpy and nothing else of ours."""
+"""The built-in PyTorch trainer; imports only torch and numpy."""

@@ -14,17 +14,17 @@ _PR_SET_PDEATHSIG = 1
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("usage: python -m steelyard.trainer SPEC.json")
-    # Set by a runner that holds the other end of our standard input and never writes to it: its end is the runner's.
+    # A runner that keeps the other end of standard input open sets this; the end of the input means that it is gone.
     if os.environ.get("STEELYARD_LIFELINE") == "stdin":
-        if sys.platform == "linux":  # ends even a stopped process, which cannot watch
+        if sys.platform == "linux":  # also ends a stopped process, which cannot watch its input
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         threading.Thread(target=_end_with_stdin, name="lifeline", daemon=True).start()
-    from steelyard.trainer.spec import load  # torch takes seconds to import, and the lifeline holds from the first
+    from steelyard.trainer.spec import load  # importing torch takes seconds; the lifeline must work before
     from steelyard.trainer.train import train
 
     train(load(Path(sys.argv[1])))
-    # The work is done and printed. Without this, one run of two gloo ranks in ten is ended by SIGABRT while the
-    # interpreter shuts down (torch 2.13), which would make a failed run of a good one.
+    # Training is complete. Without this exit, SIGABRT ends one in ten runs with two gloo ranks during interpreter
+    # shutdown (torch 2.13), and a good run would count as failed.
     sys.stdout.flush()
     os._exit(0)
 
@@ -32,8 +32,8 @@ def main() -> None:
 def _end_with_stdin() -> None:
     while os.read(0, 4096):
         continue
-    with contextlib.suppress(OSError):  # whoever would read it may be gone too
-        os.write(2, b"steelyard trainer: standard input has closed, so the runner is gone; ending\n")
+    with contextlib.suppress(OSError):  # the reader may be gone too
+        os.write(2, b"steelyard trainer: standard input was closed, so the runner has ended; exiting\n")
     os._exit(1)
 
 

@@ -1,4 +1,4 @@
-"""AdamW over a range of a flat store, in fp32 whatever the weights' format."""
+"""AdamW over a range of a flat store, always in fp32."""
 
 import torch
 from torch import Tensor
@@ -7,13 +7,13 @@ from steelyard.trainer.spec import TrainingSpec
 from steelyard.trainer.store import Store, join, split
 
 _CHUNK = 1 << 25
-"""Elements updated at once: bounds the fp32 temporaries to a few hundred MiB."""
+"""Elements per update, which limits fp32 temporaries to a few hundred MiB."""
 
 
 class AdamW:
     """Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), on elements `start` to `end` of the store.
 
-    A rank that shards its optimizer owns a range; one that does not owns them all.
+    A rank with a sharded optimizer owns a range, otherwise all elements.
     """
 
     def __init__(self, store: Store, start: int, end: int, training: TrainingSpec, compiled: bool) -> None:
@@ -26,7 +26,7 @@ class AdamW:
         self._update = torch.compile(_update, dynamic=True) if compiled else _update
 
     def squared_norm(self) -> Tensor:
-        """Sum of the squares of this range's gradients, in float64 so that it does not depend on the chunks."""
+        """Sum of squared gradients of this range, in float64 so that it does not depend on chunks."""
         total = torch.zeros((), dtype=torch.float64)
         for low in range(self.start, self.end, _CHUNK):
             total += self.store.gradients[low : min(low + _CHUNK, self.end)].float().square().sum(dtype=torch.float64)
@@ -36,7 +36,7 @@ class AdamW:
         """Update the range; gradients are multiplied by `clip` first."""
         self.steps += 1
         training = self.training
-        # Rates as tensors, so that a compiled update is not compiled again when they change.
+        # Rates are tensors, so that a compiled update is not recompiled when they change.
         rate = learning_rate / (1 - training.adam_beta1**self.steps)
         square_correction = 1 / (1 - training.adam_beta2**self.steps)
         decay = 1 - learning_rate * training.weight_decay
@@ -59,7 +59,7 @@ class AdamW:
             )
 
     def _ranges(self) -> list[tuple[int, int, bool]]:
-        """Chunks of the range, none of which crosses from decayed to undecayed parameters."""
+        """Chunks of the range that do not mix parameters with and without decay."""
         edge = min(max(self.store.decayed_end, self.start), self.end)
         spans = ((self.start, edge, True), (edge, self.end, False))
         return [

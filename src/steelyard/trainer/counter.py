@@ -1,4 +1,4 @@
-"""Counter-based random integers: a value is a function of a key and an index, on any machine, in any order."""
+"""Counter-based random integers: each value depends only on a key and an index, on every machine."""
 
 import hashlib
 
@@ -14,13 +14,13 @@ UInts = npt.NDArray[np.uint64]
 
 
 def key_of(*parts: str | int) -> int:
-    """A 64-bit key for one stream, from the names and numbers that identify it."""
+    """A 64-bit key of a stream, from the names and numbers that identify it."""
     text = "/".join(str(part) for part in parts)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def stream(key: int, start: int, count: int) -> UInts:
-    """Values `start` to `start + count` of the key's stream: SplitMix64 entered at any index."""
+    """Values `start` to `start + count` of a stream: SplitMix64 at any index."""
     z = np.arange(start + 1, start + count + 1, dtype=np.uint64)
     z *= np.uint64(GOLDEN)
     z += np.uint64(key)
@@ -38,5 +38,5 @@ def mix(z: UInts, scratch: UInts) -> None:
 
 
 def below(values: UInts, bound: int) -> npt.NDArray[np.int64]:
-    """Each value mapped onto 0 … bound - 1 by its upper 32 bits; the bias is below bound / 2^32."""
+    """Values mapped to 0 … bound - 1 by their upper 32 bits; the bias is below bound / 2^32."""
     return ((values >> np.uint64(32)) * np.uint64(bound) >> np.uint64(32)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Decoder-only Llama and GPT-3 in plain PyTorch, with a loss that never holds more than a slice of the logits."""
+"""Decoder-only Llama and GPT-3 in plain PyTorch; the loss needs only a slice of the logits at a time."""
 
 import math
 from typing import Any, cast
@@ -11,11 +11,11 @@ from torch.utils.checkpoint import checkpoint
 from steelyard.trainer.spec import ModelSpec
 
 _LOGITS_AT_ONCE = 1 << 28
-"""Elements of one slice: half a gibibyte in bf16, one in fp32."""
+"""Elements of one slice: 0.5 GiB in bf16, 1 GiB in fp32."""
 
 
 def rotary_tables(spec: ModelSpec, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of each position and frequency, with Llama 3.1's stretching where the model has it."""
+    """Cosines and sines of each position and frequency, with Llama 3.1's scaling if the model has it."""
     assert spec.rope_theta is not None
     exponents = torch.arange(0, spec.head_dim, 2, dtype=torch.float64) / spec.head_dim
     frequencies = spec.rope_theta**-exponents
@@ -32,14 +32,14 @@ def _stretched(
     high_freq_factor: float,
     original_max_position_embeddings: int,
 ) -> Tensor:
-    """Slow frequencies by `factor`, fast ones not at all, those between smoothly (Llama 3.1 release)."""
+    """Divide low frequencies by `factor`, keep high ones, interpolate between (Llama 3.1 release)."""
     turns = original_max_position_embeddings * frequencies / (2 * math.pi)
     smooth = ((turns - low_freq_factor) / (high_freq_factor - low_freq_factor)).clamp(0, 1)
     return frequencies * ((1 - smooth) / factor + smooth)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate pairs (i, i + half) of each head; fp32 inside, since bf16 angles lose distant positions."""
+    """Rotate pairs (i, i + half) of each head, in fp32, since bf16 angles are too coarse for distant positions."""
     first, second = x.float().chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
 
@@ -104,7 +104,7 @@ class Layer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Tokens to the hidden state that the output projection turns into logits."""
+    """Tokens to the hidden states before the output projection."""
 
     def __init__(self, spec: ModelSpec, recompute: bool) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class Decoder(nn.Module):
 
 
 def initial_std(name: str, spec: ModelSpec, std: float) -> float | None:
-    """Standard deviation of a parameter's initial weights, or None where it starts at a constant.
+    """Standard deviation of a parameter's initial weights; None if it starts with a constant.
 
     Projections into the residual stream are scaled by 1 / sqrt(2 layers), as GPT-2 and Megatron do.
     """
@@ -145,7 +145,7 @@ def initial_std(name: str, spec: ModelSpec, std: float) -> float | None:
 
 
 class _SlicedCrossEntropy(torch.autograd.Function):
-    """Makes the gradients in the forward pass, a slice of tokens at a time, so that no whole logits are kept."""
+    """Computes gradients in the forward pass, by slices of tokens, so that the full logits never exist."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, scale: float, rows: int) -> Tensor:
@@ -155,10 +155,10 @@ class _SlicedCrossEntropy(torch.autograd.Function):
         for at in range(0, len(hidden), rows):
             part = slice(at, at + rows)
             logits = (hidden[part] @ weight.T).float()
-            normaliser = torch.logsumexp(logits, dim=-1)
+            log_sum = torch.logsumexp(logits, dim=-1)
             label_logits = logits.gather(1, labels[part, None])
-            total += (normaliser - label_logits[:, 0]).sum()
-            gradient = logits.sub_(normaliser[:, None]).exp_()
+            total += (log_sum - label_logits[:, 0]).sum()
+            gradient = logits.sub_(log_sum[:, None]).exp_()
             gradient.scatter_(1, labels[part, None], gradient.gather(1, labels[part, None]) - 1.0)
             gradient = gradient.mul_(scale).to(hidden.dtype)
             hidden_grad[part] = gradient @ weight
@@ -173,7 +173,7 @@ class _SlicedCrossEntropy(torch.autograd.Function):
 
 
 def scaled_loss(hidden: Tensor, weight: Tensor, labels: Tensor, scale: float, rows: int | None = None) -> Tensor:
-    """`scale` times the sum of the tokens' losses, in fp32; `rows` tokens at a time."""
+    """`scale` times the sum of token losses, in fp32, `rows` tokens at a time."""
     rows = rows or max(1, _LOGITS_AT_ONCE // weight.shape[0])
     apply = cast(Any, _SlicedCrossEntropy).apply
     return cast(Tensor, apply(hidden.flatten(0, 1), weight, labels.flatten(), scale, rows))

@@ -1,4 +1,4 @@
-"""The one JSON file the trainer takes."""
+"""The JSON file that configures the trainer."""
 
 import json
 from dataclasses import dataclass
@@ -58,19 +58,19 @@ class DataSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """Everything a run of the trainer depends on, apart from how many ranks torchrun starts."""
+    """Everything that a run depends on, except the number of ranks."""
 
     model: ModelSpec
     training: TrainingSpec
     data: DataSpec
     device: Literal["cpu", "cuda"]
-    """cuda is also what PyTorch calls an AMD GPU."""
+    """`cuda` includes AMD GPUs in PyTorch."""
     dtype: Literal["fp32", "bf16"]
     grad_reduce_in_fp32: bool
     distributed_optimizer: bool
     compile: bool
     deterministic: bool
-    """Only kernels whose result does not depend on the order in which threads finish."""
+    """Use only kernels whose result does not depend on the order of threads."""
 
     def token_source(self) -> Source:
         data, vocab_size, length = self.data, self.model.vocab_size, self.training.sequence_length
@@ -84,7 +84,7 @@ class Spec:
 
 
 def load(path: Path) -> Spec:
-    """Read the file; a missing or unknown key is a TypeError that names it."""
+    """Read the file; TypeError with the name of a missing or unknown key."""
     raw = json.loads(path.read_text())
     groups = {"model": ModelSpec, "training": TrainingSpec, "data": DataSpec}
     return Spec(**{key: groups[key](**value) if key in groups else value for key, value in raw.items()})

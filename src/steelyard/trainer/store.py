@@ -1,6 +1,6 @@
-"""All weights and gradients of a model in two flat tensors, of which the modules hold views.
+"""All weights and gradients of a model in two flat tensors; modules hold views of them.
 
-Beside bf16 weights, the optimizer keeps 16 bits each that make them exact fp32 weights.
+For bf16 weights, the optimizer keeps the other 16 bits of each fp32 weight.
 """
 
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from steelyard.trainer.model import Decoder, initial_std
 from steelyard.trainer.weights import fill_normal
 
 _FILL = 1 << 26
-"""Elements initialised at once, so that no fp32 copy of a whole parameter is needed."""
+"""Elements initialized at once, so that no fp32 copy of a whole parameter is needed."""
 
 
 class Piece(NamedTuple):
-    """A run of the flat tensors that belongs to one parameter."""
+    """The range of one parameter in the flat tensors."""
 
     name: str
     start: int
@@ -25,10 +25,10 @@ class Piece(NamedTuple):
 
 
 class Store:
-    """Flat weights and gradients. Decayed parameters come first, so that decay is a matter of position."""
+    """Flat weights and gradients. Parameters with weight decay come first."""
 
     def __init__(self, model: nn.Module, dtype: torch.dtype, gradient_dtype: torch.dtype, ranks: int) -> None:
-        """`model` is on the meta device; its parameters become views of tensors made on the default device."""
+        """`model` is on the meta device; its parameters become views of tensors on the default device."""
         named = sorted(model.named_parameters(), key=lambda item: item[1].ndim < 2)
         self.size = sum(parameter.numel() for _, parameter in named)
         self.decayed_end = sum(parameter.numel() for _, parameter in named if parameter.ndim >= 2)
@@ -43,14 +43,14 @@ class Store:
             parameter = nn.Parameter(self.weights[start:end].view(meta.shape))
             gradient = self.gradients[start:end].view(meta.shape)
             if gradient_dtype == dtype:
-                parameter.grad = gradient  # autograd adds into it
+                parameter.grad = gradient  # autograd accumulates here
             else:
                 parameter.register_post_accumulate_grad_hook(_add_into(gradient))  # type: ignore[no-untyped-call]
             owner, _, leaf = name.rpartition(".")
             setattr(model.get_submodule(owner), leaf, parameter)
 
-    def initialise(self, model: Decoder, seed: int, std: float, remainder: Tensor | None, start: int) -> None:
-        """Draw the weights; `remainder` takes the low halves of those from flat position `start` on."""
+    def initialize(self, model: Decoder, seed: int, std: float, remainder: Tensor | None, start: int) -> None:
+        """Draw the weights; `remainder` receives the lower 16 bits from flat position `start` on."""
         for piece in self.pieces:
             piece_std = initial_std(piece.name, model.spec, std)
             for low in range(piece.start, piece.end, _FILL):
@@ -80,16 +80,16 @@ def _add_into(total: Tensor) -> Callable[[Tensor], None]:
 
 
 def split(master: Tensor) -> tuple[Tensor, Tensor]:
-    """fp32 to the nearest bf16 (ties away from zero) and the signed remainder of the bit patterns."""
+    """Split fp32 into the nearest bf16 (ties away from zero) and the signed remainder of the bits."""
     bits = master.view(torch.int32)
     upper = (bits + 0x8000) >> 16
     lower = (bits - (upper << 16)).to(torch.int16)
-    # A NaN's pattern may carry over into the sign: it is kept as the plain NaN instead.
+    # Rounding a NaN may overflow into the sign, so NaN becomes the standard NaN.
     upper = torch.where(master.isnan(), 0x7FC0, upper).to(torch.int16)
     return upper.view(torch.bfloat16), lower
 
 
 def join(upper: Tensor, lower: Tensor) -> Tensor:
-    """The fp32 value `split` was given."""
+    """The inverse of `split`."""
     bits = (upper.view(torch.int16).to(torch.int32) << 16) + lower.to(torch.int32)
     return bits.view(torch.float32)

@@ -1,4 +1,4 @@
-"""Token sources: each sample is a function of the seed and the sample's index alone."""
+"""Token sources: each sample depends only on the seed and its index."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -14,20 +14,20 @@ Tokens = npt.NDArray[np.int64]
 
 COUNTING_DOCUMENTS = 100_000
 COUNTING_LONGEST = 4095
-"""Megatron's mock documents have 1 to 4095 tokens, uniformly."""
+"""Megatron's mock documents have 1 to 4095 tokens, uniformly distributed."""
 
 MARKOV_WEIGHTS = (8, 4, 2, 2)
-"""How often, of 16, each of a token's four successors follows it."""
+"""Frequency of a token's four successors, of 16."""
 
 
 class Source(Protocol):
     def sample(self, index: int) -> Tokens:
-        """Sequence length + 1 tokens: inputs are all but the last, labels all but the first."""
+        """Sequence length + 1 tokens: inputs without the last token, labels without the first."""
         ...
 
 
 class Uniform:
-    """Independent uniform tokens, as NeMo's mock data: nothing can be learned below ln V."""
+    """Independent uniform tokens, like NeMo's mock data; the loss floor is ln V."""
 
     def __init__(self, vocab_size: int, sequence_length: int, seed: int) -> None:
         self.vocab_size, self.length, self.seed = vocab_size, sequence_length + 1, seed
@@ -37,7 +37,7 @@ class Uniform:
 
 
 class Counting:
-    """Megatron's mock data: documents that count 1, 2, 3 … and stop at a random length with the last token id."""
+    """Megatron's mock data: documents that count 1, 2, 3, ... and end at a random length with the last token id."""
 
     def __init__(self, vocab_size: int, sequence_length: int, seed: int) -> None:
         self.vocab_size, self.sequence_length = vocab_size, sequence_length
@@ -53,11 +53,11 @@ class Counting:
 
 
 class Markov:
-    """A walk in which four tokens may follow each token, with fixed odds.
+    """A Markov chain in which each token has four successors with fixed probabilities.
 
-    The walk steps by one of four distinct distances modulo V, and its positions are renamed by a permutation, so
-    every token has four distinct successors, all tokens are equally frequent, and the entropy rate is exactly that
-    of the odds. Half the steps go to one successor: a model that learns the table of V x 4 reaches the rate.
+    The chain moves by one of four distinct distances modulo V, and a permutation renames its positions. So every token
+    has four distinct successors, all tokens are equally frequent, and the entropy is exactly that of the probabilities.
+    A model that learns the V x 4 table reaches the floor; half of the steps go to one successor.
     """
 
     def __init__(self, vocab_size: int, sequence_length: int, seed: int) -> None:
@@ -77,7 +77,7 @@ class Markov:
 
 
 class TokenFile:
-    """Windows of a .npy array of token ids, each visited once an epoch in an order the seed decides."""
+    """Windows of a .npy array of token ids, each used once per epoch, in an order given by the seed."""
 
     def __init__(self, path: str, vocab_size: int, sequence_length: int, seed: int, share: float) -> None:
         self.path, self.vocab_size, self.sequence_length = path, vocab_size, sequence_length
@@ -89,11 +89,11 @@ class TokenFile:
             raise ValueError(f"{path} is an archive, expected a .npy file of token ids")
         if self.tokens.ndim != 1 or not np.issubdtype(self.tokens.dtype, np.integer):
             kind = f"{self.tokens.dtype} of shape {self.tokens.shape}"
-            raise ValueError(f"{path} holds {kind}, expected a row of integers")
+            raise ValueError(f"{path} contains {kind}, expected a one-dimensional array of integers")
         self.windows = int((len(self.tokens) - 1) // sequence_length * share)
         if self.windows < 1:
-            tokens = f"{len(self.tokens)} tokens{'' if share == 1 else f', of which {share:.3g} is for training'}"
-            raise ValueError(f"{path} has {tokens}, expected more than {sequence_length} to train on")
+            tokens = f"{len(self.tokens)} tokens{'' if share == 1 else f', {share:.1%} of them for training'}"
+            raise ValueError(f"{path} has {tokens}, expected more than {sequence_length} for training")
         self.stride, self.offset = _shuffle(self.windows, seed)
 
     def sample(self, index: int) -> Tokens:
@@ -101,12 +101,12 @@ class TokenFile:
         window = np.asarray(self.tokens[start : start + self.sequence_length + 1], dtype=np.int64)
         if window.min() < 0 or window.max() >= self.vocab_size:
             wrong = window[(window < 0) | (window >= self.vocab_size)][0]
-            raise ValueError(f"{self.path} holds token {wrong}, expected ids below the vocabulary of {self.vocab_size}")
+            raise ValueError(f"{self.path} contains token {wrong}, expected ids below vocab_size {self.vocab_size}")
         return window
 
 
 class Repeating:
-    """The first `samples` of a source, over and over."""
+    """The first `samples` of a source, repeated."""
 
     def __init__(self, source: Source, samples: int) -> None:
         self.source, self.samples = source, samples
@@ -119,10 +119,10 @@ MADE: dict[str, Callable[[int, int, int], Source]] = {"uniform": Uniform, "count
 
 
 def entropy_rate(source: str, vocab_size: int) -> float:
-    """Nats a token below which no model's expected loss can go."""
+    """The loss floor: the smallest expected loss of any model, in nats per token."""
     if source == "uniform":
         return math.log(vocab_size)
-    if source == "counting":  # all there is to know of a document is its length
+    if source == "counting":  # only the length of a document is random
         return math.log(COUNTING_LONGEST) / ((1 + COUNTING_LONGEST) / 2)
     total = sum(MARKOV_WEIGHTS)
     return -sum(weight / total * math.log(weight / total) for weight in MARKOV_WEIGHTS)
@@ -134,7 +134,7 @@ def batch(source: Source, indices: Iterable[int]) -> Tokens:
 
 
 def _shuffle(windows: int, seed: int) -> tuple[int, int]:
-    """A stride coprime to the number of windows, and an offset: index -> index x stride + offset visits each once."""
+    """A stride coprime to the number of windows, and an offset: index x stride + offset visits each window once."""
     first, second = below(stream(key_of("order", seed), 0, 2), windows)
     stride = int(first) | 1
     while math.gcd(stride, windows) != 1:

@@ -1,4 +1,4 @@
-"""The training loop over the ranks of a data-parallel group: one optimizer step a line of output."""
+"""The training loop of a data-parallel group; prints one line per optimizer step."""
 
 import contextlib
 import math
@@ -22,16 +22,16 @@ from steelyard.trainer.tokens import Source, batch
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
-# torch 2.13 renames both; 2.11 knows the old names only.
+# torch 2.13 renames both; 2.11 has only the old names.
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
 
 class Ranks:
-    """The ranks torchrun started, or this process alone."""
+    """The ranks that torchrun started, or a single process."""
 
     def __init__(self, device: str) -> None:
-        # Only torchrun's own variables: a shell of a job may have ranks of its own.
+        # Only with torchrun: the shell of a job may have rank variables too.
         launched = os.environ if "TORCHELASTIC_RUN_ID" in os.environ else {}
         self.size = int(launched.get("WORLD_SIZE", "1"))
         self.rank = int(launched.get("RANK", "0"))
@@ -65,7 +65,7 @@ class Ranks:
         """Leave each rank the sum of its own share of `flat`; the rest is undefined."""
         if self.size == 1:
             return
-        if self.gloo:  # it has no reduce-scatter worth the name: the whole sum costs a CPU nothing extra
+        if self.gloo:  # its reduce-scatter is not faster than the whole sum
             dist.all_reduce(flat)
             return
         low, high = self.shard(flat.numel())
@@ -83,9 +83,9 @@ class Ranks:
 
 
 def train(spec: Spec) -> None:
-    """Train as the spec says, printing from rank 0."""
+    """Train by the spec; rank 0 prints."""
     torch.use_deterministic_algorithms(spec.deterministic)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # we read none
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it is never read
     ranks = Ranks(spec.device)
     with torch.device(ranks.device), _attention(spec):
         _run(spec, ranks)
@@ -102,7 +102,7 @@ def _run(spec: Spec, ranks: Ranks) -> None:
     if spec.compile:
         for layer in model.layers:
             layer.compile()
-    _say(ranks, "initialised", parameters=store.size)
+    _say(ranks, "initialized", parameters=store.size)
     tokens = training.global_batch_size * training.sequence_length
     before = time.perf_counter()
     for step in range(1, training.steps + 1):
@@ -119,9 +119,9 @@ def _run(spec: Spec, ranks: Ranks) -> None:
         memory, kind = _memory(spec)
         learned = {"loss": loss_value, "grad_norm": norm_value, "learning_rate": rate}
         speed = {"step_time_s": seconds, "tokens": tokens, "tokens_per_s_per_gpu": tokens / seconds / ranks.size}
-        held = {"memory_gib": ranks.maximum(memory), "memory_kind": kind}
+        memory_fields = {"memory_gib": ranks.maximum(memory), "memory_kind": kind}
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        _say(ranks, f"step: {step}/{training.steps}", **learned, **speed, **held, time=now)
+        _say(ranks, f"step: {step}/{training.steps}", **learned, **speed, **memory_fields, time=now)
     _say(ranks, "training finished", steps=training.steps)
 
 
@@ -132,12 +132,12 @@ def _build(spec: Spec, ranks: Ranks) -> tuple[Decoder, Store, AdamW]:
     store = Store(model, dtype, torch.float32 if spec.grad_reduce_in_fp32 else dtype, ranks.size)
     low, high = ranks.shard(store.weights.numel()) if spec.distributed_optimizer else (0, store.weights.numel())
     optimizer = AdamW(store, low, high, spec.training, compiled=spec.compile)
-    store.initialise(model, spec.training.seed, spec.training.init_method_std, optimizer.remainder, low)
+    store.initialize(model, spec.training.seed, spec.training.init_method_std, optimizer.remainder, low)
     return model, store, optimizer
 
 
 def _micro_batches(spec: Spec, source: Source, ranks: Ranks, step: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """This rank's micro-batches of a step; which samples make up the step does not depend on the ranks."""
+    """This rank's micro batches of a step; the samples of a step do not depend on the number of ranks."""
     training = spec.training
     size = training.micro_batch_size
     first = (step - 1) * training.global_batch_size
@@ -147,7 +147,7 @@ def _micro_batches(spec: Spec, source: Source, ranks: Ranks, step: int) -> Itera
 
 
 def _optimizer_step(spec: Spec, ranks: Ranks, store: Store, optimizer: AdamW, rate: float) -> Tensor:
-    """Reduce, clip, update, gather; returns the norm of the gradients before clipping."""
+    """Reduce, clip, update, gather; return the gradient norm before clipping."""
     sharded = spec.distributed_optimizer
     if sharded:
         ranks.sum_to_shards(store.gradients)
@@ -165,9 +165,9 @@ def _optimizer_step(spec: Spec, ranks: Ranks, store: Store, optimizer: AdamW, ra
 
 
 def learning_rate(training: TrainingSpec, step: int) -> float:
-    """Rate of 1-based `step`: up linearly to the peak at `warmup_steps`, then down to the minimum at `decay_steps`.
+    """Rate of `step` (from 1): linear to the peak at `warmup_steps`, then down to the minimum at `decay_steps`.
 
-    Which are all steps unless fewer or more are said; past them the rate stays at its minimum.
+    `decay_steps` defaults to all steps; later steps have the minimum.
     """
     peak, low, warmup = training.learning_rate, training.min_learning_rate, training.warmup_steps
     if step <= warmup:
@@ -180,7 +180,7 @@ def learning_rate(training: TrainingSpec, step: int) -> float:
 
 
 def _attention(spec: Spec) -> contextlib.AbstractContextManager[None]:
-    """cuDNN's attention where it may be taken: the fastest on an H200, and not deterministic."""
+    """Prefer cuDNN's attention, the fastest on an H200, unless deterministic kernels are requested."""
     if spec.device == "cpu" or spec.dtype == "fp32" or spec.deterministic or torch.version.hip:
         return contextlib.nullcontext()
     order = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -189,7 +189,7 @@ def _attention(spec: Spec) -> contextlib.AbstractContextManager[None]:
 
 
 def _memory(spec: Spec) -> tuple[float, str]:
-    """Peak memory of this rank so far in GiB, and what was measured."""
+    """Peak memory of this rank in GiB, and its kind."""
     if spec.device == "cuda":
         return torch.cuda.max_memory_reserved() / 1024**3, "torch_reserved_peak"
     unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
@@ -197,6 +197,6 @@ def _memory(spec: Spec) -> tuple[float, str]:
 
 
 def _say(ranks: Ranks, head: str, /, **fields: object) -> None:
-    """One line of rank 0; floats print as the shortest text that reads back as the same bits."""
+    """Print a line on rank 0; floats are printed exactly (shortest round trip)."""
     if ranks.rank == 0:
         print(" | ".join([head, *(f"{name}: {value}" for name, value in fields.items())]), flush=True)

@@ -1,9 +1,9 @@
 """Initial weights: the same bits on every device, rank count and layout.
 
-An element is a function of the seed, its parameter's name and its index in that parameter. Integers do the work:
-SplitMix64 gives 64 bits, their four 16-bit parts are summed, and one multiplication, which IEEE 754 rounds alike
-everywhere, scales the sum. Four uniform numbers sum to a bell (Irwin-Hall) that ends at 3.46 standard deviations;
-no logarithm or cosine is taken, whose last bit would depend on the machine.
+An element depends on the seed, its parameter's name and its index. SplitMix64 gives 64 bits; their four 16-bit parts
+are summed, and one multiplication scales the sum, which IEEE 754 rounds equally everywhere. The sum of four uniform
+numbers is bell-shaped (Irwin-Hall) and ends at 3.46 standard deviations. Logarithms and cosines are avoided, since
+their last bit depends on the machine.
 """
 
 import math
@@ -21,11 +21,11 @@ _LEVELS = 1 << 16
 _MEAN = _PARTS * (_LEVELS - 1) // 2
 _STD = math.sqrt(_PARTS * (_LEVELS**2 - 1) / 12)
 _CPU_CHUNK = 1 << 16
-"""Elements a core makes at once: they stay in its cache."""
+"""Elements per chunk on a CPU; they fit into a core's cache."""
 _CPU_WORKERS = 4
-"""More threads wait for the interpreter's lock: 16 are a third as fast as 4."""
+"""More threads wait for the interpreter lock: 16 are three times slower than 4."""
 _GPU_CHUNK = 1 << 26
-"""Elements a GPU makes at once: it stays busy, within two GiB."""
+"""Elements per chunk on a GPU: enough work, within 2 GiB."""
 
 
 def fill_normal(out: Tensor, name: str, seed: int, std: float, start: int = 0) -> None:
@@ -38,7 +38,7 @@ def fill_normal(out: Tensor, name: str, seed: int, std: float, start: int = 0) -
 
 
 def _fill_on_cpu(out: npt.NDArray[np.float32], key: int, start: int, scale: np.float32) -> None:
-    """In numpy, whose integers are unsigned and whose threads do not wait for each other."""
+    """Fill in numpy, which has unsigned integers and releases the interpreter lock."""
     workers = min(torch.get_num_threads(), _CPU_WORKERS)
     share = -(-len(out) // (workers * _CPU_CHUNK)) * _CPU_CHUNK
     with ThreadPoolExecutor(workers) as pool:
@@ -58,7 +58,7 @@ def _fill_share(out: npt.NDArray[np.float32], start: int, key: int, scale: np.fl
         np.right_shift(z, np.uint64(16), out=s)
         np.bitwise_and(s, pairs, out=s)
         np.bitwise_and(z, pairs, out=z)
-        np.add(z, s, out=z)  # two sums of two parts, side by side
+        np.add(z, s, out=z)  # two sums of two parts
         np.right_shift(z, np.uint64(32), out=s)
         np.add(z, s, out=z)
         np.bitwise_and(z, np.uint64(0xFFFFFFFF), out=z)
@@ -79,7 +79,7 @@ def _fill_on_gpu(out: Tensor, key: int, start: int, scale: float) -> None:
 
 
 def _stream(key: int, start: int, count: int, device: torch.device) -> Tensor:
-    """`counter.stream` in torch's signed integers, whose products wrap alike; shifts are masked to be logical."""
+    """`counter.stream` with torch's signed integers, whose products wrap equally; masks make shifts logical."""
     z = torch.arange(start + 1, start + count + 1, dtype=torch.int64, device=device)
     z.mul_(_signed(GOLDEN)).add_(_signed(key))
     z.bitwise_xor_((z >> 30) & ((1 << 34) - 1)).mul_(_signed(MIX_1))

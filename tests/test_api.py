@@ -12,7 +12,7 @@ import steelyard
 from steelyard.demo import RECORDED
 from steelyard.errors import InputError
 
-PAGE = Path(__file__).parents[1] / "docs" / "api.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 LOG = Path(__file__).parent / "frameworks/logs/real/megatron_clean_int1.log.gz"
 
 
@@ -59,8 +59,8 @@ def test_settings_are_a_mapping_or_as_typed(here: Path) -> None:
 
 def test_wrong_input_is_an_error_with_a_next_step(here: Path) -> None:
     with pytest.raises(InputError) as error:
-        steelyard.plan("tiny-llama.yaml", gpu="h1000")
-    assert (error.value.key, error.value.next) == ("--gpu", "--gpu h100")
+        steelyard.plan("tiny-llama.yaml", gpu="mi300")
+    assert (error.value.key, error.value.next) == ("--gpu", "--gpu mi300x")
     with pytest.raises(AttributeError, match="weigh"):
         steelyard.weigh  # noqa: B018
 
@@ -145,6 +145,36 @@ def test_a_comparison_is_kept_and_can_be_reported(here: Path) -> None:
     assert steelyard.report(comparison.directory, to="md")[0].is_file()
 
 
+def test_a_run_is_given_by_its_name_its_directory_or_itself(here: Path) -> None:
+    run = steelyard.load("baseline")
+    again = steelyard.load("again")
+    for name in ("baseline", Path("runs/baseline"), run):
+        assert steelyard.load(name).directory == run.directory
+        assert steelyard.check(name).status == "pass"
+        assert steelyard.report(name, to="md")[0].is_file()
+    assert steelyard.compare([again], run, metrics="throughput,memory").asked == ("throughput", "memory")
+
+
+def test_a_name_with_a_comma_is_a_name(here: Path) -> None:
+    Path("runs/again").rename("runs/b,0")
+    assert [subject.run.directory.name for subject in steelyard.compare("baseline", ["b,0"]).baseline.subjects] == [
+        "b,0"
+    ]
+
+
+def test_one_text_is_one_limit(here: Path) -> None:
+    assert steelyard.check("baseline", thresholds="step_time_s<=1000").thresholds == ("step_time_s<=1000",)
+
+
+def test_nothing_to_ingest_is_an_error(here: Path) -> None:
+    with pytest.raises(InputError, match="no paths"):
+        steelyard.ingest()
+
+
+def test_the_functions_are_listed() -> None:
+    assert set(steelyard.__all__) <= set(dir(steelyard))
+
+
 def test_steps_are_a_frame_where_pandas_is_installed(here: Path) -> None:
     pytest.importorskip("pandas")
     frame = steelyard.load("baseline").steps().to_pandas()
@@ -159,6 +189,17 @@ def test_the_examples_of_the_page_run(here: Path, capsys: pytest.CaptureFixture[
     for example in examples:
         exec(example, names)
     assert "settings" in PAGE.read_text()
+
+
+@pytest.mark.processes
+def test_the_examples_of_the_page_are_typed(tmp_path: Path) -> None:
+    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    script = tmp_path / "examples.py"
+    script.write_text("import steelyard\n\n" + "\n".join(examples))
+    root = Path(__file__).parents[1]
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", root / "pyproject.toml", script]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.processes

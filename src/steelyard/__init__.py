@@ -17,3 +17,7 @@ def __getattr__(name: str) -> Any:
     from steelyard import api
 
     return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

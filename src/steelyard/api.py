@@ -1,6 +1,6 @@
-"""The public API: what `import steelyard` offers. The verb of the same name calls each function.
+"""The public API of `import steelyard`. Each function is called by the command of the same name.
 
-A function imports what it needs when it is called: most verbs need few of the packages.
+A function imports what it needs when it is called, because most commands need few of the packages.
 """
 
 from __future__ import annotations
@@ -12,25 +12,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypedDict, Unpack
 
 from steelyard.errors import InputError
 
 if TYPE_CHECKING:
     from steelyard.comparison import Comparison, Metric
     from steelyard.configs.choose import Asked
+    from steelyard.configs.gpus import StatedGpus
     from steelyard.execute import RunOptions
     from steelyard.execute.recording import Observer
     from steelyard.experiment import Problem, Resolved
     from steelyard.experiment.experiment import Mode
     from steelyard.hardware.machine import Machine
+    from steelyard.ingestion import RunChoice
     from steelyard.planning import Planned
     from steelyard.records import Event, Run, RunWriter
     from steelyard.verdict import Verdict
 
 PathName = str | PathLike[str]
+AnyRun: TypeAlias = "PathName | Run"
 Settings = Sequence[str] | Mapping[str, Any]
-"""`["training.steps=50"]` as typed, or `{"training.steps": 50}`."""
+"""`["training.steps=50"]` or `{"training.steps": 50}`."""
+Peaks = str | Sequence[str] | Mapping[str, float]
+"""Dense TFLOP/s by precision: `{"bf16": 209}` or `"bf16=209,fp8=418"`."""
 LEAST_MARGIN, MOST_MARGIN = 0.0001, 0.9999
 
 
@@ -51,11 +56,11 @@ class PlacedSelection(Selection, total=False):
     cluster: PathName | None
 
 
-def load(run: PathName, *, out: PathName = "runs") -> Run:
-    """A run: its directory, or its name under `out`."""
+def load(run: AnyRun, *, out: PathName = "runs") -> Run:
+    """Load a run, given by its directory or by its name in `out`."""
     from steelyard import records
 
-    return records.find(str(run), Path(out))
+    return records.find(_name_of(run), Path(out))
 
 
 def ingest(
@@ -64,7 +69,10 @@ def ingest(
     framework: str | None = None,
     columns: Mapping[str, str] | None = None,
     follow: bool = False,
+    run: RunChoice = "last",
     most_unpacked: int | None = None,
+    gpu_peak: Peaks | None = None,
+    gpu_memory: float | None = None,
     observe: Observer = lambda record: None,
     notice: Callable[[Event], None] = lambda event: None,
     command: Sequence[str] = (),
@@ -72,11 +80,23 @@ def ingest(
     name: str | None = None,
     **selection: Unpack[Selection],
 ) -> Run:
-    """Make a run of foreign logs or of a result; `notice` is called with what a person should know of it."""
+    """Import logs or a result file as a run; `notice` is called with events that the user should see.
+
+    If the files hold several runs, `run` is "last", the number of one, or "all": all are imported as `name`-1 to
+    `name`-N, and the last is returned.
+    `gpu_peak` states dense TFLOP/s per GPU, such as `{"bf16": 209}`, and `gpu_memory` GiB per GPU.
+    """
     from steelyard import ingestion, records
     from steelyard.configs.choose import asked_of
+    from steelyard.configs.gpus import check_ingested_gpu
     from steelyard.experiment.resolve import partial_settings
+    from steelyard.hardware.catalog import CPU, lookup
 
+    if not paths:
+        _refuse_no_paths()
+    stated, gpu = _stated(gpu_peak, gpu_memory, config), selection.get("gpu")
+    check_ingested_gpu(gpu, stated)
+    selection["gpu"] = gpu if gpu is not None and (gpu == CPU or lookup(gpu)) else None
     asked = asked_of(**selection, cluster=None)
     _check_framework(framework)
     values, sources = partial_settings(asked.settings)
@@ -89,18 +109,33 @@ def ingest(
         config=None if config is None else _resolved(Path(config), replace(asked, settings=(), nodes=None)),
         settings=values,
         setting_sources=sources,
-        gpu=asked.gpu,
+        gpu=gpu,
         gpus=asked.gpus,
         nodes=asked.nodes,
+        stated=stated,
         columns=columns,
         follow=follow,
+        run=run,
         most_unpacked=ingestion.MOST_UNPACKED if most_unpacked is None else most_unpacked,
         observe=observe,
     )
-    writer, notices = ingestion.ingest(request)
+    writer, notices = ingestion.ingest(request)[-1]
     for event in notices:
         notice(event)
     return records.load(writer.directory)
+
+
+def _refuse_no_paths() -> NoReturn:
+    complaint, expected = "ingest() got no paths", "one or more logs or results"
+    raise InputError(complaint, key="paths", value=None, expected=expected, next='steelyard.ingest("train.log")')
+
+
+def _stated(peaks: Peaks | None, memory_gib: float | None, config: PathName | None = None) -> StatedGpus:
+    """What the user states about GPUs, by options and in the gpus.yaml next to the config and here."""
+    from steelyard.configs.gpus import stated_gpus
+
+    folders = [Path()] if config is None else [Path(config).parent, Path()]
+    return stated_gpus(peaks, memory_gib, folders)
 
 
 def _check_framework(name: str | None) -> None:
@@ -108,25 +143,26 @@ def _check_framework(name: str | None) -> None:
 
     known = list(dict.fromkeys(dialect.framework for dialect in dialects()))
     if name is not None and name not in known:
-        expected, way_on = f"one of {', '.join(known)}", "without --framework, which tells it by itself"
-        complaint = f"--framework {name!r} is not known"
+        expected, way_on = f"one of {', '.join(known)}", "the same command without --framework, to detect it"
+        complaint = f"--framework: unknown framework {name!r}"
         raise InputError(complaint, key="--framework", value=name, expected=expected, next=way_on)
 
 
 def _resolved(config: Path, asked: Asked) -> Resolved:
-    """The config a run was made with, for its platform."""
+    """The config of a run, for its platform."""
     from steelyard.configs.choose import one_reading
     from steelyard.configs.files import read_mapping, with_family
     from steelyard.experiment import resolve
     from steelyard.experiment.problems import raise_errors
+    from steelyard.frameworks.planner import as_run
 
     reading = one_reading(with_family(read_mapping(config)), asked)
     raise_errors(reading.problems)
-    return resolve(reading, (), asked.gpu, asked.gpus)
+    return as_run(resolve(reading, (), asked.gpu, asked.gpus))
 
 
 def lint(*files: PathName, **selection: Unpack[PlacedSelection]) -> list[Problem]:
-    """Every problem of configs or cluster files; where several are given, one that cannot be read is a problem too."""
+    """All problems of configs or cluster files. With several files, an unreadable file is a problem, not an error."""
     from steelyard.configs.choose import asked_of
     from steelyard.hardware.machine import discover
 
@@ -152,7 +188,7 @@ def _problems(file: Path, asked: Asked, machine: Machine, alone: bool) -> list[P
 
 
 def plan(file: PathName, **selection: Unpack[PlacedSelection]) -> Planned:
-    """Exactly what would run, per node, and what to expect of it; what lint calls an error stops it."""
+    """The exact commands, environment and files per node, and expected figures; a lint error raises InputError."""
     from steelyard.configs.choose import asked_of
     from steelyard.planning import plan_file
 
@@ -170,9 +206,10 @@ def run(
     name: str | None = None,
     **selection: Unpack[Selection],
 ) -> Run:
-    """Run an experiment, or what `plan` made of it, to its end, here or on the cluster of `options`, and record it.
+    """Run an experiment or a plan to its end and record it, on this machine or on the cluster of `options`.
 
-    `begun` is called once the record is begun, `observe` with each step and event. `check` judges the run.
+    `begun` is called when the run directory exists, `observe` with each step and event. The run is not judged; call
+    `check` for that.
     """
     from steelyard import execute, records
     from steelyard.hardware.machine import discover
@@ -180,13 +217,13 @@ def run(
 
     options = options or execute.RunOptions()
     if isinstance(file, Planned) and selection:
-        raise TypeError(f"a plan runs as it was made; {', '.join(selection)} are for plan()")
+        raise TypeError(f"a plan cannot be changed; pass {', '.join(selection)} to plan()")
     planned = file if isinstance(file, Planned) else plan(file, **selection, cluster=options.cluster)
     if planned.plan.fleet:
         path = planned.case.resolved.file
-        complaint = f"{path} makes a fleet of {len(planned.plan.nodes)} runs"
-        way_on = f"steelyard run {path} --cluster {options.cluster}, or nodes=1"
-        raise InputError(complaint, key="file", value=str(path), expected="one run", next=way_on)
+        complaint = f"{path} is a fleet of {len(planned.plan.nodes)} runs"
+        expected, way_on = "one run (nodes=1)", f"steelyard run {path} --cluster {options.cluster}"
+        raise InputError(complaint, key="file", value=str(path), expected=expected, next=way_on)
     execute.check(planned, discover(), options)
     writer = execute.new_run(planned, Path(out), name, list(command) or sys.argv)
     begun(writer)
@@ -195,28 +232,39 @@ def run(
 
 
 def check(
-    run: PathName | Run,
+    run: AnyRun,
     *,
-    thresholds: Sequence[str] = (),
+    thresholds: str | Sequence[str] = (),
     warmup_steps: int = 0,
+    gpu: str | None = None,
+    gpu_peak: Peaks | None = None,
+    gpu_memory: float | None = None,
     not_saved: Callable[[Path, OSError], None] | None = None,
     out: PathName = "runs",
 ) -> Verdict:
-    """Judge a run and keep the verdict with it; `not_saved` is called where that cannot be written."""
-    from steelyard import verdict
-    from steelyard.records import Run
+    """Judge a run and save the verdict in its directory; `not_saved` is called if that fails.
 
-    subject = verdict.read_subject(run if isinstance(run, Run) else load(run, out=out), thresholds, warmup_steps)
+    `gpu`, `gpu_peak` and `gpu_memory` are recorded in the run, for runs whose GPU is not recorded or not listed.
+    """
+    from steelyard import verdict
+
+    limits = [thresholds] if isinstance(thresholds, str) else thresholds
+    judging = load(run, out=out)
+    if gpu is not None or gpu_peak or gpu_memory is not None:
+        from steelyard.verdict.gpu import with_gpu
+
+        judging = with_gpu(judging, gpu, _stated(gpu_peak, gpu_memory), not_saved)
+    subject = verdict.read_subject(judging, limits, warmup_steps)
     judged = verdict.judge(subject)
     verdict.save(judged, not_saved)
     return judged
 
 
 def compare(
-    target: PathName | Sequence[PathName],
-    baseline: PathName | Sequence[PathName],
+    target: AnyRun | Sequence[AnyRun],
+    baseline: AnyRun | Sequence[AnyRun],
     *,
-    metrics: Sequence[Metric | str] = ("throughput",),
+    metrics: str | Sequence[Metric | str] = ("throughput",),
     mode: str | None = None,
     margin: float | str | None = None,
     warmup_steps: int = 0,
@@ -226,24 +274,24 @@ def compare(
     out: PathName = "runs",
     name: str | None = None,
 ) -> Comparison:
-    """Compare target runs with baseline runs and keep the comparison under `out`/comparisons.
+    """Compare target runs with baseline runs and save the comparison in `out`/comparisons.
 
-    Each side is a run, several, a fleet or a directory of runs. `margin` is a share such as 0.03 or `"3%"`.
+    Each side is one or more runs, a fleet, or a directory of runs. `margin` is a share such as 0.03 or `"3%"`.
     """
     from steelyard import comparison
 
     if target_loss is not None and not 0 < target_loss < math.inf:
-        complaint, expected = f"--target-loss {target_loss:g} is no loss", "nats a token, above 0"
+        complaint, expected = f"--target-loss {target_loss:g} is not a loss", "nats per token, above 0"
         raise InputError(complaint, key="--target-loss", value=target_loss, expected=expected, next="--target-loss 2.8")
     asked, known_mode, share = _metrics(metrics), _mode(mode), margin_share(margin)
-    targets = comparison.load_runs("TARGET", _listed(target), Path(out))
-    baselines = comparison.load_runs("BASELINE", _listed(baseline), Path(out))
+    targets = comparison.load_runs("TARGET", _names_of(target), Path(out))
+    baselines = comparison.load_runs("BASELINE", _names_of(baseline), Path(out))
     made = comparison.weigh(targets, baselines, asked, known_mode, warmup_steps, share, force, prices, target_loss)
     return replace(made, directory=comparison.save(made, Path(out), name))
 
 
 def margin_share(margin: float | str | None) -> float | None:
-    """A margin as a share, given as one or as it is typed."""
+    """A margin as a share, from a number or text such as `3%`."""
     if margin is None:
         return None
     text = str(margin)
@@ -252,21 +300,22 @@ def margin_share(margin: float | str | None) -> float | None:
     except ValueError:
         share = math.nan
     if not LEAST_MARGIN <= share <= MOST_MARGIN:
-        expected = f"a share from {LEAST_MARGIN} to {MOST_MARGIN}, or as much in percent"
-        complaint = f"--margin {text} is no share"
+        expected = f"a share from {LEAST_MARGIN} to {MOST_MARGIN}, or a percentage such as 5%"
+        complaint = f"--margin {text} is not a share"
         raise InputError(complaint, key="--margin", value=text, expected=expected, next="--margin 0.05")
     return share
 
 
-def _metrics(words: Sequence[Metric | str]) -> list[Metric]:
+def _metrics(metrics: str | Sequence[Metric | str]) -> list[Metric]:
     from steelyard.comparison import Metric
 
+    words = [word.strip() for word in metrics.split(",")] if isinstance(metrics, str) else metrics
     known, given = [metric.value for metric in Metric], ",".join(words)
     wrong = next((word for word in words if word not in known), None)
     if wrong is not None:
         nearest = [next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.0)), known[0]) for word in words]
         expected, way_on = f"one or more of {', '.join(known)}", f"--for {','.join(nearest)}"
-        complaint = f"--for {given}: {wrong!r} is no metric"
+        complaint = f"--for {given}: unknown metric {wrong!r}"
         raise InputError(complaint, key="--for", value=given, expected=expected, next=way_on)
     return [Metric(word) for word in dict.fromkeys(words)]
 
@@ -275,18 +324,25 @@ def _mode(text: str | None) -> Mode | None:
     match text:
         case None | "best" | "matched":
             return text
-    complaint, expected = f"--mode {text} is no mode", "best or matched"
+    complaint, expected = f"--mode: unknown mode {text!r}", "best or matched"
     raise InputError(complaint, key="--mode", value=text, expected=expected, next="--mode best")
 
 
-def _listed(side: PathName | Sequence[PathName]) -> str:
-    return str(side) if isinstance(side, str | PathLike) else ",".join(map(str, side))
+def _names_of(side: AnyRun | Sequence[AnyRun]) -> list[str]:
+    from steelyard.records import Run
+
+    return [_name_of(side)] if isinstance(side, str | PathLike | Run) else list(map(_name_of, side))
+
+
+def _name_of(run: PathName | Run | Comparison) -> str:
+    """Where a run or a comparison is kept, by its name, its directory or itself."""
+    return str(run if isinstance(run, str | PathLike) else run.directory)
 
 
 def report(
-    name: PathName, *, to: str | None = None, output: PathName | None = None, out: PathName = "runs"
+    name: AnyRun | Comparison, *, to: str | None = None, output: PathName | None = None, out: PathName = "runs"
 ) -> list[Path]:
-    """Write the report of a run, a fleet or a comparison: the files that were written."""
+    """Write the report of a run, a fleet or a comparison, and return the written files."""
     from steelyard.reporting.make import write_reports
 
-    return write_reports(str(name), to, None if output is None else str(output), Path(out))
+    return write_reports(_name_of(name), to, None if output is None else str(output), Path(out))

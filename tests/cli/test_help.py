@@ -1,5 +1,6 @@
 """The command line starts light and shows only what is built."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +42,7 @@ def test_help_loads_nothing_heavy() -> None:
 def test_every_verb_says_what_it_ends_with() -> None:
     from steelyard.cli.main import app, runs
 
-    page = (Path(__file__).parents[2] / "docs/exit-statuses.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/reference/exit-statuses.md").read_text()
     verbs = [str(one.name) for one in app.registered_commands] + [
         f"runs {one.name}" for one in runs.app.registered_commands
     ]
@@ -93,7 +94,7 @@ def test_every_verb_of_runs_has_help_with_an_example(cli: Any, verb: str) -> Non
 
 def test_verbs_that_are_not_built_are_absent(cli: Any) -> None:
     listed = cli("--help").out.split("Commands:")[1].split("\n\n")[0]
-    assert [line.split()[0] for line in listed.splitlines() if line] == [
+    assert re.findall(r"^  (\w+)", listed, re.MULTILINE) == [
         "demo",
         "init",
         "lint",
@@ -107,6 +108,43 @@ def test_verbs_that_are_not_built_are_absent(cli: Any) -> None:
         "report",
         "runs",
     ]
+
+
+VERBS = ["demo", "init", "lint", "explain", "plan", "preflight", "run", "ingest", "check", "compare", "report", "runs"]
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS, "runs list", "runs trend", "runs learn"])
+def test_help_is_80_columns_wide_and_cuts_no_sentence(cli: Any, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = cli(*verb.split(), "--help").out
+    assert "..." not in shown.replace("[ARGS]...", "").partition("Options:")[2].partition("Examples:")[0]
+    assert not re.search(r"<\w|list\[|Path\]", shown)
+    before, _, examples = shown.partition("Examples:")
+    assert max(map(len, before.splitlines())) <= 80
+    assert examples.count("steelyard ") >= 1
+
+
+@pytest.mark.parametrize(
+    ("verb", "usage"),
+    [
+        ("lint", "steelyard lint [OPTIONS] FILE..."),
+        ("plan", "steelyard plan [OPTIONS] FILE"),
+        ("init", "steelyard init [OPTIONS] [NAME]"),
+        ("explain", "steelyard explain [OPTIONS] KEY|SYnnn|CODE"),
+    ],
+)
+def test_usage_names_arguments_as_they_are_typed(cli: Any, verb: str, usage: str) -> None:
+    shown = cli(verb, "--help").out
+    assert shown.startswith(f"Usage: {usage}\n")
+    assert f"Arguments:\n  {usage.rpartition(' ')[2]}  " in shown
+    assert "Examples:\n    steelyard" in shown
+
+
+def test_a_long_example_continues_on_the_next_line(cli: Any) -> None:
+    shown = cli("plan", "--help").out.partition("Examples:\n")[2]
+    assert all(line.startswith(("    steelyard ", "        ")) for line in shown.splitlines())
+    assert max(map(len, shown.splitlines())) <= 80
+    assert " \\\n" in shown
 
 
 def test_no_verb_shows_the_help_and_is_wrong_usage(cli: Any) -> None:

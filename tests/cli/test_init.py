@@ -9,8 +9,10 @@ from steelyard.experiment import packaged
 
 
 def test_the_packaged_configs_are_listed_with_a_line_each(cli: Any) -> None:
-    lines = cli("init").out.splitlines()
+    *lines, way_on = cli("init").out.splitlines()
     assert [line.split()[0] for line in lines] == list(packaged.DESCRIPTIONS)
+    assert max(map(len, lines)) <= 80
+    assert way_on == "next: steelyard init tiny-llama"
     assert [config["name"] for config in cli("init", "--json").document["configs"]] == list(packaged.DESCRIPTIONS)
 
 

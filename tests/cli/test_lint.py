@@ -39,7 +39,6 @@ def test_what_is_no_training_config_is_not_taken_for_one(cli: Any) -> None:
     package = write("package.json", {"name": "x", "version": "1.0.0", "scripts": {}})
     (problem,) = cli("lint", package, "--json").document["problems"]
     assert problem["code"] == "SY111"
-    assert "is no training config" in problem["message"]
 
 
 def test_a_misspelt_key_is_one_problem(cli: Any) -> None:
@@ -73,7 +72,7 @@ def test_a_cluster_file_is_shown_and_is_no_config(cli: Any) -> None:
     cluster = write("cluster.yaml", "hosts: [10.0.0.1-3]\nuser: me\n")
     assert cli("lint", cluster).out.splitlines() == [
         "cluster.yaml: 3 hosts, user me: 10.0.0.1, 10.0.0.2, 10.0.0.3",
-        "next: steelyard plan CONFIG --cluster cluster.yaml",
+        "next: steelyard preflight --cluster cluster.yaml",
     ]
     refused = cli("plan", cluster)
     assert refused.status == 2
@@ -94,7 +93,6 @@ def test_a_framework_of_one_vendor_refuses_the_other_s_gpus(cli: Any) -> None:
     told = cli("lint", table, "--platform", "nvidia", "--gpu", "mi300x", "--json")
     (problem,) = [one for one in told.document["problems"] if one["severity"] == "error"]
     assert (problem["code"], problem["pointer"]) == ("SY107", "/platforms/nvidia/gpu")
-    assert "NeMo trains on NVIDIA's alone" in problem["message"]
 
 
 def test_a_plan_says_what_decided_each_value(cli: Any) -> None:
@@ -105,5 +103,7 @@ def test_a_plan_says_what_decided_each_value(cli: Any) -> None:
     assert values["training.global_batch_size"] == {"value": 128, "source": "config"}
     shown = cli("plan", clean, *words).out
     assert "llama3_1_8b: 8 x mi300x, megatron, fp8" in shown
-    assert "30 steps of 128 x 8,192 tokens, micro-batch 2, DP 8" in shown
-    assert "decided elsewhere  script train_llama3.sh: " in shown
+    assert "  steps             30\n" in shown
+    assert "  batch per step    128 sequences x 8,192 tokens = 1,048,576 tokens\n" in shown
+    assert "  layout            DP 8, micro-batch 2\n" in shown
+    assert "not in the file, set by train_llama3.sh: " in shown

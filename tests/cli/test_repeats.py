@@ -121,11 +121,11 @@ def test_what_was_not_made_is_said_with_the_reason_and_the_remedy(cli: Any, tiny
     done = cli("run", tiny, "--repeats", "4", "--name", "s", "--no-check")
     assert done.status == 3
     expected = (
-        "steelyard: 1 of 4 runs failed for want of infrastructure; 2 not made, which would have met the same: "
+        "steelyard: infrastructure failure in 1 of 4 runs; 2 runs not started: "
         "repeat-2: no route to host (in image); next: ping it"
     )
     assert expected in done.err
-    assert "2 of 4 runs" in done.out
+    assert "2 of 4 runs made" in done.out
 
 
 def test_seeds_give_a_run_each_and_repeats_keep_the_experiment_s(cli: Any, tiny: Path, trains: Any) -> None:
@@ -168,13 +168,13 @@ def test_wrong_input_is_named_before_anything_is_made(cli: Any, both: Path, word
 def test_a_seed_too_long_is_one_short_sentence(cli: Any, both: Path) -> None:
     done = cli("run", both, "--platform", "one", "--seeds", f"1,{'7' * 5000}")
     assert done.err.startswith("steelyard: --seeds: '77777")
-    assert "' is no seed, expected whole numbers from 0 to 9223372036854775807 with commas between them" in done.err
+    assert "' is not a seed, expected whole numbers from 0 to 9223372036854775807, separated by commas" in done.err
     assert len(done.err) < 250
 
 
 def test_seeds_are_numbers_however_they_are_written(cli: Any, both: Path, trains: Any) -> None:
     error = cli("run", both, "--seeds", "1,01,2", "--json").document["error"]
-    assert error["message"].startswith("--seeds '1,01,2' names one twice, expected different values")
+    assert error["message"].startswith("--seeds '1,01,2' contains a value twice, expected different values")
     assert error["next"] == "--seeds 1,2"
     trains()
     made = cli("run", both, "--platform", "one", "--seeds", f"007,{2**63 - 1}", "--no-check", "--json").document["runs"]
@@ -251,8 +251,8 @@ def test_each_seed_trains_another_curve_and_the_worst_verdict_is_the_status(shel
     settings = (*SHORT, "--set", "training.learning_rate=1e30", "--set", "training.steps=5")
     done = shell("run", tiny, "--seeds", "1,2", "--name", "s", *settings)
     assert done.status == 1
-    assert "repeats: FAIL  runs/s" in done.out
-    assert "seed-2: loss_finite: " in done.out
+    assert "repeats: FAIL  0 of 2 runs passed" in done.out
+    assert "  fail  seed-1, seed-2: loss_finite: " in done.out
     first = [next(iter(records.steps(f"runs/s/seed-{seed}"))).loss for seed in (1, 2)]
     assert first[0] != first[1]
 

@@ -93,10 +93,33 @@ def test_a_crash_of_the_training_program_is_exit_1_with_its_cause(shell: Any, ti
     done = shell("run", tiny, "--no-check", "--json", "--set", "data.source=tokens", "--set", "data.path=corpus.npy")
     assert (done.status, done.document["status"], done.document["steps"]) == (1, "failed", 0)
     assert done.document["failure"]["kind"] == "error"
-    assert "holds token 999, expected ids below the vocabulary of 128" in done.document["failure"]["message"]
+    assert "contains token 999, expected ids below vocab_size 128" in done.document["failure"]["message"]
     directory = Path(done.document["run"])
     log = (directory / done.document["failure"]["file"]).read_text().splitlines()
-    assert "holds token 999" in log[done.document["failure"]["line"] - 1]
+    assert "contains token 999" in log[done.document["failure"]["line"] - 1]
+
+
+def test_a_failed_run_ends_with_its_cause_its_last_lines_and_a_command(shell: Any, tiny: Path, tmp_path: Path) -> None:
+    import numpy as np
+
+    np.save(tmp_path / "corpus.npy", np.full(10_000, 999, dtype=np.int32))
+    done = shell("run", tiny, "--name", "bad", "--set", "data.source=tokens", "--set", "data.path=corpus.npy")
+    assert done.status == 1
+    verdict, cause, head, *lines, way_on = done.out.splitlines()
+    assert verdict == "verdict: FAIL  runs/bad"
+    assert cause.startswith("failed after 0 steps: error: ValueError: ")
+    assert head == "last lines of runs/bad/logs/node0.log:"
+    assert "contains token 999" in lines[-1]
+    assert len(done.out.splitlines()) < 24
+    assert way_on == "next: steelyard check runs/bad"
+
+
+def test_a_run_that_was_stopped_by_a_limit_ends_with_the_option_that_allows_more(shell: Any, tiny: Path) -> None:
+    words = ("--set", "training.steps=100000", "--name", "late", "--time-limit", "5", "--no-check")
+    done = shell("run", tiny, *words)
+    assert done.status == 3
+    assert "training took longer than 5 s" in done.err
+    assert done.err.splitlines()[-1].startswith("next: --time-limit SECONDS")
 
 
 def test_a_token_file_is_trained_on(shell: Any, tiny: Path, tmp_path: Path) -> None:
@@ -121,7 +144,7 @@ def test_names_and_places_of_runs(shell: Any, tiny: Path, tmp_path: Path) -> Non
 def test_a_gpu_this_machine_lacks_is_not_replaced_by_its_cpu(shell: Any, tiny: Path) -> None:
     done = shell("run", tiny, "--no-check", "--json", "--gpu", "mi300x", "--gpus", "1")
     assert done.status == 3
-    assert "the platform is 1 x mi300x and this machine has" in done.document["error"]["message"]
+    assert "the platform needs 1 x mi300x, but this machine has" in done.document["error"]["message"]
     assert not Path("runs").exists()
 
 
@@ -129,7 +152,7 @@ def test_progress_goes_to_standard_error(shell: Any, tiny: Path) -> None:
     done = shell("run", tiny, "--no-check")
     assert "recording runs/" in done.err
     assert "5/5  loss " in done.err
-    assert "tok/s/GPU" in done.err
+    assert "tokens/s per GPU" in done.err
     assert done.out.startswith("completed: 5 steps in runs/")
 
 
@@ -140,7 +163,7 @@ def test_an_unreadable_run_is_listed_as_such(cli: Any) -> None:
     (broken / "run.json").write_text("{")
     (listed,) = cli("runs", "list", "--json").document["runs"]
     assert (listed["status"], listed["steps"]) == ("unreadable", None)
-    assert "broken/run.json: cannot be read" in listed["error"]
+    assert "broken/run.json cannot be read" in listed["error"]
 
 
 @pytest.mark.quick

@@ -30,25 +30,28 @@ def test_runs_are_in_order_and_another_job_is_kept_apart(cli: Any, three: None) 
 def test_text_draws_bars_from_zero(cli: Any, recorded: Any, three: None) -> None:
     recorded("again", "slow").edit_steps(lambda step: {**step, "step_time_s": step["step_time_s"] * 2})
     lines = cli("runs", "trend").out.splitlines()
-    bars = {line.split()[0]: line.count("#") for line in lines}
-    assert (bars["baseline"], bars["slow"], bars["half-batch"]) == (30, 15, 0)
-    assert "another job" in next(line for line in lines if line.startswith("half-batch"))
-    assert "no interval" in lines[-1]
+    assert "no CI" in lines[0]
+    bars = {line.split()[1]: line.count("#") for line in lines[2:-1]}
+    assert (bars["baseline"], bars["slow"], bars["half-batch"]) == (20, 10, 0)
+    assert "another job" in next(line for line in lines if "half-batch" in line)
+    assert lines[-1].startswith("  another job than the latest run: training.")
 
 
 def test_a_run_without_the_figure_says_why(cli: Any, recorded: Any, three: None) -> None:
     recorded("again", "blind").edit_steps(lambda step: {k: v for k, v in step.items() if k != "memory_gib"})
     runs = cli("runs", "trend", "memory_peak_gib", "--json").document["runs"]
     blind = next(run for run in runs if run["name"] == "blind")
-    assert (blind["value"], blind["reason"]) == (None, "no step gives its memory")
+    assert (blind["value"], blind["reason_code"]) == (None, "no_memory")
+    assert blind["reason"]
+    assert {run["reason_code"] for run in runs if run is not blind} == {None}
 
 
 def test_a_page_is_written_and_only_ours_replaced(cli: Any, three: None, tmp_path: Path) -> None:
     done = cli("runs", "trend", "mfu", "--html", "trend.html", "--json")
     assert done.document["file"] == str(tmp_path / "trend.html")
     page = (tmp_path / "trend.html").read_text()
-    assert "mfu over runs of llama3.1-8b" in page
-    assert "another job: training.tokens_per_step" in page
+    assert "MFU over runs of llama3.1-8b" in page
+    assert "training.tokens_per_step" in page
     assert cli("runs", "trend", "mfu", "--html", "trend.html").status == 0
     (tmp_path / "mine.html").write_text("mine")
     assert cli("runs", "trend", "mfu", "--html", "mine.html").status == 2
@@ -83,7 +86,7 @@ def test_nothing_known_of_two_runs_does_not_make_them_alike(cli: Any, recorded: 
     for name in ("again", "half-batch"):
         recorded(name).set("experiment", {"name": "foreign"})
     runs = cli("runs", "trend", "step_time_s", "--json").document["runs"]
-    assert "model.num_layers (not known)" in runs[0]["differs"]
+    assert "model.num_layers (not recorded)" in runs[0]["differs"]
     assert runs[1]["differs"] == []  # the latest is its own job
 
 

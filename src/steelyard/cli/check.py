@@ -1,40 +1,47 @@
 """steelyard check RUN|FLEET: the verdict of a run, or of the runs of a fleet."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from steelyard.cli import printing
-from steelyard.cli.options import RUN, WARMUP, Kept, argument, option
+from steelyard.cli.options import QUIET, RUN, VERBOSE, WARMUP, Kept, OwnGpu, argument, examples, option
+from steelyard.cli.outcome import Detail, not_saved, say_next, show_verdict
 from steelyard.cli.verb import verb
 from steelyard.errors import InputError
 
-if TYPE_CHECKING:
-    from steelyard.verdict import Verdict
-    from steelyard.verdict.figures import Figures
-
-EXAMPLES = (
-    'Examples: steelyard check first | steelyard check first --threshold "tokens_per_s_per_gpu>=6500" --junit check.xml'
-    " | steelyard check nightly/repeat-6 --thresholds learnt.yaml"
+EXAMPLES = examples(
+    "steelyard check first",
+    "steelyard check mine --gpu h100",
+    'steelyard check first --threshold "tokens_per_s_per_gpu>=6500" --junit check.xml',
+    "steelyard check nightly/repeat-6 --thresholds learned.yaml",
 )
-_UNEVEN = 1.5
-"""Times the median, above which the slowest steps are told too: a rate is of all steps, a median of the usual one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions(Kept):
+class CheckOptions(OwnGpu, Kept):
     run: str = argument(*RUN)
-    thresholds: list[str] | None = option("--threshold BOUND", 'Beside the config\'s, such as "step_time_s<=12".')
-    thresholds_file: Path | None = option("--thresholds FILE", "The bounds of a file, such as `runs learn -o` writes.")
+    gpu: str | None = option("--gpu GPU", "The run's GPU, where it is not recorded; it is then recorded.")
+    thresholds: list[str] | None = option(
+        "--threshold LIMIT", 'A limit to add to those of the config, such as "step_time_s<=12"; may be repeated.'
+    )
+    thresholds_file: Path | None = option("--thresholds FILE", "A file of limits, such as `runs learn -o` writes.")
     warmup_steps: int = option(*WARMUP, 0, min=0)
     junit: Path | None = option("--junit FILE", "Also write JUnit XML.")
+    verbose: bool = option(*VERBOSE)
+    quiet: bool = option(*QUIET)
+
+    @property
+    def detail(self) -> Detail:
+        return Detail.QUIET if self.quiet else Detail.VERBOSE if self.verbose else Detail.USUAL
 
 
 @verb
 def check(options: CheckOptions) -> int:
-    """Judge a run: physics, loss health, thresholds. Ends with 0 if it passes, 1 if it fails, 5 if it is not known."""
+    """Judge a run: physics, loss health, thresholds.
+
+    Exits with 0 if the verdict is pass, 1 if it is fail, 5 if it is unknown.
+    """
     from steelyard import api, verdict
     from steelyard.records.fleet import find_fleet
     from steelyard.reporting import check_place, junit
@@ -43,32 +50,46 @@ def check(options: CheckOptions) -> int:
     if options.junit is not None:
         check_place(options.junit, junit.MARK, "--junit")
     if (fleet := find_fleet(options.run, options.out)) is not None:
+        _check_one_run(options)
         from steelyard.cli.fleet import check_fleet
 
         return check_fleet(fleet, bounds, options)
     judged = api.check(
-        options.run, thresholds=bounds, warmup_steps=options.warmup_steps, not_saved=not_saved, out=options.out
+        options.run,
+        thresholds=bounds,
+        warmup_steps=options.warmup_steps,
+        gpu=options.gpu,
+        gpu_peak=options.gpu_peak,
+        gpu_memory=options.gpu_memory,
+        not_saved=not_saved,
+        out=options.out,
     )
     if options.junit is not None:
         junit.write(options.junit, [judged])
     if options.as_json:
         printing.show_json(judged.document())
     else:
-        show(judged)
-        say_next(options.junit, judged.run)
+        show_verdict(judged, options.detail)
+        if not options.quiet:
+            say_next(options.junit, judged.run)
     return verdict.EXIT_OF[judged.status]
 
 
-def say_next(written: Path | None, directory: Path) -> None:
-    if written is not None:
-        printing.say(f"wrote {written}")
-    printing.say(f"next: steelyard report {shlex.quote(str(directory))}")
+def _check_one_run(options: CheckOptions) -> None:
+    """Refuse to name the GPU of a fleet: each of its runs has its own."""
+    for name, value in (("--gpu", options.gpu), ("--gpu-peak", options.gpu_peak), ("--gpu-memory", options.gpu_memory)):
+        if value is not None:
+            message = f"{options.run} is a fleet, and {name} is about one run"
+            expected, fix = "one run of the fleet", f"steelyard check {options.run}"
+            raise InputError(message, key=name, value=value, expected=expected, next=fix)
 
 
 def _bounds(options: CheckOptions) -> list[str]:
-    """Those that were typed, and those of a file: what `runs learn -o` wrote, or an experiment."""
+    """The limits of the command line, then those of --thresholds FILE."""
     typed = list(options.thresholds or [])
-    _check_bounds(typed, "--threshold", '--threshold "step_time_s<=12", quoted, since the shell takes > for itself')
+    _check_bounds(
+        typed, "--threshold", "--threshold", '--threshold "step_time_s<=12", in quotes: the shell uses > and < itself'
+    )
     if (file := options.thresholds_file) is None:
         return typed
     from steelyard.configs.files import read_mapping
@@ -77,13 +98,13 @@ def _bounds(options: CheckOptions) -> list[str]:
     example = 'thresholds: ["step_time_s<=12"]'
     bounds = read_mapping(file, "a file with thresholds", example).content.get("thresholds")
     if not isinstance(bounds, list) or not bounds or not all(isinstance(text, str) for text in bounds):
-        complaint, expected = f"{file}: thresholds is {shown(bounds)}", "a list of bounds"
+        complaint, expected = f"{file}: thresholds is {shown(bounds)}", "a list of limits"
         raise InputError(complaint, key="thresholds", value=plain(bounds), expected=expected, next=example)
-    _check_bounds(bounds, f"{file}: thresholds", example)
+    _check_bounds(bounds, "thresholds", f"{file}: thresholds", example)
     return [*typed, *bounds]
 
 
-def _check_bounds(texts: Sequence[str], place: str, example: str) -> None:
+def _check_bounds(texts: Sequence[str], key: str, place: str, example: str) -> None:
     from steelyard.experiment.problems import plain
     from steelyard.experiment.thresholds import parse_threshold
 
@@ -91,41 +112,4 @@ def _check_bounds(texts: Sequence[str], place: str, example: str) -> None:
         try:
             parse_threshold(text)
         except ValueError as reason:
-            key = place.rpartition(" ")[2]
             raise InputError(f"{place}: {reason}", key=key, value=plain(text), next=example) from None
-
-
-def not_saved(path: Path, reason: OSError) -> None:
-    """A verdict that cannot be kept is still shown."""
-    printing.note(f"warning: {path} cannot be written ({reason.strerror})")
-
-
-def show(judged: "Verdict") -> None:
-    from steelyard.verdict import Status
-
-    printing.say(f"verdict: {judged.status.value.upper()}  {judged.run}")
-    names = [*(finding.check for finding in judged.findings), *(skipped.check for skipped in judged.not_applicable)]
-    width = max((len(name) for name in names if len(name) <= 24), default=0)
-    for finding in judged.by_weight():
-        at = finding.evidence
-        where = f"  [{at.file}:{at.line}]" if at else ""
-        weight = "" if finding.required or finding.status != Status.UNKNOWN else " (not required)"
-        text = f"{printing.inert(finding.message)}{weight}{where}"
-        printing.item(f"  {finding.status.value:<7}  {finding.check:<{width}}  ", text)
-    for skipped in judged.not_applicable:
-        printing.item(f"  {'n/a':<7}  {skipped.check:<{width}}  ", skipped.message)
-    printing.item("  ", f"{_rates(judged.figures)}; on {judged.figures.window.words()}")
-
-
-def _rates(figures: "Figures") -> str:
-    rate, time, mfu = figures.tokens_per_s_per_gpu, figures.step_time_s.value, figures.mfu
-    words = []
-    if rate.value is not None:
-        words.append(f"{rate.value:,.1f} tokens/s a GPU{' as reported' if rate.reported else ''}")
-    if time is not None:
-        slow = figures.step_time_p95_s
-        tail = f", p95 {slow:.4g}" if slow is not None and slow > _UNEVEN * time else ""
-        words.append(f"{time:.4g} s a step in the median{tail}")
-    if mfu.value is not None:
-        words.append(f"MFU {100 * mfu.value:.1f} %{' as reported' if mfu.reported else ''}")
-    return ", ".join(words) or "no rate is known"

@@ -1,15 +1,16 @@
-"""steelyard compare TARGET BASELINE: what is comparable, by how much, with what certainty."""
+"""steelyard compare TARGET BASELINE: what is comparable, and how large the difference is."""
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.cli import printing
-from steelyard.cli.options import MARGIN, WARMUP, Kept, argument, option
+from steelyard.cli.options import MARGIN, QUIET, VERBOSE, WARMUP, Kept, argument, examples, option
 from steelyard.cli.verb import verb
 
-EXAMPLES = (
-    "Examples: steelyard compare mi300x h100 | steelyard compare a1,a2 b1,b2 --for throughput,memory --mode matched"
+EXAMPLES = examples(
+    "steelyard compare mi300x h100",
+    "steelyard compare a1,a2,a3 b1,b2,b3 --for throughput,memory",
+    "steelyard compare mi300x h100 --for convergence -v",
 )
 _SIDE = "A run, a comma-separated list of runs, or a directory of runs."
 
@@ -17,25 +18,24 @@ _SIDE = "A run, a comma-separated list of runs, or a directory of runs."
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions(Kept):
     target: str = argument("TARGET", _SIDE)
-    baseline: str = argument("BASELINE", "The same, to hold the target against.")
-    metrics: str = option("--for METRICS", "What is asked: throughput, memory, flops, convergence.", "throughput")
-    mode: str | None = option("--mode best|matched", "matched: what would qualify a ratio refuses it.")
+    baseline: str = argument("BASELINE", "The same, for the side to compare with.")
+    metrics: str = option("--for METRICS", "One or more of throughput, memory, flops, convergence.", "throughput")
+    mode: str | None = option("--mode best|matched", "matched: treat every caveat as a reason to refuse.")
     margin: str | None = option(*MARGIN)
-    force: bool = option("--force", "Print refused ratios too, under a banner; the status stays 4.")
-    prices: Path | None = option("--prices FILE", "Prices of GPUs an hour: {h100: 2.5, mi300x: 2.0}.")
-    target_loss: float | None = option(
-        "--target-loss LOSS", "Also ask how many tokens the seeds of each side take to it."
-    )
+    force: bool = option("--force", "Print ratios that are not comparable too, marked; the exit status stays 4.")
+    prices: Path | None = option("--prices FILE", "Prices per GPU hour: {h100: 2.5, mi300x: 2.0}.")
+    target_loss: float | None = option("--target-loss LOSS", "Also compare the tokens each side needs to this loss.")
     warmup_steps: int = option(*WARMUP, 0, min=0)
-    name: str | None = option("--name NAME", "The comparison's name.")
+    name: str | None = option("--name NAME", "Name of the saved comparison.")
+    verbose: bool = option(*VERBOSE)
+    quiet: bool = option(*QUIET)
 
 
 @verb
 def compare(options: CompareOptions) -> int:
-    """Compare runs: what is comparable, how much faster, whether they learn alike, and if not why.
+    """Compare target runs with baseline runs: which is faster, by how much, and whether they converge alike.
 
-    Ends with 0 if what is asked holds, 1 if the curves are not equivalent, 4 if it is not comparable, 5 if it is not
-    known: one run a side, or too few to decide.
+    Exit status: 0 decided, 1 convergence not equivalent, 4 not comparable, 5 undecided, as with one run per side.
     """
     from steelyard import api
     from steelyard.cli.comparison import show
@@ -44,7 +44,7 @@ def compare(options: CompareOptions) -> int:
     made = api.compare(
         options.target,
         options.baseline,
-        metrics=[word.strip() for word in options.metrics.split(",")],
+        metrics=options.metrics,
         mode=options.mode,
         margin=options.margin,
         warmup_steps=options.warmup_steps,
@@ -57,6 +57,5 @@ def compare(options: CompareOptions) -> int:
     if options.as_json:
         printing.show_json(made.document(made.directory))
     else:
-        show(made)
-        printing.say(f"next: steelyard report {shlex.quote(str(made.directory))}")
+        show(made, options.verbose, options.quiet)
     return made.exit

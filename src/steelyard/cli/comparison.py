@@ -1,148 +1,195 @@
-"""A comparison on the terminal: the answer first, then why."""
+"""A comparison on the terminal: the answer first, then the reasons for it."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from steelyard.cli import printing
-from steelyard.comparison import NAME_OF, Comparability, Comparison, Metric, Ratio, Ruling
-from steelyard.comparison.codes import SETTINGS_UNKNOWN, counted, sentence
-from steelyard.comparison.contract import Agreement
+from steelyard.cli.printing import STATUS_STYLES, Style
+from steelyard.comparison import Comparison, Metric, Ratio
+from steelyard.comparison.codes import sentence
+from steelyard.comparison.contract import ONE_PLATFORM, Agreement, Comparability
 from steelyard.comparison.convergence import LossesAt
-from steelyard.comparison.side import Side
-from steelyard.comparison.tiers import Answer, Tier
+from steelyard.comparison.headline import difference_of, further_reasons, lines, ratio_sentence, short
+from steelyard.comparison.next_step import NextStep, next_step
+from steelyard.comparison.phrases import compared, figure, listed, plural
+from steelyard.comparison.tiers import Answer
 from steelyard.comparison.time_to_loss import SideToLoss, TimeToLoss
+from steelyard.errors import Exit
+from steelyard.reasons import Effect
+from steelyard.reporting.causes import likely
 from steelyard.reporting.curves import with_interval
 
-_UNDER = " " * 15
-_FEW_KEYS = 4
+_MOST_REASONS, _MOST_CAUSES, _MOST_KEYS = 3, 4, 4
+"""Printed without -v."""
+_EXIT_STYLES = {Exit.GOOD: Style.GOOD, Exit.UNKNOWN: Style.DOUBTFUL}
 
 
-def show(made: Comparison) -> None:
-    """What may be said of each metric, whether the sides learn alike, and what explains where they do not."""
-    printing.say(printing.inert(f"target {_named(made.target)} against baseline {_named(made.baseline)}"))
+def show(made: Comparison, verbose: bool = False, quiet: bool = False) -> None:
+    """The answer; then the reasons, likely causes, other metrics in one line, and the next step."""
+    for line in lines(made):
+        head = f"{line.answer} " if line.answer else ""
+        printing.item(printing.inert(head), line.detail, 2, _EXIT_STYLES.get(made.exit_of(line.metrics[0]), Style.BAD))
+    if quiet:
+        return
+    _show_forced(made)
+    _show_reasons(made, verbose)
+    if Metric.CONVERGENCE in made.asked:
+        _show_learning(made, verbose)
+    _show_time_to_loss(made, verbose)
+    _show_causes(made, verbose)
+    _show_others(made)
+    _show_free_differences(made, verbose)
+    _show_next(next_step(made), f"steelyard report {shlex.quote(str(made.directory))}")
+
+
+def _show_next(step: NextStep | None, report: str) -> None:
+    """Commands are not wrapped, to be copied."""
+    if step is None:
+        printing.say(f"next: {report}")
+        return
+    printing.say(f"report: {report}")
+    if step.words:
+        printing.item("", step.words)
+    for command in step.commands:
+        printing.say(f"next: {printing.inert(command)}")
+    if step.instead:
+        printing.say(f"or: {printing.inert(step.instead)}")
+
+
+def _show_forced(made: Comparison) -> None:
     if made.banner:
         printing.item("  ", made.banner)
-    explained: list[Metric] = []
-    for metric, ruling in made.comparable.items():
-        asked = " (asked)" if metric in made.asked else ""
-        printing.say(f"  {metric.value:<11}  {_status(made, metric)}{asked}{_figure(made, metric)}")
-        if metric not in made.asked:
-            continue
+    for metric in made.asked:
         ratio = made.ratios.get(metric)
-        for note in ratio.notes if ratio else ():
-            printing.item(_UNDER, f"but {note.message}")
-        same = next((other for other in explained if made.comparable[other].reasons == ruling.reasons), None)
-        if same and ruling.reasons:
-            printing.say(f"{_UNDER}as {same.value}")
-            continue
-        explained.append(metric)
-        for reason in _decisive(ruling):
-            printing.item(_UNDER, reason)
-    if _says_too_little(made):
-        hint = "what a log does not say is told to ingest: --config FILE, or --set training.global_batch_size=N"
-        printing.item("  ", hint)
-    _show_learning(made)
-    free = [clause.dotted for clause in made.contract if clause.status == Agreement.DIFFERENT and not clause.governs]
-    if free:
-        printing.item("  ", f"free to differ, and do: {', '.join(free)}")
-    for diagnosis in made.diagnoses:
-        printing.item(f"  {diagnosis.code.name}: ", diagnosis.message, 4)
-        printing.item("    rests on ", "; ".join(diagnosis.evidence), 4)
-        printing.item("    to confirm: ", diagnosis.confirm, 4)
+        if ratio is not None and ratio.forced:
+            printing.item("  ", ratio_sentence(made, metric, ratio)[1], 4)
 
 
-def _says_too_little(made: Comparison) -> bool:
-    """Whether a foreign log leaves open what was asked."""
-    open_ = any(made.comparable[metric].status == Comparability.UNKNOWN for metric in made.asked)
-    runs = (subject.run.manifest for side in (made.target, made.baseline) for subject in side.subjects)
-    return open_ and any(manifest.ingested is not None for manifest in runs)
+def _show_reasons(made: Comparison, verbose: bool) -> None:
+    if verbose:
+        reasons = [reason for metric in made.asked for reason in made.comparable[metric].reasons]
+        ratios = [ratio for metric in made.asked if (ratio := made.ratios.get(metric))]
+        every = map(sentence, (*reasons, *(note for ratio in ratios for note in ratio.notes)))
+        given = {line.detail for line in lines(made)}
+        for text in dict.fromkeys(text for text in every if text not in given):
+            printing.item("  ", text, 4)
+        return
+    first, rest = further_reasons(made)
+    shown, hidden = [*first[:_MOST_REASONS]], [*first[_MOST_REASONS:], *rest]
+    if len(hidden) == 1:  # a count would take the line of the reason
+        shown, hidden = [*shown, *hidden], []
+    for reason in shown:
+        printing.item("  ", sentence(reason, short(reason)), 4)
+    if more := len(hidden):
+        noun = "more caveat" if all(reason.effect == Effect.CAVEAT for reason in hidden) else "more reason"
+        printing.say(f"  {plural(more, noun)} (see the report, or -v)")
 
 
-def _named(side: Side) -> str:
-    runs = [verdict.run.name for verdict in side.verdicts]
-    return runs[0] if len(runs) == 1 else f"{side.label} ({len(runs)} runs: {', '.join(runs)})"
+def _show_learning(made: Comparison, verbose: bool) -> None:
+    """Tiers that are not in the headline, limits of the answer, and losses unless the sides agree."""
+    curves = made.convergence
+    given = {line.detail for line in lines(made)}
+    open_ = [] if curves.first_failing_tier else [tier for tier in curves.tiers if tier.status == Answer.UNKNOWN]
+    for tier in (tier for tier in (curves.tiers if verbose else open_) if short(tier.reason) not in given):
+        word = "n/a" if tier.status == Answer.NOT_APPLICABLE else tier.status.value
+        printing.item(f"  {word:<7}  {tier.tier}: ", short(tier.reason), 11, STATUS_STYLES[word])
+    for limit in curves.scope:
+        printing.item("  ", f"caveat: {limit.message}", 4)
+    if verbose or curves.status in ("not_equivalent", "unknown"):
+        _show_losses(made, "step", curves.losses if verbose else [*curves.losses[:-1:2], *curves.losses[-1:]])
+        _show_losses(made, "eval step", curves.evaluations if verbose else curves.evaluations[-1:])
 
 
-def _decisive(ruling: Ruling) -> Iterator[str]:
-    """The reasons that decide, keys that are not known by their number; the others are counted, and in the report."""
-    for reason in ruling.decisive:
-        if reason.code is SETTINGS_UNKNOWN and len(reason.keys) > _FEW_KEYS:
-            yield sentence(reason, f"{counted(reason)}, {reason.keys[0]} among them")
-        else:
-            yield sentence(reason)
-    if others := len(ruling.reasons) - len(ruling.decisive):
-        yield f"and {others} more to be said beside it: in the report, and with --json"
-
-
-def _status(made: Comparison, metric: Metric) -> str:
-    """Of curves that fail a tier it is no matter what else is not known of them."""
-    status = made.comparable[metric].status.value
-    if metric == Metric.CONVERGENCE and status == "unknown":
-        status = made.convergence.status
-    return status.replace("_", " ")
-
-
-def _figure(made: Comparison, metric: Metric) -> str:
-    if metric == Metric.CONVERGENCE:
-        status = made.convergence.status.replace("_", " ")
-        return "" if status == _status(made, metric) else f"  {status}"
-    ratio = made.ratios[metric]
-    return f"  {NAME_OF[metric]} {ratio_words(ratio)}" if ratio else ""
-
-
-def _show_learning(made: Comparison) -> None:
-    """Tiers and losses where convergence is asked; the time to a loss wherever it can be told."""
-    if Metric.CONVERGENCE in made.asked:
-        for tier in made.convergence.tiers:
-            word = "n/a" if tier.status == Answer.NOT_APPLICABLE else tier.status.value
-            printing.item(f"{_UNDER}{word:<8} {tier.tier:<15}", _short(tier), 39)
-        for limit in made.convergence.scope:
-            printing.item(_UNDER, limit.message)
-        _show_losses("step from 0", made.convergence.losses)
-        _show_losses("eval at", made.convergence.evaluations)
-    reached = made.time_to_loss
-    if isinstance(reached, TimeToLoss):
-        basis = "without an interval: the step times do not tell how far they spread"
-        if reached.low is not None and reached.high is not None:
-            basis = "between runs" if reached.interval == "runs" else "within these runs"
-        ratio = with_interval(reached.ratio, reached.low, reached.high)
-        sides = f"{_side(reached.target)} on the target and {_side(reached.baseline)} on the baseline"
-        printing.item("  ", f"time to loss {reached.loss:.4g}: {sides}, {ratio} times, {basis}")
-        for figure, reason in _not_known(made, reached):
-            printing.item(_UNDER, f"{figure} is not known: {reason}")
-    elif made.prices:
-        printing.item("  ", f"no time to loss, and so no cost: {reached.message}")
-
-
-def _show_losses(head: str, losses: Sequence[LossesAt]) -> None:
+def _show_losses(made: Comparison, head: str, losses: Sequence[LossesAt]) -> None:
+    """Steps are counted from 1 here, as in every other line."""
     rows = [
-        [str(at.step), *("-" if value is None else f"{value:.4f}" for value in (at.target, at.baseline))]
+        [f"{at.step + 1:,}", *("-" if value is None else f"{value:.4f}" for value in (at.target, at.baseline))]
         for at in losses
     ]
     if rows:
-        printing.table([[head, "target", "baseline"], *rows], _UNDER)
+        printing.table([[head, *(f"loss of {side.called}" for side in made.sides)], *rows], "  ")
 
 
-def _not_known(made: Comparison, reached: TimeToLoss) -> Iterator[tuple[str, str]]:
-    """Energy and cost that are missing, and why; of a cost nobody asked for nothing is said."""
-    sides = (("target", reached.target), ("baseline", reached.baseline))
-    energy = {name: side.energy_reason.message for name, side in sides if side.energy_reason}
+def _show_time_to_loss(made: Comparison, verbose: bool) -> None:
+    reached = made.time_to_loss
+    if not (verbose or made.prices or made.target_loss or Metric.CONVERGENCE in made.asked):
+        return
+    if isinstance(reached, TimeToLoss):
+        sides = zip(made.sides, (reached.target, reached.baseline), strict=True)
+        less, interval = compared(reached.ratio, reached.low, reached.high, "more time", "less time")
+        basis = "" if reached.interval == "runs" else ", from these runs only"
+        interval = f"{interval}{basis}" if interval else "no CI: the spread of step times is unknown"
+        times = ", ".join(_needs(side.called, needs) for side, needs in sides)
+        printing.item("  ", f"time to loss {reached.loss:.4g}: {times}; {less}, {interval}", 4)
+        for text in _missing(made, reached, verbose):
+            printing.item("  ", text, 4)
+    elif made.prices:
+        printing.item("  ", f"time and cost to a loss unknown: {reached.message}", 4)
+
+
+def _needs(name: str, side: SideToLoss) -> str:
+    energy = f"{side.energy_kwh:.3g} kWh" if side.energy_kwh is not None else ""
+    cost = f"cost {side.cost:.3g}" if side.cost is not None else ""
+    also = ", ".join(filter(None, (energy, cost)))
+    return f"{name} {figure(side.seconds)} s{f' ({also})' if also else ''}"
+
+
+def _missing(made: Comparison, reached: TimeToLoss, verbose: bool) -> Iterator[str]:
+    """Why energy or cost is unknown: cost only with prices."""
+    sides = ((made.target.called, reached.target), (made.baseline.called, reached.baseline))
+    energy = {name: side.energy_reason.message for name, side in sides if side.energy_reason and verbose}
     cost = {name: side.cost_reason.message for name, side in sides if side.cost_reason and made.prices}
-    for figure, reasons in (("energy", energy), ("cost", cost)):
+    for quantity, reasons in (("energy", energy), ("cost", cost)):
         if len(reasons) == 2 and len(set(reasons.values())) == 1:
-            yield f"{figure} of both sides", reasons["target"]
+            yield f"{quantity} unknown: {next(iter(reasons.values()))}"
         else:
-            yield from ((f"{figure} of the {name}", why) for name, why in reasons.items())
+            yield from (f"{quantity} of {name} unknown: {why}" for name, why in reasons.items())
 
 
-def _short(tier: Tier) -> str:
-    """What a tier says; several settings that the contract does not know are counted."""
-    return counted(tier.reason) if tier.reason.code is SETTINGS_UNKNOWN and len(tier.reason.keys) > 1 else tier.message
+def _show_causes(made: Comparison, verbose: bool) -> None:
+    """Likely causes, most decisive first, where convergence was asked or an answer was refused."""
+    refused = [made.comparable[metric] for metric in made.asked if not made.comparable[metric].holds]
+    if not (verbose or refused or Metric.CONVERGENCE in made.asked):
+        return
+    explained = {key for ruling in refused for reason in ruling.decisive for key in reason.keys}
+    adding = [cause for cause in likely(made) if not cause.keys or not explained.issuperset(cause.keys)]
+    causes = made.diagnoses if verbose else adding
+    if not causes:
+        return
+    printing.say("Likely causes, most decisive first:")
+    for cause in causes if verbose else causes[:_MOST_CAUSES]:
+        printing.item("  ", cause.message, 4)
+        if verbose:
+            for text in cause.evidence:
+                printing.item("    evidence: ", text, 6)
+            printing.item("    to confirm: ", cause.confirm, 6)
+    if not verbose and (more := len(causes) - _MOST_CAUSES) > 0:
+        printing.say(f"  {plural(more, 'more cause')} (see the report, or -v)")
 
 
-def _side(side: SideToLoss) -> str:
-    energy = f", {side.energy_kwh:.3g} kWh" if side.energy_kwh is not None else ""
-    cost = f", {side.cost:.3g} by the price sheet" if side.cost is not None else ""
-    return f"{side.seconds:,.4g} s{energy}{cost}"
+def _show_others(made: Comparison) -> None:
+    """The metrics that were not asked, in one line."""
+    names: dict[str, list[str]] = {}
+    given = {line.detail for line in lines(made)}
+    for metric, ruling in made.comparable.items():
+        if metric not in made.asked:
+            refused = ruling.status == Comparability.NOT_COMPARABLE and short(ruling.reasons[0])
+            why = f" ({refused})" if refused and refused not in given else ""
+            names.setdefault(f"{difference_of(made, metric)}{why}", []).append(metric.value)
+    if names:
+        printing.item("", f"Not asked: {', '.join(f'{listed(each)} {text}' for text, each in names.items())}", 2)
+
+
+def _show_free_differences(made: Comparison, verbose: bool) -> None:
+    """Settings without an effect on any metric; without -v neither the platforms nor those of a refused comparison."""
+    if not (verbose or all(made.comparable[metric].holds for metric in made.asked)):
+        return
+    free = [clause.dotted for clause in made.contract if clause.status == Agreement.DIFFERENT and not clause.governs]
+    keys = free if verbose else [key for key in free if key not in ONE_PLATFORM]
+    if keys:
+        shown = keys if verbose else keys[:_MOST_KEYS]
+        more = f" and {len(keys) - len(shown)} more" if len(keys) > len(shown) else ""
+        printing.item("", f"Differences that do not affect this comparison: {', '.join(shown)}{more}", 2)
 
 
 def ratio_words(ratio: Ratio) -> str:

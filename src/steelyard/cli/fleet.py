@@ -1,43 +1,48 @@
-"""A fleet on the command line: run, run again where it failed, and judged."""
+"""A fleet on the command line: run it, run failed hosts again, judge it."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard import verdict
 from steelyard.campaign import CampaignRequest
 from steelyard.campaign.fleet import judge_and_save, lost_runs, run_fleet
-from steelyard.campaign.fleet_verdict import METRICS, FleetVerdict
-from steelyard.cli import check, printing
+from steelyard.campaign.fleet_verdict import METRICS, FleetVerdict, Member
+from steelyard.cli import printing, runs_show
+from steelyard.cli.outcome import RECORDED, not_saved, run_document, say_next
 from steelyard.cli.progress import FleetView
-from steelyard.cli.run import RECORDED, run_document
 from steelyard.errors import Exit, InfrastructureError
 from steelyard.execute import RunOptions
 from steelyard.planning.make import Planned
 from steelyard.records.fleet import Fleet
 from steelyard.reporting import junit
-from steelyard.reporting.curves import figures_row
-from steelyard.reporting.fleet_page import why
+from steelyard.verdict import Status
+
+if TYPE_CHECKING:
+    from steelyard.cli.check import CheckOptions
 
 _ABSENT: dict[str, Any] = {"run": None, "status": "interrupted", "verdict": None, "not_applicable": [], "findings": []}
+_MOST_ROWS = 8
+"""Hosts in the table; all of them are in `steelyard runs show`."""
 
 
 class _Reporter:
     watch = FleetView
-    not_saved = staticmethod(check.not_saved)
+    not_saved = staticmethod(not_saved)
 
     def fleet_begins(self, fleet: Fleet, hosts: Sequence[str]) -> None:
         if hosts:
-            printing.note(f"recording {fleet.directory}: {len(hosts)} of {len(fleet.manifest.runs)} hosts")
+            of_all = f"{len(hosts)} of {len(fleet.manifest.runs)} hosts"
+            printing.note(f"recording a fleet in {fleet.directory}: {of_all}")
         else:
-            printing.note(f"nothing to run again: every host of {fleet.directory} passed")
+            printing.note(f"nothing to run: all hosts of {fleet.directory} passed")
 
 
 def launch_fleet(
     planned: Planned, options: RunOptions, request: CampaignRequest, rerun: str | None, as_json: bool
 ) -> int:
-    """Run a fleet, or those of its hosts again that did not pass, and show what it came to."""
+    """Run a fleet, or again its hosts that did not pass, and show the result."""
     fleet, judged, stopped = run_fleet(planned, options, request, _Reporter(), rerun)
     runs = fleet.manifest.runs
     failed, document = any(run.status == "failed" for run in runs), _document(fleet)
@@ -45,17 +50,17 @@ def launch_fleet(
         _show(fleet, judged)
     again = f"the same command with --rerun-failed {shlex.quote(str(fleet.directory))}"
     if (lost := lost_runs(fleet)) and not stopped:
-        named = ", ".join(f"{run.host} (in {run.failure.phase or run.failure.kind})" for run in lost if run.failure)
-        message = f"{len(lost)} of {len(runs)} runs failed for want of infrastructure: {named}"
+        hosts = [f"{run.host} ({run.failure.phase or run.failure.kind})" for run in lost if run.failure]
+        message = f"infrastructure failure on {len(lost)} of {len(runs)} hosts: {runs_show.few(hosts)}"
         error = InfrastructureError(message, key="host", value=lost[0].host, next=again)
         printing.show_error(error, as_json, extra=document)
         return error.exit
     if as_json:
         printing.show_json(document)
     elif stopped or failed:
-        printing.say(f"next: {again}")
+        runs_show.say_next(again)
     else:
-        check.say_next(None, fleet.directory)
+        say_next(None, fleet.directory)
     if stopped:
         return Exit.INTERRUPTED
     return verdict.EXIT_OF[judged.status] if judged else RECORDED["failed" if failed else "completed"]
@@ -77,10 +82,10 @@ def _document(fleet: Fleet) -> dict[str, Any]:
     }
 
 
-def check_fleet(fleet: Fleet, thresholds: Sequence[str], options: check.CheckOptions) -> int:
-    """The verdict of each run and of all together; 3 where a host failed for the infrastructure."""
+def check_fleet(fleet: Fleet, thresholds: Sequence[str], options: "CheckOptions") -> int:
+    """Judge each run and the fleet; exit status 3 if a host had an infrastructure failure."""
     bounded = partial(verdict.read_subject, thresholds=thresholds, warmup_steps=options.warmup_steps)
-    judged, fleet = judge_and_save(fleet, check.not_saved, bounded)
+    judged, fleet = judge_and_save(fleet, not_saved, bounded)
     if options.junit is not None:
         verdicts = [member.verdict for member in judged.members if member.verdict is not None]
         junit.write(options.junit, verdicts, [member.host for member in judged.members if member.verdict is None])
@@ -91,25 +96,39 @@ def check_fleet(fleet: Fleet, thresholds: Sequence[str], options: check.CheckOpt
         ]
         printing.show_json({**_document(fleet), "runs": runs})
     else:
-        _show(fleet, judged)
-        check.say_next(options.junit, fleet.directory)
+        _show(fleet, judged, options.quiet)
+        if not options.quiet:
+            say_next(options.junit, fleet.directory)
     return Exit.INFRASTRUCTURE if lost_runs(fleet) else verdict.EXIT_OF[judged.status]
 
 
-def _show(fleet: Fleet, judged: FleetVerdict | None) -> None:
-    """A line a host, why one did not pass, and what stands out."""
-    printing.say(f"fleet: {judged.status.value.upper() if judged else 'not judged'}  {fleet.directory}")
-    rows = [["host", "status", "verdict", "steps", *METRICS]]
+def _show(fleet: Fleet, judged: FleetVerdict | None, quiet: bool = False) -> None:
+    """Verdict and counts, the hosts that did not pass or are slow, then why."""
+    runs_show.say_fleet(fleet, [entry.verdict for entry in fleet.manifest.runs])
+    if quiet:
+        return
+    rows, differing = [], {outlier.host for outlier in fleet.manifest.outliers}
     for at, (entry, run) in enumerate(zip(fleet.manifest.runs, fleet.runs(), strict=True)):
         own = judged.members[at].verdict if judged else None
-        figures = figures_row(own.figures.metric(metric).value if own else None for metric in METRICS)
-        rows.append([entry.host, entry.status, entry.verdict or "-", str(run.num_steps) if run else "0", *figures])
-    printing.table(rows, "  ")
-    for member in judged.members if judged else ():
-        if (words := why(member)) is not None:
-            printing.item("  ", words)
-    for outlier in fleet.manifest.outliers:
-        printing.item("  ", f"outlier: {outlier.words}")
-    for finding in fleet.manifest.preflight:
-        if not finding.required:  # what was, is why its run failed
-            printing.item("  ", f"preflight: {finding.words}")
+        figures = {metric: own.figures.metric(metric).value if own else None for metric in METRICS}
+        steps = run.num_steps if run else 0
+        rows.append(runs_show.member_cells(entry.host, entry.status, entry.verdict, steps, figures))
+    if len(rows) > _MOST_ROWS:
+        rows.sort(key=lambda row: (row["verdict"] == "pass", row["name"] not in differing))
+    all_hosts = f"steelyard runs show {shlex.quote(str(fleet.directory))}"
+    runs_show.show_few(runs_show.MEMBER_COLUMNS, rows, _MOST_ROWS, all_hosts)
+    runs_show.say_outliers(fleet.manifest.outliers)
+    runs_show.say_preflight(fleet, only_optional=True)
+    runs_show.say_reasons(reasons(judged.members if judged else ()))
+
+
+def reasons(members: Iterable[Member]) -> Iterator[runs_show.NotPassed]:
+    """Hosts or repeats that did not pass, and why."""
+    for member in members:
+        if member.run is None or member.verdict is None:
+            yield runs_show.NotPassed(member.host, Status.FAIL, "not started")
+        elif (failure := member.run.manifest.failure) is not None:
+            yield runs_show.NotPassed(member.host, Status.FAIL, runs_show.failure_words(failure))
+        elif member.verdict.status != Status.PASS:
+            finding = (*member.verdict.failed(), *member.verdict.undecided())[0]
+            yield runs_show.NotPassed(member.host, member.verdict.status, f"{finding.check}: {finding.message}")

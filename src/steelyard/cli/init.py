@@ -4,21 +4,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.cli import printing
-from steelyard.cli.options import Printing, argument
+from steelyard.cli.options import Printing, argument, examples
 from steelyard.cli.verb import verb
 from steelyard.errors import InputError
 
-EXAMPLES = "Examples: steelyard init | steelyard init tiny-llama"
+EXAMPLES = examples("steelyard init", "steelyard init tiny-llama")
+
+
+def _names(incomplete: str) -> list[str]:
+    from steelyard.experiment import packaged
+
+    return [name for name in packaged.DESCRIPTIONS if name.startswith(incomplete)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class InitOptions(Printing):
-    name: str | None = argument("[NAME]", "Which config to write.", None)
+    name: str | None = argument("NAME", "The config to write; without it, all are listed.", None, autocompletion=_names)
 
 
 @verb
 def init(options: InitOptions) -> None:
-    """List the packaged configs, or write NAME here."""
+    """List the packaged configs, or write one here."""
     from steelyard.experiment import packaged
 
     path, name = None, options.name
@@ -32,7 +38,8 @@ def init(options: InitOptions) -> None:
                 f"{path} exists already", key="NAME", value=name, expected="a new file", next=f"steelyard lint {path}"
             ) from None
         except OSError as reason:
-            raise InputError(f"{path} cannot be written ({reason.strerror})", key="NAME", value=name) from None
+            complaint, next_step = f"{path} cannot be written ({reason.strerror})", "change to a writable directory"
+            raise InputError(complaint, key="NAME", value=name, next=next_step) from None
     if options.as_json:
         configs = [{"name": key, "description": text} for key, text in packaged.DESCRIPTIONS.items()]
         printing.show_json({"configs": None if path else configs, "file": str(path.resolve()) if path else None})
@@ -41,4 +48,5 @@ def init(options: InitOptions) -> None:
     else:
         width = max(map(len, packaged.DESCRIPTIONS))
         for key, text in packaged.DESCRIPTIONS.items():
-            printing.say(f"{key:<{width}}  {text}")
+            printing.item(f"{key:<{width}}  ", text)
+        printing.say("next: steelyard init tiny-llama")

@@ -1,4 +1,4 @@
-"""steelyard lint FILE…: every problem at once, each with a code, a place and a fix."""
+"""steelyard lint FILE...: lists every problem with its code, place and fix."""
 
 import shlex
 from dataclasses import dataclass
@@ -6,35 +6,46 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.cli import printing
-from steelyard.cli.options import Fillable, Printing, argument, option
+from steelyard.cli.options import QUIET, Fillable, Printing, argument, examples, option
+from steelyard.cli.printing import Style
 from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InputError
 
 if TYPE_CHECKING:
-    from steelyard.experiment import Problem
+    from collections.abc import Sequence
 
-EXAMPLES = (
-    "Examples: steelyard lint apples-to-apples.yaml | steelyard lint *.json --json | "
-    "steelyard lint mi3xx_megatron_llama_single.json --model llama3_1_8b --gpu mi300x --nodes 1"
+    from steelyard.experiment import Problem, Reading
+
+EXAMPLES = examples(
+    "steelyard lint tiny-llama.yaml",
+    "steelyard lint mi3xx_megatron_llama_single.json --fill",
+    "steelyard lint *.json --json",
 )
 _KEYS = ("code", "severity", "file", "pointer", "message", "fix", "expected", "line", "allowed")
+_STYLES = {"info": Style.FAINT, "allowed": Style.FAINT, "warning": Style.DOUBTFUL, "error": Style.BAD}
+"""Severities as they are shown, the worst last."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LintOptions(Fillable, Printing):
-    files: list[Path] = argument("FILE…", "Configs or cluster files.")
+    files: list[Path] = argument("FILE", "Configs or cluster files.")
+    quiet: bool = option(QUIET[0], "Print only the counts.")
     as_sarif: bool = option("--sarif", "Print a SARIF 2.1.0 document.")
     as_github: bool = option("--github", "Print annotations of a GitHub workflow.")
 
 
 @verb
 def lint(options: LintOptions) -> int:
-    """Show every problem of the files, on all their platforms, models and GPUs."""
+    """List the problems of configs and cluster files.
+
+    All platforms, models and GPUs of a file are checked, unless options select one.
+    """
     from steelyard import api
     from steelyard.linting.formats import github, sarif
 
     if options.as_json + options.as_sarif + options.as_github > 1:
-        raise InputError("--json, --sarif and --github are asked for at once", key="--json", expected="one of them")
+        complaint = "--json, --sarif and --github cannot be combined"
+        raise InputError(complaint, key="--json", expected="one of them", next="leave out the others")
     for file in options.files if options.fill else ():
         from steelyard.cli.filling import fill_file
 
@@ -52,46 +63,84 @@ def lint(options: LintOptions) -> int:
     return Exit.INPUT if any(problem.stops for problem in problems) else Exit.GOOD
 
 
-def _show(problems: "list[Problem]", options: LintOptions) -> None:
+def _show(problems: "Sequence[Problem]", options: LintOptions) -> None:
+    """The problems, errors last, then the counts and the next command: the end is what a terminal shows."""
+    shown = sorted(problems, key=lambda problem: [*_STYLES].index(_severity(problem)))
+    for problem in () if options.quiet else shown:
+        _show_problem(problem)
+    if not problems and len(options.files) == 1 and _is_inventory(options.files[0]):
+        _show_hosts(options.files[0])
+    else:
+        counts = {word: sum(_severity(problem) == word for problem in problems) for word in reversed(_STYLES)}
+        listed = [
+            f"{count} {word}{'s' * (count != 1 and word != 'allowed')}"
+            for word, count in counts.items()
+            if count or word in ("error", "warning")
+        ]
+        worst = next((word for word, count in counts.items() if count), None)
+        printing.say(", ".join(listed), Style.GOOD if worst is None else _STYLES[worst])
+    if not options.quiet:
+        printing.say(f"next: steelyard {_next(problems, options)}")
+
+
+def _severity(problem: "Problem") -> str:
+    return "allowed" if problem.allowed else problem.severity
+
+
+def _show_problem(problem: "Problem") -> None:
     from steelyard.linting.formats import sentence
 
-    if not problems and len(options.files) == 1 and _is_inventory(options.files[0]):
-        from steelyard.configs.inventory import read_inventory
-
-        inventory = read_inventory(options.files[0])
-        user = f", user {inventory.user}" if inventory.user else ""
-        addresses = f"{len(inventory.addresses)} hosts{user}: {', '.join(inventory.addresses)}"
-        printing.item(f"{options.files[0]}: ", addresses)
-    else:
-        for problem in problems:
-            at = f":{problem.line}" if problem.line else ""
-            text = f"{problem.code} {'allowed' if problem.allowed else problem.severity}: {sentence(problem)}"
-            printing.item(f"{problem.file}{at}: ", text, indent=4)
-            if not problem.allowed and not problem.optional:
-                printing.item("    fix: ", problem.fix)
-        open_ = [problem for problem in problems if not problem.allowed]
-        counts = {word: sum(problem.severity == word for problem in open_) for word in ("error", "warning", "info")}
-        totals = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items() if count or word != "info"]
-        totals += [f"{len(problems) - len(open_)} allowed"] if len(open_) < len(problems) else []
-        printing.say(", ".join(totals))
-    printing.say(f"next: steelyard {_next(problems, options)}")
+    severity, line = _severity(problem), f":{problem.line}" if problem.line else ""
+    head = f"{printing.inert(problem.file)}{line}: {problem.code} {severity}: "
+    printing.item(head, sentence(problem), indent=4, style=_STYLES[severity])
+    if not problem.allowed and not problem.optional:
+        printing.item("    fix: ", problem.fix)
 
 
-def _next(problems: "list[Problem]", options: LintOptions) -> str:
-    """The places that are open first, then what is wrong most often, then the plan."""
+def _show_hosts(file: Path) -> None:
+    from steelyard.configs.inventory import read_inventory
+
+    inventory = read_inventory(file)
+    user = f", user {inventory.user}" if inventory.user else ""
+    count = len(inventory.addresses)
+    hosts = f"{count:,} host{'s' * (count != 1)}{user}: {', '.join(inventory.addresses)}"
+    printing.item(f"{file}: ", hosts)
+
+
+def _next(problems: "Sequence[Problem]", options: LintOptions) -> str:
+    """Fill in placeholders first, then explain the most frequent error, then plan."""
     from steelyard.configs.files import read_config
     from steelyard.configs.fill import gaps
 
-    first = shlex.quote(str(options.files[0]))
+    file = options.files[0]
+    name, is_inventory = shlex.quote(str(file)), _is_inventory(file)
     errors = [problem.code for problem in problems if problem.stops]
-    open_places = "SY110" in errors and len(options.files) == 1 and not _is_inventory(options.files[0])
-    if open_places and gaps(read_config(options.files[0]), options.asked()):
-        return f"lint {first}{_typed_again(options)} --fill"
+    can_be_filled = "SY110" in errors and len(options.files) == 1 and not is_inventory
+    if can_be_filled and gaps(read_config(file), options.asked()):
+        return f"lint {name}{options.typed_again()} --fill"
     if errors:
         return f"explain {max(dict.fromkeys(errors), key=errors.count)}"
-    if _is_inventory(options.files[0]):
-        return f"plan CONFIG --cluster {first}"
-    return f"plan {first}{_typed_again(options)}"
+    return f"preflight --cluster {name}" if is_inventory else _next_plan(file, options)
+
+
+def _next_plan(file: Path, options: LintOptions) -> str:
+    """The plan of the first selection, if its framework can be planned, else the way to import its logs."""
+    from steelyard.configs.choose import readings
+    from steelyard.configs.files import read_config
+    from steelyard.frameworks.registry import is_planned
+
+    name, matches = shlex.quote(str(file)), readings(read_config(file), options.asked())
+    planned = [match for match in matches if is_planned(_framework(match))]
+    chosen = (planned or matches)[0].platform
+    select = f" --platform {shlex.quote(chosen)}" if chosen is not None and options.platform is None else ""
+    if not planned:
+        return f"ingest LOG --config {name} --platform {shlex.quote(str(chosen))}"
+    return f"plan {name}{options.typed_again()}{select if len(matches) > 1 else ''}"
+
+
+def _framework(reading: "Reading") -> str:
+    platforms = reading.content.get("platforms") or {}
+    return str(platforms.get(reading.platform, {}).get("framework", "native"))
 
 
 def _is_inventory(file: Path) -> bool:
@@ -99,10 +148,3 @@ def _is_inventory(file: Path) -> bool:
     from steelyard.configs.inventory import is_inventory
 
     return is_inventory(read_mapping(file).content)
-
-
-def _typed_again(options: LintOptions) -> str:
-    names = ("platform", "model", "gpu", "gpus", "nodes", "cluster")
-    given = [(f"--{name}", str(value)) for name in names if (value := getattr(options, name)) is not None]
-    given += [("--set", setting) for setting in options.settings or ()]
-    return "".join(f" {shlex.join(pair)}" for pair in given)

@@ -1,4 +1,4 @@
-"""The command line: one module a verb, and the one place that turns an error into an exit status."""
+"""The command line: one module per verb. Only this module maps errors to exit statuses."""
 
 import io
 import os
@@ -10,25 +10,28 @@ import typer
 
 from steelyard import __version__
 from steelyard.cli import check, compare, demo, explain, ingest, init, lint, plan, preflight, report, run, runs
-from steelyard.cli.options import DEBUG, help_unless_asked
+from steelyard.cli.options import DEBUG, examples, help_unless_asked
 from steelyard.cli.printing import note, show_error
+from steelyard.cli.verb import VerbCommand, VerbGroup
 from steelyard.errors import InputError, InterruptedByUser, SteelyardError
 
-# We have no plugin of pydantic's, and looking for some among all that is installed takes longer than most commands.
+# Steelyard uses no plugins of pydantic, and the search for them takes longer than most commands.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 app = typer.Typer(
     name="steelyard",
+    cls=VerbGroup,
     help="Weighs LLM training: runs it, judges it against physics, compares platforms.",
-    epilog="Start with: steelyard demo, or steelyard init tiny-llama && steelyard run tiny-llama.yaml",
-    add_completion=False,
+    epilog=examples("steelyard demo", "steelyard init tiny-llama", "steelyard run tiny-llama.yaml"),
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (demo, init, lint, explain, plan, preflight, run, ingest, check, compare, report):
     name = module.__name__.rpartition(".")[2]
-    app.command(name, epilog=module.EXAMPLES)(getattr(module, name))
-app.add_typer(runs.app, name="runs")
+    app.command(name, cls=VerbCommand, epilog=module.EXAMPLES)(getattr(module, name))
+for verb_of_runs in runs.app.registered_commands:
+    verb_of_runs.cls = VerbCommand
+app.add_typer(runs.app, name="runs", cls=VerbGroup)
 
 
 def _print_version(asked: bool) -> None:
@@ -41,7 +44,7 @@ def _print_version(asked: bool) -> None:
 def _root(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Print it.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
     debug: Annotated[bool, typer.Option(DEBUG[0], help=DEBUG[1])] = False,
 ) -> None:
@@ -53,16 +56,16 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     given = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name that is not text in this locale is still shown
+            stream.reconfigure(errors="backslashreplace")  # shows names that are not text in this locale
     try:
         sys.exit(_status(given))
     except KeyboardInterrupt:
-        error: SteelyardError = InterruptedByUser("interrupted before anything was made")
+        error: SteelyardError = InterruptedByUser("interrupted before anything was written")
     except SteelyardError as known:
         error = known
-    except Exception as unknown:  # noqa: BLE001 - the last resort: a person gets a sentence, --debug the rest
-        text = f"an error of Steelyard's own, {type(unknown).__name__}: {unknown}"
-        error = SteelyardError(text, next="the same command with --debug")
+    except Exception as unknown:  # noqa: BLE001 - the last resort: one sentence, and the traceback with --debug
+        text = f"internal error, {type(unknown).__name__}: {unknown}"
+        error = SteelyardError(text, next="the same command with --debug, and report its output")
         error.__cause__ = unknown
     if "--debug" in given:
         note("".join(traceback.format_exception(error)).rstrip())
@@ -73,7 +76,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _status(arguments: list[str]) -> int:
     try:
         return int(app(arguments, prog_name="steelyard", standalone_mode=False) or 0)
-    except typer.Abort as ended:  # what the parser makes of an interrupt, and of a file that ends too soon
+    except typer.Abort as ended:  # the parser raises it for an interrupt, and for a file that ends too early
         if isinstance(ended.__context__, EOFError):
             raise ended.__context__ from None
         raise KeyboardInterrupt from None
@@ -82,19 +85,19 @@ def _status(arguments: list[str]) -> int:
 
 
 def _usage_error(wrong: typer.TyperException, arguments: list[str]) -> InputError:
-    """The parser's complaint as ours, with the value it leaves out."""
+    """The error of the parser as ours, with the value that its message does not contain."""
     context, parameter = getattr(wrong, "ctx", None), getattr(wrong, "param", None)
     names = parameter.opts if parameter is not None else []
     option, value = _typed([getattr(wrong, "option_name", None), *names], arguments)
     if parameter is None:
         value = None
     message = wrong.format_message().rstrip(".") + ("" if value is None else f" ({option} {value})")
-    way_on = f"{context.command_path if context else 'steelyard'} --help"
-    return InputError(message, key=option or next(iter(names), None), value=value, next=way_on)
+    help_command = f"{context.command_path if context else 'steelyard'} --help"
+    return InputError(message, key=option or next(iter(names), None), value=value, next=help_command)
 
 
 def _typed(options: list[str | None], arguments: list[str]) -> tuple[str | None, str | None]:
-    """An option as it was typed, `--option value` or `--option=value`; of several the last, which counts."""
+    """The name and value of an option as typed, `--option value` or `--option=value`; the last one if repeated."""
     for at in reversed(range(len(arguments))):
         option, given, value = arguments[at].partition("=")
         if option in options:

@@ -2,14 +2,17 @@
 
 import json
 import shlex
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.cli import printing
-from steelyard.cli.options import CONFIG, Fillable, Printing, argument, option
+from steelyard.cli.options import CONFIG, Fillable, Printing, argument, examples, option
+from steelyard.cli.printing import Style
 from steelyard.cli.verb import verb
+from steelyard.errors import SteelyardError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,95 +21,118 @@ if TYPE_CHECKING:
     from steelyard.planning.make import Planned
     from steelyard.planning.plan import NodePlan, Plan
 
-EXAMPLES = (
-    "Examples: steelyard plan tiny-llama.yaml | steelyard plan big.yaml --gpu h200 --gpus 8 --json | "
-    "steelyard plan mi3xx_megatron_llama_distributed.json --model llama3_1_8b --gpu mi300x --cluster cluster.yaml "
-    "--script"
+EXAMPLES = examples(
+    "steelyard plan tiny-llama.yaml",
+    "steelyard plan apples-to-apples.yaml --platform nvidia --script",
+    "steelyard plan mi3xx_megatron_llama_distributed.json --model llama3_1_8b --gpu mi300x --cluster cluster.yaml",
 )
+_LABEL = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(Fillable, Printing):
     file: Path = argument(*CONFIG)
-    as_script: bool = option("--script", "Print a shell script that runs it.")
+    as_script: bool = option("--script", "Print a shell script that runs it without Steelyard.")
 
 
 @verb
 def plan(options: PlanOptions) -> None:
-    """Show exactly what would run, per node, and what to expect of it."""
+    """Show what would run on each node, and what to expect."""
     from steelyard.planning.script import script
 
     if options.fill:
         from steelyard.cli.filling import fill_file
 
         fill_file(options.file, options.asked())
-    made = planned(options.file, options.selection())
-    _note_fleet(made)
+    result = planned(options.file, options.selection())
+    _note_fleet(result)
     if options.as_json:
-        printing.show_json(made.plan.model_dump(mode="json"))
+        printing.show_json(result.plan.model_dump(mode="json"))
     elif options.as_script:
-        sys.stdout.write(script(made.plan, options.asked().login))
+        sys.stdout.write(script(result.plan, options.asked().login))
     else:
-        _show(made.plan)
+        _show(result.plan)
+        printing.say(f"next: {_next(result, options)}")
 
 
 def planned(file: Path, selection: "PlacedSelection", aloud: bool = True) -> "Planned":
-    """The plan of a file, with what a person should know of it; not aloud: that was noted before."""
+    """The plan of a file; `aloud` prints what a person should know of it."""
     from steelyard import api
 
-    made = api.plan(file, **selection)
+    result = api.plan(file, **selection)
     if not aloud:
-        return made
-    plan, case = made.plan, made.case
+        return result
+    plan, case = result.plan, result.case
     if len(plan.nodes) > 1 and not case.hosts:
-        user = "" if case.reading.family == "steelyard" else f", and {{user-id}} is {case.login}"
-        printing.note(f"no --cluster: the hosts are called {plan.nodes[0].host}, {plan.nodes[1].host}, …{user}")
+        user = "" if case.reading.family == "steelyard" else f" and {{user-id}} = {case.login}"
+        printing.note(f"no --cluster: using the host names {plan.nodes[0].host}, {plan.nodes[1].host}, ...{user}")
     if plan.allowed:
         listed = "; ".join(f"{allowed.code} {allowed.message}" for allowed in plan.allowed)
         printing.note(f"allowed by the platform: {listed}")
-    for warning in made.warnings:
+    for warning in result.warnings:
         if warning.severity == "warning":
-            printing.note(f"warning: {warning.code} {warning.message}; {warning.fix}")
-    return made
+            printing.note(f"warning: {warning.code} {warning.message}; fix: {warning.fix}")
+    return result
 
 
-def _note_fleet(made: "Planned") -> None:
-    """Say where `run --cluster` makes a fleet of what is planned here as one job."""
-    reading, count = made.case.reading, made.plan.job.nodes
+def _note_fleet(result: "Planned") -> None:
+    """Explain that `run --cluster` starts a fleet for what is planned here as one job."""
+    reading, count = result.case.reading, result.plan.job.nodes
     platform = reading.content.get("platforms", {}).get(reading.platform, {}) if reading.platform else {}
-    hosted = made.plan.nodes[0].directory is not None and not made.case.hosts
+    hosted = result.plan.nodes[0].directory is not None and not result.case.hosts
     if reading.family == "steelyard" and hosted and platform.get("nodes", 1) == 1 and count > 1:
         printing.note(
-            f"this is one job over {count} nodes; the file says one, so on a cluster `run` makes a fleet of it, a run"
-            f" on each of {count} hosts: `nodes: {count}` under the platform makes it one job there too"
+            f"this plan is one job over {count} nodes, but the platform in the file has 1 node: `run --cluster` would "
+            f"start {count} separate runs (a fleet). For one job write `nodes: {count}` in the platform"
         )
 
 
+def _next(result: "Planned", options: PlanOptions) -> str:
+    """`run` if nothing known prevents it, else the script, which a person can take to the right machine."""
+    from steelyard import execute
+    from steelyard.hardware.machine import discover
+
+    command, machine = f"{shlex.quote(str(options.file))}{options.typed_again()}", discover()
+    node, can_run = result.plan.nodes[0], True
+    try:
+        execute.check(result, machine, execute.RunOptions(cluster=options.cluster))
+    except SteelyardError as error:
+        if error.key == "framework" and error.next is not None:
+            return error.next
+        can_run = False
+    if options.cluster is None and result.case.placement.device == "gpu":
+        can_run = can_run and bool(machine.gpu_names or machine.unasked_amd_gpus)
+    if options.cluster is None and node.container is not None:
+        can_run = can_run and shutil.which(node.container.engine) is not None
+    elif options.cluster is None and node.workdir is not None:
+        can_run = can_run and Path(node.workdir).is_dir()
+    return f"steelyard run {command}" if can_run else f"steelyard plan {command} --script > run.sh"
+
+
 def _show(plan: "Plan") -> None:
-    job = plan.job
-    gpus = f"{job.gpus_per_node} x {job.gpu}"
-    if job.nodes > 1:
-        unit = "ranks" if job.gpu == "cpu" else "GPUs"
-        gpus = f"{job.nodes} nodes x {job.gpus_per_node} {job.gpu} = {job.nodes * job.gpus_per_node} {unit}"
-    named = "" if plan.platform == job.gpu else f" on {plan.platform}"
-    printing.say(f"{plan.experiment}{named}: {gpus}, {plan.framework}, {job.precision}")
-    tokens = f"{job.global_batch_size:,} x {job.sequence_length:,} tokens"
-    printing.say(f"  {job.steps:,} steps of {tokens}, micro-batch {job.micro_batch_size}, {job.layout}")
-    for name, value in _expectations(plan):
-        printing.item(f"  {name:<18} ", value)
-    for bound in plan.thresholds:
-        printing.say(f"  {'must keep':<18} {bound}")
-    _show_decided(plan)
+    """What runs on each node, then what to expect: the end is what a terminal shows."""
     if plan.fleet:
-        printing.say(f"\na fleet: each of {len(plan.nodes)} machines runs the job by itself")
+        printing.say(f"a fleet: each of {len(plan.nodes)} hosts runs its own job\n")
     for at, node in enumerate(plan.nodes):
         where = node.container.image if node.container else node.workdir or node.directory or "the run directory"
-        printing.say(f"\n{'machine' if plan.fleet else 'node'} {at} ({node.host}), in {where}:")
+        printing.say(f"{'host' if plan.fleet else 'node'} {at} ({node.host}), in {where}:", Style.STRONG)
         _show_node(node, plan.nodes[0] if at else None)
+        printing.say("")
+    job = plan.job
+    unit = "ranks" if job.gpu == "cpu" else "GPUs"
+    gpus = f"{job.gpus_per_node} x {job.gpu}"
+    if job.nodes > 1:
+        gpus = f"{job.nodes} nodes x {job.gpus_per_node} {job.gpu} = {job.nodes * job.gpus_per_node} {unit}"
+    named = "" if plan.platform == job.gpu else f" on {plan.platform}"
+    title = f"{plan.experiment}{named}"
+    _show_decided(plan)
+    printing.say(f"{title}: {gpus}, {plan.framework}, {job.precision}", Style.STRONG, len(title))
+    for label, value in _expectations(plan):
+        printing.item(f"  {label:<{_LABEL}}  ", value)
 
 
 def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
-    """The first node whole; of another only what differs from it."""
+    """The first node in full; of another node only what differs."""
     from steelyard.planning.container import ENV_FILE, JOB_DIR
     from steelyard.planning.script import wrapped
 
@@ -114,21 +140,21 @@ def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
         argv = node.container.argv
         before = first.container.argv if first and first.container else None
         if before is None:
-            printing.say("  " + wrapped(argv, len(node.argv)))
+            printing.say("  " + wrapped(argv, len(node.argv), _width()))
         else:
             changed = [
                 f"{argv[at - 1]} {shlex.quote(word)}" if argv[at - 1].startswith("--") else shlex.quote(word)
                 for at, word in enumerate(argv)
                 if at >= len(before) or word != before[at]
             ]
-            printing.say(f"  as 0, with {' '.join(changed)}" if changed else "  as 0")
+            printing.say(f"  like the first, but {' '.join(changed)}" if changed else "  like the first")
         _show_variables(node, first.env if first else {})
     else:
         for name, value in node.env.items():
             printing.say(f"  {name}={shlex.quote(value)} \\")
-        printing.say(f"  {wrapped(node.argv) if node.directory else shlex.join(node.argv)}")
+        printing.say(f"  {wrapped(node.argv, width=_width()) if node.directory else shlex.join(node.argv)}")
     for name, source in node.secrets.items() if first is None else ():
-        printing.say(f"  {name} is read from {source} on the host and appears nowhere else")
+        printing.say(f"  {name} is copied from {source} on the host; the plan does not contain it")
     shown = {(file.path, str(file.content)) for file in first.files} if first else set()
     for file in node.files:
         if file.path == ENV_FILE or (file.path, str(file.content)) in shown:
@@ -139,17 +165,20 @@ def _show_node(node: "NodePlan", first: "NodePlan | None") -> None:
 
 
 def _show_decided(plan: "Plan") -> None:
-    """What neither the file nor the person said: an image's script or a framework decided it."""
+    """The values that are not in the file, but set by a script of the image or by the framework."""
     from steelyard.experiment.problems import spelt
     from steelyard.experiment.sources import Origin, Source
 
-    by_source: dict[str, list[str]] = {}
+    by_source: dict[str, dict[str, list[str]]] = {}
     for dotted, value in plan.values.items():
-        origin = Source.of(value.source).origin
-        if origin in (Origin.SCRIPT, Origin.FRAMEWORK) and not dotted.startswith("kernels."):
-            by_source.setdefault(value.source, []).append(f"{dotted.partition('.')[2]} {spelt(value.value)}")
-    for source, values in by_source.items():
-        printing.item(f"  {'decided elsewhere':<18} ", f"{source}: {', '.join(values)}")
+        source, (group, _, key) = Source.of(value.source), dotted.partition(".")
+        if source.origin in (Origin.SCRIPT, Origin.FRAMEWORK) and group != "kernels":
+            by_source.setdefault(source.name, {}).setdefault(group, []).append(f"{key}={spelt(value.value)}")
+    for name, groups in by_source.items():
+        values = "; ".join(f"{group} {', '.join(settings)}" for group, settings in groups.items())
+        printing.item(f"not in the file, set by {name}: ", values, 2)
+    if by_source:
+        printing.say("")
 
 
 def _show_variables(node: "NodePlan", known: "Mapping[str, str]") -> None:
@@ -166,24 +195,41 @@ def _show_variables(node: "NodePlan", known: "Mapping[str, str]") -> None:
 
 
 def _expectations(plan: "Plan") -> list[tuple[str, str]]:
-    expected = plan.expected
-    memory = ", ".join(f"{name} {_size(gib)}" for name, gib in expected.memory_gib_by_component.items())
-    of_card = "" if expected.usable_gib_per_gpu is None else f" of {expected.usable_gib_per_gpu} GiB"
+    job, expected, on_cpu = plan.job, plan.expected, plan.job.gpu == "cpu"
+    unit, per_gib = ("GiB", 1) if expected.memory_gib_per_gpu >= 1 else ("MiB", 1024)
+    parts = ", ".join(f"{name} {gib * per_gib:.1f}" for name, gib in expected.memory_gib_by_component.items())
+    limit = "" if expected.usable_gib_per_gpu is None else f" of {expected.usable_gib_per_gpu} GiB"
+    tokens = (
+        f"{job.global_batch_size:,} sequences x {job.sequence_length:,} tokens = {expected.tokens_per_step:,} tokens"
+    )
     floor, peak, at_peak = expected.loss_floor, expected.peak_tflops_per_gpu, "unknown"
     if (seconds := expected.seconds_at_peak) is not None:
-        each = seconds / plan.job.steps
-        at_peak = f"{seconds:,.1f} s for {plan.job.steps:,} steps, {each:,.3f} s each; no run is faster"
+        at_peak = f"{seconds:,.1f} s at that peak, {seconds / job.steps:,.3f} s per step"
+    speed = [
+        ("GPU peak", "unknown" if peak is None else f"{peak:,} TFLOP/s per GPU, dense {job.precision}"),
+        ("shortest time", at_peak),
+    ]
     return [
+        ("steps", f"{job.steps:,}"),
+        ("batch per step", tokens),
+        ("layout", f"{job.layout}, micro-batch {job.micro_batch_size}"),
         ("parameters", f"{expected.parameters:,}"),
-        ("FLOPs per token", f"{expected.flops_per_token / 1e9:,.6g} GFLOP, forward and backward, causal"),
-        ("tokens per step", f"{expected.tokens_per_step:,}"),
-        ("memory per GPU", f"{_size(expected.memory_gib_per_gpu)}{of_card}: {memory}"),
-        ("first loss", f"{expected.first_loss:.4f}"),
-        ("loss floor", "unknown" if floor is None else f"{floor:.4f} nats a token"),
-        ("dense peak", "unknown" if peak is None else f"{peak:,} TFLOP/s a GPU in {plan.job.precision}"),
-        ("time at that peak", at_peak),
+        ("FLOPs per token", f"{_flops(expected.flops_per_token)}, forward and backward, causal attention"),
+        (
+            f"memory per {'rank' if on_cpu else 'GPU'}",
+            f"{expected.memory_gib_per_gpu * per_gib:.1f} {unit}{limit}: {parts}",
+        ),
+        ("first loss", f"{expected.first_loss:.4f} nats per token, for an untrained model"),
+        ("loss floor", "unknown" if floor is None else f"{floor:.4f} nats per token, the entropy of the data"),
+        *([] if on_cpu else speed),
+        *(("threshold", bound) for bound in plan.thresholds),
     ]
 
 
-def _size(gib: float) -> str:
-    return f"{gib:.1f} GiB" if gib >= 1 else f"{gib * 1024:.1f} MiB"
+def _flops(count: float) -> str:
+    return f"{count / 1e9:.3g} GFLOP" if count >= 1e9 else f"{count / 1e6:.3g} MFLOP"
+
+
+def _width() -> int:
+    """Characters of a command per line: 110, or less on a narrow terminal."""
+    return min(110, shutil.get_terminal_size().columns - 6) if sys.stdout.isatty() else 110

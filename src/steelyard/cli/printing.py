@@ -16,7 +16,7 @@ from steelyard.inert import inert_lines
 
 
 class Style(Enum):
-    """How a word looks on a terminal with colour."""
+    """How a word looks on a terminal with color."""
 
     GOOD = "32"
     BAD = "1;31"
@@ -29,20 +29,20 @@ STATUS_STYLES = {"pass": Style.GOOD, "fail": Style.BAD, "unknown": Style.DOUBTFU
 """For the words of a verdict, a finding and a tier."""
 
 
-def has_colour(stream: TextIO) -> bool:
-    """NO_COLOR turns colour off and FORCE_COLOR on, as https://no-color.org and https://force-color.org define them."""
+def has_color(stream: TextIO) -> bool:
+    """NO_COLOR turns color off and FORCE_COLOR on, as https://no-color.org and https://force-color.org define them."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def say(text: str, style: Style | None = None, styled: int | None = None) -> None:
-    """Print lines of the result; `style` colours all of it, or its first `styled` characters.
+    """Print lines of the result; `style` colors all of it, or its first `styled` characters.
 
     A closed pipe does not change the exit status.
     """
     text = inert_lines(text)
-    if style is not None and has_colour(sys.stdout):
+    if style is not None and has_color(sys.stdout):
         end = len(text) if styled is None else styled
         text = f"\x1b[{style.value}m{text[:end]}\x1b[0m{text[end:]}"
     try:
@@ -57,7 +57,7 @@ def say(text: str, style: Style | None = None, styled: int | None = None) -> Non
 
 def item(head: str, text: str, indent: int | None = None, style: Style | None = None) -> None:
     """Print a line whose text may come from anywhere. On a narrow terminal it wraps under the start of the text, or
-    at `indent`. `style` colours the head.
+    at `indent`. `style` colors the head.
     """
     text, columns = inert(text), shutil.get_terminal_size().columns
     under = " " * (len(head) if indent is None else indent)
@@ -66,6 +66,11 @@ def item(head: str, text: str, indent: int | None = None, style: Style | None = 
     else:
         filled = textwrap.fill(text, columns, initial_indent=head, subsequent_indent=under, break_on_hyphens=False)
         say(filled, style, len(head))
+
+
+def finding(status: str, name: str, text: str, width: int) -> None:
+    """Print one result in two columns; a long text wraps under its start."""
+    item(f"  {status:<7}  {name:<{width}}  ", text, style=STATUS_STYLES[status])
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "") -> None:

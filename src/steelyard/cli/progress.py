@@ -1,4 +1,4 @@
-"""The live view of a run or a fleet, on standard error: step, loss, rate, MFU, time left."""
+"""The progress of a run or a fleet on standard error: step, loss, rate, MFU, time left."""
 
 import math
 import sys
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
     from steelyard.execute.preflight import HostFinding
 
-_OF_A_HOST = {"preflight", "stale_lock", "link_lost", "link_back", "left_behind"}
+_HOST_EVENTS = {"preflight", "stale_lock", "link_lost", "link_back", "left_behind"}
 _SHOWN_EVENTS = {
-    *_OF_A_HOST,
+    *_HOST_EVENTS,
     *("nan", "oom", "error", "unread_line", "telemetry_lost", "plan_differs", "nodes_differ", "stopping"),
 }
-"""Events a person is told of as they happen."""
+"""Kinds of events that are shown when they happen."""
 _EVERY_S = 5.0
 
 
 class _View:
-    """Lines, and how far the work is: in a bar below them on a terminal, else in a line every few seconds."""
+    """Lines, and progress: a bar on a terminal, otherwise a line every few seconds."""
 
     def __init__(self, total: int) -> None:
         self._bar: progress.Progress | None = None
@@ -62,7 +62,7 @@ class _View:
 
 
 class RunView(_View):
-    """Of one run; with 0 steps, of a log of which nobody knows how long it will be: in lines everywhere."""
+    """Progress of one run; with 0 steps, of a log of unknown length, always in lines."""
 
     def __init__(self, steps: int, peak_tflops: float | None, label: str = "recording") -> None:
         super().__init__(steps)
@@ -76,30 +76,30 @@ class RunView(_View):
 
     def __call__(self, record: Step | Event) -> None:
         if isinstance(record, Step):
-            if record.step > 1 and record.step_time_s:  # the first step warms up
+            if record.step > 1 and record.step_time_s:  # the first step is slower
                 self._recent.append(record.step_time_s)
             self._advance(record.step, self._words(record), always=record.step in (1, self._steps))
         elif record.kind in _SHOWN_EVENTS:
-            where = f"{record.node}: " if record.node and record.kind in _OF_A_HOST else ""
+            where = f"{record.node}: " if record.node and record.kind in _HOST_EVENTS else ""
             self.say(f"{record.kind}: {where}{record.message}")
 
     def _words(self, step: Step) -> str:
-        """`12/200  loss 4.3210  51,234 tok/s/GPU  MFU 41.2 %  0:32 left`."""
-        words = [f"{step.step}/{self._steps}" if self._steps else f"step {step.step}"]
+        """`step 12/200  loss 4.3210  51,234 tokens/s per GPU  MFU 41.2%  0:32 left`."""
+        words = [f"step {step.step}/{self._steps}" if self._steps else f"step {step.step}"]
         if step.loss is not None:
             words.append(f"loss {step.loss:.4f}")
         if step.tokens_per_s_per_gpu is not None:
-            words.append(f"{step.tokens_per_s_per_gpu:,.0f} tok/s/GPU")
+            words.append(f"{step.tokens_per_s_per_gpu:,.0f} tokens/s per GPU")
         if self._peak and step.tflops_per_gpu is not None and math.isfinite(step.tflops_per_gpu):
-            words.append(f"MFU {100 * step.tflops_per_gpu / self._peak:.1f} %")
-        if self._recent and self._steps:
+            words.append(f"MFU {step.tflops_per_gpu / self._peak:.1%}")
+        if self._recent and step.step < self._steps:
             left_s = sum(self._recent) / len(self._recent) * (self._steps - step.step)
             words.append(f"{int(left_s // 60)}:{int(left_s % 60):02d} left")
         return "  ".join(words)
 
 
 class FleetView(_View):
-    """A line an event with its host, and a counter of how the runs stand."""
+    """Progress of a fleet: one line per event with its host, and a count of runs by status."""
 
     def __init__(self, num_runs: int, steps: int) -> None:
         super().__init__(num_runs * steps)
@@ -121,9 +121,9 @@ class FleetView(_View):
     def ended(self, host: str, manifest: RunManifest) -> None:
         self._at.pop(host, None)
         self._ended[manifest.status] += 1
-        failure = manifest.failure
+        failure, steps = manifest.failure, manifest.steps or 0
         why = f": {failure.kind}: {failure.message}" if failure else ""
-        self.say(f"{host}: {manifest.status} after {manifest.steps or 0} steps{why}")
+        self.say(f"{host}: {manifest.status} after {steps} step{'s' * (steps != 1)}{why}")
         self._count(always=True)
 
     def unfit(self, finding: "HostFinding") -> None:
@@ -134,7 +134,7 @@ class FleetView(_View):
         self._advance(done, self._words(), always)
 
     def _words(self) -> str:
-        """`3 runs: 1 completed, 1 failed, 1 at step 12 of 30`."""
+        """`4 runs: 1 completed, 1 failed, 1 at step 12 of 30, 1 not started`."""
         counts = [f"{count} {status}" for status, count in self._ended.items()]
         if self._at:
             slowest, fastest = min(self._at.values()), max(self._at.values())
@@ -142,5 +142,5 @@ class FleetView(_View):
             counts.append(f"{len(self._at)} at {span} of {self._steps}")
         waiting = self._num_runs - self._ended.total() - len(self._at)
         if waiting:
-            counts.append(f"{waiting} without a step yet")
+            counts.append(f"{waiting} without a step so far")
         return f"{self._num_runs} run{'s' * (self._num_runs != 1)}: {', '.join(counts)}"

@@ -1,25 +1,29 @@
-"""steelyard report RUN|FLEET|COMPARISON: a page to attach to a ticket."""
+"""steelyard report RUN|FLEET|COMPARISON: a report to attach to a ticket."""
 
 from dataclasses import dataclass
 
 from steelyard.cli import printing
-from steelyard.cli.options import Kept, argument, option
+from steelyard.cli.options import Kept, argument, examples, option
 from steelyard.cli.verb import verb
 
-EXAMPLES = "Examples: steelyard report first | steelyard report runs/comparisons/ID --to html,md -o weighed"
-_NAME = "A run, a fleet or a comparison: its directory, or its name under --out."
+EXAMPLES = examples(
+    "steelyard report first",
+    "steelyard report first -o first.md",
+    "steelyard report runs/comparisons/ID --to html,md -o reports/",
+)
+_NAME = "Directory or name of a run, a fleet or a comparison."
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions(Kept):
     name: str = argument("RUN|FLEET|COMPARISON", _NAME)
-    to: str | None = option("--to FORMATS", "html (unless -o ends otherwise), md, or both.")
-    output: str | None = option("-o --output PATH", "A file, or a directory to write report.* into.")
+    to: str | None = option("--to FORMATS", "Formats: html, md, or html,md. Default: extension of -o, else html.")
+    output: str | None = option("-o PATH", "Write to this file or directory. Default: next to the run.")
 
 
 @verb
 def report(options: ReportOptions) -> None:
-    """Write the report of a run, a fleet or a comparison; by default into its directory."""
+    """Write the report of a run, a fleet or a comparison."""
     from steelyard import api
 
     files = api.report(options.name, to=options.to, output=options.output, out=options.out)

@@ -1,25 +1,49 @@
-"""What several runs tell together, on the terminal: a trend, how a job scales, a family of jobs."""
+"""The terminal pages of several runs together: a trend, scaling, a family."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from steelyard import records
 from steelyard.campaign.family import Family
 from steelyard.campaign.scaling import Count, Larger, Scaling
-from steelyard.campaign.trend import Trend
-from steelyard.cli import printing
-from steelyard.cli.comparison import ratio_words
+from steelyard.campaign.trend import Point, Trend
+from steelyard.cli import columns, printing
+from steelyard.cli.columns import Cells, Column
+from steelyard.cli.runs_show import few
 from steelyard.comparison.codes import sentence
 from steelyard.comparison.intervals import geometric_mean
 from steelyard.errors import InputError
 from steelyard.records import Run
 from steelyard.records.fleet import Fleet, fleets_under, load_fleet
-from steelyard.reporting.curves import number, with_interval
-from steelyard.reporting.trend_page import sentence as trend_sentence
+from steelyard.reporting.curves import number
+
+_TREND = (
+    Column("verdict", "verdict"),
+    Column("name", "name"),
+    Column("value", "value", is_number=True),
+    Column("bar", "", 1),
+    Column("started", "started", 2),
+)
+_SCALING = (
+    Column("nodes", "nodes", is_number=True),
+    Column("gpus", "GPUs", 2, is_number=True),
+    Column("runs", "runs", 1, is_number=True),
+    Column("rate", "tokens/s/GPU", is_number=True),
+    Column("tokens", "tokens/step", 3, is_number=True),
+    Column("tokens_per_gpu", "tokens/step/GPU", 4, is_number=True),
+)
+_FAMILY = (
+    Column("name", "comparison"),
+    Column("speedup", "throughput", is_number=True),
+    Column("interval", "95% CI", 2),
+    Column("adjusted", "in the family"),
+    Column("alone", "by itself", 1),
+    Column("runs", "runs", 3),
+)
 
 
 def readable(out: Path) -> Iterator[Run | Fleet]:
-    """The runs and fleets under a directory; one that cannot be read is said."""
+    """The runs and fleets in a directory; a note names those that cannot be read."""
     loaders: tuple[tuple[Iterable[Path], Callable[[Path], Run | Fleet]], ...] = (
         (records.runs_under(out), records.load),
         (fleets_under(out), _load_whole),
@@ -34,53 +58,98 @@ def readable(out: Path) -> Iterator[Run | Fleet]:
 
 def _load_whole(path: Path) -> Fleet:
     fleet = load_fleet(path)
-    fleet.runs()  # raises where one of them cannot be read
+    fleet.runs()  # raises if one of them cannot be read
     return fleet
 
 
-def print_trend(trend: Trend) -> None:
-    """A bar a run, from zero, so that lengths mean what they seem to."""
-    highest = max((point.value for point in trend.alike() if point.value is not None), default=1.0)
-    width = max(len(point.run.name) for point in trend.points)
-    for point in trend.points:
-        value = "unknown" if point.value is None else number(point.value)
-        if point.differs:
-            text = f"another job: {point.differs_in} differ"
-        else:
-            text = "#" * round(30 * point.value / highest) if point.value is not None else point.reason or ""
+def print_trend(trend: Trend, limit: int) -> None:
+    """The change from the first to the last run, then one row per run with a bar that starts at zero."""
+    printing.item("", _headline(trend))
+    shown = trend.points[-limit:] if limit else trend.points
+    if hidden := len(trend.points) - len(shown):
+        printing.say(f"  {hidden:,} earlier runs not shown; --limit 0 shows all")
+    highest = max((abs(point.value) for point in trend.alike() if point.value is not None), default=0.0)
+    rows = [
+        {
+            "verdict": point.verdict or "-",
+            "started": point.started[:10],
+            "name": point.run.name,
+            "value": "-" if point.value is None else number(point.value),
+            "bar": _bar(point, highest),
+        }
+        for point in shown
+    ]
+    columns.show(_TREND, rows, "  ")
+    for point in shown:
         if point.spread is not None:
-            text = f"{text}  {point.spread.words}"
-        printing.say(f"{point.run.name:<{width}}  {point.verdict or '-':<7}  {value:>10}  {text}")
-    printing.item("", trend_sentence(trend))
+            printing.item(f"  {point.run.name}: ", point.spread.words, 4)
+    without = [point for point in shown if point.value is None]
+    for reason in dict.fromkeys(point.reason for point in without if point.reason):
+        names = few([point.run.name for point in without if point.reason == reason])
+        printing.item(f"  {names}: ", reason, 4)
+    for differs in dict.fromkeys(point.differs_in for point in shown if point.differs):
+        printing.item("  ", f"another job than the latest run: {differs} differ", 4)
+
+
+def _bar(point: Point, highest: float) -> str:
+    """0 to 20 characters, proportional to the value."""
+    if point.differs:
+        return "another job"
+    value = point.value or 0.0
+    return "#" * round(20 * value / highest) if 0 < value <= highest else ""
+
+
+def _headline(trend: Trend) -> str:
+    """`mfu of llama: 0.366 to 0.371 (+1.4%) over 12 runs, range 0.36 to 0.372`."""
+    points = [point for point in trend.alike() if point.verdict != "fail"]
+    values = [point.value for point in points if point.value is not None]
+    left_out = len(trend.points) - len(values)
+    others = f"; {left_out} left out (failed, another job or no value)" if left_out else ""
+    if not values:
+        return f"{trend.metric} of {trend.experiment}: no run has a value{others}"
+    if len(values) == 1:
+        return f"{trend.metric} of {trend.experiment}: {number(values[0])} in 1 run{others}"
+    change = f" ({values[-1] / values[0] - 1:+.1%})" if values[0] else ""
+    ends = f"{number(values[0])} in the first run, {number(values[-1])} in the last{change}"
+    extent = f"range {number(min(values))} to {number(max(values))} in {len(values)} runs"
+    return f"{trend.metric} of {trend.experiment}: {ends}; {extent}{others}. Not a comparison: no CI."
 
 
 def print_scaling(scaling: Scaling) -> None:
-    printing.say(f"{scaling.kind or 'unknown'} scaling, against {scaling.smallest.side.called}")
-    head = ["nodes", "gpus", "runs", "tokens a step", "a GPU", "tokens/s a GPU", "efficiency"]
-    first = [*_cells(scaling.smallest), "1, by definition"]
-    printing.table([head, first, *([*_cells(larger.count), _efficiency(larger)] for larger in scaling.larger)], "  ")
+    for larger in scaling.larger:
+        printing.item("", _efficiency(larger, scaling.smallest))
+    rows = [_cells(scaling.smallest), *(_cells(larger.count) for larger in scaling.larger)]
+    columns.show(_SCALING, rows, "  ")
+    _say_once(note.message for larger in scaling.larger if larger.efficiency for note in larger.efficiency.notes)
     for larger in scaling.larger:
         for reason in larger.ruling.reasons:
             printing.item(f"  {larger.count.side.called}: ", sentence(reason), 4)
-    _say_once(note.message for larger in scaling.larger if larger.efficiency for note in larger.efficiency.notes)
 
 
-def _cells(count: Count) -> Sequence[str]:
+def _cells(count: Count) -> Cells:
     figures = [subject.figures.tokens_per_s_per_gpu.value for subject in count.side.subjects]
     known = [value for value in figures if value is not None]
     share = count.tokens_per_step_per_gpu
-    return [
-        str(count.nodes),
-        str(count.gpus),
-        str(len(figures)),
-        "-" if count.tokens_per_step is None else f"{count.tokens_per_step:,}",
-        "-" if share is None else f"{share:,.6g}",
-        number(geometric_mean(known)) if len(known) == len(figures) else "-",
-    ]
+    return {
+        "nodes": str(count.nodes),
+        "gpus": str(count.gpus),
+        "runs": str(len(figures)),
+        "rate": number(geometric_mean(known)) if len(known) == len(figures) else "-",
+        "tokens": "-" if count.tokens_per_step is None else f"{count.tokens_per_step:,}",
+        "tokens_per_gpu": "-" if share is None else f"{share:,.6g}",
+    }
 
 
-def _efficiency(larger: Larger) -> str:
-    return ratio_words(larger.efficiency) if larger.efficiency else larger.ruling.status.value.replace("_", " ")
+def _efficiency(larger: Larger, smallest: Count) -> str:
+    """`weak scaling: 2 nodes reach 96.1% of the throughput per GPU of 1 node (95% CI 95.0 to 97.2%, 3 and 3 runs)`."""
+    kind, ratio = f"{larger.kind or 'unknown'} scaling", larger.efficiency
+    names = f"{larger.count.side.called} and {smallest.side.called}"
+    if ratio is None:
+        return f"{kind}: {names} are {larger.ruling.status.value.replace('_', ' ')}"
+    interval = "" if ratio.low is None or ratio.high is None else f"95% CI {100 * ratio.low:.1f} to {ratio.high:.1%}, "
+    basis = f"{interval}{ratio.target_runs} and {ratio.baseline_runs} runs"
+    share = f"{ratio.value:.1%} of the throughput per GPU of {smallest.side.called}"
+    return f"{kind}: {larger.count.side.called} reach {share} ({basis}): {ratio.words}"
 
 
 def _say_once(notes: Iterator[str]) -> None:
@@ -89,22 +158,44 @@ def _say_once(notes: Iterator[str]) -> None:
 
 
 def print_family(family: Family) -> None:
-    printing.table([["comparison", "runs", "speedup", "by itself", "in the family"], *_rows(family)])
+    printing.item("", _speedup(family))
+    columns.show(_FAMILY, list(_rows(family)), "  ")
+    _say_once(note.message for member in family.members if member.ratio for note in member.ratio.notes)
     for reason in family.reasons:
         printing.item("  ", reason.message)
-    if (speedup := family.speedup) is None:
-        printing.say("no speedup over all: to leave one out would be to choose")
-        return
-    printing.say(f"speedup over all {with_interval(speedup.value, speedup.low, speedup.high)}  {speedup.words}")
-    printing.say("  the geometric mean of these jobs; it says nothing of others")
-    _say_once(note.message for member in family.members if member.ratio for note in member.ratio.notes)
+    if family.speedup is not None:
+        printing.say("  other jobs may differ")
 
 
-def _rows(family: Family) -> Iterator[list[str]]:
+def _speedup(family: Family) -> str:
+    jobs, speedup = f"{len(family.members)} jobs", family.speedup
+    if speedup is None:
+        return f"no common speedup of {jobs}: a job has none, and leaving it out would bias the mean"
+    interval = _interval(speedup.low, speedup.high)
+    basis = f"geometric mean of {jobs}{f', 95% CI {interval}' if interval else ''}"
+    return f"{_sides(family)}: {speedup.value - 1:+.1%} throughput ({basis}): {speedup.words}"
+
+
+def _sides(family: Family) -> str:
+    """`mi300x vs h100`: the platforms, or `target vs baseline` if both have the same name."""
+    comparison = family.members[0].comparison
+    target, baseline = (
+        side.subjects[0].run.manifest.platform.name for side in (comparison.target, comparison.baseline)
+    )
+    return f"{target} vs {baseline}" if target != baseline else "target vs baseline"
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{100 * low - 100:+.1f} to {high - 1:+.1%}"
+
+
+def _rows(family: Family) -> Iterator[Cells]:
     for member, alone, adjusted in zip(family.members, family.alone, family.adjusted, strict=True):
-        name, ratio = member.directory.resolve().name, member.ratio
-        if ratio is None:
-            yield [name, "-", "-", member.status.value.replace("_", " "), "-"]
-        else:
-            runs = f"{ratio.target_runs} and {ratio.baseline_runs}"
-            yield [name, runs, with_interval(ratio.value, ratio.low, ratio.high), alone or "-", adjusted or "-"]
+        ratio = member.ratio
+        cells = dict.fromkeys(("runs", "speedup", "interval", "adjusted"), "-")
+        cells |= {"name": member.directory.resolve().name, "alone": member.status.value.replace("_", " ")}
+        if ratio is not None:
+            cells |= {"runs": f"{ratio.target_runs} + {ratio.baseline_runs}", "speedup": f"{ratio.value - 1:+.1%}"}
+            cells |= {"alone": alone or "-", "adjusted": adjusted or "-"}
+            cells["interval"] = _interval(ratio.low, ratio.high) or "-"
+        yield cells

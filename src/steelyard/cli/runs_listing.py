@@ -1,200 +1,142 @@
-"""How `steelyard runs` shows runs and fleets: in one line among others, or whole."""
+"""The table of `steelyard runs list`: sorted, filtered, and as wide as the terminal."""
 
-import json
+import difflib
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from steelyard import records, verdict
-from steelyard.campaign.fleet_verdict import METRICS
-from steelyard.cli import printing
+from steelyard import records
+from steelyard.cli import columns, printing
+from steelyard.cli.columns import Column
+from steelyard.cli.run_summaries import RATE, rate_text, summary_at
 from steelyard.errors import InputError
-from steelyard.records import Run, Step
-from steelyard.records.fleet import Fleet, fleets_under, load_fleet, repeats_under
-from steelyard.records.step import to_line
-from steelyard.reporting.curves import figures_row
+from steelyard.records.fleet import fleets_under, repeats_under
 
-_COLUMNS = ("name", "status", "verdict", "steps", "started", "experiment", "platform")
-_FACTS = ("status", "verdict", "experiment", "platform", "framework", "started", "ended")
-_NOTHING: dict[str, Any] = dict.fromkeys(
-    ("experiment", "platform", "framework", "started", "ended", "steps", "verdict")
+DEFAULT_LIMIT = 20
+"""Rows that fit a terminal of 24 lines."""
+_COLUMNS = (
+    Column("verdict", "verdict"),
+    Column("name", "name"),
+    Column(RATE, "tokens/s/GPU", 1, is_number=True),
+    Column("status", "status", 2),
+    Column("started", "started", 3),
+    Column("steps", "steps", 4, is_number=True),
+    Column("platform", "platform", 5),
+    Column("experiment", "experiment", 6),
+    Column("framework", "framework", 7),
+    Column("ended", "ended", 8),
 )
+KEYS = tuple(column.key for column in _COLUMNS)
+
+Row = dict[str, Any]
 
 
-def show_list(out: Path, as_json: bool) -> None:
-    """Every run and fleet under a directory; one that cannot be read is shown as such, not left out."""
-    runs = [*records.runs_under(out), *repeats_under(out)]
-    rows = sorted((_row("run", path, path.relative_to(out).as_posix()) for path in runs), key=_age)
-    fleets = sorted((_row("fleet", path, path.name) for path in fleets_under(out)), key=_age)
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """Which runs to list, and how."""
+
+    out: Path
+    limit: int | None
+    """None: the default; 0: all."""
+    sort: str | None
+    """A key, with `-` for descending order; None: the default."""
+    filters: Sequence[str]
+    columns: str | None
+
+
+def show_list(request: ListRequest, as_json: bool) -> None:
+    """List the runs and fleets in a directory, with those that cannot be read."""
+    key, is_descending = _sort_key(request.sort or "-started")
+    chosen = None if request.columns is None else _chosen(request.columns)
+    tests = [_parsed(text) for text in request.filters]
+    runs = [*records.runs_under(request.out), *repeats_under(request.out)]
+    rows = [summary_at("run", path, path.relative_to(request.out).as_posix()) for path in runs]
+    rows += [summary_at("fleet", path, path.name) for path in fleets_under(request.out)]
+    matching = [row for row in rows if all(_matches(row, *test) for test in tests)]
+    matching = _sorted(matching, key, is_descending)
+    limit = request.limit if request.limit is not None else 0 if as_json else DEFAULT_LIMIT
+    shown = matching[:limit] if limit else matching
     if as_json:
-        printing.show_json({"runs": rows, "fleets": fleets})
-    elif rows or fleets:
-        printing.table(
-            [_COLUMNS, *([_cell(row, key) for key in _COLUMNS] for row in sorted([*rows, *fleets], key=_age))]
-        )
-        for row in (*rows, *fleets):
-            if row["error"] is not None:
-                printing.note(f"unreadable: {row['error']}")
+        ordered = shown if request.sort else shown[::-1]
+        lists = {f"{kind}s": [row for row in ordered if kind in row] for kind in ("run", "fleet")}
+        printing.show_json({**lists, "not_shown": len(matching) - len(shown)})
+    elif shown:
+        _print(shown, chosen)
+        _print_notes(shown, len(matching) - len(shown))
+    elif rows:
+        filters = " ".join(f"--filter {shlex.quote(text)}" for text in request.filters)
+        printing.say(f"none of {len(rows):,} runs matches {filters}")
     else:
-        printing.say(f"no runs under {out.resolve()}; --out DIR or $STEELYARD_RUNS says where they are kept")
+        printing.say(f"no runs in {request.out.resolve()}; --out DIR or $STEELYARD_RUNS selects another directory")
+        printing.say("next: steelyard demo --recorded")
 
 
-def _cell(row: dict[str, Any], key: str) -> str:
-    text = "-" if row[key] is None else str(row[key])
-    return text[:19].replace("T", " ") if key == "started" else text[:100]
+def _print(rows: Sequence[Row], chosen: Sequence[Column] | None) -> None:
+    cells = [{key: _cell(row, key) for key in KEYS} for row in rows]
+    if chosen is None:
+        chosen = columns.fitting(_COLUMNS, cells)
+    columns.page(columns.lines(chosen, cells))
 
 
-def _age(row: dict[str, Any]) -> tuple[str, str]:
-    """Oldest first; a run that cannot be read has no age and comes last."""
-    return row["started"] or "~", row["name"]
+def _print_notes(rows: Sequence[Row], num_hidden: int) -> None:
+    for row in rows:
+        if row["error"] is not None:
+            printing.note(f"unreadable: {row['error']}")
+    if num_hidden:
+        printing.note(f"{num_hidden:,} more runs not shown; --limit 0 shows all")
 
 
-def _row(kind: str, path: Path, name: str) -> dict[str, Any]:
-    place = {kind: str(path.resolve()), "name": name}
-    try:
-        if kind == "run":
-            return {**place, **_run_summary(records.load(path)), "error": None}
-        fleet = load_fleet(path)
-        return {**place, **_fleet_summary(fleet, fleet.runs()), "error": None}
-    except (InputError, OSError) as reason:
-        hosts = {"hosts": None} if kind == "fleet" else {}
-        return {**place, "status": "unreadable", **_NOTHING, **hosts, "error": str(reason)}
+def _cell(row: Row, key: str) -> str:
+    value = row[key]
+    if value is None:
+        return "-"
+    if key == RATE:
+        return rate_text(value)
+    return str(value)[:16].replace("T", " ") if key in ("started", "ended") else str(value)
 
 
-def _run_summary(run: Run) -> dict[str, Any]:
-    manifest = run.manifest
-    return {
-        "status": run.status,
-        "experiment": manifest.experiment.name,
-        "platform": manifest.platform.name,
-        "framework": manifest.framework,
-        "started": manifest.began,
-        "ended": manifest.provenance.ended,
-        "steps": run.num_steps,
-        "verdict": verdict.word_of(run),
-    }
+def _sorted(rows: Sequence[Row], key: str, is_descending: bool) -> list[Row]:
+    """Rows without a value come last; an unreadable run counts as the newest."""
+    unreadable = [row for row in rows if row["error"] is not None] if key == "started" else []
+    known = [row for row in rows if row[key] is not None and row not in unreadable]
+    unknown = [row for row in rows if row[key] is None and row not in unreadable]
+    is_number = next(column.is_number for column in _COLUMNS if column.key == key)
+    known.sort(key=lambda row: (row[key] if is_number else str(row[key]), row["name"]), reverse=is_descending)
+    return [*unreadable, *known, *unknown] if is_descending else [*known, *unreadable, *unknown]
 
 
-def show_run(run: Run, as_json: bool) -> None:
-    first, last = records.first_and_last(run.directory)
-    if not as_json:
-        _print_facts(_run_facts(run, first, last))
-        return
-    printing.show_json(
-        {
-            "run": str(run.directory.resolve()),
-            "name": run.directory.name,
-            **_run_summary(run),
-            "first_step": None if first is None else json.loads(to_line(first)),
-            "last_step": None if last is None else json.loads(to_line(last)),
-            "manifest": run.manifest.model_dump(mode="json"),
-        }
-    )
+def _matches(row: Row, key: str | None, text: str) -> bool:
+    """Whether the cell `key`, or any cell, contains a text; case is ignored."""
+    return any(text in _cell(row, name).casefold() for name in ((key,) if key else KEYS))
 
 
-def _run_facts(run: Run, first: Step | None, last: Step | None) -> dict[str, Any]:
-    manifest, platform, peak = run.manifest, run.manifest.platform, run.manifest.platform.peak_tflops_per_gpu
-    known, planned = manifest.experiment.known("training.steps")
-    facts = {
-        "run": run.directory,
-        "status": run.status + (f" ({manifest.failure.message})" if manifest.failure else ""),
-        "verdict": verdict.word_of(run) or _not_judged(run.directory),
-        "experiment": manifest.experiment.name,
-        "platform": f"{platform.name}: {platform.words}",
-        "framework": manifest.framework + "".join(f", {k} {v}" for k, v in manifest.software.items() if k == "torch"),
-        "started": manifest.began,
-        "ended": manifest.ended or "-",
-        "steps": f"{run.num_steps} of {planned if known else 'unknown'}",
-    }
-    if first is not None and last is not None:
-        expected = manifest.expected
-        facts["first loss"] = f"{_loss(first.loss)} (expected {_loss(expected.get('first_loss'))})"
-        facts["last loss"] = f"{_loss(last.loss)} (floor {_loss(expected.get('loss_floor'))})"
-        if last.tokens_per_s_per_gpu is not None:
-            facts["last rate"] = f"{last.tokens_per_s_per_gpu:,.0f} tok/s/GPU"
-        if peak and last.tflops_per_gpu:
-            facts["last MFU"] = f"{100 * last.tflops_per_gpu / peak:.1f} % of {peak} TFLOP/s"
-    return facts
+def _parsed(text: str) -> tuple[str | None, str]:
+    key, is_pair, value = text.partition("=")
+    if not is_pair:
+        return None, text.casefold()
+    _check_key("--filter", key, text, "{}=" + value)
+    return key, value.casefold()
 
 
-def _print_facts(facts: dict[str, Any]) -> None:
-    for name, value in facts.items():
-        printing.say(f"{name:<11} {printing.inert(str(value))}")
+def _sort_key(text: str) -> tuple[str, bool]:
+    key, sign = text.removeprefix("-"), "-" if text.startswith("-") else ""
+    _check_key("--sort", key, text, sign + "{}")
+    return key, bool(sign)
 
 
-def _not_judged(directory: Path) -> str:
-    return f"not judged; next: steelyard check {shlex.quote(str(directory))}"
+def _chosen(text: str) -> list[Column]:
+    by_key = {column.key: column for column in _COLUMNS}
+    keys = KEYS if text == "all" else tuple(word.strip() for word in text.split(","))
+    for key in keys:
+        _check_key("--columns", key, text, "{}")
+    return [by_key[key] for key in keys]
 
 
-def _loss(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, int | float) and abs(value) < 1e30 else "unknown"
-
-
-def _fleet_summary(fleet: Fleet, runs: list[Run | None]) -> dict[str, Any]:
-    """With the worst status of its runs."""
-    begun = [_run_summary(run) for run in runs if run is not None]
-    manifest = fleet.refreshed(runs).manifest
-    statuses = {entry.status for entry in manifest.runs}
-    shared = {key: begun[0][key] for key in ("experiment", "framework")} if begun else {}
-    return {
-        **_NOTHING,
-        **shared,
-        "status": next(word for word in ("running", "failed", "interrupted", "completed") if word in statuses),
-        "platform": f"{begun[0]['platform'] if begun else '?'} x {len(manifest.runs)} hosts",
-        "started": min((run["started"] for run in begun), default=None),
-        "ended": max((run["ended"] for run in begun if run["ended"]), default=None),
-        "steps": sum(run["steps"] for run in begun),
-        "verdict": manifest.verdict,
-        "hosts": [entry.host for entry in manifest.runs],
-    }
-
-
-def show_fleet(fleet: Fleet, as_json: bool) -> None:
-    """What it was, a line a host, why one failed, and what stands out."""
-    document = _fleet_document(fleet)
-    if as_json:
-        printing.show_json(document)
-        return
-    facts = {"fleet": fleet.directory, **{key: document[key] or "-" for key in _FACTS}, "steps": document["steps"]}
-    _print_facts({**facts, "verdict": document["verdict"] or _not_judged(fleet.directory)})
-    rows = [["host", "status", "verdict", "steps", *METRICS]]
-    for run in document["runs"]:
-        figures = figures_row(run["figures"].values())
-        rows.append([run["host"], run["status"], run["verdict"] or "-", str(run["steps"]), *figures])
-    printing.table(rows, "  ")
-    for run in document["runs"]:
-        if failure := run["failure"]:
-            printing.item("  ", f"{run['host']}: {failure['kind']}: {failure['message']}")
-    for outlier in fleet.manifest.outliers:
-        printing.item("  ", f"outlier: {outlier.words}")
-    for finding in fleet.manifest.preflight:
-        printing.item("  ", f"preflight: {finding.words}")
-
-
-def _fleet_document(fleet: Fleet) -> dict[str, Any]:
-    runs = fleet.runs()
-    return {
-        "fleet": str(fleet.directory.resolve()),
-        "name": fleet.directory.name,
-        **_fleet_summary(fleet, runs),
-        "runs": [
-            {
-                "host": entry.host,
-                "run": str(run.directory.resolve()) if run else None,
-                "name": entry.directory,
-                **(_run_summary(run) if run else {**_NOTHING, "status": entry.status, "steps": 0}),
-                "figures": _figures(run),
-                "failure": entry.failure.model_dump() if entry.failure else None,
-            }
-            for entry, run in zip(fleet.refreshed(runs).manifest.runs, runs, strict=True)
-        ],
-        **fleet.manifest.model_dump(mode="json", include={"outliers", "preflight"}),
-    }
-
-
-def _figures(run: Run | None) -> dict[str, float | None]:
-    """The figures of the last check; null where there was none since the run ended."""
-    judged = verdict.saved(run.directory) if run is not None and verdict.word_of(run) is not None else None
-    kept = judged.get("figures") if judged else None
-    figures = kept if isinstance(kept, dict) else {}
-    return {name: value if isinstance(value := figures.get(name), int | float) else None for name in METRICS}
+def _check_key(option: str, key: str, value: str, form: str) -> None:
+    if key not in KEYS:
+        nearest = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.0)[0]
+        message, expected = f"{option}: unknown column {key!r}", f"one of {', '.join(KEYS)}"
+        way_on = f"{option} {form.format(nearest)}"
+        raise InputError(message, key=option, value=value, expected=expected, next=way_on)

@@ -1,4 +1,4 @@
-"""What the built-in trainer gives a Llama-3.1-8B on this machine's GPU, beside the plan: the table of docs/trainer.md.
+"""Llama-3.1-8B with the built-in trainer on this machine's GPU, next to the plan: docs/explanation/trainer.md.
 
 Needs one GPU with 140 GiB. Rates are those of the last of four steps, as shares of the dense peak.
 """

@@ -1,4 +1,4 @@
-"""The report of two runs of a million steps each, against its limits: 10 s, 2 GiB, 5 MB. Needs 1.1 GB of disk."""
+"""Measure the report of two runs of a million steps against its limits: 10 s, 2 GiB, 5 MB. Needs 1.1 GB of disk."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ LIMITS = {"seconds": 10.0, "GiB": 2.0, "MB": 5.0}
 
 
 def write_run(directory: Path, seed: int) -> None:
-    """A run of a million steps as the trainer records them, with spikes, a NaN and a slow start."""
+    """Write a run of a million steps as the trainer records it, with spikes and a slow start."""
     shutil.copytree(RECORDED / "baseline", directory)
     manifest = json.loads((directory / "run.json").read_text())
     manifest["experiment"]["training"]["steps"] = manifest["steps"] = STEPS
@@ -35,7 +35,7 @@ def write_run(directory: Path, seed: int) -> None:
             template |= {
                 "step": step,
                 "reported_step": step,
-                # Two runs of one start: every tier of convergence is asked.
+                # Both runs start alike, so every tier of convergence is tested.
                 "loss": 1.3 + 11.3 / math.sqrt(step) + (0.01 * chance.gauss(0, 1) if step > 20 else 0.0),
                 "step_time_s": seconds,
                 "tokens_per_s_per_gpu": rate,
@@ -47,13 +47,13 @@ def write_run(directory: Path, seed: int) -> None:
 
 
 def measured(*words: str, cwd: Path) -> tuple[float, float, int]:
-    """Seconds, peak GiB over all its processes, and exit status of a command."""
+    """Run a command: seconds, peak GiB over all its processes, exit status."""
     before, peak = time.perf_counter(), 0
     process = psutil.Popen([sys.executable, "-m", "steelyard", *words], cwd=cwd, stdout=subprocess.DEVNULL)
     while process.poll() is None:
-        with contextlib.suppress(psutil.NoSuchProcess):  # one of them ended while we looked
+        with contextlib.suppress(psutil.NoSuchProcess):  # a process may end meanwhile
             tree = [process, *process.children(recursive=True)]
-            peak = max(peak, sum(one.memory_info().rss for one in tree))
+            peak = max(peak, sum(member.memory_info().rss for member in tree))
         time.sleep(0.01)
     return time.perf_counter() - before, peak / 1024**3, process.returncode
 
@@ -63,22 +63,22 @@ def main() -> None:
         place = Path(temporary)
         for seed, name in enumerate(("target", "baseline")):
             write_run(place / "runs" / name, seed)
-        os.sync()  # what is written late would be measured as reading
+        os.sync()  # late writes would be measured as reads
         size = (place / "runs" / "target" / "steps.jsonl").stat().st_size
         print(f"two runs of {STEPS:,} steps, {size / 1e6:,.0f} MB each")
         seconds, gib, status = measured("compare", "target", "baseline", "--name", "both", cwd=place)
         print(f"compare: {seconds:.1f} s, {gib:.2f} GiB, status {status}")
         seconds, gib, status = measured("report", "both", cwd=place)
         page = place / "runs" / "comparisons" / "both" / "report.html"
-        seen = {"seconds": seconds, "GiB": gib, "MB": page.stat().st_size / 1e6}
+        measures = {"seconds": seconds, "GiB": gib, "MB": page.stat().st_size / 1e6}
         for unit, limit in LIMITS.items():
-            print(f"report: {seen[unit]:.2f} {unit}, {seen[unit] / limit:.2f} of its limit of {limit:g}")
+            print(f"report: {measures[unit]:.2f} {unit}, {measures[unit] / limit:.2f} of its limit of {limit:g}")
         before = time.perf_counter()
         with (place / "runs" / "target" / "steps.jsonl").open("rb") as file:
             lines = sum(1 for _ in file)
         print(f"a bare loop over the lines of one run: {time.perf_counter() - before:.2f} s ({lines:,} lines)")
-    if status or any(seen[unit] >= limit for unit, limit in LIMITS.items()):
-        sys.exit("over a limit")
+    if status or any(measures[unit] >= limit for unit, limit in LIMITS.items()):
+        sys.exit("a limit is exceeded")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The cases are records: judged again they say what their pages say."""
+"""The cases are records: judged again they give the figures of their pages."""
 
 import shutil
 import subprocess
@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from steelyard import records
+
 CASES = Path(__file__).parents[2] / "docs" / "cases"
 
 
@@ -18,13 +20,16 @@ def test_maxtext_on_two_hosts(cli: Any, tmp_path: Path) -> None:
     shutil.copytree(CASES / "maxtext-two-hosts", run)
     done = cli("check", run, "--json")
     assert (done.status, done.document["verdict"]) == (0, "pass")
-    said = {one["check"]: one["message"] for one in done.document["findings"]}
+    findings = {finding["check"]: finding for finding in done.document["findings"]}
     page = (CASES / "maxtext-two-hosts.md").read_text()
-    assert said["first_loss"] in page
-    assert said["plan_identity"] in page
-    for check in ("completed", "world_identity", "stragglers", "hosts"):
+    assert f"{findings['first_loss']['observed']:.4f}; an untrained" in page
+    assert "| `plan_identity` | 31 logged settings match" in page
+    for check in ("completed", "throughput_identity", "plan_identity", "world_identity", "stragglers", "hosts"):
         assert f"`{check}`" in page
-        assert next(one["status"] for one in done.document["findings"] if one["check"] == check) == "pass"
+        assert findings[check]["status"] == "pass"
+    assert "loss_falling" in done.document["not_applicable"]
+    steps = records.table(run).loss.values
+    assert f"from {steps[0]:.3f} to {steps[-1]:.3f}" in page
 
 
 @pytest.fixture
@@ -44,23 +49,22 @@ def test_deterministic_kernels_on_an_h200(cli: Any, weighed: str) -> None:
     ):
         done = cli("compare", target, baseline, *more)
         assert done.status == 0
-        line = next(line for line in done.out.splitlines() if "throughput" in line)
-        assert f"$ steelyard compare {' '.join((target, baseline, *more))}\n    {line}\n" in weighed
-    for line in cli("runs", "family", "small", "larger").out.splitlines():
-        assert f"    {line}\n" in weighed
-    found = cli("compare", "small/free", "small/plain", *both, "--json").document["convergence"]
-    assert found["status"] == "equivalent"
-    first_steps = next(one["message"] for one in found["tiers"] if one["tier"] == "first_steps")
-    assert "at most 4.6e-05," in first_steps
+        assert done.out.splitlines()[0] in weighed
+    assert cli("runs", "family", "small", "larger").out.splitlines()[0] in weighed
+    convergence = cli("compare", "small/free", "small/plain", *both, "--json").document["convergence"]
+    assert convergence["status"] == "equivalent"
+    first_steps = next(tier for tier in convergence["tiers"] if tier["tier"] == "first_steps")
+    assert "at most 0.0046%" in first_steps["message"]
+    assert "at most 4.6e-05 over" in weighed
 
 
 def test_single_runs_of_one_setting_differ_by_their_own_intervals(cli: Any, weighed: str) -> None:
     outside = 0
     for ours, theirs in product(range(1, 6), repeat=2):
         done = cli("compare", f"twice/again/repeat-{ours}", f"twice/plain/repeat-{theirs}", "--json")
-        found = done.document["throughput_speedup"]
-        assert (done.status, found["words"]) == (5, "single-run observation")
-        outside += not found["low"] <= 1 <= found["high"]
+        ratio = done.document["throughput_speedup"]
+        assert (done.status, ratio["outcome"]) == (5, "single_run")
+        outside += not ratio["low"] <= 1 <= ratio["high"]
     assert f"of the 25 pairs of single runs, {outside} have an interval" in weighed
 
 

@@ -10,7 +10,7 @@ STEPS, LOWEST, HIGHEST = 100, math.log10(0.002), math.log10(30)
 CURVES = (("nvidia.csv", "NVIDIA, NeMo", "#2a78d6"), ("amd.csv", "AMD, Primus", "#c2410c"))
 LEVELS = (
     (math.log(50688), "ln 50,688: uniform over a padded GPT-2", "#2a78d6"),
-    (math.log(4095) / 2048, "ln 4,095 / 2,048: learnt to count", "#c2410c"),
+    (math.log(4095) / 2048, "ln 4,095 / 2,048: learned to count", "#c2410c"),
 )
 
 
@@ -39,7 +39,7 @@ def main() -> None:
         parts.append(text(LEFT - 8, y(loss) + 4, f"{loss:g}", anchor="end"))
     parts += [text(x(step), HEIGHT - BOTTOM + 20, str(step), anchor="middle") for step in range(0, STEPS + 1, 20)]
     parts.append(text(x(STEPS / 2), HEIGHT - 6, "step", anchor="middle"))
-    parts.append(text(LEFT - 44, TOP - 8, "loss, nats a token"))
+    parts.append(text(LEFT - 44, TOP - 8, "loss, nats per token"))
     for loss, words, color in LEVELS:
         parts.append(f'<path d="M{LEFT} {y(loss):.1f}H{WIDTH - RIGHT}" stroke="{color}" stroke-dasharray="4 4"/>')
         parts.append(text(WIDTH - RIGHT + 8, y(loss) + (14 if loss > 1 else 4), words, color))

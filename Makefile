@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test test-full integration integration-maxtext nightly traps fuzz soak lint format benchmarks clean
+.PHONY: install demo docs test test-full integration integration-maxtext nightly traps fuzz soak lint format benchmarks clean
 
 install: $(VENV)/.installed
 
@@ -16,6 +16,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 demo: install
 	$(BIN)/steelyard demo
 
+# The site, into site/: a broken link or an anchor that does not exist is an error.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -26,9 +30,10 @@ lint: install
 PYTEST := $(BIN)/pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 FAST := quick or not (torch or processes or browser or fuzz or integration)
 
-# Every stage, in minutes: without most of what trains, starts programs, opens a browser or fuzzes.
+# Every stage, in minutes: without most of what trains, starts programs, opens a browser or fuzzes. One worker more than
+# there are cores, since many of these tests wait.
 test: lint
-	$(PYTEST) -m '$(FAST)'
+	$(PYTEST) --numprocesses $$(($$(nproc) + 1)) -m '$(FAST)'
 
 # Everything that needs no lab.
 test-full: lint
@@ -76,6 +81,7 @@ benchmarks: install
 	$(BIN)/python benchmarks/help_start.py
 	$(BIN)/python benchmarks/lint.py
 	$(BIN)/python benchmarks/ingest.py --dialects
+	$(BIN)/python benchmarks/long_lines.py
 	$(BIN)/python benchmarks/fanout.py
 	$(BIN)/python benchmarks/weights.py
 	$(BIN)/python benchmarks/report.py
@@ -85,4 +91,4 @@ benchmarks: install
 	$(BIN)/python benchmarks/curves.py
 
 clean:
-	rm -rf $(VENV) $(MAXTEXT) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(MAXTEXT) site .mypy_cache .ruff_cache .pytest_cache

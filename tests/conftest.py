@@ -157,6 +157,12 @@ class Recorded:
         path.write_text(json.dumps(content, indent=2))
         return self
 
+    def without_events(self, kind: str) -> "Recorded":
+        path = self.directory / "events.jsonl"
+        kept = [line for line in path.read_text().splitlines() if json.loads(line)["kind"] != kind]
+        path.write_text("".join(line + "\n" for line in kept))
+        return self
+
     def add_event(self, **event: Any) -> "Recorded":
         with (self.directory / "events.jsonl").open("a") as file:
             file.write(json.dumps(event) + "\n")

@@ -1,4 +1,4 @@
-"""The suite's own examples, rebuilt from the packaged configs by putting back what docs/corrections.md took out."""
+"""The suite's own examples: the packaged configs with the old values of docs/explanation/corrections.md put back."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.experiment import packaged
 
-PAGE = Path(__file__).parents[1] / "docs" / "corrections.md"
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "corrections.md"
 SEEDS = tuple(packaged.file_name(name) for name in packaged.DESCRIPTIONS if packaged.file_name(name).endswith(".json"))
 
 _ROW = re.compile(r"\| `(?P<place>/[^`]*)` \| (?P<was>`.*?`|absent) \| (?P<now>`.*?`|absent) \| (?P<why>.+) \|")

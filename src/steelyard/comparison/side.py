@@ -30,7 +30,7 @@ class Side:
 
     @property
     def label(self) -> str:
-        """A short name: the name of its only run, or of the directory that contains exactly these runs."""
+        """A short name: the name of its only run, or of the directories that contain exactly these runs."""
         return _name(self.subjects, "{} and {} more")
 
 
@@ -44,8 +44,14 @@ def names_of(target: Sequence[Subject], baseline: Sequence[Subject]) -> tuple[st
 
 
 def _name(subjects: Sequence[Subject], several: str) -> str:
-    directory = _directory(subjects)
-    return directory.name if directory else several.format(subjects[0].run.directory.resolve().name, len(subjects) - 1)
+    """The name of the only run, or of the directories that contain exactly these runs, or of the first run."""
+    places = [subject.run.directory.resolve() for subject in subjects]
+    if len(places) == 1:
+        return places[0].name
+    directories = dict.fromkeys(place.parent for place in places)
+    if set().union(*map(_runs_in, directories)) == set(places):
+        return " + ".join(dict.fromkeys(directory.name for directory in directories))
+    return several.format(places[0].name, len(places) - 1)
 
 
 def _directory(subjects: Sequence[Subject]) -> Path | None:

@@ -136,8 +136,9 @@ class Plot {
     const { names } = this.chart;
     const ticks = names.length ? names.map((name, at) => [at + 1, name]) : this.x.ticks(Math.max(2, (this.right - this.left) / 50));
     let end = -Infinity;
-    for (const [value, text] of ticks) {
+    for (const [value, digits] of ticks) {
       if (value < this.x.low || value > this.x.high || (this.group.whole && !Number.isInteger(value))) continue;
+      const text = this.group.whole && !names.length ? value.toLocaleString("en-US") : digits;
       const x = this.x.at(value), width = Labels.width(text);
       const from = Math.min(Math.max(x - width / 2, this.left - 20), this.right + MARGIN.right - width);
       if (from < end + 8) continue;

@@ -233,3 +233,11 @@ def test_a_training_that_was_interrupted_has_as_many_records_as_its_last_bar_all
         "".join(bar(step, 3750) for step in range(1, 135)), *(record(step, 1250) for step in range(10, 131, 10))
     )
     assert read.numbers == list(range(10, 131, 10))
+
+
+def test_a_message_of_slurm_behind_a_bar_is_an_event() -> None:
+    cancelled = "[2026-02-06T10:15:37.189] error: *** JOB 4523781 ON node1 CANCELLED AT 2026-02-06T10:15:37 ***"
+    lines = [text for step in (10, 20, 30, 40) for text in (bar(step) + "\r    \r" + record(step), bar(step))]
+    read = Read(*BANNER, *lines, bar(41) + cancelled)
+    assert read.numbers == [10, 20, 30, 40]
+    assert read.kinds() == ["exit"]

@@ -138,3 +138,17 @@ def test_joined_and_broken_events_are_read_and_reported() -> None:
 def test_an_aborted_run_failed() -> None:
     read = Read(BATCH, line("train_loss", 2.0, samples_count=8), line("run_stop", status="aborted"))
     assert [(event.kind, event.step) for event in read.events] == [("fatal", 1)]
+
+
+def test_a_step_that_counts_samples_is_divided_by_the_batch_size() -> None:
+    """Some submissions to MLPerf give samples as the step, without samples_count."""
+    stats = {"train_step_time": 55.0, "reduced_train_loss": 7.0}
+    read = Read(BATCH, START, *(line("tracked_stats", stats, 55.0 * at, step=8.0 * at) for at in (1, 2, 3, 4)))
+    assert read.numbers == [(1, 1), (2, 1), (3, 1), (4, 1)]
+    assert [step.step_time_s for step in read.steps] == [55.0] * 4
+
+
+def test_a_step_as_large_as_the_batch_size_is_a_step_if_the_times_say_so() -> None:
+    stats = {"train_step_time": 2.0, "reduced_train_loss": 7.0}
+    read = Read(BATCH, START, *(line("tracked_stats", stats, 16.0 * at, step=8.0 * at) for at in (1, 2, 3, 4)))
+    assert [step.step for step in read.steps] == [8, 16, 24, 32]

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from steelyard import records
 
 Cli = Callable[..., Any]
@@ -111,7 +113,21 @@ def test_the_log_of_llama_factory_has_steps_and_times(cli: Cli, tmp_path: Path) 
         (30, 10, 4.0),
         (40, 10, 4.0),
     ]
-    assert [(event.kind, event.step) for event in records.events(Path(made["run"]))] == [("eval", 21)]
+    assert [(event.kind, event.step) for event in records.events(Path(made["run"]))] == [("eval", 21), ("finished", 40)]
+
+
+@pytest.mark.parametrize("absent", [{}, {"loss": None, "eval_loss": None, "lr": None}])
+def test_a_training_that_ends_between_two_records_is_complete(
+    cli: Cli, tmp_path: Path, absent: dict[str, None]
+) -> None:
+    rows = [{"current_steps": at, "total_steps": 43, "loss": 3 - at / 20, "eval_loss": None} for at in (10, 20, 30, 40)]
+    ended = {"current_steps": 43, "total_steps": 43, "percentage": 100.0, **absent}
+    log = tmp_path / "trainer_log.jsonl"
+    log.write_text("\n".join(map(json.dumps, [*rows, ended])) + "\n")
+    made = ingested(cli, log)
+    assert (made["steps"], made["status"]) == (4, "completed")
+    log.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    assert cli("ingest", log, "--name", "cut", "--json").document["status"] == "interrupted"
 
 
 def test_the_log_of_ms_swift_is_read(cli: Cli, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from steelyard.ingestion.parts import Part
 from steelyard.ingestion.runs import ChosenRun
 from steelyard.ingestion.sources import STDIN, beginning, shown_path
 from steelyard.records import Event, Failure, RunManifest
-from steelyard.records.failures import FAILURES, RESTARTS, Course, sort_failures
+from steelyard.records.failures import FAILURES, RESTARTS, SAVES, Course, final_save, sort_failures
 from steelyard.records.manifest import Ingested, LogFile, RunStatus
 from steelyard.records.step import NOTICES
 
@@ -60,6 +60,8 @@ class Outcome:
     restarts: list[Event] = field(default_factory=list)
     notices: list[Event] = field(default_factory=list)
     finished: Event | None = None
+    endings: list[Event] = field(default_factory=list)
+    """The end marker and the checkpoints after it."""
     exited_early: Event | None = None
     data_ended: Event | None = None
     cut: bool = False
@@ -76,7 +78,9 @@ class Outcome:
         elif event.kind in NOTICES:
             _hold(self.notices, event)
         elif event.kind == "finished":
-            self.finished = event
+            self.finished, self.endings = event, [event]
+        elif event.kind in SAVES and self.finished is not None:
+            _hold(self.endings, event)
         elif event.kind == "exited_early":
             self.exited_early = event
         elif event.kind == "data_ended":
@@ -233,7 +237,7 @@ class Outcome:
         for part in written:
             kept = self.files[part.file].kept
             logs[kept] = min(part.first_line, logs.get(kept, part.first_line))
-        return Course(completed, last_step, max([1.0, *apart]), logs)
+        return Course(completed, last_step, max([1.0, *apart]), logs, final_save(self.endings))
 
 
 def _known_frameworks() -> str:

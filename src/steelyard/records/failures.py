@@ -8,6 +8,8 @@ from steelyard.records.step import Event, Evidence
 FAILURES = ("oom", "xid", "ecc", "gpu_hang", "nan_abort", "nccl", "xla", "crash", "error", "exit", "fatal", "node_lost")
 """Kinds of events that end a run, or should."""
 RESTARTS = ("resumed", "restart")
+SAVES = ("checkpoint", "checkpoint_saved")
+_EXCEPTIONS = ("error", "oom", "crash")
 OF_HARDWARE = ("xid", "ecc", "gpu_hang")
 """Those of faulty hardware, which matter even if the run continues."""
 
@@ -51,17 +53,30 @@ class Course:
     """Steps between two records."""
     logs: Mapping[str, int]
     """The files that contain its steps, each with the line of the first."""
+    final_save: Evidence | None = None
+    """Where it began a checkpoint after its end marker, if the log does not show that it was saved."""
 
 
 _RECORDS_LATER = 64
 """Records that a failed program may still seem to print: its standard output waits in a buffer, its errors do not."""
 
 
+def final_save(events: Iterable[Event]) -> Evidence | None:
+    """Where a checkpoint began after the last end marker, if the log does not show that it was saved."""
+    ended, save = False, None
+    for event in events:
+        if event.kind == "finished":
+            ended, save = True, None
+        elif event.kind in SAVES:
+            save = event.source if ended and event.kind == "checkpoint" else None
+    return save
+
+
 def sort_failures(failures: Sequence[Event], restarts: Iterable[Event], course: Course) -> Failures:
     """Tell the error that ended a run from those that it survived.
 
-    A run that printed its end marker survived all of them. Otherwise an error did not end the run if its first step, a
-    restart or many more steps come after it in the same file.
+    A run that printed its end marker survived all of them, except an exception in its final checkpoint. Otherwise an
+    error did not end the run if its first step, a restart or many more steps come after it in the same file.
     """
     again = [event.source for event in restarts if event.source is not None]
     survived = [event for event in failures if _survived(event, again, course)]
@@ -73,8 +88,12 @@ def _survived(event: Event, restarts: Sequence[Evidence], course: Course) -> boo
     at = event.source
     if at is None:
         return False
-    if course.finished or at.file not in course.logs:
-        return course.finished
+    if course.finished:
+        save = course.final_save
+        in_save = save is not None and at.file == save.file and at.line > save.line
+        return not (in_save and event.kind in _EXCEPTIONS and not event.whole("order"))
+    if at.file not in course.logs:
+        return False
     if any(again.file == at.file and again.line > at.line for again in restarts):
         return True
     if at.line < course.logs[at.file]:

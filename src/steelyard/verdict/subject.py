@@ -25,7 +25,7 @@ from steelyard.frameworks.logs.settings import PADDED_VOCABULARY
 from steelyard.frameworks.registry import facts
 from steelyard.hardware.catalog import CPU, Gpu
 from steelyard.records import Event, Evidence, Run, StepTable
-from steelyard.records.failures import FAILURES, RESTARTS, Failures, sort_failures
+from steelyard.records.failures import FAILURES, RESTARTS, SAVES, Failures, final_save, sort_failures
 from steelyard.records.failures import Course as RunCourse
 from steelyard.records.strict import unreadable
 from steelyard.verdict.figures import Clock, Figures, figures, read_clock, tokens_of
@@ -219,7 +219,8 @@ class Subject:
         last = int(self.steps.step.max()) if len(self.steps) else 0
         finished = self.run.status == "completed" and bool(self.events_of("finished"))
         failures, restarts = self.events_of(*FAILURES), self.events_of(*RESTARTS)
-        return sort_failures(failures, restarts, RunCourse(finished, last, self.log_interval, logs))
+        save = final_save(self.events_of("finished", *SAVES))
+        return sort_failures(failures, restarts, RunCourse(finished, last, self.log_interval, logs, save))
 
     @cached_property
     def changed_settings(self) -> list[tuple[str, Event]]:

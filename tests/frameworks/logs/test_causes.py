@@ -76,6 +76,22 @@ def test_the_scheduler_explains_more_than_an_old_exception_in_another_file(cli: 
     assert "TIME LIMIT" in made["failure"]["message"]
 
 
+@pytest.mark.parametrize(("saved", "status"), [(False, "failed"), (True, "completed")])
+def test_an_exception_in_the_final_checkpoint_ends_the_run(cli: Cli, tmp_path: Path, saved: bool, status: str) -> None:
+    """Megatron saves once more after its end marker. Later exceptions are of the interpreter's shutdown."""
+    ended = [
+        "[after training is done] datetime: 2026-03-11 18:39:14",
+        "saving checkpoint at iteration     100 to /ckpt",
+    ]
+    success = ["  successfully saved checkpoint from iteration     100 to /ckpt"] * saved
+    log = tmp_path / "job.out"
+    log.write_text("\n".join([*map(step, range(1, 101)), *ended, *success, *TRACEBACK]) + "\n")
+    made = cli("ingest", log, "--json").document
+    assert made["status"] == status
+    findings = {it["check"]: it["status"] for it in cli("check", made["run"], "--json").document["findings"]}
+    assert findings["completed"] == findings["errors"] == ("pass" if saved else "fail")
+
+
 def test_an_ignored_exception_is_no_failure(cli: Cli, tmp_path: Path) -> None:
     ignored = [
         "Exception ignored while calling deallocator <function CheckpointManager.__del__ at 0x7f404c7c0a90>:",

@@ -39,6 +39,31 @@ def test_nemo_bars_without_a_terminal_are_read_with_the_digits_of_dllogger(cli: 
     assert findings["completed"]["status"] == "pass"
 
 
+def test_nemo_bars_whose_blocks_were_removed_are_read(cli: Cli, tmp_path: Path) -> None:
+    lines = []
+    for at in range(20):
+        loss, samples = f"reduced_train_loss={12 - at / 10:.2f}", f"consumed_samples={64 * (at + 1)}.0"
+        values = f"{loss}, global_step={at}.000, {samples}, train_step_timing in s=2.000"
+        lines.append(f"Epoch 0:  {5 * (at + 1)}% {at + 1}/20 [00:32<07:34, 2.00s/it, v_num=None, {values}]")
+    run, findings = judged(cli, tmp_path / "nemo.log", [*lines, "`Trainer.fit` stopped: `max_steps=20` reached."])
+    assert [step.loss for step in records.steps(run)] == [pytest.approx(12 - at / 10) for at in range(20)]
+    assert findings["completed"]["status"] == "pass"
+
+
+def test_a_negative_step_time_is_an_error_of_the_timer(cli: Cli, tmp_path: Path) -> None:
+    """NeMo 2.0 printed 13.75 and then -12.71 where a validation began."""
+    times = [0.5] * 8 + [13.75, -12.71] + [0.5] * 20
+    lines = [
+        f"Training epoch 0, iteration {at}/29 | lr: 1.499e-07 | consumed_samples: {64 * (at + 1)} |"
+        f" global_batch_size: 64 | global_step: {at} | reduced_train_loss: {10.84 - at / 100:.2f} |"
+        f" train_step_timing in s: {seconds}"
+        for at, seconds in enumerate(times)
+    ]
+    _, findings = judged(cli, tmp_path / "nemo.log", [*lines, "`Trainer.fit` stopped: `max_steps=30` reached."])
+    identity = findings["throughput_identity"]
+    assert (identity["status"], identity["code"]) == ("unknown", "step_time_not_positive")
+
+
 def titan(rank: int, number: int, loss: float, norm: str = "1.0000", second: int | None = None) -> str:
     second = number if second is None else second
     return (

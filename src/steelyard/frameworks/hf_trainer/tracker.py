@@ -19,6 +19,8 @@ _BAR = re.compile(
     rb"(?P<step>\d{1,9})/(?P<total>\d{1,9}) \[(?P<elapsed>(?:\d{1,5}:)?\d{1,2}:\d\d)<"
 )
 """A bar without a name: of the training, or of an evaluation with another total."""
+_SLURM = re.compile(rb"\*\*\* (?:JOB|STEP) \S")
+"""A message of Slurm, which continues the line of a bar."""
 _BANNER = re.compile(rb"\*{3,} Running (?P<what>\w+)")
 _IN_BANNER = {
     "examples": re.compile(rb"Num examples ?= ?(?P<value>[\d,]{1,25})"),
@@ -115,7 +117,7 @@ class Tracker:
         values = values_of(body)
         if values is not None:
             return _dictionary(training, values, body, place)
-        if bar is not None:
+        if bar is not None and not _SLURM.search(body):
             return _early(training)
         return _other(training, body, place)
 

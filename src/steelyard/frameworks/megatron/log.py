@@ -66,6 +66,9 @@ MEGATRON = replace(
         rb"validation loss at iteration (?P<step>\d+)\b[^|]*\|"
         rb"(?: lm loss value: (?P<loss>\d{1,12}(?:\.\d{1,18})?(?:E[+-]\d{2})?)\b)?": at_step("eval", 1),
         rb"\bsaving checkpoint at iteration\s+(?P<step>\d+)": at_step("checkpoint", 1),
+        rb"\b(?:successfully saved|scheduled an async) checkpoint\b.{0,40}\biteration\s+(?P<step>\d+)": at_step(
+            "checkpoint_saved"
+        ),
         rb"(?:successfully loaded|loading|loading distributed) checkpoint from .{1,400} at iteration (?P<step>\d+)": (
             at_step("resumed")
         ),

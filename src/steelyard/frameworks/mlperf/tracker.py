@@ -3,9 +3,10 @@
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from steelyard.experiment.presets import PRESETS
@@ -79,6 +80,8 @@ class _Run:
     releasing: bool = False
     has_losses: bool = False
     zero_based: bool = False
+    in_samples: bool = False
+    """Whether the step of an event counts samples."""
     last: int = 0
     """The last step with a record."""
     clock: tuple[int, float] | None = None
@@ -208,6 +211,8 @@ def _stats(
     seconds = _number(values.get("train_step_time"))
     if seconds is None and throughput and run.batch:
         seconds = run.batch / throughput
+    if run.in_samples and run.batch:
+        number //= run.batch
     record = _Record(number + run.zero_based, place.evidence.line, moment, _number(loss), rate, seconds)
     if loss is not None and record.loss is None:
         yield Event(kind="unread_line", message=f"loss is {str(loss)[:40]!r}", source=place.evidence)
@@ -244,6 +249,10 @@ def _release(run: _Run) -> Iterator[Tracked]:
     if not run.held and not run.releasing:
         run.held, run.evaluations = run.evaluations, []
     held, run.held = run.held, []
+    if not run.releasing and run.batch and _count_samples(held, run.batch):
+        run.in_samples = True
+        for record in held:
+            record.number //= run.batch
     run.releasing = run.releasing or bool(held)
     for record in held:
         parts = {"loss": record.loss, "learning_rate": record.learning_rate, "step_time_s": record.seconds}
@@ -253,6 +262,18 @@ def _release(run: _Run) -> Iterator[Tracked]:
         text = b"|".join(f" {name}: {value!r} ".encode() for name, value in parts.items() if value is not None)
         yield StepLine(run.prefix + _moment(record.moment) + MARK % record.number + text, record.line)
         run.last = max(run.last, record.number)
+
+
+def _count_samples(records: Sequence[_Record], batch: int) -> bool:
+    """Whether the steps of events are samples so far: multiples of the batch, much closer together than their times."""
+    if not records or records[0].number != batch or any(record.number % batch for record in records):
+        return False
+    pairs = [(before, record) for before, record in pairwise(records) if record.seconds is not None]
+    close = [
+        record.moment - before.moment < (record.number - before.number) * (record.seconds or 0.0) / 2
+        for before, record in pairs
+    ]
+    return bool(close) and sum(close) > len(close) / 2
 
 
 def _moment(seconds: float) -> bytes:

@@ -36,7 +36,8 @@ def _finished(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
 
 
 _PROGRESS_BAR = re.compile(
-    rb"Epoch (?P<epoch>\d{1,12}):(?: :)?\s*\d+%\|[^|]*\|\s*(?P<step>\d{1,12})/(?P<total>\d{1,12}) \[(?P<rest>[^\]]*)\]"
+    rb"Epoch (?P<epoch>\d{1,12}):(?: :)?\s*\d+%(?:\|[^|]*\|)?\s*"
+    rb"(?P<step>\d{1,12})/(?P<total>\d{1,12}) \[(?P<rest>[^\]]*)\]"
 )
 _AFTER_THE_BAR = re.compile(rb"DLL \S+ \S+ - \d{1,12} +(?P<rest>\S.*)$")
 """The record of NVIDIA's DLLogger, which has more digits than the bar before it."""

@@ -64,8 +64,8 @@ def _steps(path: str, rows: Iterator[Row], kept: str) -> Iterator[Step | Event]:
                 yield unread(at, f"line {number}", row)
                 continue
             counts = _step_and_total(row)
-            if counts is None or "loss" not in row:
-                yield from _events(row, counts and counts[0], at)
+            if counts is None or row.get("loss") is None:
+                yield from _events(row, counts, at)
                 continue
             step = counts[0]
             values = values_of(row)
@@ -88,11 +88,13 @@ def _steps(path: str, rows: Iterator[Row], kept: str) -> Iterator[Step | Event]:
         )
 
 
-def _events(row: Mapping[str, Any], step: int | None, at: Evidence) -> Iterator[Event]:
+def _events(row: Mapping[str, Any], counts: tuple[int, int] | None, at: Evidence) -> Iterator[Event]:
     """The end, or an evaluation, whose time is in the next record."""
-    if "train_runtime" in row:
+    step = counts[0] if counts is not None else None
+    evaluates = any(name.startswith("eval_") and value is not None for name, value in row.items())
+    if "train_runtime" in row or (counts is not None and counts[0] >= counts[1] and not evaluates):
         yield Event(kind="finished", message="the training ended", step=step, source=at)
-    elif step is not None and any(name.startswith("eval_") for name in row):
+    elif step is not None and evaluates:
         loss = row.get("eval_loss")
         details = {"loss": float(loss)} if isinstance(loss, float) else {}
         yield Event(kind="eval", message=f"evaluation: {loss}", step=step + 1, source=at, details=details)

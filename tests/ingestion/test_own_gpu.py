@@ -268,3 +268,15 @@ def test_a_name_that_several_variants_print_is_unknown_and_its_usual_meaning_is_
     assert "(or --gpu h100, if it is one)" in finding(cli, run)["message"]
     assert finding(cli, run, "peak_flops", "--gpu", "h100")["expected"] == "<= 989.4"
     assert platform(run)["memory_by"] == "--gpu-memory"  # stated before, and kept
+
+
+@pytest.mark.parametrize(("reserved", "bound"), [(90.0, "<= 95.58"), (100.0, "<= 142.5"), (150.0, "<= 142.5")])
+def test_memory_is_judged_by_the_smallest_variant_that_holds_it(
+    cli: Cli, tmp_path: Path, reserved: float, bound: str
+) -> None:
+    path = log(tmp_path)
+    steps = path.read_text().splitlines()
+    printed = f"[Rank 0] (after 1 iterations) memory (MB) | allocated: 1.00 | max reserved: {1024 * reserved:.2f}"
+    path.write_text("\n".join([steps[0], printed, *steps[1:]]) + "\n")
+    judged = finding(cli, ingested(cli, path, "--gpu", "gh200"), "memory_capacity")
+    assert (judged["expected"], judged["status"]) == (bound, "pass" if reserved < 142 else "fail")

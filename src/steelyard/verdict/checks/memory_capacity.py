@@ -16,10 +16,6 @@ MEMORY_UNKNOWN = Code("memory_unknown", "peak memory unknown: {why.message}")
 """Peak memory is unknown, for the reason shown."""
 MEMORY_OF_HOST = Code("memory_of_host", "GPU memory not recorded: {kind} is host memory")
 """The record contains the memory of the host process, not of the GPU."""
-CAPACITY_AMBIGUOUS = Code(
-    "capacity_ambiguous", "memory size of the {gpu} unknown: several sizes exist; name it with --gpu {variants}"
-)
-"""This GPU exists with several memory sizes, and the peak memory fits some of them; name it with --gpu."""
 MEMORY_NOT_LOGGED = Code("memory_not_logged", "memory not recorded")
 """The log contains no memory values."""
 CARD_UNKNOWN = Code("card_unknown", "GPU and its memory size unknown; name it with steelyard check RUN --gpu NAME")
@@ -45,11 +41,8 @@ def check(subject: Subject) -> Results:
         yield CHECK.unknown(MEMORY_UNKNOWN, None, gpu.usable_gib, why=figure.reason)
     elif memory_kind(kind).of_host:
         yield CHECK.unknown(MEMORY_OF_HOST, figure.value, gpu.usable_gib, kind=kind)
-    elif min(gpu.sizes_gib) < figure.value <= max(gpu.sizes_gib):
-        variants = " or ".join(gpu.variants)
-        yield CHECK.unknown(CAPACITY_AMBIGUOUS, figure.value, None, gpu=gpu.name, variants=variants)
-    else:
-        capacity = min(gpu.sizes_gib) if figure.value <= min(gpu.sizes_gib) else max(gpu.sizes_gib)
+    else:  # of several sizes, the smallest that the run fits into
+        capacity = min((size for size in gpu.sizes_gib if figure.value <= size), default=max(gpu.sizes_gib))
         within, codes = figure.value <= capacity, (WITHIN_CAPACITY, ABOVE_CAPACITY)
         values = {"kind": kind or "of unknown kind", "gpu": gpu.name, "capacity": capacity}
         yield CHECK.judged(within, codes, figure.value, f"<= {capacity}", figure.evidence, **values)

@@ -43,7 +43,7 @@ class Running:
             return []
         return [json.loads(line) for line in (self.directory / name).read_text().splitlines() if line.endswith("}")]
 
-    def until(self, what: Callable[["Running"], bool], timeout_s: float = 60) -> "Running":
+    def until(self, what: Callable[["Running"], bool], timeout_s: float = 180) -> "Running":
         deadline = time.monotonic() + timeout_s
         while not what(self):
             assert self.process.poll() is None, self.said()

@@ -53,6 +53,10 @@ STEPS = [step(number) for number in range(1, 31)]
         ([WATCHDOG, TIME_LIMIT], "DUE TO TIME LIMIT"),
         ([TIME_LIMIT, *TRACEBACK], "client has been closed"),
         (["usage: pretrain_gpt.py [-h]", "pretrain_gpt.py: error: unrecognized arguments: --foo"], "unrecognized"),
+        (
+            ["[2026-04-11 03:25:36,832] [INFO] [launch.py:325:sigkill_handler] Process 1 exits with return code = 1"],
+            "= 1",
+        ),
         (["srun: error: Unable to create step for job 3981: Requested node configuration"], "Unable to create step"),
     ],
 )
@@ -116,3 +120,30 @@ def test_a_memory_line_that_srun_broke_in_two_is_read(cli: Cli, tmp_path: Path, 
     )
     made = cli("ingest", tmp_path / "job.out", "--json").document
     assert cli("check", made["run"], "--json").document["figures"]["memory_peak_gib"] == 20.0
+
+
+def test_an_end_marker_before_the_last_planned_step_is_unknown(cli: Cli, tmp_path: Path) -> None:
+    """Megatron-DeepSpeed stops at --train-tokens, and still prints the steps of --train-samples."""
+    log = tmp_path / "job.out"
+    log.write_text("\n".join([*STEPS, "[after training is done] datetime: 2026-03-11 18:39:14"]) + "\n")
+    run = cli("ingest", log, "--json").document["run"]
+    findings = {it["check"]: it for it in cli("check", run, "--json").document["findings"]}
+    assert (findings["completed"]["status"], findings["completed"]["code"]) == ("unknown", "ended_before_last_step")
+
+
+@pytest.mark.parametrize(("interval", "status", "code"), [(100, "unknown", "no_step_due"), (5, "fail", "no_steps")])
+def test_a_run_shorter_than_its_log_interval_logs_no_step(
+    cli: Cli, tmp_path: Path, interval: int, status: str, code: str
+) -> None:
+    lines = [
+        "------------------------ arguments ------------------------",
+        f"  log_interval .................................... {interval}",
+        "  train_iters ..................................... 10",
+        "-------------------- end of arguments ---------------------",
+        "[after training is done] datetime: 2026-03-11 18:39:14",
+    ]
+    log = tmp_path / "job.out"
+    log.write_text("\n".join(lines) + "\n")
+    run = cli("ingest", log, "--json").document["run"]
+    findings = {it["check"]: it for it in cli("check", run, "--json").document["findings"]}
+    assert (findings["steps_present"]["status"], findings["steps_present"]["code"]) == (status, code)

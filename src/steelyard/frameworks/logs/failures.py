@@ -104,6 +104,7 @@ _TEXTS = {
         rb"Signal \d+ \(SIG\w+\) received",
         rb"^\s*Killed\s*$|line \d+:\s+\d+ (?:Hangup|Killed|Aborted|Terminated|Segmentation fault)\b",
         rb"Received \d+ death signal|got signal: \d+|[Mm]ain process received SIG\w+",
+        rb"\bexits with return code = (?!0\b)-?\d+",  # DeepSpeed's launcher
         rb"command terminated with exit code (?!0\b)\d+|returned a non-zero exit code",
         rb"\bFatal Python error:",
         rb"mpirun noticed that process .{0,200}exited on signal|MPI_ABORT was invoked",
@@ -118,7 +119,7 @@ WORDS = (
     rb"found NaN|found Inf|Unexpected result|Aborting|loss scale already|[Ww]atchdog|NCCL|RCCL|nccl|visible GPU",
     rb"hipInit|cuInit|librocm|catastrophic|heartbeat|Heartbeat|fatal|Check fail|terminate called|_STATUS_",
     rb"DataLoader worker|exitcode|exit code|srun:|slurmstepd|CANCELLED AT|SIG|Killed|Aborted|Terminated",
-    rb"signal|MPI_ABORT|aborted",
+    rb"signal|MPI_ABORT|aborted|return code",
     rb"Bus error|core dumped|Segmentation",
 )
 """Quick test for lines with a failure; without digits."""

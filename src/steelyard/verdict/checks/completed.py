@@ -31,6 +31,11 @@ DATA_ENDED = Code(
     "data_ended", "program stopped at step {step:,} of {planned:,} because it had used all its data; was that the plan?"
 )
 """The program stopped before its last planned step because it had used all its data, which may be the plan."""
+ENDED_BEFORE_LAST_STEP = Code(
+    "ended_before_last_step",
+    "end marker of the program after step {step:,} of {planned:,}, no reason recorded; was that the plan?",
+)
+"""The program printed its end marker before its last planned step, as it does at a limit of tokens."""
 RUN_INTERRUPTED = Code(
     "run_interrupted",
     lambda step, planned, foreign, **_: f"{'log ends' if foreign else 'interrupted'} at step {step:,} of {planned:,}",
@@ -84,6 +89,8 @@ def check(subject: Subject) -> Results:
     elif last < planned and (exits := subject.events_of("exited_early")):
         values = {"step": last, "planned": planned, "text": exits[-1].message}
         yield CHECK.failed(EXITED_EARLY, reached, expected, exits[-1].source, **values)
+    elif last < planned and subject.foreign and status == "completed" and (ends := subject.events_of("finished")):
+        yield CHECK.unknown(ENDED_BEFORE_LAST_STEP, reached, expected, ends[-1].source, step=last, planned=planned)
     elif last < planned:
         code = RUN_INTERRUPTED if status == "interrupted" else RECORD_ENDS_EARLY
         yield CHECK.failed(code, reached, expected, at, step=last, planned=planned, foreign=subject.foreign)

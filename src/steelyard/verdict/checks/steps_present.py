@@ -21,6 +21,10 @@ STEPS_COMPLETE = Code(
 """The record has no gaps, by the log's own interval."""
 NO_STEPS = Code("no_steps", "no steps recorded")
 """The record contains no steps."""
+NO_STEP_DUE = Code(
+    "no_step_due", "no step logged: the log interval is {interval} steps, and the run has {planned:,}; log more often"
+)
+"""The log interval is longer than the run, so its log contains no step."""
 STEPS_MISSING = Code(
     "steps_missing",
     lambda before, step, expected, gaps, **_: (
@@ -54,8 +58,12 @@ def check(subject: Subject) -> Results:
     lost_lines = subject.events_of("unread_line")
     read = _recorded(steps, {event.step for event in lost_lines if event.step is not None})
     unread = next((event for event in lost_lines if event.step not in read), None)
+    planned = subject.whole("training.steps")
+    if not len(steps) and subject.run.status == "completed" and planned is not None and planned < interval:
+        yield CHECK.unknown(NO_STEP_DUE, 0, planned, interval=interval, planned=planned)
+        return
     if not len(steps):
-        yield CHECK.failed(NO_STEPS, 0, subject.whole("training.steps"), subject.evidence_of_manifest("status"))
+        yield CHECK.failed(NO_STEPS, 0, planned, subject.evidence_of_manifest("status"))
         return
     before, checkpoints = int(steps[0] - covered[0]), subject.events_of("resumed")
     resumed = any(event.step is None or 0 <= before - event.step < interval for event in checkpoints)

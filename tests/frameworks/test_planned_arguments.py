@@ -15,7 +15,7 @@ from steelyard.experiment import packaged, parse_settings, resolve
 from steelyard.experiment.case import Case, place
 from steelyard.frameworks.megatron_deepspeed import plan as megatron_deepspeed
 from steelyard.frameworks.nemo import plan as nemo
-from steelyard.frameworks.planner import Command, Node, Planner
+from steelyard.frameworks.planner import Command, Node, Planner, complete
 from steelyard.frameworks.primus import plan as primus
 from steelyard.frameworks.registry import facts
 from steelyard.hardware.machine import Machine
@@ -114,7 +114,7 @@ def test_primus_is_told_every_parameter_of_the_table(dotted: str) -> None:
 
 @pytest.mark.parametrize("dotted", facts("primus").silent_defaults)
 def test_primus_is_not_left_to_its_defaults(dotted: str) -> None:
-    case = case_of(TABLE, "amd")
+    case = complete(case_of(TABLE, "amd"))
     plan = primus_plan(case)
     expected = expected_of_primus(case, dotted)
     assert expected == {name: plan[name] for name in expected}

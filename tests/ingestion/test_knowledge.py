@@ -56,6 +56,26 @@ def test_the_corpus_a_megatron_names_is_known(
     assert f" {next(iter(arguments))} ." in log.read_text().splitlines()[at - 1]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "kernels", "recipe"),
+    [
+        ({"transformer_impl": "local"}, {"transformer_impl": "local"}, None),
+        ({"transformer_impl": "transformer_engine"}, {"transformer_impl": "transformer_engine"}, None),
+        ({"transformer_impl": "inference_optimized"}, {}, None),
+        ({"gradient_accumulation_fusion": "True"}, {"gradient_accumulation_fusion": True}, None),
+        ({"fp8": "hybrid", "fp8_recipe": "tensorwise"}, {}, "tensorwise"),
+        ({"fp8": "None", "fp8_recipe": "tensorwise"}, {}, None),
+        ({"fp8": "hybrid", "fp8_recipe": "custom"}, {}, None),
+    ],
+)
+def test_the_layers_and_the_recipe_of_a_dump_are_known(
+    cli: Cli, tmp_path: Path, arguments: Mapping[str, str], kernels: Manifest, recipe: str | None
+) -> None:
+    experiment = manifest(cli, megatron(tmp_path / "train.log", arguments))["experiment"]
+    named = {key: value for key, value in experiment["kernels"].items() if key in arguments}
+    assert (named, experiment["precision"].get("fp8_recipe")) == (kernels, recipe)
+
+
 def test_no_corpus_is_known_where_the_dump_names_none(cli: Cli, tmp_path: Path) -> None:
     for value in ("None", "[]", "['/data/c4"):
         made = manifest(cli, megatron(tmp_path / "train.log", {"mock_data": "False", "data_path": value}))

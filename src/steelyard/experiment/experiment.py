@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from steelyard.experiment.model import Group, Model
-from steelyard.experiment.policy import ALGORITHM, ARITHMETIC, FREE, JOB, LAYOUT, OVERHEAD
+from steelyard.experiment.policy import ALGORITHM, ARITHMETIC, FREE, JOB, LAYOUT, OVERHEAD, Before
 from steelyard.experiment.problems import shown
 from steelyard.experiment.thresholds import parse_threshold
 
@@ -17,6 +17,8 @@ Recompute = Literal["none", "selective", "full"]
 DType = Literal["fp32", "bf16", "fp16"]
 LossScale = Literal["dynamic"]
 Fp8 = Literal["e4m3", "hybrid"]
+Fp8Recipe = Literal["delayed", "tensorwise", "blockwise", "mxfp8"]
+TransformerImpl = Literal["transformer_engine", "local"]
 Source = Literal["uniform", "counting", "markov", "tokens"]
 Mode = Literal["best", "matched"]
 
@@ -98,6 +100,8 @@ class Precision(Group):
     """`dynamic` is required for fp16; null otherwise."""
     fp8: Annotated[Fp8 | None, ARITHMETIC] = None
     """Format of FP8 matrix products: e4m3, or hybrid (e4m3 forward, e5m2 backward); null for none."""
+    fp8_recipe: Annotated[Fp8Recipe, ARITHMETIC, Before("delayed")] = "delayed"
+    """How FP8 matrix products are scaled: delayed, tensorwise, blockwise or mxfp8. No effect without fp8."""
     grad_reduce_in_fp32: Annotated[bool, ARITHMETIC] = False
     """Whether gradients are accumulated and reduced in fp32."""
     fp32_residual_connection: Annotated[bool, ARITHMETIC] = False
@@ -117,6 +121,8 @@ class Precision(Group):
 class Kernels(Group):
     """Fused operations and attention; each platform may use its best. Null leaves the choice to the framework."""
 
+    transformer_impl: Annotated[TransformerImpl | None, FREE, Before(None)] = None
+    """Megatron's layers: transformer_engine, or local, which needs neither Transformer Engine nor Apex."""
     bias_activation_fusion: Annotated[bool | None, FREE] = None
     """Whether bias and activation are one kernel."""
     bias_dropout_fusion: Annotated[bool | None, FREE] = None
@@ -129,6 +135,8 @@ class Kernels(Group):
     """Whether rotary positions are one kernel."""
     cross_entropy_loss_fusion: Annotated[bool | None, FREE] = None
     """Whether the loss is one kernel."""
+    gradient_accumulation_fusion: Annotated[bool | None, FREE, Before(None)] = None
+    """Whether weight gradients are computed and added to the accumulated ones in one kernel."""
     use_flash_attn: Annotated[bool | None, FREE] = None
     """Whether flash attention is used, which never stores the score matrix."""
     nvte_fused_attn: Annotated[Literal[0, 1] | None, FREE] = None

@@ -101,6 +101,8 @@ class Facts:
     experiment that sets any other key without a name is refused; None if the planner checks this itself."""
     silent_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Its defaults by dotted key: a value, a `ShareOf` another key, or `Described`. The plan uses them for null."""
+    local_kernels: Mapping[str, Any] = field(default_factory=dict)
+    """Its defaults of kernels, by dotted key, if `kernels.transformer_impl` is local."""
     model_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Default model dimensions, for imported runs; a plan states every dimension."""
     keyless_defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -197,7 +199,7 @@ class Facts:
 
     def chosen_kernels(self, kernels: Kernels) -> dict[str, Any]:
         """Each kernel as requested, or else its default."""
-        own = self.silent_defaults
+        own = {**self.silent_defaults, **(self.local_kernels if kernels.transformer_impl == "local" else {})}
         return {key: own.get(f"kernels.{key}") if value is None else value for key, value in kernels}
 
     def own_names(self) -> set[str]:

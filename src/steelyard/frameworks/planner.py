@@ -117,11 +117,12 @@ def complete(case: Case) -> Case:
         "parallelism.data_parallel_size": (layout.data_parallel_size, DERIVED),
     }
     values |= {
-        key: (value, Source(Origin.FRAMEWORK, framework.name))
-        for key, value in framework.silent_defaults.items()
-        if key.startswith("kernels.")  # elsewhere null is a value: no clipping, no fp8
+        f"kernels.{key}": (value, Source(Origin.FRAMEWORK, framework.name))
+        for key, value in framework.chosen_kernels(experiment.kernels).items()
+    }  # elsewhere null is a value: no clipping, no fp8
+    open_values = {
+        key: chosen for key, chosen in values.items() if value_of(experiment, key) is None and chosen[0] is not None
     }
-    open_values = {key: chosen for key, chosen in values.items() if value_of(experiment, key) is None}
     return replace(case, resolved=_with_values(case.resolved, open_values))
 
 

@@ -8,6 +8,7 @@ from steelyard.frameworks.megatron_family.facts import (
     CORE_DEFAULTS,
     COUNTING_FLOOR,
     FLAGS,
+    LOCAL_KERNELS,
     LOSS_DIGITS,
 )
 
@@ -21,6 +22,7 @@ FACTS = Facts(
         "parallelism.fsdp_size": "--use-torch-fsdp2",
         "precision.dtype": "--bf16, --fp16",
         "precision.fp8": "--fp8-format",
+        "precision.fp8_recipe": "--fp8-recipe",
         "precision.grad_reduce_in_fp32": "--grad-reduce-in-bf16",
         "kernels.bias_activation_fusion": "--no-bias-swiglu-fusion, --no-bias-gelu-fusion",
         "kernels.apply_rope_fusion": "--no-rope-fusion",
@@ -34,7 +36,12 @@ FACTS = Facts(
             *("kernels.enable_primus_turbo", "kernels.use_turbo_attention", "kernels.compile", "kernels.deterministic"),
         }
     ),
-    silent_defaults=CORE_DEFAULTS,
+    silent_defaults={
+        **CORE_DEFAULTS,
+        "kernels.transformer_impl": "transformer_engine",
+        "kernels.gradient_accumulation_fusion": True,
+    },
+    local_kernels=LOCAL_KERNELS,
     model_defaults={
         "model.norm_epsilon": 1e-5,
         "model.rope_theta": 10000,

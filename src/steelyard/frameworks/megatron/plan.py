@@ -22,6 +22,7 @@ class Megatron(Planner):
             yield from script.refusals(experiment, platform)
         yield from family.family_refusals(experiment, FACTS.name)
         yield from family.attention_refusals(experiment.kernels)
+        yield from family.local_refusals(experiment, "Megatron-LM")
         yield from family.turbo_refusals(experiment.kernels)
         yield from family.seed_refusals(experiment, "Megatron-LM")
         yield from family.rope_refusals(experiment)
@@ -111,15 +112,15 @@ def _parallelism(experiment: Experiment) -> dict[str, Any]:
     return {
         **FACTS.stated(experiment, "parallelism", *sizes, *switches),
         "--use-torch-fsdp2": sharded,
-        "--no-gradient-accumulation-fusion": sharded,
         "--ckpt-format": "torch_dist" if sharded else None,
     }
 
 
 def _precision(experiment: Experiment) -> dict[str, Any]:
     precision = experiment.precision
-    fp8 = {"--fp8-format": precision.fp8, "--fp8-recipe": "delayed"}
-    fp8 |= {"--fp8-amax-history-len": "1024", "--fp8-amax-compute-algo": "max"}
+    fp8: dict[str, Any] = {"--fp8-format": precision.fp8, "--fp8-recipe": precision.fp8_recipe}
+    if precision.fp8_recipe == "delayed":
+        fp8 |= {"--fp8-amax-history-len": "1024", "--fp8-amax-compute-algo": "max"}
     return {
         f"--{precision.dtype}": precision.dtype != "fp32",
         "--grad-reduce-in-bf16": precision.dtype == "bf16" and not precision.grad_reduce_in_fp32,
@@ -130,13 +131,16 @@ def _precision(experiment: Experiment) -> dict[str, Any]:
 
 
 def _kernels(experiment: Experiment) -> dict[str, Any]:
-    kernels = experiment.kernels
+    kernels = experiment.kernels.model_copy(update=FACTS.chosen_kernels(experiment.kernels))
+    unfused = experiment.parallelism.fsdp_size > 1 or not kernels.gradient_accumulation_fusion
     activation = "swiglu" if experiment.model.architecture == "llama" else "gelu"
     fusions = ("bias_dropout_fusion", "masked_softmax_fusion", "persist_layer_norm", "apply_rope_fusion")
+    chosen = FACTS.stated(experiment.model_copy(update={"kernels": kernels}), "kernels", *fusions)
     return {
-        "--transformer-impl": "transformer_engine",
+        "--transformer-impl": kernels.transformer_impl,
         f"--no-bias-{activation}-fusion": kernels.bias_activation_fusion is False,
-        **{flag: requested is False for flag, requested in FACTS.stated(experiment, "kernels", *fusions).items()},
+        **{flag: fused is False for flag, fused in chosen.items()},
+        "--no-gradient-accumulation-fusion": unfused,
         "--cross-entropy-loss-fusion": kernels.cross_entropy_loss_fusion,
         "--attention-backend": family.attention_backend(kernels, unset="flash" if kernels.use_flash_attn else "auto"),
     }

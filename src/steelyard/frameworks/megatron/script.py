@@ -35,8 +35,10 @@ FIXED = {
     "precision.dtype": "bf16",
     "precision.grad_reduce_in_fp32": True,
     "parallelism.overlap_grad_reduce": True,
+    "kernels.transformer_impl": "transformer_engine",
     "kernels.masked_softmax_fusion": False,
     "kernels.apply_rope_fusion": True,
+    "kernels.gradient_accumulation_fusion": False,
     "kernels.use_flash_attn": True,
     "kernels.cross_entropy_loss_fusion": False,
 }

@@ -149,7 +149,7 @@ def _precision(experiment: Experiment) -> dict[str, Any]:
 
 def _kernels(experiment: Experiment) -> dict[str, Any]:
     fusions = ("bias_activation_fusion", "bias_dropout_fusion", "masked_softmax_fusion", "persist_layer_norm")
-    switches = FACTS.stated(experiment, "kernels", *fusions)
+    switches = FACTS.stated(experiment, "kernels", *fusions, "gradient_accumulation_fusion")
     return {
         **{flag: requested is False for flag, requested in switches.items()},
         "--use-flash-attn-v2": experiment.kernels.use_flash_attn,
@@ -216,6 +216,10 @@ def _kernel_refusals(experiment: Experiment) -> Iterator[Refusal]:
     if experiment.training.recompute == "selective" and (kernels.use_flash_attn or split):
         reason = ", but it has no effect with flash attention or split sequences"
         yield refuse("training.recompute", "selective", reason, "full")
+    implementation = "local" if experiment.precision.fp8 is None else "transformer_engine"
+    if kernels.transformer_impl not in (None, implementation):
+        reason = ", but Megatron-DeepSpeed is planned with transformer_engine for fp8, and with local otherwise"
+        yield refuse("kernels.transformer_impl", kernels.transformer_impl, reason, implementation)
     for key in ("apply_rope_fusion", "cross_entropy_loss_fusion"):
         if getattr(kernels, key):
             yield refuse(f"kernels.{key}", True, ", but Megatron-DeepSpeed does not have this kernel", None)

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, get_args
 
+from steelyard.experiment.experiment import Fp8, Fp8Recipe, TransformerImpl
 from steelyard.experiment.keys import KEYS
 from steelyard.experiment.presets import PRESETS
 from steelyard.frameworks.logs import settings
@@ -31,6 +32,11 @@ def _count(text: str | None) -> int | None:
 
 def _or_null(convert: Convert) -> Convert:
     return lambda text: None if text == "None" else convert(text)
+
+
+def _one_of(choices: Any) -> Convert:
+    """One of the values of a literal type; KeyError for any other text."""
+    return {choice: choice for choice in get_args(choices)}.__getitem__
 
 
 def _is_given(text: str) -> bool:
@@ -93,7 +99,9 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = {
     "layernorm_epsilon": ("model.norm_epsilon", float),
     "data_parallel_size": ("parallelism.data_parallel_size", whole_number),
     "accumulate_allreduce_grads_in_fp32": ("precision.grad_reduce_in_fp32", flag),
-    "fp8": ("precision.fp8", _or_null({"e4m3": "e4m3", "hybrid": "hybrid"}.__getitem__)),
+    "fp8": ("precision.fp8", _or_null(_one_of(Fp8))),
+    "transformer_impl": ("kernels.transformer_impl", _one_of(TransformerImpl)),
+    "gradient_accumulation_fusion": ("kernels.gradient_accumulation_fusion", flag),
     "world_size": (settings.WORLD_SIZE, whole_number),
     "window_size": (settings.ATTENTION_WINDOW, _window),
     **{name: (name, convert) for convert, names in _SETTINGS.items() for name in names},
@@ -120,7 +128,18 @@ RENAMED: Mapping[str, tuple[str, ...]] = {
 """Arguments with several names over the versions; the name in use counts."""
 
 _TOGETHER = {
-    *("bf16", "fp16", "fp4", "optimizer_cpu_offload", "optimizer_offload_fraction", "seed", "mock_data", *CORPORA),
+    *(
+        "bf16",
+        "fp16",
+        "fp4",
+        "fp8",
+        "fp8_recipe",
+        "optimizer_cpu_offload",
+        "optimizer_offload_fraction",
+        "seed",
+        "mock_data",
+        *CORPORA,
+    ),
     *("recompute_granularity", "recompute_method", "recompute_num_layers", "recompute_modules"),
     *("swiglu", "normalization", "num_attention_heads", "num_query_groups", "group_query_attention", "num_experts"),
     *("position_embedding_type", "rotary_base", "use_rope_scaling", "rope_scaling_factor"),
@@ -209,6 +228,9 @@ def _meaning(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
             dtype = "fp4"  # the format of the products, for which the catalog has no peak
         yield "precision.dtype", dtype, dtype if dtype in given else "fp16"
         yield "precision.loss_scale", "dynamic" if dtype == "fp16" else None, "fp16"
+    recipe = given.get("fp8_recipe", "None")
+    if given.get("fp8", "None") != "None" and recipe in get_args(Fp8Recipe):
+        yield "precision.fp8_recipe", recipe, "fp8_recipe"
     yield from _experts(given)
     yield from _recomputed(given)
     for key, names in RENAMED.items():

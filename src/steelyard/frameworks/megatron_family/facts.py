@@ -50,6 +50,8 @@ FLAGS = {
     "kernels.bias_dropout_fusion": "--no-bias-dropout-fusion",
     "kernels.masked_softmax_fusion": "--no-masked-softmax-fusion",
     "kernels.persist_layer_norm": "--no-persist-layer-norm",
+    "kernels.transformer_impl": "--transformer-impl",
+    "kernels.gradient_accumulation_fusion": "--no-gradient-accumulation-fusion",
     "data.path": "--data-path",
     "data.seed": "--seed",
 }
@@ -90,6 +92,15 @@ DEFAULTS = {
     "kernels.persist_layer_norm": True,
 }
 """Megatron's defaults."""
+
+LOCAL_KERNELS = {
+    "kernels.masked_softmax_fusion": False,
+    "kernels.persist_layer_norm": False,
+    "kernels.apply_rope_fusion": False,
+    "kernels.gradient_accumulation_fusion": False,
+    "kernels.use_flash_attn": False,
+}
+"""Kernels of Megatron-Core that need Transformer Engine or Apex."""
 
 CORE_DEFAULTS = {
     **DEFAULTS,

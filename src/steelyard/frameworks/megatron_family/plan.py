@@ -7,7 +7,7 @@ from steelyard.experiment import Experiment, Kernels
 from steelyard.experiment.case import Case
 from steelyard.frameworks.facts import Facts
 from steelyard.frameworks.megatron_family.facts import ATTENTION_NAMES
-from steelyard.frameworks.planner import Node, Refusal, refuse, value_of
+from steelyard.frameworks.planner import Node, Refusal, refuse, unable, value_of
 
 PORT = 6000
 
@@ -24,8 +24,8 @@ TOKENIZERS = (
 )
 """Tokenizer classes that Megatron's arguments accept; HFTokenizer is short for HuggingFaceTokenizer."""
 
-FP8 = {"fp8_recipe": "delayed", "fp8_margin": 0, "fp8_amax_history_len": 1024, "fp8_amax_compute_algo": "max"}
-"""Transformer Engine's scaling of fp8 products."""
+DELAYED = {"fp8_margin": 0, "fp8_amax_history_len": 1024, "fp8_amax_compute_algo": "max"}
+"""Transformer Engine's delayed scaling of fp8 products."""
 
 
 def torchrun(case: Case, node: Node) -> list[str]:
@@ -112,6 +112,21 @@ def attention_refusals(kernels: Kernels) -> Iterator[Refusal]:
         yield refuse("kernels.use_flash_attn", on, reason, not on, expected=expected)
 
 
+def local_refusals(experiment: Experiment, title: str) -> Iterator[Refusal]:
+    """Refusals of values that Megatron-Core's layers without Transformer Engine do not support."""
+    if experiment.kernels.transformer_impl != "local":
+        return
+    able: dict[str, tuple[Any, ...]] = {
+        "precision.fp8": (None,),
+        "parallelism.context_parallel_size": (1,),
+        **dict.fromkeys(("kernels.use_flash_attn", "kernels.enable_primus_turbo"), (False, None)),
+        **dict.fromkeys(ATTENTION_NAMES, (None,)),
+    }
+    if experiment.model.architecture == "llama":  # torch's RMSNorm
+        able |= {"parallelism.sequence_parallel": (False,), "kernels.persist_layer_norm": (False, None)}
+    yield from unable(experiment, f", which {title} does not support with kernels.transformer_impl local", able)
+
+
 def tokenizer_type(case: Case) -> str:
     """Megatron's tokenizer class; HFTokenizer is a short form."""
     requested = case.resolved.experiment.data.tokenizer_type
@@ -139,6 +154,8 @@ def family_refusals(experiment: Experiment, name: str) -> Iterator[Refusal]:
     if data.tokenizer_type is not None and data.tokenizer_type not in TOKENIZERS:
         reason, expected = f", which {name} does not have", f"one of {', '.join(TOKENIZERS)}"
         yield refuse("data.tokenizer_type", data.tokenizer_type, reason, "HuggingFaceTokenizer", expected=expected)
+    if (recipe := experiment.precision.fp8_recipe) != "delayed" and experiment.precision.fp8 is None:
+        yield refuse("precision.fp8_recipe", recipe, ", but precision.fp8 is null", "delayed")
     used = training.steps * training.global_batch_size
     if data.samples is not None and data.samples < used:
         reason, expected = f", but the steps use {used} and {name} cannot repeat samples", f"null, or {used} or more"

@@ -42,7 +42,7 @@ FACTS = Facts(
     name="nemo",
     names={
         **{key: f"{place}.{NAMES[key]}" for place, keys in _AS_MEGATRON.items() for key in keys},
-        **{f"kernels.{key}": f"model.config.{key}" for key in FUSIONS},
+        **{f"kernels.{key}": f"model.config.{key}" for key in (*FUSIONS, "gradient_accumulation_fusion")},
         **ATTENTION_NAMES,
         "model.preset": "llm.llama31_8b",
         "model.norm_epsilon": "model.config.layernorm_epsilon",
@@ -59,6 +59,7 @@ FACTS = Facts(
         "precision.dtype": "trainer.plugins.precision",
         "precision.loss_scale": "trainer.plugins.fp16_loss_scale",
         "precision.fp8": "trainer.plugins.fp8",
+        "precision.fp8_recipe": "trainer.plugins.fp8_recipe",
         "precision.grad_reduce_in_fp32": "trainer.plugins.grad_reduce_in_fp32",
         "kernels.use_flash_attn": "model.config.attention_backend",
         "data.source": "data",
@@ -73,7 +74,7 @@ FACTS = Facts(
         {
             *("model.architecture", "model.vocab_size", "model.max_position_embeddings", "parallelism.fsdp_size"),
             *("kernels.enable_primus_turbo", "kernels.use_turbo_attention", "kernels.compile", "kernels.deterministic"),
-            "data.dataset",
+            *("kernels.transformer_impl", "data.dataset"),
         }
     ),
     silent_defaults={

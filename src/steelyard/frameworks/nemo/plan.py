@@ -9,7 +9,16 @@ from steelyard.experiment.case import Case
 from steelyard.frameworks.megatron_family import plan as family
 from steelyard.frameworks.megatron_family.facts import FUSIONS
 from steelyard.frameworks.nemo.facts import FACTS
-from steelyard.frameworks.planner import Command, Node, Planner, Refusal, option_refusals, refuse, without_options
+from steelyard.frameworks.planner import (
+    Command,
+    Node,
+    Planner,
+    Refusal,
+    option_refusals,
+    refuse,
+    unable,
+    without_options,
+)
 
 SCRIPT = "nemo_recipe.py"
 
@@ -55,6 +64,8 @@ class NeMo(Planner):
             yield refuse("parallelism.fsdp_size", shards, ", but the recipe does not shard weights", 1)
         yield from _data_refusals(experiment)
         yield from family.turbo_refusals(experiment.kernels)
+        layers = {"kernels.transformer_impl": (None, "transformer_engine")}
+        yield from unable(experiment, ", but NeMo's recipes use Transformer Engine", layers)
         if preset in RECIPES:
             under = {name for name in options if name.startswith(("data.", "trainer.plugins."))}
             yield from option_refusals(options, {*fields(without_options(case)), *under}, "NeMo")
@@ -146,7 +157,8 @@ def _trainer(case: Case) -> dict[str, Any]:
         "grad_reduce_in_fp32": precision.grad_reduce_in_fp32,
         "fp16_loss_scale": None,  # dynamic, only for fp16
         "fp8": precision.fp8,
-        **family.FP8,
+        "fp8_recipe": precision.fp8_recipe,
+        **family.DELAYED,
         "fp8_param_gather": False,
     }
     return {
@@ -218,13 +230,14 @@ def _model(experiment: Experiment) -> dict[str, Any]:
         **family.recomputation(experiment),
         "fp32_residual_connection": experiment.precision.fp32_residual_connection,
     }
-    chosen = FACTS.chosen_kernels(kernels)
+    chosen, added = FACTS.chosen_kernels(kernels), kernels.gradient_accumulation_fusion
     backend = family.attention_backend(kernels, unset="flash" if kernels.use_flash_attn else "auto")
     return {
         "model.config.seq_length": training.sequence_length,
         **FACTS.stated(experiment, "model", *sizes, "norm_epsilon"),
         **{f"model.config.{name}": value for name, value in config.items()},
         **{f"model.config.{key}": chosen[key] for key in FUSIONS},
+        **({"model.config.gradient_accumulation_fusion": added} if added is not None else {}),
         "model.config.attention_backend": Code(f"AttnBackend.{backend}"),
     }
 

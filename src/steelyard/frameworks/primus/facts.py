@@ -8,6 +8,7 @@ from steelyard.frameworks.megatron_family.facts import (
     CORE_DEFAULTS,
     COUNTING_FLOOR,
     FUSIONS,
+    LOCAL_KERNELS,
     LOSS_DIGITS,
     NAMES,
 )
@@ -17,7 +18,8 @@ FACTS = Facts(
     names={
         **NAMES,
         **ATTENTION_NAMES,
-        **{f"kernels.{key}": key for key in (*FUSIONS, "enable_primus_turbo", "use_turbo_attention")},
+        **{f"kernels.{key}": key for key in (*FUSIONS, "transformer_impl", "gradient_accumulation_fusion")},
+        **{f"kernels.{key}": key for key in ("enable_primus_turbo", "use_turbo_attention")},
         "model.preset": "model",
         "model.architecture": "normalization, swiglu, position_embedding_type, add_bias_linear",
         "model.rope_scaling": "use_rope_scaling, rope_scaling_factor",
@@ -27,6 +29,7 @@ FACTS = Facts(
         "precision.dtype": "bf16, fp16",
         "precision.loss_scale": "loss_scale",
         "precision.fp8": "fp8",
+        "precision.fp8_recipe": "fp8_recipe",
         "precision.grad_reduce_in_fp32": "grad_reduce_in_bf16, accumulate_allreduce_grads_in_fp32",
         "kernels.bias_activation_fusion": "bias_swiglu_fusion, bias_gelu_fusion",
         "kernels.persist_layer_norm": "no_persist_layer_norm",
@@ -52,12 +55,15 @@ FACTS = Facts(
         "parallelism.sequence_parallel": True,
         "parallelism.distributed_optimizer": True,
         "precision.dtype": "bf16",
+        "kernels.transformer_impl": "transformer_engine",
         "kernels.masked_softmax_fusion": False,
+        "kernels.gradient_accumulation_fusion": False,
         "kernels.use_flash_attn": True,
         "kernels.enable_primus_turbo": False,
         "kernels.use_turbo_attention": False,
         "data.seed": 1234,
     },
+    local_kernels=LOCAL_KERNELS,
     model_defaults={
         "model.norm_epsilon": 1e-6,  # of its examples
         "model.rope_theta": 500000,

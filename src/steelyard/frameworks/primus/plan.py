@@ -40,6 +40,7 @@ class Primus(Planner):
         yield from family.vendor_refusals(case, "amd", "Primus")
         yield from family.family_refusals(experiment, FACTS.name)
         yield from family.attention_refusals(kernels)
+        yield from family.local_refusals(experiment, "Primus")
         yield from family.seed_refusals(experiment, "Primus")
         ranks, shards = _shardable_ranks(case), experiment.parallelism.fsdp_size
         if ranks % shards:
@@ -179,7 +180,7 @@ def _parallelism(case: Case) -> dict[str, Any]:
         "use_torch_fsdp2": shards > 1,
         **({"data_parallel_replicate_degree": _shardable_ranks(case) // shards} if shards > 1 else {}),
         **FACTS.stated(experiment, "parallelism", "overlap_grad_reduce", "overlap_param_gather"),
-        "gradient_accumulation_fusion": False,
+        "gradient_accumulation_fusion": FACTS.chosen_kernels(experiment.kernels)["gradient_accumulation_fusion"],
     }
 
 
@@ -195,7 +196,8 @@ def _precision(experiment: Experiment) -> dict[str, Any]:
         "fp16": precision.dtype == "fp16",
         "loss_scale": None,  # dynamic, and fp16's alone
         "fp8": precision.fp8,
-        **family.FP8,
+        "fp8_recipe": precision.fp8_recipe,
+        **family.DELAYED,
         "grad_reduce_in_bf16": precision.dtype == "bf16" and not precision.grad_reduce_in_fp32,
         "accumulate_allreduce_grads_in_fp32": precision.grad_reduce_in_fp32,
         "fp32_residual_connection": precision.fp32_residual_connection,
@@ -204,8 +206,9 @@ def _precision(experiment: Experiment) -> dict[str, Any]:
 
 def _kernels(experiment: Experiment) -> dict[str, Any]:
     chosen = FACTS.chosen_kernels(experiment.kernels)
+    by_te = chosen["cross_entropy_loss_fusion"] and chosen["transformer_impl"] != "local"
     return {
-        "transformer_impl": "transformer_engine",
+        "transformer_impl": chosen["transformer_impl"],
         "bias_swiglu_fusion": chosen["bias_activation_fusion"],
         "bias_gelu_fusion": chosen["bias_activation_fusion"] and experiment.model.architecture == "gpt",
         "bias_dropout_fusion": chosen["bias_dropout_fusion"],
@@ -213,7 +216,7 @@ def _kernels(experiment: Experiment) -> dict[str, Any]:
         "no_persist_layer_norm": not chosen["persist_layer_norm"],
         "apply_rope_fusion": chosen["apply_rope_fusion"],
         "cross_entropy_loss_fusion": chosen["cross_entropy_loss_fusion"],
-        "cross_entropy_fusion_impl": "te" if chosen["cross_entropy_loss_fusion"] else "native",
+        "cross_entropy_fusion_impl": "te" if by_te else "native",
         "use_flash_attn": chosen["use_flash_attn"],
         # "flash" would exclude Transformer Engine's fused attention, the fast one on AMD.
         "attention_backend": family.attention_backend(experiment.kernels, unset="auto"),

@@ -54,7 +54,9 @@ def test_a_default_is_a_value_of_its_key_or_typed(name: str) -> None:
     """Text may only be the default of a key that takes text."""
     for dotted, default in facts(name).silent_defaults.items():
         if isinstance(default, str):
-            assert "str" in str(KEYS[dotted].type) or default in get_args(KEYS[dotted].type), dotted
+            parts = get_args(KEYS[dotted].type)
+            choices = {*parts, *(choice for part in parts for choice in get_args(part))}
+            assert "str" in str(KEYS[dotted].type) or default in choices, dotted
         if isinstance(default, ShareOf):
             assert KEYS[default.key].type in (int, float), dotted
 

@@ -514,3 +514,21 @@ def test_torchtitan_prints_the_loss_of_a_step_and_no_mean(recorded: Any) -> None
     curve = loss_curves([[read_subject(records.load(run.directory))]])[0][0]
     assert set(curve.covered) == {1}
     assert curve.seen[0] / 16384 == curve.step[0] == 10
+
+
+def test_a_run_of_ours_is_compared_with_a_log_of_unknown_architecture(cli: Any, tmp_path: Path) -> None:
+    """An architecture implies its position encoding; a log without one has its framework's default."""
+    runs = Path(__file__).parents[1] / "fixtures" / "version_0_1"
+    log = tmp_path / "train.log"
+    log.write_text(gzip.decompress(REAL.read_bytes()).decode().partition("end of arguments ---------------------")[2])
+    assert cli("ingest", log, "--framework", "megatron", "--name", "plain").status == 0
+    target, baseline = (read_subject(records.load(run)) for run in (runs / "native", "runs/plain"))
+    sides = side("target", (target,)), side("baseline", (baseline,))
+    assert baseline.value("model.architecture") is None
+    encodings = [
+        open_ for open_ in unstated_differences(Pair(*sides, contract(*sides), None)) if "position" in open_.key
+    ]
+    assert [(open_.values, open_.frameworks) for open_ in encodings] == [
+        (("rotary", "learned"), ("native", "megatron")),
+    ]
+    assert cli("compare", runs / "native", "runs/plain", "--json").status in (4, 5)

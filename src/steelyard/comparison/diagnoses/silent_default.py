@@ -15,6 +15,7 @@ from steelyard.experiment.policy import Effect, Metric
 from steelyard.experiment.sources import Origin, Source
 from steelyard.frameworks.facts import POSITION_ENCODING, ShareOf
 from steelyard.frameworks.registry import facts
+from steelyard.verdict import Subject
 
 _SCHEDULE = tuple(
     f"training.{key}" for key in ("learning_rate", "min_learning_rate", "warmup_steps", "schedule", "decay_steps")
@@ -23,6 +24,8 @@ _MOST_NAMED = 3
 """Settings that a sentence names."""
 _ALWAYS_SET = ("training.steps",)
 """Settings that every run sets, even if its log does not contain them."""
+_ENCODINGS = {"llama": "rotary", "gpt": "learned"}
+"""The position encoding of each architecture, in the words of the frameworks' defaults."""
 _CALLED = {"training.hidden_dropout": "dropout", "data.eod_mask_loss": "loss at document ends"}
 
 
@@ -125,7 +128,7 @@ def unstated_differences(pair: Pair) -> list[LeftOpen]:
     known = pair.same("model.architecture") is not None
     differences = []
     for key in (*_CALLED, *(() if known else (POSITION_ENCODING,))):
-        settings = [stated(side.subjects[0], key) for side in pair.sides]
+        settings = [_stated(side.subjects[0], key) for side in pair.sides]
         if all(is_stated for is_stated, _ in settings):
             continue
         target, baseline = (
@@ -135,6 +138,14 @@ def unstated_differences(pair: Pair) -> list[LeftOpen]:
         if None not in (target, baseline) and target != baseline:
             differences.append(LeftOpen(key, (target, baseline), names))
     return differences
+
+
+def _stated(subject: Subject, key: str) -> tuple[bool, Any]:
+    """Whether a run states the setting, and its value; an architecture implies its position encoding."""
+    if key != POSITION_ENCODING:
+        return stated(subject, key)
+    encoding = _ENCODINGS.get(subject.value("model.architecture"))
+    return encoding is not None, encoding
 
 
 def _worded(stated: Any) -> Any:

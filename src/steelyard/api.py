@@ -283,7 +283,7 @@ def compare(
     if target_loss is not None and not 0 < target_loss < math.inf:
         complaint, expected = f"--target-loss {target_loss:g} is not a loss", "nats per token, above 0"
         raise InputError(complaint, key="--target-loss", value=target_loss, expected=expected, next="--target-loss 2.8")
-    asked, known_mode, share = _metrics(metrics), _mode(mode), margin_share(margin)
+    asked, known_mode, share = metrics_of(metrics), mode_of(mode), margin_share(margin)
     targets = comparison.load_runs("TARGET", _names_of(target), Path(out))
     baselines = comparison.load_runs("BASELINE", _names_of(baseline), Path(out))
     made = comparison.weigh(targets, baselines, asked, known_mode, warmup_steps, share, force, prices, target_loss)
@@ -306,7 +306,8 @@ def margin_share(margin: float | str | None) -> float | None:
     return share
 
 
-def _metrics(metrics: str | Sequence[Metric | str]) -> list[Metric]:
+def metrics_of(metrics: str | Sequence[Metric | str]) -> list[Metric]:
+    """Metrics by their names, such as `throughput,memory`."""
     from steelyard.comparison import Metric
 
     words = [word.strip() for word in metrics.split(",")] if isinstance(metrics, str) else metrics
@@ -320,7 +321,8 @@ def _metrics(metrics: str | Sequence[Metric | str]) -> list[Metric]:
     return [Metric(word) for word in dict.fromkeys(words)]
 
 
-def _mode(text: str | None) -> Mode | None:
+def mode_of(text: str | None) -> Mode | None:
+    """A mode by its name; None for the mode of the runs."""
     match text:
         case None | "best" | "matched":
             return text

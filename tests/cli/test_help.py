@@ -77,7 +77,7 @@ def test_the_trainer_imports_torch_numpy_and_itself_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["demo", "init", "lint", "plan", "preflight", "run", "check", "compare", "report", "runs"]
+    "verb", ["demo", "init", "lint", "plan", "diff", "preflight", "run", "check", "compare", "report", "runs"]
 )
 def test_every_verb_has_help_with_an_example(cli: Any, verb: str) -> None:
     shown = cli(verb, "--help")
@@ -100,6 +100,7 @@ def test_verbs_that_are_not_built_are_absent(cli: Any) -> None:
         "lint",
         "explain",
         "plan",
+        "diff",
         "preflight",
         "run",
         "ingest",
@@ -110,7 +111,8 @@ def test_verbs_that_are_not_built_are_absent(cli: Any) -> None:
     ]
 
 
-VERBS = ["demo", "init", "lint", "explain", "plan", "preflight", "run", "ingest", "check", "compare", "report", "runs"]
+VERBS = ["demo", "init", "lint", "explain", "plan", "diff", "preflight", "run", "ingest", "check", "compare", "report"]
+VERBS += ["runs"]
 
 
 @pytest.mark.parametrize("verb", ["", *VERBS, "runs list", "runs trend", "runs learn"])

@@ -531,4 +531,4 @@ def test_a_run_of_ours_is_compared_with_a_log_of_unknown_architecture(cli: Any, 
     assert [(open_.values, open_.frameworks) for open_ in encodings] == [
         (("rotary", "learned"), ("native", "megatron")),
     ]
-    assert cli("compare", runs / "native", "runs/plain", "--json").status in (4, 5)
+    assert cli("compare", runs / "native", "runs/plain", "--json").status == 4  # too few steps

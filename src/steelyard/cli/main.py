@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from steelyard import __version__
-from steelyard.cli import check, compare, demo, explain, ingest, init, lint, plan, preflight, report, run, runs
+from steelyard.cli import check, compare, demo, diff, explain, ingest, init, lint, plan, preflight, report, run, runs
 from steelyard.cli.options import DEBUG, examples, help_unless_asked
 from steelyard.cli.printing import note, show_error
 from steelyard.cli.verb import VerbCommand, VerbGroup
@@ -26,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, init, lint, explain, plan, preflight, run, ingest, check, compare, report):
+for module in (demo, init, lint, explain, plan, diff, preflight, run, ingest, check, compare, report):
     name = module.__name__.rpartition(".")[2]
     app.command(name, cls=VerbCommand, epilog=module.EXAMPLES)(getattr(module, name))
 for verb_of_runs in runs.app.registered_commands:

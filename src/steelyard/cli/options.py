@@ -101,10 +101,15 @@ class Selection:
 
     def typed_again(self) -> str:
         """The options of the selection, to be appended to a suggested command."""
-        names = ("platform", "model", "gpu", "gpus", "nodes", "cluster")
-        given = [(f"--{name}", str(value)) for name in names if (value := getattr(self, name)) is not None]
-        given += [("--set", setting) for setting in self.settings or ()]
-        return "".join(f" {shlex.join(pair)}" for pair in given)
+        return as_options(self.selection())
+
+
+def as_options(selection: "PlacedSelection") -> str:
+    """A selection as it is typed, with a space before it."""
+    names = ("platform", "model", "gpu", "gpus", "nodes", "cluster")
+    given = [(f"--{name}", str(value)) for name in names if (value := selection.get(name)) is not None]
+    given += [("--set", setting) for setting in selection.get("settings") or ()]
+    return "".join(f" {shlex.join(pair)}" for pair in given)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard.cli import printing
+from steelyard.cli.diff import EQUAL, FOR
 from steelyard.cli.options import CONFIG, Fillable, Printing, argument, examples, option
 from steelyard.cli.printing import Style
 from steelyard.cli.verb import verb
-from steelyard.errors import SteelyardError
+from steelyard.errors import Exit, InputError, SteelyardError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 EXAMPLES = examples(
     "steelyard plan tiny-llama.yaml",
     "steelyard plan apples-to-apples.yaml --platform nvidia --script",
+    "steelyard plan apples-to-apples.yaml --platform nvidia,amd --for convergence",
     "steelyard plan mi3xx_megatron_llama_distributed.json --model llama3_1_8b --gpu mi300x --cluster cluster.yaml",
 )
 _LABEL = 16
@@ -32,18 +34,26 @@ _LABEL = 16
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(Fillable, Printing):
     file: Path = argument(*CONFIG)
+    platform: str | None = option("--platform NAME", "Platform of the file; a,b shows two next to each other.")
     as_script: bool = option("--script", "Print a shell script that runs it without Steelyard.")
+    metrics: str = option(FOR[0], "For two platforms: throughput, memory, flops, convergence.", "throughput")
+    verbose: bool = option(EQUAL[0], "For two platforms: print the equal settings too.")
 
 
 @verb
-def plan(options: PlanOptions) -> None:
-    """Show what would run on each node, and what to expect."""
+def plan(options: PlanOptions) -> int:
+    """Show what would run on each node, and what to expect.
+
+    Exit status: 0; for two platforms 4 if a setting that must match differs.
+    """
     from steelyard.planning.script import script
 
     if options.fill:
         from steelyard.cli.filling import fill_file
 
         fill_file(options.file, options.asked())
+    if options.platform is not None and "," in options.platform:
+        return _side_by_side(options)
     result = planned(options.file, options.selection())
     _note_fleet(result)
     if options.as_json:
@@ -53,6 +63,57 @@ def plan(options: PlanOptions) -> None:
     else:
         _show(result.plan)
         printing.say(f"next: {_next(result, options)}")
+    return Exit.GOOD
+
+
+def _side_by_side(options: PlanOptions) -> int:
+    """Two platforms of a file: their settings, and what to expect of each."""
+    from steelyard.cli.diff import differences_of_cases, naming, per_side, show
+
+    if options.as_script:
+        complaint, expected = "--script prints the script of one platform", "one platform"
+        name = str(options.platform).partition(",")[0]
+        way_on = f"--platform {shlex.quote(name)} --script"
+        raise InputError(complaint, key="--platform", value=options.platform, expected=expected, next=way_on)
+    first, second = per_side(options)
+    if first["platform"] == second["platform"]:
+        complaint, expected = f"--platform {options.platform} names one platform twice", "two platforms"
+        way_on = f"--platform {shlex.quote(str(first['platform']))}"
+        raise InputError(complaint, key="--platform", value=options.platform, expected=expected, next=way_on)
+    plans = []
+    for selection in (first, second):
+        with naming(selection):
+            plans.append(planned(options.file, selection))
+    made = differences_of_cases([each.case for each in plans], options.metrics)
+    if options.as_json:
+        documents = {side.name: each.plan.model_dump(mode="json") for side, each in zip(made.sides, plans, strict=True)}
+        printing.show_json({**made.document(), "plans": documents})
+        return made.exit
+    show(made, options.verbose)
+    printing.say("\nexpected:", Style.STRONG)
+    columns = [(side.called, *_expected_cells(each.plan)) for side, each in zip(made.sides, plans, strict=True)]
+    printing.table(list(zip(("", *_EXPECTED), *columns, strict=True)), "  ")
+    if made.exit == Exit.GOOD:
+        printing.say(f"next: steelyard run {shlex.quote(str(options.file))}{options.typed_again()} --repeats 5")
+    return made.exit
+
+
+_EXPECTED = ("parameters", "FLOPs per token", "memory per GPU", "first loss", "GPU peak", "shortest time per step")
+
+
+def _expected_cells(plan: "Plan") -> tuple[str, ...]:
+    """What to expect of a plan, by the rows of _EXPECTED."""
+    expected, unknown = plan.expected, "unknown"
+    peak, seconds = expected.peak_tflops_per_gpu, expected.seconds_at_peak
+    limit = "" if expected.usable_gib_per_gpu is None else f" of {expected.usable_gib_per_gpu}"
+    return (
+        f"{expected.parameters:,}",
+        _flops(expected.flops_per_token),
+        f"{expected.memory_gib_per_gpu:.1f}{limit} GiB",
+        f"{expected.first_loss:.4f}",
+        unknown if peak is None else f"{peak:,} TFLOP/s, dense {plan.job.precision}",
+        unknown if seconds is None else f"{seconds / plan.job.steps:,.3g} s",
+    )
 
 
 def planned(file: Path, selection: "PlacedSelection", aloud: bool = True) -> "Planned":

@@ -62,7 +62,7 @@ def verb(work: Callable[[Options], int | None]) -> Callable[..., int | None]:
         try:
             return work(typed)
         except SteelyardError as error:
-            if hasattr(typed, "typed_again"):
+            if hasattr(typed, "typed_again") and not error.options:
                 error.options = typed.typed_again()
             raise
 

@@ -15,13 +15,25 @@ from steelyard.errors import InfrastructureError
 from steelyard.execute.executor import ImageSource, Limits, RunOptions, Stop, executor_of
 from steelyard.execute.recording import Observer
 from steelyard.execute.supervisor import Supervisor
+from steelyard.experiment.case import Case
 from steelyard.experiment.partial import PartialExperiment
 from steelyard.hardware.catalog import CATALOG
 from steelyard.hardware.machine import Machine
 from steelyard.planning.make import Planned, platform_label
-from steelyard.records import Failure, RunManifest, RunWriter
+from steelyard.records import Failure, Run, RunManifest, RunWriter
+from steelyard.records.writer import rewrite_manifest
 
-__all__ = ["ImageSource", "Limits", "RunOptions", "check", "execute", "execute_until", "new_run", "on_signals"]
+__all__ = [
+    "ImageSource",
+    "Limits",
+    "RunOptions",
+    "check",
+    "execute",
+    "execute_until",
+    "new_run",
+    "on_signals",
+    "unstarted_run",
+]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, SIGTERM and a closed terminal stop a run in the same orderly way."""
@@ -34,20 +46,35 @@ def check(planned: Planned, machine: Machine, options: RunOptions | None = None)
 
 def new_run(planned: Planned, out: Path, name: str | None, command: list[str]) -> RunWriter:
     """Create the run directory of a plan."""
-    plan, case = planned.plan, planned.case
-    resolved = case.resolved
+    plan = planned.plan
     # Marks everything the run creates on a host outside its directory. Unique, whoever starts the run.
     job = f"{plan.experiment}-{secrets.token_hex(6)}" if plan.nodes[0].directory is not None else None
-    label = platform_label(case)
-    manifest = RunManifest(
-        name=records.stamped(plan.experiment, label),
-        framework=plan.framework,
-        job=job,
-        hosts=[node.host for node in plan.nodes] if job else [system.node()],
+    manifest = manifest_of(planned.case, command).model_copy(
+        update={
+            "job": job,
+            "hosts": [node.host for node in plan.nodes] if job else [system.node()],
+            "expected": plan.expected.model_dump(mode="json"),
+        }
+    )
+    return records.create_run(out, manifest, plan.model_dump(mode="json"), name)
+
+
+def unstarted_run(case: Case, directory: Path) -> Run:
+    """A run directory with the settings of a case and without steps, to compare them before anything runs."""
+    rewrite_manifest(directory, manifest_of(case, []))
+    return records.load(directory)
+
+
+def manifest_of(case: Case, command: list[str]) -> RunManifest:
+    """What run.json records of a case."""
+    resolved, label = case.resolved, platform_label(case)
+    return RunManifest(
+        name=records.stamped(resolved.experiment.name, label),
+        framework=resolved.platform.framework,
         experiment=PartialExperiment(resolved.experiment.model_dump(mode="json")),
         sources={key: str(source) for key, source in resolved.sources.items()},
-        platform=_platform(planned, label),
-        expected=plan.expected.model_dump(mode="json"),
+        platform=_platform(case, label),
+        expected={},
         provenance=records.Provenance(
             steelyard=__version__,
             command=command,
@@ -59,11 +86,10 @@ def new_run(planned: Planned, out: Path, name: str | None, command: list[str]) -
             started=records.now(),
         ),
     )
-    return records.create_run(out, manifest, plan.model_dump(mode="json"), name)
 
 
-def _platform(planned: Planned, label: str) -> records.RunPlatform:
-    placement = planned.case.placement
+def _platform(case: Case, label: str) -> records.RunPlatform:
+    placement = case.placement
     gpu = placement.gpu
     return records.RunPlatform(
         name=label,
@@ -72,8 +98,8 @@ def _platform(planned: Planned, label: str) -> records.RunPlatform:
         nodes=placement.nodes,
         gpus_per_node=placement.gpus_per_node,
         world_size=placement.world_size,
-        peak_tflops_per_gpu=planned.plan.expected.peak_tflops_per_gpu,
-        gpu_by="config" if planned.case.resolved.platform.gpu else "driver",
+        peak_tflops_per_gpu=placement.peak_tflops(case.resolved.experiment.precision),
+        gpu_by="config" if case.resolved.platform.gpu else "driver",
         peaks_tflops=dict(gpu.peaks) if gpu else {},
         peaks_by=CATALOG if gpu else None,
         memory_gib=gpu.usable_gib if gpu else None,

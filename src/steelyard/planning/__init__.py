@@ -6,14 +6,26 @@ from steelyard.configs.choose import Asked, one_reading
 from steelyard.configs.files import read_mapping, with_family
 from steelyard.configs.inventory import is_inventory
 from steelyard.errors import InputError
-from steelyard.experiment import resolve
+from steelyard.experiment import Resolved, resolve
+from steelyard.experiment.case import Case
 from steelyard.experiment.problems import raise_errors
+from steelyard.frameworks.planner import as_run, complete
 from steelyard.hardware.machine import discover
+from steelyard.linting import case_of
 from steelyard.planning.make import Planned, make_plan
 
 
 def plan_file(file: Path, asked: Asked) -> Planned:
     """Read, resolve and plan a config; InputError if it cannot be planned."""
+    return make_plan(_resolved(file, asked), discover(), asked)
+
+
+def case_of_file(file: Path, asked: Asked) -> Case:
+    """The settings of a config on its platform as a plan states them, without its lint problems."""
+    return complete(case_of(as_run(_resolved(file, asked)), discover(), asked))
+
+
+def _resolved(file: Path, asked: Asked) -> Resolved:
     content = read_mapping(file)
     if is_inventory(content.content):
         raise InputError(
@@ -25,7 +37,7 @@ def plan_file(file: Path, asked: Asked) -> Planned:
         )
     reading = one_reading(with_family(content), asked)
     raise_errors(reading.problems)
-    return make_plan(resolve(reading, asked.settings, asked.gpu, asked.gpus), discover(), asked)
+    return resolve(reading, asked.settings, asked.gpu, asked.gpus)
 
 
-__all__ = ["Planned", "make_plan", "plan_file"]
+__all__ = ["Planned", "case_of_file", "make_plan", "plan_file"]

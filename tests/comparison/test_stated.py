@@ -16,7 +16,7 @@ from steelyard.comparison.curve import loss_curves
 from steelyard.comparison.diagnoses.silent_default import LeftOpen, unstated_differences
 from steelyard.comparison.side import side
 from steelyard.comparison.tiers import Pair
-from steelyard.experiment.keys import STATED
+from steelyard.experiment.keys import KEYS, STATED
 from steelyard.frameworks.logs import settings
 from steelyard.hardware.catalog import CPU
 from steelyard.reasons import Reason
@@ -532,3 +532,7 @@ def test_a_run_of_ours_is_compared_with_a_log_of_unknown_architecture(cli: Any, 
         (("rotary", "learned"), ("native", "megatron")),
     ]
     assert cli("compare", runs / "native", "runs/plain", "--json").status == 4  # too few steps
+
+
+def test_a_key_of_an_experiment_is_not_also_a_key_of_logs_alone() -> None:
+    assert not KEYS.keys() & STATED.keys()

@@ -106,7 +106,7 @@ def ingest(
         name=name,
         command=list(command) or sys.argv,
         framework=framework,
-        config=None if config is None else _resolved(Path(config), replace(asked, settings=(), nodes=None)),
+        config=None if config is None else _config_of(config, asked, framework, paths),
         settings=values,
         setting_sources=sources,
         gpu=gpu,
@@ -148,15 +148,18 @@ def _check_framework(name: str | None) -> None:
         raise InputError(complaint, key="--framework", value=name, expected=expected, next=way_on)
 
 
-def _resolved(config: Path, asked: Asked) -> Resolved:
-    """The config of a run, for its platform."""
+def _config_of(config: PathName, asked: Asked, framework: str | None, paths: Sequence[PathName]) -> Resolved:
+    """The config of an imported run, for its platform: by default the one with the framework of the log."""
     from steelyard.configs.choose import one_reading
     from steelyard.configs.files import read_mapping, with_family
     from steelyard.experiment import resolve
     from steelyard.experiment.problems import raise_errors
     from steelyard.frameworks.planner import as_run
+    from steelyard.ingestion.detect import framework_of
 
-    reading = one_reading(with_family(read_mapping(config)), asked)
+    asked = replace(asked, settings=(), nodes=None)
+    file = with_family(read_mapping(Path(config)))
+    reading = one_reading(file, asked, lambda: framework or framework_of(list(map(str, paths))))
     raise_errors(reading.problems)
     return as_run(resolve(reading, (), asked.gpu, asked.gpus))
 

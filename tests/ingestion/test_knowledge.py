@@ -226,3 +226,29 @@ def test_a_config_of_synthetic_data_says_that_its_batch_repeats(cli: Any, tmp_pa
     assert manifest.expected["loss_floor"] is None
     findings = {each["check"]: each["status"] for each in cli("check", made["run"], "--json").document["findings"]}
     assert findings.get("loss_floor") != "fail"
+
+
+PLATFORMS = """
+platforms:
+  here: {gpu: h100, gpus_per_node: 1, framework: megatron, root: /opt/Megatron-LM}
+  there: {gpu: mi300x, gpus_per_node: 8, framework: native}
+"""
+
+
+@pytest.mark.parametrize(
+    ("third", "status"), [("", 0), ("  also: {gpu: h200, framework: megatron, root: /opt/m}\n", 2)]
+)
+def test_the_platform_of_a_config_is_that_of_the_framework_of_the_log(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, third: str, status: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cli("init", "tiny-llama")
+    Path("both.yaml").write_text(Path("tiny-llama.yaml").read_text().partition("platforms:")[0] + PLATFORMS + third)
+    log = megatron(tmp_path / "train.log", {})
+    done = cli("ingest", log, "--config", "both.yaml", "--json")
+    assert done.status == status
+    if status:
+        assert done.document["error"]["key"] == "--platform"
+    else:
+        platform = json.loads((Path(done.document["run"]) / "run.json").read_text())["platform"]
+        assert platform["gpu"] == "h100"

@@ -2,7 +2,7 @@
 
 import difflib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -99,9 +99,13 @@ def readings(file: ConfigFile, asked: Asked) -> list[Reading]:
     return [reading(file, match, names, asked.nodes, asked.gpus, given, hosts) for match in _matching(file, asked)]
 
 
-def one_reading(file: ConfigFile, asked: Asked) -> Reading:
-    """The only selection; several are refused."""
+def one_reading(file: ConfigFile, asked: Asked, framework: Callable[[], str | None] = lambda: None) -> Reading:
+    """The only selection; of several, the only one for the framework of a log. Others are refused."""
     matches = readings(file, asked)
+    if len(matches) > 1 and file.family == "steelyard" and (name := framework()) is not None:
+        platforms = file.content["platforms"]
+        own = [match for match in matches if match.platform and platforms[match.platform].get("framework") == name]
+        matches = own if len(own) == 1 else matches
     if len(matches) == 1:
         return matches[0]
     names = [match.platform or "" for match in matches]

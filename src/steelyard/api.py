@@ -50,7 +50,13 @@ class Selection(TypedDict, total=False):
     nodes: int | None
 
 
-class PlacedSelection(Selection, total=False):
+class Allowing(Selection, total=False):
+    """The same, with lint codes that do not stop it: `["SY503"]` or `"SY503,SY403"`."""
+
+    allow: str | Sequence[str] | None
+
+
+class PlacedSelection(Allowing, total=False):
     """The same, on the hosts of a cluster file."""
 
     cluster: PathName | None
@@ -166,10 +172,9 @@ def _config_of(config: PathName, asked: Asked, framework: str | None, paths: Seq
 
 def lint(*files: PathName, **selection: Unpack[PlacedSelection]) -> list[Problem]:
     """All problems of configs or cluster files. With several files, an unreadable file is a problem, not an error."""
-    from steelyard.configs.choose import asked_of
     from steelyard.hardware.machine import discover
 
-    asked, machine = asked_of(**selection), discover()
+    asked, machine = _asked(selection), discover()
     return [problem for file in files for problem in _problems(Path(file), asked, machine, len(files) == 1)]
 
 
@@ -192,10 +197,19 @@ def _problems(file: Path, asked: Asked, machine: Machine, alone: bool) -> list[P
 
 def plan(file: PathName, **selection: Unpack[PlacedSelection]) -> Planned:
     """The exact commands, environment and files per node, and expected figures; a lint error raises InputError."""
-    from steelyard.configs.choose import asked_of
     from steelyard.planning import plan_file
 
-    return plan_file(Path(file), asked_of(**selection))
+    return plan_file(Path(file), _asked(selection))
+
+
+def _asked(selection: PlacedSelection) -> Asked:
+    """The selection; a code that cannot be allowed is refused."""
+    from steelyard.configs.choose import asked_of
+    from steelyard.linting.allowing import check_allowed
+
+    asked = asked_of(**selection)
+    check_allowed(asked.allow)
+    return asked
 
 
 def run(
@@ -207,7 +221,7 @@ def run(
     command: Sequence[str] = (),
     out: PathName = "runs",
     name: str | None = None,
-    **selection: Unpack[Selection],
+    **selection: Unpack[Allowing],
 ) -> Run:
     """Run an experiment or a plan to its end and record it, on this machine or on the cluster of `options`.
 

@@ -177,7 +177,7 @@ def test_what_is_allowed_is_planned_shown_and_recorded(cli: Any) -> None:
         ("SY121", "/platforms/p/container/volumes/~1etc"),
         ("SY124", "/platforms/p/container/devices/0"),
     ]
-    (line,) = [line for line in told.err.splitlines() if line.startswith("allowed by the platform: ")]
+    (line,) = [line for line in told.err.splitlines() if line.startswith("allowed: ")]
     assert "SY121" in line
     assert "SY124" in line
     assert cli("plan", experiment(volumes={"/data": "/d"}), "--json").document["allowed"] == []
@@ -191,20 +191,23 @@ def test_a_code_that_cannot_be_allowed_is_an_error(cli: Any, code: str) -> None:
     ]
 
 
-def test_a_suite_s_config_is_told_after_set(cli: Any) -> None:
+def test_a_suite_s_config_is_allowed_by_an_option(cli: Any) -> None:
     content = filled(packaged_content(MEGATRON), 1)
     content["config"]["container_config"]["volume_dict"] = {"/etc": "/e", "/home/nobody-here": "/h"}
     path = Path("config.json")
     path.write_text(json.dumps(content))
     refused = cli("plan", path, *ONE, "--json")
     assert refused.document["error"]["key"] == "config.container_config.volume_dict./etc"
-    assert "--set platform.allow=SY121" in refused.document["error"]["next"]
-    told = cli("plan", path, *ONE, "--set", "platform.allow=SY121,SY125", "--json")
+    assert "--allow SY121" in refused.document["error"]["next"]
+    told = cli("plan", path, *ONE, "--allow", "SY121,SY125", "--json")
     assert told.status == 0
-    assert [one["code"] for one in told.document["allowed"]] == ["SY121", "SY125"]
-    wrong = cli("plan", path, *ONE, "--set", "platform.allow=yes", "--json")
+    assert [(one["code"], one["by"]) for one in told.document["allowed"]] == [
+        ("SY121", "--allow"),
+        ("SY125", "--allow"),
+    ]
+    wrong = cli("plan", path, *ONE, "--set", "platform.allow=SY121", "--json")
     assert wrong.status == 2
-    assert "--set platform.allow" in wrong.document["error"]["message"]
+    assert wrong.document["error"]["next"] == "--allow SY121"
 
 
 def test_set_reaches_the_platform_s_other_keys_and_names_the_options_of_the_rest(cli: Any) -> None:

@@ -60,11 +60,10 @@ def explain(options: ExplainOptions) -> None:
     name, codes = options.name, explanations()
     if (code := codes.get(name.upper())) is not None:
         if options.as_json:
-            printing.show_json(
-                {"code": code.code, "severity": code.severity, "what": code.meaning, "why": code.why, "fix": code.fix}
-            )
+            document = {"code": code.code, "severity": code.severity, "may_be_allowed": code.may_be_allowed}
+            printing.show_json({**document, "what": code.meaning, "why": code.why, "fix": code.fix})
         else:
-            printing.say(f"{code.code} ({code.severity})", Style.STRONG, len(code.code))
+            printing.say(f"{code.code} ({code.title})", Style.STRONG, len(code.code))
             printing.item("  ", code.meaning)
             printing.item("  why: ", code.why)
             printing.item("  fix: ", code.fix)

@@ -89,6 +89,7 @@ class Selection:
     gpus: int | None = option("--gpus N", "GPUs per node, or ranks on cpu.", min=1, max=MAX_GPUS_PER_NODE)
     nodes: int | None = option("--nodes N", "Number of nodes.", min=1, max=MAX_NODES)
     cluster: Path | None = option("--cluster FILE", "Hosts in rank order, as YAML or JSON.")
+    allow: list[str] | None = option("--allow CODES", "Lint codes that do not stop it, such as SY503,SY403.")
 
     def selection(self) -> "PlacedSelection":
         return cast("PlacedSelection", {field.name: getattr(self, field.name) for field in fields(Selection)})
@@ -108,6 +109,7 @@ def as_options(selection: "PlacedSelection") -> str:
     """A selection as it is typed, with a space before it."""
     names = ("platform", "model", "gpu", "gpus", "nodes", "cluster")
     given = [(f"--{name}", str(value)) for name in names if (value := selection.get(name)) is not None]
+    given += [("--allow", codes) for codes in selection.get("allow") or ()]
     given += [("--set", setting) for setting in selection.get("settings") or ()]
     return "".join(f" {shlex.join(pair)}" for pair in given)
 

@@ -128,8 +128,7 @@ def planned(file: Path, selection: "PlacedSelection", aloud: bool = True) -> "Pl
         user = "" if case.reading.family == "steelyard" else f" and {{user-id}} = {case.login}"
         printing.note(f"no --cluster: using the host names {plan.nodes[0].host}, {plan.nodes[1].host}, ...{user}")
     if plan.allowed:
-        listed = "; ".join(f"{allowed.code} {allowed.message}" for allowed in plan.allowed)
-        printing.note(f"allowed by the platform: {listed}")
+        printing.note(f"allowed: {'; '.join(problem.words for problem in plan.allowed)}")
     for warning in result.warnings:
         if warning.severity == "warning":
             printing.note(f"warning: {warning.code} {warning.message}; fix: {warning.fix}")

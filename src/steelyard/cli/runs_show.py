@@ -74,6 +74,8 @@ def _facts(run: Run, first: Step | None, last: Step | None) -> dict[str, str]:
         facts["speed"] = speed
     if first is not None and last is not None:
         facts["loss"] = f"{_loss(first.loss)} at the first step, {_loss(last.loss)} at the last"
+    if manifest.allowed:
+        facts["allowed"] = ", ".join(dict.fromkeys(f"{problem.code} by {problem.by}" for problem in manifest.allowed))
     return facts | {
         "experiment": str(manifest.experiment.name or "not recorded"),
         "platform": f"{platform.name}: {platform.words}",

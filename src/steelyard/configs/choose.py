@@ -46,6 +46,8 @@ class Asked:
     """The value of {user-id}: the user in the cluster file; None for the current user."""
     placeholders: tuple[tuple[str, str], ...] = ()
     """Values of other placeholders from the cluster file."""
+    allow: tuple[str, ...] = ()
+    """Lint codes that do not stop a plan."""
 
     def names(self) -> Mapping[str, str]:
         return {**placeholder_names(self.user), **dict(self.placeholders)}
@@ -59,10 +61,13 @@ def asked_of(
     model: str | None = None,
     nodes: int | None = None,
     cluster: str | PathLike[str] | None = None,
+    allow: str | Sequence[str] | None = None,
 ) -> Asked:
     """The selection of these options, with the hosts and the user of the cluster file."""
     check_gpu(gpu)
-    asked = Asked(platform, parse_settings(settings or ()), gpu, gpus, model, nodes)
+    texts = [allow] if isinstance(allow, str) else allow or ()
+    codes = tuple(code.strip().upper() for text in texts for code in text.split(",") if code.strip())
+    asked = Asked(platform, parse_settings(settings or ()), gpu, gpus, model, nodes, allow=codes)
     if not cluster:
         return asked
     inventory = read_inventory(Path(cluster))

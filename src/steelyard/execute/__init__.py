@@ -54,6 +54,7 @@ def new_run(planned: Planned, out: Path, name: str | None, command: list[str]) -
             "job": job,
             "hosts": [node.host for node in plan.nodes] if job else [system.node()],
             "expected": plan.expected.model_dump(mode="json"),
+            "allowed": plan.allowed,
         }
     )
     return records.create_run(out, manifest, plan.model_dump(mode="json"), name)

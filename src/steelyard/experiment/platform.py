@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
+from pydantic import AfterValidator, Field, PlainValidator
 from pydantic_core import PydanticKnownError
 
 from steelyard.experiment.model import Group
@@ -111,12 +111,7 @@ AbsolutePath = Annotated[str, _matches(_PATH, "an absolute path")]
 Device = Annotated[str, _matches(r"/dev/[\w./-]+", "a device such as /dev/kfd")]
 
 
-def _as_list(codes: Any) -> Any:
-    """Codes from --set: one, or several separated by commas."""
-    return [code.strip() for code in codes.split(",")] if isinstance(codes, str) else codes
-
-
-Codes = Annotated[list[Annotated[str, _matches(r"SY\d{3}", "a lint code such as SY121")]], BeforeValidator(_as_list)]
+Codes = list[Annotated[str, _matches(r"SY\d{3}", "a lint code such as SY121")]]
 
 
 class Container(Group):
@@ -204,6 +199,7 @@ class Platform(Group):
     outside all volumes of the container. Otherwise, and for null: /var/tmp/steelyard-LOGIN, or
     /root/.local/state/steelyard for root."""
     allow: Codes = Field(default_factory=list)
-    """Lint codes that do not stop a plan, such as SY121 for a mount that the job needs. The plan lists them."""
+    """Lint codes that do not stop a plan, such as SY121 for a mount that the job needs, as `--allow` on the command
+    line. Plan and run record them."""
     overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Values of the experiment that differ on this platform, by group and key."""

@@ -10,6 +10,8 @@ from steelyard.errors import InputError
 from steelyard.secrets import HIDDEN, TOKENS
 
 Severity = Literal["error", "warning", "info"]
+Allower = Literal["--allow", "config"]
+"""Who allows a lint code: the command line, or `allow` of the platform."""
 
 UNREADABLE = "SY101"
 UNKNOWN_KEY = "SY102"
@@ -47,8 +49,12 @@ class Problem:
     """The line of the place, once it is known."""
     optional: bool = False
     """Whether nothing has to be fixed, and the fix is only advice."""
-    allowed: bool = False
-    """Whether `allow` of the platform permits it: it is shown and recorded, but does not stop a plan."""
+    allowed_by: Allower | None = None
+    """Who allows it: it is shown and recorded, but does not stop a plan."""
+
+    @property
+    def allowed(self) -> bool:
+        return self.allowed_by is not None
 
     @property
     def stops(self) -> bool:

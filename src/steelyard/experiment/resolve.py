@@ -55,7 +55,7 @@ class Resolved:
 PLATFORM = "platform"
 """The name of the selected platform for --set."""
 
-_TYPED_ELSEWHERE = {"gpu": "--gpu", "gpus_per_node": "--gpus", "nodes": "--nodes"}
+_TYPED_ELSEWHERE = {"gpu": "--gpu", "gpus_per_node": "--gpus", "nodes": "--nodes", "allow": "--allow"}
 """Platform keys with their own options, which also select a part of the file."""
 
 

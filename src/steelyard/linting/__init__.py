@@ -1,10 +1,7 @@
-"""Rules over an experiment and its hardware: one file per rule, one name in the table."""
+"""Applies the rules to an experiment and its hardware."""
 
-import importlib
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 from steelyard.configs.choose import Asked, readings
 from steelyard.configs.files import read_mapping, with_family, with_lines
@@ -15,65 +12,9 @@ from steelyard.experiment.case import Case, place
 from steelyard.experiment.problems import MISSING_KEY, WRONG_VALUE
 from steelyard.frameworks.planner import as_run
 from steelyard.hardware.machine import Machine
+from steelyard.linting.allowing import allowable, marked, refused_codes
 from steelyard.linting.rule import Rule, Stated
-
-RULES = (
-    "sy106_unnamed_data_path",
-    "sy107_refused_by_the_framework",
-    "sy108_unread_data_key",
-    "sy112_unread_key",
-    "sy113_contradicted_copy",
-    "sy114_unread_variable",
-    "sy115_overridden_by_the_preset",
-    "sy116_mock_data_with_a_corpus",
-    "sy117_privileged_container",
-    "sy118_retired_flag",
-    "sy120_variable_the_plan_sets",
-    "sy121_host_directory_mounted",
-    "sy122_engine_socket",
-    "sy123_control_directory",
-    "sy124_raw_device",
-    "sy125_home_of_another",
-    "sy201_world_not_divided",
-    "sy202_contradicted_data_parallel",
-    "sy203_ragged_global_batch",
-    "sy204_contradicted_accumulation",
-    "sy205_sequence_beyond_positions",
-    "sy206_warmup_without_end",
-    "sy207_rate_below_minimum",
-    "sy208_mesh_not_the_hardware",
-    "sy209_samples_seen_twice",
-    "sy210_batch_that_is_not_trained",
-    "sy211_sharding_not_divided",
-    "sy301_heads_or_layers_not_divided",
-    "sy302_heads_contradict_hidden_size",
-    "sy303_label_without_its_dimensions",
-    "sy304_vocabulary_of_another_model",
-    "sy305_tokenizer_of_another_model",
-    "sy306_padded_vocabulary",
-    "sy401_format_the_gpu_lacks",
-    "sy402_more_than_the_gpu_memory",
-    "sy403_unknown_precision",
-    "sy404_precision_contradicts_dtype",
-    "sy501_threshold_above_peak",
-    "sy502_tflops_contradict_tokens",
-    "sy503_time_contradicts_throughput",
-    "sy504_threshold_of_another_node_count",
-    "sy601_hosts_not_the_nodes",
-    "sy602_head_not_the_first_host",
-    "sy603_hca_of_another_family",
-    "sy604_rdma_turned_off",
-    "sy701_left_to_framework_defaults",
-    "sy702_dash_for_a_value",
-)
-
-
-def rule_module(name: str) -> ModuleType:
-    return importlib.import_module(f"{__name__}.rules.{name}")
-
-
-def _rules(on: str) -> Iterator[ModuleType]:
-    return (module for module in map(rule_module, RULES) if module.RULE.on == on)
+from steelyard.linting.table import RULES, rule_module, rules_on
 
 
 def case_of(resolved: Resolved, machine: Machine, asked: Asked) -> Case:
@@ -84,22 +25,19 @@ def case_of(resolved: Resolved, machine: Machine, asked: Asked) -> Case:
 
 def lint_reading(reading: Reading) -> Iterator[Problem]:
     """Every problem of one selection of a file, even if it is not a valid experiment."""
-    for module in _rules("reading"):
+    for module in rules_on("reading"):
         yield from module.check(reading)
 
 
 def lint_case(case: Case) -> Iterator[Problem]:
-    """Every problem of one experiment on one platform; the ones that the platform allows are marked."""
-    allowable, allow = [], case.resolved.platform.allow
-    for module in _rules("case"):
-        allowable += [module.RULE.code] if module.RULE.may_be_allowed else []
-        allowed = module.RULE.code in allow and module.RULE.may_be_allowed
-        for problem in module.check(case):
-            yield replace(problem, allowed=problem.severity == "error") if allowed else problem
-    for code in (code for code in allow if code not in allowable):  # unknown, or cannot be allowed
+    """Every problem of one experiment on one platform."""
+    for module in rules_on("case"):
+        yield from module.check(case)
+    platform = case.resolved.platform
+    for code in refused_codes(platform.allow):
         stated = Stated(code, ("platforms", case.resolved.platform_name or "", "allow"))
         message, fix = f"allow contains {code}, which cannot be allowed", f"remove it; steelyard explain {code}"
-        yield Rule(WRONG_VALUE, "error").at(case.reading, stated, message, fix, f"only {', '.join(allowable)}")
+        yield Rule(WRONG_VALUE, "error").at(case.reading, stated, message, fix, f"only {', '.join(allowable())}")
 
 
 def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:
@@ -115,12 +53,12 @@ def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:
         file = with_family(file)
         for reading in readings(file, asked):
             of_reading, case = _lint_reading(reading, asked, machine)
-            problems += of_reading
+            problems += marked(of_reading, asked.allow, case.resolved.platform.allow if case else ())
             cases += [case] if case else []
-        for module in _rules("file"):
-            problems += module.check(cases)
+        for module in rules_on("file"):
+            problems += marked(module.check(cases), asked.allow)
     except InvalidExperimentError as invalid:
-        problems = [*file.problems, *invalid.problems]
+        problems = [*marked(file.problems, asked.allow), *invalid.problems]
     return sorted(with_lines(_once(problems), file), key=lambda problem: problem.line or 0)
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from steelyard.configs.suite.keys import JAX
 from steelyard.experiment import problems
-from steelyard.linting import RULES, rule_module
+from steelyard.linting.allowing import refused_codes
+from steelyard.linting.table import RULES, rule_module
 
 WHILE_READING: Mapping[str, str] = {
     problems.UNREADABLE: """The file cannot be read as a mapping of keys: it is missing, too large or not text, or its
@@ -68,9 +69,10 @@ with an error and repeat its warnings. `--json`, `--sarif` and `--github` print 
 
 Fix types and names first: arithmetic is checked only in a valid experiment.
 
-Some errors can be allowed if you intend them: `allow: [SY121]` in a platform, or `--set platform.allow=SY121` for any
-config. They are then shown as allowed, do not change the exit status, and are listed in `plan.json`. The codes below
-state it where it is possible.
+Some errors can be allowed if you intend them: `--allow SY121,SY503` with `lint`, `plan`, `run` and `preflight`, or
+`allow: [SY121]` in a platform of an experiment file. They are then shown as allowed and do not change the exit status.
+`plan.json`, `run.json` and the report list them. A code cannot be allowed if nothing is left to run, or if others could
+control the run. The codes below state which can.
 
 Generated from the rules by `python docs/reference/make.py`.
 
@@ -95,6 +97,13 @@ class Explanation:
     meaning: str
     why: str
     fix: str
+    may_be_allowed: bool = False
+    """Whether `--allow` can permit it."""
+
+    @property
+    def title(self) -> str:
+        """`error, can be allowed`."""
+        return self.severity + (", can be allowed" if self.may_be_allowed and self.severity == "error" else "")
 
 
 def explanations() -> dict[str, Explanation]:
@@ -108,13 +117,14 @@ def explanations() -> dict[str, Explanation]:
 def _explained(code: str, severity: str, text: str) -> Explanation:
     parts = re.fullmatch(r"(.+?)\s+Why: (.+?)\s+Fix: (.+?)\s*", text, re.DOTALL)
     assert parts is not None, f"the text of {code} needs a first sentence, Why: and Fix:"
-    return Explanation(code, severity, *(" ".join(part.split()) for part in parts.groups()))
+    meaning, why, fix = (" ".join(part.split()) for part in parts.groups())
+    return Explanation(code, severity, meaning, why, fix, not refused_codes([code]))
 
 
 def page() -> str:
     """The page of lint codes, as Markdown."""
     sections = (
-        f"## {rule.code}\n\n*{rule.severity}* {rule.meaning}\n\n- Why: {rule.why}\n- Fix: {rule.fix}\n"
+        f"## {rule.code}\n\n*{rule.title}* {rule.meaning}\n\n- Why: {rule.why}\n- Fix: {rule.fix}\n"
         for rule in explanations().values()
     )
     return "\n".join([_PAGE, *sections])

@@ -9,6 +9,7 @@ from steelyard.experiment import Problem
 from steelyard.linting.explain import explanations
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+_SUPPRESSED = {"config": "inSource", "--allow": "external"}
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
@@ -46,7 +47,7 @@ def _result(problem: Problem, index: int) -> dict[str, Any]:
         "ruleId": problem.code,
         "ruleIndex": index,
         "level": _LEVELS[problem.severity],
-        **({"suppressions": [{"kind": "inSource"}]} if problem.allowed else {}),
+        **({"suppressions": [{"kind": _SUPPRESSED[problem.allowed_by]}]} if problem.allowed_by else {}),
         "message": {"text": f"{sentence(problem)}\nFix: {problem.fix}"},
         "locations": [{"physicalLocation": place, "logicalLocations": logical}],
     }

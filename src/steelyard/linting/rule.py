@@ -27,8 +27,8 @@ class Rule:
     severity: Severity
     on: Literal["case", "reading", "file"] = "case"
     """What it checks: an experiment on hardware, one selection of a file as read, or all cases of a file."""
-    may_be_allowed: bool = False
-    """Whether `allow` of the platform can permit the problem."""
+    may_be_allowed: bool = True
+    """Whether `--allow`, or `allow` of the platform, can permit it; not if nothing is left to run, or to control it."""
 
     def problem(
         self, case: Case, key: str, message: str, fix: str, value: Any = None, expected: str | None = None

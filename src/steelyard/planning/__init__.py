@@ -12,6 +12,7 @@ from steelyard.experiment.problems import raise_errors
 from steelyard.frameworks.planner import as_run, complete
 from steelyard.hardware.machine import discover
 from steelyard.linting import case_of
+from steelyard.linting.allowing import refused_codes
 from steelyard.planning.make import Planned, make_plan
 
 
@@ -36,7 +37,7 @@ def _resolved(file: Path, asked: Asked) -> Resolved:
             next=f"steelyard plan CONFIG --cluster {file}",
         )
     reading = one_reading(with_family(content), asked)
-    raise_errors(reading.problems)
+    raise_errors(problem for problem in reading.problems if refused_codes([problem.code]))
     return resolve(reading, asked.settings, asked.gpu, asked.gpus)
 
 

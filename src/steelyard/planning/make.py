@@ -24,9 +24,11 @@ from steelyard.frameworks.registry import facts, planner
 from steelyard.hardware.machine import Machine
 from steelyard.hardware.nics import COMMON, NICS
 from steelyard.linting import case_of, lint_case, lint_reading
+from steelyard.linting.allowing import marked
 from steelyard.linting.mounts import needed_volumes, normal
 from steelyard.planning.container import ENV_FILE, JOB_DIR, RUN_DIR, TOKEN, run_argv, secret_variables
-from steelyard.planning.plan import Allowed, ContainerPlan, Expected, Job, NodePlan, Plan, PlannedFile, Value
+from steelyard.planning.plan import ContainerPlan, Expected, Job, NodePlan, Plan, PlannedFile, Value
+from steelyard.records import AllowedProblem
 
 LOCALHOST = "localhost"
 START = "start.sh"
@@ -52,7 +54,8 @@ def make_plan(resolved: Resolved, machine: Machine, asked: Asked | None = None) 
     name, asked = resolved.platform.framework, asked or Asked()
     command_of = planner(name).command
     case = case_of(as_run(resolved), machine, asked)
-    problems = (*resolved.reading.problems, *lint_reading(resolved.reading), *lint_case(case))
+    every = (*resolved.reading.problems, *lint_reading(resolved.reading), *lint_case(case))
+    problems = tuple(marked(every, asked.allow, resolved.platform.allow))
     raise_errors(problems)
     case = complete(case)
     plan = Plan(
@@ -66,12 +69,12 @@ def make_plan(resolved: Resolved, machine: Machine, asked: Asked | None = None) 
         values=_values(case),
         thresholds=list(resolved.experiment.thresholds),
         allowed=[
-            Allowed(code=problem.code, pointer=problem.pointer, message=problem.message)
+            AllowedProblem(code=problem.code, pointer=problem.pointer, message=problem.message, by=problem.allowed_by)
             for problem in problems
-            if problem.allowed
+            if problem.allowed_by
         ],
     )
-    return Planned(plan, case, problems)
+    return Planned(plan, case, tuple(problem for problem in problems if not problem.allowed))
 
 
 def _job(case: Case) -> Job:

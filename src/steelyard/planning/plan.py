@@ -4,6 +4,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from steelyard.records import AllowedProblem
+
 SCHEMA_VERSION = 1
 
 
@@ -94,15 +96,6 @@ class Value(_Document):
     source: str
 
 
-class Allowed(_Document):
-    """A lint error that the platform's `allow` permits."""
-
-    code: str
-    pointer: str
-    """Its place in the config, as a JSON pointer."""
-    message: str
-
-
 class Plan(_Document):
     """plan.json, and what `steelyard plan --json` prints."""
 
@@ -119,5 +112,5 @@ class Plan(_Document):
     """All values of the experiment by dotted key, with their sources."""
     thresholds: list[str] = []
     """Limits that the run must meet."""
-    allowed: list[Allowed] = []
-    """Lint errors that the platform allows."""
+    allowed: list[AllowedProblem] = []
+    """Problems of the config that the user allows."""

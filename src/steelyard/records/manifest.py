@@ -183,6 +183,21 @@ class Ingested(Record):
         return logged.value if logged is not None and type(logged.value) is int else None
 
 
+class AllowedProblem(Record):
+    """A problem of the config that did not stop the run, because the user allows its code."""
+
+    code: str
+    pointer: str
+    """Its place in the config, as a JSON pointer."""
+    message: str
+    by: str = "config"
+    """Who allows it: --allow, or config."""
+
+    @property
+    def words(self) -> str:
+        return f"{self.code} at {self.pointer} (by {self.by}): {self.message}"
+
+
 class RunManifest(Record):
     """The content of run.json."""
 
@@ -211,6 +226,8 @@ class RunManifest(Record):
     """Hosts in the order of ranks; empty if unknown."""
     software: dict[str, str] = Field(default_factory=dict)
     """Versions and device that the training program reported."""
+    allowed: list[AllowedProblem] = Field(default_factory=list)
+    """Problems of the config that the user allowed."""
 
     @property
     def began(self) -> str:

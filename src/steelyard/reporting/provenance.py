@@ -43,7 +43,7 @@ def _together(values: Sequence[tuple[str, str | None]]) -> str:
 
 def _facts(subject: Subject) -> dict[str, str]:
     manifest = subject.run.manifest
-    platform, provenance = manifest.platform, manifest.provenance
+    platform, provenance, allowed = manifest.platform, manifest.provenance, manifest.allowed
     facts = {
         "run": str(subject.run.directory),
         "status": subject.run.status + (f": {manifest.failure.message}" if manifest.failure else ""),
@@ -52,6 +52,7 @@ def _facts(subject: Subject) -> dict[str, str]:
         "framework": manifest.framework,
         **_read_from(subject),
         **{f"software: {key}": value for key, value in manifest.software.items()},
+        **({"allowed lint codes": "; ".join(problem.words for problem in allowed)} if allowed else {}),
         "experiment file": provenance.file or "not recorded",
         "sha256 of the file": provenance.sha256 or "not recorded",
         "host": provenance.host,

@@ -30,6 +30,7 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
     curves = plots([Curve(name, subject)], verdicts=[verdict]) if len(subject.steps) else []
     # optional findings that change how the loss is read: the data is synthetic and its floor is reached
     warnings = [finding.message for finding in verdict.findings if finding.code in MADE_DATA]
+    warnings += [f"Lint problem that the user allowed: {problem.words}" for problem in subject.run.manifest.allowed]
     first: list[Block] = [tiles, checks] if verdict.status == Status.PASS else [checks, tiles]
     return Page(
         kind="run",

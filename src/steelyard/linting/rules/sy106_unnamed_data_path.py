@@ -7,7 +7,7 @@ Fix: set `data.path` to the file.
 from steelyard.frameworks.registry import facts
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY106", "error")
+RULE = Rule("SY106", "error", may_be_allowed=False)
 
 
 def check(case: Case) -> Problems:

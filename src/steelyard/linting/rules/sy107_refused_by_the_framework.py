@@ -8,7 +8,7 @@ from steelyard.frameworks.planner import refusals
 from steelyard.frameworks.registry import every_facts, facts, is_planned
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY107", "error")
+RULE = Rule("SY107", "error", may_be_allowed=False)
 
 
 def check(case: Case) -> Problems:

@@ -9,7 +9,7 @@ from steelyard.frameworks.planner import Node, refusals
 from steelyard.frameworks.registry import facts, is_planned, planner
 from steelyard.linting.rule import Case, Problems, Rule, environment
 
-RULE = Rule("SY120", "error")
+RULE = Rule("SY120", "error", may_be_allowed=False)
 
 
 def check(case: Case) -> Problems:

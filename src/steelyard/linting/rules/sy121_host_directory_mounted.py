@@ -2,14 +2,13 @@
 
 Why: what a container writes there stays on the host: programs, services and settings that root and others use.
 Somebody else's config that runs as root can take over the machine.
-Fix: mount only the file or directory below it that the job needs. If you need it, allow it: `allow: [SY121]` in the
-platform, or `--set platform.allow=SY121`. The plan records it.
+Fix: mount only the file or directory below it that the job needs.
 """
 
 from steelyard.linting.mounts import Mount, mounts, secret_files
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY121", "error", may_be_allowed=True)
+RULE = Rule("SY121", "error")
 
 WHOLE = {
     "/": "the whole host",
@@ -47,7 +46,7 @@ HARMLESS = ("/sys/class/infiniband", "/sys/class/infiniband_verbs", "/sys/class/
 
 
 def check(case: Case) -> Problems:
-    fix = "mount only what the job needs, or allow it: --set platform.allow=SY121"
+    fix = "mount only what the job needs, or allow it: --allow SY121"
     for mount in (*mounts(case), *secret_files(case)):
         if (content := _exposed(mount)) is not None:
             message = f"the container can access {mount.path} of the host: {content}"

@@ -1,8 +1,7 @@
 """The socket of a container engine is mounted into the container.
 
 Why: a program that can write to it is root on the host, because it can start containers that mount anything.
-Fix: remove the mount; training does not start containers. If you need it, allow it: `allow: [SY122]` in the platform,
-or `--set platform.allow=SY122`. The plan records it.
+Fix: remove the mount; training does not start containers.
 """
 
 import re
@@ -10,7 +9,7 @@ import re
 from steelyard.linting.mounts import mounts
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY122", "error", may_be_allowed=True)
+RULE = Rule("SY122", "error")
 
 _SOCKET = re.compile(r"(?:docker|podman|containerd|crio|cri-dockerd|dockershim|buildkitd)[\w-]*\.sock(?:\.\w+)?")
 """Names of the engines' sockets, in any directory."""
@@ -25,5 +24,5 @@ def check(case: Case) -> Problems:
     for mount in mounts(case):
         if _SOCKET.fullmatch(mount.path.rpartition("/")[2]) or any(map(mount.lies_in, DIRECTORIES)):
             message = f"the container can access {mount.path}, which controls the host's containers"
-            fix = "remove the mount, or allow it: --set platform.allow=SY122"
+            fix = "remove the mount, or allow it: --allow SY122"
             yield RULE.at(case.reading, mount.stated, message, fix, "no socket or directory of a container engine")

@@ -10,7 +10,7 @@ from steelyard.experiment.control import control_parent, overlap, own_parents
 from steelyard.linting.mounts import mounts
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY123", "error")
+RULE = Rule("SY123", "error", may_be_allowed=False)
 
 
 def check(case: Case) -> Problems:

@@ -2,8 +2,7 @@
 
 Why: raw disks and memory contain the data of all users, and writes to them bypass all permissions. The plan itself
 passes GPUs and network cards.
-Fix: remove it. If you need it, allow it: `allow: [SY124]` in the platform, or `--set platform.allow=SY124`. The plan
-records it.
+Fix: remove it.
 """
 
 import re
@@ -11,7 +10,7 @@ import re
 from steelyard.linting.mounts import Mount, devices
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY124", "error", may_be_allowed=True)
+RULE = Rule("SY124", "error")
 
 _RAW = (
     (re.compile(r"/dev/(?:[shv]d|xvd)[a-z]+\d*|/dev/nvme\d.*|/dev/mmcblk\d.*|/dev/(?:sg|sr|n?st)\d+"), "a disk"),
@@ -27,7 +26,7 @@ def check(case: Case) -> Problems:
     for device in devices(case):
         if (content := _content(device)) is not None:
             message = f"the container can access {device.stated.value}: {content}"
-            fix = "remove it, or allow it: --set platform.allow=SY124"
+            fix = "remove it, or allow it: --allow SY124"
             yield RULE.at(case.reading, device.stated, message, fix, "a device of a GPU or a network card")
 
 

@@ -1,20 +1,20 @@
 """The home directory of another user is mounted into the container.
 
 Why: a run as root can read and write the owner's private files: keys, tokens, results.
-Fix: mount a directory of the login, or a shared one. The login is the user in the cluster file, or you. If the owner
-agrees, allow it: `allow: [SY125]` in the platform, or `--set platform.allow=SY125`. The plan records it.
+Fix: mount a directory of the login, or a shared one. The login is the user in the cluster file, or you. Allow it only
+if the owner agrees.
 """
 
 from steelyard.configs.suite.values import this_user
 from steelyard.linting.mounts import mounts
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY125", "error", may_be_allowed=True)
+RULE = Rule("SY125", "error")
 
 
 def check(case: Case) -> Problems:
     login = case.login or this_user()
-    fix = "mount a directory of the login, or allow it: --set platform.allow=SY125"
+    fix = "mount a directory of the login, or allow it: --allow SY125"
     for mount in mounts(case):
         owner = _owner(mount.path)
         if owner is not None and owner != login:

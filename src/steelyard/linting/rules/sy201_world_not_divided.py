@@ -7,7 +7,7 @@ Fix: choose parallel sizes whose product divides nodes x GPUs per node.
 from steelyard import accounting
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY201", "error")
+RULE = Rule("SY201", "error", may_be_allowed=False)
 
 
 def check(case: Case) -> Problems:

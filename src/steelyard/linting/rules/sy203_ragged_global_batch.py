@@ -7,7 +7,7 @@ Fix: make `global_batch_size` a multiple of `micro_batch_size` x data-parallel s
 from steelyard import accounting
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY203", "error")
+RULE = Rule("SY203", "error", may_be_allowed=False)
 
 
 def check(case: Case) -> Problems:

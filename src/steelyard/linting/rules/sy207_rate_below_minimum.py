@@ -6,7 +6,7 @@ Fix: swap the two values, or lower `min_learning_rate`.
 
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY207", "error")
+RULE = Rule("SY207", "error", may_be_allowed=False)
 
 
 def check(case: Case) -> Problems:

@@ -10,7 +10,7 @@ import math
 from steelyard.configs.suite.keys import JAX, LEFT_OVER, REST_AXIS
 from steelyard.linting.rule import Case, Problems, Reading, Rule, Stated
 
-RULE = Rule("SY208", "error")
+RULE = Rule("SY208", "error", may_be_allowed=False)
 
 
 def check(case: Case) -> Problems:

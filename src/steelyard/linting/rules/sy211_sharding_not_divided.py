@@ -7,7 +7,7 @@ Fix: choose an `fsdp_size` that divides the data-parallel size.
 from steelyard import accounting
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY211", "error")
+RULE = Rule("SY211", "error", may_be_allowed=False)
 
 
 def check(case: Case) -> Problems:

@@ -6,7 +6,7 @@ Fix: choose parallel sizes that divide them.
 
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY301", "error")
+RULE = Rule("SY301", "error", may_be_allowed=False)
 
 
 def check(case: Case) -> Problems:

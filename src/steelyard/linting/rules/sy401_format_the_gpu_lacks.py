@@ -6,7 +6,7 @@ Fix: choose a format that the GPU supports.
 
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY401", "error")
+RULE = Rule("SY401", "error", may_be_allowed=False)
 
 
 def check(case: Case) -> Problems:

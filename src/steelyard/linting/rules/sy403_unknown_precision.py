@@ -14,6 +14,6 @@ RULE = Rule("SY403", "error", on="reading")
 def check(reading: Reading) -> Problems:
     stated = reading.params.get("precision")
     if stated is not None and reading.family != "steelyard" and stated.value.strip().upper() not in PRECISIONS:
-        message = f"precision is {stated.value}, which the launch script does not support"
+        message = f"precision is {stated.value}, which the launch script does not support: it would run bf16"
         fix = 'write "TE_BF16" (bf16 throughout) or "TE_FP8" (bf16 with FP8 products)'
         yield RULE.at(reading, stated, message, fix, " or ".join(PRECISIONS))

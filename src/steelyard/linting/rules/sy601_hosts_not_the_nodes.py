@@ -6,7 +6,7 @@ Fix: name as many hosts as nodes, or set the node count with `--nodes`.
 
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY601", "error")
+RULE = Rule("SY601", "error", may_be_allowed=False)
 
 
 def check(case: Case) -> Problems:

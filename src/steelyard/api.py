@@ -104,6 +104,7 @@ def ingest(
     check_ingested_gpu(gpu, stated)
     selection["gpu"] = gpu if gpu is not None and (gpu == CPU or lookup(gpu)) else None
     asked = asked_of(**selection, cluster=None)
+    _check_edits(asked, config)
     _check_framework(framework)
     values, sources = partial_settings(asked.settings)
     request = ingestion.Request(
@@ -142,6 +143,14 @@ def _stated(peaks: Peaks | None, memory_gib: float | None, config: PathName | No
 
     folders = [Path()] if config is None else [Path(config).parent, Path()]
     return stated_gpus(peaks, memory_gib, folders)
+
+
+def _check_edits(asked: Asked, config: PathName | None) -> None:
+    """Refuse --set for a key of a config if there is none."""
+    if asked.edits and config is None:
+        key = asked.edits[0][0]
+        complaint, expected = f"--set {key} changes a config, but there is no --config", "the config of the run"
+        raise InputError(complaint, key=key, expected=expected, next="--config FILE, or --set of an experiment's key")
 
 
 def _check_framework(name: str | None) -> None:

@@ -84,7 +84,9 @@ class Selection:
 
     platform: str | None = option("--platform NAME", "Select a platform of the file.")
     model: str | None = option("--model MODEL", "Select a model of a JSON config.")
-    settings: list[str] | None = option("--set GROUP.KEY=VALUE", "Set a value of the experiment; can be repeated.")
+    settings: list[str] | None = option(
+        "--set KEY=VALUE", "Set a value of the experiment, or any key of the file; may be repeated."
+    )
     gpu: str | None = option("--gpu GPU", "Use this GPU, or cpu; in a JSON config, select its parameters.")
     gpus: int | None = option("--gpus N", "GPUs per node, or ranks on cpu.", min=1, max=MAX_GPUS_PER_NODE)
     nodes: int | None = option("--nodes N", "Number of nodes.", min=1, max=MAX_NODES)

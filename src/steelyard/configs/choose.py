@@ -8,18 +8,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from steelyard.configs.edits import Edits, edited, split
 from steelyard.configs.files import ConfigFile, FileError
 from steelyard.configs.inventory import read_inventory
 from steelyard.configs.suite.draft import Selection, selections
 from steelyard.configs.suite.translate import reading
 from steelyard.configs.suite.values import placeholder_names
 from steelyard.errors import InputError
-from steelyard.experiment import parse_settings
 from steelyard.experiment.experiment import check_name
 from steelyard.experiment.presets import nearest_preset, preset_of
 from steelyard.experiment.problems import MISSING_KEY, WRONG_VALUE, InvalidExperimentError, Problem, plain, shown
 from steelyard.experiment.reading import Bound, Reading
 from steelyard.experiment.resolve import Settings
+from steelyard.experiment.sources import SET
 from steelyard.experiment.thresholds import parse_threshold
 from steelyard.hardware.catalog import CPU, known_names, lookup, nearest_gpu
 
@@ -48,6 +49,8 @@ class Asked:
     """Values of other placeholders from the cluster file."""
     allow: tuple[str, ...] = ()
     """Lint codes that do not stop a plan."""
+    edits: Edits = ()
+    """Values of --set for keys of the file."""
 
     def names(self) -> Mapping[str, str]:
         return {**placeholder_names(self.user), **dict(self.placeholders)}
@@ -67,7 +70,8 @@ def asked_of(
     check_gpu(gpu)
     texts = [allow] if isinstance(allow, str) else allow or ()
     codes = tuple(code.strip().upper() for text in texts for code in text.split(",") if code.strip())
-    asked = Asked(platform, parse_settings(settings or ()), gpu, gpus, model, nodes, allow=codes)
+    own, edits = split(settings or ())
+    asked = Asked(platform, own, gpu, gpus, model, nodes, allow=codes, edits=edits)
     if not cluster:
         return asked
     inventory = read_inventory(Path(cluster))
@@ -97,6 +101,7 @@ def check_gpu(gpu: str | None) -> None:
 
 def readings(file: ConfigFile, asked: Asked) -> list[Reading]:
     """Every selection of the file that matches; all if nothing is asked for."""
+    file = edited(file, asked.edits)
     if file.family == "steelyard":
         return list(_platforms(file, asked))
     given = frozenset(key for key, _ in asked.settings)
@@ -152,6 +157,7 @@ def _platforms(file: ConfigFile, asked: Asked) -> Iterator[Reading]:
             copies=copies,
             nodes_asked=asked.nodes if copies == 1 else None,
             bounds=tuple(_bounds(file.content)),
+            sources={".".join(path): SET for path in file.set_places},
         )
 
 

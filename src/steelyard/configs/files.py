@@ -67,6 +67,8 @@ class ConfigFile:
     """Problems of any kind of file: duplicate keys, secrets."""
     tree: Node | None = field(default=None, compare=False, repr=False)
     """The nodes of a YAML file, with their line numbers."""
+    set_places: tuple[PointerPath, ...] = ()
+    """Places of `content` that --set has changed."""
 
     @property
     def is_json(self) -> bool:
@@ -213,6 +215,8 @@ def _family(file: ConfigFile) -> Family:
     image = str(config.get("container_image", "")) if isinstance(config, dict) else ""
     if "torchtitan" in image or inner & set(_TORCHTITAN):
         raise _foreign(file, "is a torchtitan config, which is not supported")
+    if "primus_path" in keys:
+        raise _foreign(file, "is a Primus config of the suite, which is not supported")
     jax = keys & set(_JAX) or "per_device_batch_size" in inner or "maxtext" in image
     megatron = keys & set(_MEGATRON) or "megatron" in image
     if jax and megatron:

@@ -63,7 +63,7 @@ def parse_settings(settings: Sequence[str] | Mapping[str, Any]) -> Settings:
     """Read `--set group.key=value` with a YAML scalar as value, or a mapping of dotted keys with the same rules."""
     if isinstance(settings, Mapping):
         for key, value in settings.items():
-            _refuse_a_secret(key, value)
+            refuse_a_secret(key, value)
             _check_key(key, str(value), f"{key}={value}")
         return [*settings.items()]
     return [_setting(text) for text in settings]
@@ -71,7 +71,7 @@ def parse_settings(settings: Sequence[str] | Mapping[str, Any]) -> Settings:
 
 def _setting(text: str) -> tuple[str, Any]:
     key, _, value = text.partition("=")
-    _refuse_a_secret(key, value)
+    refuse_a_secret(key, value)
     _check_key(key, value, text)
     try:
         parsed = parse_scalar(value)
@@ -79,7 +79,7 @@ def _setting(text: str) -> tuple[str, Any]:
         raise InputError(
             f"--set {shown(text)}: {reason}", key=key, value=plain(value), expected="a YAML scalar"
         ) from None
-    _refuse_a_secret(key, parsed)
+    refuse_a_secret(key, parsed)
     return key, parsed
 
 
@@ -87,15 +87,11 @@ def _check_key(key: str, value: str, text: str) -> None:
     """Refuse a key without a known group, and a key that has its own option."""
     group, _, rest = key.partition(".")
     if "=" not in text or group not in (*GROUPS, PLATFORM) or not rest:
-        if group in (*Experiment.model_fields, "platforms") and group not in GROUPS:
-            raise InputError(
-                f"--set cannot change {group}", key="--set", value=plain(text), next="change it in the file"
-            )
         raise InputError(
             f"--set {shown(text)} is not a setting",
             key="--set",
             value=plain(text),
-            expected=f"group.key=value with a group of {', '.join((*GROUPS, PLATFORM))}",
+            expected=f"group.key=value with a group of {', '.join((*GROUPS, PLATFORM))}, or a key of the file",
             next=_nearest_setting(key, value),
         )
     if group == PLATFORM and rest in _TYPED_ELSEWHERE:
@@ -117,7 +113,7 @@ def _nearest_setting(key: str, value: str) -> str:
     return f"--set {near}={bare(value) or 'VALUE'}" if near else "--set training.steps=100, for example"
 
 
-def _refuse_a_secret(key: str, value: Any) -> None:
+def refuse_a_secret(key: str, value: Any) -> None:
     """Refuse a secret before any message repeats it: the shell's history and the run record the command line."""
     if (named := secret_kind("", key)) is not None:
         raise InputError(f"--set: a key contains {named}", key="--set", expected="no secret", next=SECRET_FIX)

@@ -9,13 +9,13 @@ from steelyard.configs.suite.section import Report, Section
 from steelyard.configs.suite.values import left_open
 from steelyard.experiment.problems import PLACEHOLDER, shown
 from steelyard.experiment.reading import Bound, PointerPath, Reading, Stated
-from steelyard.experiment.sources import Source
+from steelyard.experiment.sources import SET, Source
 
 SectionName = Literal["single_node", "multi_node"]
 SECTIONS: tuple[SectionName, ...] = ("single_node", "multi_node")
 
-OPTIONAL = ("JAX_COORDINATOR_IP", "MASTER_ADDR")
-"""Variables that the plan always sets."""
+OPTIONAL = ("JAX_COORDINATOR_IP", "MASTER_ADDR", "NNODES", "NODE_RANK")
+"""Variables that the plan always sets, whatever the file contains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,8 @@ class Draft:
         platform = {key: value for key, value in self.platform.items() if value is not None}
         platform["network"] = {key: value for key, value in self.network.items() if value is not None}
         name = self.selection.name
+        places = file.set_places
+        self.sources |= {key: SET for key, path in self.paths.items() if any(path[: len(at)] == at for at in places)}
         return Reading(
             file=file.path,
             sha256=file.sha256,

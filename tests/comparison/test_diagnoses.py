@@ -1,5 +1,6 @@
 """Causes are told from evidence, and only from evidence."""
 
+import json
 import math
 import random
 import shutil
@@ -330,6 +331,29 @@ def test_what_has_no_key_and_differs_by_default_is_listed_for_the_contract(told:
     ]
     assert unstated("nemo", "torchtitan") == []
     assert unstated("megatron", "megatron") == []
+
+
+@pytest.mark.parametrize(
+    ("planned", "expected"),
+    [
+        (("target", "baseline"), []),
+        (
+            ("target",),
+            [LeftOpen("data.eod_mask_loss", ("counted", "masked in its examples"), ("megatron", "primus"))],
+        ),
+    ],
+)
+def test_what_every_plan_sets_is_no_framework_default(
+    told: Told, planned: Sequence[str], expected: list[LeftOpen]
+) -> None:
+    curve = losses(12.0, 3.0)
+    told(curve, curve, of("megatron", **LLAMA), of("primus", **LLAMA))
+    for name in planned:  # as a run of our own plan records it
+        manifest = Path("runs") / name / "run.json"
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "ingested": None}))
+    runs = [read_subject(records.find(name, Path("runs"))) for name in ("target", "baseline")]
+    sides = side("target", (runs[0],)), side("baseline", (runs[1],))
+    assert unstated_differences(Pair(*sides, contract(*sides))) == expected
 
 
 def test_a_declared_model_is_left_to_no_default(told: Told) -> None:

@@ -27,7 +27,7 @@ _ENV = "/config/container_config/env_dict"
 # number of the error as it was first listed: (file, code, severity, place)
 ERRORS: dict[str, list[tuple[str, str, str, str]]] = {
     "1 a time that contradicts the throughput": [
-        (MEGATRON_1, "SY503", "error", f"{_8B}/{gpu}/result_dict/elapsed_time_per_iteration")
+        (MEGATRON_1, "SY503", "warning", f"{_8B}/{gpu}/result_dict/elapsed_time_per_iteration")
         for gpu in ("mi300x", "mi325")
     ],
     "3 a pair of examples below the matrix products": [

@@ -58,6 +58,9 @@ LLAMA_31 = {
 POSITION_ENCODING = "the position encoding"
 """A default without a key, which a known architecture determines."""
 
+PLANNED = {"training.hidden_dropout": 0.0, "data.eod_mask_loss": "counted"}
+"""What every plan sets of the `keyless_defaults`, whatever the framework."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShareOf:

@@ -11,6 +11,10 @@ from typing import Literal, get_args
 NicName = Literal["ainic", "thor2", "cx7"]
 
 
+AS_MOUNTED = ".host"
+"""End of the name under which the host's library is mounted next to that of the image."""
+
+
 @dataclass(frozen=True, slots=True)
 class Nic:
     """One family of RDMA cards."""
@@ -23,8 +27,27 @@ class Nic:
     """Variables for NCCL/RCCL with this family, in addition to COMMON."""
     volumes: Mapping[str, str] = field(default_factory=dict)
     """Host libraries that are mounted into the container."""
-    installs: tuple[str, str] | None = None
-    """A host library that replaces the one of the image before training: from, to."""
+    installs: bool = False
+    """Whether the host's library replaces the one of the image before training; it is mounted under another name."""
+
+    def mounted(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Volumes with those `given` by the config. A library that the config mounts replaces the family's."""
+        replaced = self._library(given) is not None
+        own = self.volumes.items()
+        kept = {host: inside for host, inside in own if host in given or not (replaced and self._is_library(host))}
+        return {**kept, **given}
+
+    def copied(self, given: Mapping[str, str]) -> tuple[str, str] | None:
+        """From where to where the mounted library is copied in the container; None if nothing has to be copied."""
+        inside = self._library(self.mounted(given)) if self.installs else None
+        return (inside, inside.removesuffix(AS_MOUNTED)) if inside and inside.endswith(AS_MOUNTED) else None
+
+    def _library(self, volumes: Mapping[str, str]) -> str | None:
+        """The place of the host's library in the container."""
+        return next((inside for host, inside in volumes.items() if self._is_library(host)), None)
+
+    def _is_library(self, host: str) -> bool:
+        return host.rpartition("/")[2].startswith(f"lib{self.driver}")
 
 
 COMMON: Mapping[str, str] = MappingProxyType(
@@ -32,7 +55,8 @@ COMMON: Mapping[str, str] = MappingProxyType(
 )
 """Variables for every family."""
 
-_BNXT = "/usr/lib/x86_64-linux-gnu/libibverbs/libbnxt_re-rdmav34.so"
+_BNXT = "libbnxt_re-rdmav34.so"
+_BNXT_INSIDE = f"/usr/lib/x86_64-linux-gnu/libibverbs/{_BNXT}{AS_MOUNTED}"
 _FAMILIES = (
     Nic(
         "thor2",
@@ -40,8 +64,8 @@ _FAMILIES = (
         "bnxt_re",
         ("bnxt_re", "rocep"),
         env={"NCCL_IB_GID_INDEX": "3", "NCCL_CUMEM_ENABLE": "1", "NCCL_DMABUF_ENABLE": "1"},
-        volumes={"/usr/local/lib/libbnxt_re-rdmav34.so": f"{_BNXT}.host", "/lib/libibverbs.d": "/lib/libibverbs.d"},
-        installs=(f"{_BNXT}.host", _BNXT),
+        volumes={f"/usr/local/lib/{_BNXT}": _BNXT_INSIDE, "/lib/libibverbs.d": "/lib/libibverbs.d"},
+        installs=True,
     ),
     Nic(
         "ainic",

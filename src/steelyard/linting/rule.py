@@ -54,10 +54,18 @@ class Rule:
         severity, file, path = severity or self.severity, str(reading.file), stated.path
         return Problem(self.code, severity, file, ".".join(path), message, fix, stated.value, expected, path=path)
 
-    def bound(self, case: Case, bound: Bound, message: str, fix: str, expected: str | None = None) -> Problem:
+    def bound(
+        self,
+        case: Case,
+        bound: Bound,
+        message: str,
+        fix: str,
+        expected: str | None = None,
+        severity: Severity | None = None,
+    ) -> Problem:
         """A problem of a threshold; a warning if the threshold is an example."""
-        stated, severity = Stated(bound.threshold.value, bound.path), "warning" if bound.example else self.severity
-        return self.at(case.reading, stated, message, fix, expected, severity)
+        stated = Stated(bound.threshold.value, bound.path)
+        return self.at(case.reading, stated, message, fix, expected, "warning" if bound.example else severity)
 
 
 def _place(case: Case, key: str) -> PointerPath | None:

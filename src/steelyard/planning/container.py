@@ -88,7 +88,7 @@ def run_argv(
     devices = dict.fromkeys([*(_AMD if vendor == "amd" else ()), *container.devices])
     job = f"{control_dir}/{JOB_DIR}"
     own = {job: f"{RUN_DIR}:ro", f"{job}/{OUTPUT}": f"{RUN_DIR}/{OUTPUT}"}
-    volumes = {**own, **(nic.volumes if nic else {}), **container.volumes}
+    volumes = {**own, **(nic.mounted(container.volumes) if nic else container.volumes)}
     argv = [engine.name, "run", "--pull", "never", "--log-driver", "none", "--init", "--name", name]
     argv += ["--label", f"steelyard.experiment={experiment}", "--network", "host"]
     argv += engine.options

@@ -137,9 +137,9 @@ def _node_plan(case: Case, command: Command, node: Node, host: str, directory: s
     argv, files, workdir, container = list(command.argv), dict(command.files), command.workdir, None
     if platform.container is not None and directory is not None:
         nic = NICS[network.nic] if case.placement.nodes > 1 and network.nic else None
-        if nic is not None and nic.installs is not None:
+        if nic is not None and (copied := nic.copied(platform.container.volumes)):
             argv = ["sh", f"{RUN_DIR}/{START}", *argv]
-            files[START] = _START.format(copy=shlex.join(nic.installs))
+            files[START] = _START.format(copy=shlex.join(copied))
         # The format of `--env-file`: one line per variable, without quotes.
         files[ENV_FILE] = "".join(f"{name}={value}\n" for name, value in env.items())
         workdir = workdir or RUN_DIR

@@ -61,6 +61,12 @@ def test_a_cache_must_be_there_where_the_engine_does_not_make_it(needs: Needs, t
     assert set(strict.volumes) - set(needs.volumes) == {"/scratch/cache"}
 
 
+def test_a_relative_path_is_looked_up_where_the_program_does() -> None:
+    Path("apples.yaml").write_text(packaged.text("apples-to-apples"))
+    made = needs_of(plan_file(Path("apples.yaml"), asked_of(platform="amd")))
+    assert made.data_path == "bookcorpus"  # the training program's own directory, not the folder of the file
+
+
 def test_a_job_of_this_machine_on_cpu(tiny: Path) -> None:
     made = needs_of(plan_file(tiny, asked_of(gpu="cpu")))
     assert made.gpu_name == "cpu"

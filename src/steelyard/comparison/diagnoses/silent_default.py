@@ -13,7 +13,7 @@ from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import Pair
 from steelyard.experiment.policy import Effect, Metric
 from steelyard.experiment.sources import Origin, Source
-from steelyard.frameworks.facts import POSITION_ENCODING, ShareOf
+from steelyard.frameworks.facts import PLANNED, POSITION_ENCODING, ShareOf
 from steelyard.frameworks.registry import facts
 from steelyard.verdict import Subject
 
@@ -132,8 +132,8 @@ def unstated_differences(pair: Pair) -> list[LeftOpen]:
         if all(is_stated for is_stated, _ in settings):
             continue
         target, baseline = (
-            _worded(value) if is_stated else facts(name).keyless_defaults.get(key)
-            for name, (is_stated, value) in zip(names, settings, strict=True)
+            _worded(value) if is_stated else _unstated(side, key)
+            for side, (is_stated, value) in zip(pair.sides, settings, strict=True)
         )
         if None not in (target, baseline) and target != baseline:
             differences.append(LeftOpen(key, (target, baseline), names))
@@ -146,6 +146,12 @@ def _stated(subject: Subject, key: str) -> tuple[bool, Any]:
         return stated(subject, key)
     encoding = _ENCODINGS.get(subject.value("model.architecture"))
     return encoding is not None, encoding
+
+
+def _unstated(side: Side, key: str) -> Any:
+    """What a side uses without stating it: what the plan sets in our own runs, the framework default in others."""
+    planned = side.subjects[0].run.manifest.ingested is None and key in PLANNED
+    return PLANNED[key] if planned else facts(_framework(side)).keyless_defaults.get(key)
 
 
 def _worded(stated: Any) -> Any:

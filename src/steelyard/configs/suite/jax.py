@@ -26,6 +26,13 @@ FIXED = {key: value for key, value in FACTS.silent_defaults.items() if not isins
 """MaxText's defaults, for the keys whose default is a value."""
 
 ALLOWED = {
+    "attention": ("autoselected", "dot_product", "flash", "cudnn_flash_te", "cudnn_flash_jax", "paged", "vllm_rpa"),
+    "remat_policy": (
+        *("none", "full", "custom", "save_qkv_proj", "qkv_proj_offloaded", "save_out_proj"),
+        *("minimal", "minimal_flash", "minimal_with_context", "minimal_offloaded"),
+        *("minimal_with_quantization", "minimal_with_context_and_quantization"),
+        *("save_dot_except_mlp", "save_dot_except_mlpwi", "save_dot_with_context_except_mlp"),
+    ),
     "weight_dtype": tuple(DTYPES),
     "hardware": ("gpu", "gpu_multiprocess"),
     "kv_quant_dtype": ("int8", "int4"),

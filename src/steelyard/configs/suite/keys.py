@@ -18,6 +18,9 @@ JAX: Final = "jax"
 NOTHING = "nothing"
 """`Key.reads` of a key that has no effect."""
 
+THE_SUITE = "the suite itself"
+"""`Key.reads` of a key that the suite's own programs read, and for which a plan has no use."""
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -56,7 +59,7 @@ _COMMON: Keys = {
     "log_dir": Key(
         "text", "Directory on the hosts for the control files of a run.", "platform.log_dir", "a directory of the login"
     ),
-    "scripts_dir": Key("text", "Directory for wrapper scripts; a plan does not need them.", NOTHING),
+    "scripts_dir": Key("text", "Directory of the suite's wrapper scripts; a plan writes none.", THE_SUITE),
     "nic_type": Key("text", "Family of the network cards: ainic, thor2 or cx7.", "platform.network.nic"),
     "nccl_ib_hca_list": Key(
         "text",
@@ -90,11 +93,11 @@ _COMMON: Keys = {
     "nccl_debug": Key(
         "text", "Log level of NCCL/RCCL; with ERROR the log does not show which network was used.", "NCCL_DEBUG"
     ),
-    "rdma_lib": Key("text", "Library of the network cards; nic_type decides it.", NOTHING),
-    "hca_id_pattern": Key("text", "Pattern of device names, for another suite.", NOTHING),
-    "rocm_dir": Key("text", "The ROCm directory in the image; the image sets it.", NOTHING),
+    "rdma_lib": Key("mapping", "Library of the network cards; a plan finds it in volume_dict.", THE_SUITE),
+    "hca_id_pattern": Key("text", "Device names that the suite expects; preflight checks the devices.", THE_SUITE),
+    "rocm_dir": Key("text", "The ROCm directory in the image; the image sets it.", THE_SUITE),
     "verify_network_errors": Key(
-        "flag", "Whether network counters are compared; Steelyard always compares them.", NOTHING
+        "flag", "Whether network counters are compared; Steelyard always compares them.", THE_SUITE
     ),
     "container_config": Key("mapping", "Devices, volumes and variables of the container.", "platform.container"),
 }
@@ -120,7 +123,7 @@ _MEGATRON_CONFIG: Keys = {
     "training_iterations": Key("whole", "Optimizer steps to train.", "training.steps"),
     "megatron_root": Key("text", "Directory of Megatron-LM in the image.", "platform.root", "/workspace/Megatron-LM"),
     "training_scripts": Key(
-        "mapping", "Launch script by a pattern of the tokenizer name; the key of the model decides instead.", NOTHING
+        "mapping", "Launch script by a pattern of the tokenizer's name; plans use train_llama3.sh.", "platform.script"
     ),
 }
 

@@ -36,6 +36,7 @@ def translate(draft: Draft) -> None:
     mock = config.get("mock_data")
     draft.put("data.source", "tokens" if mock and not mock.value else "counting", mock.path if mock else SOURCE)
     draft.platform["script"] = SCRIPT
+    _check_script(draft)
     draft.platform["root"] = config.value("megatron_root")
     if debug := config.value("nccl_debug"):
         draft.platform["env"] = {"NCCL_DEBUG": debug}
@@ -43,6 +44,18 @@ def translate(draft: Draft) -> None:
     if size is not None and size.value not in SIZES:
         fix = f"write {' or '.join(SIZES)}, the sizes that {SCRIPT} supports"
         draft.report.wrong(size.path, size.value, f"one of {', '.join(SIZES)}", fix)
+
+
+def _check_script(draft: Draft) -> None:
+    """Report a launch script that the suite would start for this tokenizer and that a plan cannot."""
+    scripts, tokenizer = draft.config.get("training_scripts"), draft.params.get("tokenizer_model")
+    if scripts is None or tokenizer is None:
+        return
+    patterns = {name: path for name, path in scripts.value.items() if not name.startswith("_")}
+    chosen = next((name for name in patterns if name.lower() in tokenizer.value.lower()), None)
+    if chosen is not None and str(patterns[chosen]).rpartition("/")[2] != SCRIPT:
+        path, name = (*scripts.path, chosen), f"training_scripts.{chosen}"
+        draft.report.wrong(path, patterns[chosen], f"a path of {SCRIPT}", "use a tokenizer of Llama 3", name)
 
 
 def _sharding(draft: Draft, tensor: int, pipeline: int) -> None:

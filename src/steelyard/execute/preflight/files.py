@@ -20,8 +20,8 @@ SECRET_ABSENT = Code("secret_absent", "{file} is {observed}")
 """The file of the secret is missing, empty, unreadable or not a file."""
 SECRET_UNKNOWN = Code("secret_unknown", "cannot check {file}")
 """The host does not report whether the file of the secret exists."""
-DATA_RELATIVE = Code("data_relative", "{path} is a relative path, so it differs between hosts")
-"""The path of the data is relative, so each host would look in another place."""
+DATA_RELATIVE = Code("data_relative", "{path} is relative, so the training program looks in its own directory")
+"""The path of the data is relative, so the place depends on where the training program runs."""
 DATA_UNKNOWN = Code("data_unknown", "cannot list {path} ({reason})")
 """The host does not report the files of the data."""
 DATA_MISSING = Code("data_missing", "{path} does not exist or is empty")

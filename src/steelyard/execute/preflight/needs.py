@@ -160,7 +160,8 @@ def _data_path(planned: "Planned") -> str | None:
     if re.search(r"[{,]", path):
         path = re.split(r"[*?\[{,]", path)[0].rpartition("/")[0]
     if not path.startswith("/"):
-        return path if planned.case.hosts else str((resolved.file.parent / path).resolve())
+        beside_the_file = facts(resolved.platform.framework).runs_here and not planned.case.hosts
+        return str((resolved.file.parent / path).resolve()) if beside_the_file else path
     for host, inside in (container.volumes if container else {}).items():
         if path == inside or path.startswith(f"{inside.rstrip('/')}/"):
             return host.rstrip("/") + path[len(inside.rstrip("/")) :]

@@ -3,6 +3,9 @@
 from steelyard.accounting.flops import Convention
 from steelyard.frameworks.facts import POSITION_ENCODING, Described, Facts, MemoryKind, MockData, ShareOf
 
+LLAMA_LAYER = {"decoder_block": "llama2", "mlp_activations": ["silu", "linear"]}
+"""MaxText's keys for the layer of every Llama, with its values."""
+
 FACTS = Facts(
     name="maxtext",
     names={

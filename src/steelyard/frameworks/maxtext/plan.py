@@ -11,7 +11,7 @@ from steelyard.experiment.case import Case
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.resolve import Resolved
 from steelyard.experiment.sources import SET, Origin, Source
-from steelyard.frameworks.maxtext.facts import FACTS
+from steelyard.frameworks.maxtext.facts import FACTS, LLAMA_LAYER
 from steelyard.frameworks.planner import Command, Node, Planner, Refusal, as_yaml, option_refusals, refuse, unable
 
 SOURCE = Source(Origin.FRAMEWORK, "maxtext")
@@ -227,9 +227,8 @@ def _model(experiment: Experiment) -> dict[str, Any]:
     heads = ("hidden_size", "num_attention_heads", "num_key_value_heads")
     return {
         "model_name": "default",
-        "decoder_block": "llama2",
+        **LLAMA_LAYER,
         **FACTS.stated(experiment, "model", *heads, "num_layers", "ffn_hidden_size", "head_dim"),
-        "mlp_activations": ["silu", "linear"],
         "vocab_size": model.vocab_size,
         "enable_dropout": False,
         **FACTS.stated(experiment, "model", "tied_embeddings", "norm_epsilon"),

@@ -6,6 +6,7 @@ Fix: remove it, or put an underscore in front of its name, which disables it.
 """
 
 from steelyard.configs.suite.keys import DIMENSIONS, JAX
+from steelyard.frameworks.maxtext.facts import LLAMA_LAYER
 from steelyard.linting.rule import Problems, Reading, Rule, Stated, preset_of
 
 RULE = Rule("SY115", "info", on="reading")
@@ -20,6 +21,9 @@ def check(reading: Reading) -> Problems:
         for name, dotted in DIMENSIONS.items()
         if name in reading.params and preset.get(dotted.partition(".")[2]) == reading.params[name].value
     ]
+    if preset.get("architecture") == "llama":
+        layer = LLAMA_LAYER.items()
+        agreeing += [name for name, value in layer if name in reading.params and reading.params[name].value == value]
     if agreeing:
         message = f"{', '.join(agreeing)}: the preset of the model overrides them with the same values"
         yield RULE.at(reading, Stated(None, reading.params[agreeing[0]].path), message, "remove them")

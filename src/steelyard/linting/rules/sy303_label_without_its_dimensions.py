@@ -5,11 +5,13 @@ Why: people read a result by the name, but it is computed from the dimensions. W
 Fix: use the dimensions of the named model, or the name of the model with these dimensions.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from steelyard.configs.suite.keys import DIMENSIONS
 from steelyard.experiment.presets import PRESETS
+from steelyard.frameworks.maxtext.facts import LLAMA_LAYER
 from steelyard.linting.rule import Problems, Reading, Rule, preset_of
 
 RULE = Rule("SY303", "error", on="reading")
@@ -22,10 +24,23 @@ def check(reading: Reading) -> Problems:
     if not known or reading.family == "steelyard":
         return
     yield from _dimensions(reading, preset, known)
+    if known["architecture"] == "llama":
+        yield from _layer(reading, preset)
     size, billions = reading.params.get("model_size"), preset.rpartition("-")[2].removesuffix("b")
     if size is not None and billions != size.value.lower().removesuffix("b"):
         message = f"model_size is {size.value} under {reading.model_key}"
         yield RULE.at(reading, size, message, f'write "{billions}"', billions)
+
+
+def _layer(reading: Reading, preset: str) -> Problems:
+    """MaxText's type of layer and its activations, which the preset decides like the dimensions."""
+    for name, expected in LLAMA_LAYER.items():
+        stated = reading.params.get(name)
+        if stated is not None and stated.value != expected:
+            written = json.dumps(expected)
+            message = f"{name} is {stated.value} under {reading.model_key}"
+            fix = f"write {written}, or remove it: the preset {preset} decides"
+            yield RULE.at(reading, stated, message, fix, f"{written}, the value of {preset}")
 
 
 def _dimensions(reading: Reading, preset: str, known: Mapping[str, Any]) -> Problems:

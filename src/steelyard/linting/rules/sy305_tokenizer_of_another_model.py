@@ -11,8 +11,15 @@ from steelyard.linting.rule import Case, Problems, Rule, Stated
 
 RULE = Rule("SY305", "error")
 
-RELEASED = {"3": ("8", "70"), "3.1": ("8", "70", "405"), "3.2": ("1", "3"), "3.3": ("70",), "2": ("7", "13", "70")}
-"""Sizes, in billions, of Meta's text models."""
+RELEASED = {
+    "2": ("7", "13", "70"),
+    "3": ("8", "70"),
+    "3.0": ("8", "70"),
+    "3.1": ("8", "70", "405"),
+    "3.2": ("1", "3", "11", "90"),
+    "3.3": ("70",),
+}
+"""Sizes, in billions, of Meta's models; tokenizers of the models with vision (11B, 90B) are those of the others."""
 VOCABULARIES = {r"\bgpt-?2": (50257, 50304), r"qwen[-_]?2": (151643, 152064), r"mistral": (32000, 131072)}
 """Fewest and most entries, including padding, of common tokenizers."""
 

@@ -93,7 +93,6 @@ def ingest(
     `gpu_peak` states dense TFLOP/s per GPU, such as `{"bf16": 209}`, and `gpu_memory` GiB per GPU.
     """
     from steelyard import ingestion, records
-    from steelyard.configs.choose import asked_of
     from steelyard.configs.gpus import check_ingested_gpu
     from steelyard.experiment.resolve import partial_settings
     from steelyard.hardware.catalog import CPU, lookup
@@ -103,8 +102,7 @@ def ingest(
     stated, gpu = _stated(gpu_peak, gpu_memory, config), selection.get("gpu")
     check_ingested_gpu(gpu, stated)
     selection["gpu"] = gpu if gpu is not None and (gpu == CPU or lookup(gpu)) else None
-    asked = asked_of(**selection, cluster=None)
-    _check_edits(asked, config)
+    asked = _asked_of_a_log(selection, config)
     _check_framework(framework)
     values, sources = partial_settings(asked.settings)
     request = ingestion.Request(
@@ -145,12 +143,16 @@ def _stated(peaks: Peaks | None, memory_gib: float | None, config: PathName | No
     return stated_gpus(peaks, memory_gib, folders)
 
 
-def _check_edits(asked: Asked, config: PathName | None) -> None:
-    """Refuse --set for a key of a config if there is none."""
+def _asked_of_a_log(selection: Selection, config: PathName | None) -> Asked:
+    """The selection; --set for a key of a config needs the config."""
+    from steelyard.configs.choose import asked_of
+
+    asked = asked_of(**selection, cluster=None)
     if asked.edits and config is None:
         key = asked.edits[0][0]
-        complaint, expected = f"--set {key} changes a config, but there is no --config", "the config of the run"
+        complaint, expected = f"--set {key} changes a config, but --config is missing", "the config of the run"
         raise InputError(complaint, key=key, expected=expected, next="--config FILE, or --set of an experiment's key")
+    return asked
 
 
 def _check_framework(name: str | None) -> None:

@@ -35,7 +35,7 @@ WRONG: dict[str, tuple[str, str | None]] = {
     "a misspelled group": ("plan tiny.yaml --set trainng.steps=3", "--set"),
     "a misspelled key": ("plan tiny.yaml --set training.stepz=3", "training.stepz"),
     "an unknown key": ("plan tiny.yaml --set lr=3", "--set"),
-    "a key outside the groups": ("plan tiny.yaml --set name=x", "--set"),
+    "a key outside the groups": ("plan tiny.yaml --set names=x", "--set"),
     "a setting with its own option": ("plan tiny.yaml --set platform.gpu=cpu", "platform.gpu"),
     "an unknown key of the platform": ("plan tiny.yaml --set platform.rank=3", "rank"),
     "a batch that does not divide": ("plan tiny.yaml --gpus 3", "training.global_batch_size"),

@@ -1,7 +1,8 @@
 """steelyard lint FILE...: lists every problem with its code, place and fix."""
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.experiment import Problem, Reading
+    from steelyard.linting.fixing import Correction
 
 EXAMPLES = examples(
     "steelyard lint tiny-llama.yaml",
     "steelyard lint mi3xx_megatron_llama_single.json --fill",
+    "steelyard lint mi3xx_megatron_llama_single.json --fix",
     "steelyard lint *.json --json",
 )
-_KEYS = ("code", "severity", "file", "pointer", "message", "fix", "expected", "line", "allowed")
+_KEYS = ("code", "severity", "file", "pointer", "message", "fix", "expected", "line", "allowed", "settings")
 _STYLES = {"info": Style.FAINT, "allowed": Style.FAINT, "warning": Style.DOUBTFUL, "error": Style.BAD}
 """Severities as they are shown, the worst last."""
 
@@ -29,6 +32,7 @@ _STYLES = {"info": Style.FAINT, "allowed": Style.FAINT, "warning": Style.DOUBTFU
 @dataclass(frozen=True, kw_only=True)
 class LintOptions(Fillable, Printing):
     files: list[Path] = argument("FILE", "Configs or cluster files.")
+    fix: bool = option("--fix", "Write FILE.fixed.json with the corrections that need no decision, and list the rest.")
     quiet: bool = option(QUIET[0], "Print only the counts.")
     as_sarif: bool = option("--sarif", "Print a SARIF 2.1.0 document.")
     as_github: bool = option("--github", "Print annotations of a GitHub workflow.")
@@ -50,6 +54,8 @@ def lint(options: LintOptions) -> int:
         from steelyard.cli.filling import fill_file
 
         fill_file(file, options.asked())
+    fixed = list(map(partial(_fix, options=options), options.files)) if options.fix else []
+    options = replace(options, files=[target for target, _ in fixed]) if fixed else options
     problems = api.lint(*options.files, **options.selection())
     if options.as_sarif:
         printing.show_json(sarif(problems))
@@ -57,17 +63,36 @@ def lint(options: LintOptions) -> int:
         for problem in problems:
             printing.say(github(problem))
     elif options.as_json:
-        printing.show_json({"problems": [{key: getattr(problem, key) for key in _KEYS} for problem in problems]})
+        listed = [{key: getattr(problem, key) for key in _KEYS} for problem in problems]
+        made = [{"file": str(path), "corrections": [each.document() for each in all]} for path, all in fixed]
+        printing.show_json({"problems": listed, "fixed": made})
     else:
+        for target, corrections in fixed:
+            _show_fixed(target, corrections)
         _show(problems, options)
     return Exit.INPUT if any(problem.stops for problem in problems) else Exit.GOOD
+
+
+def _fix(file: Path, options: LintOptions) -> "tuple[Path, Sequence[Correction]]":
+    from steelyard import api
+    from steelyard.linting.fixing import fix_file
+
+    return fix_file(file, api.lint(file, **options.selection()))
+
+
+def _show_fixed(target: Path, corrections: "Sequence[Correction]") -> None:
+    for correction in corrections:
+        printing.item(f"fixed {correction.code}: ", correction.words)
+    count = len(corrections)
+    wrote = f"wrote {target} with {count} correction{'s' * (count != 1)}"
+    printing.say(wrote if count else f"{target}: no correction can be made without a decision")
 
 
 def _show(problems: "Sequence[Problem]", options: LintOptions) -> None:
     """The problems, errors last, then the counts and the next command: the end is what a terminal shows."""
     shown = sorted(problems, key=lambda problem: [*_STYLES].index(_severity(problem)))
     for problem in () if options.quiet else shown:
-        _show_problem(problem)
+        _show_problem(problem, with_settings=options.fix)
     if not problems and len(options.files) == 1 and _is_inventory(options.files[0]):
         _show_hosts(options.files[0])
     else:
@@ -87,7 +112,7 @@ def _severity(problem: "Problem") -> str:
     return "allowed" if problem.allowed else problem.severity
 
 
-def _show_problem(problem: "Problem") -> None:
+def _show_problem(problem: "Problem", with_settings: bool) -> None:
     from steelyard.linting.formats import sentence
 
     severity, line = _severity(problem), f":{problem.line}" if problem.line else ""
@@ -95,6 +120,8 @@ def _show_problem(problem: "Problem") -> None:
     printing.item(head, sentence(problem), indent=4, style=_STYLES[severity])
     if not problem.allowed and not problem.optional:
         printing.item("    fix: ", problem.fix)
+        for at, setting in enumerate(problem.settings if with_settings else ()):
+            printing.say(f"    {'or' if at else 'by'} {setting}")
 
 
 def _show_hosts(file: Path) -> None:
@@ -108,9 +135,10 @@ def _show_hosts(file: Path) -> None:
 
 
 def _next(problems: "Sequence[Problem]", options: LintOptions) -> str:
-    """Fill in placeholders first, then explain the most frequent error, then plan."""
+    """Fill in placeholders first, then correct, then explain the most frequent error, then plan."""
     from steelyard.configs.files import read_config
     from steelyard.configs.fill import gaps
+    from steelyard.linting.fixing import can_fix
 
     file = options.files[0]
     name, is_inventory = shlex.quote(str(file)), _is_inventory(file)
@@ -118,6 +146,8 @@ def _next(problems: "Sequence[Problem]", options: LintOptions) -> str:
     can_be_filled = "SY110" in errors and len(options.files) == 1 and not is_inventory
     if can_be_filled and gaps(read_config(file), options.asked()):
         return f"lint {name}{options.typed_again()} --fill"
+    if not options.fix and len(options.files) == 1 and can_fix(file, problems):
+        return f"lint {name}{options.typed_again()} --fix"
     if errors:
         return f"explain {max(dict.fromkeys(errors), key=errors.count)}"
     return f"preflight --cluster {name}" if is_inventory else _next_plan(file, options)

@@ -1,19 +1,17 @@
-"""Fills in the placeholders of a JSON file and keeps all its other bytes."""
+"""Finds the placeholders of a JSON file, and fills them in."""
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steelyard.configs.choose import Asked, readings
 from steelyard.configs.files import ConfigFile
+from steelyard.configs.rewrite import rewritten
 from steelyard.configs.suite.keys import DATASET, JAX, MEGATRON, RESULTS, TABLES, Key
 from steelyard.configs.suite.megatron import PRECISIONS
 from steelyard.configs.suite.section import example_name
 from steelyard.configs.suite.values import converted, left_open
-from steelyard.experiment.parsing import json_places, parse_json
 from steelyard.experiment.platform import names_a_host
-from steelyard.experiment.problems import PLACEHOLDER
+from steelyard.experiment.problems import PLACEHOLDER, Edit
 from steelyard.experiment.reading import PointerPath
 from steelyard.hardware.nics import NICS
 
@@ -84,26 +82,4 @@ def _example(file: ConfigFile, path: PointerPath) -> str | None:
 
 def filled_text(file: ConfigFile, values: Mapping[PointerPath, str | None]) -> str:
     """The text of the file with the values in their places; a key whose value is None is removed."""
-    text = file.text
-    spans = {place.path: place.at for place in json_places(text)}
-    for path in sorted(values, key=lambda path: spans[path], reverse=True):
-        entry, value = _ENTRY.match(text, spans[path]), values[path]
-        assert entry is not None
-        if value is None:
-            text = _without(text, *entry.span())
-        else:
-            start, end = entry.span("value")
-            text = f"{text[:start]}{json.dumps(value.strip())}{text[end:]}"
-    parse_json(text)
-    return text
-
-
-def _without(text: str, start: int, end: int) -> str:
-    """The text without an entry of a mapping: with its comma and line, or with the comma before the last entry."""
-    before, after = text[:start].rstrip(), text[end:].lstrip()
-    if after.startswith(","):
-        return before + after[1:] if before.endswith(("{", ",")) else text
-    return before.removesuffix(",") + text[end:]
-
-
-_ENTRY = re.compile(r'"(?:[^"\\]|\\.)*"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|[^\s,}\]]+)')
+    return rewritten(file.text, (Edit(path, value and value.strip()) for path, value in values.items()))

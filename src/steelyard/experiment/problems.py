@@ -1,5 +1,6 @@
 """One problem of an experiment file, as every stage reports it."""
 
+import json
 import reprlib
 import shlex
 from collections.abc import Iterable, Sequence
@@ -31,6 +32,31 @@ SECRET_FIX = (
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of one key of a file."""
+
+    path: tuple[str, ...]
+    value: Any = None
+    """The new value; None removes the key."""
+    rename: bool = False
+    """Whether the key only gets an underscore, which disables it."""
+
+    @property
+    def setting(self) -> str:
+        """The option that makes the change for one command."""
+        return f"--set {shlex.quote(f'{pointer(self.path)}={_written(self.value)}')}"
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, dict | list) else spelt(value)
+
+
+def pointer(path: Iterable[str]) -> str:
+    """A path as a JSON pointer (RFC 6901)."""
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """A problem with its code, place and fix."""
 
@@ -49,6 +75,10 @@ class Problem:
     """The line of the place, once it is known."""
     optional: bool = False
     """Whether nothing has to be fixed, and the fix is only advice."""
+    corrections: tuple[Edit, ...] = ()
+    """The changes that solve it, if nothing has to be decided; `lint --fix` makes them."""
+    settings: tuple[str, ...] = ()
+    """Otherwise, options of which each solves it."""
     allowed_by: Allower | None = None
     """Who allows it: it is shown and recorded, but does not stop a plan."""
 
@@ -68,8 +98,7 @@ class Problem:
 
     @property
     def pointer(self) -> str:
-        """The place as a JSON pointer (RFC 6901)."""
-        return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in self.place)
+        return pointer(self.place)
 
 
 SETTINGS = "--set"

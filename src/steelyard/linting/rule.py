@@ -1,19 +1,19 @@
 """The input of a lint rule, and how it reports a problem."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal
 
 from steelyard.experiment import Problem, Reading
 from steelyard.experiment.case import Case
 from steelyard.experiment.presets import PRESETS
-from steelyard.experiment.problems import Severity
+from steelyard.experiment.problems import Edit, Severity
 from steelyard.experiment.reading import Bound, PointerPath, Stated
 from steelyard.experiment.sources import Origin, Source
-from steelyard.experiment.thresholds import COMPUTED, REPORTED, Direction, Threshold
+from steelyard.experiment.thresholds import COMPUTED, CVS_NAMES, REPORTED, Direction, Threshold
 
-__all__ = ["Case", "Problems", "Reading", "Rule", "Stated"]
+__all__ = ["Case", "Edit", "Problems", "Reading", "Rule", "Stated"]
 
 Problems = Iterator[Problem]
 """What a rule yields."""
@@ -39,7 +39,9 @@ class Rule:
 
     def wrong(self, case: Case, key: str, value: Any, expected: str, better: Any, note: str = "") -> Problem:
         """A problem that setting the key to a better value solves."""
-        return self.problem(case, key, f"{key} is {value}{note}", f"--set {key}={better}", value, expected)
+        setting = f"--set {key}={better}"
+        problem = self.problem(case, key, f"{key} is {value}{note}", setting, value, expected)
+        return replace(problem, settings=(setting,))
 
     def at(
         self,
@@ -49,10 +51,24 @@ class Rule:
         fix: str,
         expected: str | None = None,
         severity: Severity | None = None,
+        *,
+        corrections: Iterable[Edit] = (),
+        choices: Iterable[Edit] = (),
     ) -> Problem:
-        """A problem of a value or a place in the file."""
-        severity, file, path = severity or self.severity, str(reading.file), stated.path
-        return Problem(self.code, severity, file, ".".join(path), message, fix, stated.value, expected, path=path)
+        """A problem of a value or a place in the file, with its only `corrections`, or `choices` that each solve it."""
+        return Problem(
+            self.code,
+            severity or self.severity,
+            str(reading.file),
+            ".".join(stated.path),
+            message,
+            fix,
+            stated.value,
+            expected,
+            path=stated.path,
+            corrections=tuple(corrections),
+            settings=tuple(choice.setting for choice in choices),
+        )
 
     def bound(
         self,
@@ -62,10 +78,12 @@ class Rule:
         fix: str,
         expected: str | None = None,
         severity: Severity | None = None,
+        choices: Iterable[Edit] = (),
     ) -> Problem:
         """A problem of a threshold; a warning if the threshold is an example."""
         stated = Stated(bound.threshold.value, bound.path)
-        return self.at(case.reading, stated, message, fix, expected, "warning" if bound.example else severity)
+        severity = "warning" if bound.example else severity
+        return self.at(case.reading, stated, message, fix, expected, severity, choices=choices)
 
 
 def _place(case: Case, key: str) -> PointerPath | None:
@@ -110,6 +128,17 @@ def asks_for_speed(threshold: Threshold) -> bool:
     """Whether the bound requires a minimum speed: a lower bound of a rate, an upper bound of a time, or a band."""
     floor = threshold.direction in (Direction.AT_LEAST, Direction.WITHIN)
     return threshold.direction is not Direction.AT_LEAST if threshold.metric == "step_time_s" else floor
+
+
+def with_value(bound: Bound, value: float) -> Edit:
+    """The change that gives a threshold another value, written as its file writes it."""
+    threshold, name = bound.threshold, bound.path[-1]
+    if name in CVS_NAMES:
+        return Edit(bound.path, f"{value * CVS_NAMES[name][2]:.0f}")
+    text = f"{threshold.metric}{threshold.direction}{value:.6g}"
+    if threshold.direction is Direction.WITHIN:
+        text = f"{threshold.metric} within {value:.6g} +- {threshold.tolerance_percent:g}%"
+    return Edit(bound.path, text)
 
 
 _UNITS = {

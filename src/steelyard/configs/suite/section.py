@@ -2,18 +2,20 @@
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from steelyard.configs.suite.keys import Keys
 from steelyard.configs.suite.values import converted, left_open, substituted
 from steelyard.experiment.problems import (
+    CONTRADICTED,
     MAX_DETAILED,
     MISSING_KEY,
     PLACEHOLDER,
     UNKNOWN_KEY,
     WRONG_VALUE,
+    Edit,
     Problem,
     Severity,
     bare,
@@ -49,7 +51,7 @@ class Report:
     ) -> None:
         key = ".".join(path)
         problem = Problem(code, severity, str(self.file), key, message, fix, plain(value), expected, path=path)
-        self.problems.append(problem)
+        self.problems.append(replace(problem, settings=_settings(code, path)))
 
     def wrong(self, path: PointerPath, value: Any, expected: str, fix: str, name: str | None = None) -> None:
         """Report a wrong value, by its key or by a clearer name."""
@@ -64,6 +66,13 @@ class Report:
         if len(unknown) > MAX_DETAILED:
             self.problems.append(more_unknown_keys(str(self.file), path, len(unknown) - MAX_DETAILED))
         return unknown[:MAX_DETAILED]
+
+
+def _settings(code: str, path: PointerPath) -> tuple[str, ...]:
+    """The option that removes an unknown or repeated key, or fills in a placeholder."""
+    if code in (UNKNOWN_KEY, CONTRADICTED):
+        return (Edit(path).setting,)
+    return (Edit(path, "VALUE").setting,) if code == PLACEHOLDER else ()
 
 
 class Section:

@@ -6,7 +6,7 @@ Fix: remove it, or put an underscore in front of its name, which disables it.
 """
 
 from steelyard.configs.suite.keys import NOTHING, TABLES
-from steelyard.linting.rule import Problems, Reading, Rule
+from steelyard.linting.rule import Edit, Problems, Reading, Rule
 
 RULE = Rule("SY112", "warning", on="reading")
 
@@ -20,4 +20,4 @@ def check(reading: Reading) -> Problems:
             if table[name].reads == NOTHING and name not in CHECKED_ELSEWHERE:
                 meaning = table[name].meaning.rstrip(".")
                 fix = f"remove it, or rename it to _{name} ({meaning})"
-                yield RULE.at(reading, stated, f"nothing reads {name}", fix)
+                yield RULE.at(reading, stated, f"nothing reads {name}", fix, corrections=[Edit(stated.path)])

@@ -11,7 +11,7 @@ from typing import Any
 
 from steelyard.configs.suite.keys import COMPILER_FLAG, COMPILER_FLAGS, COPIES, JAX
 from steelyard.configs.suite.values import left_open
-from steelyard.linting.rule import Problems, Reading, Rule, Stated
+from steelyard.linting.rule import Edit, Problems, Reading, Rule, Stated
 
 RULE = Rule("SY113", "error", on="reading")
 
@@ -31,7 +31,9 @@ def _distributed(reading: Reading) -> Problems:
     if stated is not None and not reading.both_sections and stated.value != spans_nodes:
         message = f"distributed_training is {stated.value} in a {reading.section} section"
         fix = f'write "{spans_nodes}", or remove it: the section decides'
-        yield RULE.at(reading, stated, message, fix, str(spans_nodes))
+        yield RULE.at(
+            reading, stated, message, fix, str(spans_nodes), corrections=[Edit(stated.path, str(spans_nodes))]
+        )
 
 
 def _node_count(reading: Reading) -> Problems:
@@ -48,7 +50,8 @@ def _node_count(reading: Reading) -> Problems:
         agrees, expected = count != 1, "2 or more for a multi_node job"
     if not agrees:
         fix = "remove it: the plan sets it on every node"
-        yield RULE.at(reading, Stated(count, copy.path), f"NNODES is {count}", fix, expected)
+        stated = Stated(count, copy.path)
+        yield RULE.at(reading, stated, f"NNODES is {count}", fix, expected, corrections=[Edit(copy.path)])
 
 
 def _copies(reading: Reading) -> Problems:
@@ -72,12 +75,14 @@ def _copies(reading: Reading) -> Problems:
         if read and copy and not read.assumed and not copy.assumed and _differ(read, copy):
             name = copy.path[-1]
             message = f"{name} is {copy.value}, but {read.path[-1]} is {read.value}"
-            yield RULE.at(reading, copy, message, f"remove {name}", str(read.value))
+            choices = Edit(copy.path), Edit(read.path, copy.value)
+            yield RULE.at(reading, copy, message, f"remove {name}", str(read.value), choices=choices)
     for name, again in reading.env_copies:
         first = reading.env[name]
         if _differ(first, again):
             message = f"{name} is {again.value} here, but {first.value} in {'.'.join(first.path[:-1])}"
-            yield RULE.at(reading, again, message, "remove one of them", str(first.value))
+            choices = Edit(again.path), Edit(first.path)
+            yield RULE.at(reading, again, message, "remove one of them", str(first.value), choices=choices)
 
 
 def _differ(read: Stated, copy: Stated) -> bool:
@@ -100,7 +105,8 @@ def _flags(reading: Reading) -> Problems:
         if model and name in before and str(before[name]).lower() != str(value).lower():
             message = f"{COMPILER_FLAGS}.{name} is {value} for the model, but {before[name]} in config"
             flag = Stated(value, (*model.path, name))
-            yield RULE.at(reading, flag, message, "remove one of them", str(before[name]))
+            choices = Edit(flag.path), Edit(flag.path, str(before[name]))
+            yield RULE.at(reading, flag, message, "remove one of them", str(before[name]), choices=choices)
 
 
 def _unread_keys(reading: Reading) -> Problems:
@@ -124,11 +130,13 @@ def _unread_keys(reading: Reading) -> Problems:
         stated = params.get(name)
         if stated is not None and stated.value != value:
             message = f"{name} is {stated.value:g}, but the run uses {setting}"
-            yield RULE.at(reading, stated, message, f"remove {name}: nothing reads it")
+            fix = f"remove {name}: nothing reads it"
+            yield RULE.at(reading, stated, message, fix, corrections=[Edit(stated.path)])
 
 
 def _sharded(reading: Reading) -> Problems:
     fsdp, tensor = reading.params.get("fsdp"), reading.params.get("tensor_parallelism")
     if fsdp and fsdp.value and tensor and tensor.value > 1:
         message = f"tensor_parallelism is {tensor.value}, but with fsdp the launch script sets it to 1"
-        yield RULE.at(reading, tensor, message, "write 1, or turn fsdp off", "1")
+        choices = Edit(tensor.path, "1"), Edit(fsdp.path, "0")
+        yield RULE.at(reading, tensor, message, "write 1, or turn fsdp off", "1", choices=choices)

@@ -5,7 +5,7 @@ Fix: remove it, or set the key that is read.
 """
 
 from steelyard.configs.suite.keys import UNREAD_ENV
-from steelyard.linting.rule import Problems, Reading, Rule
+from steelyard.linting.rule import Edit, Problems, Reading, Rule
 
 RULE = Rule("SY114", "warning", on="reading")
 
@@ -15,4 +15,8 @@ def check(reading: Reading) -> Problems:
         if name in UNREAD_ENV:
             instead = UNREAD_ENV[name]
             fix = f"remove it, and set {instead} of the model to {stated.value}" if instead else "remove it"
-            yield RULE.at(reading, stated, f"{name} is {stated.value}, but nothing reads it on GPUs", fix)
+            corrections = [Edit(stated.path)]
+            if instead and instead not in reading.params:
+                corrections.append(Edit((*reading.params_path, instead), stated.value))
+            message = f"{name} is {stated.value}, but nothing reads it on GPUs"
+            yield RULE.at(reading, stated, message, fix, corrections=corrections)

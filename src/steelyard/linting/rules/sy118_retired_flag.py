@@ -6,7 +6,7 @@ Fix: remove it.
 
 from steelyard.configs.suite.keys import COMPILER_FLAGS
 from steelyard.frameworks.registry import every_facts
-from steelyard.linting.rule import Problems, Reading, Rule, Stated
+from steelyard.linting.rule import Edit, Problems, Reading, Rule, Stated
 
 RULE = Rule("SY118", "warning", on="reading")
 
@@ -17,4 +17,5 @@ def check(reading: Reading) -> Problems:
         for name in flags.value if flags else ():
             if flags and name in retired:
                 message = f"{name} is unknown to newer {retired[name]}, which stops at unknown flags"
-                yield RULE.at(reading, Stated(flags.value[name], (*flags.path, name)), message, "remove it")
+                stated = Stated(flags.value[name], (*flags.path, name))
+                yield RULE.at(reading, stated, message, "remove it", corrections=[Edit(stated.path)])

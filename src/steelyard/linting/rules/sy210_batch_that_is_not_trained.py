@@ -6,7 +6,7 @@ Fix: remove batch_size, or change per_device_batch_size.
 """
 
 from steelyard.configs.suite.keys import JAX
-from steelyard.linting.rule import Case, Problems, Rule
+from steelyard.linting.rule import Case, Edit, Problems, Rule
 
 RULE = Rule("SY210", "error")
 
@@ -28,4 +28,4 @@ def check(case: Case) -> Problems:
     else:
         trained, expected = f"{each} on {case.placement.world_size} GPUs is {batch}", str(batch)
     message, fix = f"batch_size is {stated.value}, but {trained}", "remove batch_size: nothing reads it"
-    yield RULE.at(case.reading, stated, message, fix, expected)
+    yield RULE.at(case.reading, stated, message, fix, expected, corrections=[Edit(stated.path)])

@@ -12,7 +12,7 @@ from typing import Any
 from steelyard.configs.suite.keys import DIMENSIONS
 from steelyard.experiment.presets import PRESETS
 from steelyard.frameworks.maxtext.facts import LLAMA_LAYER
-from steelyard.linting.rule import Problems, Reading, Rule, preset_of
+from steelyard.linting.rule import Edit, Problems, Reading, Rule, preset_of
 
 RULE = Rule("SY303", "error", on="reading")
 
@@ -29,7 +29,7 @@ def check(reading: Reading) -> Problems:
     size, billions = reading.params.get("model_size"), preset.rpartition("-")[2].removesuffix("b")
     if size is not None and billions != size.value.lower().removesuffix("b"):
         message = f"model_size is {size.value} under {reading.model_key}"
-        yield RULE.at(reading, size, message, f'write "{billions}"', billions)
+        yield RULE.at(reading, size, message, f'write "{billions}"', billions, choices=[Edit(size.path, billions)])
 
 
 def _layer(reading: Reading, preset: str) -> Problems:
@@ -40,7 +40,8 @@ def _layer(reading: Reading, preset: str) -> Problems:
             written = json.dumps(expected)
             message = f"{name} is {stated.value} under {reading.model_key}"
             fix = f"write {written}, or remove it: the preset {preset} decides"
-            yield RULE.at(reading, stated, message, fix, f"{written}, the value of {preset}")
+            edit = Edit(stated.path, expected)
+            yield RULE.at(reading, stated, message, fix, f"{written}, the value of {preset}", corrections=[edit])
 
 
 def _dimensions(reading: Reading, preset: str, known: Mapping[str, Any]) -> Problems:
@@ -57,4 +58,5 @@ def _dimensions(reading: Reading, preset: str, known: Mapping[str, Any]) -> Prob
             owner = f", the value of {other}" if other and key in SIZES else ""
             message = f"{name} is {dimension.value} under {reading.model_key}{owner}"
             fix = f'write "{known[key]}", or remove it: the preset {preset} decides'
-            yield RULE.at(reading, dimension, message, fix, f"{known[key]}, the value of {preset}")
+            edit = Edit(dimension.path, str(known[key]))
+            yield RULE.at(reading, dimension, message, fix, f"{known[key]}, the value of {preset}", corrections=[edit])

@@ -5,7 +5,7 @@ vocabularies are different jobs. 128526 instead of 128256 is the most common sli
 Fix: use the vocabulary of the model.
 """
 
-from steelyard.linting.rule import Problems, Reading, Rule, Stated, preset_of
+from steelyard.linting.rule import Edit, Problems, Reading, Rule, Stated, preset_of
 
 RULE = Rule("SY304", "error", on="reading")
 
@@ -25,4 +25,4 @@ def check(reading: Reading) -> Problems:
     elif stated is not None and stated.value != vocabulary:
         message = f"vocab_size is {stated.value} under {reading.model_key}"
         fix = f'write "{vocabulary}", or remove it: the preset {preset} decides'
-        yield RULE.at(reading, stated, message, fix, expected)
+        yield RULE.at(reading, stated, message, fix, expected, corrections=[Edit(stated.path, str(vocabulary))])

@@ -7,7 +7,7 @@ Fix: name the tokenizer of the model.
 
 import re
 
-from steelyard.linting.rule import Case, Problems, Rule, Stated
+from steelyard.linting.rule import Case, Edit, Problems, Rule, Stated
 
 RULE = Rule("SY305", "error")
 
@@ -43,20 +43,24 @@ def _llama(case: Case, stated: Stated, version: str, size: str) -> Problems:
     model, reading = case.resolved.experiment.model, case.reading
     preset, tokenizer = model.preset or "", f"the tokenizer is {stated.value}"
     own_size = preset.removeprefix(_LLAMA_31).removesuffix("b") if preset.startswith(_LLAMA_31) else None
-    own = f'write "meta-llama/Llama-3.1-{own_size}B"' if own_size else "name the tokenizer of the model"
+    repository = f"meta-llama/Llama-3.1-{own_size}B"
+    own = f'write "{repository}"' if own_size else "name the tokenizer of the model"
+    edits = [Edit(stated.path, repository)] if own_size else []
     if size not in RELEASED.get(version, ()):
         sizes = ", ".join(f"{billions}B" for billions in RELEASED.get(version, ()))
         expected = f"Llama {version} with {sizes}" if sizes else "a released Llama"
-        yield RULE.at(reading, stated, f"{tokenizer}, but Llama {version} was not released with {size}B", own, expected)
+        message, same_size = f"{tokenizer}, but Llama {version} was not released with {size}B", size == own_size
+        corrections, choices = (edits, []) if same_size else ([], edits)
+        yield RULE.at(reading, stated, message, own, expected, corrections=corrections, choices=choices)
     elif not preset.startswith("llama") and not 128000 <= model.vocab_size <= 129024 and version != "2":
         message = f"{tokenizer}, but the vocabulary of the model is {model.vocab_size:,}"
-        yield RULE.at(reading, stated, message, own, "a tokenizer with that vocabulary")
+        yield RULE.at(reading, stated, message, own, "a tokenizer with that vocabulary", choices=edits)
     elif own_size and version.startswith("2"):
         message = f"{tokenizer} with a vocabulary of 32,000, but the model is {preset}"
-        yield RULE.at(reading, stated, message, own, "a tokenizer of Llama 3")
+        yield RULE.at(reading, stated, message, own, "a tokenizer of Llama 3", choices=edits)
     elif own_size and size != own_size:
         message, expected = f"{tokenizer}, but the model is {preset}", f"a repository of {own_size}B"
-        yield RULE.at(reading, stated, message, own, expected, "warning")
+        yield RULE.at(reading, stated, message, own, expected, "warning", choices=edits)
 
 
 def _other_family(case: Case, stated: Stated) -> Problems:

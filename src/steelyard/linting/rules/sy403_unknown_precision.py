@@ -6,7 +6,7 @@ Fix: write what you intend: TE_BF16, or TE_FP8 for FP8 matrix products.
 """
 
 from steelyard.configs.suite.megatron import PRECISIONS
-from steelyard.linting.rule import Problems, Reading, Rule
+from steelyard.linting.rule import Edit, Problems, Reading, Rule
 
 RULE = Rule("SY403", "error", on="reading")
 
@@ -16,4 +16,5 @@ def check(reading: Reading) -> Problems:
     if stated is not None and reading.family != "steelyard" and stated.value.strip().upper() not in PRECISIONS:
         message = f"precision is {stated.value}, which the launch script does not support: it would run bf16"
         fix = 'write "TE_BF16" (bf16 throughout) or "TE_FP8" (bf16 with FP8 products)'
-        yield RULE.at(reading, stated, message, fix, " or ".join(PRECISIONS))
+        choices = [Edit(stated.path, name) for name in PRECISIONS]
+        yield RULE.at(reading, stated, message, fix, " or ".join(PRECISIONS), choices=choices)

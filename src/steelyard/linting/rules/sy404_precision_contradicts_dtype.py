@@ -7,7 +7,7 @@ Fix: remove `precision`, or set `quantization`.
 
 from steelyard.configs.suite.keys import JAX
 from steelyard.configs.suite.megatron import PRECISIONS
-from steelyard.linting.rule import Problems, Reading, Rule
+from steelyard.linting.rule import Edit, Problems, Reading, Rule
 
 RULE = Rule("SY404", "error", on="reading")
 
@@ -21,4 +21,4 @@ def check(reading: Reading) -> Problems:
         quantization = reading.params["quantization"].value if "quantization" in reading.params else ""
         message = f"precision is {stated.value}, but the run uses dtype {dtype} and quantization {quantization!r}"
         fix = 'remove precision: nothing reads it. For FP8 set quantization to "fp8"'
-        yield RULE.at(reading, stated, message, fix)
+        yield RULE.at(reading, stated, message, fix, corrections=[Edit(stated.path)])

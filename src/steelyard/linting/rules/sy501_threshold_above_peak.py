@@ -8,7 +8,7 @@ a warning.
 from steelyard import accounting
 from steelyard.experiment.reading import Bound
 from steelyard.experiment.thresholds import COMPUTED, REPORTED
-from steelyard.linting.rule import Case, Problems, Rule, asks_for_speed, shown_bound
+from steelyard.linting.rule import Case, Edit, Problems, Rule, asks_for_speed, shown_bound
 
 RULE = Rule("SY501", "error")
 
@@ -20,7 +20,7 @@ def check(case: Case) -> Problems:
         memory = gpu.usable_gib if gpu and bound.threshold.metric == "memory_peak_gib" else None
         if memory is not None and bound.threshold.value > memory:
             expected = f"at most {memory} GiB, the memory of {case.placement.label}"
-            yield RULE.bound(case, bound, shown_bound(bound), "lower it", expected)
+            yield RULE.bound(case, bound, shown_bound(bound), "lower it", expected, choices=[Edit(bound.path)])
     if peak is None:
         return
     for bound in bounds:
@@ -28,7 +28,8 @@ def check(case: Case) -> Problems:
         if needed is not None and needed > peak:
             effort = "" if bound.threshold.metric in (COMPUTED, REPORTED) else f", which needs {needed:,.0f} TFLOP/s"
             expected = f"less than {peak:,.1f} TFLOP/s, the dense peak of {case.placement.label}"
-            yield RULE.bound(case, bound, f"{shown_bound(bound)}{effort}", "lower it to what was measured", expected)
+            message, fix = f"{shown_bound(bound)}{effort}", "lower it to what was measured, or remove it"
+            yield RULE.bound(case, bound, message, fix, expected, choices=[Edit(bound.path)])
 
 
 def _tflops(case: Case, bound: Bound, peak: float) -> float | None:

@@ -10,7 +10,7 @@ from itertools import chain
 
 from steelyard.accounting import Convention
 from steelyard.experiment.thresholds import COMPUTED, REPORTED
-from steelyard.linting.rule import Case, Problems, Rule, bound_pairs, shown_bound
+from steelyard.linting.rule import Case, Problems, Rule, bound_pairs, shown_bound, with_value
 
 RULE = Rule("SY502", "error")
 TOLERANCE = 0.04
@@ -30,7 +30,9 @@ def check(case: Case) -> Problems:
         ratio, causal, noncausal = (_figure(count / 1e9, 1) for count in (quotient, *counts))
         message = f"{shown_bound(flops)} and {shown_bound(tokens)} make {ratio} GFLOP per token"
         fix = f"at {rate:g} tokens/s write {low} TFLOP/s (causal) or {high} TFLOP/s (non-causal)"
-        yield RULE.bound(case, flops, message, fix, f"{causal} (causal) or {noncausal} (non-causal) within 4%")
+        expected = f"{causal} (causal) or {noncausal} (non-causal) within 4%"
+        choices = [with_value(flops, count * rate / 1e12) for count in counts]
+        yield RULE.bound(case, flops, message, fix, expected, choices=choices)
 
 
 def _figure(value: float, digits: int = 0) -> str:

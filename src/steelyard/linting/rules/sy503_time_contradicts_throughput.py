@@ -8,7 +8,7 @@ Fix: compute one from the other. It is an error if no run can meet both, otherwi
 import math
 
 from steelyard.experiment.thresholds import Direction, Threshold
-from steelyard.linting.rule import Case, Problems, Rule, asks_for_speed, bound_pairs, shown_bound
+from steelyard.linting.rule import Case, Problems, Rule, asks_for_speed, bound_pairs, shown_bound, with_value
 
 RULE = Rule("SY503", "error")
 TOLERANCE = 0.04
@@ -31,7 +31,8 @@ def check(case: Case) -> Problems:
         message = f"{shown_bound(time)}, but {job} take {at_rate * 1e3:,.0f} ms"
         own_rate = f"{tokens_per_gpu / time.threshold.value:.0f} tokens/s"
         fix = f"write {at_rate * 1e3:.0f} ms or {own_rate}, whichever was measured"
-        yield RULE.bound(case, time, message, fix, severity="warning" if both_hold else None)
+        choices = with_value(time, at_rate), with_value(rate, tokens_per_gpu / time.threshold.value)
+        yield RULE.bound(case, time, message, fix, severity="warning" if both_hold else None, choices=choices)
 
 
 def _both_hold(time: Threshold, rate: Threshold, tokens_per_gpu: float) -> bool:

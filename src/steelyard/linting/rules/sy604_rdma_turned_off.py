@@ -5,7 +5,7 @@ use their links.
 Fix: remove the variable.
 """
 
-from steelyard.linting.rule import Case, Problems, Rule, environment
+from steelyard.linting.rule import Case, Edit, Problems, Rule, environment
 
 RULE = Rule("SY604", "warning")
 
@@ -15,4 +15,5 @@ def check(case: Case) -> Problems:
     for name, fewest_nodes in (("NCCL_IB_DISABLE", 2), ("NCCL_P2P_DISABLE", 1)):
         if name in given and given[name].value == "1" and nodes >= fewest_nodes:
             message = f"{name} is 1 on {nodes} node{'s' * (nodes != 1)}"
-            yield RULE.at(case.reading, given[name], message, "remove it", "0, or not set")
+            choices = [Edit(given[name].path)]
+            yield RULE.at(case.reading, given[name], message, "remove it", "0, or not set", choices=choices)

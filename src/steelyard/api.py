@@ -173,11 +173,12 @@ def _config_of(config: PathName, asked: Asked, framework: str | None, paths: Seq
     from steelyard.experiment.problems import raise_errors
     from steelyard.frameworks.planner import as_run
     from steelyard.ingestion.detect import framework_of
+    from steelyard.linting.allowing import refused_codes
 
     asked = replace(asked, settings=(), nodes=None)
     file = with_family(read_mapping(Path(config)))
     reading = one_reading(file, asked, lambda: framework or framework_of(list(map(str, paths))))
-    raise_errors(reading.problems)
+    raise_errors(problem for problem in reading.problems if refused_codes([problem.code]))
     return as_run(resolve(reading, (), asked.gpu, asked.gpus))
 
 

@@ -66,7 +66,9 @@ def _once(problems: Iterable[Problem]) -> list[Problem]:
     """Each problem once, although several platforms may have it; of a wrong key that nothing reads, only the error."""
     unique: dict[tuple[str, str, str], Problem] = {}
     for problem in problems:
-        unique.setdefault((problem.code, problem.pointer, problem.message), problem)
+        key = problem.code, problem.pointer, problem.message
+        if key not in unique or problem.stops:  # another platform may allow it
+            unique[key] = problem
     wrong = {problem.pointer for problem in unique.values() if problem.stops}
     return [problem for problem in unique.values() if problem.code != "SY112" or problem.pointer not in wrong]
 

@@ -138,7 +138,6 @@ def test_a_looser_time_beside_a_throughput_is_no_contradiction(cli: Any) -> None
     results = {"tokens_per_gpu": "6500", "elapsed_time_per_iteration": "30000"}
     place = "model_params__single_node__llama3_1_8b__mi300x__result_dict"
     assert errors(cli, config(MEG, **{place: results}), *ONE) == set()
-    assert errors(cli, config(MEG, **{place: {**results, "elapsed_time_per_iteration": "12000"}}), *ONE)
 
 
 def test_the_head_may_be_called_by_its_other_address(cli: Any) -> None:

@@ -90,7 +90,9 @@ def test_the_head_is_compared_with_hosts_only_where_it_can_be(
 
 
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name.startswith("llama3.1-")])
-@pytest.mark.parametrize("tokenizer", ["NousResearch/Meta-Llama-3-405B", "meta-llama/Llama-2-7b", "x/Llama-3.3-8B"])
+@pytest.mark.parametrize(
+    "tokenizer", ["NousResearch/Meta-Llama-3-405B", "meta-llama/Llama-2-7b", "x/Llama-3.3-8B", "x/Llama-3.2-1B"]
+)
 def test_a_suggested_tokenizer_was_released(preset: str, tokenizer: str) -> None:
     path = Path("x.yaml")
     path.write_text(
@@ -103,8 +105,10 @@ platforms: {{p: {{gpu: mi355x, gpus_per_node: 8, framework: megatron}}}}
 """
     )
     (problem,) = [problem for problem in lint_file(path, Asked(), LAPTOP) if problem.code == "SY305"]
-    version, size = problem.fix.partition("Llama-")[2].strip('"').removesuffix("B").split("-")
-    assert size in RELEASED[version]
+    for suggestion in (problem.fix, *problem.settings, *(edit.value for edit in problem.corrections)):
+        version, size = suggestion.partition("/Llama-")[2].strip('"').removesuffix("B").split("-")
+        assert (size, version) == (preset.removeprefix("llama3.1-").removesuffix("b"), "3.1")
+        assert size in RELEASED[version]
 
 
 @pytest.mark.parametrize("repository", ["meta-llama/Llama-3.2-11B-Vision", "meta-llama/Llama-3.1-8B-Instruct"])

@@ -59,7 +59,7 @@ def _llama(case: Case, stated: Stated, version: str, size: str) -> Problems:
         message = f"{tokenizer} with a vocabulary of 32,000, but the model is {preset}"
         yield RULE.at(reading, stated, message, own, "a tokenizer of Llama 3", choices=edits)
     elif own_size and size != own_size:
-        message, expected = f"{tokenizer}, but the model is {preset}", f"a repository of {own_size}B"
+        message, expected = f"{tokenizer}, but the model is {preset}", repository
         yield RULE.at(reading, stated, message, own, expected, "warning", choices=edits)
 
 

@@ -24,6 +24,7 @@ def test_a_reason_is_a_document_with_the_values_of_both_sides() -> None:
         "keys": ["training.steps"],
         "target": 1000,
         "baseline": 50,
+        "accepted": None,
         "message": "training.steps differs: 1,000 and 50",
     }
 

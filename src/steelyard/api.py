@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from steelyard.errors import InputError
 
@@ -72,6 +72,7 @@ def load(run: AnyRun, *, out: PathName = "runs") -> Run:
 def ingest(
     *paths: PathName,
     config: PathName | None = None,
+    override: bool = False,
     framework: str | None = None,
     columns: Mapping[str, str] | None = None,
     follow: bool = False,
@@ -89,19 +90,15 @@ def ingest(
     """Import logs or a result file as a run; `notice` is called with events that the user should see.
 
     If the files hold several runs, `run` is "last", the number of one, or "all": all are imported as `name`-1 to
-    `name`-N, and the last is returned.
+    `name`-N, and the last is returned. `settings` may contradict the log only with `override`; both are recorded.
     `gpu_peak` states dense TFLOP/s per GPU, such as `{"bf16": 209}`, and `gpu_memory` GiB per GPU.
     """
     from steelyard import ingestion, records
-    from steelyard.configs.gpus import check_ingested_gpu
     from steelyard.experiment.resolve import partial_settings
-    from steelyard.hardware.catalog import CPU, lookup
 
-    if not paths:
-        _refuse_no_paths()
+    _check_paths(paths)
     stated, gpu = _stated(gpu_peak, gpu_memory, config), selection.get("gpu")
-    check_ingested_gpu(gpu, stated)
-    selection["gpu"] = gpu if gpu is not None and (gpu == CPU or lookup(gpu)) else None
+    selection["gpu"] = _listed_gpu(gpu, stated)
     asked = _asked_of_a_log(selection, config)
     _check_framework(framework)
     values, sources = partial_settings(asked.settings)
@@ -114,6 +111,7 @@ def ingest(
         config=None if config is None else _config_of(config, asked, framework, paths),
         settings=values,
         setting_sources=sources,
+        override=override,
         gpu=gpu,
         gpus=asked.gpus,
         nodes=asked.nodes,
@@ -130,9 +128,20 @@ def ingest(
     return records.load(writer.directory)
 
 
-def _refuse_no_paths() -> NoReturn:
+def _check_paths(paths: Sequence[PathName]) -> None:
+    if paths:
+        return
     complaint, expected = "ingest() got no paths", "one or more logs or results"
     raise InputError(complaint, key="paths", value=None, expected=expected, next='steelyard.ingest("train.log")')
+
+
+def _listed_gpu(gpu: str | None, stated: StatedGpus) -> str | None:
+    """The GPU if a config can select by it: cpu, or one of the catalog."""
+    from steelyard.configs.gpus import check_ingested_gpu
+    from steelyard.hardware.catalog import CPU, lookup
+
+    check_ingested_gpu(gpu, stated)
+    return gpu if gpu is not None and (gpu == CPU or lookup(gpu)) else None
 
 
 def _stated(peaks: Peaks | None, memory_gib: float | None, config: PathName | None = None) -> StatedGpus:
@@ -297,7 +306,8 @@ def compare(
     mode: str | None = None,
     margin: float | str | None = None,
     warmup_steps: int = 0,
-    force: bool = False,
+    accept: str | Sequence[str] | Mapping[str, str | None] = (),
+    assume: str | Sequence[str] | Mapping[str, Any] = (),
     prices: Mapping[str, float] | None = None,
     target_loss: float | None = None,
     out: PathName = "runs",
@@ -306,16 +316,22 @@ def compare(
     """Compare target runs with baseline runs and save the comparison in `out`/comparisons.
 
     Each side is one or more runs, a fleet, or a directory of runs. `margin` is a share such as 0.03 or `"3%"`.
+    `accept` declares that differences or unknowns do not matter, such as `{"data.path": "two mounts of one corpus"}`.
+    `assume` supplies settings that a side does not record, such as `{"target:training.sequence_length": 8192}`.
     """
     from steelyard import comparison
+    from steelyard.comparison import acceptance, assumption
+    from steelyard.comparison.declared import Declared
 
     if target_loss is not None and not 0 < target_loss < math.inf:
         complaint, expected = f"--target-loss {target_loss:g} is not a loss", "nats per token, above 0"
         raise InputError(complaint, key="--target-loss", value=target_loss, expected=expected, next="--target-loss 2.8")
     asked, known_mode, share = metrics_of(metrics), mode_of(mode), margin_share(margin)
+    declared = Declared(acceptance.parse(accept), assumption.parse(assume))
     targets = comparison.load_runs("TARGET", _names_of(target), Path(out))
     baselines = comparison.load_runs("BASELINE", _names_of(baseline), Path(out))
-    made = comparison.weigh(targets, baselines, asked, known_mode, warmup_steps, share, force, prices, target_loss)
+    how = (known_mode, warmup_steps, share, declared, prices, target_loss)
+    made = comparison.weigh(targets, baselines, asked, *how)
     return replace(made, directory=comparison.save(made, Path(out), name))
 
 

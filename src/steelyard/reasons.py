@@ -45,11 +45,14 @@ class Reason:
     effect: Effect | None = None
     side: SideName | None = None
     keys: tuple[str, ...] = ()
+    accepted: str | None = None
+    """Why the user declares that it does not matter; None without such a declaration."""
 
     @property
     def message(self) -> str:
         """The sentence, without the words that the effect adds."""
-        return self.code.render(self.values)
+        sentence = self.code.render(self.values)
+        return sentence if self.accepted is None else f"{sentence} (accepted: {self.accepted})"
 
     def document(self) -> dict[str, Any]:
         """An entry of `reasons` in JSON."""
@@ -60,6 +63,7 @@ class Reason:
             "keys": list(self.keys),
             "target": self.values.get("target"),
             "baseline": self.values.get("baseline"),
+            "accepted": self.accepted,
             "message": self.message,
         }
 

@@ -73,15 +73,20 @@ def test_the_losses_stand_side_by_side_as_they_were_told(compared: dict[str, Any
     ]
 
 
-def test_a_forced_ratio_stands_under_a_banner_and_is_still_refused(cli: Any, compared: dict[str, Any]) -> None:
-    done = cli("compare", "amd", "nvidia", "--force", "--json")
-    assert done.status == 4
-    ratio = done.document["throughput_speedup"]
-    assert (round(ratio["value"], 2), ratio["forced"], ratio["decided"]) == (4.03, True, False)
-    assert done.document["banner"].startswith("FORCED")
+def test_an_accepted_difference_gives_a_ratio_that_says_so(cli: Any, compared: dict[str, Any]) -> None:
+    accepting = ["--accept", "training.tokens_per_step=other batch sizes are the question"]
+    for code in ("settings_unknown", "too_few_steady_steps"):
+        accepting += ["--accept", code]
+    done = cli("compare", "amd", "nvidia", *accepting, "--json")
+    ratio, reasons = done.document["throughput_speedup"], done.reasons("throughput", "own_step_tokens_differ")
+    assert [(reason["effect"], reason["accepted"]) for reason in reasons] == [
+        ("caveat", "other batch sizes are the question")
+    ]
+    assert (done.status, round(ratio["value"], 2)) == (5, 4.03)  # one run per side
     kept = json.loads((Path(done.document["comparison"]) / "comparison.json").read_text())
     assert kept["banner"] == done.document["banner"]
-    assert "FORCED" in cli("compare", "amd", "nvidia", "--force").out
+    assert "training.tokens_per_step (other batch sizes are the question)" in kept["banner"]
+    assert cli("compare", "amd", "nvidia", *accepting).out.splitlines()[1].strip() == kept["banner"]
 
 
 REPRODUCED = """

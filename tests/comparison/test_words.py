@@ -94,7 +94,7 @@ def test_losses_without_times_are_not_known_for_speed(cli: Any, tmp_path: Path) 
     done = cli("compare", "a", "b")
     assert done.status == 5
     assert "\n  a has no step times and no rates\n" in done.out
-    assert done.out.endswith("next: steelyard ingest a.csv --config FILE\n")
+    assert "\nimport a log of a that contains step times\nnext: steelyard ingest a.csv --config FILE\n" in done.out
     curves = cli("compare", "a", "b", "--for", "convergence")
     assert curves.status == 1
     assert curves.out.startswith("Not equivalent")

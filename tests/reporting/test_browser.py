@@ -231,7 +231,16 @@ def test_text_of_runs_that_are_compared_is_inert(open_page: Any, cli: Any, recor
                 lambda step: {**step, "memory_kind": HOSTILE, "source": {"file": HOSTILE, "line": 1}, "loss": 13.0}
             )
             run.add_event(kind="error", message=HOSTILE, source={"file": HOSTILE, "line": 3})
-    cli("compare", *sides, "--for", "throughput,memory,flops,convergence", "--force", "--name", "first")
+    cli(
+        "compare",
+        *sides,
+        "--for",
+        "throughput,memory,flops,convergence",
+        "--accept",
+        f"data.path={HOSTILE}",
+        "--name",
+        "first",
+    )
     made = cli("report", "first", "--json", "--to", "html,md").document["files"]
     page = open_page(Path(made[0]))
     assert page.locator("main img, main script, figure b b, h1 b, li b, td b, dd b, th b").count() == 0
@@ -247,10 +256,12 @@ def test_text_of_runs_that_are_compared_is_inert(open_page: Any, cli: Any, recor
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_forced_ratio_cannot_be_missed(open_page: Any, cli: Any, recorded: Any, scheme: str, width: int) -> None:
+def test_a_declaration_cannot_be_missed(open_page: Any, cli: Any, recorded: Any, scheme: str, width: int) -> None:
     for at in range(3):
         recorded("half-batch", f"a/{at}").slower(1 + at / 1000), recorded("baseline", f"b/{at}").slower(1 + at / 1000)
-    cli("compare", "a", "b", "--for", "throughput,memory,convergence", "--force", "--name", "first")
+    accept = ("training.tokens_per_step=" + "the batch size is the question " * 3, "training.global_batch_size")
+    options = [word for text in accept for word in ("--accept", text)]
+    cli("compare", "a", "b", "--for", "throughput,memory,convergence", *options, "--name", "first")
     page = open_page(Path(cli("report", "first", "--json").document["files"][0]), color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 900})
     page.wait_for_timeout(100)

@@ -219,24 +219,22 @@ def test_a_first_loss_that_both_sides_miss_names_both(cli: Any, repeated: Any) -
     assert answer.endswith("; baselines starts at 14, expected 12.581")
 
 
-def test_a_forced_ratio_has_a_banner_and_is_marked_everywhere(cli: Any, puzzle: None) -> None:
-    markdown, html = reports(cli, "amd", "nvidia", "--for", "throughput,convergence", "--force")
+def test_what_the_user_declares_is_above_the_answer(cli: Any, puzzle: None) -> None:
+    accept = ("training.tokens_per_step=other batches", "settings_unknown", "too_few_steady_steps=all there is")
+    options = [word for text in accept for word in ("--accept", text)]
+    markdown, html = reports(cli, "amd", "nvidia", "--for", "throughput", *options)
     lines = [line for line in markdown.splitlines() if line]
-    assert lines[1].startswith("> **FORCED: ")
+    assert lines[1].startswith("> **Declared by the user: accepted training.tokens\\_per\\_step (other batches), ")
     assert lines[2].startswith("# ")
     assert html.index('<div class="banner"') < html.index("<header>")
-    assert "<title>FORCED, not comparable" in html
-    shown = [line for line in lines if "4.03" in line and "by tokens" not in line and "steelyard" not in line]
-    assert len(shown) >= 3
-    assert [line for line in shown if "FORCED" not in line] == []
-    assert re.search(
-        r"steelyard compare \S+ \S+ --for throughput,convergence --mode best --margin 0.05 --force", markdown
-    )
+    assert any("4.03" in line for line in lines)
+    assert "(accepted: other batches)" in markdown
+    assert re.search(r"steelyard compare .* --margin 0.05 --accept 'training.tokens_per_step=other batches'", markdown)
 
 
-def test_without_a_forced_ratio_there_is_no_banner(cli: Any, puzzle: None) -> None:
+def test_without_a_declaration_there_is_no_banner(cli: Any, puzzle: None) -> None:
     markdown, html = reports(cli, "amd", "nvidia")
-    assert "FORCED" not in markdown
+    assert "Declared" not in markdown
     assert 'class="banner"' not in html
 
 

@@ -360,7 +360,7 @@ def test_a_few_long_records_are_too_few_to_compare(cli: Any, recorded: Any) -> N
     for name in ("again", "baseline"):
         as_foreign(recorded(name)).edit_steps(lambda step: None if step["step"] % 20 else {**step, "steps_covered": 20})
     done = cli("compare", "again", "baseline", "--json")
-    assert done.status == 4
+    assert done.status == 5
     assert [one["side"] for one in done.reasons("throughput", "too_few_steady_records")] == ["target", "baseline"]
 
 

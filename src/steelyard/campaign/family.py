@@ -48,9 +48,8 @@ class Member:
 
     @property
     def ratio(self) -> Ratio | None:
-        """None if the job is not comparable, even if the comparison was forced."""
-        ratio = self.comparison.ratios[Metric.THROUGHPUT]
-        return None if ratio is None or ratio.forced else ratio
+        """None if the job is not comparable."""
+        return self.comparison.ratios[Metric.THROUGHPUT]
 
     @property
     def between(self) -> Between | None:

@@ -11,6 +11,8 @@ EXAMPLES = examples(
     "steelyard compare mi300x h100",
     "steelyard compare a1,a2,a3 b1,b2,b3 --for throughput,memory",
     "steelyard compare mi300x h100 --for convergence -v",
+    'steelyard compare mi300x h100 --accept data.path="one corpus on two mounts"',
+    "steelyard compare mi300x h100 --assume target:training.sequence_length=8192",
 )
 _SIDE = "A run, a comma-separated list of runs, or a directory of runs."
 
@@ -22,7 +24,12 @@ class CompareOptions(Kept):
     metrics: str = option("--for METRICS", "One or more of throughput, memory, flops, convergence.", "throughput")
     mode: str | None = option("--mode best|matched", "matched: treat every caveat as a reason to refuse.")
     margin: str | None = option(*MARGIN)
-    force: bool = option("--force", "Print ratios that are not comparable too, marked; the exit status stays 4.")
+    accept: list[str] | None = option(
+        "--accept KEY[=REASON]", "Take a difference or an unknown as a caveat, with your reason; may be repeated."
+    )
+    assume: list[str] | None = option(
+        "--assume SIDE:KEY=VALUE", "Supply a setting that target, baseline or both do not record; may be repeated."
+    )
     prices: Path | None = option("--prices FILE", "Prices per GPU hour: {h100: 2.5, mi300x: 2.0}.")
     target_loss: float | None = option("--target-loss LOSS", "Also compare the tokens each side needs to this loss.")
     warmup_steps: int = option(*WARMUP, 0, min=0)
@@ -39,6 +46,7 @@ def compare(options: CompareOptions) -> int:
     """
     from steelyard import api
     from steelyard.cli.comparison import show
+    from steelyard.comparison.next_step import next_step
     from steelyard.comparison.time_to_loss import read_prices
 
     made = api.compare(
@@ -48,14 +56,16 @@ def compare(options: CompareOptions) -> int:
         mode=options.mode,
         margin=options.margin,
         warmup_steps=options.warmup_steps,
-        force=options.force,
+        accept=options.accept or [],
+        assume=options.assume or [],
         prices=read_prices(options.prices) if options.prices else {},
         target_loss=options.target_loss,
         out=options.out,
         name=options.name,
     )
     if options.as_json:
-        printing.show_json(made.document(made.directory))
+        step = next_step(made)
+        printing.show_json({**made.document(made.directory), "next": step.document() if step else None})
     else:
         show(made, options.verbose, options.quiet)
     return made.exit

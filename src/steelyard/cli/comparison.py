@@ -9,7 +9,8 @@ from steelyard.comparison import Comparison, Metric, Ratio
 from steelyard.comparison.codes import sentence
 from steelyard.comparison.contract import ONE_PLATFORM, Agreement, Comparability
 from steelyard.comparison.convergence import LossesAt
-from steelyard.comparison.headline import difference_of, further_reasons, lines, ratio_sentence, short
+from steelyard.comparison.declared import unused
+from steelyard.comparison.headline import difference_of, further_reasons, lines, short
 from steelyard.comparison.next_step import NextStep, next_step
 from steelyard.comparison.phrases import compared, figure, listed, plural
 from steelyard.comparison.tiers import Answer
@@ -29,9 +30,12 @@ def show(made: Comparison, verbose: bool = False, quiet: bool = False) -> None:
     for line in lines(made):
         head = f"{line.answer} " if line.answer else ""
         printing.item(printing.inert(head), line.detail, 2, _EXIT_STYLES.get(made.exit_of(line.metrics[0]), Style.BAD))
+    if made.banner:
+        printing.item("  ", made.banner, 4)
     if quiet:
         return
-    _show_forced(made)
+    for text in unused(made.accepted, made.assumed):
+        printing.item("  notice: ", text)
     _show_reasons(made, verbose)
     if Metric.CONVERGENCE in made.asked:
         _show_learning(made, verbose)
@@ -39,10 +43,10 @@ def show(made: Comparison, verbose: bool = False, quiet: bool = False) -> None:
     _show_causes(made, verbose)
     _show_others(made)
     _show_free_differences(made, verbose)
-    _show_next(next_step(made), f"steelyard report {shlex.quote(str(made.directory))}")
+    _show_next(made, next_step(made), f"steelyard report {shlex.quote(str(made.directory))}")
 
 
-def _show_next(step: NextStep | None, report: str) -> None:
+def _show_next(made: Comparison, step: NextStep | None, report: str) -> None:
     """Commands are not wrapped, to be copied."""
     if step is None:
         printing.say(f"next: {report}")
@@ -52,17 +56,15 @@ def _show_next(step: NextStep | None, report: str) -> None:
         printing.item("", step.words)
     for command in step.commands:
         printing.say(f"next: {printing.inert(command)}")
-    if step.instead:
-        printing.say(f"or: {printing.inert(step.instead)}")
-
-
-def _show_forced(made: Comparison) -> None:
-    if made.banner:
-        printing.item("  ", made.banner)
-    for metric in made.asked:
-        ratio = made.ratios.get(metric)
-        if ratio is not None and ratio.forced:
-            printing.item("  ", ratio_sentence(made, metric, ratio)[1], 4)
+    for command in step.instead:
+        printing.say(f"or: {printing.inert(command)}")
+    called = {side.name: side.called for side in made.sides} | {"both": "both sides"}
+    for side in dict.fromkeys(each.side for each in step.missing):
+        printing.item("", f"Not recorded for {called[side]}; add to the compare command, with the true values:")
+        other = called["baseline" if side == "target" else "target"]
+        for each in (each for each in step.missing if each.side == side):
+            hint = f"  ({each.suggestion} on {other})" if each.suggestion is not None else ""
+            printing.say(f"  {each.option}{printing.inert(hint)}")
 
 
 def _show_reasons(made: Comparison, verbose: bool) -> None:
@@ -193,4 +195,4 @@ def _show_free_differences(made: Comparison, verbose: bool) -> None:
 
 
 def ratio_words(ratio: Ratio) -> str:
-    return f"{with_interval(ratio.value, ratio.low, ratio.high)}  {'FORCED, ' * ratio.forced}{ratio.words}"
+    return f"{with_interval(ratio.value, ratio.low, ratio.high)}  {ratio.words}"

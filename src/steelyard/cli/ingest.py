@@ -40,6 +40,7 @@ class IngestOptions(OwnGpu, Kept):
     gpus: int | None = option("--gpus N", "GPUs per node.", min=1, max=10**5)
     nodes: int | None = option("--nodes N", "Number of nodes.", min=1, max=10**5)
     settings: list[str] | None = option("--set GROUP.KEY=VALUE", _SET)
+    override: bool = option("--override", "Let --set replace values in the log; both are recorded.")
     config: Path | None = option("--config FILE", "The run's config, for settings missing from the log.")
     platform: str | None = option("--platform NAME", "Platform of the config.")
     model: str | None = option("--model MODEL", "Model of a JSON config.")
@@ -67,6 +68,7 @@ def ingest(options: IngestOptions) -> int:
         gpus=options.gpus,
         nodes=options.nodes,
         settings=options.settings or [],
+        override=options.override,
         config=options.config,
         platform=options.platform,
         model=options.model,
@@ -241,6 +243,7 @@ def _command(options: IngestOptions, added: Iterable[str]) -> list[str]:
     words += [shlex.join(["--gpu-peak", peak]) for peak in options.gpu_peak or []]
     words += [f"--gpu-memory {gib:g}" for gib in (options.gpu_memory,) if gib is not None]
     words += [shlex.join(["--set", setting]) for setting in options.settings or []]
+    words += ["--override"] * options.override
     words += [f"--run {options.run}"] * (options.run != "last")
     words += [shlex.join(["--out", str(options.out)])] * (str(options.out) != "runs")
     lines = words[:1]

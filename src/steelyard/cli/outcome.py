@@ -62,6 +62,8 @@ def show_verdict(judged: "Verdict", detail: Detail = Detail.USUAL) -> None:
     if detail == Detail.QUIET:
         return
     printing.item("  ", f"{_rates(judged.figures)}; {judged.figures.window.words()}")
+    for key, override in judged.overridden.items():
+        printing.item("  overridden  ", f"{key} = {override.words}")
     if judged.runs_in_files > 1:
         which = f"run {judged.run_in_files} of {judged.runs_in_files} in its file"
         printing.item("  ", f"{which}; `steelyard ingest … --run N` imports another")

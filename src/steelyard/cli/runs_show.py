@@ -76,6 +76,9 @@ def _facts(run: Run, first: Step | None, last: Step | None) -> dict[str, str]:
         facts["loss"] = f"{_loss(first.loss)} at the first step, {_loss(last.loss)} at the last"
     if manifest.allowed:
         facts["allowed"] = ", ".join(dict.fromkeys(f"{problem.code} by {problem.by}" for problem in manifest.allowed))
+    overridden = manifest.ingested.overridden if manifest.ingested else {}
+    if overridden:
+        facts["overridden"] = "; ".join(f"{key} = {override.words}" for key, override in overridden.items())
     return facts | {
         "experiment": str(manifest.experiment.name or "not recorded"),
         "platform": f"{platform.name}: {platform.words}",

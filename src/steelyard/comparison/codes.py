@@ -1,6 +1,7 @@
 """Reasons of a comparison: each code with its sentence."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from steelyard.comparison.phrases import plural, rounded
@@ -13,6 +14,11 @@ _MOST_HOSTS = 3
 def because(code: Code, effect: Effect, side: SideName, /, *keys: str, **values: Any) -> Reason:
     """A reason of a ruling or a ratio."""
     return Reason(code, values, effect, side, keys)
+
+
+def of_keys(reason: Reason, keys: tuple[str, ...]) -> Reason:
+    """SETTINGS_UNKNOWN about some of its keys."""
+    return replace(reason, keys=keys, values={**reason.values, "keys": keys})
 
 
 def sentence(reason: Reason, message: str | None = None) -> str:
@@ -107,6 +113,14 @@ SETTING_DIFFERS = Code("setting_differs", _setting_differs)
 """The two sides have different values of a setting that matters for this comparison."""
 SETTINGS_UNKNOWN = Code("settings_unknown", _settings_unknown)
 """Settings that matter for this comparison are unknown on one or both sides."""
+SETTINGS_ASSUMED = Code(
+    "settings_assumed", lambda settings, side: f"{', '.join(settings)} assumed for {side}, not recorded"
+)
+"""The user supplied settings that a run does not record (`--assume`)."""
+SETTINGS_OVERRIDDEN = Code(
+    "settings_overridden", lambda settings, side: f"settings of {side} replace those of its log: {', '.join(settings)}"
+)
+"""The user replaced settings of a log when the run was imported (`ingest --override`)."""
 RUNS_DIFFER = Code(
     "runs_differ",
     lambda key, runs, run_values: (

@@ -1,17 +1,20 @@
 """A comparison: contract, rulings, ratios, convergence, diagnoses."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from steelyard.comparison import codes
+from steelyard.comparison import acceptance, assumption, codes, declared
+from steelyard.comparison.acceptance import Acceptance
+from steelyard.comparison.assumption import Assumption
 from steelyard.comparison.contract import Clause, Comparability, Ruling, check_side, contract, effect_in, ruling
-from steelyard.comparison.convergence import Convergence, convergence
+from steelyard.comparison.convergence import Convergence, convergence, left_open
 from steelyard.comparison.copies import on_both_sides
+from steelyard.comparison.declared import NOTHING, Declared
 from steelyard.comparison.diagnoses import Diagnosis, diagnose
 from steelyard.comparison.own_figures import changes, clocks_apart, curves_apart, steps_apart
-from steelyard.comparison.ratios import NAME_OF, Ratio, lacking, missing, ratio
+from steelyard.comparison.ratios import NAME_OF, Ratio, lacking, ratio
 from steelyard.comparison.side import Side, names_of, side
 from steelyard.comparison.tiers import Pair
 from steelyard.comparison.time_to_loss import Prices, TimeToLoss, time_to_loss
@@ -55,7 +58,8 @@ class Comparison:
     time_to_loss: TimeToLoss | Reason
     """Or why it is unknown."""
     margin: float
-    forced: bool
+    accepted: tuple[Acceptance, ...]
+    assumed: tuple[Assumption, ...]
     prices: Prices
     target_loss: float | None
     directory: Path | None = None
@@ -67,10 +71,8 @@ class Comparison:
 
     @property
     def banner(self) -> str | None:
-        """The first line of every output that shows a refused ratio."""
-        if not any(ratio is not None and ratio.forced for ratio in self.ratios.values()):
-            return None
-        return "FORCED: these ratios compare different jobs. Do not use them as a result"
+        """What the user declared, for the first lines of every output; None if nothing was used."""
+        return declared.banner(self.accepted, self.assumed, self.sides)
 
     @property
     def exit(self) -> Exit:
@@ -82,7 +84,7 @@ class Comparison:
         """The answer of one metric as an exit status."""
         status = self.comparable[metric].status
         if status == Comparability.NOT_COMPARABLE:
-            return Exit.NOT_COMPARABLE  # forced or not
+            return Exit.NOT_COMPARABLE
         if metric == Metric.CONVERGENCE:
             return _EXIT_OF[self.convergence.status]
         ratio = self.ratios[metric]
@@ -95,7 +97,9 @@ class Comparison:
             "comparison": str(directory.resolve()) if directory else None,
             **{side.name: [str(subject.run.directory.resolve()) for subject in side.subjects] for side in self.sides},
             "asked": [metric.value for metric in self.asked],
-            **{name: getattr(self, name) for name in ("mode", "warmup_steps", "margin", "forced", "banner")},
+            **{name: getattr(self, name) for name in ("mode", "warmup_steps", "margin", "banner")},
+            "accepted": [each.document() for each in self.accepted],
+            "assumed": [each.document() for each in self.assumed],
             "prices": dict(self.prices),
             "target_loss": self.target_loss,
             "comparable": {metric.value: ruling.document() for metric, ruling in self.comparable.items()},
@@ -114,8 +118,9 @@ def _run_document(verdict: Verdict) -> dict[str, Any]:
     return {"name": verdict.run.name, "verdict": verdict.status.value, "figures": figures_document(verdict.figures)}
 
 
-def _rulings(clauses: Sequence[Clause], sides: tuple[Side, Side], mode: Mode) -> ByMetric[Ruling]:
-    """One ruling per metric, from the contract, the verdicts, the records, and missing figures."""
+def _rulings(pair: Pair, mode: Mode, declarations: Declared) -> ByMetric[Ruling]:
+    """One ruling per metric, from the contract, the verdicts, the records, missing figures, and declarations."""
+    clauses, sides = pair.clauses, pair.sides
     apart, clocks = steps_apart(sides), clocks_apart(sides, mode)
     copied = on_both_sides(sides[0].subjects, sides[1].subjects)
 
@@ -126,20 +131,16 @@ def _rulings(clauses: Sequence[Clause], sides: tuple[Side, Side], mode: Mode) ->
             yield clocks
         for each in sides:
             yield from changes(metric, each, mode)
-        yield from curves_apart(sides) if metric == Metric.CONVERGENCE else lacking(metric, sides)
+        if metric == Metric.CONVERGENCE:
+            yield from (*curves_apart(sides), *left_open(pair))
+        else:
+            yield from lacking(metric, sides)
+        yield from (*assumption.caveats(metric, sides, declarations.assumed), *declared.override_caveats(metric, sides))
         if copied:
             yield codes.because(codes.RUN_ON_BOTH_SIDES, effect_in(mode, Effect.QUALIFIES), "both", runs=tuple(copied))
 
-    return ByMetric((metric, ruling(metric, clauses, sides, mode).worsened(*reasons(metric))) for metric in Metric)
-
-
-def _ratio(metric: Metric, sides: tuple[Side, Side], ruling: Ruling, margin: float, force: bool) -> Ratio | None:
-    """The ratio if the ruling allows it, or with `force` if both sides have the figures."""
-    if ruling.holds:
-        return ratio(metric, *sides, margin)
-    if force and not any(missing(metric, side) for side in sides):
-        return replace(ratio(metric, *sides, margin), forced=True)
-    return None
+    rulings = ((metric, ruling(metric, clauses, sides, mode).worsened(*reasons(metric))) for metric in Metric)
+    return ByMetric((metric, acceptance.apply(ruled, declarations.accepted)) for metric, ruled in rulings)
 
 
 def weigh(
@@ -149,7 +150,7 @@ def weigh(
     mode: Mode | None = None,
     warmup_steps: int = 0,
     margin: float | None = None,
-    force: bool = False,
+    declarations: Declared = NOTHING,
     prices: Prices | None = None,
     target_loss: float | None = None,
 ) -> Comparison:
@@ -163,14 +164,15 @@ def weigh(
     warmup_steps = max([warmup_steps, *(policy.warmup_steps for policy in policies)])
     by_place = {run.directory.resolve(): run for run in runs}  # a run on both sides is read once
     read = dict(zip(by_place, read_subjects(list(by_place.values()), warmup_steps), strict=True))
-    subjects = [tuple(read[run.directory.resolve()] for run in runs) for runs in (target, baseline)]
-    names = names_of(*subjects)
-    sides = side("target", subjects[0], names[0]), side("baseline", subjects[1], names[1])
+    targets, baselines = (tuple(read[run.directory.resolve()] for run in runs) for runs in (target, baseline))
+    names = names_of(targets, baselines)
+    targets, baselines, declarations = declarations.supplied(targets, baselines, names)
+    sides = side("target", targets, names[0]), side("baseline", baselines, names[1])
     for each in sides:
-        check_side(each)
+        check_side(each, [each.key for each in declarations.accepted])
     clauses = contract(*sides)
-    rulings = _rulings(clauses, sides, mode)
     pair = Pair(*sides, clauses, target_loss)
+    rulings = _rulings(pair, mode, declarations)
     curves, speed = convergence(rulings[Metric.CONVERGENCE], pair), rulings[Metric.THROUGHPUT]
     if curves.status == "not_comparable":
         timed: TimeToLoss | Reason = Reason(codes.CURVES_NOT_COMPARABLE)
@@ -185,12 +187,15 @@ def weigh(
         warmup_steps=warmup_steps,
         contract=clauses,
         comparable=rulings,
-        ratios=ByMetric((metric, _ratio(metric, sides, rulings[metric], margin, force)) for metric in NAME_OF),
+        ratios=ByMetric(
+            (metric, ratio(metric, *sides, margin) if rulings[metric].holds else None) for metric in NAME_OF
+        ),
         convergence=curves,
         diagnoses=diagnose(pair),
         time_to_loss=timed,
         margin=margin,
-        forced=force,
+        accepted=acceptance.applied(declarations.accepted, rulings),
+        assumed=declarations.assumed,
         prices=prices or {},
         target_loss=target_loss,
     )

@@ -1,7 +1,7 @@
 """The contract: where two sides differ, and whether each metric is therefore comparable."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -178,6 +178,8 @@ def stated(subject: Subject, dotted: str) -> tuple[bool, Any]:
     manifest = subject.run.manifest
     if dotted == "model.padded_vocab_size" and facts(manifest.framework).pads_vocabulary is False:
         return subject.known("model.vocab_size")
+    if manifest.experiment.states(dotted):  # assumed
+        return manifest.experiment.known(dotted)
     if manifest.ingested is None:
         planned = STATED[dotted].planned
         return (False, None) if planned is UNSTATED else (True, planned)
@@ -226,12 +228,15 @@ def _of_side(side: Side, dotted: str) -> tuple[bool, Any]:
     return len(shown) == len(values), sorted(map(str, shown))
 
 
-def check_side(side: Side) -> None:
+def check_side(side: Side, accepted: Collection[str] = ()) -> None:
     """Raise an error if the runs of a side differ in a blocking key or in the platform, or are copies."""
     check_once(side.name.upper(), side.subjects)
-    if (reason := difference(side.subjects, [*blocking(*Metric), *ONE_PLATFORM])) is not None:
-        where = {"key": side.name.upper(), "value": reason.keys[0]}
-        expected, advice = "runs of one experiment on each side", f"use only runs with one {reason.keys[0]} on a side"
+    keys = [key for key in blocking(*Metric) if key not in accepted]
+    if (reason := difference(side.subjects, [*keys, *ONE_PLATFORM])) is not None:
+        key = reason.keys[0]
+        where = {"key": side.name.upper(), "value": key}
+        expected, advice = "runs of one experiment on each side", f"use only runs with one {key} on a side"
+        advice += "" if key in ONE_PLATFORM else f", or --accept {key}=REASON"
         raise InputError(f"{side.name}: {reason.message}", **where, expected=expected, next=advice)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from steelyard.comparison import tiers
-from steelyard.comparison.codes import sentence
+from steelyard.comparison.codes import because, sentence
 from steelyard.comparison.contract import Agreement, Comparability, Ruling
 from steelyard.comparison.curve import LossCurve, evaluations
 from steelyard.comparison.diagnoses.silent_default import LeftOpen, unstated_differences
@@ -18,6 +18,7 @@ from steelyard.comparison.tiers import TIERS, Answer, Pair, Tier
 from steelyard.experiment.keys import STATED
 from steelyard.experiment.policy import Effect, Metric
 from steelyard.reasons import Code, Reason
+from steelyard.reasons import Effect as EffectOfReason
 
 CONTRACT = "contract"
 LISTED_STEPS = (0, 10, 20, 50, 100)
@@ -102,13 +103,17 @@ def convergence(ruling: Ruling, pair: Pair) -> Convergence:
     return Convergence(status, failed, tuple(answers), _losses(pair), _evaluations(pair), qualified, scope, pair.seeds)
 
 
+def left_open(pair: Pair) -> Iterator[Reason]:
+    """Settings that neither side states and that the frameworks set differently, one reason each."""
+    for difference in unstated_differences(pair):
+        keys = (difference.key,) if difference.key in STATED else ()
+        yield because(LEFT_OPEN, EffectOfReason.UNKNOWN, "both", *keys, differences=[difference])
+
+
 def _of_contract(ruling: Ruling, pair: Pair) -> Tier:
     if not ruling.holds:
         refused = ruling.status == Comparability.NOT_COMPARABLE
         return Tier(CONTRACT, Answer.FAIL if refused else Answer.UNKNOWN, ruling.reasons[0])
-    if unstated := unstated_differences(pair):
-        keys = tuple(difference.key for difference in unstated if difference.key in STATED)
-        return Tier(CONTRACT, Answer.UNKNOWN, Reason(LEFT_OPEN, {"differences": unstated}, keys=keys))
     shapes = [clause for clause in pair.clauses if clause.governs.get(Metric.CONVERGENCE) == Effect.BLOCKS]
     equal = sum(clause.status == Agreement.EQUAL for clause in shapes)
     return Tier(CONTRACT, Answer.PASS, Reason(AGREES, {"equal": equal, "governing": len(shapes)}))

@@ -15,8 +15,10 @@ from typing import Any, get_args
 import numpy as np
 
 from steelyard import records
+from steelyard.comparison import acceptance, assumption
 from steelyard.comparison.comparison import Comparison, weigh
 from steelyard.comparison.copies import digest, is_hashed, twice
+from steelyard.comparison.declared import Declared
 from steelyard.comparison.intervals import MARGIN
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
@@ -147,6 +149,7 @@ def _check(content: dict[str, Any]) -> None:
         isinstance(price, int | float) and price > 0 for price in prices.values()
     ):
         raise ValueError(f"prices are {prices!r}, expected a price per GPU hour")
+    _declared(content)
     digests: Any = content.get("digests")  # missing in older files
     for name in ("target", "baseline") if digests is not None else ():
         if not isinstance(digests[name], list) or len(digests[name]) != len(content[name]):
@@ -162,13 +165,20 @@ def weigh_again(directory: Path) -> Comparison:
     content = saved(directory)
     places = (content["target"], content["baseline"])
     target, baseline = ([records.load(os.path.normpath(directory / place)) for place in side] for side in places)
-    asked, forced = [Metric(name) for name in content["asked"]], bool(content.get("forced"))
+    asked = [Metric(name) for name in content["asked"]]
     margin, prices, loss = (content.get(key) for key in ("margin", "prices", "target_loss"))
-    how = (content["mode"], content["warmup_steps"], margin, forced, prices, loss)
+    how = (content["mode"], content["warmup_steps"], margin, _declared(content), prices, loss)
     comparison = weigh(target, baseline, asked, *how)
     if (digests := content.get("digests")) is not None:  # missing in older files
         _check_unchanged(directory, [*digests["target"], *digests["baseline"]], comparison)
     return comparison
+
+
+def _declared(content: dict[str, Any]) -> Declared:
+    """What a saved comparison accepts and assumes; comparisons of 0.1 have neither."""
+    accepted = {each["key"]: each["reason"] for each in content.get("accepted", [])}
+    assumed = {f"{each['side']}:{each['key']}": each["value"] for each in content.get("assumed", [])}
+    return Declared(acceptance.parse(accepted), assumption.parse(assumed))
 
 
 def _check_unchanged(directory: Path, digests: list[str], comparison: Comparison) -> None:
@@ -187,8 +197,8 @@ def commands(made: Comparison) -> Iterator[str]:
     words += ["--mode", made.mode, "--margin", f"{made.margin:.15g}"]
     if made.warmup_steps:
         words += ["--warmup-steps", str(made.warmup_steps)]
-    if made.forced:
-        words.append("--force")
+    words += [word for each in made.accepted for word in ("--accept", each.typed)]
+    words += [word for each in made.assumed for word in ("--assume", each.typed)]
     if made.target_loss is not None:
         words += ["--target-loss", f"{made.target_loss:.15g}"]
     if made.prices:

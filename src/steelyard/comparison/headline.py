@@ -153,8 +153,6 @@ def _per_device(text: str, made: Comparison) -> str:
 
 
 def _undecided(ratio: Ratio, runs: str) -> str:
-    if ratio.forced:
-        return "Not a result: the runs are not comparable"
     match ratio.outcome:
         case Outcome.INCONCLUSIVE if ratio.more_runs:
             return f"Undecided: about {plural(ratio.more_runs, 'more run')} per side needed"
@@ -223,6 +221,6 @@ def difference_of(made: Comparison, metric: Metric) -> str:
     ruling, ratio = made.comparable[metric], made.ratios.get(metric)
     if metric == Metric.CONVERGENCE and (ruling.holds or made.convergence.status == "not_equivalent"):
         return made.convergence.status.replace("_", " ")
-    if ratio is None or ratio.forced:
+    if ratio is None:
         return ruling.status.value.replace("_", " ")
     return signed(1 / ratio.value if metric == Metric.MEMORY else ratio.value)

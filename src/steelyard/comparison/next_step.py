@@ -1,44 +1,75 @@
 """The command that leads from a comparison to an answer, or to its report."""
 
-import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from steelyard.comparison import codes
+from steelyard.comparison.acceptance import ACCEPTABLE
+from steelyard.comparison.again import import_again, run_again
+from steelyard.comparison.assumption import ASSUMABLE
 from steelyard.comparison.comparison import Comparison
 from steelyard.comparison.contract import Agreement, Clause, Comparability
+from steelyard.comparison.files import commands
 from steelyard.comparison.intervals import FEWEST, Outcome
+from steelyard.comparison.missing import Missing, missing_settings, without_a_figure
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import Answer, first_steps, learning_speed, level, reference
-from steelyard.experiment.experiment import GROUPS
-from steelyard.experiment.keys import fields_of
 from steelyard.experiment.policy import Metric
+from steelyard.experiment.problems import spelt
 from steelyard.experiment.sources import Source
-from steelyard.records.manifest import RunManifest
+from steelyard.reasons import Reason
 
-_DROPPED_FLAGS = ("--no-check", "--json", "--follow")
-_DROPPED_OPTIONS = ("--name", "--repeats", "--seeds")
 _MOST_NAMES = 5
 """Runs per side that a command names."""
 _MOST_SETTINGS = 3
 """Settings that a command names."""
-_LONGEST = 160
-"""Characters of a command of a run that is printed again."""
 _MORE_SEEDS = (reference.FEW_SEEDS, level.OBSERVED, learning_speed.OBSERVED)
 _FEW_RUNS = (Outcome.SINGLE_RUN, Outcome.TOO_FEW_RUNS)
+_FEW_STEPS = (codes.TOO_FEW_STEADY_STEPS, codes.TOO_FEW_STEADY_RECORDS)
+_FIRST = {
+    codes.FIGURES_CONTRADICT: "check the GPU, the GPU count and the sequence length of {side}, and import it again",
+    codes.CHECK_FAILED_MATCHED: "the check is a caveat with --mode best",
+    codes.CLOCKS_DIFFER: "find out which clock of {side} is right",
+    codes.CLOCK_CONTRADICTS: "accept it only if the step times of {side} are right and its timestamps wrong",
+    codes.STEP_TOKENS_DIFFER: "check the GPU count and the batch size of both sides",
+    codes.BATCHES_DIFFER: "train both sides with one batch size",
+    codes.LEARNING_RATES_DIFFER: "train both sides with one schedule",
+    codes.SAMPLES_CONTRADICT: "check training.global_batch_size of {side}",
+    codes.SETTING_CHANGED: "compare a run of {side} without the change",
+    codes.RUN_ON_BOTH_SIDES: "name each run on one side only",
+    codes.FIGURE_MISSING: "import a log of {side} that contains the figure",
+    codes.TIMES_MISSING: "import a log of {side} that contains step times",
+    codes.TOO_FEW_STEADY_STEPS: "use longer runs of {side}",
+    codes.TOO_FEW_STEADY_RECORDS: "use longer runs of {side}, or print a record for every step",
+    codes.MEMORY_BEFORE_TRAINING: "import a log of {side} with memory after the first step",
+    codes.OUT_OF_MEMORY: "compare runs of {side} that did not run out of memory",
+    codes.FORMULAS_DIFFER: "supply the model of each side, or compare tokens/s",
+}
+"""What to do first, by the reason that decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
     """What leads to an answer. Each command can be pasted as it is, once its capitals are replaced."""
 
-    commands: tuple[str, ...]
+    commands: tuple[str, ...] = ()
     """To be run one after the other."""
-    instead: str = ""
-    """Another command that also helps."""
+    instead: tuple[str, ...] = ()
+    """Other commands, each of which also helps."""
     words: str = ""
     """What to do first, if it is not a command."""
+    missing: tuple[Missing, ...] = ()
+    """Settings that would decide it."""
+
+    def document(self) -> dict[str, Any]:
+        missing = [each.document() for each in self.missing]
+        return {
+            "commands": list(self.commands),
+            "instead": list(self.instead),
+            "words": self.words or None,
+            "missing": missing,
+        }
 
 
 def next_step(made: Comparison) -> NextStep | None:
@@ -59,25 +90,48 @@ def _failed(made: Comparison) -> bool:
     return made.convergence.status == "not_equivalent"
 
 
-def _equal_settings(made: Comparison, metric: Metric) -> NextStep | None:
-    """Run one side again with the settings of the other, or import a log with the setting it lacks."""
+def _again(made: Comparison, *options: str) -> str:
+    """The command of the comparison with more options; their values are to be replaced, so they are not quoted."""
+    return " ".join((*" && ".join(commands(made)).split(" "), *options))
+
+
+def _words(made: Comparison, reason: Reason) -> str:
+    called = {side.name: side.called for side in made.sides} | {"both": " and ".join(s.called for s in made.sides)}
+    return _FIRST.get(reason.code, "").format(side=called[reason.side or "both"])
+
+
+def _accepting(made: Comparison, decisive: Sequence[Reason]) -> tuple[str, ...]:
+    """The comparison with the reasons that decide accepted, unless a figure is missing."""
+    names: dict[str, None] = {}
+    for reason in decisive:
+        if reason.code is codes.SETTINGS_UNKNOWN and len(reason.keys) > _MOST_SETTINGS:
+            names[reason.code.name] = None
+        elif reason.keys:
+            names |= dict.fromkeys(reason.keys)
+        elif reason.code in ACCEPTABLE:
+            names[reason.code.name] = None
+        else:
+            return ()
+    return (_again(made, *(f"--accept {name}=REASON" for name in names)),)
+
+
+def _equal_settings(made: Comparison, metric: Metric) -> NextStep:
+    """Run one side again with the settings of the other, import a log with the setting it lacks, or accept it."""
     clauses = {clause.dotted: clause for clause in made.contract if clause.status == Agreement.DIFFERENT}
-    keys = [
-        reason.keys[0]
-        for reason in made.comparable[metric].decisive
-        if reason.code is codes.SETTING_DIFFERS and _is_setting(reason.keys[0])
-    ]
-    differing = [clauses[key] for key in keys if _typed(clauses[key].target) and _typed(clauses[key].baseline)]
-    if not differing or len(differing) > _MOST_SETTINGS:
-        return None
-    for side, defaults in zip(made.sides, _defaults(differing), strict=True):
-        if side.subjects[0].run.manifest.ingested is not None and defaults:
-            return _ingest(side, defaults)
-    for at, side in enumerate(made.sides):
-        values = [(clause.dotted, clause.baseline if at == 0 else clause.target) for clause in differing]
-        if again := _run_again(side, *(word for key, value in values for word in ("--set", f"{key}={_typed(value)}"))):
-            return NextStep((again,))
-    return None
+    decisive = made.comparable[metric].decisive
+    keys = [reason.keys[0] for reason in decisive if reason.code is codes.SETTING_DIFFERS]
+    differing = [clauses[key] for key in keys if key in ASSUMABLE and not key.startswith("platform.")]
+    accepting = _accepting(made, decisive)
+    if differing and len(differing) <= _MOST_SETTINGS:
+        for side, defaults in zip(made.sides, _defaults(differing), strict=True):
+            if side.subjects[0].run.manifest.ingested is not None and defaults:
+                return NextStep(_imports(side, defaults), accepting)
+        for at, side in enumerate(made.sides):
+            values = [(clause.dotted, clause.baseline if at == 0 else clause.target) for clause in differing]
+            settings = [word for key, value in values for word in ("--set", f"{key}={spelt(value)}")]
+            if _are_plain(differing) and (again := run_again(side.subjects[0].run.manifest, *settings)):
+                return NextStep((again,), accepting)
+    return NextStep(accepting, words=_words(made, decisive[0]))
 
 
 def _defaults(clauses: Sequence[Clause]) -> Iterator[list[str]]:
@@ -87,31 +141,50 @@ def _defaults(clauses: Sequence[Clause]) -> Iterator[list[str]]:
         yield [dotted for dotted, source in sources if source and Source.of(str(source)).is_default]
 
 
-def _missing_settings(made: Comparison, metric: Metric) -> NextStep | None:
-    """Import a log again with the settings it lacks."""
-    for reason in made.comparable[metric].decisive:
+def _are_plain(clauses: Sequence[Clause]) -> bool:
+    values = (value for clause in clauses for value in (clause.target, clause.baseline))
+    return all(isinstance(value, bool | int | float | str) for value in values)
+
+
+def _missing_settings(made: Comparison, metric: Metric) -> NextStep:
+    """Supply what is missing, in an import or in the comparison; else accept that it is unknown."""
+    decisive = made.comparable[metric].decisive
+    missing = missing_settings(made, metric, decisive)
+    accepting = _accepting(made, decisive)
+    words, command = _without_a_figure(made, metric, decisive)
+    if missing:
+        imports: tuple[str, ...] = ()
         for side in made.sides:
-            if reason.side in (side.name, "both") and side.subjects[0].run.manifest.ingested is not None:
-                return _ingest(side, reason.keys if reason.code is codes.SETTINGS_UNKNOWN else ())
-    return None
+            own = [each for each in missing if each.side in (side.name, "both")]
+            if own and side.subjects[0].run.manifest.ingested is not None:
+                imports += _imports(side, [each.key for each in own])[:1]
+        return NextStep(imports or (_again(made),), accepting, words, missing)
+    if words:
+        return NextStep((command,) if command else (), accepting, words)
+    if decisive[0].code in _FEW_STEPS:
+        side = made.sides[decisive[0].side == "baseline"]
+        if again := run_again(side.subjects[0].run.manifest, "--set", "training.steps=N"):
+            return NextStep((again,), accepting)
+    return NextStep(accepting, words=_words(made, decisive[0]))
 
 
-def _ingest(side: Side, keys: Sequence[str]) -> NextStep:
-    """Import a log again, with a config that has the settings, or with each of a few settings."""
-    command = _import_again(side.subjects[0].run.manifest)
-    settings = [f"--set {key}=VALUE" for key in keys if _is_setting(key)]
-    by_settings = f"{command} {' '.join(settings)}" if 0 < len(settings) <= _MOST_SETTINGS else ""
-    return NextStep((f"{command} --config FILE",), instead=by_settings)
+def _without_a_figure(made: Comparison, metric: Metric, decisive: Sequence[Reason]) -> tuple[str, str | None]:
+    """What to do where a figure is missing that no setting supplies; empty where none is."""
+    for reason in decisive:
+        if reason.code is codes.TIMES_MISSING:
+            return _words(made, reason), None
+        if reason.code is codes.FIGURE_MISSING and not missing_settings(made, metric, [reason]):
+            return without_a_figure(made, metric, reason)
+    return "", None
 
 
-def _import_again(manifest: RunManifest) -> str:
-    """The command that imported a run, without its name."""
-    words, made = manifest.provenance.command, manifest.ingested
-    if words[:2] == ["steelyard", "ingest"]:
-        command = shlex.join(_kept(words))
-        if len(command) <= _LONGEST and command.isprintable():
-            return command
-    return f"steelyard ingest {shlex.quote(made.files[0].path) if made and made.files else 'LOG'}"
+def _imports(side: Side, keys: Sequence[str]) -> tuple[str, ...]:
+    """Import a log again, with each of a few settings or with a config that has them."""
+    command = import_again(side.subjects[0].run.manifest)
+    options = [option for key in keys if (option := Missing(side.name, key).of_ingest)]
+    if 0 < len(options) <= _MOST_SETTINGS:
+        return f"{command} {' '.join(options)}", f"{command} --config FILE"
+    return (f"{command} --config FILE",)
 
 
 def _more_runs(made: Comparison, metric: Metric) -> NextStep | None:
@@ -131,7 +204,7 @@ def _more_seeds(made: Comparison) -> NextStep | None:
     open_ = [tier.reason for tier in made.convergence.tiers if tier.status == Answer.UNKNOWN]
     if _failed(made):
         assumed = made.convergence.tiers[-1].reason.code is first_steps.SEEDS_ASSUMED
-        return _ingest(made.target, ["training.seed"]) if assumed else None
+        return NextStep(_imports(made.target, ["training.seed"])) if assumed else None
     if any(reason.code in _MORE_SEEDS for reason in open_):
         seeds = ",".join(str(seed) for seed in range(1, FEWEST + 1))
         return _both(made, "--seeds", seeds) or _import_more(FEWEST, "runs with different seeds")
@@ -146,53 +219,6 @@ def _import_more(count: int, what: str) -> NextStep:
 
 def _both(made: Comparison, *options: str) -> NextStep | None:
     """The commands of both sides with further options; once if they are equal."""
-    commands = [_run_again(side, *options) for side in made.sides]
+    commands = [run_again(side.subjects[0].run.manifest, *options) for side in made.sides]
     given = [command for command in commands if command is not None]
     return NextStep(tuple(dict.fromkeys(given))) if len(given) == len(commands) else None
-
-
-def _run_again(side: Side, *options: str) -> str | None:
-    """The command that made a run, without its name and with other options; None for imported runs."""
-    manifest = side.subjects[0].run.manifest
-    if manifest.ingested is not None or manifest.provenance.file is None:
-        return None
-    command = shlex.join([*_command(manifest, options), *options])
-    return command if len(command) <= _LONGEST and command.isprintable() else None
-
-
-def _command(manifest: RunManifest, options: Sequence[str]) -> Iterator[str]:
-    """The words of a `steelyard run`; other commands are replaced by one with the experiment file."""
-    words = manifest.provenance.command
-    if len(words) < 3 or words[1] != "run":
-        words = ["steelyard", "run", manifest.provenance.file or "FILE"]
-    yield from _kept(words, {option.partition("=")[0] for option in options if "=" in option})
-
-
-def _kept(words: Sequence[str], replaced: Collection[str] = ()) -> Iterator[str]:
-    """A command without its name and its number of runs, and without the settings that are replaced."""
-    yield from ("steelyard", words[1])
-    rest = iter(words[2:])
-    for word in rest:
-        name, _, value = word.partition("=")
-        if name in _DROPPED_OPTIONS:
-            if not value:
-                next(rest, None)
-        elif word == "--set":
-            setting = next(rest, "")
-            if setting.partition("=")[0] not in replaced:
-                yield from (word, setting)
-        elif name not in _DROPPED_FLAGS:
-            yield word
-
-
-def _is_setting(dotted: str) -> bool:
-    """Whether `--set` takes it."""
-    group, _, key = dotted.partition(".")
-    return group in GROUPS and key in fields_of(group)
-
-
-def _typed(value: Any) -> str | None:
-    """A plain value as `--set` takes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float | str) else None

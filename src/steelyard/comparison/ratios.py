@@ -54,12 +54,10 @@ class Ratio:
     more_runs: int | None
     """How many more runs per side would decide, approximately."""
     terms: Words
-    forced: bool = False
-    """Whether it is not comparable and shown because of `--force`."""
 
     @property
     def decided(self) -> bool:
-        return self.outcome.decided and not self.forced
+        return self.outcome.decided
 
     @property
     def words(self) -> str:
@@ -124,13 +122,13 @@ def _unsteady(side: Side) -> Iterator[Reason]:
         records = int(window.mask.sum())
         if not window.steps and not subject.tells_times:
             yield because(codes.TIMES_MISSING, Effect.UNKNOWN, side.name, run=run)
-        elif not window.steps and subject.clock.contradicts:
+        elif subject.clock.contradicts and (subject.trusts_step_times or not window.steps):
             yield because(codes.CLOCK_CONTRADICTS, Effect.BLOCKS, side.name, run=run, ratio=subject.clock.ratio)
         elif (steps := window.steps) < least:
-            yield because(codes.TOO_FEW_STEADY_STEPS, Effect.BLOCKS, side.name, run=run, steps=steps, least=least)
+            yield because(codes.TOO_FEW_STEADY_STEPS, Effect.UNKNOWN, side.name, run=run, steps=steps, least=least)
         elif records < MIN_STEADY_RECORDS:
             few = {"records": records, "least": MIN_STEADY_RECORDS}
-            yield because(codes.TOO_FEW_STEADY_RECORDS, Effect.BLOCKS, side.name, run=run, **few)
+            yield because(codes.TOO_FEW_STEADY_RECORDS, Effect.UNKNOWN, side.name, run=run, **few)
 
 
 def _no_peak(side: Side) -> Iterator[Reason]:

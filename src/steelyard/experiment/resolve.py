@@ -161,8 +161,11 @@ def _validated(
         return None, [*problems, *problems_of(kept, Experiment, file, sources)]
 
 
-def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, Source]]:
-    """--set without a file: validated values by dotted key, with the preset applied, and their sources."""
+def partial_settings(settings: Settings, option: str = SETTINGS) -> tuple[dict[str, Any], dict[str, Source]]:
+    """--set without a file: validated values by dotted key, with the preset applied, and their sources.
+
+    Errors name `option`.
+    """
     nested = _nested(settings)
     if PLATFORM in nested:
         raise InputError(
@@ -174,7 +177,7 @@ def partial_settings(settings: Settings) -> tuple[dict[str, Any], dict[str, Sour
     sources: dict[str, Source] = {}
     merged: dict[str, Any] = {}
     _merge(merged, nested, SET, sources)
-    file = Reading(Path(SETTINGS), "", {}, None)
+    file = Reading(Path(option), "", {}, None)
     _, problems = _validated(merged, sources, file)
     raise_errors(problem for problem in problems if problem.code != MISSING_KEY)
     return dict(leaves(merged)), {key: sources.get(key, SET) for key, _ in leaves(merged)}

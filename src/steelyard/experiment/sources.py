@@ -11,6 +11,10 @@ class Origin(StrEnum):
     """The default of an experiment key."""
     CONFIG = "config"
     SET = "set"
+    OVERRIDE = "override"
+    """Set against the log."""
+    ASSUMED = "assumed"
+    """Supplied for one comparison."""
     LOG = "log"
     DERIVED = "derived"
     """Computed from other values."""
@@ -53,4 +57,5 @@ class Source:
 
 
 DEFAULT, CONFIG, SET = Source(Origin.DEFAULT), Source(Origin.CONFIG), Source(Origin.SET)
+OVERRIDE, ASSUMED = Source(Origin.OVERRIDE), Source(Origin.ASSUMED)
 LOG, DERIVED = Source(Origin.LOG), Source(Origin.DERIVED)

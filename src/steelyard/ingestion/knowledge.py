@@ -14,7 +14,7 @@ from steelyard.experiment.model import Model
 from steelyard.experiment.partial import product_format
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.resolve import Resolved, leaves
-from steelyard.experiment.sources import DEFAULT, DERIVED, LOG, Origin, Source
+from steelyard.experiment.sources import DEFAULT, DERIVED, LOG, OVERRIDE, Origin, Source
 from steelyard.frameworks.facts import MockData
 from steelyard.frameworks.logs.series import Job
 from steelyard.frameworks.logs.settings import (
@@ -32,8 +32,8 @@ from steelyard.frameworks.logs.settings import (
 )
 from steelyard.frameworks.registry import facts, is_planned, mock_floor
 from steelyard.hardware.catalog import CATALOG, CPU, Gpu, known_names, lookup, same_gpu
-from steelyard.records.manifest import LoggedValue, RunPlatform
-from steelyard.records.step import Event
+from steelyard.records.manifest import LoggedValue, Override, RunPlatform
+from steelyard.records.step import Event, Evidence
 
 _WIDEST_STD = 1e6
 """Limit of the init std: a larger value is not a setting, and its square may overflow."""
@@ -55,6 +55,9 @@ class Knowledge:
     gpus: int | None
     nodes: int | None
     stated: StatedGpus = field(default_factory=StatedGpus)
+    override: bool = False
+    """Whether settings by --set replace values in the log."""
+    overridden: dict[str, Override] = field(default_factory=dict)
     logged: LoggedSettings = field(default_factory=LoggedSettings)
     differing: dict[str, Event] = field(default_factory=dict)
 
@@ -71,11 +74,11 @@ class Knowledge:
         if setting.takes_back:
             return
         if key in self.settings and not same(key, self.settings[key], value):
-            raise self._contradicted(key, setting, f"{spelt(value)} in the log", spelt(value))
+            self._replace(key, setting, f"{spelt(value)} in the log", spelt(value))
         if key == "data.source":
             for data_key in (f"data.{name}" for name in _MADE.get(value, ())):
                 if self.settings.get(data_key) is not None:
-                    raise self._contradicted(data_key, setting, f"the log shows generated data ({value})", "no value")
+                    self._replace(data_key, setting, f"the log shows generated data ({value})", "no value")
         if key == GPU_NAME and self.gpu is not None:
             self._check_gpu(setting, self.gpu)
         if key == GPU_GIB:
@@ -87,10 +90,21 @@ class Knowledge:
             )
             self.differing.setdefault(key, Event(kind="config_differs", message=message, source=setting.source))
 
-    def _contradicted(self, key: str, setting: Setting, logged: str, expected: str) -> InputError:
-        message = f"{key} is {spelt(self.settings[key])} by --set, but {logged}{_at(setting)}"
-        fix = f"the same command without --set {key}"
-        return InputError(message, key=key, value=self.settings[key], expected=expected, next=fix)
+    def _replace(self, key: str, setting: Setting, logged: str, expected: str) -> None:
+        """Record that --set replaces a value in the log; an error without --override."""
+        value, at = self.settings[key], setting.source
+        if self.override:
+            self.overridden[key] = Override(value=value, logged=setting.value, file=at.file, line=at.line)
+            return
+        message = f"{key} is {spelt(value)} by --set, but {logged}{_at(setting)}"
+        fix = f"the same command without --set {key}, or with --override if the log is wrong"
+        raise InputError(message, key=key, value=value, expected=expected, next=fix)
+
+    def override_events(self) -> Iterator[Event]:
+        for key, each in self.overridden.items():
+            message = f"{key} is {spelt(each.value)} by --set, which replaces {spelt(each.logged)} in the log"
+            source = Evidence(each.file, each.line)
+            yield Event(kind="setting_overridden", message=message, source=source, details={"key": key})
 
     def _check_gpu(self, setting: Setting, typed: str) -> None:
         """Refuse a --gpu that differs from the GPU in the log."""
@@ -148,16 +162,17 @@ class Knowledge:
                 if key.partition(".")[0] in GROUPS:
                     values[key], sources[key] = value, self.config.sources.get(key, DEFAULT)
         for key, value in self.settings.items():
-            values[key], sources[key] = value, self.setting_sources[key]
+            values[key], sources[key] = value, OVERRIDE if key in self.overridden else self.setting_sources[key]
         for key, setting in self.logged.last.items():
-            if "." in key and key.partition(".")[0] in GROUPS:
+            if "." in key and key.partition(".")[0] in GROUPS and key not in self.overridden:
                 values[key], sources[key] = setting.value, LOG
         by_log = sources.get("data.source") == LOG
         if "precision.dtype" in self.settings and "precision.fp8" not in values:
             # The format that the user states is that of all products, unless the log shows FP8.
             values["precision.fp8"], sources["precision.fp8"] = None, DERIVED
-        for key, value in list(_following(values, self.world()[2])):
-            if sources.get(key, DEFAULT) == DEFAULT or (by_log and key.startswith("data.")):
+        for key, value in list(following(values, self.world()[2])):
+            by_source = by_log and key.startswith("data.") and key not in self.overridden
+            if sources.get(key, DEFAULT) == DEFAULT or by_source:
                 values[key], sources[key] = value, DERIVED
         return values, sources
 
@@ -349,7 +364,7 @@ class Knowledge:
         return math.log(vocabulary)
 
 
-def _following(values: Mapping[str, Any], world: int | None) -> Iterator[tuple[str, Any]]:
+def following(values: Mapping[str, Any], world: int | None) -> Iterator[tuple[str, Any]]:
     """Values that follow from the known ones."""
     others = [values.get(f"parallelism.{name}_parallel_size") for name in ("tensor", "pipeline", "context")]
     shared = math.prod(size for size in others if type(size) is int)

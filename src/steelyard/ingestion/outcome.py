@@ -199,6 +199,7 @@ class Outcome:
                 first_moment=min((part.first_time for part in self.parts if part.first_time), default=None),
                 last_moment=max((part.last_time for part in self.parts if part.last_time), default=None),
                 said=self.knowledge.logged_at(),
+                overridden=self.knowledge.overridden,
                 run=self.chosen.number if self.chosen is not None else 1,
                 runs=list(self.chosen.every) if self.chosen is not None else [],
             ),

@@ -26,6 +26,8 @@ class Request:
     config: Resolved | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     setting_sources: Mapping[str, sources.Source] = field(default_factory=dict)
+    override: bool = False
+    """Whether settings replace values in the log."""
     gpu: str | None = None
     gpus: int | None = None
     nodes: int | None = None

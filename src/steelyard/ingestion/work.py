@@ -95,6 +95,7 @@ class Work:
             request.gpus,
             request.nodes,
             request.stated,
+            request.override,
         )
         self.job = Job()
         self.knowledge.update(self.job)
@@ -328,7 +329,12 @@ class Work:
             raise self.contradiction
         steps, events = merge(self.outcome.parts, self.directory, [Path(file.kept).stem for file in self.outcome.files])
         dialect, others = self.outcome.dialect()
-        for event in (*events, *self.knowledge.differing.values(), *self.knowledge.logged.changed.values()):
+        for event in (
+            *events,
+            *self.knowledge.differing.values(),
+            *self.knowledge.override_events(),
+            *self.knowledge.logged.changed.values(),
+        ):
             self.event(event)
         if self.chosen is not None:
             self.event(self.chosen.notice())

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.errors import InputError
 from steelyard.experiment.partial import PartialExperiment
+from steelyard.experiment.problems import spelt
 from steelyard.hardware.catalog import CATALOG, CPU, Gpu, lookup
 from steelyard.records.strict import read_json
 
@@ -138,6 +139,19 @@ class LoggedValue(Record):
     """Only for settings without an experiment key; the experiment contains all others."""
 
 
+class Override(Record):
+    """A setting that replaces the value in the log."""
+
+    value: Any
+    logged: Any
+    file: str
+    line: int
+
+    @property
+    def words(self) -> str:
+        return f"{spelt(self.value)} (log: {spelt(self.logged)}, {self.file}:{self.line})"
+
+
 class RunInFiles(Record):
     """One of several runs in the same files."""
 
@@ -172,6 +186,8 @@ class Ingested(Record):
     last_moment: str | None = None
     said: dict[str, LoggedValue] = Field(default_factory=dict)
     """The log line of each logged setting, by dotted key."""
+    overridden: dict[str, Override] = Field(default_factory=dict)
+    """Settings that replace logged values (`--set` with `--override`), by dotted key."""
     run: int = 1
     """Which of the runs in the files it is."""
     runs: list[RunInFiles] = Field(default_factory=list)

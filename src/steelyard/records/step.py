@@ -25,6 +25,7 @@ NOTICES = (
     "config_differs",
     "plan_differs",
     "setting_changed",
+    "setting_overridden",
     "left_out",
     "unread_columns",
     "dialects",

@@ -42,13 +42,11 @@ def word_of(metric: Metric, made: Comparison) -> tuple[str, Tone]:
     status = ruling.status.value.replace("_", " ")
     if ratio is None:
         return status, Tone.BAD if made.exit_of(metric) == Exit.NOT_COMPARABLE else Tone.UNSURE
-    return (f"{status}, ratio forced", Tone.BAD) if ratio.forced else (ratio.words, tone_of(ratio))
+    return ratio.words, tone_of(ratio)
 
 
 def tone_of(ratio: Ratio) -> Tone:
     """Decided for the target or equivalent is good; undecided is a note."""
-    if ratio.forced:
-        return Tone.BAD
     if not ratio.decided:
         return Tone.UNSURE if ratio.interval == "runs" and ratio.low is not None else Tone.NOTE
     return Tone.NOTE if ratio.outcome.below else Tone.GOOD
@@ -80,12 +78,9 @@ def _unclaimed_rulings(made: Comparison) -> Iterator[str]:
 
 def _unclaimed_ratios(made: Comparison) -> Iterator[str]:
     given = {metric: ratio for metric, ratio in made.ratios.items() if ratio is not None}
-    forced = [metric.value for metric, ratio in given.items() if ratio.forced]
-    if forced:
-        yield f"no claim about {listed(forced)}: the ratio is FORCED and compares different jobs"
     open_: dict[str, list[str]] = {}
     for metric, ratio in given.items():
-        if not ratio.decided and not ratio.forced:
+        if not ratio.decided:
             single = "; another run may differ" * (ratio.outcome == Outcome.SINGLE_RUN)
             open_.setdefault(f"{ratio.words}{single}", []).append(_CLAIM[metric])
     for why, claims in open_.items():

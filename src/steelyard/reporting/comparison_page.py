@@ -124,7 +124,7 @@ def _rulings(made: Comparison) -> Table:
         why = f"as {same.value}" if same and ruling.reasons else "; ".join(map(sentence, ruling.reasons))
         explained.append(metric)
         word = Cell(ruling.status.value.replace("_", " "), _TONES[ruling.status])
-        value = f"{'FORCED ' if ratio.forced else ''}{ratio.value:.4f}" if ratio else _refusal(ruling)
+        value = f"{ratio.value:.4f}" if ratio else _refusal(ruling)
         value = "" if metric == Metric.CONVERGENCE else value
         rows.append([word, metric.value, asked, value, values, why])
     figures = ", ".join(f"{metric.value}: {figure}" for metric, figure in FIGURE_OF.items())

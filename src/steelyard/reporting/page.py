@@ -313,7 +313,7 @@ class Page:
     summary: Table | None = None
     """The sides next to each other."""
     banner: str = ""
-    """A warning above everything else."""
+    """What the user declared, above everything else."""
     made_by: str = f"steelyard {__version__}"
     commands_note: str = "As typed, in the directory in which it was typed."
 

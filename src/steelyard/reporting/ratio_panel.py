@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 
 from steelyard.comparison import NAME_OF, Comparison, Metric, Ratio
 from steelyard.comparison.ratios import FIGURE_OF
+from steelyard.reporting.claims import tone_of
 from steelyard.reporting.curves import number, per_device, with_interval
-from steelyard.reporting.page import IntervalPlot, Mark, Panel, Table, Tone, Track
+from steelyard.reporting.page import IntervalPlot, Mark, Panel, Table, Track
 from steelyard.reporting.sides import labeled, side_names
 
 TITLES = {
@@ -50,7 +51,7 @@ def _panel(made: Comparison, title: str, metrics: Iterable[Metric], folded: bool
 def _ratios(ratios: dict[Metric, Ratio], made: Comparison) -> IntervalPlot:
     names = side_names(made)
     columns = ["ratio", "value", "CI", "basis of the CI", "margin", "conclusion", *names]
-    labels = {_name(metric, ratio): ratio for metric, ratio in ratios.items()}
+    labels = {TITLES[metric]: ratio for metric, ratio in ratios.items()}
     rows = [[name, *_numbers(ratio)] for name, ratio in labels.items()]
     return IntervalPlot(
         title=f"{names[0]} compared with {names[1]}",
@@ -61,30 +62,13 @@ def _ratios(ratios: dict[Metric, Ratio], made: Comparison) -> IntervalPlot:
     )
 
 
-def _name(metric: Metric, ratio: Ratio) -> str:
-    return f"{'FORCED: ' if ratio.forced else ''}{TITLES[metric]}"
-
-
-def _tone(ratio: Ratio) -> Tone:
-    """Good: the target is better, or both are equivalent. Undecided ratios are a note."""
-    if ratio.forced:
-        return Tone.BAD
-    if not ratio.decided:
-        return Tone.UNSURE if ratio.interval == "runs" and ratio.low is not None else Tone.NOTE
-    return Tone.NOTE if ratio.outcome.below else Tone.GOOD
-
-
 def _track(label: str, ratio: Ratio) -> Track:
     interval = (ratio.value, ratio.low, ratio.high, ratio.interval == "runs")
-    return Track(label, _figure(ratio), _conclusion(ratio), _tone(ratio), *interval)
+    return Track(label, _figure(ratio), ratio.words, tone_of(ratio), *interval)
 
 
 def _figure(ratio: Ratio) -> str:
     return with_interval(ratio.value, ratio.low, ratio.high)
-
-
-def _conclusion(ratio: Ratio) -> str:
-    return f"FORCED, {ratio.words}" if ratio.forced else ratio.words
 
 
 def _numbers(ratio: Ratio) -> list[str]:
@@ -92,7 +76,7 @@ def _numbers(ratio: Ratio) -> list[str]:
     if ratio.low is not None and ratio.high is not None:
         interval, basis = f"{ratio.low:.4f} to {ratio.high:.4f}", f"{ratio.level:.0%}, {ratio.method}"
     figures = (number(ratio.target_figure), number(ratio.baseline_figure))
-    return [f"{ratio.value:.4f}", interval, basis, f"{ratio.margin:.3g}", _conclusion(ratio), *figures]
+    return [f"{ratio.value:.4f}", interval, basis, f"{ratio.margin:.3g}", ratio.words, *figures]
 
 
 def _repeats(metric: Metric, ratio: Ratio, made: Comparison) -> IntervalPlot:
@@ -108,7 +92,7 @@ def _repeats(metric: Metric, ratio: Ratio, made: Comparison) -> IntervalPlot:
         rows += [[mark.label, number(figure), f"{mark.value:.4f}"] for mark, figure in zip(marks, figures, strict=True)]
         runs = f"{len(marks)} run{'s' * (len(marks) != 1)}"
         tracks.append(Track(name, runs, _reach(marks), marks=marks, style=style))
-    title, columns = _name(metric, ratio), ["run", FIGURE_OF[metric], f"divided by the mean of {baseline}"]
+    title, columns = TITLES[metric], ["run", FIGURE_OF[metric], f"divided by the mean of {baseline}"]
     reaches = " ".join(f"{track.label}: {track.figure}, {track.words}." for track in tracks)
     return IntervalPlot(
         title=title,

@@ -56,6 +56,7 @@ def judge(subject: Subject) -> Verdict:
         warmup_steps=subject.asked_warmup_steps,
         run_in_files=ingested.run if ingested else 1,
         runs_in_files=max(1, len(ingested.runs)) if ingested else 1,
+        overridden=ingested.overridden if ingested else {},
     )
 
 

@@ -24,7 +24,7 @@ def with_gpu(run: Run, gpu: str | None, stated: StatedGpus, not_saved: Callable[
         raise InputError(message, key="--gpu", value=gpu, expected="a run that has ended", next=fix)
     check_ingested_gpu(gpu, stated)
     _check_name(run, gpu)
-    manifest = _named(run.manifest, gpu, stated)
+    manifest = named(run.manifest, gpu, stated)
     try:
         rewrite_manifest(run.directory, manifest)
     except OSError as reason:
@@ -50,7 +50,7 @@ def _check_name(run: Run, gpu: str | None) -> None:
     )
 
 
-def _named(manifest: RunManifest, gpu: str | None, stated: StatedGpus) -> RunManifest:
+def named(manifest: RunManifest, gpu: str | None, stated: StatedGpus) -> RunManifest:
     before = manifest.platform
     name = gpu or before.gpu_name
     listed = lookup(name) if name and name != CPU else None

@@ -1,8 +1,8 @@
 """The verdict of a run: all findings, as a document and as verdict.json in the run directory."""
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ from steelyard.errors import InputError
 from steelyard.experiment.thresholds import METRICS
 from steelyard.files import replace_file
 from steelyard.records import Run, read_json
+from steelyard.records.manifest import Override
 from steelyard.verdict.figures import Figures
 from steelyard.verdict.finding import Finding, NotApplicable, Status
 
@@ -35,6 +36,8 @@ class Verdict:
     """Which run of the imported files it is."""
     runs_in_files: int = 1
     """How many runs these files hold."""
+    overridden: Mapping[str, Override] = field(default_factory=dict)
+    """Settings that replace those of the log."""
 
     def failed(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.status == Status.FAIL)
@@ -67,6 +70,7 @@ class Verdict:
             "warmup_steps": self.warmup_steps,
             "run_in_files": self.run_in_files,
             "runs_in_files": self.runs_in_files,
+            "overridden": {key: override.model_dump() for key, override in self.overridden.items()},
         }
 
 

@@ -149,3 +149,14 @@ def test_one_comparison_twice_or_alone(cli: Any, weigh: Weigh) -> None:
     assert cli("runs", "family", "small", "small").status == 2
     assert cli("runs", "family", "small", "--json").document["error"]["expected"] == "2 or more"
     assert "Comparison 'none' not found" in cli("runs", "family", "small", "none").err
+
+
+def test_a_family_names_what_its_comparisons_declare(cli: Any, weigh: Weigh) -> None:
+    weigh("small", 8, 0.8, experiment__training__recompute="full")
+    weigh("large", 16, 0.8)
+    accept = ("--accept", "training.recompute=tuned")
+    assert cli("compare", "small-target", "small-baseline", *accept, "--name", "accepted").status == 0
+    done = cli("runs", "family", "accepted", "large", "--json")
+    assert [bool(member["banner"]) for member in done.document["members"]] == [True, False]
+    shown = cli("runs", "family", "accepted", "large").out.splitlines()[1].strip()
+    assert shown.startswith("accepted: Declared by the user: accepted training.recompute (tuned)")

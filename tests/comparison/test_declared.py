@@ -299,3 +299,28 @@ def test_an_override_of_the_batch_changes_the_tokens_of_every_step(cli: Any) -> 
     experiment = json.loads(Path("runs/as-logged/run.json").read_text())["experiment"]
     after = cli("check", "corrected", "--json").document["figures"]["tokens_per_step"]
     assert after * experiment["training"]["sequence_length"] == before
+
+
+def test_tokens_per_step_and_the_global_batch_are_one_difference(cli: Any, recorded: Any) -> None:
+    sides = recorded("half-batch"), recorded("baseline")
+    assert cli("compare", *sides, "--json").status == 4
+    for key in ("training.tokens_per_step", "training.global_batch_size"):
+        done = cli("compare", *sides, "--accept", f"{key}=the batch is the question", "--json")
+        assert (done.status, statuses(done)["throughput"]) == (5, "qualified")
+        assert done.document["accepted"][0]["metrics"] == ["throughput", "memory", "flops", "convergence"]
+
+
+def test_what_is_still_unknown_is_shown_with_the_difference_that_blocks(cli: Any) -> None:
+    ingest(cli, "a", **STATED)
+    ingest(cli, "b", 22.0, **{"training.global_batch_size": 64, "training.sequence_length": 8192})
+    step = cli("compare", "a", "b", "--json").document["next"]
+    assert any("--accept training.tokens_per_step=REASON" in command for command in step["commands"] + step["instead"])
+    options = [missing["option"] for missing in step["missing"]]
+    assert options == [
+        "--assume baseline:model.preset=VALUE",
+        "--assume baseline:training.recompute=VALUE",
+        "--assume baseline:precision.dtype=VALUE",
+        "--assume baseline:precision.grad_reduce_in_fp32=VALUE",
+        "--assume baseline:precision.fp32_residual_connection=VALUE",
+    ]
+    assert {missing["key"]: missing["suggestion"] for missing in step["missing"]}["model.preset"] == "llama3.1-8b"

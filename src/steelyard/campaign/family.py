@@ -105,6 +105,7 @@ class Family:
                 {
                     "comparison": str(member.directory.resolve()),
                     "status": member.status.value,
+                    "banner": member.comparison.banner,
                     "throughput_speedup": member.ratio.document() if member.ratio else None,
                     "words": alone,
                     "adjusted_words": adjusted,

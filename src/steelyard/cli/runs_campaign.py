@@ -159,6 +159,9 @@ def _say_once(notes: Iterator[str]) -> None:
 
 def print_family(family: Family) -> None:
     printing.item("", _speedup(family))
+    for member in family.members:
+        if banner := member.comparison.banner:
+            printing.item("  ", f"{member.directory.resolve().name}: {banner}", 4)
     columns.show(_FAMILY, list(_rows(family)), "  ")
     _say_once(note.message for member in family.members if member.ratio for note in member.ratio.notes)
     for reason in family.reasons:

@@ -36,6 +36,11 @@ ACCEPTABLE = (
 )
 """Reasons that may be accepted as a whole. A missing figure cannot: nothing is left to compare. Different settings are
 accepted key by key."""
+TWINS = {
+    "training.tokens_per_step": "training.global_batch_size",
+    "training.global_batch_size": "training.tokens_per_step",
+}
+"""Two names of one difference: who accepts one accepts the other. A different sequence length has its own key."""
 _NAMES = (*KEYS, *STATED, *(code.name for code in ACCEPTABLE))
 _NO_FIGURE = (codes.FIGURE_MISSING.name, codes.TIMES_MISSING.name)
 
@@ -62,7 +67,7 @@ class Acceptance:
         return {"key": self.key, "reason": self.reason, "metrics": [metric.value for metric in self.metrics]}
 
     def covers(self, reason: Reason) -> bool:
-        return self.key == reason.code.name or self.key in reason.keys
+        return self.key == reason.code.name or not {self.key, TWINS.get(self.key)}.isdisjoint(reason.keys)
 
 
 def parse(accept: str | Sequence[str] | Mapping[str, str | None]) -> tuple[Acceptance, ...]:
@@ -108,7 +113,8 @@ def apply(ruling: Ruling, acceptances: Sequence[Acceptance]) -> Ruling:
 def _parts(reason: Reason, acceptances: Sequence[Acceptance]) -> Iterator[Reason]:
     """The open part of a reason and its accepted parts; only unknown settings can be taken apart."""
     whole = next((each for each in acceptances if each.key == reason.code.name), None)
-    by_key = {each.key: each for each in acceptances if each.key in reason.keys}
+    named = {key: each for each in acceptances for key in (TWINS.get(each.key), each.key)}
+    by_key = {key: named[key] for key in reason.keys if key in named}
     if whole is not None:
         yield _caveat(reason, whole)
     elif reason.code is codes.SETTINGS_UNKNOWN:

@@ -16,7 +16,7 @@ from steelyard.experiment.keys import fields_of
 from steelyard.experiment.policy import Metric
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import spelt
-from steelyard.reasons import Code, Reason, SideName
+from steelyard.reasons import Code, Effect, Reason, SideName
 from steelyard.verdict import Subject, figures
 
 _OPTIONS = {"platform.gpu": "--gpu GPU", "platform.world_size": "--gpus N", "platform.nodes": "--nodes N"}
@@ -26,6 +26,8 @@ _OF_PRESETS = frozenset(f"model.{key}" for preset in PRESETS.values() for key in
 _FEWEST_OF_PRESET = 3
 """Dimensions that a preset replaces."""
 _ANY = "import a log of {side} that contains the figure"
+_BY_DTYPE = ("precision.fp8", "precision.loss_scale")
+"""What a dtype says too: no other product format, and for bf16 and fp32 no loss scale."""
 _TIMES = "import a log of {side} that contains step times"
 _MEMORY = "import a log of {side} that contains one kind of peak memory, or run it with telemetry"
 _PEAK = "state the peak of the GPU of {side}"
@@ -68,11 +70,11 @@ class Missing:
         return {"side": self.side, "key": self.key, "suggestion": self.suggestion, "option": self.option}
 
 
-def missing_settings(made: Comparison, metric: Metric, decisive: Sequence[Reason]) -> tuple[Missing, ...]:
+def missing_settings(made: Comparison, metric: Metric, reasons: Sequence[Reason]) -> tuple[Missing, ...]:
     """What would decide it, by side: unknown settings, and what a missing figure is computed from."""
     names: tuple[SideName, ...] = ("both", "target", "baseline")
     keys: dict[SideName, dict[str, None]] = {name: {} for name in names}
-    for reason in decisive:
+    for reason in (reason for reason in reasons if reason.effect == Effect.UNKNOWN):
         side = reason.side or "both"
         if reason.code is codes.SETTINGS_UNKNOWN:
             keys[side] |= dict.fromkeys(reason.keys)
@@ -80,7 +82,8 @@ def missing_settings(made: Comparison, metric: Metric, decisive: Sequence[Reason
             keys[side] |= dict.fromkeys(_inputs(made.sides[side == "baseline"], metric))
         elif reason.code is codes.FORMULAS_DIFFER:
             keys[side] |= dict.fromkeys([_PRESET, "training.sequence_length"])
-    return tuple(each for name in names for each in _of_side(made, name, keys[name]))
+    missing = {(name, each.key): each for name in names for each in _of_side(made, name, keys[name])}
+    return tuple(each for (name, key), each in missing.items() if name == "both" or ("both", key) not in missing)
 
 
 def _inputs(side: Side, metric: Metric) -> Iterator[str]:
@@ -110,6 +113,8 @@ def _of_side(made: Comparison, name: SideName, keys: Mapping[str, None]) -> Iter
     of_preset = [key for key in wanted if key in _OF_PRESETS]
     if len(of_preset) >= _FEWEST_OF_PRESET:
         wanted = [_PRESET, *(key for key in wanted if key not in of_preset)]
+    if "precision.dtype" in wanted:
+        wanted = [key for key in wanted if key not in _BY_DTYPE]
     for key in dict.fromkeys(wanted):
         lacking = subjects if name == "both" else [own]
         if key in ASSUMABLE and not all(_known(subject, key)[0] for subject in lacking):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steelyard.comparison import codes
-from steelyard.comparison.acceptance import ACCEPTABLE
+from steelyard.comparison.acceptance import ACCEPTABLE, TWINS
 from steelyard.comparison.again import import_again, run_again
 from steelyard.comparison.assumption import ASSUMABLE
 from steelyard.comparison.comparison import Comparison
@@ -107,7 +107,7 @@ def _accepting(made: Comparison, decisive: Sequence[Reason]) -> tuple[str, ...]:
         if reason.code is codes.SETTINGS_UNKNOWN and len(reason.keys) > _MOST_SETTINGS:
             names[reason.code.name] = None
         elif reason.keys:
-            names |= dict.fromkeys(reason.keys)
+            names |= dict.fromkeys(key for key in reason.keys if TWINS.get(key) not in names)
         elif reason.code in ACCEPTABLE:
             names[reason.code.name] = None
         else:
@@ -119,19 +119,20 @@ def _equal_settings(made: Comparison, metric: Metric) -> NextStep:
     """Run one side again with the settings of the other, import a log with the setting it lacks, or accept it."""
     clauses = {clause.dotted: clause for clause in made.contract if clause.status == Agreement.DIFFERENT}
     decisive = made.comparable[metric].decisive
+    missing = missing_settings(made, metric, made.comparable[metric].reasons)
     keys = [reason.keys[0] for reason in decisive if reason.code is codes.SETTING_DIFFERS]
     differing = [clauses[key] for key in keys if key in ASSUMABLE and not key.startswith("platform.")]
     accepting = _accepting(made, decisive)
     if differing and len(differing) <= _MOST_SETTINGS:
         for side, defaults in zip(made.sides, _defaults(differing), strict=True):
             if side.subjects[0].run.manifest.ingested is not None and defaults:
-                return NextStep(_imports(side, defaults), accepting)
+                return NextStep(_imports(side, defaults), accepting, missing=missing)
         for at, side in enumerate(made.sides):
             values = [(clause.dotted, clause.baseline if at == 0 else clause.target) for clause in differing]
             settings = [word for key, value in values for word in ("--set", f"{key}={spelt(value)}")]
             if _are_plain(differing) and (again := run_again(side.subjects[0].run.manifest, *settings)):
-                return NextStep((again,), accepting)
-    return NextStep(accepting, words=_words(made, decisive[0]))
+                return NextStep((again,), accepting, missing=missing)
+    return NextStep(accepting, words=_words(made, decisive[0]), missing=missing)
 
 
 def _defaults(clauses: Sequence[Clause]) -> Iterator[list[str]]:

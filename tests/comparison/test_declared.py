@@ -250,6 +250,16 @@ def test_a_comparison_of_0_1_that_was_forced_still_loads(cli: Any, sides: Any) -
     assert cli("report", "old").status == 0
 
 
+@pytest.mark.parametrize(
+    "accepted", [None, [1], [{}], ["data.path"], [{"key": "x", "reason": None}], [{"key": "data.path", "reason": 1}]]
+)
+def test_a_saved_declaration_that_is_spoilt_cannot_be_read(cli: Any, sides: Any, accepted: Any) -> None:
+    cli("compare", *sides, "--name", "spoilt")
+    path = Path("runs/comparisons/spoilt/comparison.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "accepted": accepted}))
+    assert cli("report", "spoilt").status == 2
+
+
 def test_the_api_takes_declarations_as_mappings(sides: Any) -> None:
     sides[0].set("experiment/training/recompute", "full")
     made = steelyard.compare(sides[0].directory, sides[1].directory, accept={"training.recompute": "tuned"})

@@ -73,29 +73,29 @@ def _scalar(value: Any) -> str:
 def parse(assume: str | Sequence[str] | Mapping[str, Any]) -> tuple[Assumption, ...]:
     """Read `SIDE:KEY=VALUE`, or a mapping of `SIDE:KEY` to values; each key is checked as `ingest --set` does."""
     if isinstance(assume, Mapping):
-        return tuple(_read(head, spelt(value), value) for head, value in assume.items())
+        return tuple(_read(head, spelt(value), [value]) for head, value in assume.items())
     texts = [assume] if isinstance(assume, str) else assume
-    return tuple(_read(head, text) if equals else _read(head, None) for head, equals, text in _split(texts))
+    return tuple(_read(head, text) for head, _, text in (text.partition("=") for text in texts))
 
 
-def _split(texts: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    for text in texts:
-        yield text.partition("=")
-
-
-def _read(head: str, text: str | None, value: Any = None) -> Assumption:
+def _read(head: str, text: str, given: Sequence[Any] = ()) -> Assumption:
+    """`given` is the value if it is typed already."""
     side, _, key = head.rpartition(":")
-    if not side or text is None or not text:
+    if not side or not text:
         complaint = f"{OPTION} {shown(head)} is not SIDE:KEY=VALUE"
         name = key if key in ASSUMABLE else "training.sequence_length"
         fix = f"{OPTION} {side or 'target'}:{name}={text or 'VALUE'}"
         raise InputError(complaint, key=OPTION, value=plain(head), expected="SIDE:KEY=VALUE", next=fix)
     _check_key(side, key, text)
-    if key not in PLATFORM:  # also refuses secrets
-        value = dict(parse_settings([f"{key}={text}"]))[key] if value is None else value
-        return Assumption(side, key, _typed(side, key, value))
+    if key in PLATFORM:
+        return Assumption(side, key, _typed(side, key, given[0] if given else _scalar_of(side, key, text)))
+    settings = parse_settings({key: given[0]} if given else [f"{key}={text}"])  # refuses secrets
+    return Assumption(side, key, _typed(side, key, dict(settings)[key]))
+
+
+def _scalar_of(side: str, key: str, text: str) -> Any:
     try:
-        return Assumption(side, key, _typed(side, key, parse_scalar(text) if value is None else value))
+        return parse_scalar(text)
     except ValueError:
         raise _wrong(side, key, text, "a YAML scalar") from None
 

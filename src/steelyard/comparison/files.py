@@ -176,8 +176,10 @@ def weigh_again(directory: Path) -> Comparison:
 
 def _declared(content: dict[str, Any]) -> Declared:
     """What a saved comparison accepts and assumes; comparisons of 0.1 have neither."""
-    accepted = {each["key"]: each["reason"] for each in content.get("accepted", [])}
+    accepted = {str(each["key"]): each["reason"] for each in content.get("accepted", [])}
     assumed = {f"{each['side']}:{each['key']}": each["value"] for each in content.get("assumed", [])}
+    if not all(isinstance(words, str | None) for words in accepted.values()):
+        raise ValueError("accepted: expected a text as reason")
     return Declared(acceptance.parse(accepted), assumption.parse(assumed))
 
 

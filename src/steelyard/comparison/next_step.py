@@ -92,7 +92,7 @@ def _failed(made: Comparison) -> bool:
 
 def _again(made: Comparison, *options: str) -> str:
     """The command of the comparison with more options; their values are to be replaced, so they are not quoted."""
-    return " ".join((*" && ".join(commands(made)).split(" "), *options))
+    return " ".join((" && ".join(commands(made)), *options))
 
 
 def _words(made: Comparison, reason: Reason) -> str:

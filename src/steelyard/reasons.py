@@ -51,7 +51,9 @@ class Reason:
     @property
     def message(self) -> str:
         """The sentence, without the words that the effect adds."""
-        sentence = self.code.render(self.values)
+        return self.with_acceptance(self.code.render(self.values))
+
+    def with_acceptance(self, sentence: str) -> str:
         return sentence if self.accepted is None else f"{sentence} (accepted: {self.accepted})"
 
     def document(self) -> dict[str, Any]:

@@ -33,8 +33,9 @@ def table(name: str, seconds: float = 20.0) -> Path:
     return path
 
 
-def ingest(cli: Any, name: str, seconds: float = 20.0, **settings: Any) -> None:
+def ingest(cli: Any, name: str, seconds: float = 20.0, framework: str | None = None, **settings: Any) -> None:
     options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    options += ["--framework", framework] if framework else []
     done = cli("ingest", table(name, seconds), "--name", name, "--gpu", "h100", "--gpus", "8", "--nodes", "1", *options)
     assert done.status == 0, done.err
 
@@ -334,3 +335,18 @@ def test_what_is_still_unknown_is_shown_with_the_difference_that_blocks(cli: Any
         "--assume baseline:precision.fp32_residual_connection=VALUE",
     ]
     assert {missing["key"]: missing["suggestion"] for missing in step["missing"]}["model.preset"] == "llama3.1-8b"
+
+
+def test_a_difference_of_framework_defaults_may_be_accepted_or_settled(cli: Any) -> None:
+    for name, framework in (("amd", "primus"), ("nvidia", "nemo")):
+        ingest(cli, name, framework=framework, **STATED)
+    asked = ("compare", "amd", "nvidia", "--for", "convergence", "--accept", "settings_unknown", "--json")
+    open_ = cli(*asked)
+    assert [reason["effect"] for reason in open_.reasons("convergence", "contract_left_open")] == ["unknown"]
+    for option in ("--accept=contract_left_open=looked at both", "--accept=data.eod_mask_loss=looked at both"):
+        (reason,) = cli(*asked, option).reasons("convergence", "contract_left_open")
+        assert (reason["effect"], reason["accepted"]) == ("caveat", "looked at both")
+    settled = cli(*asked, "--assume=both:data.eod_mask_loss=false")
+    assert settled.reasons("convergence", "contract_left_open") == []
+    (assumed, _) = settled.reasons("convergence", "settings_assumed")
+    assert assumed["keys"] == ["data.eod_mask_loss"]

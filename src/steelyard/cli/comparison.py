@@ -60,7 +60,7 @@ def _show_next(made: Comparison, step: NextStep | None, report: str) -> None:
         printing.say(f"or: {printing.inert(command)}")
     called = {side.name: side.called for side in made.sides} | {"both": "both sides"}
     for side in dict.fromkeys(each.side for each in step.missing):
-        printing.item("", f"Not recorded for {called[side]}. Add the true values to compare, or to ingest with --set:")
+        printing.item("", f"Not recorded for {called[side]}. Add the true values to compare:")
         other = called["baseline" if side == "target" else "target"]
         for each in (each for each in step.missing if each.side == side):
             hint = f"  ({each.suggestion} on {other})" if each.suggestion is not None else ""

@@ -30,7 +30,7 @@ def counted(reason: Reason) -> str:
     """A short form of SETTINGS_UNKNOWN."""
     more = len(reason.keys) - 1
     settings = f"{reason.keys[0]}{f' and {more:,} more settings' * (more > 0)}"
-    return f"{settings} {'are' if more else 'is'} not recorded for {reason.values['sides']}"
+    return reason.with_acceptance(f"{settings} {'are' if more else 'is'} not recorded for {reason.values['sides']}")
 
 
 def shown(value: Any) -> str:

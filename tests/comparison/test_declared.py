@@ -295,6 +295,8 @@ def test_a_setting_contradicts_a_log_only_as_an_override_which_is_recorded_and_s
     assert cli("check", "corrected", "--json").document["overridden"] == {"training.seed": recorded}
     for output in (cli("check", "corrected").out, cli("runs", "show", "corrected").out):
         assert shown in output
+    files = cli("report", "corrected", "--to", "html", "--json").document["files"]
+    assert f"Overridden: {shown}" in Path(files[0]).read_text()
     compared = cli("compare", "corrected", "as-logged", "--for", "convergence", "--json")
     (reason,) = compared.reasons("convergence", "settings_overridden")
     assert (reason["effect"], reason["side"], reason["keys"]) == ("caveat", "target", ["training.seed"])

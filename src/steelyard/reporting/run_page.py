@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
+from steelyard.comparison.declared import override_words
 from steelyard.records import unstamped
 from steelyard.records.step import NOTICES
 from steelyard.reporting.checks import checks_group
@@ -31,6 +32,7 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
     # optional findings that change how the loss is read: the data is synthetic and its floor is reached
     warnings = [finding.message for finding in verdict.findings if finding.code in MADE_DATA]
     warnings += [f"Lint problem that the user allowed: {problem.words}" for problem in subject.run.manifest.allowed]
+    overridden = override_words([subject])
     first: list[Block] = [tiles, checks] if verdict.status == Status.PASS else [checks, tiles]
     return Page(
         kind="run",
@@ -42,6 +44,7 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
         reasons=warnings,
         blocks=[*first, *curves, *_notices(subject), provenance_table([(name, subject)]), _experiment(subject)],
         commands=[reproduce(subject), _check_command(verdict)],
+        banner=f"Overridden: {', '.join(overridden)}" if overridden else "",
         commands_note=EXPANDED,
     )
 

@@ -11,7 +11,7 @@ EXAMPLES = examples(
     "steelyard compare mi300x h100",
     "steelyard compare a1,a2,a3 b1,b2,b3 --for throughput,memory",
     "steelyard compare mi300x h100 --for convergence -v",
-    'steelyard compare mi300x h100 --accept data.path="one corpus on two mounts"',
+    'steelyard compare mi300x h100 --accept data.path="one corpus"',
     "steelyard compare mi300x h100 --assume target:training.sequence_length=8192",
 )
 _SIDE = "A run, a comma-separated list of runs, or a directory of runs."
@@ -22,7 +22,7 @@ class CompareOptions(Kept):
     target: str = argument("TARGET", _SIDE)
     baseline: str = argument("BASELINE", "The same, for the side to compare with.")
     metrics: str = option("--for METRICS", "One or more of throughput, memory, flops, convergence.", "throughput")
-    mode: str | None = option("--mode best|matched", "matched: treat every caveat as a reason to refuse.")
+    mode: str | None = option("--mode best|matched", "matched: refuse for every caveat, except those accepted.")
     margin: str | None = option(*MARGIN)
     accept: list[str] | None = option(
         "--accept KEY[=REASON]", "Take a difference or an unknown as a caveat, with your reason; may be repeated."

@@ -139,6 +139,7 @@ training: {seed: 1234, micro_batch_size: 4, global_batch_size: 16, sequence_leng
   learning_rate: 3e-4, min_learning_rate: 3e-5, warmup_steps: 5, weight_decay: 0.1}
 precision: {dtype: bf16, grad_reduce_in_fp32: true}
 parallelism: {distributed_optimizer: false}
+kernels: {transformer_impl: local}
 data: {source: counting, split: "99,1,0", seed: 1234}
 platforms:
   lab: {gpu: h200, nodes: 1, gpus_per_node: 1, framework: megatron, container: {image: "trainer:1"}}

@@ -131,6 +131,11 @@ class Recorded:
         path.write_text("".join(json.dumps(step) + "\n" for step in edited if step is not None))
         return self
 
+    def without_telemetry(self) -> "Recorded":
+        """As an imported log: the memory it prints is all that is known of memory."""
+        (self.directory / "telemetry.jsonl").unlink()
+        return self
+
     def slower(self, factor: float) -> "Recorded":
         """Each step takes so many times as long, so that it is another run than what it was copied from."""
         rates = ("tokens_per_s_per_gpu", "tflops_per_gpu", "reported_tokens_per_s_per_gpu")

@@ -152,7 +152,8 @@ def test_matched_mode_refuses_what_would_qualify(cli: Any, recorded: Any) -> Non
 
 
 def test_memory_of_different_kinds_is_not_compared(cli: Any, recorded: Any) -> None:
-    target = recorded("again").edit_steps(lambda step: {**step, "memory_kind": "torch_allocated_peak"})
+    target = recorded("again").without_telemetry()
+    target.edit_steps(lambda step: {**step, "memory_kind": "torch_allocated_peak"})
     done = cli("compare", target, recorded("baseline"), "--for", "memory", "--json")
     assert (done.status, done.document["memory_usage_efficiency"]) == (4, None)
     assert done.document["throughput_speedup"] is not None
@@ -190,7 +191,8 @@ def test_fewer_than_twenty_steady_steps_are_unknown(cli: Any, recorded: Any) -> 
 
 
 def test_a_missing_figure_is_unknown(cli: Any, recorded: Any) -> None:
-    target = recorded("again").edit_steps(
+    target = recorded("again").without_telemetry()
+    target.edit_steps(
         lambda step: {key: value for key, value in step.items() if key not in ("memory_gib", "memory_kind")}
     )
     done = cli("compare", target, recorded("baseline"), "--for", "memory,throughput", "--json")

@@ -12,6 +12,7 @@ from steelyard.comparison.contract import Clause, Comparability, Ruling, check_s
 from steelyard.comparison.convergence import Convergence, convergence, left_open
 from steelyard.comparison.copies import on_both_sides
 from steelyard.comparison.declared import NOTHING, Declared
+from steelyard.comparison.device_memory import on_one_measure
 from steelyard.comparison.diagnoses import Diagnosis, diagnose
 from steelyard.comparison.own_figures import changes, clocks_apart, curves_apart, steps_apart
 from steelyard.comparison.ratios import NAME_OF, Ratio, lacking, ratio
@@ -167,7 +168,7 @@ def weigh(
     targets, baselines = (tuple(read[run.directory.resolve()] for run in runs) for runs in (target, baseline))
     names = names_of(targets, baselines)
     targets, baselines, declarations = declarations.supplied(targets, baselines, names)
-    sides = side("target", targets, names[0]), side("baseline", baselines, names[1])
+    sides = on_one_measure((side("target", targets, names[0]), side("baseline", baselines, names[1])))
     for each in sides:
         check_side(each, [each.key for each in declarations.accepted])
     clauses = contract(*sides)

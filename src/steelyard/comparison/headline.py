@@ -135,8 +135,10 @@ def ratio_sentence(made: Comparison, metric: Metric, ratio: Ratio) -> tuple[str,
     if not ratio.decided:
         basis = f"{signed(change, low, high)}{f', {runs}' * (low is not None)}"
         observed = _per_device(phrases.observed, made).format(*names, *figures)
+        basis = f"{ratio.kind.replace('_', ' ')}; {basis}" if ratio.kind else basis
         return "", f"{observed} ({basis}). {_undecided(ratio, runs)}"
     rates = f"{figures[0]} vs {figures[1]}{_per_device(phrases.unit, made)}"
+    rates += f" ({ratio.kind.replace('_', ' ')})" if ratio.kind else ""
     margin = plain_percent(ratio.margin)
     if ratio.outcome == Outcome.EQUIVALENT:
         return f"{phrases.equal.format(*names)} within {margin}", f"({signed(change, low, high)}, {runs}): {rates}"

@@ -54,6 +54,8 @@ class Ratio:
     more_runs: int | None
     """How many more runs per side would decide, approximately."""
     terms: Words
+    kind: str | None
+    """What the memory figures measure; None for other ratios."""
 
     @property
     def decided(self) -> bool:
@@ -172,7 +174,14 @@ def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, 
         margin=margin,
         more_runs=intervals.more_runs(by_runs, min(counts), margin) if by_runs and is_open else None,
         terms=terms or TERMS[metric],
+        kind=_kind(sides) if of_memory else None,
     )
+
+
+def _kind(sides: tuple[Side, Side]) -> str | None:
+    """The kind of memory that all runs measure."""
+    kinds = {subject.figures.memory_kind for side in sides for subject in side.subjects}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def _notes(sides: tuple[Side, Side], figures: Sequence[Sequence[float]], of_memory: bool) -> Iterator[Reason]:

@@ -28,7 +28,7 @@ from steelyard.records import Event, Evidence, Run, StepTable
 from steelyard.records.failures import FAILURES, RESTARTS, SAVES, Failures, final_save, sort_failures
 from steelyard.records.failures import Course as RunCourse
 from steelyard.records.strict import unreadable
-from steelyard.verdict.figures import Clock, Figures, figures, read_clock, tokens_of
+from steelyard.verdict.figures import Clock, Figure, Figures, figures, read_clock, tokens_of
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Subject:
     asked_warmup_steps: int
     trusts_step_times: bool = False
     """Whether step times count although the timestamps of the log contradict them."""
+    memory_gib: tuple[float, str] | None = None
+    """Peak memory and its kind, in place of the log's: what both sides of a comparison have."""
 
     @property
     def thresholds(self) -> tuple[str, ...]:
@@ -152,7 +154,10 @@ class Subject:
 
     @cached_property
     def figures(self) -> Figures:
-        return figures(self, self.steps, self._marks, self.events_of("memory"))
+        made = figures(self, self.steps, self._marks, self.events_of("memory"))
+        if self.memory_gib is None:
+            return made
+        return replace(made, memory_peak_gib=Figure(self.memory_gib[0]), memory_kind=self.memory_gib[1])
 
     @property
     def tells_times(self) -> bool:

@@ -9,7 +9,22 @@ from typing import Annotated, NoReturn
 import typer
 
 from steelyard import __version__
-from steelyard.cli import check, compare, demo, diff, explain, ingest, init, lint, plan, preflight, report, run, runs
+from steelyard.cli import (
+    check,
+    compare,
+    data,
+    demo,
+    diff,
+    explain,
+    ingest,
+    init,
+    lint,
+    plan,
+    preflight,
+    report,
+    run,
+    runs,
+)
 from steelyard.cli.options import DEBUG, examples, help_unless_asked
 from steelyard.cli.printing import note, show_error
 from steelyard.cli.verb import VerbCommand, VerbGroup
@@ -31,6 +46,9 @@ for module in (demo, init, lint, explain, plan, diff, preflight, run, ingest, ch
     app.command(name, cls=VerbCommand, epilog=module.EXAMPLES)(getattr(module, name))
 for verb_of_runs in runs.app.registered_commands:
     verb_of_runs.cls = VerbCommand
+for verb_of_data in data.app.registered_commands:
+    verb_of_data.cls = VerbCommand
+app.add_typer(data.app, name="data", cls=VerbGroup)
 app.add_typer(runs.app, name="runs", cls=VerbGroup)
 
 

@@ -1,6 +1,6 @@
 """Reasons of a comparison: each code with its sentence."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +9,8 @@ from steelyard.reasons import Code, Effect, Reason, SideName
 
 _MOST_HOSTS = 3
 """Hosts that a sentence names."""
+_MOST_ARGUMENTS = 6
+"""Arguments that a sentence names; JSON has them all."""
 
 
 def because(code: Code, effect: Effect, side: SideName, /, *keys: str, **values: Any) -> Reason:
@@ -57,6 +59,13 @@ def _setting_differs(key: str, target: Any, baseline: Any, called: Sequence[str]
     if key == "training.tokens_per_step":
         return f"{_batch_sizes(called)} ({shown(target)} and {shown(baseline)} tokens per step)"
     return f"{key} differs: {shown(target)} on {called[0]}, {shown(baseline)} on {called[1]}"
+
+
+def _arguments_differ(target: Mapping[str, str], baseline: Mapping[str, str], called: Sequence[str]) -> str:
+    """`arguments differ (a100, h100): attention_backend (auto, flash), num_workers (2, 8) and 3 more`."""
+    named = [f"{name} ({target[name]}, {baseline[name]})" for name in list(target)[:_MOST_ARGUMENTS]]
+    more = f" and {len(target) - _MOST_ARGUMENTS} more" if len(target) > _MOST_ARGUMENTS else ""
+    return f"arguments without a rule differ ({', '.join(called)}): {', '.join(named)}{more}"
 
 
 def _batch_sizes(called: Sequence[str]) -> str:
@@ -111,6 +120,15 @@ def _of_run(template: str) -> Callable[..., str]:
 # What rules a comparison.
 SETTING_DIFFERS = Code("setting_differs", _setting_differs)
 """The two sides have different values of a setting that matters for this comparison."""
+ARGUMENTS_DIFFER = Code("arguments_differ", _arguments_differ)
+"""Both logs print these arguments with different values, and no rule says whether they matter."""
+IDENTITY_UNKNOWN = Code(
+    "identity_unknown",
+    lambda key, target, baseline, called: (
+        f"{key} is {shown(target)} on {called[0]}, {shown(baseline)} on {called[1]}; whether they are equal is unknown"
+    ),
+)
+"""Two paths may be one corpus or tokenizer: declare its name or its fingerprint (`steelyard data fingerprint`)."""
 SETTINGS_UNKNOWN = Code("settings_unknown", _settings_unknown)
 """Settings that matter for this comparison are unknown on one or both sides."""
 SETTINGS_ASSUMED = Code(

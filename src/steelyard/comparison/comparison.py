@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from steelyard.comparison import acceptance, assumption, codes, declared
 from steelyard.comparison.acceptance import Acceptance
+from steelyard.comparison.arguments import arguments_apart
 from steelyard.comparison.assumption import Assumption
 from steelyard.comparison.contract import Clause, Comparability, Ruling, check_side, contract, effect_in, ruling
 from steelyard.comparison.convergence import Convergence, convergence, left_open
@@ -123,6 +124,7 @@ def _rulings(pair: Pair, mode: Mode, declarations: Declared) -> ByMetric[Ruling]
     """One ruling per metric, from the contract, the verdicts, the records, missing figures, and declarations."""
     clauses, sides = pair.clauses, pair.sides
     apart, clocks = steps_apart(sides), clocks_apart(sides, mode)
+    arguments = arguments_apart(sides, mode)
     copied = on_both_sides(sides[0].subjects, sides[1].subjects)
 
     def reasons(metric: Metric) -> Iterator[Reason]:
@@ -130,6 +132,8 @@ def _rulings(pair: Pair, mode: Mode, declarations: Declared) -> ByMetric[Ruling]
             yield apart
         if clocks is not None and metric in (Metric.THROUGHPUT, Metric.FLOPS):
             yield clocks
+        if arguments is not None:
+            yield arguments
         for each in sides:
             yield from changes(metric, each, mode)
         if metric == Metric.CONVERGENCE:

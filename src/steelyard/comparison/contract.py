@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from steelyard import reasons
-from steelyard.comparison import codes
+from steelyard.comparison import codes, identity
 from steelyard.comparison.copies import check_once
 from steelyard.comparison.side import Side
 from steelyard.errors import InputError
@@ -126,6 +126,8 @@ class Ruling:
 
 def effect_in(mode: Mode, difference: Effect) -> reasons.Effect:
     """The effect of a difference: in matched mode every caveat blocks."""
+    if difference == Effect.UNKNOWN:
+        return reasons.Effect.UNKNOWN
     return reasons.Effect.BLOCKS if difference == Effect.BLOCKS or mode == "matched" else reasons.Effect.CAVEAT
 
 
@@ -157,6 +159,8 @@ def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
             value = subject.figures.memory_kind
         case "model.max_position_embeddings" if subject.value("model.rope_theta") is not None:
             return True, None  # rotary positions have no learned table
+        case _ if dotted in identity.WITHOUT_CORPUS and subject.value("data.source") in identity.GENERATED:
+            return True, None  # generated data has neither files nor shares
         case "training.decay_steps":
             known, value = subject.known(dotted)
             return (known, value) if value is not None else subject.known("training.steps") if known else (False, None)
@@ -176,10 +180,13 @@ def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
 def stated(subject: Subject, dotted: str) -> tuple[bool, Any]:
     """A value without an experiment key: from the log, or the value of every Steelyard plan."""
     manifest = subject.run.manifest
-    if dotted == "model.padded_vocab_size" and facts(manifest.framework).pads_vocabulary is False:
-        return subject.known("model.vocab_size")
+    if dotted == identity.EMBEDDED and facts(manifest.framework).pads_vocabulary is False:
+        return subject.known(identity.VOCABULARY)
     if manifest.experiment.states(dotted):  # assumed
         return manifest.experiment.known(dotted)
+    if dotted == identity.EMBEDDED and manifest.ingested is None:
+        size, tensor = subject.whole(identity.VOCABULARY), subject.whole("parallelism.tensor_parallel_size")
+        return (True, facts(manifest.framework).padded_vocabulary(size, tensor)) if size and tensor else (False, None)
     if manifest.ingested is None:
         planned = STATED[dotted].planned
         return (False, None) if planned is UNSTATED else (True, planned)
@@ -189,10 +196,10 @@ def stated(subject: Subject, dotted: str) -> tuple[bool, Any]:
 
 def contract(target: Side, baseline: Side) -> tuple[Clause, ...]:
     """Every parameter of the policy on both sides, and further settings that a log contains."""
-    sizes = tuple(side.subjects[0].value("model.vocab_size") for side in (target, baseline))
+    sizes = tuple(side.subjects[0].value(identity.VOCABULARY) for side in (target, baseline))
     usual = {name: key.usual for name, key in {**KEYS, **STATED}.items() if key.usual or name in STATED}
-    usual["model.padded_vocab_size"] = sizes
-    clauses = [_clause(key, target, baseline) for key in (*KEYS.values(), *STATED.values())]
+    usual[identity.EMBEDDED] = sizes
+    clauses = identity.settled([_clause(key, target, baseline) for key in (*KEYS.values(), *STATED.values())])
     return tuple(each for each in clauses if each.dotted not in usual or _is_listed(each, usual[each.dotted]))
 
 
@@ -275,9 +282,10 @@ def ruling(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mod
 
 
 def differs(clause: Clause, sides: Sequence[Side], effect: reasons.Effect) -> Reason:
+    code = codes.IDENTITY_UNKNOWN if effect == reasons.Effect.UNKNOWN else codes.SETTING_DIFFERS
     values = {"key": clause.dotted, "target": clause.target, "baseline": clause.baseline}
     called = tuple(side.called for side in sides)
-    return codes.because(codes.SETTING_DIFFERS, effect, "both", clause.dotted, **values, called=called)
+    return codes.because(code, effect, "both", clause.dotted, **values, called=called)
 
 
 def _by_contract(metric: Metric, clauses: Sequence[Clause], sides: Sequence[Side], mode: Mode) -> Iterator[Reason]:

@@ -9,14 +9,17 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from steelyard import __version__, records
-from steelyard.errors import InfrastructureError
+from steelyard.data.fingerprint import fingerprint_if_small
+from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute.executor import ImageSource, Limits, RunOptions, Stop, executor_of
 from steelyard.execute.recording import Observer
 from steelyard.execute.supervisor import Supervisor
 from steelyard.experiment.case import Case
 from steelyard.experiment.partial import PartialExperiment
+from steelyard.experiment.sources import DERIVED
 from steelyard.hardware.catalog import CATALOG
 from steelyard.hardware.machine import Machine
 from steelyard.planning.make import Planned, platform_label
@@ -35,6 +38,8 @@ __all__ = [
     "unstarted_run",
 ]
 
+_MOST_HASHED = 1 << 30
+"""Bytes of a corpus that a run hashes before it starts; `steelyard data fingerprint` has no limit."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, SIGTERM and a closed terminal stop a run in the same orderly way."""
 
@@ -49,15 +54,19 @@ def new_run(planned: Planned, out: Path, name: str | None, command: list[str]) -
     plan = planned.plan
     # Marks everything the run creates on a host outside its directory. Unique, whoever starts the run.
     job = f"{plan.experiment}-{secrets.token_hex(6)}" if plan.nodes[0].directory is not None else None
-    manifest = manifest_of(planned.case, command).model_copy(
-        update={
-            "job": job,
-            "hosts": [node.host for node in plan.nodes] if job else [system.node()],
-            "expected": plan.expected.model_dump(mode="json"),
-            "allowed": plan.allowed,
-        }
-    )
-    return records.create_run(out, manifest, plan.model_dump(mode="json"), name)
+    manifest = manifest_of(planned.case, command)
+    update: dict[str, Any] = {
+        "job": job,
+        "hosts": [node.host for node in plan.nodes] if job else [system.node()],
+        "expected": plan.expected.model_dump(mode="json"),
+        "allowed": plan.allowed,
+    }
+    if job is None and (content := _fingerprint(planned)) is not None:
+        experiment = planned.case.resolved.experiment.model_dump(mode="json")
+        experiment["data"]["fingerprint"] = content
+        sources = {**manifest.sources, "data.fingerprint": str(DERIVED)}
+        update |= {"experiment": PartialExperiment(experiment), "sources": sources}
+    return records.create_run(out, manifest.model_copy(update=update), plan.model_dump(mode="json"), name)
 
 
 def unstarted_run(case: Case, directory: Path) -> Run:
@@ -87,6 +96,24 @@ def manifest_of(case: Case, command: list[str]) -> RunManifest:
             started=records.now(),
         ),
     )
+
+
+def _fingerprint(planned: Planned) -> str | None:
+    """The hash of a corpus on this machine that can be read in about a second; InputError if another is declared."""
+    resolved, data = planned.case.resolved, planned.case.resolved.experiment.data
+    if data.source != "tokens" or data.path is None:
+        return None
+    content = fingerprint_if_small((resolved.file.parent / data.path).resolve(), _MOST_HASHED)
+    kinds = [text.partition(":")[0] for text in (content, data.fingerprint) if text is not None]
+    if content is not None and data.fingerprint not in (None, content) and len(set(kinds)) == 1:
+        raise InputError(
+            f"data.fingerprint is {data.fingerprint}, but {data.path} has {content}",
+            key="data.fingerprint",
+            value=data.fingerprint,
+            expected=content,
+            next=f"steelyard data fingerprint {shlex.quote(data.path)}",
+        )
+    return content if data.fingerprint is None else None
 
 
 def _platform(case: Case, label: str) -> records.RunPlatform:

@@ -151,6 +151,8 @@ class Recording:
         num_planned = len(logged.keys() & self.planned_settings.keys())
         message = f"the log contains {len(logged)} settings; {num_planned} of them are in the plan"
         self.event("settings", message, host, held=num_planned, said=self._logged_settings)
+        if reported.arguments:
+            self.writer.learn(arguments=dict(reported.arguments))
         software, expected = self.writer.manifest.software, self.writer.manifest.expected
         if settings.VERSION in logged:
             self.writer.learn(software={**software, settings.VERSION: str(logged[settings.VERSION])})

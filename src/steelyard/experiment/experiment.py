@@ -184,8 +184,12 @@ class Data(Group):
     """Path of a .npy file of token ids, relative to the experiment file; for source `tokens`."""
     dataset: Annotated[OneLine | None, ALGORITHM] = None
     """Name of the corpus."""
+    fingerprint: Annotated[OneLine | None, ALGORITHM, Before(None)] = None
+    """Hash of the corpus by `steelyard data fingerprint`: two paths with one fingerprint are one corpus."""
     tokenizer: Annotated[OneLine | None, ALGORITHM] = None
     """Name or path of the tokenizer."""
+    tokenizer_fingerprint: Annotated[OneLine | None, ALGORITHM, Before(None)] = None
+    """Hash of the tokenizer's files by `steelyard data fingerprint`."""
     tokenizer_type: Annotated[OneLine | None, FREE] = None
     """Tokenizer class of the framework."""
     split: Annotated[str, AfterValidator(_is_a_split), ALGORITHM] = "100,0,0"

@@ -16,6 +16,8 @@ class Metric(StrEnum):
 class Effect(StrEnum):
     BLOCKS = "blocks"
     QUALIFIES = "qualifies"
+    UNKNOWN = "unknown"
+    """Whether the difference matters is unknown, such as between two paths of one corpus."""
 
 
 RATES = (Metric.THROUGHPUT, Metric.MEMORY, Metric.FLOPS)
@@ -63,6 +65,8 @@ LAYOUT = Policy(_QUALIFIES, _QUALIFIES)
 """How the job is split over GPUs; each platform may do this differently."""
 ARITHMETIC = Policy(_BLOCKS, _QUALIFIES)
 """Number formats and recomputation: a different amount of work; convergence differs only by rounding."""
+CURVE = Policy(None, _QUALIFIES)
+"""May change convergence, not speed."""
 OVERHEAD = Policy(_QUALIFIES)
 """Work in addition to training."""
 TRAINED = Policy(_QUALIFIES, _BLOCKS)
@@ -81,7 +85,7 @@ def words(policy: Policy) -> str:
     by_effect: dict[Effect, list[str]] = {}
     for metric, effect in effects.items():
         by_effect.setdefault(effect, []).append(metric.value)
-    names = {Effect.BLOCKS: "blocks", Effect.QUALIFIES: "caveat for"}
+    names = {Effect.BLOCKS: "blocks", Effect.QUALIFIES: "caveat for", Effect.UNKNOWN: "unknown for"}
     return "; ".join(
         f"{names[effect]} {'all' if len(metrics) == len(Metric) else ', '.join(metrics)}"
         for effect, metrics in sorted(by_effect.items())

@@ -137,8 +137,11 @@ def _with_values(resolved: Resolved, values: Mapping[str, tuple[Any, Source]]) -
     return replace(resolved, experiment=experiment, sources=sources)
 
 
-DEPENDENT = ("training.gradient_accumulation_steps", "parallelism.data_parallel_size", "precision.loss_scale")
-"""Keys that follow from batch, world size and dtype in every framework."""
+DEPENDENT = (
+    *("training.gradient_accumulation_steps", "parallelism.data_parallel_size", "precision.loss_scale"),
+    *("data.fingerprint", "data.tokenizer_fingerprint"),
+)
+"""Keys that follow from batch, world size and dtype in every framework, or from the content of files."""
 
 
 def refusals(case: Case) -> Iterator[Refusal]:

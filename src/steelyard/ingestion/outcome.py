@@ -203,6 +203,7 @@ class Outcome:
                 run=self.chosen.number if self.chosen is not None else 1,
                 runs=list(self.chosen.every) if self.chosen is not None else [],
             ),
+            arguments=self.knowledge.logged.arguments,
             software=self.knowledge.software(),
         )
 

@@ -240,6 +240,8 @@ class RunManifest(Record):
     """Label of its containers and lock on its hosts; null if it ran as a child process of Steelyard."""
     hosts: list[str] = Field(default_factory=list)
     """Hosts in the order of ranks; empty if unknown."""
+    arguments: dict[str, str] = Field(default_factory=dict)
+    """Arguments that the training program printed and that determine no key, by name; without secrets."""
     software: dict[str, str] = Field(default_factory=dict)
     """Versions and device that the training program reported."""
     allowed: list[AllowedProblem] = Field(default_factory=list)

@@ -7,6 +7,7 @@ from typing import Any
 
 from steelyard.frameworks.gpt_neox.facts import FACTS
 from steelyard.frameworks.logs import settings
+from steelyard.frameworks.logs.arguments import UnreadArguments
 from steelyard.frameworks.logs.dialect import Entry, Place
 from steelyard.frameworks.logs.fields import whole_number
 from steelyard.frameworks.logs.settings import NONE, flag, shaping
@@ -87,6 +88,7 @@ class Arguments:
     def __init__(self) -> None:
         self._together: dict[str, tuple[str, Place]] = {}
         self._open = False
+        self._unread = UnreadArguments()
         self.ended = 0
 
     def take(self, body: bytes, place: Place) -> Iterator[Entry] | None:
@@ -96,7 +98,7 @@ class Arguments:
         if self._open and _END.search(body):
             self._open = False
             self.ended += 1
-            return self._end()
+            return self._end(place)
         if self.ended and _OF_DEEPSPEED.search(body):
             return iter(())
         return None
@@ -108,6 +110,8 @@ class Arguments:
         name, text = match["name"].decode(), match["value"].decode("utf-8", "replace").strip()
         if name in _TOGETHER:
             self._together[name] = text, place
+        if name not in _SIMPLE and name not in _TOGETHER:
+            self._unread.add(name, text)
         if name in _SIMPLE and (text != "None" or name in ("save", "tensorboard_dir")):
             key, convert = _SIMPLE[name]
             try:
@@ -115,10 +119,11 @@ class Arguments:
             except (ValueError, KeyError):
                 return  # a value without an equivalent: unknown
 
-    def _end(self) -> Iterator[Entry]:
+    def _end(self, place: Place) -> Iterator[Entry]:
         together, self._together = self._together, {}
         for key, value, name in _meaning({name: text for name, (text, _) in together.items()}):
             yield from shaping(key, value, together[name][1].evidence)
+        yield from self._unread.setting((), place.evidence)
 
 
 def _count(given: Given, name: str) -> int | None:

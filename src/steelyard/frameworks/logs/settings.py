@@ -65,6 +65,8 @@ OPTIMIZER = "optimizer"
 HIDDEN_DROPOUT = "hidden_dropout"
 ATTENTION_DROPOUT = "attention_dropout"
 VERSION = "version"
+ARGUMENTS = "arguments"
+"""Arguments that determine no key of ours, by name."""
 
 
 SAME_SHARE = 0.05
@@ -124,10 +126,14 @@ class LoggedSettings:
     last: dict[str, Setting] = field(default_factory=dict)
     changed: dict[str, Event] = field(default_factory=dict)
     """The first change of each setting."""
+    arguments: dict[str, str] = field(default_factory=dict)
 
     def take(self, setting: Setting) -> None:
         """Record a setting; the last value counts."""
         key, value = setting.key, setting.value
+        if key == ARGUMENTS:
+            self.arguments = {**self.arguments, **value}
+            return
         if setting.takes_back:
             self.last.pop(key, None)
             return

@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from typing import Any, get_args
 
+from steelyard.accounting import padded_vocab_size
 from steelyard.experiment.experiment import Fp8, Fp8Recipe, TransformerImpl
 from steelyard.experiment.keys import KEYS
 from steelyard.experiment.presets import PRESETS
 from steelyard.frameworks.logs import settings
+from steelyard.frameworks.logs.arguments import UnreadArguments
 from steelyard.frameworks.logs.dialect import Entry, Place
 from steelyard.frameworks.logs.fields import UnreadError, whole_number
-from steelyard.frameworks.logs.settings import flag, how_many, or_none, shaping, stored
+from steelyard.frameworks.logs.settings import NONE, Setting, flag, how_many, or_none, shaping, stored
 from steelyard.frameworks.megatron_family.command_line import COMMAND, arguments_of
 from steelyard.frameworks.megatron_family.facts import NAMES
 
@@ -70,8 +73,12 @@ _BY_KEY: Mapping[str, Convert] = {
     "data.tokenizer": _or_null(str),
     "data.tokenizer_type": str,
 }
-_ONLY_TOGETHER = ("num_query_groups", "rotary_base")
-"""Arguments that depend on others: whether queries are grouped, and whether positions are rotary."""
+_ONLY_TOGETHER = ("num_query_groups", "rotary_base", "vocab_size")
+"""Arguments that depend on others: whether queries are grouped, positions are rotary, and who counts tokens."""
+_COUNTS_FREELY = "NullTokenizer"
+"""Its count depends on the version: up to core 0.19 it adds a token for document ends. So only the padded size, which
+the model embeds, is that of the model."""
+_PADDED = re.compile(rb"padded vocab \(size: (?P<size>\d+)\) with \d+ dummy tokens \(new size: (?P<padded>\d+)\)")
 
 _SETTINGS: Mapping[Convert, tuple[str, ...]] = {
     whole_number: (settings.LOG_INTERVAL, settings.PADDED_VOCABULARY),
@@ -90,6 +97,23 @@ _SETTINGS: Mapping[Convert, tuple[str, ...]] = {
 }
 """Arguments without an experiment key, under their own names."""
 
+GOVERNED: Mapping[Convert, tuple[str, ...]] = {
+    how_many: ("virtual_pipeline_model_parallel_size", "cpu_offloading_num_layers"),
+    float: ("rotary_percent",),
+    or_none: (
+        *("decoupled_lr", "decoupled_min_lr", "embedding_init_method_std", "rotary_seq_len_interpolation_factor"),
+        *("dataloader_type", "weight_decay_incr_style", "lr_warmup_fraction"),
+    ),
+    _is_given: ("load", "pretrained_checkpoint"),
+    flag: (
+        *("add_bias_linear", "freeze_all_layers", "sft", "fim_data", "use_mup", "init_method_xavier_uniform"),
+        *("calculate_per_token_loss", "apply_query_key_layer_scaling", "attention_softmax_in_fp32", "squared_relu"),
+        *("tp_comm_overlap", "fine_grained_activation_offloading", "rotary_interleaved", "finetune"),
+        *("apply_residual_connection_post_layernorm", "apply_layernorm_1p", "data_parallel_random_init"),
+    ),
+}
+"""Further arguments with a policy of their own, under their own names."""
+
 ARGUMENTS: Mapping[str, tuple[str, Convert]] = {
     **{
         name: (key, _BY_KEY.get(key) or _BY_TYPE[KEYS[key].type])
@@ -104,7 +128,7 @@ ARGUMENTS: Mapping[str, tuple[str, Convert]] = {
     "gradient_accumulation_fusion": ("kernels.gradient_accumulation_fusion", flag),
     "world_size": (settings.WORLD_SIZE, whole_number),
     "window_size": (settings.ATTENTION_WINDOW, _window),
-    **{name: (name, convert) for convert, names in _SETTINGS.items() for name in names},
+    **{name: (name, convert) for table in (_SETTINGS, GOVERNED) for convert, names in table.items() for name in names},
 }
 """Megatron arguments that determine one of our keys, with the conversion of their text."""
 
@@ -118,8 +142,21 @@ OF_EXPERTS: Mapping[str, Convert] = {
     settings.EXPERT_CAPACITY: _capacity,
     settings.EXPERT_LAYERS: str,
     settings.FORCED_BALANCE: flag,
+    "expert_model_parallel_size": whole_number,
+    "moe_router_load_balancing_type": str,
+    "moe_aux_loss_coeff": str,
+    "moe_z_loss_coeff": or_none,
+    "moe_token_dispatcher_type": str,
 }
 """Arguments of a mixture of experts, under their own names."""
+
+OF_FP8: Mapping[str, Convert] = {
+    "fp8_param_gather": flag,
+    "first_last_layers_bf16": flag,
+}
+"""Arguments of FP8 products, under their own names."""
+_WITH_OTHERS = {*OF_EXPERTS, *OF_FP8, "save_interval", "end_weight_decay", "start_weight_decay"}
+"""Arguments that matter only where another is in use; without it they count as unread."""
 
 RENAMED: Mapping[str, tuple[str, ...]] = {
     settings.ATTENTION_VARIANT: ("experimental_attention_variant", "linear_attention_type"),
@@ -143,7 +180,8 @@ _TOGETHER = {
     *("recompute_granularity", "recompute_method", "recompute_num_layers", "recompute_modules"),
     *("swiglu", "normalization", "num_attention_heads", "num_query_groups", "group_query_attention", "num_experts"),
     *("position_embedding_type", "rotary_base", "use_rope_scaling", "rope_scaling_factor"),
-    *("use_torch_fsdp2", "use_megatron_fsdp", *OF_EXPERTS, *chain.from_iterable(RENAMED.values())),
+    *("use_torch_fsdp2", "use_megatron_fsdp", *_WITH_OTHERS, "save", "fp8", *chain.from_iterable(RENAMED.values())),
+    *("vocab_size", "tokenizer_type", "make_vocab_size_divisible_by", "tensor_model_parallel_size"),
 }
 """Arguments that determine a key of ours only together."""
 
@@ -166,6 +204,8 @@ class Arguments:
     def __init__(self) -> None:
         self._together: dict[str, tuple[str, Place]] = {}
         self._names: set[str] = set()
+        self._tokenizer = ""
+        self._unread = UnreadArguments()
         self._closed = False
         self.ended = 0
 
@@ -175,12 +215,14 @@ class Arguments:
         if END.search(body):
             self.ended += 1
             self._closed = True
-            return self._end()
+            return self._end(place)
         if START.search(body):
             self._closed = False
             self._names.clear()
         elif not self.ended and COMMAND.search(body):
             return self._command_line(body, place)
+        elif self._tokenizer == _COUNTS_FREELY and (match := _PADDED.search(body)):
+            return _embedded(match, place)
         return None
 
     def _command_line(self, body: bytes, place: Place) -> Iterator[Entry]:
@@ -202,15 +244,30 @@ class Arguments:
         self._names.add(name)
         if name in _TOGETHER:
             self._together[name] = text, place
+        if name == "tokenizer_type":
+            self._tokenizer = text
+        if name not in ARGUMENTS and (name not in _TOGETHER or name in _WITH_OTHERS):
+            self._unread.add(name, text)
         if _PACKS.search(name) and text == "True":
             yield from shaping(settings.PACKED_SEQUENCES, True, place.evidence)
         if name in ARGUMENTS:
             yield from _setting(*ARGUMENTS[name], text, place)
 
-    def _end(self) -> Iterator[Entry]:
+    def _end(self, place: Place) -> Iterator[Entry]:
         together, self._together = self._together, {}
+        governed = set()
         for key, value, name in _meaning({name: text for name, (text, _) in together.items()}):
+            governed.add(name)
             yield from shaping(key, value, together[name][1].evidence)
+        yield from self._unread.setting(governed, place.evidence)
+
+
+def _embedded(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
+    """The vocabulary of a tokenizer whose count depends on the version."""
+    size, padded = whole_number(match["size"]), whole_number(match["padded"])
+    yield Setting(settings.PADDED_VOCABULARY, padded, place.evidence)
+    if size == padded:
+        yield Setting("model.vocab_size", size, place.evidence)
 
 
 def _setting(key: str, convert: Convert, text: str, place: Place) -> Iterator[Entry]:
@@ -231,8 +288,10 @@ def _meaning(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
     recipe = given.get("fp8_recipe", "None")
     if given.get("fp8", "None") != "None" and recipe in get_args(Fp8Recipe):
         yield "precision.fp8_recipe", recipe, "fp8_recipe"
+    yield from _vocabulary(given)
     yield from _experts(given)
     yield from _recomputed(given)
+    yield from _with_others(given)
     for key, names in RENAMED.items():
         if printed := [name for name in names if name in given]:
             used = next((name for name in printed if given[name] != "None"), printed[0])
@@ -254,6 +313,20 @@ def _meaning(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
         yield "data.source", "tokens", named
         if path := _corpus(given[named]):
             yield "data.path", path, named
+
+
+def _vocabulary(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+    """The vocabulary; only what is embedded, if the count may leave out a token that does not change it."""
+    size = _count(given.get("vocab_size"))
+    multiple = _count(given.get("make_vocab_size_divisible_by")), _count(given.get("tensor_model_parallel_size"))
+    if size is None:
+        return
+    if given.get("tokenizer_type") == _COUNTS_FREELY and multiple[0] and multiple[1]:
+        padded = padded_vocab_size(size, multiple[0] * multiple[1])
+        if padded > size:
+            yield settings.PADDED_VOCABULARY, padded, "vocab_size"
+            return
+    yield "model.vocab_size", size, "vocab_size"
 
 
 def _attention(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
@@ -312,11 +385,25 @@ def _experts(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
         yield settings.EXPERTS, 0, "num_experts"
     elif (experts := _count(count)) is not None:
         yield settings.EXPERTS, experts if experts > 1 else 0, "num_experts"
-        for name, convert in OF_EXPERTS.items():
-            try:
-                yield name, convert(given[name]), name
-            except (ValueError, KeyError):
-                continue  # missing or None: unknown
+        yield from _each(OF_EXPERTS, given)
+
+
+def _each(table: Mapping[str, Convert], given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+    """Arguments under their own names; one that is missing, or None, is unknown."""
+    for name, convert in table.items():
+        with suppress(ValueError, KeyError):
+            yield name, convert(given[name]), name
+
+
+def _with_others(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+    """Arguments that matter only where FP8, checkpoints or a changing weight decay are in use."""
+    if given.get("fp8", "None") != "None":
+        yield from _each(OF_FP8, given)
+    if given.get("save", "None") != "None":
+        yield from _each({"save_interval": or_none}, given)
+    end = given.get("end_weight_decay", "None")
+    if end != "None":
+        yield "end_weight_decay", NONE if end == given.get("start_weight_decay") else end, "end_weight_decay"
 
 
 def _recomputed(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:

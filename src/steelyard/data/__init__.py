@@ -1,0 +1,1 @@
+"""Shared data: fingerprints of corpora and tokenizers."""

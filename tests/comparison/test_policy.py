@@ -13,6 +13,11 @@ OURS = {
     "platform.nodes",
     "platform.gpu",
     "platform.framework",
+    "platform.framework_version",
+    "platform.image",
+    "platform.driver",
+    "platform.power_cap_w",
+    "platform.clock_mhz",
     "measurement.memory_kind",
 }
 

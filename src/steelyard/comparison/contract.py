@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from steelyard import reasons
-from steelyard.comparison import codes, identity
+from steelyard.comparison import codes, identity, site
 from steelyard.comparison.copies import check_once
 from steelyard.comparison.side import Side
 from steelyard.errors import InputError
@@ -36,6 +36,9 @@ UNKNOWN_QUALIFIES = ("completed", "steps_present", "loss_finite", "throughput_id
 """Findings that are caveats when they are unknown."""
 ONE_PLATFORM = ("platform.gpu", "platform.framework")
 """Keys in which the sides may differ, but not the runs of one side."""
+
+
+_AMONG = {name: key.among for name, key in KEYS.items() if key.among}
 
 
 class Agreement(StrEnum):
@@ -137,6 +140,8 @@ def alike(value: Any, other: Any) -> bool:
         return True
     if isinstance(value, TrainedShare) and isinstance(other, TrainedShare):
         return abs(value - other) <= SAME_SHARE
+    if isinstance(value, site.Clock) and isinstance(other, site.Clock):
+        return value.is_like(other)
     numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (value, other))
     return math.isclose(value, other, rel_tol=1e-9) if numbers else bool(value == other)
 
@@ -155,6 +160,8 @@ def known_value(subject: Subject, dotted: str) -> tuple[bool, Any]:
             value = manifest.platform.gpu or manifest.platform.gpu_name
         case "platform.framework":
             value = manifest.framework if manifest.framework in FRAMEWORKS else None
+        case _ if dotted in site.KEYS:
+            value = site.recorded(subject, dotted)
         case "measurement.memory_kind":
             value = subject.figures.memory_kind
         case "model.max_position_embeddings" if subject.value("model.rope_theta") is not None:
@@ -200,7 +207,14 @@ def contract(target: Side, baseline: Side) -> tuple[Clause, ...]:
     usual = {name: key.usual for name, key in {**KEYS, **STATED}.items() if key.usual or name in STATED}
     usual[identity.EMBEDDED] = sizes
     clauses = identity.settled([_clause(key, target, baseline) for key in (*KEYS.values(), *STATED.values())])
-    return tuple(each for each in clauses if each.dotted not in usual or _is_listed(each, usual[each.dotted]))
+    listed = [each for each in clauses if each.dotted not in usual or _is_listed(each, usual[each.dotted])]
+    equal = {clause.dotted for clause in clauses if clause.status == Agreement.EQUAL}
+    return tuple(each for each in listed if not (among := _AMONG.get(each.dotted)) or _applies(each, among, equal))
+
+
+def _applies(clause: Clause, among: str, equal: Collection[str]) -> bool:
+    """Whether a key that matters only where another is equal is known for both sides."""
+    return among in equal and clause.status != Agreement.UNKNOWN
 
 
 def _is_listed(clause: Clause, usual: Sequence[Any]) -> bool:

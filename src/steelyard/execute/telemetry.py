@@ -147,13 +147,15 @@ def _nvml_samples() -> Generator[list[Sample]]:
 
 def _nvml_sample(nvml: Any, index: int, handle: Any) -> Sample:
     sample: Sample = {"device": f"gpu{index}"}
-    figures: dict[str, Callable[[], float]] = {
+    figures: dict[str, Callable[[], float | str]] = {
         "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
         "memory_used_gib": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / _GIB,
         "memory_total_gib": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total / _GIB,
         "utilization_percent": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
         "clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
         "memory_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
+        "power_limit_w": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
+        "driver": lambda: str(nvml.nvmlSystemGetDriverVersion()),
         "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
     }
     for name, read in figures.items():

@@ -16,6 +16,7 @@ from steelyard.experiment.policy import (
     JOB,
     LAYOUT,
     OVERHEAD,
+    SITE,
     STATE,
     STATE_FORMAT,
     TRAINED,
@@ -43,6 +44,8 @@ class Key:
     plans from before the key existed if it was added later."""
     usual: tuple[Any, ...] = ()
     """Values that frameworks use by default, and that versions without this setting use."""
+    among: str = ""
+    """The key in which both sides must agree for this one to matter: versions of two frameworks do not compare."""
 
 
 def _of_experiment() -> dict[str, Key]:
@@ -84,6 +87,11 @@ _MEASURED = (
     Key("platform.nodes", int, "Number of nodes of the job.", Policy(Effect.QUALIFIES, unit="nodes")),
     Key("platform.gpu", str, "Type of GPU.", FREE),
     Key("platform.framework", str, "Training framework.", FREE),
+    Key("platform.framework_version", str, "Version of it.", LAYOUT, among="platform.framework"),
+    Key("platform.image", str, "Container image, by ID.", LAYOUT, among="platform.framework"),
+    Key("platform.driver", str, "Driver of the GPUs.", SITE, among="platform.gpu"),
+    Key("platform.power_cap_w", float, "Power cap per GPU.", SITE.counted_in("W"), among="platform.gpu"),
+    Key("platform.clock_mhz", float, "Median clock per GPU.", SITE.counted_in("MHz"), among="platform.gpu"),
     Key("measurement.memory_kind", str, "What the memory figure measures.", Policy(memory=Effect.BLOCKS)),
 )
 

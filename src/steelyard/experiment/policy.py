@@ -67,6 +67,8 @@ ARITHMETIC = Policy(_BLOCKS, _QUALIFIES)
 """Number formats and recomputation: a different amount of work; convergence differs only by rounding."""
 CURVE = Policy(None, _QUALIFIES)
 """May change convergence, not speed."""
+SITE = Policy(_QUALIFIES)
+"""How the hosts are set up."""
 OVERHEAD = Policy(_QUALIFIES)
 """Work in addition to training."""
 TRAINED = Policy(_QUALIFIES, _BLOCKS)

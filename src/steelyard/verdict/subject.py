@@ -29,6 +29,7 @@ from steelyard.records.failures import FAILURES, RESTARTS, SAVES, Failures, fina
 from steelyard.records.failures import Course as RunCourse
 from steelyard.records.strict import unreadable
 from steelyard.verdict.figures import Clock, Figure, Figures, figures, read_clock, tokens_of
+from steelyard.verdict.gpu_telemetry import GpuTelemetry, gpu_telemetry
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,13 @@ class Subject:
         """Events about these keys whose value in the log differs from the plan; each once."""
         events = (event for event in self.events_of("plan_differs") if event.text("key") in keys)
         return list({event.message: event for event in events}.values())
+
+    @cached_property
+    def gpu_telemetry(self) -> GpuTelemetry | None:
+        """Figures of the run's GPUs by telemetry; None without telemetry of exactly these."""
+        if self.on_cpu or self.world_size is None:
+            return None
+        return gpu_telemetry(self.run.directory, self.steps, self.world_size)
 
     @cached_property
     def failures(self) -> Failures:

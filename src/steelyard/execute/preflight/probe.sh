@@ -205,7 +205,7 @@ telemetry() {
     case $1 in
         nvidia)
             ask nvidia_telemetry nvidia-smi --format=csv,noheader,nounits --query-gpu="index,power.draw,memory.used,\
-memory.total,utilization.gpu,clocks.sm,clocks.mem,temperature.gpu"
+memory.total,utilization.gpu,clocks.sm,clocks.mem,temperature.gpu,power.limit,driver_version"
             ;;
         amd)
             ask amd_telemetry amd-smi metric --power --mem-usage --usage --clock --temperature --json

@@ -8,7 +8,7 @@ from steelyard.accounting.stragglers import LEAST_FACTOR
 from steelyard.frameworks.facts import DEVICE_USED
 from steelyard.frameworks.logs.dialect import Entry, Place, at_step, event, memory, states, text_of
 from steelyard.frameworks.logs.fields import Shape
-from steelyard.frameworks.logs.settings import PADDED_VOCABULARY
+from steelyard.frameworks.logs.settings import PADDED_VOCABULARY, VERSION
 from steelyard.frameworks.megatron.facts import FACTS
 from steelyard.frameworks.megatron_family import log as family
 from steelyard.records.step import Event
@@ -54,6 +54,9 @@ MEGATRON = replace(
     others={
         rb"padded vocab \(size: (?P<size>\d+)\) with \d+ dummy tokens \(new size: (?P<padded>\d+)\)": states(
             size="model.vocab_size", padded=PADDED_VOCABULARY
+        ),
+        rb"> Megatron-Core version \.+ (?P<version>[\w.+-]{1,60})": states(
+            lambda version: f"core {version.decode()}", version=VERSION
         ),
         rb"memory \(MB\) \|.{0,300}\bmax reserved: (?P<memory>\d+\.\d+)": memory(
             FACTS.memory_kind, lambda mb: mb / 1024

@@ -43,7 +43,7 @@ class SeenGpus:
     """The version of CUDA or ROCm."""
 
 
-def sampled(index: str, **figures: float | None) -> Sample:
+def sampled(index: str, **figures: float | str | None) -> Sample:
     """A sample of a GPU, without missing figures."""
     return {"device": f"gpu{index}", **{name: value for name, value in figures.items() if value is not None}}
 

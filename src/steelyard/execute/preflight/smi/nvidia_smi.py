@@ -34,8 +34,8 @@ def read_throttle(sections: Sections) -> GpuCounts | None:
 
 
 def read_telemetry(sections: Sections) -> list[Sample] | None:
-    """Power, memory, load, clocks and temperature of each GPU."""
-    rows = _rows(sections["nvidia_telemetry"], 8)
+    """Power, memory, load, clocks, temperature, power cap and driver of each GPU."""
+    rows = _rows(sections["nvidia_telemetry"], 10) or _rows(sections["nvidia_telemetry"], 8)
     if not rows:
         return None
     return [
@@ -48,8 +48,10 @@ def read_telemetry(sections: Sections) -> list[Sample] | None:
             clock_mhz=number(clock),
             memory_clock_mhz=number(memory_clock),
             temperature_c=number(warm),
+            power_limit_w=number(site[0]) if site else None,
+            driver=known(site[1]) if site else None,
         )
-        for index, power, used, total, busy, clock, memory_clock, warm in rows
+        for index, power, used, total, busy, clock, memory_clock, warm, *site in rows
     ]
 
 

@@ -1,0 +1,77 @@
+"""What telemetry shows of a run's GPUs during training: peak memory, power cap, clock and driver."""
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from steelyard.records import StepTable
+from steelyard.records.strict import whole_lines
+from steelyard.records.writer import TELEMETRY
+
+_FEWEST = 3
+"""Samples of each GPU during training: the first may be from before the weights are allocated."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTelemetry:
+    """Figures of exactly the GPUs of a run; None where no sample has them."""
+
+    memory_gib: float | None
+    """The highest memory in use on any GPU."""
+    power_cap_w: float | None
+    clock_mhz: float | None
+    """The median."""
+    driver: str | None
+
+
+class _Sample(msgspec.Struct):
+    time: Annotated[datetime, msgspec.Meta(tz=True)]
+    node: str
+    device: str
+    memory_used_gib: float | None = None
+    power_limit_w: float | None = None
+    clock_mhz: float | None = None
+    driver: str | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Sample)
+
+
+def gpu_telemetry(directory: Path, steps: StepTable, gpus: int) -> GpuTelemetry | None:
+    """None if the samples during training are few, or do not cover exactly this number of GPUs."""
+    times = steps.time[~np.isnat(steps.time)]
+    moments = times.astype("datetime64[us]").astype(np.int64) / 1e6
+    first, last = (float(moments.min()), float(moments.max())) if len(moments) else (-math.inf, math.inf)
+    counts: Counter[tuple[str, str]] = Counter()
+    figures: dict[str, list[float]] = defaultdict(list)
+    drivers = set[str]()
+    for _, line in whole_lines(directory / TELEMETRY):
+        try:
+            sample = _DECODER.decode(line)
+            moment = sample.time.timestamp()
+        except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, ValueError):
+            continue  # a crash may cut a line short
+        if not first <= moment <= last:
+            continue
+        counts[sample.node, sample.device] += 1
+        drivers |= {sample.driver} if sample.driver else set()
+        for name in ("memory_used_gib", "power_limit_w", "clock_mhz"):
+            figure = getattr(sample, name)
+            if figure is not None and 0 < figure < math.inf:
+                figures[name].append(figure)
+    if len(counts) != gpus or min(counts.values(), default=0) < _FEWEST:
+        return None
+    memory, caps, clocks = (figures[name] for name in ("memory_used_gib", "power_limit_w", "clock_mhz"))
+    return GpuTelemetry(
+        memory_gib=max(memory) if len(memory) == counts.total() else None,
+        power_cap_w=median(caps) if caps else None,
+        clock_mhz=median(clocks) if clocks else None,
+        driver=drivers.pop() if len(drivers) == 1 else None,
+    )

@@ -221,3 +221,30 @@ def test_no_secret_is_kept(cli: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(log({"spec": secret}))
     run = Path(cli("ingest", "a.log", "--json").document["run"])
     assert secret not in (run / "run.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("log_of", "change", "key"),
+    [
+        ("maxtext_clean", ("Config param scan_layers: True", "Config param scan_layers: False"), "scan_layers"),
+        ("torchtitan", ("'enable': False", "'enable': True"), "compile.enable"),
+    ],
+)
+def test_other_frameworks_print_arguments_too(
+    cli: Callable[..., Any], tmp_path: Path, log_of: str, change: tuple[str, str], key: str
+) -> None:
+    config = "{'job': {'dump_folder': './out'}, 'compile': {'enable': False}, 'optimizer': {'lr': 0.0008}}"
+    titan = [f"[titan] 2025-09-11 10:00:00,000 - root - INFO - Running with configs: {config}"]
+    titan += [
+        f"[titan] 2025-09-11 10:00:{step:02d},000 - root - INFO - step: {step:2d}  loss:  8.1000  grad_norm:  1.2000"
+        f"  memory: 12.00GiB(15.00%)  tps: 7,034  tflops: 40.00  mfu: 4.00%"
+        for step in range(1, 40)
+    ]
+    real = REAL.with_name(f"{log_of}.log.gz")
+    text = gzip.decompress(real.read_bytes()).decode() if real.exists() else "\n".join(titan) + "\n"
+    assert change[0] in text
+    for name, content in (("a", text), ("b", text.replace(*change))):
+        (tmp_path / f"{name}.log").write_text(content)
+        assert cli("ingest", f"{name}.log", "--name", name).status == 0
+    document = cli("compare", "a", "b", "--json").document
+    assert named(document) == [("caveat", [f"arguments.{key}"])]

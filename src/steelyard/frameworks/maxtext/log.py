@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from steelyard.frameworks.logs import settings
+from steelyard.frameworks.logs.arguments import UnreadArguments
 from steelyard.frameworks.logs.dialect import Dialect, Entry, Place, at_step, event, memory, states
 from steelyard.frameworks.logs.fields import Field, Shape, UnreadError, whole_number
 from steelyard.frameworks.logs.settings import Setting, flag, shaping, stored
@@ -126,6 +127,7 @@ class Configuration:
 
     def __init__(self) -> None:
         self._together: dict[str, tuple[str, Evidence]] = {}
+        self._unread = UnreadArguments()
 
     def take(self, body: bytes, place: Place) -> Iterator[Entry] | None:
         match = _PARAMETER.search(body)
@@ -133,12 +135,16 @@ class Configuration:
 
     def close(self) -> Iterator[Entry]:
         together, self._together = self._together, {}
-        return _meaning(together) if together else iter(())
+        if together:
+            yield from _meaning(together)
+            yield from self._unread.setting((), next(iter(together.values()))[1])
 
     def _parameter(self, match: re.Match[bytes], place: Place) -> Iterator[Entry]:
         name, text = match["name"].decode(), match["value"].decode("utf-8", "replace").strip()
         if name in _TOGETHER or _SIZE.fullmatch(name):
             self._together[name] = text, place.evidence
+        elif name not in PARAMETERS:
+            self._unread.add(name, text)
         if name in PARAMETERS:
             key, convert = PARAMETERS[name]
             try:

@@ -1,9 +1,11 @@
 """torchtitan: step 1, then every tenth step; rates averaged over the interval; timestamps instead of step times."""
 
+import ast
 import math
 import re
 from collections.abc import Iterator
 
+from steelyard.frameworks.logs.arguments import UnreadArguments
 from steelyard.frameworks.logs.dialect import Dialect, Entry, Place, at_step, event, states, text_of
 from steelyard.frameworks.logs.fields import STEP_DIGITS, Field, Shape, whole_number
 from steelyard.frameworks.logs.settings import GPU_NAME, WORLD_SIZE, Setting
@@ -39,6 +41,20 @@ def _starts(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
     if first > 1:
         yield Event(kind="resumed", message=text_of(match.string), step=first - 1, source=place.evidence)
     yield from _plan(match, place)
+
+
+_LONGEST_CONFIG = 100_000
+
+
+def _configuration(match: re.Match[bytes], place: Place) -> Iterator[Entry]:
+    """The whole configuration as a Python dictionary, which `--job.print_config` prints."""
+    try:
+        values = ast.literal_eval(match["values"].decode("utf-8", "replace"))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return
+    arguments = UnreadArguments()
+    arguments.add_nested(values)
+    yield from arguments.setting((), place.evidence)
 
 
 _AXES = {
@@ -79,7 +95,7 @@ TORCHTITAN = Dialect(
     opening=rb"^\s*step:\s+\d",
     words=(
         rb"step: |CUDA capacity|Float|Training (?:completed|starts)|Ran out of data|OOM",
-        rb"Trainer is initialized|device mesh with parallelism",
+        rb"Running with |Trainer is initialized|device mesh with parallelism",
         rb"checkpoint|validat",
     ),
     telltales=(rb"\[titan\]", rb"torchtitan"),
@@ -108,6 +124,7 @@ TORCHTITAN = Dialect(
         rb"Applied (?P<mode>full|selective|memory_budget) activation checkpointing to the model": states(
             lambda mode: "full" if mode == b"full" else "selective", mode="training.recompute"
         ),
+        rb"Running with (?:args|configs): (?P<values>\{.{2,%d}\})\s*$" % _LONGEST_CONFIG: _configuration,
         rb"Trainer is initialized with ": _plan,
         rb"Building device mesh with parallelism: ": _mesh,
         rb"Training starts at step (?P<step>\d+)": _starts,

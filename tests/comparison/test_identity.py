@@ -53,6 +53,11 @@ def test_a_corpus_by_content_then_name_then_path(values: dict[str, Any], expecte
     assert effects(**values) == expected
 
 
+def test_equal_token_ids_need_no_tokenizer() -> None:
+    ids = {"fingerprint": (TOKENS, TOKENS), "tokenizer": ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2-7B")}
+    assert effects(**ids) == {"tokenizer": FREE}
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [

@@ -57,6 +57,11 @@ def _fingerprints(clause: "Clause | None") -> bool | None:
     return clause.target == clause.baseline if kinds[0] == kinds[1] else None
 
 
+def _same_tokens(clause: "Clause | None") -> bool:
+    """Whether both sides train on the same token ids, whoever made them."""
+    return _fingerprints(clause) is True and str(clause and clause.target).startswith("tokens-")
+
+
 def _corpus(clauses: Mapping[str, "Clause"]) -> Iterator[tuple[str, Effects]]:
     fingerprint, name, path = (clauses.get(key) for key in CORPUS)
     same = _fingerprints(fingerprint)
@@ -87,15 +92,22 @@ def _agreement(clause: "Clause | None") -> bool | None:
 
 def _tokenizer(clauses: Mapping[str, "Clause"]) -> Iterator[tuple[str, Effects]]:
     fingerprint, name = (clauses.get(key) for key in TOKENIZER)
-    same = _fingerprints(fingerprint)
-    if same is not None:
+    if _same_tokens(clauses.get(CORPUS[0])):
+        yield from ((key, _FREE) for key in TOKENIZER)
+        return
+    if _fingerprints(fingerprint) is not None:
         yield TOKENIZER[1], _FREE
         return
-    if name is None or _agreement(name) is not False:
-        if name is not None and _agreement(name):
-            yield TOKENIZER[0], _FREE
+    if name is None or (name.target is None and name.baseline is None):
+        return
+    same = _agreement(name)
+    if same is None:
+        if name.status == "different":  # token ids without a named tokenizer may be from the same one
+            yield TOKENIZER[1], _OPEN
         return
     yield TOKENIZER[0], _FREE
+    if same:
+        return
     if same_name(str(name.target), str(name.baseline)):
         yield TOKENIZER[1], _CAVEAT
     elif _is_path(str(name.target)) or _is_path(str(name.baseline)):

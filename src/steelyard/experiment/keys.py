@@ -91,7 +91,7 @@ _MEASURED = (
     Key("platform.image", str, "Container image, by ID.", LAYOUT, among="platform.framework"),
     Key("platform.driver", str, "Driver of the GPUs.", SITE, among="platform.gpu"),
     Key("platform.power_cap_w", float, "Power cap per GPU.", SITE.counted_in("W"), among="platform.gpu"),
-    Key("platform.clock_mhz", float, "Median clock per GPU.", SITE.counted_in("MHz"), among="platform.gpu"),
+    Key("platform.clock_mhz", float, "Mean clock per GPU.", SITE.counted_in("MHz"), among="platform.gpu"),
     Key("measurement.memory_kind", str, "What the memory figure measures.", Policy(memory=Effect.BLOCKS)),
 )
 

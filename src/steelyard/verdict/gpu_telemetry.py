@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from statistics import median
 from typing import Annotated
 
 import msgspec
@@ -15,6 +14,9 @@ from steelyard.records import StepTable
 from steelyard.records.strict import whole_lines
 from steelyard.records.writer import TELEMETRY
 
+_FIGURES = ("memory_used_gib", "power_limit_w", "clock_mhz")
+_DRIVERS = 2
+"""Different drivers that are kept: more than one has no name."""
 _FEWEST = 3
 """Samples of each GPU during training: the first may be from before the weights are allocated."""
 
@@ -27,7 +29,7 @@ class GpuTelemetry:
     """The highest memory in use on any GPU."""
     power_cap_w: float | None
     clock_mhz: float | None
-    """The median."""
+    """Means over all samples, like the power cap."""
     driver: str | None
 
 
@@ -50,8 +52,9 @@ def gpu_telemetry(directory: Path, steps: StepTable, gpus: int) -> GpuTelemetry 
     moments = times.astype("datetime64[us]").astype(np.int64) / 1e6
     first, last = (float(moments.min()), float(moments.max())) if len(moments) else (-math.inf, math.inf)
     counts: Counter[tuple[str, str]] = Counter()
-    figures: dict[str, list[float]] = defaultdict(list)
-    drivers = set[str]()
+    sums: defaultdict[str, float] = defaultdict(float)
+    samples, drivers = Counter[str](), set[str]()
+    peak = 0.0
     for _, line in whole_lines(directory / TELEMETRY):
         try:
             sample = _DECODER.decode(line)
@@ -61,17 +64,22 @@ def gpu_telemetry(directory: Path, steps: StepTable, gpus: int) -> GpuTelemetry 
         if not first <= moment <= last:
             continue
         counts[sample.node, sample.device] += 1
-        drivers |= {sample.driver} if sample.driver else set()
-        for name in ("memory_used_gib", "power_limit_w", "clock_mhz"):
+        if len(counts) > gpus:
+            return None
+        if sample.driver:
+            drivers = {*drivers, sample.driver} if len(drivers) < _DRIVERS else drivers
+        for name in _FIGURES:
             figure = getattr(sample, name)
             if figure is not None and 0 < figure < math.inf:
-                figures[name].append(figure)
+                sums[name] += figure
+                samples[name] += 1
+        peak = max(peak, sample.memory_used_gib or 0.0)
     if len(counts) != gpus or min(counts.values(), default=0) < _FEWEST:
         return None
-    memory, caps, clocks = (figures[name] for name in ("memory_used_gib", "power_limit_w", "clock_mhz"))
+    means = {name: sums[name] / samples[name] for name in samples}
     return GpuTelemetry(
-        memory_gib=max(memory) if len(memory) == counts.total() else None,
-        power_cap_w=median(caps) if caps else None,
-        clock_mhz=median(clocks) if clocks else None,
+        memory_gib=peak if samples["memory_used_gib"] == counts.total() else None,
+        power_cap_w=means.get("power_limit_w"),
+        clock_mhz=means.get("clock_mhz"),
         driver=drivers.pop() if len(drivers) == 1 else None,
     )

@@ -107,6 +107,7 @@ def test_verbs_that_are_not_built_are_absent(cli: Any) -> None:
         "check",
         "compare",
         "report",
+        "data",
         "runs",
     ]
 

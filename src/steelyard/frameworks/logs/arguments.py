@@ -12,13 +12,14 @@ _MOST, _LONGEST = 2000, 200
 """Arguments of a dump (Megatron's has about 830), and characters of a value."""
 _FREE = re.compile(
     r"(?:\w+\.)*"
-    r"(?:_?(?:rank|local_rank|iteration|consumed_\w+|skipped_train_samples)"
+    r"(?:_?(?:rank|local_rank|iteration|consumed_\w+|skipped_train_samples|encoder_(?:num_layers|seq_length))"
     r"|(?:wandb|tensorboard|log|logging|one_logger|enable_one_logger|flight_recorder|straggler|timing|app_tag|exit"
     r"|profile|profiler|monitor|launcher|master|hostfile|user_script|comet|mlflow)(?:_\w+)?"
     r"|(?:\w+_)?(?:port|directory|folder|rank|ranks|dir|addr|addrs|hosts|run_name|exp_name|log_path|cache_path)"
     r"|\w+_timeout_minutes)"
 )
-"""Names of logs, ports, hosts, ranks, output directories and timers, which change neither speed nor loss."""
+"""Names of logs, ports, hosts, ranks, output directories and timers, which change neither speed nor loss, and copies of
+other arguments."""
 
 
 class UnreadArguments:

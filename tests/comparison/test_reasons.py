@@ -54,8 +54,8 @@ def test_only_a_caveat_is_marked_as_one() -> None:
 
 
 def test_matched_mode_refuses_what_would_qualify() -> None:
-    assert [effect_in("best", one) for one in Governs] == [Effect.BLOCKS, Effect.CAVEAT]
-    assert [effect_in("matched", one) for one in Governs] == [Effect.BLOCKS, Effect.BLOCKS]
+    assert [effect_in("best", one) for one in Governs] == [Effect.BLOCKS, Effect.CAVEAT, Effect.UNKNOWN]
+    assert [effect_in("matched", one) for one in Governs] == [Effect.BLOCKS, Effect.BLOCKS, Effect.UNKNOWN]
 
 
 def test_many_settings_that_are_not_known_are_counted_on_the_terminal(cli: Any, recorded: Any) -> None:

@@ -153,7 +153,10 @@ def summary_table(made: Comparison) -> Table:
     roles, subjects = ("target", "baseline"), [subject for side in made.sides for subject in side.subjects]
     heads = [name if role in name else f"{name} ({role})" for name, role in zip(names, roles, strict=True)]
     rows: list[list[str | Cell]] = [
-        [per_device(label, subjects), *(_figure(side, metric, scale) for side in made.sides)]
+        [
+            _measured(per_device(label, subjects), metric, subjects),
+            *(_figure(side, metric, scale) for side in made.sides),
+        ]
         for label, metric, scale in _FIGURES
     ]
     rows.append(["Last loss, nats per token", *(_last_loss(side) for side in made.sides)])
@@ -164,6 +167,13 @@ def summary_table(made: Comparison) -> Table:
         if values[0] != values[1]:
             rows.append([label, *values])
     return Table("Side by side", ["", *heads], rows)
+
+
+def _measured(label: str, metric: str, subjects: Sequence[Subject]) -> str:
+    """The label of memory names its kind, if all runs measure one."""
+    kinds = {subject.figures.memory_kind for subject in subjects} if metric == "memory_peak_gib" else set()
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return f"{label} ({kind.replace('_', ' ')})" if kind else label
 
 
 def _figure(side: Side, metric: str, scale: float) -> str:

@@ -108,12 +108,10 @@ NAMED = {
     "ddp_bucket_size": "40000000",
     "deterministic_mode": "True",
     "fp8_margin": "1",
-    "gradient_accumulation_fusion": "True",
     "layernorm_zero_centered_gamma": "True",
     "lr_warmup_init": "1e-05",
     "moe_router_score_function": "sigmoid",
     "num_workers": "8",
-    "transformer_impl": "transformer_engine",
 }
 FREE = {
     "distributed_timeout_minutes": "60",
@@ -173,8 +171,12 @@ def named(document: dict[str, Any], metric: str = "throughput") -> list[tuple[st
     return [(reason["effect"], reason["keys"]) for reason in reasons if reason["code"] == "arguments_differ"]
 
 
+KERNELS = {"gradient_accumulation_fusion": "True", "transformer_impl": "transformer_engine"}
+"""Keys of an experiment that each platform may choose."""
+
+
 def test_there_are_as_many_as_the_survey_had() -> None:
-    pairs = [*GOVERNED, *(name for names in ONLY_WITH.values() for name in names), *NAMED]
+    pairs = [*GOVERNED, *(name for names in ONLY_WITH.values() for name in names), *NAMED, *KERNELS]
     assert len(pairs) == len(set(pairs))
     assert len(pairs) >= 71
 
@@ -189,6 +191,14 @@ def test_there_are_as_many_as_the_survey_had() -> None:
 def test_a_rule_governs(compared: Callable[..., Any], base: str, name: str, value: str) -> None:
     document = compared(base, name, value)
     assert governed(document), name
+    assert named(document) == []
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_are_free_and_listed(compared: Callable[..., Any], name: str) -> None:
+    document = compared("dense", name, KERNELS[name])
+    (clause,) = (clause for clause in document["contract"] if clause["key"] == name)
+    assert (clause["status"], clause["governs"]) == ("different", {})
     assert named(document) == []
 
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from steelyard.comparison.curve import LossCurve
-from steelyard.comparison.tiers.learning_speed import COMPARED, MARGIN, reached
+from steelyard.comparison.tiers.learning_speed import COMPARED, MARGIN, OBSERVED, reached
 from steelyard.comparison.tiers.level import judged
 from steelyard.comparison.tiers.reference import Within, ratio
 
@@ -42,7 +42,7 @@ def speed(chance: np.random.Generator, kind: tuple[str, int, float, float], slow
     assert not isinstance(found, str), found
     ratio = found.by_chance()
     low, high = ratio.interval()
-    return low <= slow <= high, judged("learning_speed", COMPARED, ratio, MARGIN, {}).status.value
+    return low <= slow <= high, judged("learning_speed", (COMPARED, OBSERVED), ratio, MARGIN, {}).status.value
 
 
 def tokens(chance: np.random.Generator, seeds: int, slow: float, end: float) -> list[Within]:

@@ -16,7 +16,10 @@ def test_tier_and_diagnosis_name_the_same_step(cli: Any, tmp_path: Path) -> None
     }.items():
         rows = [f"{step},{loss:.3f}" for step, loss in enumerate(curve, start=1)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["step,loss", *rows]) + "\n")
-        assert cli("ingest", f"{name}.csv", "--name", name, "--framework", "native").status == 0
+        assert (
+            cli("ingest", f"{name}.csv", "--name", name, "--framework", "native", "--set", "training.seed=1").status
+            == 0
+        )
     sides = (load_runs("RUN", [name], Path("runs")) for name in ("target", "baseline"))
     made = weigh(*sides, [Metric.CONVERGENCE])
     (tier,) = (tier for tier in made.convergence.tiers if tier.tier == "first_steps")

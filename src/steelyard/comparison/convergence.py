@@ -14,6 +14,7 @@ from steelyard.comparison.curve import LossCurve, evaluations
 from steelyard.comparison.diagnoses.silent_default import LeftOpen, unstated_differences
 from steelyard.comparison.intervals import FEWEST
 from steelyard.comparison.phrases import each
+from steelyard.comparison.smoothing import SMOOTHED
 from steelyard.comparison.tiers import TIERS, Answer, Pair, Tier
 from steelyard.experiment.keys import STATED
 from steelyard.experiment.policy import Effect, Metric
@@ -86,9 +87,13 @@ SLOW_SETTINGS = Code(
 
 
 def convergence(ruling: Ruling, pair: Pair) -> Convergence:
-    """Ask the contract first: if it fails, no other tier is asked; if it is unknown, the others can only fail."""
+    """Ask the contract first: if it fails, no other tier is asked; if it is unknown, the others can only fail.
+
+    A smoothed curve lags, so that no tier can be asked of it.
+    """
     answers = [_of_contract(ruling, pair)]
-    for name in TIERS:
+    smoothed = any(reason.code is SMOOTHED and reason.effect == EffectOfReason.UNKNOWN for reason in ruling.reasons)
+    for name in () if smoothed else TIERS:
         if answers[-1].status == Answer.FAIL:
             break
         answer = importlib.import_module(f"{tiers.__name__}.{name}").ask(pair)

@@ -14,7 +14,7 @@ from steelyard.comparison.files import commands
 from steelyard.comparison.intervals import FEWEST, Outcome
 from steelyard.comparison.missing import Missing, missing_settings, without_a_figure
 from steelyard.comparison.side import Side
-from steelyard.comparison.tiers import Answer, first_steps, learning_speed, level, reference
+from steelyard.comparison.tiers import Answer, learning_speed, level, reference
 from steelyard.experiment.policy import Metric
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.sources import Source
@@ -204,8 +204,7 @@ def _more_runs(made: Comparison, metric: Metric) -> NextStep | None:
 def _more_seeds(made: Comparison) -> NextStep | None:
     open_ = [tier.reason for tier in made.convergence.tiers if tier.status == Answer.UNKNOWN]
     if _failed(made):
-        assumed = made.convergence.tiers[-1].reason.code is first_steps.SEEDS_ASSUMED
-        return NextStep(_imports(made.target, ["training.seed"])) if assumed else None
+        return None
     if any(reason.code in _MORE_SEEDS for reason in open_):
         seeds = ",".join(str(seed) for seed in range(1, FEWEST + 1))
         return _both(made, "--seeds", seeds) or _import_more(FEWEST, "runs with different seeds")

@@ -11,6 +11,7 @@ from steelyard.comparison.contract import effect_in
 from steelyard.comparison.curve import common_steps
 from steelyard.comparison.intervals import MARGIN, geometric_mean
 from steelyard.comparison.side import Side
+from steelyard.comparison.smoothing import smoothed
 from steelyard.experiment.experiment import Mode
 from steelyard.experiment.keys import KEYS, STATED
 from steelyard.experiment.policy import Effect as Governs
@@ -90,7 +91,8 @@ def _by_clock(side: Side) -> float | None:
 
 
 def curves_apart(sides: Sequence[Side]) -> Iterator[Reason]:
-    """Different recorded batches, learning rates or samples: each run against the first of the other side."""
+    """Smoothed losses; different batches, learning rates or samples, each run against the first of the other side."""
+    yield from smoothed(sides)
     target, baseline = (side.subjects for side in sides)
     pairs = [*((subject, baseline[0]) for subject in target), *((target[0], subject) for subject in baseline[1:])]
     called = tuple(side.called for side in sides)

@@ -132,8 +132,8 @@ class Facts:
     """Whether one seed determines both the weights and the order of the data."""
     overwritten_seed: int | None = None
     """The seed that it always sets itself."""
-    layout_free_weights: bool = False
-    """Whether a seed gives the same weights for every parallel layout."""
+    portable_weights: bool = False
+    """Whether a seed gives the same weights for every parallel layout, GPU and version."""
     init_stds: tuple[float | None, ...] = ()
     """Init stds, by default or in its recipes; None for fan-in, () if the first loss depends on more."""
     unit_logits: bool = False

@@ -9,6 +9,7 @@ import numpy as np
 from steelyard.comparison.curve import LossCurve, differences
 from steelyard.comparison.diagnoses import Cause, Diagnosis
 from steelyard.comparison.phrases import percent
+from steelyard.comparison.starts import OTHER_GPUS
 from steelyard.comparison.tiers import Pair
 from steelyard.records.columns import Floats, Whole
 
@@ -66,9 +67,9 @@ CODE = Cause("parting", _sentence, evidence=_evidence, confirm=lambda look, **_:
 
 
 def diagnose(pair: Pair) -> Iterator[Diagnosis]:
-    if pair.same("data.source") is False:
-        return  # different data from the start
-    for target, baseline in pair.matched[:1]:
+    if pair.same("data.source") is False or (pair.doubt is not None and pair.doubt.code is OTHER_GPUS):
+        return  # different data or weights from the start
+    for target, baseline in (pair.matched or _only(pair))[:1]:
         step, apart = differences(target, baseline)
         if len(step) < _FEWEST or step[0] != 1:
             continue
@@ -76,6 +77,12 @@ def diagnose(pair: Pair) -> Iterator[Diagnosis]:
             beyond = np.maximum(np.abs(apart) - _printed(target, baseline, step), 0.0)
         if (beyond > SAME).any():
             yield _diagnosis(step, apart, beyond, pair.rounding())
+
+
+def _only(pair: Pair) -> list[tuple[LossCurve, LossCurve]]:
+    """The curves of one run per side whose seeds are not recorded: they may have one start."""
+    same = max(pair.seeds) == 0 and pair.same("platform.framework") is not False
+    return list(zip(*pair.curves, strict=True)) if same and list(map(len, pair.curves)) == [1, 1] else []
 
 
 def _diagnosis(step: Whole, apart: Floats, beyond: Floats, rounding: float) -> Diagnosis:

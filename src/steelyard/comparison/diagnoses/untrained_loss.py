@@ -1,4 +1,7 @@
-"""Vocabulary and initial weights from the first loss: ln(padded vocabulary) + hidden x std^2 / 2."""
+"""Vocabulary and initial weights from the first loss: ln(padded vocabulary) + hidden x std^2 / 2.
+
+A vocabulary is named only where one fits and others do not.
+"""
 
 import math
 from collections.abc import Iterator
@@ -26,15 +29,19 @@ class Solved:
     share: float
     """Share of all first losses that would fit one of the models tried."""
 
+    @property
+    def vocabularies(self) -> int:
+        return len({(start.vocabulary.size, start.vocabulary.padded) for start in self.starts})
+
 
 def _sentence(side: str, first: float, declared: int | None, model: Solved | Start) -> str:
     loss = f"first loss of {side} ({first:.5g})"
     if isinstance(model, Start):
         return f"{loss} fits no documented model: its declared model would need an init std of {model.std:.4f}"
     best, count = model.starts[0], len(model.starts)
-    fitting = f"{best.vocabulary.words} with {best.spread}"
-    if count > 1:
-        fitting = f"{count} documented models, such as {fitting}"
+    fitting = f"{best.vocabulary.words} with {best.spread}" if count == 1 else best.vocabulary.words
+    if model.vocabularies > 1:
+        fitting = f"{model.vocabularies} documented vocabularies, so it does not show which one was used"
     if not model.as_declared and declared:
         return f"{loss} does not fit the declared vocabulary of {declared:,}; it fits {fitting}"
     return f"{loss} {'fits' if count == 1 and model.share <= _TELLING else 'may fit'} {fitting}"

@@ -5,21 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from itertools import cycle, islice
 from typing import Any
 
-from steelyard.comparison.contract import Agreement, Clause, known_value
+from steelyard.comparison.contract import Agreement, Clause
 from steelyard.comparison.curve import Axis, LossCurve, loss_curves
 from steelyard.comparison.intervals import FEWEST, Between, between, geometric_mean, paired
 from steelyard.comparison.phrases import each
 from steelyard.comparison.side import Side
-from steelyard.frameworks.registry import facts
+from steelyard.comparison.starts import DATA_UNKNOWN, Start, Unknown, by_seed, starts
 from steelyard.reasons import Reason, SideName
 
 TIERS = ("first_loss", "first_steps", "level", "learning_speed", "reference", "stability")
 """The tiers after the contract; `reference` applies only with `--target-loss`."""
-CUTS = ("parallelism.tensor_parallel_size", "parallelism.pipeline_parallel_size")
-"""Each rank draws its own shard of the weights, so other sizes give other weights for one seed."""
 ROUNDOFF = {"fp8": 0.01, "bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
 """Relative rounding error of each number format; the loss of an fp8 run is a mean of many values."""
 
@@ -40,13 +37,15 @@ class Tier:
     margin: float | None = None
     low: float | None = None
     high: float | None = None
+    by_chance: float | None = None
+    """Share of the ratio that seeds explain by chance, where too few seeds decide; only a larger difference fails."""
 
     @property
     def message(self) -> str:
         return self.reason.message
 
     def document(self) -> dict[str, Any]:
-        figures = {name: getattr(self, name) for name in ("observed", "margin", "low", "high")}
+        figures = {name: getattr(self, name) for name in ("observed", "margin", "low", "high", "by_chance")}
         reason = {"code": self.reason.code.name, "message": self.message}
         return {"tier": self.tier, "status": self.status.value, **reason, **figures}
 
@@ -112,44 +111,48 @@ class Pair:
         return None if status == Agreement.UNKNOWN else status == Agreement.EQUAL
 
     @cached_property
-    def matched(self) -> list[tuple[LossCurve, LossCurve]]:
-        """Runs that should start from the same weights: same seed, framework and parallel sizes."""
-        target, baseline = self.curves
-        return [(target[at], baseline[there]) for at, there, same in self._of_one_seed if same is not False]
-
-    @property
-    def otherwise_cut(self) -> bool:
-        """Whether runs of one seed and framework have different parallel sizes, and so different weights."""
-        return any(same is False for *_, same in self._of_one_seed)
-
-    @property
-    def maybe_otherwise_cut(self) -> bool:
-        """Whether that is unknown for some runs; curves of unknown frameworks are taken as declared."""
-        return self.same("platform.framework") is True and any(same is None for *_, same in self._of_one_seed)
+    def _starts(self) -> tuple[list[Start], Reason | None]:
+        return starts(*self.sides)
 
     @cached_property
-    def _of_one_seed(self) -> list[tuple[int, int, bool | None]]:
-        """Pairs of runs with one framework and seed, by their places, and whether their parallel sizes agree."""
-        if self.same("platform.framework") is False:
-            return []
-        target, baseline = map(by_seed, self.sides)
-        places: list[tuple[int, int]] = []
-        for seed in (seed for seed in target if seed in baseline):
-            if isinstance(seed, Unknown) and (len(target), len(baseline)) != (1, 1):
-                continue  # unknown seeds are assumed equal only for one run per side
-            count = max(len(target[seed]), len(baseline[seed]))
-            places += zip(*(islice(cycle(side[seed]), count) for side in (target, baseline)), strict=True)
-        return [(at, there, self._cut_alike(at, there)) for at, there in places]
+    def matched(self) -> list[tuple[LossCurve, LossCurve]]:
+        """Runs that may start from the same weights; `unmatched` is the reason if there are none."""
+        target, baseline = self.curves
+        return [(target[start.target], baseline[start.baseline]) for start in self._starts[0]]
 
-    def _cut_alike(self, at: int, there: int) -> bool | None:
-        """Whether the parallel sizes of two runs agree; None if unknown."""
-        subjects = self.target.subjects[at], self.baseline.subjects[there]
-        if all(facts(subject.run.manifest.framework).layout_free_weights for subject in subjects):
-            return True
-        cuts = [[known_value(subject, key)[1] for subject in subjects] for key in CUTS]
-        if any(None not in cut and cut[0] != cut[1] for cut in cuts):
-            return False
-        return None if any(None in cut for cut in cuts) else True
+    @property
+    def unmatched(self) -> Reason | None:
+        return self._starts[1]
+
+    @cached_property
+    def doubt(self) -> Reason | None:
+        """Why matched runs are not known to start from the same weights and data; None if they are."""
+        doubts = [start.doubt for start in self._starts[0] if start.doubt is not None]
+        order = self.clause("data.seed")
+        if not doubts and not (self.same("data.source") and (self.same("data.seed") or not order.governs)):
+            doubts.append(Reason(DATA_UNKNOWN, keys=("data.source", "data.seed")))
+        return doubts[0] if doubts else None
+
+    @property
+    def one_stack(self) -> bool:
+        """Whether matched runs used one kind of GPU and one software stack."""
+        return all(start.one_stack for start in self._starts[0])
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether matched runs are known to use only deterministic kernels."""
+        return all(start.deterministic for start in self._starts[0])
+
+    @property
+    def must_agree(self) -> bool:
+        """Whether every difference of matched runs has a cause: the same weights and data, deterministic kernels."""
+        return bool(self.matched) and self.doubt is None and self.deterministic
+
+    @cached_property
+    def repeated(self) -> list[list[LossCurve]] | None:
+        """The curves of both sides, if all of them repeat one seed or start from the same declared weights."""
+        every = len(self.target.subjects) * len(self.baseline.subjects)
+        return self.curves if len({(start.target, start.baseline) for start in self._starts[0]}) == every else None
 
     @cached_property
     def seeds(self) -> tuple[int, int]:
@@ -201,22 +204,6 @@ class OverSeeds:
         if self.basis == Basis.UNKNOWN:
             return f"{each(self.counts, 'run')}, {self.basis}"
         return f"{each(self.counts, 'seed')}{f', {self.basis}' * (self.basis == Basis.SAME)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """The unknown seed of a run, by the place of the run in its side."""
-
-    at: int
-
-
-def by_seed(side: Side) -> dict[Any, list[int]]:
-    """The runs of a side by seed; a run of unknown seed counts as its own seed."""
-    places: dict[Any, list[int]] = {}
-    for at, subject in enumerate(side.subjects):
-        seed = subject.value("training.seed")
-        places.setdefault(Unknown(at) if seed is None else seed, []).append(at)
-    return places
 
 
 def uneven_by_chance(happened: Sequence[int], of: Sequence[int]) -> float:

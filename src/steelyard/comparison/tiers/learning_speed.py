@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from steelyard.accounting.arrays import around_median
+from steelyard.comparison.chance import LEVEL_SPREAD, SPEED_SPREAD
 from steelyard.comparison.curve import Axis, LossCurve, common_stretch, on_common_records
 from steelyard.comparison.intervals import Between, geometric_mean
 from steelyard.comparison.phrases import compared
 from steelyard.comparison.tiers import Answer, OverSeeds, Pair, Tier
-from steelyard.comparison.tiers.first_steps import one_start
-from steelyard.comparison.tiers.level import basis, between_records, conclusion, judged, unsure_by
+from steelyard.comparison.tiers.level import basis, between_records, conclusion, judged, settled, unsure_by
 from steelyard.reasons import Code, Reason
 from steelyard.records.columns import Floats, Whole
 
@@ -60,7 +60,7 @@ def _sentence(
 COMPARED = Code("learning_speed_compared", _sentence)
 """The ratio of the tokens that the two sides take to the same losses."""
 OBSERVED = Code("learning_speed_observed", _sentence)
-"""The speeds are equivalent in these runs; more seeds per side decide."""
+"""The speeds of these runs are equivalent, or differ by no more than seeds explain; more seeds per side decide."""
 NOT_MEASURED = Code("learning_speed_not_measured", "speed of learning unknown: {cause.message}")
 """The records do not show where the two sides reach the same losses."""
 TOO_FEW = Code("losses_too_few", "fewer than {fewest} losses on the common stretch")
@@ -99,10 +99,16 @@ class Reached:
         """Uncertainty of the logarithm of the ratio over all losses."""
         return float(np.log1p(self.off / self._nearest).mean())
 
+    @property
+    def spread_of_seeds(self) -> float:
+        """The deviation between seeds of the logarithm of the tokens: where the loss falls slowly, levels cost many."""
+        more = float(np.mean([math.log(places[-1] / places[0]) for side in self.places for places in side]))
+        return max(SPEED_SPREAD, LEVEL_SPREAD * more / math.log(self.losses[0] / self.losses[-1]))
+
     def by_chance(self) -> Between:
         """Target over baseline over all losses, with an interval from the noise of the curves."""
         drawn, scatter = float(self._draws.mean(axis=1).std(ddof=1)), float(self._logs.std(ddof=1)) / math.sqrt(LEVELS)
-        return unsure_by(self.left_open, _between(float(self._logs.mean()), drawn, scatter))
+        return _between(float(self._logs.mean()), drawn, scatter)
 
     def at_the_last(self) -> Between:
         """The same at the lowest loss."""
@@ -175,14 +181,11 @@ def ask(pair: Pair) -> Tier:
     common = reached(pair)
     if isinstance(common, Reason):
         return Tier(NAME, Answer.UNKNOWN, Reason(NOT_MEASURED, {"cause": common}), margin=MARGIN)
-    seeds = pair.over_seeds([[geometric_mean(places) for places in side] for side in common.places])
-    if seeds is not None:
-        ratio, decides = unsure_by(common.left_open, seeds.ratio), seeds.decides
-    else:
-        ratio, decides = common.by_chance(), one_start(pair)
+    figures = [[geometric_mean(places) for places in side] for side in common.places]
+    ratio, seeds, by_chance = settled(pair, figures, common.by_chance, common.spread_of_seeds)
     losses = float(common.losses[0]), float(common.losses[-1])
     values = {"called": pair.called, "losses": losses, "axis": pair.axis, "seeds": seeds, "common": not common.off}
-    return judged(NAME, COMPARED, ratio, MARGIN, values, None if decides else OBSERVED)
+    return judged(NAME, (COMPARED, OBSERVED), unsure_by(common.left_open, ratio), MARGIN, values, by_chance)
 
 
 def calmed(loss: Floats) -> Floats:

@@ -1,15 +1,16 @@
 """The level of the loss in the last third: the mean of ln(target / baseline) after equal tokens."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
+from steelyard.comparison.chance import LEVEL_SPREAD, by_seeds
 from steelyard.comparison.curve import Axis, LossCurve, common_stretch, on_common_records
-from steelyard.comparison.intervals import FEWEST, Between, geometric_mean
+from steelyard.comparison.intervals import FEWEST, Between, between, geometric_mean
 from steelyard.comparison.phrases import compared, plain_percent
 from steelyard.comparison.tiers import Answer, OverSeeds, Pair, Tier
 from steelyard.comparison.tiers.first_steps import one_start
@@ -24,15 +25,30 @@ _MOST = 100.0
 """Largest logarithm of a ratio, which keeps it finite."""
 
 
+@dataclass(frozen=True, slots=True)
+class ByChance:
+    """What chance explains of a ratio, and whether the ratio may pass."""
+
+    explains: float
+    """Share of the ratio; 0 if seeds or repeats are part of its interval."""
+    decides: bool
+
+
+DECIDED = ByChance(0.0, decides=True)
+
+
 class Equivalence(StrEnum):
     BEYOND = "more than {margin}"
+    BEYOND_CHANCE = "more than {margin} and the {by_chance} that seeds explain"
     EQUIVALENT = "within {margin}"
     OBSERVED = "within {margin}, but an observation: at least {fewest} seeds per side needed"
+    BY_CHANCE = "more than {margin}, but seeds explain up to {by_chance}: at least {fewest} per side needed"
     OPEN = "not shown to be within {margin}"
 
 
-def conclusion(equivalence: Equivalence, margin: float, **_: Any) -> str:
-    return equivalence.format(margin=plain_percent(margin), fewest=FEWEST)
+def conclusion(equivalence: Equivalence, margin: float, by_chance: float | None = None, **_: Any) -> str:
+    chance = plain_percent(round(by_chance, 3)) if by_chance else ""
+    return equivalence.format(margin=plain_percent(margin), fewest=FEWEST, by_chance=chance)
 
 
 def basis(seeds: OverSeeds | None, common: bool) -> str:
@@ -51,7 +67,7 @@ def _sentence(
 COMPARED = Code("level_compared", _sentence)
 """The ratio of the two sides' losses in the last third of the run."""
 OBSERVED = Code("level_observed", _sentence)
-"""The levels are equivalent in these runs; more seeds per side decide."""
+"""The levels of these runs are equivalent, or differ by no more than seeds explain; more seeds per side decide."""
 TOO_FEW = Code("level_too_few_losses", "fewer than {fewest} losses in the last third of {end:,.0f} {axis}")
 """There are too few losses in the last third of the run."""
 
@@ -62,14 +78,15 @@ def ask(pair: Pair) -> Tier:
     if not tails:
         few = Reason(TOO_FEW, {"fewest": _FEWEST_POINTS, "end": pair.end, "axis": pair.axis})
         return Tier(NAME, Answer.UNKNOWN, few, margin=margin)
-    seeds = pair.over_seeds([[geometric_mean(tail) for tail in side] for side in tails])
-    if seeds is not None:
-        ratio, decides = seeds.ratio, seeds.decides
-    else:
-        means = [np.mean([np.log(tail) for tail in side], axis=0) for side in tails]
-        ratio, decides = hac(means[0] - means[1]), one_start(pair)
+    means = [np.mean([np.log(tail) for tail in side], axis=0) for side in tails]
+    ratio, seeds, by_chance = settled(
+        pair,
+        [[geometric_mean(tail) for tail in side] for side in tails],
+        lambda: hac(means[0] - means[1]),
+        LEVEL_SPREAD,
+    )
     values = {"called": pair.called, "end": pair.end, "axis": pair.axis, "seeds": seeds, "common": not left_open}
-    return judged(NAME, COMPARED, unsure_by(left_open, ratio), margin, values, None if decides else OBSERVED)
+    return judged(NAME, (COMPARED, OBSERVED), unsure_by(left_open, ratio), margin, values, by_chance)
 
 
 def _tails(pair: Pair) -> tuple[list[list[Floats]], float]:
@@ -109,19 +126,51 @@ def hac(differences: Floats) -> Between:
     return Between(math.exp(mean), math.sqrt(max(variance, 0.0) / n), n / (2 * lags + 1))
 
 
+def settled(
+    pair: Pair, figures: Sequence[Sequence[float]], of_runs: Callable[[], Between], spread: float
+) -> tuple[Between, OverSeeds | None, ByChance]:
+    """The ratio of the two sides' figures, over seeds if enough, else of these runs; and what chance explains.
+
+    Runs with one start need no seeds to pass; to fail, their kernels must be deterministic, or runs repeated.
+    """
+    seeds = pair.over_seeds(figures)
+    if seeds is not None and seeds.decides:
+        return seeds.ratio, seeds, DECIDED
+    ratio, repeats = (seeds.ratio, None) if seeds else (of_runs(), None)
+    alike = one_start(pair)
+    if alike and pair.repeated is not None and (repeats := between(figures[0], figures[1])) is not None:
+        ratio = max(ratio, repeats, key=Between.half_width)
+    if alike and (repeats is not None or pair.must_agree):
+        return ratio, seeds, DECIDED
+    return ratio, seeds, ByChance(by_seeds(spread, pair.seeds), decides=alike)
+
+
 def judged(
-    name: str, code: Code, ratio: Between, margin: float, values: dict[str, Any], observed: Code | None = None
+    name: str,
+    codes: tuple[Code, Code],
+    ratio: Between,
+    margin: float,
+    values: dict[str, Any],
+    chance: ByChance = DECIDED,
 ) -> Tier:
-    """Pass if equivalent by TOST, unless the seeds are too few (`observed`); fail if beyond the margin."""
+    """Pass if equivalent by TOST and `chance` lets it decide; fail if beyond the margin and what chance explains.
+
+    The codes are of a decided tier, and of an observation.
+    """
     low, high = ratio.interval()
-    if low > 1 + margin or high < 1 - margin:
-        status, equivalence = Answer.FAIL, Equivalence.BEYOND
+    beyond = [(low > 1 + bound or high < 1 - bound) for bound in (margin, margin + chance.explains)]
+    if beyond[1]:
+        status, equivalence = Answer.FAIL, Equivalence.BEYOND_CHANCE if chance.explains else Equivalence.BEYOND
+    elif beyond[0]:
+        status, equivalence = Answer.UNKNOWN, Equivalence.BY_CHANCE
     elif not ratio.equivalent(margin):
         status, equivalence = Answer.UNKNOWN, Equivalence.OPEN
-    elif observed is None:
+    elif chance.decides:
         status, equivalence = Answer.PASS, Equivalence.EQUIVALENT
     else:
-        status, equivalence, code = Answer.UNKNOWN, Equivalence.OBSERVED, observed
+        status, equivalence = Answer.UNKNOWN, Equivalence.OBSERVED
+    code = codes[equivalence in (Equivalence.OBSERVED, Equivalence.BY_CHANCE)]
+    by_chance = chance.explains or None
     interval = {"ratio": ratio.value, "low": low, "high": high, "equivalence": equivalence, "margin": margin}
-    reason = Reason(code, {**values, **interval})
-    return Tier(name, status, reason, ratio.value, margin, low, high)
+    reason = Reason(code, {**values, **interval, "by_chance": by_chance})
+    return Tier(name, status, reason, ratio.value, margin, low, high, by_chance)

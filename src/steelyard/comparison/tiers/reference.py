@@ -14,7 +14,8 @@ import numpy as np
 from steelyard.comparison.curve import Axis, LossCurve, evaluations, seen_after
 from steelyard.comparison.intervals import FEWEST, Between, quantile
 from steelyard.comparison.phrases import each, percent, plural
-from steelyard.comparison.tiers import Answer, Pair, Tier, by_seed, uneven_by_chance
+from steelyard.comparison.starts import by_seed
+from steelyard.comparison.tiers import Answer, Pair, Tier, uneven_by_chance
 from steelyard.comparison.tiers.learning_speed import calmed, more_tokens, smoothed
 from steelyard.comparison.tiers.level import conclusion, judged
 from steelyard.reasons import Code, Reason
@@ -101,7 +102,7 @@ def ask(pair: Pair) -> Tier | None:
         return Tier(NAME, status, Reason(BY_ONE_SIDE, {**values, "chance": chance}), chance, DIFFER)
     tokens = ratio(*sides)
     at_most = tokens.value * math.exp(quantile(tokens.freedom, ONE_SIDED) * tokens.standard_error)
-    return judged(NAME, COMPARED, tokens, MARGIN, {**values, "axis": pair.axis, "at_most": at_most})
+    return judged(NAME, (COMPARED, COMPARED), tokens, MARGIN, {**values, "axis": pair.axis, "at_most": at_most})
 
 
 def _within(subject: Subject, curve: LossCurve, loss: float) -> Within:

@@ -10,8 +10,10 @@ import numpy as np
 
 from steelyard.accounting.arrays import around_median
 from steelyard.comparison.curve import LossCurve, on_common_records
+from steelyard.comparison.intervals import FEWEST
 from steelyard.comparison.side import Side
-from steelyard.comparison.tiers import Answer, Pair, Tier, by_seed, uneven_by_chance
+from steelyard.comparison.starts import by_seed
+from steelyard.comparison.tiers import Answer, Pair, Tier, uneven_by_chance
 from steelyard.reasons import Code, Reason, SideName
 from steelyard.records.columns import Floats, Whole
 from steelyard.verdict import Status, Subject
@@ -85,9 +87,10 @@ EVENTS_UNEVEN = Code(
 )
 """Something happens more often on one side, which chance may explain."""
 EVENTS_OF_FEW_SEEDS = Code(
-    "stability_events_of_few_seeds", lambda **counts: f"{_counts(**counts)}; most of them in few seeds"
+    "stability_events_of_few_seeds",
+    lambda **counts: f"{_counts(**counts)}; in few seeds, which may differ so by chance",
 )
-"""Few of the seeds have most of what happened."""
+"""Few of the seeds have most of what happened, or there are few seeds: one seed may have more spikes than another."""
 UNSOUND = Code("stability_unsound", "{finding.check} fails for {run}: {finding.message}")
 """A run did not complete or did not learn."""
 NO_LOSS = Code("stability_no_loss", "{run} has no loss")
@@ -168,8 +171,11 @@ def _rate(pair: Pair, event: Event, target: _Count, baseline: _Count) -> Tier:
         return Tier(NAME, Answer.PASS if event == Event.NORMS else Answer.UNKNOWN, Reason(EVENTS, counts))
     chance = _by_chance(target, baseline, _clumped(target, baseline))
     one_sided = event == Event.BAD and not (target.happened and baseline.happened)  # open, whatever the rate
+    few = event in (Event.SPIKES, Event.NORMS) and min(pair.seeds) < FEWEST and not pair.must_agree
     status, reason = Answer.UNKNOWN if one_sided else Answer.PASS, Reason(EVENTS, counts)
-    if chance < DIFFER:
+    if chance < DIFFER and few:
+        status, reason = Answer.UNKNOWN, Reason(EVENTS_OF_FEW_SEEDS, counts)
+    elif chance < DIFFER:
         status, reason = Answer.FAIL, Reason(EVENTS_DIFFER, counts)
     elif chance < ALIKE:
         status, reason = Answer.UNKNOWN, Reason(EVENTS_UNEVEN, {**counts, "chance": chance})

@@ -17,7 +17,7 @@ FACTS = Facts(
     ),
     unnamed=frozenset({"model.preset", "data.dataset", "data.tokenizer", "data.tokenizer_type"}),
     takes_tokens_from_tokenizer=False,
-    layout_free_weights=True,
+    portable_weights=True,
     init_stds=(0.02,),
     flop_conventions=(Convention.CAUSAL,),
     log_interval=1,

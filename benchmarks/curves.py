@@ -1,4 +1,4 @@
-"""What the tiers of learning are worth: pairs of loss curves of which the truth is known, one run a side.
+"""What the tiers of learning are worth: pairs of loss curves of which the truth is known, by one run or by seeds.
 
 Curves fall by a power law or exponentially, with noise that remembers part of itself, and go through the code that
 `compare` uses. Limits are printed beside what was found; a miss ends with 1.
@@ -7,16 +7,22 @@ Curves fall by a power law or exponentially, with noise that remembers part of i
 import argparse
 import math
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 
 from steelyard.comparison.curve import LossCurve
+from steelyard.comparison.intervals import between
+from steelyard.comparison.starts import NO_COMMON_SEED
+from steelyard.comparison.tiers import Basis, OverSeeds, learning_speed
+from steelyard.comparison.tiers import level as level_tier
 from steelyard.comparison.tiers.learning_speed import COMPARED, MARGIN, OBSERVED, reached
 from steelyard.comparison.tiers.level import judged
 from steelyard.comparison.tiers.reference import Within, ratio
+from steelyard.reasons import Reason
 
-PAIRS, TOKENS = 400, 512
+PAIRS, CAMPAIGNS, TOKENS = 400, 200, 512
 NOISES = (("power law", 300, 0.5, 0.02), ("power law", 1000, 0.3, 0.01), ("exponential", 300, 0.5, 0.02))
 """Shape, steps, what the noise remembers, and how large it is, as a share of the loss."""
 SLOW = 1.3
@@ -54,10 +60,42 @@ def tokens(chance: np.random.Generator, seeds: int, slow: float, end: float) -> 
     return found
 
 
+def campaign(chance: np.random.Generator, seeds: int, spread: float, level: float, slow: float) -> set[str]:
+    """The tiers that find a difference between sides of so many seeds, whose levels differ by `spread`."""
+    sides = []
+    for own_level, own_speed in ((level, slow), (1.0, 1.0)):
+        runs = []
+        for _ in range(seeds):
+            made = curve(chance, *NOISES[0], own_speed)
+            runs.append(replace(made, loss=made.loss * own_level * math.exp(spread * chance.standard_normal())))
+        sides.append(runs)
+    pair = Sides(sides, seeds)
+    answers = level_tier.ask(pair), learning_speed.ask(pair)  # type: ignore[arg-type]
+    return {tier.tier for tier in answers if tier.status == "fail"}
+
+
+class Sides(SimpleNamespace):
+    """Two sides of runs with different known seeds, as the tiers read them."""
+
+    def __init__(self, curves: list[list[LossCurve]], seeds: int) -> None:
+        end, names = float(NOISES[0][1] * TOKENS), ("target", "baseline")
+        super().__init__(curves=curves, begin=0.0, end=end, warm_up=None, seeds=(seeds, seeds), called=names)
+        self.unmatched, self.matched, self.axis = Reason(NO_COMMON_SEED), [], "tokens"
+
+    def same(self, key: str) -> bool:
+        return True
+
+    def over_seeds(self, figures: list[list[float]]) -> OverSeeds | None:
+        made = between(*figures[:2])
+        return OverSeeds(made, self.seeds, Basis.SEEDS) if made else None
+
+
 def main() -> int:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--pairs", type=int, default=PAIRS)
-    count, missed = asked.parse_args().pairs, 0
+    asked.add_argument("--campaigns", type=int, default=CAMPAIGNS)
+    words = asked.parse_args()
+    count, campaigns, missed = words.pairs, words.campaigns, 0
 
     def tell(what: str, found: float, limit: str, kept: bool) -> None:
         nonlocal missed
@@ -91,6 +129,17 @@ def main() -> int:
             covered,
             ">= 0.92",
             covered >= 0.92,
+        )
+    spread = 0.003
+    print("\n| sides | levels 2% apart | speed 0.95 | equal sides said to differ |\n| --- | --- | --- | --- |")
+    for seeds in (1, 2, 3, 5):
+        chance = np.random.default_rng(7)
+        shares = [
+            np.mean([bool(campaign(chance, seeds, spread, *truth)) for _ in range(campaigns)])
+            for truth in ((1.02, 1.0), (1.0, 0.95), (1.0, 1.0))
+        ]
+        print(
+            f"| {seeds} seeds each, {spread:.1%} apart | {' | '.join(f'{share:.3f}' for share in shares)} |", flush=True
         )
     return 1 if missed else 0
 

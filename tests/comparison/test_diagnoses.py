@@ -197,6 +197,7 @@ def test_the_first_loss_has_several_solutions_until_something_is_declared(told: 
         )
     )
     assert (len(open_.starts), len(declared.starts)) == (2, 1)
+    assert (open_.vocabularies, declared.vocabularies) == (2, 1)  # only the second is named
     start = declared.starts[0]
     assert (start.vocabulary.size, start.vocabulary.padded, start.std) == (50257, 50304, 0.02)
 

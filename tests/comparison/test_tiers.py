@@ -11,6 +11,7 @@ import pytest
 
 from steelyard.comparison import Metric, load_runs, starts, weigh
 from steelyard.comparison.convergence import FEW_SEEDS, Convergence
+from steelyard.comparison.smoothing import SMOOTHED
 from steelyard.comparison.starts import CUTS
 from steelyard.comparison.tiers import (
     Answer,
@@ -663,3 +664,31 @@ def by_seeds_of(spread: float, seeds: int, pairs: int) -> float:
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_one_or_two_seeds_do_not_fail_by_chance(spread: float, seeds: int) -> None:
     assert by_seeds_of(spread, seeds, 400) <= 0.05
+
+
+def test_declared_weights_must_give_equal_losses_on_any_gpu(ingest: Ingest) -> None:
+    """Two stacks round otherwise, so that 1e-4 is too strict; without a declaration, another GPU has other weights."""
+    base, seeds = falling(), {"framework": "torchtitan", "training__initial_weights": "sha256:77"}
+    ingest("b", base, gpu="h100", **seeds)
+    status, found = ask(ingest("a", [loss * 1.0005 for loss in base], gpu="mi300x", **seeds), "b")
+    assert (status, found.status) == (0, "equivalent"), found
+    assert tier(found, "first_loss").margin == first_loss.OTHER_STACK
+    status, found = ask(ingest("c", [loss * 1.004 for loss in base], gpu="mi300x", **seeds), "b")
+    assert (status, found.first_failing_tier) == (1, "first_loss"), found
+    other = {**seeds, "training__initial_weights": "sha256:78"}
+    _, found = ask(ingest("d", [loss * 1.004 for loss in base], gpu="mi300x", **other), "b")
+    assert tier(found, "first_steps").reason.code == starts.OTHER_WEIGHTS
+
+
+def test_a_curve_that_a_tracker_smoothed_is_not_judged(ingest: Ingest) -> None:
+    """W&B's moving average with weight 0.9 lags: the same run would seem to learn slower."""
+    base, average = falling(noise=0.01), 0.0
+    smooth = []
+    for step, loss in enumerate(base, start=1):
+        average = 0.9 * average + 0.1 * loss
+        smooth.append(average / (1 - 0.9**step))
+    status, found = ask(ingest("a", smooth), ingest("b", base))
+    assert (status, found.status, [tier.tier for tier in found.tiers]) == (5, "unknown", ["contract"]), found
+    assert (tier(found, "contract").reason.code, tier(found, "contract").reason.side) == (SMOOTHED, "target")
+    _, found = ask(ingest("c", falling(2, noise=0.0025), 2), "b")  # less noise, but not smoothed
+    assert tier(found, "contract").status == "pass"

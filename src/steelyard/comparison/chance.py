@@ -10,8 +10,8 @@ from steelyard.comparison.intervals import quantile
 from steelyard.records.columns import Floats
 
 LEVEL_SPREAD = 0.01
-"""Assumed deviation between seeds of the logarithm of a level. Observed: 0.02% (19 seeds of a 350M speedrun), 0.1 to
-0.2% (95% of 101 public pairs of one job on two kinds of GPU, 50 to 100 steps), 0.8% (small models)."""
+"""Assumed deviation between seeds of the logarithm of a level. Observed: 0.02% (17 seeds of a GPT-2 medium speedrun),
+0.1 to 0.2% (95% of 101 public pairs of one job on two kinds of GPU, 50 to 100 steps), 0.8% (small models)."""
 SPEED_SPREAD = 0.03
 """The same for the tokens to a loss, at least; where the loss falls slowly, that of the level counts for more."""
 _LEVEL = 0.95

@@ -189,7 +189,7 @@ def stated(subject: Subject, dotted: str) -> tuple[bool, Any]:
     manifest = subject.run.manifest
     if dotted == identity.EMBEDDED and facts(manifest.framework).pads_vocabulary is False:
         return subject.known(identity.VOCABULARY)
-    if manifest.experiment.states(dotted):  # assumed
+    if manifest.experiment.states(dotted):  # by --set, or assumed
         return manifest.experiment.known(dotted)
     if dotted == identity.EMBEDDED and manifest.ingested is None:
         size, tensor = subject.whole(identity.VOCABULARY), subject.whole("parallelism.tensor_parallel_size")

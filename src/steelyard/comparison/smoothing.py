@@ -23,6 +23,8 @@ _LESS_NOISE = 2.5
 _FOLLOWING, _MORE, _DEVIATIONS = -0.35, 0.15, 2.0
 """Correlation of changes above which a curve looks smoothed, and by how much above that of the other side: at least so
 much, and so many of its standard deviations, 1 / sqrt(records) each."""
+_FALLS = 0.5
+"""An average falls later than the losses, and as far. A flat loss is even, and no average."""
 
 SMOOTHED = Code(
     "curves_smoothed",
@@ -39,6 +41,8 @@ class _Noise:
     size: float
     following: float
     records: int
+    fall: float
+    """Of the logarithm, from the first tenth to the last."""
 
 
 def smoothed(sides: Sequence[Side]) -> Iterator[Reason]:
@@ -52,7 +56,7 @@ def smoothed(sides: Sequence[Side]) -> Iterator[Reason]:
     less, more = ((target, baseline), (baseline, target))[at]
     more_following = max(_MORE, _DEVIATIONS * math.sqrt(1 / less.records + 1 / more.records))
     follows = less.following > max(_FOLLOWING, more.following + more_following)
-    if follows and more.size > _LESS_NOISE * less.size:
+    if follows and more.size > _LESS_NOISE * less.size and less.fall > _FALLS * more.fall:
         times = {"less": more.size / max(less.size, 1e-12), "following": less.following, "others": more.following}
         names = {"side": sides[at].called, "other": sides[1 - at].called}
         yield codes.because(SMOOTHED, Effect.UNKNOWN, sides[at].name, **names, **times)
@@ -66,4 +70,6 @@ def _noise(curves: Sequence[LossCurve]) -> _Noise | None:
     rests = [change - running_mean(change) for change in changes]
     sizes = [float(rest.std()) for rest in rests]
     following = [float((rest[1:] * rest[:-1]).mean() / max(rest.var(), 1e-30)) for rest in rests]
-    return _Noise(float(np.mean(sizes)), float(np.mean(following)), sum(map(len, rests)))
+    tenths = [np.array_split(np.log(curve.loss), 10) for curve in curves]
+    fall = float(np.mean([np.median(parts[0]) - np.median(parts[-1]) for parts in tenths]))
+    return _Noise(float(np.mean(sizes)), float(np.mean(following)), sum(map(len, rests)), fall)

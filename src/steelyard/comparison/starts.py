@@ -47,8 +47,8 @@ OTHER_STACKS = Code("start_other_stacks", "the software versions differ, which m
 """Two versions of framework or torch may draw different random numbers from one seed."""
 STACK_UNKNOWN = Code("start_stack_unknown", "software versions are not recorded for every run")
 """The software versions of a run are not recorded, and another version may give other weights for one seed."""
-DATA_UNKNOWN = Code("start_data_unknown", "the data and its order are not known to be equal")
-"""The data of both sides, or its order, is not known to be equal."""
+DATA_UNKNOWN = Code("start_data_unknown", "data or data order may differ")
+"""Whether both sides train on the same data in the same order is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Start:
     target: int
     baseline: int
     doubt: Reason | None
-    """Why the weights are not known to be equal; None if they are."""
+    """Why the weights may differ; None if they are equal."""
     one_stack: bool
     """Whether both runs used one kind of GPU and one software stack."""
     deterministic: bool
@@ -130,7 +130,7 @@ def _weights_apart(runs: tuple[Subject, Subject]) -> tuple[Reason | None, Reason
 
 
 def _stacks_apart(runs: tuple[Subject, Subject]) -> Iterator[Reason]:
-    """Why two runs are not known to use one kind of GPU and one software stack."""
+    """Why two runs may use two kinds of GPU or two software stacks."""
     gpus = [known_value(run, "platform.gpu")[1] for run in runs]
     if None in gpus:
         yield Reason(GPU_UNKNOWN, keys=("platform.gpu",))

@@ -131,6 +131,7 @@ _STATED = (
         STATE_FORMAT,
         planned=False,
     ),
+    _stated("training.initial_weights", str, "Name or hash of initial weights that runs share.", FREE),
     _stated("training.hidden_dropout", float, "Share of activations that are dropped.", TRAINED, planned=0.0),
     _stated("training.attention_dropout", float, "Share of attention weights that are dropped.", TRAINED, planned=0.0),
     _stated("precision.exp_avg_dtype", str, "Format of Adam's first moment.", STATE_FORMAT, "fp32"),
@@ -201,6 +202,9 @@ KEYS: Mapping[str, Key] = MappingProxyType(
 
 STATED: Mapping[str, Key] = MappingProxyType({key.name: key for key in _STATED})
 """Keys that an experiment file does not have, but a log may contain."""
+
+DECLARED = ("training.initial_weights",)
+"""Those that no log contains: `ingest --set` states them."""
 
 
 def blocking(*metrics: Metric) -> list[str]:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import GROUPS, Experiment
+from steelyard.experiment.keys import DECLARED
 from steelyard.experiment.parsing import parse_scalar
 from steelyard.experiment.platform import Platform
 from steelyard.experiment.presets import PRESETS, nearest_preset
@@ -166,7 +167,8 @@ def partial_settings(settings: Settings, option: str = SETTINGS) -> tuple[dict[s
 
     Errors name `option`.
     """
-    nested = _nested(settings)
+    declared = {key: str(value) for key, value in settings if key in DECLARED and value is not None}
+    nested = _nested([(key, value) for key, value in settings if key not in declared])
     if PLATFORM in nested:
         raise InputError(
             f"--set {PLATFORM} needs a config with a platform",
@@ -180,7 +182,8 @@ def partial_settings(settings: Settings, option: str = SETTINGS) -> tuple[dict[s
     file = Reading(Path(option), "", {}, None)
     _, problems = _validated(merged, sources, file)
     raise_errors(problem for problem in problems if problem.code != MISSING_KEY)
-    return dict(leaves(merged)), {key: sources.get(key, SET) for key, _ in leaves(merged)}
+    values = {**dict(leaves(merged)), **declared}
+    return values, {key: sources.get(key, SET) for key in values}
 
 
 def _platform(

@@ -116,7 +116,7 @@ class Pair:
 
     @cached_property
     def matched(self) -> list[tuple[LossCurve, LossCurve]]:
-        """Runs that may start from the same weights; `unmatched` is the reason if there are none."""
+        """Runs that may start from the same weights; `unmatched` is the reason if no such runs exist."""
         target, baseline = self.curves
         return [(target[start.target], baseline[start.baseline]) for start in self._starts[0]]
 
@@ -126,7 +126,7 @@ class Pair:
 
     @cached_property
     def doubt(self) -> Reason | None:
-        """Why matched runs are not known to start from the same weights and data; None if they are."""
+        """Why matched runs may start from other weights or data; None if they start alike."""
         doubts = [start.doubt for start in self._starts[0] if start.doubt is not None]
         order = self.clause("data.seed")
         if not doubts and not (self.same("data.source") and (self.same("data.seed") or not order.governs)):

@@ -36,10 +36,10 @@ def _because(cause: str) -> Callable[..., str]:
 COMPARED = Code("first_steps_compared", _compared)
 """The difference of the losses in the first steps, for runs with one start."""
 IN_DOUBT = Code("first_steps_in_doubt", _because("this does not count, because {doubt}"))
-"""The first losses differ, for runs that are not known to start from the same weights and data."""
+"""The first losses differ, for runs that may start from other weights or data."""
 KERNELS_UNKNOWN = Code(
     "first_steps_kernels_unknown",
-    _because("this does not count, because kernels are not known to be deterministic and no run is repeated"),
+    _because("this does not count, because kernels may not be deterministic and no run is repeated"),
 )
 """The first losses differ, and kernels that are not deterministic may explain it; no seed is repeated to tell."""
 NOISE_FLOOR = Code("first_steps_noise_floor", _because("the margin is the noise of the repeats of one seed"))

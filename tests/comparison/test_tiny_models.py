@@ -65,9 +65,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bare(folder: Path, name: str, losses: list[float]) -> None:
     rows = [f"{step},{loss!r}" for step, loss in enumerate(losses, 1)]
     (folder / f"{name}.csv").write_text("\n".join(["step,loss", *rows]) + "\n")
-    keys = ("training.seed=1", "data.source=markov", "data.seed=7", "kernels.deterministic=true")
+    keys = ("training.initial_weights=of-seed-1", "data.source=markov", "data.seed=7", "kernels.deterministic=true")
     words = [word for key in keys for word in ("--set", key)]
-    call(folder, "ingest", f"{name}.csv", "--name", name, "--out", "bare", "--framework", "native", *words)
+    call(folder, "ingest", f"{name}.csv", "--name", name, "--out", "bare", *words)
 
 
 def call(folder: Path, *arguments: str, status: int = 0) -> Any:

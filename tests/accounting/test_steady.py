@@ -71,11 +71,54 @@ def test_what_is_left_of_a_long_warm_up_must_be_a_quarter(warm: int) -> None:
         assert not window(times).settled
 
 
-def test_an_end_that_is_slower_has_no_warm_up_before_it() -> None:
+@pytest.mark.parametrize("slower", [1.03, 1.1, 1.5])
+@pytest.mark.parametrize("begin", [60, 75])
+def test_an_end_that_is_slower_stays_in(slower: float, begin: int) -> None:
+    for seed in range(20):
+        times = noisy(100, seed)
+        times[begin:] *= slower
+        found = window(times)
+        assert (found.steps, found.settled) == (100, True)
+
+
+def test_a_warm_up_before_a_slower_end_is_dropped() -> None:
     times = noisy(100)
-    times[70:] *= 1.5
+    times[:10] *= 1.5
+    times[75:] *= 1.1
     found = window(times)
-    assert (found.steps, found.settled) == (50, False)
+    assert (found.first_step, found.last_step, found.settled) == (11, 100, True)
+
+
+def test_a_warm_up_slower_than_the_run_is_long_is_not_settled() -> None:
+    found = [window(noisy(200, seed) * (1 + 0.5 * np.exp(-np.arange(200) / 80))) for seed in range(100)]
+    assert np.mean([each.settled for each in found]) <= 0.1
+
+
+@pytest.mark.parametrize("tau", [2, 5, 15])
+def test_a_warm_up_that_ends_within_the_run_leaves_a_rate_without_it(tau: float) -> None:
+    for seed in range(50):
+        times = noisy(200, seed) * (1 + 0.5 * np.exp(-np.arange(200) / tau))
+        found = window(times)
+        assert found.settled
+        assert times[found.mask].mean() == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_fall_of_step_times_inside_the_window_is_known() -> None:
+    assert window(np.linspace(1.005, 0.995, 100)).fall == pytest.approx(0.005, rel=0.02)
+    assert window(np.linspace(0.995, 1.005, 100)).fall == pytest.approx(-0.005, rel=0.02)
+    assert window(noisy(7)).fall == 0
+
+
+@pytest.mark.parametrize("memory", [0.5, 0.9])
+def test_noise_that_remembers_is_no_warm_up(memory: float) -> None:
+    chance, kept = np.random.default_rng(2), []
+    for _ in range(200):
+        noise = chance.standard_normal(200)
+        for at in range(1, 200):
+            noise[at] = memory * noise[at - 1] + np.sqrt(1 - memory**2) * noise[at]
+        kept.append(window(1 + 0.01 * noise))
+    assert np.mean([each.settled for each in kept]) >= 0.99
+    assert np.mean([each.steps for each in kept]) >= 0.97 * 200
 
 
 def test_the_larger_of_asked_and_detected_is_dropped() -> None:

@@ -40,6 +40,14 @@ _ALIKE = 0.02
 _SIGMAS = 3.0
 _FEWEST_LATE = 4
 """Batches for the level at the end."""
+_FALL = 0.01
+"""A smaller fall of step times inside the window is accepted: whole runs differ by as much."""
+_FALL_SIGMAS = 2.0
+"""Steady times with AR(1) noise of 0.5 to 0.9 then lose 2% of their steps at most; 3 misses twice as many warm-ups."""
+_LATER_STARTS = 9
+"""Places up to the middle of a run where the window may begin."""
+_FEWEST_FALLING = 8
+"""Records or batches, for a line through each half."""
 
 FEWEST_LOSSES = 3
 _TAIL = 10
@@ -63,6 +71,8 @@ class SteadyWindow:
     """Dropped steps by reason. Steps dropped as `UNTIMED` should count."""
     settled: bool
     """False if step times never became steady; half of the records are then dropped."""
+    fall: float = 0.0
+    """Logarithm of the median step time in the first half of the window over that in the second half."""
 
     def words(self) -> str:
         kept = "no steady steps"
@@ -102,6 +112,7 @@ def steady_window(
         last_step=int(chosen(step, mask).max()) if mask.any() else None,
         dropped={"warm-up": count(~late), **by_mark, UNTIMED: count(counted & ~timed)},
         settled=settled,
+        fall=_fall(chosen(step_time_s, mask)),
     )
 
 
@@ -109,11 +120,12 @@ def warmup_records(times: Floats) -> tuple[int, bool]:
     """Number of leading warm-up records, and whether the times became steady.
 
     Records are averaged in batches of five (of one in short runs). The warm-up ends at the first two consecutive
-    batches within 2% or three sigma of the median of the second half. Sigma comes from differences of neighbors, so a
-    drift does not increase it. If the first half has no such batches, or the last quarter is faster still, the last
-    quarter is the reference, provided that at least a quarter remains. Otherwise half is dropped as not steady.
-    Single spikes are replaced by the median of their neighbors for this search only. Stalls and a slower end stay in
-    the window: they belong to the platform.
+    batches that are at most 2% or three sigma above the median of the second half, or of the third quarter if that is
+    faster. Sigma comes from differences of neighbors, so a drift does not increase it. If the first half has no such
+    batches, or the last quarter is faster still, the last quarter is the reference, provided that at least a quarter
+    remains. Times that still fall inside the window move its start, at most to the middle of the run. Otherwise half
+    is dropped as not steady. Single spikes are replaced by the median of their neighbors for this search only. Stalls
+    and a slower end stay in the window: they belong to the platform.
 
     MSER-5 (White, Cobb, Spratt 2000) was tried: it drops up to half of a run for a drift of half a percent, and
     everything before a stall.
@@ -124,23 +136,61 @@ def warmup_records(times: Floats) -> tuple[int, bool]:
         return 0, True
     parts = (slice(part.start * size, part.stop * size) for part in blocks(batches))
     means = np.concatenate([_without_spikes(times, size, rows).reshape(-1, size).mean(axis=1) for rows in parts])
-    half = batches // 2
+    first, half = _first_steady(means), batches // 2
+    if first is not None:
+        later = np.linspace(first, max(first, half), _LATER_STARTS).astype(int)
+        start = next((int(start) for start in dict.fromkeys(later) if not _falls(means[start:])), None)
+        if start is not None:
+            return start * size, True
+    return half * size, False
+
+
+def _first_steady(means: Floats) -> int | None:
+    """The first batch that is as fast as the batches after it; None if at most the last quarter is."""
+    batches, half = len(means), len(means) // 2
     tail, near = _level(means[half:])
-    alike = np.abs(means - tail) <= near
-    settled = np.flatnonzero(alike[:half] & alike[1 : half + 1])
+    tail = min(tail, float(np.median(means[half : half + (batches - half) // 2])))
+    fast = means - tail <= near
+    steady = np.flatnonzero(fast[:half] & fast[1 : half + 1])
     last = max(batches // 4, _FEWEST_LATE)
     end, near_end = _level(means[-last:])
     still_faster = batches > last and end < min(tail, float(np.median(means[:-last]))) - max(near, near_end)
-    if len(settled) and not still_faster:
-        return int(settled[0]) * size, True
-    if end < float(np.median(means[:half])):  # a run that ends slower than it began has no such long warm-up
-        alike = np.abs(means - end) <= near_end
-        late = np.flatnonzero(alike[:-1] & alike[1:])
-        if len(late) and batches - late[0] >= last:
-            first, second = (float(np.median(part)) for part in np.array_split(means[late[0] :], 2))
-            if abs(first - second) <= _ALIKE * second:
-                return int(late[0]) * size, True
-    return half * size, False
+    if len(steady) and not still_faster:
+        return int(steady[0])
+    fast = means - end <= near_end
+    late = np.flatnonzero(fast[:-1] & fast[1:])
+    if len(late) and batches - late[0] >= last:
+        first, second = (float(np.median(part)) for part in np.array_split(means[late[0] :], 2))
+        if abs(first - second) <= _ALIKE * second:
+            return int(late[0])
+    return None
+
+
+def _falls(means: Floats) -> bool:
+    """Whether the first half is slower than the second, by two standard errors and by more than is accepted.
+
+    The error is that of means of AR(1) noise around a line through each half. The sample's correlation r is too small
+    by about (2 + 4 r) / n where a line is fitted (Marriott and Pope, Biometrika 41, 1954), which is added back.
+    """
+    if len(means) < _FEWEST_FALLING:
+        return False
+    halves = means[: len(means) // 2], means[len(means) // 2 :]
+    levels = [float(half.mean()) for half in halves]
+    if levels[0] - levels[1] <= _FALL * levels[1]:
+        return False
+    around = [half - np.polyval(np.polyfit(at := np.arange(len(half)), half, 1), at) for half in halves]
+    squares = sum(float((part**2).sum()) for part in around)
+    shortest = len(halves[0])
+    r = sum(float((part[1:] * part[:-1]).sum()) for part in around) / squares if squares else 0.0
+    r = min(max(r + (2 + 4 * r) / shortest, 0.0), 1 - 1 / shortest)
+    variance = squares / (len(means) - 4) * (1 + r) / (1 - r)
+    return levels[0] - levels[1] > _FALL_SIGMAS * math.sqrt(variance * sum(1 / len(half) for half in halves))
+
+
+def _fall(times: Floats) -> float:
+    """How far the times fall from the first half to the second, as a logarithm."""
+    first, second = np.array_split(times, 2)
+    return math.log(float(np.median(first)) / float(np.median(second))) if len(times) >= _FEWEST_FALLING else 0.0
 
 
 def _level(means: Floats) -> tuple[float, float]:

@@ -331,7 +331,7 @@ def compare(
     targets = comparison.load_runs("TARGET", _names_of(target), Path(out))
     baselines = comparison.load_runs("BASELINE", _names_of(baseline), Path(out))
     how = (known_mode, warmup_steps, share, declared, prices, target_loss)
-    made = comparison.weigh(targets, baselines, asked, *how)
+    made = comparison.weigh(targets, baselines, asked, *how, look=comparison.look_at(targets, baselines, Path(out)))
     return replace(made, directory=comparison.save(made, Path(out), name))
 
 

@@ -45,7 +45,7 @@ def test_holm_is_what_r_makes_of_it() -> None:
 
 def test_the_mean_of_independent_ratios_is_that_of_all_their_runs_together() -> None:
     draw = np.random.default_rng(3)
-    sides = [(np.exp(draw.normal(0.1, 0.01, 4)), np.exp(draw.normal(0.0, 0.02, 5))) for _ in range(3)]
+    sides = [(np.exp(draw.normal(0.1, 0.01, 5)), np.exp(draw.normal(0.0, 0.02, 5))) for _ in range(3)]
     several = [found for one in sides if (found := between(*map(list, one)))]
     found = mean(several)
     assert found.value == pytest.approx(stats.gmean([stats.gmean(one) / stats.gmean(other) for one, other in sides]))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from steelyard.campaign import learn
+from steelyard.campaign import learn, samples
 from steelyard.campaign.learn import LearnedThreshold, tolerance_factor
 from steelyard.comparison import load_runs
 from steelyard.verdict import read_subjects
@@ -78,8 +78,9 @@ def test_the_more_lenient_of_the_two_bounds_is_taken(cli: Any, repeats: Make) ->
     assert found["provenance"]["hosts"] == ["g1"]
     assert found["provenance"]["experiment"] == "llama3.1-8b"
     assert len(found["provenance"]["sha256"][0]) == 64
-    (note,) = found["notes"]
-    assert "g1" in note
+    assert found["note_codes"] == [learn.ONE_PLACE.name, samples.ONE_DAY.name, samples.NORMAL.name]
+    assert "g1" in found["notes"][0]
+    assert (found["free_bound"], found["free_confidence"]) == (None, None)
 
 
 def test_runs_that_vary_widen_it(cli: Any, repeats: Make) -> None:
@@ -129,9 +130,40 @@ def test_a_peak_of_memory_that_is_always_the_same_is_bounded_by_the_margin_alone
     assert len({run["value"] for run in found["runs"]}) == 1
     assert found["value"] == pytest.approx(1.05 * found["mean"], rel=1e-4)
     assert found["value"] >= found["margin_bound"]
-    assert [note.code for note in learnt("memory_peak_gib").notes] == [learn.ONE_PLACE, learn.MARGIN_ALONE]
+    assert [note.code for note in learnt("memory_peak_gib").notes] == [
+        learn.ONE_PLACE,
+        samples.ONE_DAY,
+        learn.MARGIN_ALONE,
+    ]
     assert found["notes"] == [note.message for note in learnt("memory_peak_gib").notes]
-    assert found["note_codes"] == [learn.ONE_PLACE.name, learn.MARGIN_ALONE.name]
+    assert found["note_codes"] == [learn.ONE_PLACE.name, samples.ONE_DAY.name, learn.MARGIN_ALONE.name]
+
+
+def test_from_twenty_runs_on_there_is_a_bound_without_the_assumption(cli: Any, repeats: Make) -> None:
+    repeats([1 + 0.002 * at for at in range(20)])
+    found = cli("runs", "learn", "nightly", "--json").document
+    values = [run["value"] for run in found["runs"]]
+    assert (found["free_bound"], found["free_confidence"]) == (min(values), pytest.approx(1 - 0.95**20))
+    assert samples.FREE_BOUND.name in found["note_codes"]
+    assert samples.TWO_GROUPS.name not in found["note_codes"]
+    assert found["value"] == pytest.approx(min(found["tolerance_bound"], found["margin_bound"]), rel=1e-4)
+
+
+def test_two_groups_are_reported_and_bounded_by_the_lowest_of_twenty_runs(cli: Any, repeats: Make) -> None:
+    repeats([(1.2 if at % 5 == 4 else 1.0) + 0.0005 * at for at in range(20)])
+    found = cli("runs", "learn", "nightly", "--json").document
+    assert samples.TWO_GROUPS.name in found["note_codes"]
+    assert found["free_bound"] < found["margin_bound"]
+    assert found["value"] == pytest.approx(found["free_bound"], rel=1e-4)
+
+
+def test_runs_of_several_days_are_not_called_runs_of_one(cli: Any, repeats: Make) -> None:
+    repeats()
+    for at, run in enumerate(sorted(Path("runs/nightly").iterdir())):
+        manifest = json.loads((run / "run.json").read_text())
+        manifest["provenance"]["started"] = f"2026-11-{15 + at}T06:00:00+00:00"
+        (run / "run.json").write_text(json.dumps(manifest))
+    assert samples.ONE_DAY.name not in cli("runs", "learn", "nightly", "--json").document["note_codes"]
 
 
 @pytest.mark.parametrize(

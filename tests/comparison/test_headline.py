@@ -65,8 +65,10 @@ def test_a_difference_that_may_not_matter_says_so(sides: Any) -> None:
 def test_an_undecided_ratio_says_how_many_runs_are_missing(sides: Any) -> None:
     made = weighed(*sides((0.9, 1.0, 1.1)))
     more = made.ratios[Metric.THROUGHPUT].more_runs
-    assert headline(made).endswith(f"3 runs each). Undecided: about {more} more runs per side needed")
-    assert commands(made) == (f"steelyard run llama3.1-8b.yaml --gpus 1 --repeats {3 + more}",)
+    assert headline(made).endswith(f"3 runs each). Undecided: take {more} more runs per side, then compare all")
+    run, compare = commands(made)
+    assert run == f"steelyard run llama3.1-8b.yaml --gpus 1 --repeats {more}"
+    assert [words.rpartition(",")[2] for words in compare.split()[2:]] == ["NEW_TARGET", "NEW_BASELINE"]
 
 
 def test_one_run_per_side_is_an_observation_and_needs_repeats(recorded: Any) -> None:

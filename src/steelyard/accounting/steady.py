@@ -149,18 +149,18 @@ def _first_steady(means: Floats) -> int | None:
     """The first batch that is as fast as the batches after it; None if at most the last quarter is."""
     batches, half = len(means), len(means) // 2
     tail, near = _level(means[half:])
-    tail = min(tail, float(np.median(means[half : half + (batches - half) // 2])))
+    tail = min(tail, _median(means[half : half + (batches - half) // 2]))
     fast = means - tail <= near
     steady = np.flatnonzero(fast[:half] & fast[1 : half + 1])
     last = max(batches // 4, _FEWEST_LATE)
     end, near_end = _level(means[-last:])
-    still_faster = batches > last and end < min(tail, float(np.median(means[:-last]))) - max(near, near_end)
+    still_faster = batches > last and end < min(tail, _median(means[:-last])) - max(near, near_end)
     if len(steady) and not still_faster:
         return int(steady[0])
     fast = means - end <= near_end
     late = np.flatnonzero(fast[:-1] & fast[1:])
     if len(late) and batches - late[0] >= last:
-        first, second = (float(np.median(part)) for part in np.array_split(means[late[0] :], 2))
+        first, second = (_median(part) for part in np.array_split(means[late[0] :], 2))
         if abs(first - second) <= _ALIKE * second:
             return int(late[0])
     return None
@@ -190,13 +190,19 @@ def _falls(means: Floats) -> bool:
 def _fall(times: Floats) -> float:
     """How far the times fall from the first half to the second, as a logarithm."""
     first, second = np.array_split(times, 2)
-    return math.log(float(np.median(first)) / float(np.median(second))) if len(times) >= _FEWEST_FALLING else 0.0
+    return math.log(_median(first) / _median(second)) if len(times) >= _FEWEST_FALLING else 0.0
+
+
+def _median(values: Floats) -> float:
+    """Of finite values; a fifth of the time of NumPy's for the few batches of a run."""
+    ordered, middle = np.sort(values), len(values) // 2
+    return float(ordered[middle] if len(values) % 2 else (ordered[middle - 1] + ordered[middle]) / 2)
 
 
 def _level(means: Floats) -> tuple[float, float]:
     """The median of batches, and the distance within which a batch counts as equal to it."""
-    level = float(np.median(means))
-    sigma = float(np.median(np.abs(np.diff(means)))) * SIGMAS / np.sqrt(2)
+    level = _median(means)
+    sigma = _median(np.abs(np.diff(means))) * SIGMAS / np.sqrt(2)
     return level, max(_ALIKE * level, _SIGMAS * sigma)
 
 
@@ -208,7 +214,7 @@ def _without_spikes(times: Floats, first: int, rows: slice) -> Floats:
     begin, end = max(rows.start - around, 0), min(rows.stop + around, len(times))
     missing = around - (rows.start - begin), around - (end - rows.stop)
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(times[begin:end], missing, mode="edge"), _BATCH)
-    usual = np.median(windows, axis=1)
+    usual = np.sort(windows, axis=1)[:, around]
     cleaned = np.where(times[rows] > _SPIKE * usual, usual, times[rows])
     kept = max(first - rows.start, 0)
     cleaned[:kept] = times[rows][:kept]

@@ -17,8 +17,8 @@ from steelyard.comparison.codes import sentence
 from steelyard.comparison.comparison import Comparison
 from steelyard.comparison.contract import ONE_PLATFORM, Agreement, Comparability, alike, difference, partly_known
 from steelyard.comparison.copies import check_once
-from steelyard.comparison.intervals import BETWEEN_RUNS, LEVEL, Between, Outcome, between, outcome_of
-from steelyard.comparison.ratios import TERMS, Ratio, figures_of
+from steelyard.comparison.intervals import BETWEEN_RUNS, LEVEL, Between, Outcome, error_at, outcome_of
+from steelyard.comparison.ratios import TERMS, Ratio
 from steelyard.errors import Exit
 from steelyard.experiment.keys import blocking
 from steelyard.experiment.policy import Metric
@@ -26,7 +26,7 @@ from steelyard.reasons import Code, Reason, SideName
 from steelyard.verdict import Subject
 
 FEWEST = 2
-_ERROR = 0.05
+_ERROR = error_at(1)
 """Chance of any wrong result of one kind in the family."""
 _TERMS = TERMS[Metric.THROUGHPUT]
 _ABOVE = (Outcome.BETTER, Outcome.EQUIVALENT, Outcome.MARGINALLY_BETTER)
@@ -54,11 +54,7 @@ class Member:
     @property
     def between(self) -> Between | None:
         """None if there are too few runs, or step times have not settled."""
-        sides = self.comparison.target, self.comparison.baseline
-        if self.ratio is None or self.ratio.outcome == Outcome.UNSETTLED:
-            return None
-        target, baseline = (figures_of(Metric.THROUGHPUT, side.subjects) for side in sides)
-        return between(target, baseline)
+        return None if self.ratio is None or self.ratio.outcome == Outcome.UNSETTLED else self.ratio.estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +127,8 @@ def family(members: Sequence[Member], margin: float | None = None) -> Family:
     ratios = [member.between for member in members]
     known = [ratio for ratio in ratios if ratio is not None]
     alone = [member.ratio.words if member.ratio else None for member in members]
-    for at, ratio in enumerate(ratios):
-        alone[at] = _TERMS.of(outcome_of(ratio, margin), margin) if ratio else alone[at]
+    for at, (member, ratio) in enumerate(zip(members, ratios, strict=True)):
+        alone[at] = _TERMS.of(outcome_of(ratio, margin, member.comparison.look), margin) if ratio else alone[at]
     adjusted = iter(adjusted_outcomes(known, margin))
     return Family(
         members=tuple(members),

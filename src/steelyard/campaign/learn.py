@@ -13,6 +13,7 @@ import numpy as np
 from steelyard import __version__
 from steelyard.accounting.steady import MIN_STEADY_STEPS
 from steelyard.campaign import check_metric, figure_text, refused
+from steelyard.campaign.samples import FEWEST_FREE, FREE_BOUND, NORMAL, TWO_GROUPS, free_bound, one_day, two_groups
 from steelyard.comparison.codes import made_on
 from steelyard.comparison.contract import difference, partly_known
 from steelyard.comparison.copies import check_once
@@ -78,8 +79,13 @@ class LearnedThreshold:
     """k: distance from the mean in standard deviations; null with too few runs."""
     tolerance_bound: float | None
     margin_bound: float | None
+    free_bound: float | None
+    """Without an assumption about the distribution; null with fewer than 20 runs."""
+    free_confidence: float | None
+    """Confidence that 95% of runs meet it."""
     bound: float | None
-    """The more lenient of the two, rounded to the lenient side; null if none can be computed."""
+    """The more lenient of the first two, rounded to the lenient side; null if none can be computed. The free bound
+    replaces the tolerance bound where the figures form two groups."""
     reason: Reason | None
     notes: tuple[Reason, ...]
     provenance: Provenance
@@ -117,6 +123,7 @@ class LearnedThreshold:
             **{name: getattr(self, name) for name in ("missing_runs", "n", "mean", "sd")},
             **{"share": SHARE, "confidence": CONFIDENCE},
             **{name: getattr(self, name) for name in ("factor", "tolerance_bound", "margin_bound", "method")},
+            **{name: getattr(self, name) for name in ("free_bound", "free_confidence")},
             "notes": [note.message for note in self.notes],
             "note_codes": [note.code.name for note in self.notes],
             "runs": [{"run": str(run.directory.resolve()), "value": run.value} for run in self.runs],
@@ -183,7 +190,9 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> LearnedThres
     mean = float(values.mean()) if n else None
     sd = float(values.std(ddof=1)) if n > 1 else None
     direction = Direction.AT_MOST if metric in AT_MOST else Direction.AT_LEAST
-    factor = tolerance = margin = bound = None
+    at_most = direction == Direction.AT_MOST
+    factor = tolerance = margin = bound = free = None
+    groups = two_groups(values)
     reason = next((run.reason for run in runs if run.reason), None)
     if reason is None and (partly := partly_known(subjects, ALIKE)) is not None:
         reason = Reason(PARTLY_KNOWN, {"why": partly.message}, keys=partly.keys)
@@ -192,19 +201,33 @@ def learn(subjects: Sequence[Subject], metric: str, moment: str) -> LearnedThres
     if reason is None and metric not in COUNTED and not vary(values):
         reason = Reason(NO_SPREAD, {"mean": mean})
     if reason is None and mean is not None and sd is not None:
-        sign = 1 if direction == Direction.AT_MOST else -1
-        factor = tolerance_factor(n)
+        sign = 1 if at_most else -1
+        factor, free = tolerance_factor(n), free_bound(values, at_most, SHARE, CONFIDENCE)
         tolerance, margin = mean + sign * factor * sd, mean * (1 + sign * MARGIN)
-        bound = max(tolerance, margin) if direction == Direction.AT_MOST else min(tolerance, margin)
+        bounds = (free.bound if free and groups else tolerance, margin)
+        bound = max(bounds) if at_most else min(bounds)
         if bound <= 0:
             reason, bound = Reason(TOO_MUCH_SPREAD, {"share": sd / mean, "count": n}), None
         else:
             bound = _lenient(bound, direction)
     notes = list(_notes(subjects, metric))
-    if bound is not None and not vary(values):
+    if bound is not None and vary(values):
+        notes.append(Reason(NORMAL))
+    elif bound is not None:
         notes.append(Reason(MARGIN_ALONE, {"metric": metric, "margin": MARGIN}))
-    bounds, provenance = (factor, tolerance, margin, bound), _provenance(subjects, moment)
-    return LearnedThreshold(metric, direction, runs, n, mean, sd, *bounds, reason, tuple(notes), provenance)
+    if groups:
+        notes.append(Reason(TWO_GROUPS, {**groups._asdict(), "fewest": FEWEST_FREE}))
+    if free:
+        notes.append(Reason(FREE_BOUND, {**free._asdict(), "share": SHARE}))
+    return LearnedThreshold(
+        *(metric, direction, runs, n, mean, sd, factor, tolerance, margin),
+        free_bound=free.bound if free else None,
+        free_confidence=free.confidence if free else None,
+        bound=bound,
+        reason=reason,
+        notes=tuple(notes),
+        provenance=_provenance(subjects, moment),
+    )
 
 
 def _check(subjects: Sequence[Subject], metric: str) -> None:
@@ -245,6 +268,7 @@ def _notes(subjects: Sequence[Subject], metric: str) -> Iterator[Reason]:
         yield Reason(ONE_PLACE, {"scope": made_on(hosts)})
     elif len(places) < len(subjects):
         yield Reason(FEW_HOSTS, {"runs": len(subjects), "places": len(places)})
+    yield from one_day(subjects)
     if any(subject.figures.metric(metric).reported for subject in subjects):
         yield Reason(REPORTED, {"metric": metric})
 

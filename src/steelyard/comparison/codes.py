@@ -108,6 +108,17 @@ def _memory_read_early(side: str, after: int | None, last: int) -> str:
     return f"memory of {side} was measured {when} of {last:,}; the peak may be higher"
 
 
+def _different_days(alone: int, runs: int, days: Sequence[Sequence[str]], called: Sequence[str]) -> str:
+    if alone < runs:
+        what = f"{plural(alone, 'run')} of {runs} ran without a run of the other side within hours"
+    elif days[0] == days[1]:
+        what = f"{called[0]} and {called[1]} ran hours apart"
+    else:
+        spans = [first if first == last else f"{first} to {last}" for first, last in days]
+        what = f"{called[0]} ran on {spans[0]}, {called[1]} on {spans[1]}"
+    return f"{what}: if the machines changed in between, the ratio includes that"
+
+
 def _of_run(template: str) -> Callable[..., str]:
     """A sentence that ends with the name of the run, where a side has several."""
 
@@ -233,11 +244,27 @@ RUNS_DO_NOT_VARY = Code(
 NOT_IN_TURNS = Code(
     "not_in_turns", "one side ran after the other: if the host changed its speed in between, the ratio includes that"
 )
-"""One side ran after the other on the same hosts, so the ratio includes any change of their speed in between."""
+"""One side ran after the other, so the ratio includes any change of the machine in between. Run both in turns."""
+DIFFERENT_DAYS = Code("different_days", _different_days)
+"""Runs have no run of the other side near in time, so the ratio includes any change of the machines in between."""
+RUN_LENGTHS_DIFFER = Code(
+    "run_lengths_differ", "runs differ in length, {shortest:,} to {longest:,} steps: warm-up and heat weigh unequally"
+)
+"""The runs have different numbers of steps. Set the same training.steps on both sides."""
+WARM_UP_REMAINS = Code(
+    "warm_up_remains",
+    "step times still fall inside the steady window, more on one side: the ratio may settle near {settled:.4g}",
+)
+"""Step times still fall by more on one side than on the other. The interval covers both ratios. Train more steps."""
+LATER_LOOK = Code(
+    "later_look",
+    "look {look} at a growing set of runs: claims and the CI allow for the earlier looks (error {error:.2g} of 0.05)",
+)
+"""An earlier comparison used part of these runs. Each look adds a chance of error, so later looks are stricter."""
 SAME_HOSTS = Code("same_hosts", lambda side, hosts: f"all runs of {side} {made_on(hosts)}")
 """All runs used the same hosts; other hosts may differ."""
 TIMES_UNSETTLED = Code("times_unsettled", "step times of {run} had not settled: train more steps")
-"""The step times of a run had not settled."""
+"""The step times of runs had not settled. They stay in; their windows are the second halves."""
 MEMORY_READ_EARLY = Code("memory_read_early", _memory_read_early)
 """Memory was measured early in the run, so the peak may be higher."""
 

@@ -64,6 +64,8 @@ class Comparison:
     assumed: tuple[Assumption, ...]
     prices: Prices
     target_loss: float | None
+    look: int = 1
+    """1: the first comparison of these runs; earlier ones of a part of them make claims stricter."""
     directory: Path | None = None
     """Where it is saved; None if it is not."""
 
@@ -99,7 +101,7 @@ class Comparison:
             "comparison": str(directory.resolve()) if directory else None,
             **{side.name: [str(subject.run.directory.resolve()) for subject in side.subjects] for side in self.sides},
             "asked": [metric.value for metric in self.asked],
-            **{name: getattr(self, name) for name in ("mode", "warmup_steps", "margin", "banner")},
+            **{name: getattr(self, name) for name in ("mode", "warmup_steps", "margin", "look", "banner")},
             "accepted": [each.document() for each in self.accepted],
             "assumed": [each.document() for each in self.assumed],
             "prices": dict(self.prices),
@@ -148,7 +150,7 @@ def _rulings(pair: Pair, mode: Mode, declarations: Declared) -> ByMetric[Ruling]
     return ByMetric((metric, acceptance.apply(ruled, declarations.accepted)) for metric, ruled in rulings)
 
 
-def weigh(
+def weigh(  # noqa: PLR0913 - one per option of `compare`
     target: Sequence[Run],
     baseline: Sequence[Run],
     asked: Sequence[Metric],
@@ -158,6 +160,7 @@ def weigh(
     declarations: Declared = NOTHING,
     prices: Prices | None = None,
     target_loss: float | None = None,
+    look: int = 1,
 ) -> Comparison:
     """Read the runs of both sides and compare them; mode, margin and warm-up default to the policies of the runs."""
     runs = (*target, *baseline)
@@ -193,7 +196,7 @@ def weigh(
         contract=clauses,
         comparable=rulings,
         ratios=ByMetric(
-            (metric, ratio(metric, *sides, margin) if rulings[metric].holds else None) for metric in NAME_OF
+            (metric, ratio(metric, *sides, margin, look=look) if rulings[metric].holds else None) for metric in NAME_OF
         ),
         convergence=curves,
         diagnoses=diagnose(pair),
@@ -203,4 +206,5 @@ def weigh(
         assumed=declarations.assumed,
         prices=prices or {},
         target_loss=target_loss,
+        look=look,
     )

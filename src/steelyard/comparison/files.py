@@ -140,6 +140,8 @@ def _check(content: dict[str, Any]) -> None:
         raise ValueError(f"mode is {content['mode']!r}, expected one of {', '.join(get_args(Mode))}")
     if type(content["warmup_steps"]) is not int or content["warmup_steps"] < 0:
         raise ValueError(f"warmup_steps is {content['warmup_steps']!r}, expected a number of steps")
+    if type(look := content.get("look", 1)) is not int or look < 1:
+        raise ValueError(f"look is {look!r}, expected a count")
     loss, margin, prices = content.get("target_loss"), content.get("margin", MARGIN), content.get("prices", {})
     if loss is not None and not (_is_number(loss) and 0 < loss < math.inf):
         raise ValueError(f"target_loss is {loss!r}, expected a loss")
@@ -167,7 +169,8 @@ def weigh_again(directory: Path) -> Comparison:
     target, baseline = ([records.load(os.path.normpath(directory / place)) for place in side] for side in places)
     asked = [Metric(name) for name in content["asked"]]
     margin, prices, loss = (content.get(key) for key in ("margin", "prices", "target_loss"))
-    how = (content["mode"], content["warmup_steps"], margin, _declared(content), prices, loss)
+    declared, look = _declared(content), content.get("look", 1)
+    how = (content["mode"], content["warmup_steps"], margin, declared, prices, loss, look)
     comparison = weigh(target, baseline, asked, *how)
     if (digests := content.get("digests")) is not None:  # missing in older files
         _check_unchanged(directory, [*digests["target"], *digests["baseline"]], comparison)

@@ -157,7 +157,7 @@ def _per_device(text: str, made: Comparison) -> str:
 def _undecided(ratio: Ratio, runs: str) -> str:
     match ratio.outcome:
         case Outcome.INCONCLUSIVE if ratio.more_runs:
-            return f"Undecided: about {plural(ratio.more_runs, 'more run')} per side needed"
+            return f"Undecided: take {plural(ratio.more_runs, 'more run')} per side, then compare all"
         case Outcome.INCONCLUSIVE:
             return "Undecided, and more runs will hardly help"
         case Outcome.NO_SPREAD:

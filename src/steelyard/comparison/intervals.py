@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -20,8 +20,15 @@ SAME = 1e-9
 """Figures that differ by a smaller share are equal: sums of the same steps differ in their last digits."""
 WITHIN_RUN = "within each run: step times, AR(1) effective sample size"
 BETWEEN_RUNS = "between runs: Welch's t on the logarithms of the runs' figures"
-_TOST_LEVEL = 0.90
-"""Two one-sided tests at 5% are equivalent to this interval inside the margins."""
+IN_BLOCKS = "between runs in turns: Student's t on the logarithms of the runs' figures, within blocks of time"
+ERROR = 1 - LEVEL
+"""Chance of a wrong claim of one kind over all looks at growing sets of runs."""
+_FIRST_SHARE = 0.8
+"""Share of the remaining error that a look spends: 4%, 0.8%, 0.16% …, 5% in total (alpha spending)."""
+_POWER = 0.8
+"""Chance that the advised number of further runs decides."""
+_FEWEST_FREE = 2
+"""Degrees of freedom of an interval within blocks; one would make it too wide to decide."""
 MOST_RUNS = 100
 
 
@@ -34,24 +41,29 @@ class Between:
     """Of the ratio's logarithm."""
     freedom: float
     """Welch's degrees of freedom; infinite if the error is exact."""
+    drift: float = 0.0
+    """What the ratio's logarithm would still change by until step times have settled; intervals cover both ends."""
 
     def half_width(self, level: float = LEVEL) -> float:
         return quantile(self.freedom, 0.5 + level / 2) * self.standard_error
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        return around(self.value, self.half_width(level))
+        low, high = around(self.value, self.half_width(level))
+        return low * math.exp(min(self.drift, 0.0)), high * math.exp(max(self.drift, 0.0))
 
     def above(self, bound: float) -> float:
         """One-sided p-value of a ratio this high, if the true ratio is at most the bound."""
-        return tail(self.freedom, (math.log(self.value) - math.log(bound)) / self.standard_error)
+        least = math.log(self.value) + min(self.drift, 0.0)
+        return tail(self.freedom, (least - math.log(bound)) / self.standard_error)
 
     def below(self, bound: float) -> float:
         """One-sided p-value of a ratio this low, if the true ratio is at least the bound."""
-        return tail(self.freedom, (math.log(bound) - math.log(self.value)) / self.standard_error)
+        most = math.log(self.value) + max(self.drift, 0.0)
+        return tail(self.freedom, (math.log(bound) - most) / self.standard_error)
 
-    def equivalent(self, margin: float = MARGIN) -> bool:
-        """By two one-sided tests at 5%: the 90% interval lies inside the margins."""
-        low, high = self.interval(_TOST_LEVEL)
+    def equivalent(self, margin: float = MARGIN, error: float = ERROR) -> bool:
+        """By two one-sided tests: at 5% each, the 90% interval lies inside the margins."""
+        low, high = self.interval(1 - 2 * error)
         return 1 - margin <= low and high <= 1 + margin
 
 
@@ -73,7 +85,32 @@ def between(target: Sequence[float], baseline: Sequence[float], counted: bool = 
         return None
     logs = [np.log(np.asarray(side, dtype=np.float64)) for side in (target, baseline)]
     parts = [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in logs]
-    return welch(math.exp(logs[0].mean() - logs[1].mean()), parts)
+    ratio, counts = welch(math.exp(logs[0].mean() - logs[1].mean()), parts), sorted(map(len, logs))
+    # With unequal counts Welch's interval is too narrow: simulated, 3 against 20 runs cover 92.5%, and so 94.6%.
+    freedom = max(ratio.freedom - math.log2(counts[1] / counts[0]), counts[0] - 1.0)
+    return replace(ratio, freedom=freedom)
+
+
+Block = tuple[Sequence[float], Sequence[float]]
+"""Figures of the target and of the baseline from one block of time."""
+
+
+def within_blocks(blocks: Sequence[Block]) -> Between | None:
+    """Target over baseline from differences within blocks, which share what changes with time; None if too few.
+
+    Least squares on logarithms with a level per block and one difference between the sides. With one run per side in
+    each block it is the paired t test.
+    """
+    logs = [[np.log(np.asarray(side, dtype=np.float64)) for side in block] for block in blocks]
+    freedom = sum(len(side) for block in logs for side in block) - len(logs) - 1
+    if freedom < _FEWEST_FREE:
+        return None
+    weights = np.array([len(target) * len(baseline) / (len(target) + len(baseline)) for target, baseline in logs])
+    apart = np.array([target.mean() - baseline.mean() for target, baseline in logs])
+    log, weight = float((weights * apart).sum() / weights.sum()), float(weights.sum())
+    inside = sum(float(side.var()) * len(side) for block in logs for side in block)
+    squares = inside + float((weights * (apart - log) ** 2).sum())
+    return Between(math.exp(log), math.sqrt(squares / freedom / weight), freedom)
 
 
 def geometric_mean(values: Sequence[float] | Floats) -> float:
@@ -83,9 +120,9 @@ def geometric_mean(values: Sequence[float] | Floats) -> float:
 
 def paired(figures: Sequence[tuple[float, float]]) -> Between:
     """Target over baseline of paired figures: Student's t on the differences of logarithms."""
-    logs = np.array([math.log(target) - math.log(baseline) for target, baseline in figures])
-    error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
-    return Between(math.exp(float(logs.mean())), error, len(logs) - 1)
+    ratio = within_blocks([((target,), (baseline,)) for target, baseline in figures])
+    assert ratio is not None  # three pairs have two degrees of freedom
+    return ratio
 
 
 def vary(figures: Sequence[float] | Floats) -> bool:
@@ -195,28 +232,40 @@ class Words:
         return word if outcome in (Outcome.BETTER, Outcome.WORSE) else f"{word}, maybe by less than {100 * margin:.3g}%"
 
 
-def outcome_of(ratio: Between, margin: float = MARGIN) -> Outcome:
-    """The outcome by the 95% interval, the test of equivalence and the margin."""
-    low, high = ratio.interval()
+def error_at(look: int) -> float:
+    """The error that a look at a growing set of runs may spend: 4% the first time, 0.8% the second."""
+    return ERROR * _FIRST_SHARE * (1 - _FIRST_SHARE) ** (look - 1)
+
+
+def interval_at(ratio: Between, look: int) -> tuple[float, float]:
+    """The 95% interval; after earlier looks one that covers with 95% at all looks together."""
+    return ratio.interval() if look == 1 else ratio.interval(1 - error_at(look))
+
+
+def outcome_of(ratio: Between, margin: float = MARGIN, look: int = 1) -> Outcome:
+    """The outcome by the interval, the test of equivalence and the margin, with the error of this look."""
+    error = error_at(look)
+    low, high = ratio.interval(1 - error)
     if low > 1 + margin:
         return Outcome.BETTER
     if high < 1 - margin:
         return Outcome.WORSE
-    if ratio.equivalent(margin):
+    if ratio.equivalent(margin, error):
         return Outcome.EQUIVALENT
     if low > 1:
         return Outcome.MARGINALLY_BETTER
     return Outcome.MARGINALLY_WORSE if high < 1 else Outcome.INCONCLUSIVE
 
 
-def more_runs(ratio: Between, runs: int, margin: float = MARGIN) -> int | None:
-    """How many more runs per side would decide, approximately; None if 100 would not."""
-    at, spread = math.log(ratio.value), ratio.standard_error * math.sqrt(runs)
-    goals = [(abs(at), LEVEL)]
+def more_runs(ratio: Between, runs: int, margin: float = MARGIN, look: int = 1) -> int | None:
+    """How many more runs per side decide at the next look with a chance of 80%; None if 100 runs would not."""
+    at, spread, error = math.log(ratio.value), ratio.standard_error * math.sqrt(runs), error_at(look + 1)
+    goals = [(abs(at), error / 2)]
     if 1 - margin < ratio.value < 1 + margin:
-        goals.append((min(math.log1p(margin) - at, at - math.log1p(-margin)), _TOST_LEVEL))
+        goals.append((min(math.log1p(margin) - at, at - math.log1p(-margin)), error))
     for count in range(runs + 1, MOST_RUNS + 1):
         freedom, root = 2 * (count - 1), math.sqrt(count)
-        if any(quantile(freedom, 0.5 + level / 2) * spread / root < room for room, level in goals):
+        power = quantile(freedom, _POWER)
+        if any((quantile(freedom, 1 - tail_error) + power) * spread / root < room for room, tail_error in goals):
             return count - runs
     return None

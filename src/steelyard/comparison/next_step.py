@@ -192,13 +192,23 @@ def _more_runs(made: Comparison, metric: Metric) -> NextStep | None:
     ratio = made.ratios[metric]
     if ratio is None or ratio.decided:
         return None
-    if ratio.outcome == Outcome.INCONCLUSIVE:
-        runs = min(ratio.target_runs, ratio.baseline_runs) + ratio.more_runs if ratio.more_runs else 0
-    else:
-        runs = FEWEST if ratio.outcome in _FEW_RUNS else 0
-    if not runs:
+    if ratio.outcome == Outcome.INCONCLUSIVE and ratio.more_runs:
+        more = _both(made, "--repeats", str(ratio.more_runs))
+        total = min(ratio.target_runs, ratio.baseline_runs) + ratio.more_runs
+        return NextStep((*more.commands, _with_new(made))) if more else _import_more(total, "runs")
+    if ratio.outcome not in _FEW_RUNS:
         return None
-    return _both(made, "--repeats", str(runs)) or _import_more(runs, "runs")
+    return _both(made, "--repeats", str(FEWEST)) or _import_more(FEWEST, "runs")
+
+
+def _with_new(made: Comparison) -> str:
+    """Compare all runs, the new ones too: the plan that the next look is made for."""
+    sides = [",".join(str(subject.run.directory) for subject in side.subjects) for side in made.sides]
+    if len("".join(sides)) > _LONGEST / 2 or not "".join(sides).isprintable():
+        sides = [side.name.upper() for side in made.sides]
+    new = ("NEW_TARGET", "NEW_BASELINE")
+    words = (f"{shlex.quote(given)},{name}" for given, name in zip(sides, new, strict=True))
+    return f"steelyard compare {' '.join(words)}"
 
 
 def _more_seeds(made: Comparison) -> NextStep | None:

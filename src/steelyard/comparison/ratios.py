@@ -1,13 +1,16 @@
 """The three ratios: throughput speedup, memory usage efficiency, FLOPs utilization."""
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+
 from steelyard.accounting.steady import MIN_STEADY_RECORDS, MIN_STEADY_STEPS
-from steelyard.comparison import codes, intervals
+from steelyard.comparison import codes, intervals, turns
 from steelyard.comparison.codes import because
-from steelyard.comparison.intervals import FEWEST, LEVEL, MARGIN, Outcome, Words, geometric_mean, outcome_of
+from steelyard.comparison.intervals import FEWEST, LEVEL, MARGIN, Between, Outcome, Words, geometric_mean, outcome_of
 from steelyard.comparison.phrases import each, plural
 from steelyard.comparison.side import Side, shared_hosts
 from steelyard.experiment.policy import Metric
@@ -29,6 +32,14 @@ NAME_OF = {
 }
 _MOST_OF_IT = 0.9
 """Share of a run's records; memory measured before it is early."""
+_MOST_SETTLED = 2 / 3
+"""With more settled runs than this, the others are outliers; with fewer, the warm-up is longer than the runs."""
+_INTERNAL = ("terms", "estimate")
+"""Fields that are not in JSON."""
+_LENGTHS = 1.1
+"""Runs of one plan differ by a few steps at most."""
+_REMAINING = 3.0
+"""What is left of a warm-up over what its window fell by: 1 for a line, 2.1 where tau is as long as the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +63,12 @@ class Ratio:
     """Caveats of the figures."""
     margin: float
     more_runs: int | None
-    """How many more runs per side would decide, approximately."""
+    """How many more runs per side to take before the next look, which then decides with a chance of 80%."""
+    look: int
+    """1: the first comparison of these runs. Each later look at a growing set of runs is stricter."""
+    blocks: int | None
+    """Blocks of time with runs of both sides; null if the runs were not in turns."""
+    estimate: Between | None
     terms: Words
     kind: str | None
     """What the memory figures measure; None for other ratios."""
@@ -74,16 +90,13 @@ class Ratio:
             case Outcome.UNSETTLED:
                 return "observation: step times had not settled"
             case Outcome.INCONCLUSIVE:
-                more = (
-                    f"about {plural(self.more_runs, 'more run')}"
-                    if self.more_runs
-                    else f"over {intervals.MOST_RUNS} runs"
-                )
-                return f"{self.outcome.value}: {more} per side needed"
+                if not self.more_runs:
+                    return f"{self.outcome.value}: over {intervals.MOST_RUNS} runs per side needed"
+                return f"{self.outcome.value}: take {plural(self.more_runs, 'more run')} per side, then compare all"
         return self.terms.of(self.outcome, self.margin)
 
     def document(self) -> dict[str, Any]:
-        content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "terms"}
+        content = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _INTERNAL}
         notes = {"notes": [note.message for note in self.notes], "caveats": [note.document() for note in self.notes]}
         return {**content, "words": self.words, "decided": self.decided, **notes}
 
@@ -141,38 +154,48 @@ def _no_peak(side: Side) -> Iterator[Reason]:
             yield because(codes.OUT_OF_MEMORY, Effect.UNKNOWN, side.name, run=side.run_name(subject))
 
 
-def ratio(metric: Metric, target: Side, baseline: Side, margin: float = MARGIN, terms: Words | None = None) -> Ratio:
+def ratio(
+    metric: Metric,
+    target: Side,
+    baseline: Side,
+    margin: float = MARGIN,
+    terms: Words | None = None,
+    look: int = 1,
+) -> Ratio:
     """The ratio of the geometric means of both sides, whose figures are all known."""
     sides, of_memory = (target, baseline), metric == Metric.MEMORY
     figures = [figures_of(metric, side.subjects) for side in sides]
     goods = [[1 / value for value in side] for side in figures] if of_memory else figures  # less memory is better
     value, counts = geometric_mean(goods[0]) / geometric_mean(goods[1]), (len(figures[0]), len(figures[1]))
-    by_runs = intervals.between(goods[0], goods[1], counted=of_memory)
-    bounds, method = (by_runs.interval(), intervals.BETWEEN_RUNS) if by_runs else (None, None)
+    times = None if of_memory else turns.schedule(sides)
+    blocks, by_runs = _between_runs(goods, of_memory, times)
+    drift = 0.0 if of_memory else _drift(sides)
+    by_runs = replace(by_runs, drift=drift) if by_runs else None
+    bounds = intervals.interval_at(by_runs, look) if by_runs else None
+    method = (intervals.IN_BLOCKS if blocks else intervals.BETWEEN_RUNS) if by_runs else None
     if counts == (1, 1) and not of_memory:  # a peak is one figure: it has no spread inside a run
         bounds = intervals.within_runs(value, *(intervals.spread_of(side.subjects[0]) for side in sides))
         method = intervals.WITHIN_RUN if bounds else None
-    notes = tuple(_notes(sides, figures, of_memory))
-    unsettled = any(note.code is codes.TIMES_UNSETTLED for note in notes)
-    outcome = Outcome.SINGLE_RUN if counts == (1, 1) else Outcome.TOO_FEW_RUNS
-    if min(counts) >= FEWEST:
-        outcome = outcome_of(by_runs, margin) if by_runs else Outcome.NO_SPREAD
+    outcome = _outcome(by_runs, counts, margin, look, not of_memory and _both_fall(sides, margin))
     is_open = outcome == Outcome.INCONCLUSIVE
     return Ratio(
-        value=value,
+        value=by_runs.value if by_runs else value,
         low=bounds[0] if bounds else None,
         high=bounds[1] if bounds else None,
         interval="within_run" if counts == (1, 1) else "runs",
         level=LEVEL,
         target_runs=counts[0],
         baseline_runs=counts[1],
-        outcome=Outcome.UNSETTLED if unsettled and by_runs else outcome,
+        outcome=outcome,
         method=method,
         target_figure=geometric_mean(figures[0]),
         baseline_figure=geometric_mean(figures[1]),
-        notes=notes,
+        notes=tuple(_notes(sides, figures, of_memory, by_runs, look, times)),
         margin=margin,
-        more_runs=intervals.more_runs(by_runs, min(counts), margin) if by_runs and is_open else None,
+        more_runs=intervals.more_runs(by_runs, min(counts), margin, look) if by_runs and is_open else None,
+        look=look,
+        blocks=blocks or None,
+        estimate=by_runs,
         terms=terms or TERMS[metric],
         kind=_kind(sides) if of_memory else None,
     )
@@ -184,12 +207,67 @@ def _kind(sides: tuple[Side, Side]) -> str | None:
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _notes(sides: tuple[Side, Side], figures: Sequence[Sequence[float]], of_memory: bool) -> Iterator[Reason]:
+def _between_runs(
+    goods: Sequence[Sequence[float]], of_memory: bool, times: turns.Schedule | None
+) -> tuple[int, Between | None]:
+    """The number of blocks of runs in turns, and the estimate; 0 if the runs were not in turns."""
+    by_runs = intervals.between(goods[0], goods[1], counted=of_memory)
+    if by_runs is None or times is None or not (blocks := times.blocks):
+        return 0, by_runs
+    target, baseline = goods
+    split = [
+        ([target[slot.at] for slot in block if not slot.side], [baseline[slot.at] for slot in block if slot.side])
+        for block in blocks
+    ]
+    within = intervals.within_blocks(split)
+    return (len(blocks), within) if within and within.standard_error > intervals.SAME else (0, by_runs)
+
+
+def _outcome(by_runs: Between | None, counts: tuple[int, int], margin: float, look: int, both_fall: bool) -> Outcome:
+    if min(counts) < FEWEST:
+        return Outcome.SINGLE_RUN if counts == (1, 1) else Outcome.TOO_FEW_RUNS
+    if by_runs is None:
+        return Outcome.NO_SPREAD
+    outcome = outcome_of(by_runs, margin, look)
+    by_drift = not outcome.decided and outcome_of(replace(by_runs, drift=0.0), margin, look).decided
+    return Outcome.UNSETTLED if both_fall or by_drift else outcome
+
+
+def _falls(side: Side) -> list[float]:
+    """How far the step times of each run still fall; a slower end counts as 0."""
+    return [max(0.0, subject.figures.window.fall) for subject in side.subjects]
+
+
+def _drift(sides: tuple[Side, Side]) -> float:
+    """What is left of warm-ups in the ratio's logarithm; 0 if most runs settled and both sides fall alike."""
+    target, baseline = ([math.exp(fall) for fall in _falls(side)] for side in sides)
+    apart = intervals.between(target, baseline, counted=True)
+    alike = apart is None or apart.interval()[0] <= 1 <= apart.interval()[1]
+    settled = [[subject.figures.window.settled for subject in side.subjects] for side in sides]
+    if alike and all(sum(side) > _MOST_SETTLED * len(side) for side in settled):
+        return 0.0
+    return _REMAINING * math.log(geometric_mean(target) / geometric_mean(baseline))
+
+
+def _both_fall(sides: Sequence[Side], margin: float) -> bool:
+    """Whether what is left of the warm-ups exceeds the margin on both sides: that they do so alike is chance."""
+    return _REMAINING * min(float(np.median(_falls(side))) for side in sides) > margin
+
+
+def _notes(
+    sides: tuple[Side, Side],
+    figures: Sequence[Sequence[float]],
+    of_memory: bool,
+    by_runs: Between | None,
+    look: int,
+    times: turns.Schedule | None,
+) -> Iterator[Reason]:
+    if by_runs and look > 1:
+        yield because(codes.LATER_LOOK, Effect.CAVEAT, "both", look=look, error=intervals.error_at(look))
     for side, values in zip(sides, figures, strict=True):
         if not of_memory and len(values) > 1 and not intervals.vary(values):
             yield because(codes.RUNS_DO_NOT_VARY, Effect.CAVEAT, side.name, side=side.called)
-    if _one_after_the_other(sides):
-        yield because(codes.NOT_IN_TURNS, Effect.CAVEAT, "both")
+    yield from turns.notes(times, sides)
     hosts = [shared_hosts(side.subjects) if min(map(len, figures)) > 1 else None for side in sides]
     if hosts[0] and hosts[0] == hosts[1]:
         yield because(codes.SAME_HOSTS, Effect.CAVEAT, "both", side="both sides", hosts=hosts[0])
@@ -197,24 +275,25 @@ def _notes(sides: tuple[Side, Side], figures: Sequence[Sequence[float]], of_memo
         for side, own in zip(sides, hosts, strict=True):
             if own:
                 yield because(codes.SAME_HOSTS, Effect.CAVEAT, side.name, side=side.called, hosts=own)
-    for side in sides:
-        if of_memory:
+    if of_memory:
+        for side in sides:
             yield from _read_early(side)
-            continue
-        for subject in side.subjects:
-            if not subject.figures.window.settled:
-                yield because(codes.TIMES_UNSETTLED, Effect.CAVEAT, side.name, run=side.run_name(subject))
+    else:
+        yield from _of_windows(sides, by_runs)
 
 
-def _one_after_the_other(sides: tuple[Side, Side]) -> bool:
-    """Whether one side ran after the other on the same hosts: the ratio then includes any change of their speed."""
-    manifests = [[subject.run.manifest for subject in side.subjects] for side in sides]
-    places = {tuple(sorted(manifest.hosts)) for side in manifests for manifest in side}
-    if len(places) > 1 or places == {()}:
-        return False
-    first, second = sorted(manifests, key=lambda side: min(manifest.began for manifest in side))
-    end = max(manifest.ended or manifest.began for manifest in first)
-    return end <= min(manifest.began for manifest in second)
+def _of_windows(sides: tuple[Side, Side], by_runs: Between | None) -> Iterator[Reason]:
+    """Warm-ups that had not ended, and runs of unequal length."""
+    for side in sides:
+        unsettled = [side.run_name(subject) for subject in side.subjects if not subject.figures.window.settled]
+        if unsettled:
+            yield because(codes.TIMES_UNSETTLED, Effect.CAVEAT, side.name, run=", ".join(unsettled))
+    if by_runs and by_runs.drift:
+        settled = by_runs.value * math.exp(by_runs.drift)
+        yield because(codes.WARM_UP_REMAINS, Effect.CAVEAT, "both", settled=settled)
+    lengths = [int(subject.steps.steps_covered.sum()) for side in sides for subject in side.subjects]
+    if max(lengths) > _LENGTHS * min(lengths):
+        yield because(codes.RUN_LENGTHS_DIFFER, Effect.CAVEAT, "both", shortest=min(lengths), longest=max(lengths))
 
 
 def _read_early(side: Side) -> Iterator[Reason]:

@@ -7,7 +7,7 @@ from steelyard.records.manifest import RunManifest
 
 _DROPPED_FLAGS = ("--no-check", "--json", "--follow")
 _DROPPED_OPTIONS = ("--name", "--repeats", "--seeds")
-_LONGEST = 160
+LONGEST = 160
 """Characters of a command of a run that is printed again."""
 
 
@@ -16,7 +16,7 @@ def import_again(manifest: RunManifest) -> str:
     words, made = manifest.provenance.command, manifest.ingested
     if words[:2] == ["steelyard", "ingest"]:
         command = shlex.join(_kept(words))
-        if len(command) <= _LONGEST and command.isprintable():
+        if len(command) <= LONGEST and command.isprintable():
             return command
     return f"steelyard ingest {shlex.quote(made.files[0].path) if made and made.files else 'LOG'}"
 
@@ -26,7 +26,7 @@ def run_again(manifest: RunManifest, *options: str) -> str | None:
     if manifest.ingested is not None or manifest.provenance.file is None:
         return None
     command = shlex.join([*_command(manifest, options), *options])
-    return command if len(command) <= _LONGEST and command.isprintable() else None
+    return command if len(command) <= LONGEST and command.isprintable() else None
 
 
 def _command(manifest: RunManifest, options: Sequence[str]) -> Iterator[str]:

@@ -1,12 +1,13 @@
 """The command that leads from a comparison to an answer, or to its report."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from steelyard.comparison import codes
 from steelyard.comparison.acceptance import ACCEPTABLE, TWINS
-from steelyard.comparison.again import import_again, run_again
+from steelyard.comparison.again import LONGEST, import_again, run_again
 from steelyard.comparison.assumption import ASSUMABLE
 from steelyard.comparison.comparison import Comparison
 from steelyard.comparison.contract import Agreement, Clause, Comparability
@@ -204,7 +205,7 @@ def _more_runs(made: Comparison, metric: Metric) -> NextStep | None:
 def _with_new(made: Comparison) -> str:
     """Compare all runs, the new ones too: the plan that the next look is made for."""
     sides = [",".join(str(subject.run.directory) for subject in side.subjects) for side in made.sides]
-    if len("".join(sides)) > _LONGEST / 2 or not "".join(sides).isprintable():
+    if len("".join(sides)) > LONGEST / 2 or not "".join(sides).isprintable():
         sides = [side.name.upper() for side in made.sides]
     new = ("NEW_TARGET", "NEW_BASELINE")
     words = (f"{shlex.quote(given)},{name}" for given, name in zip(sides, new, strict=True))

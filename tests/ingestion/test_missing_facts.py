@@ -55,7 +55,7 @@ def test_a_stated_dtype_is_enough_for_the_mfu_of_a_named_gpu(cli: Cli, tmp_path:
     stated = ("--gpu", "h100", "--gpus", "8", "--set", "precision.dtype=bf16")
     missing, _, judged = ingested(cli, log, *stated)
     assert "precision" not in missing
-    assert "MFU 41.2% (as reported)" in judged
+    assert "MFU 41.2% (TFLOP/s as reported)" in judged
     assert "MFU unknown" not in judged
 
 
@@ -64,7 +64,7 @@ def test_a_stated_dtype_does_not_hide_fp8_in_the_log(cli: Cli, tmp_path: Path) -
     head = "[rank0]:[titan] 2026-02-03 09:59:00,074 - root - INFO - Float8 tensorwise scaled training active\n"
     log.write_text(head + log.read_text())
     _, _, judged = ingested(cli, log, "--gpu", "h100", "--gpus", "8", "--set", "precision.dtype=bf16")
-    assert "MFU 20.6% (as reported)" in judged  # of the fp8 peak
+    assert "MFU 20.6% (TFLOP/s as reported)" in judged  # of the fp8 peak
 
 
 def test_a_loss_curve_of_a_csv_needs_no_precision(cli: Cli, tmp_path: Path) -> None:

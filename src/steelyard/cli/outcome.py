@@ -98,7 +98,7 @@ def _rates(figures: "Figures") -> str:
         tail = f", p95 {slow:.4g} s" if slow is not None and slow > _UNEVEN * time else ""
         words.append(f"{time:.4g} s per step (median{tail})")
     if mfu.value is not None:
-        words.append(f"MFU {100 * mfu.value:.1f}%{' (as reported)' if mfu.reported else ''}")
+        words.append(f"MFU {100 * mfu.value:.1f}%{' (TFLOP/s as reported)' if mfu.reported else ''}")
     return ", ".join(words) or "rates unknown"
 
 

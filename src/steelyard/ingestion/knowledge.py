@@ -34,6 +34,7 @@ from steelyard.frameworks.registry import facts, is_planned, mock_floor
 from steelyard.hardware.catalog import CATALOG, CPU, Gpu, known_names, lookup, same_gpu
 from steelyard.records.manifest import LoggedValue, Override, RunPlatform
 from steelyard.records.step import Event, Evidence
+from steelyard.records.writer import LOGS
 
 _WIDEST_STD = 1e6
 """Limit of the init std: a larger value is not a setting, and its square may overflow."""
@@ -255,7 +256,7 @@ class Knowledge:
         if logged and total is not None and per_node is not None and (nodes is None or nodes * per_node != total):
             typed = f"--gpus {per_node}" if nodes is None else f"{nodes} nodes x {per_node} GPUs"
             raise InputError(
-                f"{typed} contradicts the {total} GPUs in the log{_at(logged)}",
+                f"{typed} contradicts the world size of {total} in the log{_at(logged)}",
                 key="--gpus",
                 value=per_node,
                 expected=f"GPUs per node, {total} in total",
@@ -389,4 +390,4 @@ def _fits(gpu: Gpu, gib: Any) -> bool:
 
 
 def _at(setting: Setting) -> str:
-    return f" ({setting.source.file}:{setting.source.line})"
+    return f" ({setting.source.file.removeprefix(f'{LOGS}/')}:{setting.source.line})"

@@ -17,7 +17,12 @@ COMPLETED_BETWEEN_RECORDS = Code(
 """The run completed, and its last steps fall between two records because the log interval is longer than one step."""
 END_MARKER_LOGGED = Code("end_marker_logged", "end marker of the program in the log, after step {step:,}")
 """The program printed its end marker; the planned number of steps is unknown."""
-RUN_FAILED = Code("run_failed", "run failed: {failure}")
+RUN_FAILED = Code(
+    "run_failed",
+    lambda failure, step, planned, **_: (
+        f"run failed{'' if planned is None else f' at step {step:,} of {planned:,}'}: {failure}"
+    ),
+)
 """The run is recorded as failed, with the reason that was recorded."""
 FAILED_WITHOUT_REASON = Code("failed_without_reason", "run failed, no reason recorded; see the logs of the run")
 """The run is recorded as failed, and no reason was recorded."""
@@ -66,7 +71,8 @@ def check(subject: Subject) -> Results:
     cause = subject.failures.cause
     if failure is not None:
         where = cause.source if cause and cause.source else subject.evidence_of_manifest("failure")
-        yield CHECK.failed(RUN_FAILED, reached, expected, where, failure=failure.message)
+        values = {"failure": failure.message, "step": last, "planned": planned}
+        yield CHECK.failed(RUN_FAILED, reached, expected, where, **values)
     elif cause is not None:
         yield CHECK.failed(FAILURE_IN_LOG, reached, expected, cause.source, kind=cause.kind, text=cause.message)
     elif status == "failed":

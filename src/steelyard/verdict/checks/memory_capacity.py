@@ -1,6 +1,7 @@
 """Peak memory is within the memory of the GPU."""
 
 from steelyard.frameworks.registry import memory_kind
+from steelyard.hardware.catalog import CATALOG
 from steelyard.reasons import Code
 from steelyard.verdict.finding import Check, Results
 from steelyard.verdict.subject import Subject
@@ -8,9 +9,9 @@ from steelyard.verdict.subject import Subject
 CHECK = Check("memory_capacity", required=True)
 _PEAK = "peak memory {observed:.1f} GiB ({kind})"
 
-WITHIN_CAPACITY = Code("within_capacity", f"{_PEAK}, within the {{capacity}} GiB of the {{gpu}}")
+WITHIN_CAPACITY = Code("within_capacity", f"{_PEAK}, within the {{capacity}} GiB {{of}}")
 """Peak memory is within the memory of the GPU."""
-ABOVE_CAPACITY = Code("above_capacity", f"{_PEAK}, above the {{capacity}} GiB of the {{gpu}}; check the GPU's name")
+ABOVE_CAPACITY = Code("above_capacity", f"{_PEAK}, above the {{capacity}} GiB {{of}}; check the GPU and its memory")
 """Peak memory is above the memory of the GPU, which is impossible."""
 MEMORY_UNKNOWN = Code("memory_unknown", "peak memory unknown: {why.message}")
 """Peak memory is unknown, for the reason shown."""
@@ -44,5 +45,7 @@ def check(subject: Subject) -> Results:
     else:  # of several sizes, the smallest that the run fits into
         capacity = min((size for size in gpu.sizes_gib if figure.value <= size), default=max(gpu.sizes_gib))
         within, codes = figure.value <= capacity, (WITHIN_CAPACITY, ABOVE_CAPACITY)
-        values = {"kind": kind or "of unknown kind", "gpu": gpu.name, "capacity": capacity}
+        by = subject.run.manifest.platform.memory_by
+        of = f"of the {gpu.name}" if by in (None, CATALOG) else f"stated by {by}"
+        values = {"kind": kind or "of unknown kind", "of": of, "capacity": capacity}
         yield CHECK.judged(within, codes, figure.value, f"<= {capacity}", figure.evidence, **values)

@@ -61,7 +61,7 @@ def test_a_refused_comparison_fits_with_its_causes(tmp_path: Path, cli: Any) -> 
     causes = rows[rows.index("Likely causes, most decisive first:") + 1 :]
     assert causes[0] == "  nvidia trained on random tokens: its loss stays at ln(50,688) = 10.83"
     assert causes[1].startswith("  amd trained on Megatron's counting mock data (1, 2, 3, ...)")
-    assert any(row.startswith("next: steelyard report runs/comparisons/") for row in rows)
+    assert any(row.startswith("report: steelyard report runs/comparisons/") for row in rows)
 
 
 def test_a_decided_comparison_fits(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_decided_comparison_fits(tmp_path: Path) -> None:
     status, rows = screen("compare", "small/free", "small/plain", "--for", "throughput,convergence", cwd=tmp_path)
     assert status == 0
     assert rows[:2] == [
-        "Throughput: free is 7.0% faster than plain (95% CI 5.8 to 8.2%, 4 runs each):",
+        "Throughput: free is 7.0% faster than plain (95% CI 5.4 to 8.6%, 4 runs each):",
         "  200,995 vs 187,879 tokens/s per GPU",
     ]
     assert rows[2] == "Convergence equivalent: all 6 tiers pass (one seed each)"

@@ -16,6 +16,7 @@ from steelyard.comparison.comparison import ByMetric, Comparison
 from steelyard.comparison.contract import Ruling
 from steelyard.comparison.convergence import LEFT_OPEN
 from steelyard.comparison.next_step import NextStep, next_step
+from steelyard.comparison.smoothing import SMOOTHED
 from steelyard.experiment.policy import Metric
 from steelyard.reasons import Code, Effect, Reason
 
@@ -32,14 +33,18 @@ KEYS = {
 VALUES = {codes.SETTINGS_UNKNOWN: {"sides": "again", "keys": KEYS[codes.SETTINGS_UNKNOWN]}}
 
 
+ELSEWHERE = {"LEFT_OPEN": LEFT_OPEN, "SMOOTHED": SMOOTHED}
+
+
 def refusing() -> Iterator[Code]:
     """The codes that the comparison gives with another effect than a caveat."""
     for path in SOURCE.glob("*.py"):
         for name, effect in re.findall(r"because\(\s*(?:codes\.)?([A-Z_]+),\s*([\w.]+)", path.read_text()):
             if not effect.endswith("CAVEAT"):
-                yield LEFT_OPEN if name == "LEFT_OPEN" else getattr(codes, name)
+                yield ELSEWHERE.get(name) or getattr(codes, name)
     text = (SOURCE / "contract.py").read_text()
-    yield from (getattr(codes, name) for name in re.findall(r"code = codes\.([A-Z_]+)", text))
+    for line in re.findall(r"code = (codes\..*)", text):
+        yield from (getattr(codes, name) for name in re.findall(r"codes\.([A-Z_]+)", line))
     yield codes.CHECK_FAILED_MATCHED
 
 

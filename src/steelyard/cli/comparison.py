@@ -43,10 +43,10 @@ def show(made: Comparison, verbose: bool = False, quiet: bool = False) -> None:
     _show_causes(made, verbose)
     _show_others(made)
     _show_free_differences(made, verbose)
-    _show_next(made, next_step(made), f"steelyard report {shlex.quote(str(made.directory))}")
+    _show_next(made, next_step(made), f"steelyard report {shlex.quote(str(made.directory))}", verbose)
 
 
-def _show_next(made: Comparison, step: NextStep | None, report: str) -> None:
+def _show_next(made: Comparison, step: NextStep | None, report: str, verbose: bool) -> None:
     """Commands are not wrapped, to be copied."""
     if step is None:
         printing.say(f"next: {report}")
@@ -58,6 +58,9 @@ def _show_next(made: Comparison, step: NextStep | None, report: str) -> None:
         printing.say(f"next: {printing.inert(command)}")
     for command in step.instead:
         printing.say(f"or: {printing.inert(command)}")
+    if step.missing and not verbose and made.exit == Exit.NOT_COMPARABLE:  # they decide nothing yet
+        printing.say(f"{plural(len(step.missing), 'setting')} not recorded (-v prints the options that supply them)")
+        return
     called = {side.name: side.called for side in made.sides} | {"both": "both sides"}
     for side in dict.fromkeys(each.side for each in step.missing):
         printing.item("", f"Not recorded for {called[side]}. Add the true values to compare:")

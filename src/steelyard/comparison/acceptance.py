@@ -8,6 +8,7 @@ from typing import Any
 from steelyard.comparison import codes
 from steelyard.comparison.contract import Ruling
 from steelyard.comparison.convergence import LEFT_OPEN
+from steelyard.comparison.smoothing import SMOOTHED
 from steelyard.errors import InputError
 from steelyard.experiment.keys import KEYS, STATED
 from steelyard.experiment.policy import Metric
@@ -32,7 +33,10 @@ ACCEPTABLE = (
     codes.MEMORY_BEFORE_TRAINING,
     codes.OUT_OF_MEMORY,
     codes.FORMULAS_DIFFER,
+    codes.ARGUMENTS_DIFFER,
+    codes.IDENTITY_UNKNOWN,
     LEFT_OPEN,
+    SMOOTHED,
 )
 """Reasons that may be accepted as a whole. A missing figure cannot: nothing is left to compare. Different settings are
 accepted key by key."""
@@ -42,6 +46,8 @@ TWINS = {
 }
 """Two names of one difference: who accepts one accepts the other. A different sequence length has its own key."""
 _NAMES = (*KEYS, *STATED, *(code.name for code in ACCEPTABLE))
+_ARGUMENTS = "arguments."
+"""The group of printed arguments that no key covers."""
 _NO_FIGURE = (codes.FIGURE_MISSING.name, codes.TIMES_MISSING.name)
 
 
@@ -84,7 +90,7 @@ def parse(accept: str | Sequence[str] | Mapping[str, str | None]) -> tuple[Accep
 
 
 def _check(key: str) -> None:
-    if key in _NAMES:
+    if key in _NAMES or key.startswith(_ARGUMENTS):
         return
     if key == codes.SETTING_DIFFERS.name:
         complaint, expected = f"--accept {key} would accept every difference", "the key that differs"

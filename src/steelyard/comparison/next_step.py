@@ -25,6 +25,8 @@ _MOST_NAMES = 5
 """Runs per side that a command names."""
 _MOST_SETTINGS = 3
 """Settings that a command names."""
+_OF_MANY_KEYS = (codes.SETTINGS_UNKNOWN, codes.ARGUMENTS_DIFFER)
+"""Reasons about any number of keys."""
 _MORE_SEEDS = (reference.FEW_SEEDS, level.OBSERVED, learning_speed.OBSERVED)
 _FEW_RUNS = (Outcome.SINGLE_RUN, Outcome.TOO_FEW_RUNS)
 _FEW_STEPS = (codes.TOO_FEW_STEADY_STEPS, codes.TOO_FEW_STEADY_RECORDS)
@@ -105,7 +107,7 @@ def _accepting(made: Comparison, decisive: Sequence[Reason]) -> tuple[str, ...]:
     """The comparison with the reasons that decide accepted, unless a figure is missing."""
     names: dict[str, None] = {}
     for reason in decisive:
-        if reason.code is codes.SETTINGS_UNKNOWN and len(reason.keys) > _MOST_SETTINGS:
+        if reason.code in _OF_MANY_KEYS and len(reason.keys) > _MOST_SETTINGS:
             names[reason.code.name] = None
         elif reason.keys:
             names |= dict.fromkeys(key for key in reason.keys if TWINS.get(key) not in names)

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from steelyard.experiment.thresholds import CVS_NAMES
+from steelyard.frameworks.maxtext.facts import LLAMA_LAYER
+
+LAYER_OF_LLAMA = LLAMA_LAYER
+"""Keys of a JAX config that describe the layers of a Llama model."""
 
 Kind = Literal["whole", "number", "flag", "text", "list", "mapping"]
 

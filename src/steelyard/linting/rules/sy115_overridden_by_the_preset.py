@@ -5,8 +5,7 @@ the model is changed.
 Fix: remove it, or put an underscore in front of its name, which disables it.
 """
 
-from steelyard.configs.suite.keys import DIMENSIONS, JAX
-from steelyard.frameworks.maxtext.facts import LLAMA_LAYER
+from steelyard.configs.suite.keys import DIMENSIONS, JAX, LAYER_OF_LLAMA
 from steelyard.linting.rule import Problems, Reading, Rule, Stated, preset_of
 
 RULE = Rule("SY115", "info", on="reading")
@@ -22,7 +21,7 @@ def check(reading: Reading) -> Problems:
         if name in reading.params and preset.get(dotted.partition(".")[2]) == reading.params[name].value
     ]
     if preset.get("architecture") == "llama":
-        layer = LLAMA_LAYER.items()
+        layer = LAYER_OF_LLAMA.items()
         agreeing += [name for name, value in layer if name in reading.params and reading.params[name].value == value]
     if agreeing:
         message = f"{', '.join(agreeing)}: the preset of the model overrides them with the same values"

@@ -9,9 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from steelyard.configs.suite.keys import DIMENSIONS
+from steelyard.configs.suite.keys import DIMENSIONS, LAYER_OF_LLAMA
 from steelyard.experiment.presets import PRESETS
-from steelyard.frameworks.maxtext.facts import LLAMA_LAYER
 from steelyard.linting.rule import Edit, Problems, Reading, Rule, preset_of
 
 RULE = Rule("SY303", "error", on="reading")
@@ -34,7 +33,7 @@ def check(reading: Reading) -> Problems:
 
 def _layer(reading: Reading, preset: str) -> Problems:
     """MaxText's type of layer and its activations, which the preset decides like the dimensions."""
-    for name, expected in LLAMA_LAYER.items():
+    for name, expected in LAYER_OF_LLAMA.items():
         stated = reading.params.get(name)
         if stated is not None and stated.value != expected:
             written = json.dumps(expected)

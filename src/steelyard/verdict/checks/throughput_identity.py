@@ -80,7 +80,7 @@ CLOCK_CONTRADICTS_LOG = Code(
 STEP_TIME_NOT_POSITIVE = Code(
     "step_time_not_positive", "step time is {observed:g} s at step {step:,}, so the timer of the log is wrong"
 )
-"""A step time is zero or negative. The timer of the program is wrong, not necessarily its training."""
+"""A step time is zero or negative, so the timer of the program is wrong, but not necessarily its training."""
 NO_RATES = Code("no_rates", "tokens/s and TFLOP/s not recorded")
 """The log reports neither tokens/s nor TFLOP/s."""
 

@@ -155,3 +155,12 @@ def test_no_verb_shows_the_help_and_is_wrong_usage(cli: Any) -> None:
         shown = cli(*words)
         assert shown.status == 2
         assert "Usage: steelyard" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("name", "meaning"), [("step_time_s", "Median step time"), ("mfu", "utilization"), ("config.nnodes", "nodes")]
+)
+def test_every_name_that_is_printed_is_explained(cli: Any, name: str, meaning: str) -> None:
+    done = cli("explain", name)
+    assert done.status == 0
+    assert meaning in done.out

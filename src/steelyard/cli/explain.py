@@ -57,7 +57,7 @@ def explain(options: ExplainOptions) -> None:
     """
     from steelyard.linting.explain import explanations
 
-    name, codes = options.name, explanations()
+    name, codes = options.name.removeprefix("config."), explanations()  # as lint prints keys of a JSON config
     if (code := codes.get(name.upper())) is not None:
         if options.as_json:
             document = {"code": code.code, "severity": code.severity, "may_be_allowed": code.may_be_allowed}
@@ -116,9 +116,10 @@ class _Word:
 
 
 def _words() -> Iterator[_Word]:
-    """Checks of a verdict, tiers of convergence that are not also checks, and what `dropped: …` names."""
+    """Checks of a verdict, tiers of convergence that are not also checks, metrics, and what `dropped: …` names."""
     from steelyard.accounting.steady import LEFT_OUT
     from steelyard.comparison.tiers import TIERS
+    from steelyard.experiment.thresholds import METRICS
     from steelyard.reasons import codes_in
     from steelyard.verdict import CHECKS
 
@@ -127,6 +128,8 @@ def _words() -> Iterator[_Word]:
     for name, (kind, path) in kinds.items():
         module = import_module(path)
         yield _Word(name, kind, " ".join((getdoc(module) or "").split()), codes_in(module))
+    for name, meaning in METRICS.items():
+        yield _Word(name, "metric of a run", meaning)
     for name, meaning in LEFT_OUT.items():
         yield _Word(name, "steps left out of rates", meaning)
 

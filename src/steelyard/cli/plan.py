@@ -125,8 +125,9 @@ def planned(file: Path, selection: "PlacedSelection", aloud: bool = True) -> "Pl
         return result
     plan, case = result.plan, result.case
     if len(plan.nodes) > 1 and not case.hosts:
-        user = "" if case.reading.family == "steelyard" else f" and {{user-id}} = {case.login}"
-        printing.note(f"no --cluster: using the host names {plan.nodes[0].host}, {plan.nodes[1].host}, ...{user}")
+        printing.note(f"no --cluster: using the host names {plan.nodes[0].host}, {plan.nodes[1].host}, ...")
+    if not case.hosts and case.reading.family != "steelyard":
+        printing.note(f"no --cluster: {{user-id}} = {case.login}, the login here; a cluster file sets another")
     if plan.allowed:
         printing.note(f"allowed: {'; '.join(problem.words for problem in plan.allowed)}")
     for warning in result.warnings:

@@ -8,7 +8,15 @@ from enum import StrEnum
 
 COMPUTED, REPORTED = "tflops_per_gpu", "reported_tflops_per_gpu"
 """TFLOP/s by our causal formula, and as the framework prints them, by its own."""
-METRICS = ("tokens_per_s_per_gpu", COMPUTED, REPORTED, "mfu", "step_time_s", "memory_peak_gib")
+METRICS = {
+    "tokens_per_s_per_gpu": "Tokens per second and GPU: all tokens of the steady window over all of its time.",
+    COMPUTED: "TFLOP/s per GPU, by Steelyard's formula with causal attention.",
+    REPORTED: "TFLOP/s per GPU as the framework prints them, by its own formula.",
+    "mfu": "Model FLOPs utilization: TFLOP/s per GPU as a share of the GPU's peak.",
+    "step_time_s": "Median step time of the steady window, in seconds.",
+    "memory_peak_gib": "Peak memory of a GPU, in GiB; `check` names what it measures.",
+}
+"""Figures of a run that a threshold can limit, with their meaning."""
 
 
 class Direction(StrEnum):

@@ -59,7 +59,7 @@ def _sentence(verdict: Verdict) -> str:
         return f"No check failed, but {len(undecided)} required {be} unknown: {_names(f.check for f in undecided)}."
     required = sum(finding.required for finding in verdict.findings)
     optional = sum(finding.status == Status.UNKNOWN for finding in verdict.findings)
-    more = f"; {optional} optional check{'s' * (optional != 1)} had no data" if optional else ""
+    more = f"; {optional} optional check{'s' * (optional != 1)} unknown" if optional else ""
     return f"All {required} required checks passed{more}."
 
 

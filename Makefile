@@ -30,10 +30,10 @@ lint: install
 PYTEST := $(BIN)/pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 FAST := quick or not (torch or processes or browser or fuzz or integration)
 
-# Every stage, in minutes: without most of what trains, starts programs, opens a browser or fuzzes. One worker more than
+# Every stage, in minutes: without most of what trains, starts programs, opens a browser or fuzzes. Two workers more than
 # there are cores, since many of these tests wait.
 test: lint
-	$(PYTEST) --numprocesses $$(($$(nproc) + 1)) -m '$(FAST)'
+	$(PYTEST) --numprocesses $$(($$(nproc) + 2)) -m '$(FAST)'
 
 # Everything that needs no lab.
 test-full: lint

@@ -20,7 +20,6 @@ def test_presets_have_the_published_number_of_parameters(name: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.quick
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_trainer_builds_as_many_parameters_as_are_counted(name: str) -> None:
     from dataclasses import fields

@@ -41,7 +41,6 @@ def completed(home: Path, *words: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.quick
 def test_bash_completes_verbs_and_options(tmp_path: Path) -> None:
     assert completed(tmp_path, "steelyard", "che") == ["check"]
     assert completed(tmp_path, "steelyard", "runs", "tr") == ["trend"]

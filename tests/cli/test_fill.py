@@ -40,7 +40,6 @@ def answered(answers: list[str], *arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.processes
-@pytest.mark.quick
 def test_open_places_are_asked_for_and_nothing_else_of_the_file_changes() -> None:
     path = Path(f"{NAME}.json")
     text = packaged.text(NAME).replace('"precision": "TE_FP8"', '"precision": "TE_FP16"', 1)
@@ -61,7 +60,6 @@ def test_open_places_are_asked_for_and_nothing_else_of_the_file_changes() -> Non
 
 
 @pytest.mark.processes
-@pytest.mark.quick
 def test_return_removes_a_key_with_a_default_and_takes_the_example_of_another() -> None:
     name = "mi3xx_megatron_llama_distributed"
     path = Path(f"{name}.json")
@@ -102,7 +100,6 @@ def test_a_removed_key_leaves_the_rest_of_the_file(tmp_path: Path, text: str, wi
 
 
 @pytest.mark.processes
-@pytest.mark.quick
 def test_answers_that_end_too_soon_write_nothing() -> None:
     path = Path(f"{NAME}.json")
     path.write_text(packaged.text(NAME))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.processes, pytest.mark.quick]
+pytestmark = pytest.mark.processes
 
 COLUMNS, ROWS = 80, 24
 LOGS = Path(__file__).parents[1] / "frameworks" / "logs" / "real"

@@ -14,7 +14,6 @@ from steelyard import records
 pytestmark = [pytest.mark.torch, pytest.mark.processes]
 
 
-@pytest.mark.quick
 def test_a_run_is_recorded_as_the_design_says(shell: Any, tiny: Path, tmp_path: Path) -> None:
     planned = shell("plan", tiny, "--json").document
     done = shell("run", tiny, "--no-check", "--json")

@@ -17,7 +17,7 @@ from execute.hosts_here import OneOfSeveral
 from steelyard.execute.host import Done, HostError
 from steelyard.execute.job import HostJob
 
-pytestmark = [pytest.mark.processes, pytest.mark.quick]
+pytestmark = pytest.mark.processes
 
 ONE, FIRST, SECOND = (f"{name}-{os.getpid()}" for name in ("one", "first", "second"))
 """Runs; cleaning up after one ends every process on the machine that carries its name, another worker's too."""

@@ -21,7 +21,6 @@ from steelyard.execute.ssh import Login, SshHost
 
 pytestmark = [
     pytest.mark.processes,
-    pytest.mark.quick,
     pytest.mark.skipif(why_not() is not None, reason=why_not() or ""),
 ]
 

@@ -10,7 +10,7 @@ from steelyard.trainer.adamw import AdamW
 from steelyard.trainer.model import Decoder
 from steelyard.trainer.store import Store
 
-pytestmark = [pytest.mark.torch, pytest.mark.quick]
+pytestmark = pytest.mark.torch
 
 
 def build(spec: Any, dtype: torch.dtype = torch.float32) -> tuple[Decoder, Store, AdamW]:

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from steelyard.trainer.model import scaled_loss
 
-pytestmark = [pytest.mark.torch, pytest.mark.quick]
+pytestmark = pytest.mark.torch
 
 
 @pytest.mark.parametrize("rows", [1, 7, 64, None])

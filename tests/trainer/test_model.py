@@ -9,7 +9,7 @@ import torch
 from steelyard.trainer.model import Decoder, rotary_tables
 from steelyard.trainer.store import Store
 
-pytestmark = [pytest.mark.torch, pytest.mark.quick]
+pytestmark = pytest.mark.torch
 
 
 def build(spec: Any, std: float = 0.3, recompute: bool = False) -> tuple[Decoder, dict[str, np.ndarray]]:

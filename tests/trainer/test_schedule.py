@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.trainer.train import learning_rate
 
-pytestmark = [pytest.mark.torch, pytest.mark.quick]
+pytestmark = pytest.mark.torch
 
 
 def rates(spec: Any, **training: Any) -> list[float]:

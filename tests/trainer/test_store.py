@@ -5,7 +5,7 @@ import torch
 
 from steelyard.trainer.store import join, split
 
-pytestmark = [pytest.mark.torch, pytest.mark.quick]
+pytestmark = pytest.mark.torch
 
 
 def test_every_kind_of_float_survives() -> None:

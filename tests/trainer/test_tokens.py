@@ -10,7 +10,7 @@ import pytest
 from steelyard.trainer.counter import below, key_of, stream
 from steelyard.trainer.tokens import MADE, Counting, Markov, Repeating, TokenFile, Uniform, batch, entropy_rate
 
-pytestmark = [pytest.mark.torch, pytest.mark.quick]
+pytestmark = pytest.mark.torch
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -11,7 +11,7 @@ from steelyard.trainer import weights
 from steelyard.trainer.counter import key_of
 from steelyard.trainer.weights import fill_normal
 
-pytestmark = [pytest.mark.torch, pytest.mark.quick]
+pytestmark = pytest.mark.torch
 
 PIECES = (
     ("a", 100_003, 0),

@@ -90,7 +90,8 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _refused(path: Path, problem: str, expected: str, next: str | None = None) -> InputError:
-    return InputError(f"{path}: {problem}", key="PATH", value=str(path), expected=expected, next=next)
+    look = f"ls -l {shlex.quote(str(path))}"
+    return InputError(f"{path}: {problem}", key="PATH", value=str(path), expected=expected, next=next or look)
 
 
 @contextmanager

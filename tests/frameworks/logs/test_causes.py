@@ -129,6 +129,11 @@ def test_an_end_marker_before_the_last_planned_step_is_unknown(cli: Cli, tmp_pat
     run = cli("ingest", log, "--json").document["run"]
     findings = {it["check"]: it for it in cli("check", run, "--json").document["findings"]}
     assert (findings["completed"]["status"], findings["completed"]["code"]) == ("unknown", "ended_before_last_step")
+    options = ("--set", "training.steps=30", "--override")
+    assert findings["completed"]["message"].endswith(" ".join(options))
+    planned = cli("ingest", log, *options, "--name", "planned", "--json").document["run"]
+    findings = {it["check"]: it for it in cli("check", planned, "--json").document["findings"]}
+    assert findings["completed"]["status"] == "pass"
 
 
 @pytest.mark.parametrize(("interval", "status", "code"), [(100, "unknown", "no_step_due"), (5, "fail", "no_steps")])

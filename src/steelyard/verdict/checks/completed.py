@@ -38,7 +38,8 @@ DATA_ENDED = Code(
 """The program stopped before its last planned step because it had used all its data, which may be the plan."""
 ENDED_BEFORE_LAST_STEP = Code(
     "ended_before_last_step",
-    "end marker of the program after step {step:,} of {planned:,}, no reason recorded; was that the plan?",
+    "end marker of the program after step {step:,} of {planned:,}, no reason recorded; if that was the plan, "
+    "ingest with --set training.steps={step} --override",
 )
 """The program printed its end marker before its last planned step, as it does at a limit of tokens."""
 RUN_INTERRUPTED = Code(

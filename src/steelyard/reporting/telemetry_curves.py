@@ -3,8 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -14,6 +12,7 @@ from steelyard.records.writer import TELEMETRY
 from steelyard.reporting.page import Band, Chart, Line, Spread, Table
 from steelyard.reporting.thinning import covered
 from steelyard.verdict import Subject
+from steelyard.verdict.gpu_telemetry import DECODER
 
 METRICS = (
     ("power_w", "Power", "W per GPU"),
@@ -27,19 +26,6 @@ _SAMPLES = 12
 
 _Run = tuple[str, Subject, int, int]
 """Label, run, side and shade."""
-
-
-class _Sample(msgspec.Struct):
-    time: Annotated[datetime, msgspec.Meta(tz=True)]
-    node: str
-    device: str
-    power_w: float | None = None
-    temperature_c: float | None = None
-    clock_mhz: float | None = None
-    utilization_percent: float | None = None
-
-
-_DECODER = msgspec.json.Decoder(_Sample)
 
 
 @dataclass
@@ -81,7 +67,7 @@ def _read(subject: Subject) -> _Telemetry:
     telemetry = _Telemetry({name: _Bins() for name, *_ in METRICS}, set())
     for _, line in whole_lines(subject.run.directory / TELEMETRY):
         try:
-            sample = _DECODER.decode(line)
+            sample = DECODER.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue  # a crash may cut a line short
         try:

@@ -33,17 +33,22 @@ class GpuTelemetry:
     driver: str | None
 
 
-class _Sample(msgspec.Struct):
+class Sample(msgspec.Struct):
+    """One line of telemetry.jsonl: a GPU at one time."""
+
     time: Annotated[datetime, msgspec.Meta(tz=True)]
     node: str
     device: str
     memory_used_gib: float | None = None
+    power_w: float | None = None
     power_limit_w: float | None = None
+    temperature_c: float | None = None
     clock_mhz: float | None = None
+    utilization_percent: float | None = None
     driver: str | None = None
 
 
-_DECODER = msgspec.json.Decoder(_Sample)
+DECODER = msgspec.json.Decoder(Sample)
 
 
 def gpu_telemetry(directory: Path, steps: StepTable, gpus: int) -> GpuTelemetry | None:
@@ -57,7 +62,7 @@ def gpu_telemetry(directory: Path, steps: StepTable, gpus: int) -> GpuTelemetry 
     peak = 0.0
     for _, line in whole_lines(directory / TELEMETRY):
         try:
-            sample = _DECODER.decode(line)
+            sample = DECODER.decode(line)
             moment = sample.time.timestamp()
         except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, ValueError):
             continue  # a crash may cut a line short

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.configs.suite.keys import TABLES
+from steelyard.configs.cvs.keys import TABLES
 
 ROOT = Path(__file__).parents[2]
 

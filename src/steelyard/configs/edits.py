@@ -13,12 +13,12 @@ from steelyard.experiment.experiment import GROUPS, Experiment
 from steelyard.experiment.parsing import parse_scalar
 from steelyard.experiment.problems import plain, shown
 from steelyard.experiment.reading import PointerPath
-from steelyard.experiment.resolve import Settings, refuse_a_secret
+from steelyard.experiment.resolve import NOT_OF_ONE_RUN, Settings, refuse_a_secret
 
-ROOTS = ("config", "model_params", "platforms", *(name for name in Experiment.model_fields if name not in GROUPS))
+ROOTS = ("config", "model_params", *NOT_OF_ONE_RUN, *(name for name in Experiment.model_fields if name not in GROUPS))
 """First parts of keys that are places in a file, not settings of an experiment."""
 
-_SUITE_ROOTS = ("config", "model_params")
+_CVS_ROOTS = ("config", "model_params")
 
 CELL = 4
 """Keys to the parameters of one model on one GPU: model_params, section, model, GPU. `--set` adds none of them."""
@@ -52,8 +52,8 @@ def edited(file: ConfigFile, edits: Edits) -> ConfigFile:
     content, places = copy.deepcopy(file.content), []
     for key, given in edits:
         path = place_of(key, content)
-        if file.family != "steelyard" and path[0] not in _SUITE_ROOTS:
-            raise _no_place(file, key, path[0], dict.fromkeys(_SUITE_ROOTS))
+        if file.family != "steelyard" and path[0] not in _CVS_ROOTS:
+            raise _no_place(file, key, path[0], dict.fromkeys(_CVS_ROOTS))
         _apply(file, content, key, path, _value(file, key, given))
         places.append(path)
     return replace(file, content=content, set_places=tuple(places))

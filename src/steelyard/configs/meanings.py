@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from steelyard.configs.suite.keys import CONTAINER, DATASET, JAX, MEGATRON, NOTHING, RESULTS, TABLES
+from steelyard.configs.cvs.keys import CONTAINER, DATASET, JAX, MEGATRON, NOTHING, RESULTS, TABLES
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.reference import documented_keys, markdown
 from steelyard.frameworks.registry import facts, planned

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from steelyard.configs.inventory import OUR_KEYS, SUITE_KEYS
-from steelyard.configs.suite.keys import CONTAINER, DATASET, JAX, NOTHING, RESULTS, TABLES, UNREAD_ENV, Key, Keys
+from steelyard.configs.cvs.keys import CONTAINER, DATASET, JAX, NOTHING, RESULTS, TABLES, UNREAD_ENV, Key, Keys
 from steelyard.experiment.reference import table
 
 _HEADS = {

@@ -56,6 +56,9 @@ class Resolved:
 PLATFORM = "platform"
 """The name of the selected platform for --set."""
 
+NOT_OF_ONE_RUN = ("platforms", "suite")
+"""Parts of a file that select or combine runs."""
+
 _TYPED_ELSEWHERE = {"gpu": "--gpu", "gpus_per_node": "--gpus", "nodes": "--nodes", "allow": "--allow"}
 """Platform keys with their own options, which also select a part of the file."""
 
@@ -134,7 +137,8 @@ def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, r
     platform, problems = _platform(reading, gpu, ranks, from_set.pop(PLATFORM, {}))
     merged: dict[str, Any] = {}
     sources: dict[str, Source] = {}
-    _merge(merged, {key: value for key, value in reading.content.items() if key != "platforms"}, CONFIG, sources)
+    content = {key: value for key, value in reading.content.items() if key not in NOT_OF_ONE_RUN}
+    _merge(merged, content, CONFIG, sources)
     sources |= reading.sources
     if platform is not None:
         groups = {group: values for group, values in platform.overrides.items() if group in GROUPS}

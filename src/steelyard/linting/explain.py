@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from steelyard.configs.suite.keys import JAX
+from steelyard.configs.cvs.keys import JAX
 from steelyard.experiment import problems
 from steelyard.linting.allowing import refused_codes
 from steelyard.linting.table import RULES, rule_module

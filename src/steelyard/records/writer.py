@@ -20,7 +20,7 @@ from steelyard.records.manifest import FILE, Failure, RunManifest, RunStatus
 from steelyard.records.step import Event, Step, to_line
 
 STEPS, EVENTS, TELEMETRY, PLAN, LOGS = "steps.jsonl", "events.jsonl", "telemetry.jsonl", "plan.json", "logs"
-FLEET = "fleet.json"
+FLEET, SUITE = "fleet.json", "suite.json"
 NODES = "nodes.jsonl"
 """Steps of each node or rank, if several report; each line has its `series`."""
 HEARTBEAT = "heartbeat"

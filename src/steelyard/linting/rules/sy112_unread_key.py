@@ -5,7 +5,7 @@ these have no effect, but a reader may take them for the values in use.
 Fix: remove it, or put an underscore in front of its name, which disables it.
 """
 
-from steelyard.configs.suite.keys import NOTHING, TABLES
+from steelyard.configs.cvs.keys import NOTHING, TABLES
 from steelyard.linting.rule import Edit, Problems, Reading, Rule
 
 RULE = Rule("SY112", "warning", on="reading")

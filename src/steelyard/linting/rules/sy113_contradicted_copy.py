@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from steelyard.configs.suite.keys import COMPILER_FLAG, COMPILER_FLAGS, COPIES, JAX
-from steelyard.configs.suite.values import left_open
+from steelyard.configs.cvs.keys import COMPILER_FLAG, COMPILER_FLAGS, COPIES, JAX
+from steelyard.configs.cvs.values import left_open
 from steelyard.linting.rule import Edit, Problems, Reading, Rule, Stated
 
 RULE = Rule("SY113", "error", on="reading")

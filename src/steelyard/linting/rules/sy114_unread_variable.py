@@ -4,7 +4,7 @@ Why: it looks like a time limit or a choice of kernel, but has no effect.
 Fix: remove it, or set the key that is read.
 """
 
-from steelyard.configs.suite.keys import UNREAD_ENV
+from steelyard.configs.cvs.keys import UNREAD_ENV
 from steelyard.linting.rule import Edit, Problems, Reading, Rule
 
 RULE = Rule("SY114", "warning", on="reading")

@@ -5,7 +5,7 @@ the model is changed.
 Fix: remove it, or put an underscore in front of its name, which disables it.
 """
 
-from steelyard.configs.suite.keys import DIMENSIONS, JAX, LAYER_OF_LLAMA
+from steelyard.configs.cvs.keys import DIMENSIONS, JAX, LAYER_OF_LLAMA
 from steelyard.linting.rule import Problems, Reading, Rule, Stated, preset_of
 
 RULE = Rule("SY115", "info", on="reading")

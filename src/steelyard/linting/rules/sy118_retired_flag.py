@@ -4,7 +4,7 @@ Why: XLA stops at an unknown flag, so the file works in one image and fails in t
 Fix: remove it.
 """
 
-from steelyard.configs.suite.keys import COMPILER_FLAGS
+from steelyard.configs.cvs.keys import COMPILER_FLAGS
 from steelyard.frameworks.registry import every_facts
 from steelyard.linting.rule import Edit, Problems, Reading, Rule, Stated
 

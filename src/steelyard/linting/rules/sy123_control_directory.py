@@ -5,7 +5,7 @@ replace a directory above them, has that control. This error cannot be allowed.
 Fix: mount less. Or set `log_dir` of the platform to a directory outside all volumes that only the login can write to.
 """
 
-from steelyard.configs.suite.values import this_user
+from steelyard.configs.cvs.values import this_user
 from steelyard.experiment.control import control_parent, overlap, own_parents
 from steelyard.linting.mounts import mounts
 from steelyard.linting.rule import Case, Problems, Rule

@@ -5,7 +5,7 @@ Fix: mount a directory of the login, or a shared one. The login is the user in t
 if the owner agrees.
 """
 
-from steelyard.configs.suite.values import this_user
+from steelyard.configs.cvs.values import this_user
 from steelyard.linting.mounts import mounts
 from steelyard.linting.rule import Case, Problems, Rule
 

@@ -7,7 +7,7 @@ Fix: make the product of ici_* the GPUs per node, and that of dcn_* the nodes.
 
 import math
 
-from steelyard.configs.suite.keys import JAX, LEFT_OVER, REST_AXIS
+from steelyard.configs.cvs.keys import JAX, LEFT_OVER, REST_AXIS
 from steelyard.linting.rule import Case, Problems, Reading, Rule, Stated
 
 RULE = Rule("SY208", "error", may_be_allowed=False)

@@ -5,7 +5,7 @@ batch.
 Fix: remove batch_size, or change per_device_batch_size.
 """
 
-from steelyard.configs.suite.keys import JAX
+from steelyard.configs.cvs.keys import JAX
 from steelyard.linting.rule import Case, Edit, Problems, Rule
 
 RULE = Rule("SY210", "error")

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from steelyard.configs.suite.keys import DIMENSIONS, LAYER_OF_LLAMA
+from steelyard.configs.cvs.keys import DIMENSIONS, LAYER_OF_LLAMA
 from steelyard.experiment.presets import PRESETS
 from steelyard.linting.rule import Edit, Problems, Reading, Rule, preset_of
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from steelyard import accounting
-from steelyard.configs.suite.keys import JAX
+from steelyard.configs.cvs.keys import JAX
 from steelyard.experiment import Experiment
 from steelyard.frameworks.planner import expected_memory
 from steelyard.frameworks.registry import facts

@@ -5,7 +5,7 @@ to fit. The launch script always passes --bf16 and does not support FP16.
 Fix: write what you intend: TE_BF16, or TE_FP8 for FP8 matrix products.
 """
 
-from steelyard.configs.suite.megatron import PRECISIONS
+from steelyard.configs.cvs.megatron import PRECISIONS
 from steelyard.linting.rule import Edit, Problems, Reading, Rule
 
 RULE = Rule("SY403", "error", on="reading")

@@ -5,8 +5,8 @@ run is taken for FP8 and judged by twice the peak.
 Fix: remove `precision`, or set `quantization`.
 """
 
-from steelyard.configs.suite.keys import JAX
-from steelyard.configs.suite.megatron import PRECISIONS
+from steelyard.configs.cvs.keys import JAX
+from steelyard.configs.cvs.megatron import PRECISIONS
 from steelyard.linting.rule import Edit, Problems, Reading, Rule
 
 RULE = Rule("SY404", "error", on="reading")

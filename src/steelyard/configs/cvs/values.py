@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from steelyard.configs.suite.keys import Kind
+from steelyard.configs.cvs.keys import Kind
 
 _LEFT_OPEN = re.compile(r"<\s*changeme\s*>", re.IGNORECASE)
 _NAMED = re.compile(r"\{([A-Za-z0-9_.-]+)\}")

@@ -5,10 +5,10 @@ import math
 import re
 from collections.abc import Collection
 
-from steelyard.configs.suite.draft import Draft
-from steelyard.configs.suite.keys import AXES, LEFT_OVER, NOTHING, PRESET_KEYS, REST_AXIS
-from steelyard.configs.suite.section import Section
-from steelyard.configs.suite.values import converted, left_open
+from steelyard.configs.cvs.draft import Draft
+from steelyard.configs.cvs.keys import AXES, LEFT_OVER, NOTHING, PRESET_KEYS, REST_AXIS
+from steelyard.configs.cvs.section import Section
+from steelyard.configs.cvs.values import converted, left_open
 from steelyard.experiment.problems import CONTRADICTED, PLACEHOLDER, UNKNOWN_KEY, WRONG_VALUE, bare, shown
 from steelyard.experiment.reading import PointerPath, Stated
 from steelyard.frameworks.facts import Described, ShareOf

@@ -4,7 +4,7 @@ The script fixes what a file cannot set: learning rates, decay, betas, initial w
 examples/llama/train_llama3.sh of ROCm/Megatron-LM, and from Megatron-LM where the script sets nothing.
 """
 
-from steelyard.configs.suite.draft import Draft
+from steelyard.configs.cvs.draft import Draft
 from steelyard.experiment.sources import Origin, Source
 from steelyard.frameworks.megatron.script import FIXED, SCRIPT
 

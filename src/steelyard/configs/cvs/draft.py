@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from steelyard.configs.files import ConfigFile
-from steelyard.configs.suite.section import Report, Section
-from steelyard.configs.suite.values import left_open
+from steelyard.configs.cvs.section import Report, Section
+from steelyard.configs.cvs.values import left_open
 from steelyard.experiment.problems import PLACEHOLDER, shown
 from steelyard.experiment.reading import Bound, PointerPath, Reading, Stated
 from steelyard.experiment.sources import SET, Source

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from steelyard.configs.suite.keys import Keys
-from steelyard.configs.suite.values import converted, left_open, substituted
+from steelyard.configs.cvs.keys import Keys
+from steelyard.configs.cvs.values import converted, left_open, substituted
 from steelyard.experiment.problems import (
     CONTRADICTED,
     MAX_DETAILED,

@@ -1,0 +1,151 @@
+"""suite.json: the cells of a suite, where the runs of each are, and their joint result."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from steelyard.errors import InputError
+from steelyard.files import replace_file
+from steelyard.records.fleet import Word
+from steelyard.records.manifest import FILE as MANIFEST
+from steelyard.records.manifest import Record, read_record
+from steelyard.records.reader import Run, holding, load
+from steelyard.records.writer import SUITE as FILE
+from steelyard.records.writer import beats, numbered
+
+SCHEMA_VERSION = 1
+JUNIT = "junit.xml"
+EARLIER = "earlier"
+"""Directory next to the runs of a cell, with runs that were made again."""
+
+_COMPONENT = r"[^./\x00\\][^/\x00\\]*"
+
+
+class SuiteCell(Record):
+    """One cell: its values, and where its runs are."""
+
+    name: str
+    directory: str = Field(pattern=rf"\A{_COMPONENT}(/{_COMPONENT})?\Z")
+    """Below the directory of the suite; with several platforms, PLATFORM/CELL."""
+    values: dict[str, bool | int | float | str | None]
+    """By axis."""
+    platform: str | None = None
+    """The platform, if the suite has several."""
+    runs: list[str] = Field(min_length=1, max_length=10**6)
+    """Names of its runs; those missing in the directory are still to be made."""
+    expect: Literal["oom"] | None = None
+    """Declared result: out of memory."""
+    skipped: Literal["oversized"] | None = None
+    """Why it is not run: the plan needs more memory than the GPU has."""
+    planned_gib: float | None = None
+    """Memory per GPU that the plan needs."""
+    available_gib: float | None = None
+    """Memory per GPU; null if unknown."""
+
+
+class SuiteManifest(Record):
+    """Written when a suite starts and when it ends; in between, read the status of its runs."""
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    experiment: str | None = None
+    """Name of the experiment; null for imported logs."""
+    axes: list[str]
+    """Keys in which its cells differ."""
+    cells: list[SuiteCell] = Field(min_length=1, max_length=10**5)
+    verdict: Word | None = None
+    """The joint verdict of the last check; null if it was not checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite directory and its manifest, or the cells of one of its platforms."""
+
+    directory: Path
+    manifest: SuiteManifest
+    platform: str | None = None
+    """The only platform whose cells are meant; None for all."""
+
+    @property
+    def name(self) -> str:
+        return self.platform or self.directory.resolve().name
+
+    @property
+    def cells(self) -> list[SuiteCell]:
+        return [cell for cell in self.manifest.cells if self.platform is None or cell.platform == self.platform]
+
+    @property
+    def platforms(self) -> list[str]:
+        return list(dict.fromkeys(cell.platform for cell in self.manifest.cells if cell.platform is not None))
+
+    @property
+    def is_running(self) -> bool:
+        return beats(self.directory)
+
+    def runs(self, cell: SuiteCell) -> list[Run | None]:
+        """The runs of a cell; None for those that do not exist yet."""
+        return [self.run(cell, name) for name in cell.runs]
+
+    def run(self, cell: SuiteCell, name: str) -> Run | None:
+        if not re.fullmatch(_COMPONENT, name):
+            raise InputError(f"{self.directory / FILE}: {name!r} cannot name a run", key="SUITE", value=name)
+        place = self.directory / cell.directory / name
+        return load(place) if os.path.lexists(place / MANIFEST) else None
+
+    def updated(self, **values: Any) -> "Suite":
+        """The suite with other values in its manifest."""
+        return Suite(self.directory, self.manifest.model_copy(update=values), self.platform)
+
+    def save(self) -> None:
+        """Replace suite.json."""
+        replace_file(self.directory / FILE, self.manifest.model_dump_json(indent=2) + "\n")
+
+
+def find_suite(name: str, out: Path) -> Suite | None:
+    """The suite of a path or of a name under --out, or one platform of it as SUITE/PLATFORM; None if it is neither."""
+    for directory in (Path(name), out / name):
+        if os.path.lexists(directory / FILE):
+            return load_suite(directory)
+        above = directory.parent
+        if directory.name not in ("", ".", "..") and os.path.lexists(above / FILE):
+            suite = load_suite(above)
+            folders = {cell.directory.partition("/")[0]: cell.platform for cell in suite.manifest.cells if cell.platform}
+            if directory.name in folders:
+                return Suite(above, suite.manifest, folders[directory.name])
+    return None
+
+
+def suites_under(out: Path) -> list[Path]:
+    """Suite directories directly under `out`, sorted by name."""
+    return holding(FILE, out)
+
+
+def load_suite(directory: Path) -> Suite:
+    """Read suite.json; refuse a later schema version."""
+    try:
+        return Suite(directory, read_record(directory / FILE, SuiteManifest, SCHEMA_VERSION, "SUITE"))
+    except OSError as reason:
+        problem = f"{directory / FILE} cannot be read ({reason})"
+        raise InputError(problem, key="SUITE", value=str(directory)) from None
+
+
+def cell_directories(names: Sequence[tuple[str | None, str]]) -> list[str]:
+    """A directory per cell from its platform (None if there is only one) and name, with -2, -3 … if taken."""
+    taken: set[str] = set()
+    return [_free(platform, name, taken) for platform, name in names]
+
+
+def _free(platform: str | None, name: str, taken: set[str]) -> str:
+    words = [_component(part) for part in (platform, name) if part is not None]
+    directory = next(free for free in numbered("/".join(words)) if free.casefold() not in taken)
+    taken.add(directory.casefold())
+    return directory
+
+
+def _component(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", text).lstrip(".-")[:100] or "cell"

@@ -297,4 +297,4 @@ def test_what_is_wrong_is_said_before_anything_is_made(
 def test_a_fleet_of_another_experiment_is_not_run_again(cli: Any, contained: Any, fleet: Make) -> None:
     fleet(lost=("g2",))
     error = cli("run", *contained, "--resume", "nightly", "--json").document["error"]
-    assert error["next"] == "the same command without --resume, for a new fleet"
+    assert error["next"] == "the same command without --resume, for a new directory"

@@ -5,11 +5,15 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
 DOCUMENT_BYTES = 64 << 20
 """Limit for files that are read whole; a plan of 1,000 nodes has 12 MiB."""
+
+_ROOT: ContextVar[Path | None] = ContextVar("_ROOT", default=None)
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -18,6 +22,22 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+@contextlib.contextmanager
+def placed_from(root: Path) -> Iterator[None]:
+    """Within the block, texts name files below `root` relative to it, so that they are the same on each machine."""
+    token = _ROOT.set(root)
+    try:
+        yield
+    finally:
+        _ROOT.reset(token)
+
+
+def place_of(path: Path) -> str:
+    """A path as texts name it: as given, or relative to the folder of `placed_from`."""
+    root = _ROOT.get()
+    return str(path.relative_to(root) if root is not None and path.is_relative_to(root) else path)
 
 
 def open_regular(path: Path, below: Path | None = None) -> BinaryIO:
@@ -50,14 +70,21 @@ def read_document(path: Path, below: Path | None = None, most_bytes: int = DOCUM
 
 
 def replace_file(path: Path, content: str | bytes) -> None:
-    """Write a file atomically by rename; a symbolic link is replaced, not followed.
+    """Write a file atomically by rename."""
+    with replacing(path) as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that replaces `path` by rename at the end of the block; a symbolic link is replaced, not followed.
 
     An existing regular file keeps its mode; a new file gets the mode of the umask.
     """
     temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with temporary.open("xb") as file:
-            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileNotFoundError):

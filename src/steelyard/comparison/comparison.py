@@ -161,8 +161,12 @@ def weigh(  # noqa: PLR0913 - one per option of `compare`
     prices: Prices | None = None,
     target_loss: float | None = None,
     look: int = 1,
+    names: tuple[str, str] | None = None,
 ) -> Comparison:
-    """Read the runs of both sides and compare them; mode, margin and warm-up default to the policies of the runs."""
+    """Read the runs of both sides and compare them; mode, margin and warm-up default to the policies of the runs.
+
+    `names` are those of a saved comparison; by default the sides are called after their directories.
+    """
     runs = (*target, *baseline)
     policies = [policy_of(run) for run in runs]
     if mode is None:
@@ -173,7 +177,7 @@ def weigh(  # noqa: PLR0913 - one per option of `compare`
     by_place = {run.directory.resolve(): run for run in runs}  # a run on both sides is read once
     read = dict(zip(by_place, read_subjects(list(by_place.values()), warmup_steps), strict=True))
     targets, baselines = (tuple(read[run.directory.resolve()] for run in runs) for runs in (target, baseline))
-    names = names_of(targets, baselines)
+    names = names or names_of(targets, baselines)
     targets, baselines, declarations = declarations.supplied(targets, baselines, names)
     sides = on_one_measure((side("target", targets, names[0]), side("baseline", baselines, names[1])))
     for each in sides:

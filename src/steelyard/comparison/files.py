@@ -23,7 +23,7 @@ from steelyard.comparison.intervals import MARGIN
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
 from steelyard.experiment.policy import Metric
-from steelyard.files import replace_file
+from steelyard.files import place_of, replace_file
 from steelyard.records import MANIFEST, Run
 from steelyard.records.fleet import find_fleet
 from steelyard.records.manifest import checked_version
@@ -85,6 +85,7 @@ def _write(comparison: Comparison, directory: Path) -> None:
     for side in comparison.sides:
         places = (subject.run.directory.resolve() for subject in side.subjects)
         content[side.name] = [os.path.relpath(place, directory.resolve()) for place in places]
+    content["names"] = {side.name: side.called for side in comparison.sides}
     content["comparison"] = directory.name
     replace_file(directory / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
@@ -124,7 +125,9 @@ def saved(directory: Path) -> dict[str, Any]:
         checked_version(path, content, SCHEMA_VERSION)
         _check(content)
     except (OSError, ValueError, KeyError, TypeError) as reason:
-        raise InputError(f"{path}: cannot be read ({reason})", key="COMPARISON", value=str(directory)) from None
+        raise InputError(
+            f"{place_of(path)}: cannot be read ({reason})", key="COMPARISON", value=str(directory)
+        ) from None
     assert isinstance(content, dict)
     return content
 
@@ -152,7 +155,10 @@ def _check(content: dict[str, Any]) -> None:
     ):
         raise ValueError(f"prices are {prices!r}, expected a price per GPU hour")
     _declared(content)
-    digests: Any = content.get("digests")  # missing in older files
+    names: Any = content.get("names")  # missing in older files, like the digests
+    if names is not None and not all(isinstance(names[side], str) and names[side] for side in ("target", "baseline")):
+        raise ValueError(f"names are {names!r}, expected a text for each side")
+    digests: Any = content.get("digests")
     for name in ("target", "baseline") if digests is not None else ():
         if not isinstance(digests[name], list) or len(digests[name]) != len(content[name]):
             raise ValueError("digests: expected one per run")
@@ -169,8 +175,9 @@ def weigh_again(directory: Path) -> Comparison:
     target, baseline = ([records.load(os.path.normpath(directory / place)) for place in side] for side in places)
     asked = [Metric(name) for name in content["asked"]]
     margin, prices, loss = (content.get(key) for key in ("margin", "prices", "target_loss"))
-    declared, look = _declared(content), content.get("look", 1)
-    how = (content["mode"], content["warmup_steps"], margin, declared, prices, loss, look)
+    declared, look, names = _declared(content), content.get("look", 1), content.get("names")
+    called = (names["target"], names["baseline"]) if names is not None else None  # missing in older files
+    how = (content["mode"], content["warmup_steps"], margin, declared, prices, loss, look, called)
     comparison = weigh(target, baseline, asked, *how)
     if (digests := content.get("digests")) is not None:  # missing in older files
         _check_unchanged(directory, [*digests["target"], *digests["baseline"]], comparison)
@@ -190,14 +197,15 @@ def _check_unchanged(directory: Path, digests: list[str], comparison: Comparison
     subjects = [subject for side in comparison.sides for subject in side.subjects]
     for subject, before, now in zip(subjects, digests, fingerprints(subjects), strict=True):
         if before != now:
-            problem = f"{subject.run.directory} has changed since the comparison {directory.resolve().name} was made"
+            run, name = place_of(subject.run.directory), directory.resolve().name
+            problem = f"{run} has changed since the comparison {name} was made"
             again = " && ".join(commands(comparison))
             raise InputError(problem, key="COMPARISON", value=str(directory), next=again)
 
 
 def commands(made: Comparison) -> Iterator[str]:
     """The commands that make the comparison, with paths as given; a price sheet is written first."""
-    sides = [",".join(str(subject.run.directory) for subject in side.subjects) for side in made.sides]
+    sides = [",".join(place_of(subject.run.directory) for subject in side.subjects) for side in made.sides]
     words = ["steelyard", "compare", *sides, "--for", ",".join(made.asked)]
     words += ["--mode", made.mode, "--margin", f"{made.margin:.15g}"]
     if made.warmup_steps:

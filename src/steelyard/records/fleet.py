@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from steelyard.errors import InputError
-from steelyard.files import replace_file
+from steelyard.files import place_of, replace_file
 from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Record, RunStatus, read_record
 from steelyard.records.reader import Run, folders_of, holding, load, runs_under
@@ -221,5 +221,5 @@ def load_fleet(directory: Path) -> Fleet:
     try:
         return Fleet(directory, read_record(directory / FILE, FleetManifest, SCHEMA_VERSION, "FLEET"))
     except OSError as reason:
-        problem = f"{directory / FILE} cannot be read ({reason})"
+        problem = f"{place_of(directory / FILE)} cannot be read ({reason})"
         raise InputError(problem, key="FLEET", value=str(directory)) from None

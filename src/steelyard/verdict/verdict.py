@@ -10,7 +10,7 @@ import msgspec
 
 from steelyard.errors import InputError
 from steelyard.experiment.thresholds import METRICS
-from steelyard.files import replace_file
+from steelyard.files import place_of, replace_file
 from steelyard.records import Run, read_json
 from steelyard.records.manifest import Override
 from steelyard.verdict.figures import Figures
@@ -120,7 +120,7 @@ def saved(run: Path) -> dict[str, Any] | None:
         problem = f"not readable ({reason})"
     else:
         return dict(content)
-    raise InputError(f"{run / FILE} is {problem}", key="RUN", value=str(run), next=f"steelyard check {run}")
+    raise InputError(f"{place_of(run / FILE)} is {problem}", key="RUN", value=str(run), next=f"steelyard check {run}")
 
 
 def word_of(run: Run) -> str | None:

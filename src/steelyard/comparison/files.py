@@ -155,9 +155,9 @@ def _check(content: dict[str, Any]) -> None:
     ):
         raise ValueError(f"prices are {prices!r}, expected a price per GPU hour")
     _declared(content)
-    names: Any = content.get("names")  # missing in older files, like the digests
-    if names is not None and not all(isinstance(names[side], str) and names[side] for side in ("target", "baseline")):
-        raise ValueError(f"names are {names!r}, expected a text for each side")
+    called: Any = content.get("names")  # missing in older files, like the digests
+    if called is not None and not all(isinstance(called[name], str) for name in ("target", "baseline")):
+        raise ValueError(f"names are {called!r}, expected a text for each side")
     digests: Any = content.get("digests")
     for name in ("target", "baseline") if digests is not None else ():
         if not isinstance(digests[name], list) or len(digests[name]) != len(content[name]):
@@ -175,9 +175,9 @@ def weigh_again(directory: Path) -> Comparison:
     target, baseline = ([records.load(os.path.normpath(directory / place)) for place in side] for side in places)
     asked = [Metric(name) for name in content["asked"]]
     margin, prices, loss = (content.get(key) for key in ("margin", "prices", "target_loss"))
-    declared, look, names = _declared(content), content.get("look", 1), content.get("names")
-    called = (names["target"], names["baseline"]) if names is not None else None  # missing in older files
-    how = (content["mode"], content["warmup_steps"], margin, declared, prices, loss, look, called)
+    declared, look, called = _declared(content), content.get("look", 1), content.get("names")
+    names = (called["target"], called["baseline"]) if called is not None else None  # missing in older files
+    how = (content["mode"], content["warmup_steps"], margin, declared, prices, loss, look, names)
     comparison = weigh(target, baseline, asked, *how)
     if (digests := content.get("digests")) is not None:  # missing in older files
         _check_unchanged(directory, [*digests["target"], *digests["baseline"]], comparison)

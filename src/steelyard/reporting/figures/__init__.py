@@ -48,6 +48,17 @@ _DPI = 200
 INSTALL = "pip install 'steelyard[paper]'"
 
 
+def forms_of(asked: str | None) -> list[Form]:
+    """The forms of `--figures`, such as `svg,png`; none without it."""
+    names = list(dict.fromkeys(name.strip() for name in asked.split(","))) if asked is not None else []
+    forms = [form for name in names for form in FORMS if form == name]
+    if len(forms) < len(names):
+        expected = f"one or more of {', '.join(FORMS)}"
+        complaint = f"--figures {asked!r} is not a form of image"
+        raise InputError(complaint, key="--figures", value=asked, expected=expected, next="--figures svg")
+    return forms
+
+
 def figure_name(title: str) -> str:
     """The title as a safe part of a file name."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-") or "figure"

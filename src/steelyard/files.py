@@ -7,6 +7,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextvars import ContextVar
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,7 +41,7 @@ def place_of(path: Path) -> str:
     return str(path.relative_to(root) if root is not None and path.is_relative_to(root) else path)
 
 
-def open_regular(path: Path, below: Path | None = None) -> BinaryIO:
+def open_regular(path: Path, below: Path | None = None) -> BufferedReader:
     """Open a regular file for reading, without blocking.
 
     A symbolic link as the last part of the path is refused; with `below`, as any part after that folder.

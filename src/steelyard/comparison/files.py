@@ -71,14 +71,15 @@ def save(comparison: Comparison, out: Path, name: str | None) -> Path:
     words = [os.fsencode(records.unstamped(label))[:60].decode(errors="ignore") for label in labels]
     directory = records.new_directory(out / FOLDER, name, records.stamped(f"{words[0]}-vs-{words[1]}"))
     try:
-        _write(comparison, directory)
+        replace_file(directory / FILE, file_text(comparison, directory))
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)  # created by us, a moment ago
         raise
     return directory
 
 
-def _write(comparison: Comparison, directory: Path) -> None:
+def file_text(comparison: Comparison, directory: Path) -> str:
+    """The content of comparison.json in this directory."""
     content = {"schema_version": SCHEMA_VERSION, **comparison.document(directory)}
     digests = iter(fingerprints([subject for side in comparison.sides for subject in side.subjects]))
     content["digests"] = {side.name: list(islice(digests, len(side.subjects))) for side in comparison.sides}
@@ -87,7 +88,7 @@ def _write(comparison: Comparison, directory: Path) -> None:
         content[side.name] = [os.path.relpath(place, directory.resolve()) for place in places]
     content["names"] = {side.name: side.called for side in comparison.sides}
     content["comparison"] = directory.name
-    replace_file(directory / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
 def find(name: str, out: Path, without_time: bool = False) -> Path | None:
@@ -168,18 +169,25 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def weigh_again(directory: Path) -> Comparison:
-    """Make a saved comparison again with its options; an error if a run has changed since."""
+def places_of(content: dict[str, Any], directory: Path) -> tuple[list[Path], list[Path]]:
+    """The directories of the runs of both sides."""
+    target, baseline = (
+        [Path(os.path.normpath(directory / place)) for place in content[side]] for side in ("target", "baseline")
+    )
+    return target, baseline
+
+
+def weigh_again(directory: Path, unchanged: bool = True) -> Comparison:
+    """Make a saved comparison again with its options; by default, an error if a run has changed since."""
     content = saved(directory)
-    places = (content["target"], content["baseline"])
-    target, baseline = ([records.load(os.path.normpath(directory / place)) for place in side] for side in places)
+    target, baseline = (list(map(records.load, side)) for side in places_of(content, directory))
     asked = [Metric(name) for name in content["asked"]]
     margin, prices, loss = (content.get(key) for key in ("margin", "prices", "target_loss"))
     declared, look, called = _declared(content), content.get("look", 1), content.get("names")
     names = (called["target"], called["baseline"]) if called is not None else None  # missing in older files
     how = (content["mode"], content["warmup_steps"], margin, declared, prices, loss, look, names)
     comparison = weigh(target, baseline, asked, *how)
-    if (digests := content.get("digests")) is not None:  # missing in older files
+    if unchanged and (digests := content.get("digests")) is not None:  # missing in older files
         _check_unchanged(directory, [*digests["target"], *digests["baseline"]], comparison)
     return comparison
 

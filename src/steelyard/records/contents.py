@@ -15,7 +15,7 @@ RECORDS = (MANIFEST, PLAN, STEPS, NODES, EVENTS, TELEMETRY)
 
 def record_files(run: Path) -> list[str]:
     """The records and logs of a run as paths below it, sorted; links and special files are left out."""
-    return sorted([*(name for name in RECORDS if _is_regular(run / name)), *_logs(run)])
+    return sorted([*(name for name in RECORDS if is_regular(run / name)), *_logs(run)])
 
 
 def records_digest(run: Path) -> str:
@@ -38,11 +38,12 @@ def _logs(run: Path) -> Iterator[str]:
     for folder, _, names in os.walk(run / LOGS):
         for name in names:
             path = Path(folder, name)
-            if _is_regular(path):
+            if is_regular(path):
                 yield str(path.relative_to(run))
 
 
-def _is_regular(path: Path) -> bool:
+def is_regular(path: Path) -> bool:
+    """Whether a path is a regular file, and not a link to one."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:

@@ -129,13 +129,18 @@ class Fleet:
         ]
         return self.updated(runs=entries)
 
+    @property
+    def text(self) -> str:
+        """The content of fleet.json."""
+        return self.manifest.model_dump_json(indent=2) + "\n"
+
     def updated(self, **values: Any) -> "Fleet":
         """The fleet with other values in its manifest."""
         return Fleet(self.directory, self.manifest.model_copy(update=values))
 
     def save(self) -> None:
         """Replace fleet.json."""
-        replace_file(self.directory / FILE, self.manifest.model_dump_json(indent=2) + "\n")
+        replace_file(self.directory / FILE, self.text)
 
 
 def new_fleet(out: Path, name: str | None, own: str, hosts: Sequence[str]) -> Fleet:

@@ -279,6 +279,11 @@ def read_record(path: Path, model: type[Document], latest: int, key: str) -> Doc
         raw = read_json(path)
     except ValueError as reason:
         raise InputError(f"{place_of(path)} cannot be read ({reason})", key=key, value=str(path.parent)) from None
+    return checked_record(path, raw, model, latest)
+
+
+def checked_record(path: Path, raw: Any, model: type[Document], latest: int) -> Document:
+    """One of our documents from parsed JSON; `path` is its place, for errors."""
     checked_version(path, raw, latest)
     try:
         return model.model_validate(raw)

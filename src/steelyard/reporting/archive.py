@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import re
 import shutil
 import stat
 import struct
@@ -19,6 +18,7 @@ from steelyard.files import open_regular
 from steelyard.ingestion.sources import MOST_UNPACKED, in_units
 
 KEY = "BUNDLE"
+EXPECTED = "a bundle as `steelyard report --bundle` writes it"
 MOST_RATIO = 200
 """Limit of unpacked bytes per byte of the file, unless the user sets one. Logs and records reach 30."""
 SMALL = 256 << 20
@@ -27,7 +27,7 @@ MOST_DIRECTORY_BYTES = 16 << 20
 """Limit of the table of entries, which is read at once: 150,000 entries of our names."""
 _MOST_NAME, _MOST_PART, _MOST_DEEP = 1024, 255, 16
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
-_LOCAL_HEADER_BYTES = 30
+_LOCAL_HEADER_BYTES, _DIRECTORY_ENTRY_BYTES = 30, 46
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _BLOCK_BYTES = 1 << 20
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -67,9 +67,9 @@ class Archive:
             raise refused(self.path, f"{name} is larger than {most_bytes >> 20} MiB")
         return b"".join(self._blocks(name))
 
-    def unpack(self, root: Path, observe: Callable[[int], None] = lambda count: None) -> dict[str, Content]:
-        """Write all entries below an empty directory; `observe` is called with the bytes of each block."""
-        return {name: self._unpack(name, root / name, observe) for name in self._entries}
+    def unpack(self, names: Iterable[str], root: Path, observe: Callable[[int], None]) -> dict[str, Content]:
+        """Write entries below an empty directory; `observe` is called with the bytes of each block."""
+        return {name: self._unpack(name, root / name, observe) for name in names}
 
     def _unpack(self, name: str, place: Path, observe: Callable[[int], None]) -> Content:
         digest, total = hashlib.sha256(), 0
@@ -77,7 +77,7 @@ class Archive:
             place.parent.mkdir(parents=True, exist_ok=True)
             copy = place.open("xb")
         except OSError as reason:
-            raise _unwritable(place, reason) from None
+            raise not_stored(place, reason) from None
         with copy:
             for block in self._blocks(name):
                 digest.update(block)
@@ -86,7 +86,7 @@ class Archive:
                 try:
                     copy.write(block)
                 except OSError as reason:
-                    raise _unwritable(place, reason) from None
+                    raise not_stored(place, reason) from None
         return Content(total, digest.hexdigest())
 
     def _blocks(self, name: str) -> Iterator[bytes]:
@@ -112,15 +112,17 @@ def opened(path: Path, most_unpacked: int | None = None) -> Iterator[Archive]:
     try:
         file = open_regular(path.resolve())
     except OSError as reason:
-        raise unreadable(path, reason.strerror or str(reason)) from None
+        complaint, way_on = f"{path} cannot be read ({reason.strerror})", "steelyard report NAME --bundle FILE"
+        raise InputError(complaint, key=KEY, value=str(path), expected=EXPECTED, next=way_on) from None
     with file:
         size = file.seek(0, 2)
         try:
-            archive = zipfile.ZipFile(_Bounded(path, file))  # type: ignore[call-overload]
+            archive = zipfile.ZipFile(_Bounded(path, file))
         except _DAMAGED as reason:
             raise refused(path, f"not a zip ({reason})") from None
         with archive:
-            most = most_unpacked or min(MOST_UNPACKED, max(SMALL, MOST_RATIO * size))
+            usual = min(MOST_UNPACKED, max(SMALL, MOST_RATIO * size >> 20 << 20))
+            most = usual if most_unpacked is None else most_unpacked
             yield Archive(path, archive, _checked(path, archive, most))
 
 
@@ -138,22 +140,14 @@ class _Bounded:
 
 
 def _checked(path: Path, archive: zipfile.ZipFile, most_unpacked: int) -> dict[str, zipfile.ZipInfo]:
-    entries: dict[str, zipfile.ZipInfo] = {}
-    spellings: dict[str, str] = {}
-    for entry in archive.infolist():
-        name = entry.orig_filename
-        if (problem := name_problem(name) or _entry_problem(entry)) is not None:
-            raise refused(path, f"entry {name[:200]!r} {problem}")
-        spelling = _alike(name)
-        if (other := spellings.setdefault(spelling, name)) is not name or name in entries:
-            raise refused(path, f"entry {name!r} and entry {other!r} are one file on some systems")
-        entries[name] = entry
-    for name in entries:
-        for parent in PurePosixPath(name).parents:
-            if _alike(str(parent)) in spellings:
-                raise refused(path, f"entry {str(parent)!r} is a file and a directory")
+    entries = archive.infolist()
+    for entry in entries:
+        if (problem := _entry_problem(entry)) is not None:
+            raise refused(path, f"it contains {entry.orig_filename[:200]!r}, which {problem}")
+    if (wrong := _names_problem([entry.orig_filename for entry in entries])) is not None:
+        raise refused(path, f"it contains {wrong}")
     _check_places(path, archive)
-    if sum(entry.file_size for entry in entries.values()) > most_unpacked:
+    if sum(entry.file_size for entry in entries) > most_unpacked:
         raise InputError(
             f"{path} unpacks to more than {in_units(most_unpacked)}",
             key="--max-unpacked",
@@ -161,20 +155,46 @@ def _checked(path: Path, archive: zipfile.ZipFile, most_unpacked: int) -> dict[s
             expected="a smaller bundle, or a larger limit",
             next=f"steelyard verify {path} --max-unpacked {in_units(16 * most_unpacked)}",
         )
-    return entries
+    return {entry.orig_filename: entry for entry in entries}
 
 
-def name_problem(name: str) -> str | None:
-    """Why a name is not a plain relative path on every system; None if it is."""
+def check_names(names: Sequence[str]) -> None:
+    """Refuse files that no bundle can have."""
+    problem = _names_problem(names)
+    if sum(_DIRECTORY_ENTRY_BYTES + len(name.encode(errors="replace")) for name in names) > MOST_DIRECTORY_BYTES:
+        problem = f"{len(names):,} files"
+    if problem is not None:
+        expected, way_on = "plain names, each once", "rename it, or bundle a part"
+        raise InputError(f"a bundle cannot contain {problem}", key="--bundle", expected=expected, next=way_on)
+
+
+def _names_problem(names: Sequence[str]) -> str | None:
+    spellings: dict[str, str] = {}
+    for name in names:
+        if (problem := _name_problem(name)) is not None:
+            return f"{name[:200]!r}, which {problem}"
+        spelling = _alike(name)
+        if spelling in spellings:
+            return f"{spellings[spelling]!r} and {name!r}, which are one file on some systems"
+        spellings[spelling] = name
+    for name in names:
+        for parent in PurePosixPath(name).parents:
+            if _alike(str(parent)) in spellings:
+                return f"{str(parent)!r} as a file and as a directory"
+    return None
+
+
+def _name_problem(name: str) -> str | None:
+    """Why a name is not a plain relative path; None if it is."""
     parts = name.split("/")
     if not name or len(name) > _MOST_NAME or len(parts) > _MOST_DEEP:
-        return "has no name" if not name else "has a name that is too long"
-    if "\\" in name or ":" in name or not name.isprintable():
-        return "has a name with a backslash, a colon or a control character"
-    if any(part in ("", ".", "..") for part in parts):
-        return "has a name that is not a plain path"
-    if any(len(part.encode("utf-8", "surrogatepass")) > _MOST_PART or part.endswith((" ", ".")) for part in parts):
-        return "has a name that some systems cannot store"
+        return "is empty or too long"
+    if "\\" in name or not name.isprintable():
+        return "has a backslash or a control character"
+    if any(part in ("", ".", "..") for part in parts) or name[1:2] == ":":
+        return "is not a plain path"
+    if any(len(part.encode()) > _MOST_PART for part in parts):
+        return "is too long"
     return None
 
 
@@ -201,10 +221,10 @@ def _check_places(path: Path, archive: zipfile.ZipFile) -> None:
     end = 0
     for entry in sorted(archive.infolist(), key=lambda entry: entry.header_offset):
         if entry.header_offset < end:
-            raise refused(path, f"entry {entry.orig_filename!r} overlaps another")
+            raise refused(path, f"it contains {entry.orig_filename!r}, which overlaps another entry")
         end = entry.header_offset + _LOCAL_HEADER_BYTES + len(entry.orig_filename) + entry.compress_size
     if end > archive.start_dir:
-        raise refused(path, "its last entry overlaps the table of entries")
+        raise refused(path, "its last entry overlaps its table of entries")
 
 
 def write(file: BinaryIO, root: Path, names: Iterable[str], observe: Callable[[int], None]) -> None:
@@ -231,14 +251,12 @@ def check_space(directory: Path, needed: int) -> None:
 
 
 def refused(path: Path, problem: str) -> InputError:
-    expected = "a bundle as `steelyard report --bundle` writes it"
-    return InputError(f"{path} is refused: {problem}", key=KEY, value=str(path), expected=expected)
+    """The error for a file that is not a bundle, is damaged, or could harm."""
+    way_on = "get the bundle again from its author"
+    return InputError(f"{path} is refused: {problem}", key=KEY, value=str(path), expected=EXPECTED, next=way_on)
 
 
-def unreadable(path: Path, problem: str) -> InputError:
-    return InputError(f"{path} cannot be read ({problem})", key=KEY, value=str(path), expected="a bundle (zip)")
-
-
-def _unwritable(place: Path, reason: OSError) -> InfrastructureError:
+def not_stored(place: Path, reason: OSError) -> InfrastructureError:
+    """The error for a temporary file that cannot be written."""
     complaint = f"{place} cannot be written ({reason.strerror})"
     return InfrastructureError(complaint, key="TMPDIR", value=str(place), next="TMPDIR=DIR steelyard …")

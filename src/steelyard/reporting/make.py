@@ -6,21 +6,17 @@ from os import PathLike
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from steelyard import comparison, records, verdict
-from steelyard.campaign.fleet_verdict import judge_fleet
-from steelyard.comparison.files import names_under, weigh_again
+from steelyard import comparison, records
+from steelyard.comparison.files import names_under
 from steelyard.errors import InputError
-from steelyard.records import Run
 from steelyard.records.fleet import find_fleet
 from steelyard.records.reader import listing, located, not_found, run_names
 from steelyard.records.writer import numbered
 from steelyard.reporting import SUFFIXES, Format, check_place, encoded, formats_of, write_report
-from steelyard.reporting.comparison_page import comparison_page
+from steelyard.reporting.documents import kind_of
 from steelyard.reporting.figures import MARK as FIGURE_MARK
 from steelyard.reporting.figures import Form, draw, figure_name, forms_of
-from steelyard.reporting.fleet_page import fleet_page
 from steelyard.reporting.page import Page
-from steelyard.reporting.run_page import run_page
 
 STEM = "report"
 
@@ -53,9 +49,10 @@ def write_reports(name: str, out: Path, **how: Unpack[Rendering]) -> list[Path]:
     """Write the report of a run, a fleet or a comparison in each format; nothing if one file cannot be written."""
     output = None if how.get("output") is None else str(how["output"])
     asked = Asked(formats_of(how.get("to"), output), forms_of(how.get("figures")))
-    directory, page = _page_of(name, out, linked=output is None)
+    kind, directory = locate(name, out)
     folder, stem = _place(output, directory)
-    files = [(folder / file.name, file) for file in _files(page, asked, stem)]
+    page = kind_of(kind).read(directory, linked=output is None).page
+    files = [(folder / file.name, file) for file in rendered(page, asked, stem)]
     if output is not None and output.endswith("/") and folder.parent.is_dir() and not folder.exists():
         folder.mkdir()
     for path, file in files:
@@ -63,12 +60,6 @@ def write_reports(name: str, out: Path, **how: Unpack[Rendering]) -> list[Path]:
     for path, file in files:
         write_report(path, file.content, file.mark)
     return [path for path, _ in files]
-
-
-def rendered(name: str, out: Path, asked: Asked, stem: str = STEM) -> dict[str, bytes]:
-    """The files of a report by their names, without writing them; links are relative to its directory."""
-    _, page = _page_of(name, out, linked=True)
-    return {file.name: file.content for file in _files(page, asked, stem)}
 
 
 def _place(output: str | None, directory: Path) -> tuple[Path, str]:
@@ -79,7 +70,8 @@ def _place(output: str | None, directory: Path) -> tuple[Path, str]:
     return path.parent, path.stem if path.suffix in SUFFIXES else path.name
 
 
-def _files(page: Page, asked: Asked, stem: str) -> Iterator[File]:
+def rendered(page: Page, asked: Asked, stem: str = STEM) -> Iterator[File]:
+    """The files of a report, without writing them."""
     for form in asked.formats:
         yield File(f"{stem}{form.SUFFIX}", encoded(form.render(page)), form.MARK)
     taken: set[str] = set()
@@ -90,29 +82,19 @@ def _files(page: Page, asked: Asked, stem: str) -> Iterator[File]:
             yield File(f"{name}.{figure}", draw(drawing, figure), FIGURE_MARK)
 
 
-def _page_of(name: str, out: Path, linked: bool) -> tuple[Path, Page]:
-    """The directory of a run, a fleet or a comparison, and its page; `linked`: the page is written there."""
-    directory = comparison.find(name, out)
-    if directory is None and (fleet := find_fleet(name, out)) is not None:
-        return fleet.directory, fleet_page(judge_fleet(fleet, _as_last_judged), linked)
-    if directory is None:
-        try:
-            run = records.find(name, out)
-        except InputError as missing:
-            if missing.key != "RUN" or missing.value != name or located(name, out) is not None:
-                raise
-            directory = comparison.find(name, out, without_time=True)
-        else:
-            subject = _as_last_judged(run)
-            return run.directory, run_page(subject, verdict.judge(subject))
-    if directory is not None:
-        return directory, comparison_page(weigh_again(directory))
+def locate(name: str, out: Path) -> tuple[str, Path]:
+    """The kind and the directory of what a name stands for."""
+    if (directory := comparison.find(name, out)) is not None:
+        return "comparison", directory
+    if (fleet := find_fleet(name, out)) is not None:
+        return "fleet", fleet.directory
+    try:
+        return "run", records.find(name, out).directory
+    except InputError as missing:
+        if missing.key != "RUN" or missing.value != name or located(name, out) is not None:
+            raise
+    if (directory := comparison.find(name, out, without_time=True)) is not None:
+        return "comparison", directory
     expected = "a directory with run.json, fleet.json or comparison.json"
     details = {"key": "RUN|FLEET|COMPARISON", "expected": expected, "next": listing(out)}
     raise not_found("Run, fleet or comparison", name, [*run_names(out), *names_under(out)], out, **details)
-
-
-def _as_last_judged(run: Run) -> verdict.Subject:
-    """A run with the thresholds and the window of its last check."""
-    saved = verdict.saved(run.directory) or {"thresholds": (), "warmup_steps": 0}
-    return verdict.read_subject(run, saved["thresholds"], saved["warmup_steps"])

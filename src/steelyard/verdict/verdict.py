@@ -88,11 +88,16 @@ def figures_document(figures: Figures) -> dict[str, Any]:
     }
 
 
+def file_text(verdict: Verdict) -> str:
+    """The content of verdict.json."""
+    content = {"schema_version": SCHEMA_VERSION, **verdict.document(), "run": verdict.run.name}
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
 def save(verdict: Verdict, not_saved: Callable[[Path, OSError], None] | None = None) -> None:
     """Replace verdict.json. `not_saved` is called if it cannot be written."""
-    content = {"schema_version": SCHEMA_VERSION, **verdict.document(), "run": verdict.run.name}
     try:
-        replace_file(verdict.run / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+        replace_file(verdict.run / FILE, file_text(verdict))
     except OSError as reason:
         if not_saved is None:
             raise

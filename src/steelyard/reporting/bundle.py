@@ -1,0 +1,88 @@
+"""What an evidence bundle contains besides files: its manifest, with what it was made by."""
+
+import importlib.metadata
+import platform
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from steelyard import __version__
+from steelyard.records.manifest import Record
+from steelyard.reporting.documents import KINDS
+from steelyard.reporting.figures import FORMS
+
+FILE = "bundle.json"
+REPORT = "report"
+"""The directory of the files of the report."""
+ROOT = "bundle"
+"""The name of the directory in which a bundle is made and unpacked: texts can contain it."""
+SCHEMA_VERSION = 1
+MARK = '"format": "steelyard bundle"'
+"""Near the start of every bundle: its manifest comes first and is not compressed."""
+_TOOLS = ("jinja2", "matplotlib", "typst")
+
+Observe = Callable[[str, int], None]
+"""Called during long work with what is done, and for how many bytes."""
+
+
+class Environment(Record):
+    """What a report was made with."""
+
+    steelyard: str = Field(max_length=100)
+    python: str
+    numpy: str
+    scipy: str
+    machine: str
+    """The processor with its vector units, which decide the last digits of sums."""
+    tools: dict[str, str]
+    """Versions of what writes some of the formats."""
+
+    @property
+    def arithmetic(self) -> tuple[str, ...]:
+        """What decides the last digits of figures."""
+        return self.python, self.numpy, self.scipy, self.machine
+
+
+class FileEntry(Record):
+    bytes: int = Field(ge=0)
+    sha256: str = Field(pattern=r"\A[0-9a-f]{64}\Z")
+
+
+class BundleManifest(Record):
+    """The content of bundle.json."""
+
+    format: Literal["steelyard bundle"] = "steelyard bundle"
+    schema_version: int = SCHEMA_VERSION
+    kind: Annotated[str, Field(pattern=rf"\A({'|'.join(KINDS)})\Z")]
+    home: str
+    """The place of what the report is about."""
+    formats: list[str] = Field(min_length=1)
+    figures: list[Annotated[str, Field(pattern=rf"\A({'|'.join(FORMS)})\Z")]]
+    environment: Environment
+    redacted: dict[str, int]
+    """Lines of these files from which a secret was removed when the bundle was made."""
+    left_out: list[str]
+    """Binary logs that are not in the bundle, because they contain text like a secret."""
+    files: dict[str, FileEntry]
+    """Every other file of the bundle."""
+
+
+def this_environment() -> Environment:
+    vector_units = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    return Environment(
+        steelyard=__version__,
+        python=platform.python_version(),
+        numpy=np.__version__,
+        scipy=importlib.metadata.version("scipy"),
+        machine=" ".join([platform.machine(), *vector_units]),
+        tools={name: version for name in _TOOLS if (version := _version(name)) is not None},
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,27 @@
+"""The runs of a fleet, the latest of each host."""
+
+from pathlib import Path
+
+from steelyard.campaign.fleet_verdict import judge_fleet
+from steelyard.records import FLEET as FILE
+from steelyard.records.fleet import load_fleet
+from steelyard.reporting.documents import RUNS, Document, Layout, as_last_judged, verdict_files
+from steelyard.reporting.fleet_page import fleet_page
+
+
+def layout(directory: Path) -> Layout:
+    fleet, home = load_fleet(directory), f"{RUNS}/{directory.resolve().name}"
+    begun = [entry.directory for entry, run in zip(fleet.manifest.runs, fleet.runs(), strict=True) if run is not None]
+    runs = {directory / name: f"{home}/{name}" for name in begun}
+    return Layout(home, runs, {f"{home}/{FILE}": fleet.text})
+
+
+def read(directory: Path, linked: bool = False, unchanged: bool = True) -> Document:
+    judged = judge_fleet(load_fleet(directory), as_last_judged)
+    verdicts = [member.verdict for member in judged.members if member.verdict is not None]
+
+    def derived() -> dict[Path, str]:
+        updated = judged.updated().updated(name=directory.resolve().name)
+        return {**verdict_files(verdicts), directory / FILE: updated.text}
+
+    return Document("fleet", directory, fleet_page(judged, linked), derived)

@@ -171,7 +171,7 @@ def check_names(names: Sequence[str]) -> None:
 def _names_problem(names: Sequence[str]) -> str | None:
     spellings: dict[str, str] = {}
     for name in names:
-        if (problem := _name_problem(name)) is not None:
+        if (problem := name_problem(name)) is not None:
             return f"{name[:200]!r}, which {problem}"
         spelling = _alike(name)
         if spelling in spellings:
@@ -184,7 +184,7 @@ def _names_problem(names: Sequence[str]) -> str | None:
     return None
 
 
-def _name_problem(name: str) -> str | None:
+def name_problem(name: str) -> str | None:
     """Why a name is not a plain relative path; None if it is."""
     parts = name.split("/")
     if not name or len(name) > _MOST_NAME or len(parts) > _MOST_DEEP:

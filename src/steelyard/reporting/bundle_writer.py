@@ -13,7 +13,7 @@ from steelyard.records.strict import LINE_BYTES, unreadable
 from steelyard.reporting import SUFFIXES, archive, check_place, unwritable
 from steelyard.reporting.bundle import FILE, MARK, REPORT, ROOT, BundleManifest, FileEntry, Observe, this_environment
 from steelyard.reporting.documents import Document, Layout, kind_of
-from steelyard.reporting.make import Asked, rendered
+from steelyard.reporting.make import Asked, locate, rendered
 from steelyard.secrets import Redactor
 
 KEY = "--bundle"
@@ -46,9 +46,10 @@ class Staged:
         return FileEntry(bytes=path.stat().st_size, sha256=file_digest(path, self.root))
 
 
-def write_bundle(path: Path, kind: str, directory: Path, asked: Asked, observe: Observe) -> BundleManifest:
+def write_bundle(name: str, out: Path, path: Path, asked: Asked, observe: Observe) -> BundleManifest:
     """Write the bundle of a run, a fleet or a comparison. The report in it is made from the records in it."""
     place = check_place(path, MARK, KEY)
+    kind, directory = locate(name, out)
     layout = kind_of(kind).layout(directory)
     with tempfile.TemporaryDirectory(prefix="steelyard-") as temporary:
         staged = Staged(Path(temporary).resolve() / ROOT)
@@ -57,7 +58,7 @@ def write_bundle(path: Path, kind: str, directory: Path, asked: Asked, observe: 
         with placed_from(staged.root):
             document = _document(kind, directory, staged.root / layout.home, bool(staged.redacted))
             staged.write({place_of(file): text for file, text in document.derived().items()})
-            staged.write({f"{REPORT}/{file.name}": file.content for file in rendered(document.page, asked)})
+            staged.write({f"{REPORT}/{file.name}": file.content() for file in rendered(document.page, asked)})
         manifest = BundleManifest(
             kind=kind,
             home=layout.home,

@@ -1,7 +1,8 @@
 """Makes the report of a run, a fleet or a comparison by its name and writes its files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -32,9 +33,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class File:
+    """A file of a report, made when it is asked for."""
+
     name: str
-    content: bytes
     mark: str
+    content: Callable[[], bytes]
 
 
 class Rendering(TypedDict, total=False):
@@ -47,19 +50,26 @@ class Rendering(TypedDict, total=False):
 
 def write_reports(name: str, out: Path, **how: Unpack[Rendering]) -> list[Path]:
     """Write the report of a run, a fleet or a comparison in each format; nothing if one file cannot be written."""
-    output = None if how.get("output") is None else str(how["output"])
-    asked = Asked(formats_of(how.get("to"), output), forms_of(how.get("figures")))
+    asked, output = asked_of(how), _output_of(how)
     kind, directory = locate(name, out)
     folder, stem = _place(output, directory)
     page = kind_of(kind).read(directory, linked=output is None).page
-    files = [(folder / file.name, file) for file in rendered(page, asked, stem)]
+    files = [(folder / file.name, file.mark, file.content()) for file in rendered(page, asked, stem)]
     if output is not None and output.endswith("/") and folder.parent.is_dir() and not folder.exists():
         folder.mkdir()
-    for path, file in files:
-        check_place(path, file.mark)
-    for path, file in files:
-        write_report(path, file.content, file.mark)
-    return [path for path, _ in files]
+    for path, mark, _ in files:
+        check_place(path, mark)
+    for path, mark, content in files:
+        write_report(path, content, mark)
+    return [path for path, *_ in files]
+
+
+def asked_of(how: Rendering) -> Asked:
+    return Asked(formats_of(how.get("to"), _output_of(how)), forms_of(how.get("figures")))
+
+
+def _output_of(how: Rendering) -> str | None:
+    return None if how.get("output") is None else str(how["output"])
 
 
 def _place(output: str | None, directory: Path) -> tuple[Path, str]:
@@ -73,13 +83,17 @@ def _place(output: str | None, directory: Path) -> tuple[Path, str]:
 def rendered(page: Page, asked: Asked, stem: str = STEM) -> Iterator[File]:
     """The files of a report, without writing them."""
     for form in asked.formats:
-        yield File(f"{stem}{form.SUFFIX}", encoded(form.render(page)), form.MARK)
+        yield File(f"{stem}{form.SUFFIX}", form.MARK, partial(_encoded, form, page))
     taken: set[str] = set()
     for drawing in page.drawings if asked.figures else ():
         name = next(free for free in numbered(f"{stem}-{figure_name(drawing.title)}") if free not in taken)
         taken.add(name)
         for figure in asked.figures:
-            yield File(f"{name}.{figure}", draw(drawing, figure), FIGURE_MARK)
+            yield File(f"{name}.{figure}", FIGURE_MARK, partial(draw, drawing, figure))
+
+
+def _encoded(form: Format, page: Page) -> bytes:
+    return encoded(form.render(page))
 
 
 def locate(name: str, out: Path) -> tuple[str, Path]:

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from steelyard import comparison, records, verdict
+from steelyard.campaign import saved_suites
 from steelyard.campaign.fleet_verdict import judge_fleet
+from steelyard.campaign.suite_verdict import judge_suite
 from steelyard.comparison.files import names_under, weigh_again
 from steelyard.errors import InputError
 from steelyard.records import Run
 from steelyard.records.fleet import find_fleet
 from steelyard.records.reader import listing, located, not_found, run_names
+from steelyard.records.suite import find_suite
 from steelyard.records.writer import numbered
 from steelyard.reporting import SUFFIXES, Format, check_place, encoded, formats_of, write_report
 from steelyard.reporting.comparison_page import comparison_page
@@ -21,6 +24,8 @@ from steelyard.reporting.figures import Form, draw, figure_name, forms_of
 from steelyard.reporting.fleet_page import fleet_page
 from steelyard.reporting.page import Page
 from steelyard.reporting.run_page import run_page
+from steelyard.reporting.suite_comparison_page import suite_comparison_page
+from steelyard.reporting.suite_page import suite_page
 
 STEM = "report"
 
@@ -92,6 +97,10 @@ def _files(page: Page, asked: Asked, stem: str) -> Iterator[File]:
 
 def _page_of(name: str, out: Path, linked: bool) -> tuple[Path, Page]:
     """The directory of a run, a fleet or a comparison, and its page; `linked`: the page is written there."""
+    if (of_suites := saved_suites.find(name, out)) is not None:
+        return of_suites, suite_comparison_page(saved_suites.compare_again(of_suites))
+    if (suite := find_suite(name, out)) is not None:
+        return suite.directory, suite_page(judge_suite(suite, _as_last_judged), linked)
     directory = comparison.find(name, out)
     if directory is None and (fleet := find_fleet(name, out)) is not None:
         return fleet.directory, fleet_page(judge_fleet(fleet, _as_last_judged), linked)
@@ -101,6 +110,8 @@ def _page_of(name: str, out: Path, linked: bool) -> tuple[Path, Page]:
         except InputError as missing:
             if missing.key != "RUN" or missing.value != name or located(name, out) is not None:
                 raise
+            if (of_suites := saved_suites.find(name, out, without_time=True)) is not None:
+                return of_suites, suite_comparison_page(saved_suites.compare_again(of_suites))
             directory = comparison.find(name, out, without_time=True)
         else:
             subject = _as_last_judged(run)

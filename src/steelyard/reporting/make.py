@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from steelyard import comparison, records
+from steelyard.campaign import saved_suites
 from steelyard.comparison.files import names_under
 from steelyard.errors import InputError
 from steelyard.records.fleet import find_fleet
 from steelyard.records.reader import listing, located, not_found, run_names
+from steelyard.records.suite import find_suite
 from steelyard.records.writer import numbered
 from steelyard.reporting import SUFFIXES, Format, check_place, encoded, formats_of, write_report
 from steelyard.reporting.documents import kind_of
@@ -52,9 +54,9 @@ def write_reports(name: str, out: Path, **how: Unpack[Rendering]) -> list[Path]:
     """Write the report of a run, a fleet or a comparison in each format; nothing if one file cannot be written."""
     asked, output = asked_of(how), _output_of(how)
     kind, directory = locate(name, out)
-    folder, stem = _place(output, directory)
-    page = kind_of(kind).read(directory, linked=output is None).page
-    files = [(folder / file.name, file.mark, file.content()) for file in rendered(page, asked, stem)]
+    document = kind_of(kind).read(directory, linked=output is None)
+    folder, stem = _place(output, document.directory)
+    files = [(folder / file.name, file.mark, file.content()) for file in rendered(document.page, asked, stem)]
     if output is not None and output.endswith("/") and folder.parent.is_dir() and not folder.exists():
         folder.mkdir()
     for path, mark, _ in files:
@@ -98,6 +100,10 @@ def _encoded(form: Format, page: Page) -> bytes:
 
 def locate(name: str, out: Path) -> tuple[str, Path]:
     """The kind and the directory of what a name stands for."""
+    if (directory := saved_suites.find(name, out)) is not None:
+        return "suite_comparison", directory
+    if (suite := find_suite(name, out)) is not None:
+        return "suite", suite.directory / (suite.platform_place or "")
     if (directory := comparison.find(name, out)) is not None:
         return "comparison", directory
     if (fleet := find_fleet(name, out)) is not None:
@@ -107,6 +113,8 @@ def locate(name: str, out: Path) -> tuple[str, Path]:
     except InputError as missing:
         if missing.key != "RUN" or missing.value != name or located(name, out) is not None:
             raise
+    if (directory := saved_suites.find(name, out, without_time=True)) is not None:
+        return "suite_comparison", directory
     if (directory := comparison.find(name, out, without_time=True)) is not None:
         return "comparison", directory
     expected = "a directory with run.json, fleet.json or comparison.json"

@@ -27,7 +27,10 @@ _KINDS = {
 
 @contextlib.contextmanager
 def placed_from(root: Path) -> Iterator[None]:
-    """Within the block, texts name files below `root` relative to it, so that they are the same on each machine."""
+    """Within the block, `open_regular` opens nothing outside of `root`, and texts name files relative to it.
+
+    A report is then the same on each machine.
+    """
     token = _ROOT.set(root)
     try:
         yield
@@ -44,9 +47,13 @@ def place_of(path: Path) -> str:
 def open_regular(path: Path, below: Path | None = None) -> BufferedReader:
     """Open a regular file for reading, without blocking.
 
-    A symbolic link as the last part of the path is refused; with `below`, as any part after that folder.
+    A symbolic link as the last part of the path is refused; with `below`, as any part after that folder. So is a file
+    outside of the folder of `placed_from`.
     Raises OSError, whose strerror names the kind of file found.
     """
+    root = _ROOT.get()
+    if root is not None and not Path(os.path.normpath(path)).is_relative_to(root):
+        raise OSError(errno.EACCES, f"outside of {root.name}/")
     folder = _open_folder(path.parent, below) if below is not None else None
     try:
         name = path if folder is None else path.name

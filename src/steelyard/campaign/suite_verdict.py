@@ -114,6 +114,10 @@ class SuiteVerdict:
     def status(self) -> Status:
         return {Exit.GOOD: Status.PASS, Exit.UNKNOWN: Status.UNKNOWN}.get(self.exit, Status.FAIL)
 
+    def updated(self) -> Suite:
+        """The suite with its joint verdict."""
+        return self.suite.updated(verdict=self.status.value)
+
     def counts(self) -> dict[CellStatus, int]:
         statuses = [cell.status for cell in self.cells]
         return {status: statuses.count(status) for status in reversed(CellStatus) if status in statuses}
@@ -138,7 +142,7 @@ def judge_and_save(
     for cell in judged.cells:
         for verdict in cell.verdicts():
             save(verdict, not_saved)
-    saved = suite.updated(verdict=judged.status.value)
+    saved = judged.updated()
     try:
         saved.save()
     except OSError as reason:

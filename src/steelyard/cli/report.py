@@ -1,6 +1,7 @@
 """steelyard report RUN|FLEET|COMPARISON: a report to attach to a ticket."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from steelyard.cli import printing
 from steelyard.cli.options import Kept, argument, examples, option
@@ -11,6 +12,7 @@ EXAMPLES = examples(
     "steelyard report first -o first.md",
     "steelyard report runs/comparisons/ID --to html,md -o reports/",
     "steelyard report first --figures svg,pdf",
+    "steelyard report runs/comparisons/ID --to html,md --bundle evidence.zip",
 )
 _NAME = "Directory or name of a run, a fleet or a comparison."
 
@@ -21,14 +23,25 @@ class ReportOptions(Kept):
     to: str | None = option("--to FORMATS", "Formats: html, md, or html,md. Default: extension of -o, else html.")
     figures: str | None = option("--figures FORMS", "Also write every plot as a file of its own: svg, png, pdf.")
     output: str | None = option("-o PATH", "Write to this file or directory. Default: next to the run.")
+    bundle: Path | None = option("--bundle ZIP", "Write the report and its records to this file, for `verify`.")
 
 
 @verb
 def report(options: ReportOptions) -> None:
     """Write the report of a run, a fleet or a comparison."""
     from steelyard import api
+    from steelyard.cli.progress import StageView
 
-    files = api.report(options.name, to=options.to, figures=options.figures, output=options.output, out=options.out)
+    files = api.report(
+        options.name,
+        to=options.to,
+        figures=options.figures,
+        output=options.output,
+        bundle=options.bundle,
+        observe=StageView(),
+        notice=printing.note,
+        out=options.out,
+    )
     if options.as_json:
         printing.show_json({"files": [str(path.resolve()) for path in files]})
     else:

@@ -134,9 +134,11 @@ class _Bounded:
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= MOST_DIRECTORY_BYTES:
+        most = MOST_DIRECTORY_BYTES + 1
+        content = self._file.read(min(size, most) if size >= 0 else most)
+        if len(content) == most:
             raise refused(self._path, f"its table of entries is larger than {MOST_DIRECTORY_BYTES >> 20} MiB")
-        return self._file.read(size)
+        return content
 
 
 def _checked(path: Path, archive: zipfile.ZipFile, most_unpacked: int) -> dict[str, zipfile.ZipInfo]:

@@ -47,7 +47,7 @@ class Environment(Record):
 
 class FileEntry(Record):
     bytes: int = Field(ge=0)
-    sha256: str = Field(pattern=r"\A[0-9a-f]{64}\Z")
+    sha256: str = Field(pattern=r"\A[0-9a-f]{64}\z")
 
 
 class BundleManifest(Record):
@@ -55,11 +55,11 @@ class BundleManifest(Record):
 
     format: Literal["steelyard bundle"] = "steelyard bundle"
     schema_version: int = SCHEMA_VERSION
-    kind: Annotated[str, Field(pattern=rf"\A({'|'.join(KINDS)})\Z")]
+    kind: Annotated[str, Field(pattern=rf"\A({'|'.join(KINDS)})\z")]
     home: str
     """The place of what the report is about."""
     formats: list[str] = Field(min_length=1)
-    figures: list[Annotated[str, Field(pattern=rf"\A({'|'.join(FORMS)})\Z")]]
+    figures: list[Annotated[str, Field(pattern=rf"\A({'|'.join(FORMS)})\z")]]
     environment: Environment
     redacted: dict[str, int]
     """Lines of these files from which a secret was removed when the bundle was made."""
@@ -67,6 +67,14 @@ class BundleManifest(Record):
     """Binary logs that are not in the bundle, because they contain text like a secret."""
     files: dict[str, FileEntry]
     """Every other file of the bundle."""
+
+    @property
+    def removed(self) -> list[str]:
+        """What was removed from the records, in words."""
+        lines = [
+            f"{name}: removed secrets from {count:,} line{'s' * (count != 1)}" for name, count in self.redacted.items()
+        ]
+        return [*lines, *(f"{name}: left out, it contains text like a secret" for name in self.left_out)]
 
 
 def this_environment() -> Environment:

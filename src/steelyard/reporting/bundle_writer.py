@@ -12,8 +12,8 @@ from steelyard.records.contents import file_digest, is_regular, record_files
 from steelyard.records.strict import LINE_BYTES, unreadable
 from steelyard.reporting import SUFFIXES, archive, check_place, unwritable
 from steelyard.reporting.bundle import FILE, MARK, REPORT, ROOT, BundleManifest, FileEntry, Observe, this_environment
-from steelyard.reporting.documents import Document, Layout, kind_of
-from steelyard.reporting.make import Asked, locate, rendered
+from steelyard.reporting.documents import Document, Layout, layout_of, read
+from steelyard.reporting.rendering import Asked, rendered
 from steelyard.secrets import Redactor
 
 KEY = "--bundle"
@@ -46,11 +46,10 @@ class Staged:
         return FileEntry(bytes=path.stat().st_size, sha256=file_digest(path, self.root))
 
 
-def write_bundle(name: str, out: Path, path: Path, asked: Asked, observe: Observe) -> BundleManifest:
+def write_bundle(path: Path, kind: str, directory: Path, asked: Asked, observe: Observe) -> BundleManifest:
     """Write the bundle of a run, a fleet or a comparison. The report in it is made from the records in it."""
     place = check_place(path, MARK, KEY)
-    kind, directory = locate(name, out)
-    layout = kind_of(kind).layout(directory)
+    layout = layout_of(kind, directory)
     with tempfile.TemporaryDirectory(prefix="steelyard-") as temporary:
         staged = Staged(Path(temporary).resolve() / ROOT)
         _copy_runs(layout, staged, observe)
@@ -81,11 +80,11 @@ def write_bundle(name: str, out: Path, path: Path, asked: Asked, observe: Observ
 def _document(kind: str, directory: Path, home: Path, redacted: bool) -> Document:
     """The document of the copied records. An error is the one of the original, with the names that the user knows."""
     if redacted:  # the copied records are not those that were compared
-        kind_of(kind).read(directory)
+        read(kind, directory)
     try:
-        return kind_of(kind).read(home, unchanged=not redacted)
+        return read(kind, home, unchanged=not redacted)
     except InputError:
-        kind_of(kind).read(directory)
+        read(kind, directory)
         raise
 
 
@@ -95,7 +94,7 @@ def _copy_runs(layout: Layout, staged: Staged, observe: Observe) -> None:
         if records.load(run).status == "running":
             complaint, way_on = f"{place_of(run)} is still running", "the same command after it has ended"
             raise InputError(complaint, key=KEY, value=str(run), expected="runs that have ended", next=way_on)
-        judged = [verdict.FILE] if is_regular(run / verdict.FILE) else []
+        judged = [verdict.FILE] if layout.as_checked and is_regular(run / verdict.FILE) else []
         sources |= {f"{place}/{name}": (run, name) for name in [*record_files(run), *judged]}
     archive.check_names([*sources, *layout.files])
     archive.check_space(staged.root.parent, sum((run / name).stat().st_size for run, name in sources.values()))

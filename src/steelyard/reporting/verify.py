@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from steelyard import __version__
 from steelyard.errors import InputError, NotInstalledError
@@ -20,9 +20,9 @@ from steelyard.reporting import FORMATS, archive, format_of
 from steelyard.reporting.archive import Archive, Content
 from steelyard.reporting.bundle import FILE, REPORT, ROOT, SCHEMA_VERSION, BundleManifest, Observe, this_environment
 from steelyard.reporting.differences import TEXTS, differences, figures_apart
-from steelyard.reporting.documents import kind_of
+from steelyard.reporting.documents import layout_of, read
 from steelyard.reporting.figures import FORMS
-from steelyard.reporting.make import Asked, File, rendered
+from steelyard.reporting.rendering import Asked, File, rendered
 from steelyard.verdict import Finding, Status
 from steelyard.verdict.finding import Check, together
 
@@ -85,17 +85,13 @@ class Verification:
 
     bundle: Path
     manifest: BundleManifest
+    reports: dict[str, str]
+    """The checksum of each file of the report, to be compared with one from its author."""
     findings: tuple[Finding, ...]
 
     @property
     def status(self) -> Status:
         return together(self.findings)
-
-    @property
-    def reports(self) -> dict[str, str]:
-        """The checksum of each file of the report, to be compared with a copy from elsewhere."""
-        files = self.manifest.files.items()
-        return {name: entry.sha256 for name, entry in files if name.startswith(f"{REPORT}/")}
 
     def document(self) -> dict[str, Any]:
         """The document of `verify --json`."""
@@ -137,9 +133,18 @@ class Unpacked:
         return name in self.contents and self.contents[name].sha256 == hashlib.sha256(content).hexdigest()
 
 
-def verify(path: Path, most_unpacked: int | None = None, observe: Observe = lambda stage, count: None) -> Verification:
+class Unpacking(TypedDict, total=False):
+    """How to unpack a bundle."""
+
+    most_unpacked: int | None
+    """Limit of unpacked bytes. By default 64 GiB, and 200 times the size of the bundle."""
+    observe: Observe
+
+
+def verify_bundle(path: Path, **how: Unpack[Unpacking]) -> Verification:
     """Unpack a bundle into a temporary directory, and make everything that follows from its records again."""
-    with archive.opened(path, most_unpacked) as packed:
+    observe = how.get("observe", lambda stage, count: None)
+    with archive.opened(path, how.get("most_unpacked")) as packed:
         manifest = _manifest(path, packed)
         with tempfile.TemporaryDirectory(prefix="steelyard-") as temporary:
             archive.check_space(Path(temporary), packed.unpacked_bytes)
@@ -150,7 +155,8 @@ def verify(path: Path, most_unpacked: int | None = None, observe: Observe = lamb
             with placed_from(root):
                 made_again, belonging = _made_again(unpacked)
                 files = _files(unpacked, belonging if unpacked.is_ours else set())
-                return Verification(path, manifest, (*files, *made_again))
+                reports = {name: content.sha256 for name, content in contents.items() if name.startswith(f"{REPORT}/")}
+                return Verification(path, manifest, reports, (*files, *made_again))
 
 
 def _manifest(path: Path, packed: Archive) -> BundleManifest:
@@ -183,10 +189,10 @@ def _files(unpacked: Unpacked, belonging: Set[str]) -> list[Finding]:
 def _made_again(unpacked: Unpacked) -> tuple[list[Finding], Set[str]]:
     """Whether everything that follows from the records is as they give it; and the names of all files that belong."""
     manifest = unpacked.manifest
-    kind, home = kind_of(manifest.kind), unpacked.root / manifest.home
+    kind, home = manifest.kind, unpacked.root / manifest.home
     try:
-        runs = [_inside(unpacked, run) for run in kind.layout(home).runs]
-        document = kind.read(home, unchanged=False)
+        runs = [_inside(unpacked, run) for run in layout_of(kind, home).runs]
+        document = read(kind, home, unchanged=False)
         derived = {place_of(path): text.encode() for path, text in document.derived().items()}
     except InputError as error:
         decide = RECORDS.failed if unpacked.is_ours else RECORDS.unknown
@@ -228,7 +234,7 @@ def _derived(unpacked: Unpacked, name: str, content: bytes) -> Iterator[Finding]
         return
     for pointer, ours, theirs in figures_apart(bundled, strict_json(content)):
         yield RECORDS.failed(FIGURES_DIFFER, ours, theirs, Evidence(name, 1), file=name, pointer=pointer)
-    yield RECORDS.unknown(OTHER_VERSION, file=name, version=_version(unpacked), here=__version__)
+    yield RECORDS.unknown(OTHER_VERSION, file=name, version=unpacked.manifest.environment.steelyard, here=__version__)
 
 
 def _report(unpacked: Unpacked, name: str, file: File, runs: Sequence[str]) -> Iterator[Finding]:
@@ -245,7 +251,9 @@ def _report(unpacked: Unpacked, name: str, file: File, runs: Sequence[str]) -> I
         yield REPORTS.passed(RENDERED_AGAIN, file=name)
     elif not unpacked.is_ours:
         yield from _records_apart(unpacked, name, runs)
-        yield REPORTS.unknown(OTHER_VERSION, file=name, version=_version(unpacked), here=__version__)
+        yield REPORTS.unknown(
+            OTHER_VERSION, file=name, version=unpacked.manifest.environment.steelyard, here=__version__
+        )
     elif name.endswith(TEXTS):
         yield from _lines_apart(unpacked, name, content, REPORTS, RENDERED_OTHERWISE)
     elif environment != this_environment():

@@ -1,32 +1,24 @@
-"""What a report can be about, one module per kind: its runs and files, and the report made from them."""
+"""What a report can be about, one module per kind: the runs and files that belong to it, and how it is made."""
 
+import hashlib
 import importlib
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from steelyard import verdict
 from steelyard.records import Run
-from steelyard.reporting.page import Page
+from steelyard.records.contents import records_digest
+from steelyard.reporting.page import Cell, Page, Table
 from steelyard.verdict import Subject, Verdict
 
-KINDS = ("run", "fleet", "comparison")
+KINDS = ("run", "fleet", "suite", "comparison", "suite_comparison")
 """A kind is a module with `layout` and `read`, and its name here."""
 RUNS = "runs"
 """The directory of the runs in a bundle."""
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A report, and the files that follow from the same records."""
-
-    kind: str
-    directory: Path
-    page: Page
-    derived: Callable[[], dict[Path, str]]
-    """Makes the verdict of each run and the file of a comparison or a fleet: contents by their paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +30,77 @@ class Layout:
     runs: Mapping[Path, str]
     """The place of each run, by its directory."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Contents by their places; they name runs by these places."""
+    """Contents of other files by their places; they name runs by these places."""
+    as_checked: bool = True
+    """Whether the thresholds of the last check of each run count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A report, and the files that follow from the same records."""
+
+    directory: Path
+    page: Page
+    judged: Sequence[Verdict]
+    manifests: Mapping[Path, str] = field(default_factory=dict)
+    """Contents of fleet.json and suite.json."""
+    made: Callable[[], Mapping[Path, str]] = dict
+    """Makes the file of a comparison."""
+
+    def derived(self) -> dict[Path, str]:
+        """Contents of the files that follow from the records."""
+        verdicts = {judged.run / verdict.FILE: verdict.file_text(judged) for judged in self.judged}
+        return {**verdicts, **self.manifests, **self.made()}
 
 
 class Kind(Protocol):
     def layout(self, directory: Path) -> Layout:
-        """What belongs to the document of a directory. Reads no run."""
+        """What belongs to the document of a directory."""
         ...
 
-    def read(self, directory: Path, linked: bool = False, unchanged: bool = True) -> Document:
-        """Make the report; `linked` to reports next to it. `unchanged`: an error if a run has changed since."""
-        ...
+    def read(self, directory: Path, linked: bool, unchanged: bool) -> Document: ...
 
 
-def kind_of(name: str) -> Kind:
-    return cast("Kind", importlib.import_module(f"{__name__}.{name}"))
+def layout_of(kind: str, directory: Path) -> Layout:
+    """What belongs to the document of a directory. Reads no steps."""
+    return _module(kind).layout(directory)
+
+
+def read(kind: str, directory: Path, linked: bool = False, unchanged: bool = True) -> Document:
+    """Make a report; `linked` to those next to it. `unchanged`: an error if a run has changed since it was compared."""
+    document = _module(kind).read(directory, linked, unchanged)
+    records = _records(layout_of(kind, directory), document)
+    return replace(document, page=replace(document.page, blocks=[*document.page.blocks, records]))
+
+
+def _module(kind: str) -> Kind:
+    return cast("Kind", importlib.import_module(f"{__name__}.{kind}"))
+
+
+def _records(layout: Layout, document: Document) -> Table:
+    """The digests by which a report vouches for its records."""
+    limits = {judged.run: _limits(judged) for judged in document.judged if layout.as_checked}
+    with_limits = any(limits.values())
+    rows: list[list[str | Cell]] = [
+        [place, _digest(run), *([limits.get(run, "")] * with_limits)] for run, place in layout.runs.items()
+    ]
+    for path, text in document.manifests.items():
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        rows.append([f"{path.parent.resolve().name}/{path.name}", digest, *[""] * with_limits])
+    note = "SHA-256 of the checksums of the records and logs of each run, in the format of sha256sum."
+    return Table("Records", ["run", "SHA-256", *["checked with"] * with_limits], rows, note, folded=True)
+
+
+def _digest(run: Path) -> str:
+    try:
+        return records_digest(run)
+    except OSError as reason:
+        return f"unknown: {reason.strerror}"
+
+
+def _limits(judged: Verdict) -> str:
+    warm_up = f"--warmup-steps {judged.warmup_steps}" if judged.warmup_steps else ""
+    return "; ".join(filter(None, (*judged.thresholds, warm_up)))
 
 
 def as_last_judged(run: Run) -> Subject:
@@ -61,9 +109,11 @@ def as_last_judged(run: Run) -> Subject:
     return verdict.read_subject(run, saved["thresholds"], saved["warmup_steps"])
 
 
+def tree(directories: Sequence[Path]) -> dict[Path, str]:
+    """Places in a bundle that are to each other as the directories are, since sides are called after directories."""
+    above = os.path.commonpath([directory.parent for directory in directories])
+    return {directory: f"{RUNS}/{directory.relative_to(above)}" for directory in directories}
+
+
 def json_text(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
-
-
-def verdict_files(verdicts: Iterable[Verdict]) -> dict[Path, str]:
-    return {judged.run / verdict.FILE: verdict.file_text(judged) for judged in verdicts}

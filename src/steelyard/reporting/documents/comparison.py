@@ -5,7 +5,7 @@ from pathlib import Path
 
 from steelyard.comparison.files import FILE, FOLDER, file_text, places_of, saved, weigh_again
 from steelyard.reporting.comparison_page import comparison_page
-from steelyard.reporting.documents import RUNS, Document, Layout, json_text, verdict_files
+from steelyard.reporting.documents import Document, Layout, json_text, tree
 
 
 def layout(directory: Path) -> Layout:
@@ -13,19 +13,15 @@ def layout(directory: Path) -> Layout:
     directory = directory.resolve()
     content = saved(directory)
     sides = places_of(content, directory)
-    above = os.path.commonpath([place.parent for side in sides for place in side])
-    runs = {place: f"{RUNS}/{place.relative_to(above)}" for side in sides for place in side}
+    runs = tree([place for side in sides for place in side])
     home = f"{FOLDER}/{directory.name}"
     for name, side in zip(("target", "baseline"), sides, strict=True):
         content[name] = [os.path.relpath(runs[place], home) for place in side]
-    return Layout(home, runs, {f"{home}/{FILE}": json_text(content)})
+    return Layout(home, runs, {f"{home}/{FILE}": json_text(content)}, as_checked=False)
 
 
-def read(directory: Path, linked: bool = False, unchanged: bool = True) -> Document:
+def read(directory: Path, linked: bool, unchanged: bool) -> Document:
     made = weigh_again(directory, unchanged)
-
-    def derived() -> dict[Path, str]:
-        verdicts = [judged for side in made.sides for judged in side.verdicts]
-        return {**verdict_files(verdicts), directory / FILE: file_text(made, directory)}
-
-    return Document("comparison", directory, comparison_page(made), derived)
+    verdicts = [judged for side in made.sides for judged in side.verdicts]
+    page = comparison_page(made)
+    return Document(directory, page, verdicts, made=lambda: {directory / FILE: file_text(made, directory)})

@@ -5,7 +5,7 @@ from pathlib import Path
 from steelyard.campaign.fleet_verdict import judge_fleet
 from steelyard.records import FLEET as FILE
 from steelyard.records.fleet import load_fleet
-from steelyard.reporting.documents import RUNS, Document, Layout, as_last_judged, verdict_files
+from steelyard.reporting.documents import RUNS, Document, Layout, as_last_judged
 from steelyard.reporting.fleet_page import fleet_page
 
 
@@ -16,12 +16,8 @@ def layout(directory: Path) -> Layout:
     return Layout(home, runs, {f"{home}/{FILE}": fleet.text})
 
 
-def read(directory: Path, linked: bool = False, unchanged: bool = True) -> Document:
+def read(directory: Path, linked: bool, unchanged: bool) -> Document:
     judged = judge_fleet(load_fleet(directory), as_last_judged)
     verdicts = [member.verdict for member in judged.members if member.verdict is not None]
-
-    def derived() -> dict[Path, str]:
-        updated = judged.updated().updated(name=directory.resolve().name)
-        return {**verdict_files(verdicts), directory / FILE: updated.text}
-
-    return Document("fleet", directory, fleet_page(judged, linked), derived)
+    updated = judged.updated().updated(name=directory.resolve().name)
+    return Document(directory, fleet_page(judged, linked), verdicts, {directory / FILE: updated.text})

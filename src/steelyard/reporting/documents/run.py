@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from steelyard import records, verdict
-from steelyard.reporting.documents import RUNS, Document, Layout, as_last_judged, verdict_files
+from steelyard.reporting.documents import RUNS, Document, Layout, as_last_judged
 from steelyard.reporting.run_page import run_page
 
 
@@ -12,7 +12,7 @@ def layout(directory: Path) -> Layout:
     return Layout(place, {directory: place})
 
 
-def read(directory: Path, linked: bool = False, unchanged: bool = True) -> Document:
+def read(directory: Path, linked: bool, unchanged: bool) -> Document:
     subject = as_last_judged(records.load(directory))
     judged = verdict.judge(subject)
-    return Document("run", directory, run_page(subject, judged), lambda: verdict_files([judged]))
+    return Document(directory, run_page(subject, judged), [judged])

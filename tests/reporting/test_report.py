@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from steelyard.reporting import FORMATS, format_of
-from steelyard.reporting.make import Asked, rendered, write_reports
+from steelyard.reporting.documents import read
+from steelyard.reporting.make import write_reports
 from steelyard.reporting.markdown import text
+from steelyard.reporting.rendering import Asked, rendered
 
 
 def test_a_report_goes_beside_what_it_reports_on(cli: Any, recorded: Any) -> None:
@@ -280,7 +282,9 @@ def test_an_unknown_form_of_figures_is_wrong_input(cli: Any, recorded: Any) -> N
 
 def test_a_report_can_be_rendered_without_writing_it(recorded: Any) -> None:
     run = Path(recorded("again"))
-    files = rendered(str(run), Path("runs"), Asked([format_of("html"), format_of("md")], ["svg"]))
+    page = read("run", run, linked=True).page
+    asked = Asked([format_of("html"), format_of("md")], ["svg"])
+    files = {file.name: file.content() for file in rendered(page, asked)}
     assert {"report.html", "report.md", "report-loss.svg"} <= files.keys()
     assert not list(run.glob("report*"))
     write_reports(str(run), Path("runs"), to="html,md", figures="svg")

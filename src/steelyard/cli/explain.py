@@ -31,6 +31,7 @@ def reason_codes() -> dict[str, dict["Code", str]]:
     from steelyard.comparison.tiers import TIERS
     from steelyard.execute import preflight
     from steelyard.reasons import codes_in
+    from steelyard.reporting import verify
 
     tiers = (import_module(f"steelyard.comparison.tiers.{name}") for name in TIERS)
     diagnoses = (import_module(f"steelyard.comparison.diagnoses.{name}") for name in DIAGNOSES)
@@ -41,6 +42,7 @@ def reason_codes() -> dict[str, dict["Code", str]]:
         "convergence": codes_in(convergence, smoothing, starts, *tiers),
         "diagnosis": codes_in(*diagnoses),
         "campaign": codes_in(suite_matching, fleet_verdict, learn, samples, scaling, trend),
+        "bundle": codes_in(verify),
     }
 
 

@@ -1,5 +1,6 @@
 """steelyard verify ZIP: whether a bundle's report follows from its records."""
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from steelyard.reporting.verify import Verification
 
 EXAMPLES = examples("steelyard verify evidence.zip", "steelyard verify evidence.zip --json")
+MOST = 12
+"""Findings that are printed without -v."""
+_WIDTH = len("records")
 _SIZE = "Largest unpacked size: 512MiB, 64GiB, 2TiB. Default: 64GiB, and at most 200 times the file."
 
 
@@ -45,19 +49,24 @@ def _show(verified: "Verification", options: VerifyOptions) -> None:
     """The result, what differs, and the checksums to compare with a copy from elsewhere."""
     from steelyard.verdict import Status
 
-    status, made = verified.status, verified.manifest.environment
+    status, apart = verified.status, [finding for finding in verified.findings if finding.status != Status.PASS]
+    counts = Counter(finding.status for finding in apart)
+    words = {
+        Status.PASS: f"every figure about {verified.manifest.home} follows from its records",
+        Status.FAIL: f"{counts[Status.FAIL]} difference{'s' * (counts[Status.FAIL] != 1)}",
+        Status.UNKNOWN: f"{counts[Status.UNKNOWN]} not verified",
+    }
     head = f"{options.bundle}: {status.value}"
-    printing.say(f"{head} ({verified.manifest.home}, by steelyard {made.steelyard})", STATUS[status.value], len(head))
+    printing.say(f"{head}: {words[status]}", printing.STATUS_STYLES[status.value], len(head))
     if options.quiet:
         return
-    shown = [finding for finding in verified.findings if options.verbose or finding.status != Status.PASS]
-    for finding in shown or verified.findings:
-        printing.finding(finding.status.value, finding.check, finding.message, 7)
+    shown = verified.findings if options.verbose or not apart else apart[:MOST]
+    for finding in shown:
+        printing.finding(finding.status.value, finding.check, finding.message, _WIDTH)
+    if not options.verbose and len(apart) > MOST:
+        printing.say(f"  {len(apart) - MOST} more (-v)")
     for text in verified.manifest.removed:
         printing.item("  note     ", text)
     printing.say("Compare with a checksum from the author:")
     for name, digest in verified.reports.items():
         printing.say(f"  {digest}  {name}")
-
-
-STATUS = printing.STATUS_STYLES

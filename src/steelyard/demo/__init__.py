@@ -9,9 +9,8 @@ from steelyard import comparison, records, reporting, verdict
 from steelyard.comparison import Comparability, Comparison, Metric
 from steelyard.errors import InfrastructureError
 from steelyard.records import Run
-from steelyard.reporting.comparison_page import comparison_page
+from steelyard.reporting.documents import read
 from steelyard.reporting.page import Page
-from steelyard.reporting.run_page import run_page
 from steelyard.verdict import Status, Verdict
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -80,12 +79,12 @@ def make_story(runs: Sequence[Run], out: Path) -> Story:
         subject = verdict.read_subject(run)
         judged = verdict.judge(subject)
         verdict.save(judged)
-        _write(run_page(subject, judged), run.directory)
+        _write(read("run", run.directory).page, run.directory)
         verdicts.append(judged)
     fair, refused = (comparison.weigh([run], [runs[0]], [Metric.THROUGHPUT], None, 0) for run in runs[1:])
     directories = comparison.save(fair, out, None), comparison.save(refused, out, None)
-    for made, directory in zip((fair, refused), directories, strict=True):
-        _write(comparison_page(made), directory)
+    for directory in directories:
+        _write(read("comparison", directory).page, directory)
     return Story(tuple(verdicts), fair, refused, directories)
 
 

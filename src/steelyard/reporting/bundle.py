@@ -1,4 +1,4 @@
-"""What an evidence bundle contains besides files: its manifest, with what it was made by."""
+"""The manifest of an evidence bundle: its files, and what made them."""
 
 import importlib.metadata
 import platform

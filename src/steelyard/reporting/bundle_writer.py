@@ -54,8 +54,8 @@ def write_bundle(path: Path, kind: str, directory: Path, asked: Asked, observe: 
         staged = Staged(Path(temporary).resolve() / ROOT)
         _copy_runs(layout, staged, observe)
         staged.write(layout.files)
+        document = _document(kind, directory, staged, layout.home)
         with placed_from(staged.root):
-            document = _document(kind, directory, staged.root / layout.home, bool(staged.redacted))
             staged.write({place_of(file): text for file, text in document.derived().items()})
             staged.write({f"{REPORT}/{file.name}": file.content() for file in rendered(document.page, asked)})
         manifest = BundleManifest(
@@ -77,12 +77,13 @@ def write_bundle(path: Path, kind: str, directory: Path, asked: Asked, observe: 
     return manifest
 
 
-def _document(kind: str, directory: Path, home: Path, redacted: bool) -> Document:
+def _document(kind: str, directory: Path, staged: Staged, home: str) -> Document:
     """The document of the copied records. An error is the one of the original, with the names that the user knows."""
-    if redacted:  # the copied records are not those that were compared
+    if staged.redacted:  # the copied records are not those that were compared
         read(kind, directory)
     try:
-        return read(kind, home, unchanged=not redacted)
+        with placed_from(staged.root):
+            return read(kind, staged.root / home, unchanged=not staged.redacted)
     except InputError:
         read(kind, directory)
         raise

@@ -2,6 +2,7 @@
 
 import hashlib
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +37,7 @@ FILE_EXTRA = Code("file_extra", "{file} does not belong to the bundle")
 """The bundle contains a file that its manifest does not name, or that its report is not made from."""
 FILE_CHANGED = Code("file_changed", "{file} does not have the checksum of the manifest")
 """A file was changed after the bundle was made."""
-DERIVED_AGAIN = Code("derived_again", lambda files, **_: f"{', '.join(files)} follow from the records")
+DERIVED_AGAIN = Code("derived_again", lambda files, **_: f"{_counted(files)}: each follows from the records")
 """The verdicts and the comparison, made again from the records, are equal to those in the bundle."""
 DERIVED_OTHERWISE = Code("derived_otherwise", lambda **values: _apart(**values))
 """A verdict or a comparison is not what the records give."""
@@ -51,13 +52,13 @@ RENDERED_AGAIN = Code("rendered_again", "{file} follows from the records, byte f
 RENDERED_OTHERWISE = Code("rendered_otherwise", lambda **values: _apart(**values))
 """A line of the report is not what the records give."""
 LAST_DIGITS = Code(
-    "last_digits", "{file} follows from the records, but for the last digits of sums, which depend on the processor"
+    "last_digits", "{file} follows from the records, except for the last digits of sums, which depend on the processor"
 )
 """Floating-point numbers differ by less than 1e-12 of their value, and the bundle was made on another machine."""
 BYTES_DIFFER = Code("bytes_differ", "{file} is not what the records give")
 """A file of the report is not what the records give. It is not text, or it is much larger."""
 OTHER_RECORDS = Code("other_records", "{file} was not made from these records of {run}")
-"""A report by another version of Steelyard does not contain the digest of these records."""
+"""The report contains another digest of the records of a run."""
 OTHER_VERSION = Code(
     "other_version",
     "{file} differs from what Steelyard {here} makes, but the bundle was made by Steelyard {version}, "
@@ -70,6 +71,12 @@ NOT_RENDERED = Code("not_rendered", "{file} cannot be made here, so only its che
 """A package that makes this file is not installed."""
 _WITH_DIGESTS = (".html", ".md")
 _MORE_BYTES = 1 << 20
+
+
+def _counted(files: Sequence[str]) -> str:
+    """`8 verdict.json, 1 comparison.json`."""
+    names = Counter(name.rpartition("/")[2] for name in files)
+    return ", ".join(f"{count:,} {name}" for name, count in names.items())
 
 
 def _apart(place: Evidence, column: int, observed: str | None, expected: str | None, more: int) -> str:
@@ -154,7 +161,7 @@ def verify_bundle(path: Path, **how: Unpack[Unpacking]) -> Verification:
             unpacked = Unpacked(path, root, manifest, packed.names, contents)
             with placed_from(root):
                 made_again, belonging = _made_again(unpacked)
-                files = _files(unpacked, belonging if unpacked.is_ours else set())
+                files = _files(unpacked, belonging)
                 reports = {name: content.sha256 for name, content in contents.items() if name.startswith(f"{REPORT}/")}
                 return Verification(path, manifest, reports, (*files, *made_again))
 
@@ -172,43 +179,51 @@ def _manifest(path: Path, packed: Archive) -> BundleManifest:
     return manifest
 
 
-def _files(unpacked: Unpacked, belonging: Set[str]) -> list[Finding]:
-    """Whether the files are those of the manifest, and those that belong to the report."""
+def _files(unpacked: Unpacked, belonging: Set[str] | None) -> list[Finding]:
+    """Whether the files are those of the manifest, and those that belong to the report, if these are known."""
     entries = unpacked.manifest.files
     findings = []
-    for name in sorted({*entries, *belonging, *unpacked.names} - {FILE}):
+    for name in sorted({*entries, *(belonging or ()), *unpacked.names} - {FILE}):
+        belongs = belonging is None or name in belonging
+        # another version may keep other files
+        decide = FILES.failed if unpacked.is_ours or (name in entries) != (name in unpacked.names) else FILES.unknown
         if name not in unpacked.names:
-            findings.append(FILES.failed(FILE_MISSING, file=name))
-        elif name not in entries or (belonging and name not in belonging):
-            findings.append(FILES.failed(FILE_EXTRA, file=name))
+            findings.append(decide(FILE_MISSING, file=name))
+        elif name not in entries or not belongs:
+            findings.append(decide(FILE_EXTRA, file=name))
         elif unpacked.contents[name] != Content(**entries[name].model_dump()):
             findings.append(FILES.failed(FILE_CHANGED, file=name))
     return findings or [FILES.passed(FILES_COMPLETE, count=len(entries))]
 
 
-def _made_again(unpacked: Unpacked) -> tuple[list[Finding], Set[str]]:
-    """Whether everything that follows from the records is as they give it; and the names of all files that belong."""
-    manifest = unpacked.manifest
-    kind, home = manifest.kind, unpacked.root / manifest.home
+def _made_again(unpacked: Unpacked) -> tuple[list[Finding], Set[str] | None]:
+    """Whether what follows from the records is as they give it; and the names of all files that belong, if known."""
+    kind, home = unpacked.manifest.kind, unpacked.root / unpacked.manifest.home
+    decide = RECORDS.failed if unpacked.is_ours else RECORDS.unknown
     try:
-        runs = [_inside(unpacked, run) for run in layout_of(kind, home).runs]
+        layout = layout_of(kind, home)
+    except InputError as error:
+        return [decide(NOT_DERIVED, error=error.message)], None
+    runs = [_inside(unpacked, run) for run in layout.runs]
+    try:
         document = read(kind, home, unchanged=False)
         derived = {place_of(path): text.encode() for path, text in document.derived().items()}
     except InputError as error:
-        decide = RECORDS.failed if unpacked.is_ours else RECORDS.unknown
-        return [decide(NOT_DERIVED, error=error.message)], set()
-    findings = [finding for name, content in derived.items() for finding in _derived(unpacked, name, content)]
-    if together(findings) == Status.PASS:
-        findings.append(RECORDS.passed(DERIVED_AGAIN, files=list(derived)))
-    reports = {f"{REPORT}/{file.name}": file for file in rendered(document.page, _asked(manifest))}
+        return [decide(NOT_DERIVED, error=error.message)], None
+    equal = [name for name, content in derived.items() if unpacked.holds(name, content)]
+    findings = [RECORDS.passed(DERIVED_AGAIN, files=equal)] if equal else []
+    for name, content in derived.items():
+        if name in unpacked.contents and name not in equal:
+            findings += _derived(unpacked, name, content)
+    reports = {f"{REPORT}/{file.name}": file for file in rendered(document.page, _asked(unpacked.manifest))}
     for name, file in reports.items():
-        findings += _report(unpacked, name, file, runs)
+        findings += _report(unpacked, name, file, runs) if name in unpacked.contents else ()
     of_runs = (f"{run}/{name}" for run in runs for name in record_files(unpacked.root / run))
     return findings, {*of_runs, *derived, *reports}
 
 
 def _inside(unpacked: Unpacked, run: Path) -> str:
-    """The place of a run; a path that leads out of the bundle is refused before anything is read there."""
+    """The place of a run; a path that leads out of the bundle is hostile, and nothing was read there."""
     if not run.is_relative_to(unpacked.root):
         raise archive.refused(unpacked.path, f"{unpacked.manifest.home} names a run outside of the bundle")
     return str(run.relative_to(unpacked.root))
@@ -222,8 +237,6 @@ def _asked(manifest: BundleManifest) -> Asked:
 
 def _derived(unpacked: Unpacked, name: str, content: bytes) -> Iterator[Finding]:
     """How a verdict or a comparison differs from what the records give."""
-    if name not in unpacked.contents or unpacked.holds(name, content):
-        return  # a missing file is a finding of its own
     if unpacked.is_ours:
         yield from _lines_apart(unpacked, name, content, RECORDS, DERIVED_OTHERWISE)
         return
@@ -233,14 +246,12 @@ def _derived(unpacked: Unpacked, name: str, content: bytes) -> Iterator[Finding]
         yield RECORDS.failed(NOT_DERIVED, error=f"{name} cannot be read ({reason})")
         return
     for pointer, ours, theirs in figures_apart(bundled, strict_json(content)):
-        yield RECORDS.failed(FIGURES_DIFFER, ours, theirs, Evidence(name, 1), file=name, pointer=pointer)
+        yield RECORDS.failed(FIGURES_DIFFER, ours, theirs, file=name, pointer=pointer)
     yield RECORDS.unknown(OTHER_VERSION, file=name, version=unpacked.manifest.environment.steelyard, here=__version__)
 
 
 def _report(unpacked: Unpacked, name: str, file: File, runs: Sequence[str]) -> Iterator[Finding]:
     """Whether a file of the report is what the records give."""
-    if name not in unpacked.contents:
-        return
     try:
         content = file.content()
     except NotInstalledError as missing:
@@ -249,11 +260,10 @@ def _report(unpacked: Unpacked, name: str, file: File, runs: Sequence[str]) -> I
     environment = unpacked.manifest.environment
     if unpacked.holds(name, content):
         yield REPORTS.passed(RENDERED_AGAIN, file=name)
-    elif not unpacked.is_ours:
-        yield from _records_apart(unpacked, name, runs)
-        yield REPORTS.unknown(
-            OTHER_VERSION, file=name, version=unpacked.manifest.environment.steelyard, here=__version__
-        )
+        return
+    yield from _records_apart(unpacked, name, runs)
+    if not unpacked.is_ours:
+        yield REPORTS.unknown(OTHER_VERSION, file=name, version=environment.steelyard, here=__version__)
     elif name.endswith(TEXTS):
         yield from _lines_apart(unpacked, name, content, REPORTS, RENDERED_OTHERWISE)
     elif environment != this_environment():
@@ -278,14 +288,11 @@ def _lines_apart(unpacked: Unpacked, name: str, content: bytes, check: Check, co
 
 
 def _records_apart(unpacked: Unpacked, name: str, runs: Sequence[str]) -> Iterator[Finding]:
-    """The runs whose digest a report by another version does not contain."""
-    if not name.endswith(_WITH_DIGESTS):
-        return
+    """The runs of whose records the report does not contain the digest."""
     try:
-        text = read_document(unpacked.root / name, unpacked.root)
+        text = read_document(unpacked.root / name, unpacked.root) if name.endswith(_WITH_DIGESTS) else None
     except OSError:
-        yield REPORTS.failed(BYTES_DIFFER, file=name)
-        return
+        return  # much larger than a report
     for run in runs:
-        if records_digest(unpacked.root / run).encode() not in text:
+        if text is not None and records_digest(unpacked.root / run).encode() not in text:
             yield REPORTS.failed(OTHER_RECORDS, file=name, run=run)

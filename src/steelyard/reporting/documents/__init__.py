@@ -78,7 +78,7 @@ def _module(kind: str) -> Kind:
 
 
 def _records(layout: Layout, document: Document) -> Table:
-    """The digests by which a report vouches for its records."""
+    """The digests of all records that the report is made from, so that others do not fit it."""
     limits = {judged.run: _limits(judged) for judged in document.judged if layout.as_checked}
     with_limits = any(limits.values())
     rows: list[list[str | Cell]] = [

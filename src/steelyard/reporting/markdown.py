@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from html import escape
+from textwrap import indent
 from typing import Any
 
 from steelyard.inert import inert
@@ -44,6 +45,7 @@ def render(page: Page) -> str:
         text(page.subject),
         "\n\n".join(f"**{text(answer.word.upper())}**: {text(answer.text)}" for answer in _answers(page)),
         _points(Points("", [Point("Evidence", page.evidence)])) if page.evidence else "",
+        _points(page.problem) if page.problem else "",
         _points(page.causes) if page.causes else "",
         _bullets(page.reasons),
         _rows(page.summary) if page.summary else "",
@@ -101,6 +103,8 @@ def _points(points: Points) -> str:
     lines = []
     for point in points.points:
         lines += [f"- {text(point.text)}", *(f"  - {text(line)}" for line in point.beneath)]
+        if point.commands:
+            lines += ["", indent(_fenced("\n".join(point.commands)), "  "), ""]
     content = "\n\n".join(part for part in (text(points.note), "\n".join(lines)) if part)
     title = f"## {text(points.title)}\n\n" if points.title else ""
     return _folded(points.title, content) if points.folded else f"{title}{content}"

@@ -265,6 +265,8 @@ class Point:
     """Details, which a reader opens on demand."""
     printed: Sequence[str] = ()
     """What paper has in place of the text."""
+    commands: Sequence[str] = ()
+    """To be run for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +307,8 @@ class Page:
     """What was trained on what, in one line."""
     answers: Sequence[Answer] = ()
     """In place of the sentence, if there are several questions."""
+    problem: Points | None = None
+    """What the answer and its causes are about, in numbers."""
     evidence: Sequence[str] = ()
     """What the answer is based on."""
     reasons: Sequence[str] = ()

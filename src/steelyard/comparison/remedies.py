@@ -1,0 +1,251 @@
+"""What to do about curves that differ or cannot be compared: one remedy per cause, in the order of the diagnoses."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.comparison import codes
+from steelyard.comparison.again import import_new, run_again
+from steelyard.comparison.chance import LEVEL_SPREAD, by_seeds
+from steelyard.comparison.comparison import Comparison
+from steelyard.comparison.diagnoses import (
+    counting_data,
+    different_setting,
+    fixed_batch,
+    parting,
+    silent_default,
+    tokens_per_step,
+    uniform_data,
+    untrained_loss,
+)
+from steelyard.comparison.intervals import FEWEST
+from steelyard.comparison.next_step import NextStep, equal_settings, run_both
+from steelyard.comparison.phrases import listed, plain_percent, rounded
+from steelyard.comparison.reduction import GENERATED, Learning
+from steelyard.comparison.side import Side
+from steelyard.comparison.starts import WEIGHTS, declared_weights, weights_apart
+from steelyard.comparison.tiers import Pair
+from steelyard.experiment.keys import KEYS
+from steelyard.experiment.policy import Metric
+from steelyard.frameworks.registry import facts
+from steelyard.reasons import Code, Reason
+
+_MOST_NAMED = 3
+"""Settings that a sentence names."""
+_OF_DATA = (uniform_data.CODE, counting_data.CODE, counting_data.DEGENERATE, fixed_batch.CODE)
+_ELSEWHERE = (*_OF_DATA, different_setting.CODE)
+"""Diagnoses whose remedy is given once for both sides: other data, equal settings."""
+_TOKENS, _OF_BATCH = "training.tokens_per_step", ("training.global_batch_size", "training.sequence_length")
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What to do, with commands that can be pasted once their capitals are replaced."""
+
+    reason: Reason
+    commands: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        head = {"code": self.reason.code.name, "side": self.reason.side, "keys": list(self.reason.keys)}
+        return {**head, "message": self.reason.message, "commands": list(self.commands)}
+
+
+def _named(keys: Sequence[str]) -> str:
+    more = len(keys) - _MOST_NAMED
+    return f"{', '.join(keys[:_MOST_NAMED])} and {more} more" if more > 1 else listed(keys)
+
+
+def _spelt(spellings: Mapping[str, str]) -> str:
+    """`(mock_data in primus; data in nemo)`."""
+    words = "; ".join(f"{name} in {framework}" for framework, name in spellings.items())
+    return f" ({words})" if words else ""
+
+
+def _one_corpus(sides: Sequence[str], spellings: Mapping[str, str]) -> str:
+    return (
+        f"train both sides on one corpus with one tokenizer{_spelt(spellings)}: {listed(sides)} used generated or "
+        "repeated data; a seed does not make data equal, so compare fingerprints"
+    )
+
+
+def _one_batch(called: tuple[str, str], tokens: tuple[float, float], spellings: Mapping[str, str]) -> str:
+    target, baseline = (f"{rounded(count)} tokens on {name}" for count, name in zip(tokens, called, strict=True))
+    setting = f"use one global batch size and one sequence length{_spelt(spellings)}"
+    return f"{setting}: a step has {target} and {baseline}"
+
+
+FIND_THE_FIRST = Code(
+    "remedy_find_the_first",
+    "look at the last steps of {side} before step {step:,}: gradient norm, learning rate, loss scale and data",
+)
+"""A side has no valid loss from some step on: look for the cause before that step."""
+ONE_CORPUS = Code("remedy_one_corpus", _one_corpus)
+"""A side used data that shows nothing about learning: train both sides on the same text."""
+ONE_BATCH = Code("remedy_one_batch", _one_batch)
+"""The steps of the two sides have different numbers of tokens: use one batch size and one sequence length."""
+ONE_MODEL = Code(
+    "remedy_one_model",
+    "use one vocabulary and one `training.init_method_std` on both sides: their first losses are "
+    "{target:.5g} and {baseline:.5g}",
+)
+"""The first losses show different vocabularies or initializations."""
+EQUAL_SETTINGS = Code("remedy_equal_settings", lambda keys: f"use the same values on both sides: {_named(keys)}")
+"""Settings that shape a curve differ between the sides."""
+STATE_DEFAULTS = Code(
+    "remedy_state_defaults",
+    lambda keys: f"state in both configs what each framework sets by its own default: {_named(keys)}",
+)
+"""Settings were left to the frameworks, whose defaults differ."""
+CONFIRM = Code("remedy_confirm", lambda cause: str(cause.confirm))
+"""What confirms the diagnosis also removes its cause."""
+ONE_START = Code(
+    "remedy_one_start",
+    "load one file of weights on both sides and declare it with `--set training.initial_weights=NAME`: an equal seed "
+    "is not enough, because {apart.message}",
+)
+"""One seed does not give the two sides the same weights, or may not."""
+ONE_SEED = Code(
+    "remedy_one_seed", "use one seed on both sides: on one kind of GPU and one software stack it gives equal weights"
+)
+"""The two sides have different or unknown seeds, and an equal one would give them the same weights."""
+MORE_SEEDS = Code(
+    "remedy_more_seeds",
+    lambda fewest, explains: (
+        f"use at least {fewest} seeds per side: with as few as here, "
+        f"seeds explain up to {plain_percent(round(explains, 3))} of the level"
+    ),
+)
+"""Too few seeds per side to tell a small difference from chance."""
+COMPARE_AGAIN = Code("remedy_compare_again", "then compare the new runs")
+"""The commands that import or repeat the runs and compare them."""
+
+
+def asked_or_apart(made: Comparison) -> bool:
+    """Whether the curves matter: convergence was asked, or they are not equivalent."""
+    return Metric.CONVERGENCE in made.asked or made.convergence.status == "not_equivalent"
+
+
+def to_fix(made: Comparison) -> bool:
+    """Whether something about the curves is to be fixed: they differ, are not comparable, or show no learning."""
+    status = made.convergence.status
+    generated = status == "unknown" and bool(without_learning(made))
+    return asked_or_apart(made) and (generated or status in ("not_equivalent", "not_comparable"))
+
+
+def without_learning(made: Comparison) -> list[Side]:
+    """The sides whose losses show nothing about learning text."""
+    shown = {each.side for each in made.convergence.reductions if each.learning in GENERATED}
+    return [side for side in made.sides if side.name in shown]
+
+
+def declares_one_start(pair: Pair) -> bool:
+    """Whether both sides declare the same initial weights."""
+    weights = [declared_weights(side) for side in pair.sides]
+    return weights[0] is not None and weights[0] == weights[1]
+
+
+def few_seeds(pair: Pair) -> bool:
+    """Whether chance may explain a small difference."""
+    return min(pair.seeds) < FEWEST
+
+
+def pair_of(made: Comparison) -> Pair:
+    return Pair(made.target, made.baseline, made.contract, made.target_loss)
+
+
+def remedies(made: Comparison) -> tuple[Remedy, ...]:
+    """The most decisive first; empty if nothing is to be fixed."""
+    if not to_fix(made):
+        return ()
+    pair = pair_of(made)
+    parts = (_of_lost_losses(made), _of_data(made), _of_causes(made), _of_settings(made), _of_start(pair))
+    given = {remedy.reason.message: remedy for part in parts for remedy in part}  # two causes may have one remedy
+    return (*given.values(), *_of_seeds(made, pair), _again(made))
+
+
+def _of_lost_losses(made: Comparison) -> Iterator[Remedy]:
+    sides = {side.name: side for side in made.sides}
+    for reduction in made.convergence.reductions:
+        if reduction.learning == Learning.NOT_FINITE:
+            side = sides[reduction.side]
+            values = {"side": side.called, "step": reduction.reason.values["lost"]}
+            check = f"steelyard check {shlex.quote(str(side.subjects[0].run.directory))} -v"
+            yield Remedy(Reason(FIND_THE_FIRST, values, side=side.name), (check,))
+
+
+def _of_data(made: Comparison) -> Iterator[Remedy]:
+    if sides := without_learning(made):
+        runs = (run_again(side.subjects[0].run.manifest, "--set", "data.source=markov") for side in sides)
+        commands = tuple(filter(None, runs)) or ("steelyard data fingerprint PATH",)
+        values = {"sides": [side.called for side in sides], "spellings": _spellings(sides, "data.source")}
+        yield Remedy(Reason(ONE_CORPUS, values, keys=("data.source",)), commands)
+
+
+def _of_causes(made: Comparison) -> Iterator[Remedy]:
+    for cause in made.diagnoses:
+        if cause.code is tokens_per_step.CODE:
+            tokens = cause.values["target"].tokens, cause.values["baseline"].tokens
+            values = {"called": cause.values["called"], "tokens": tokens}
+            yield Remedy(Reason(ONE_BATCH, values | {"spellings": _spellings(made.sides, *_OF_BATCH)}, keys=_OF_BATCH))
+        elif cause.code is untrained_loss.CODE:
+            firsts: dict[str, float] = {each.side: each.first for each in made.convergence.reductions}
+            yield Remedy(Reason(ONE_MODEL, firsts, keys=("model.vocab_size", "training.init_method_std")))
+        elif cause.code is silent_default.CODE:
+            explain = (f"steelyard explain {key}" for key in cause.keys[:_MOST_NAMED] if key in KEYS)
+            yield Remedy(Reason(STATE_DEFAULTS, {"keys": cause.keys}, keys=cause.keys), tuple(explain))
+        elif cause.code not in _ELSEWHERE and cause.values.get("look") is not parting.Look.OTHER_START:
+            yield Remedy(Reason(CONFIRM, {"cause": cause}, side=cause.side, keys=cause.keys))
+
+
+def _of_settings(made: Comparison) -> Iterator[Remedy]:
+    """Settings that the contract or a diagnosis finds to differ."""
+    decisive = made.comparable[Metric.CONVERGENCE].decisive if made.convergence.status == "not_comparable" else ()
+    keys = [key for reason in decisive if reason.code is codes.SETTING_DIFFERS for key in reason.keys]
+    keys += [key for cause in made.diagnoses if cause.code is different_setting.CODE for key in cause.keys]
+    if any(cause.code is tokens_per_step.CODE for cause in made.diagnoses):
+        keys = [key for key in keys if key not in (_TOKENS, *_OF_BATCH)]
+    if keys:
+        step = equal_settings(made, Metric.CONVERGENCE) if decisive else NextStep(accepts=True)
+        commands = (_diff(made),) if step.accepts else step.commands
+        yield Remedy(Reason(EQUAL_SETTINGS, {"keys": list(dict.fromkeys(keys))}, keys=tuple(keys)), commands)
+
+
+def _of_start(pair: Pair) -> Iterator[Remedy]:
+    if declares_one_start(pair):
+        return
+    refused, doubt = weights_apart((pair.target.subjects[0], pair.baseline.subjects[0]))
+    if (apart := refused or doubt) is not None:
+        yield Remedy(Reason(ONE_START, {"apart": apart}, keys=(WEIGHTS,)))
+    elif pair.unmatched is not None:
+        yield Remedy(Reason(ONE_SEED, keys=("training.seed",)))
+
+
+def _of_seeds(made: Comparison, pair: Pair) -> Iterator[Remedy]:
+    if few_seeds(pair):
+        values = {"fewest": FEWEST, "explains": by_seeds(LEVEL_SPREAD, pair.seeds)}
+        again = run_both(made, "--seeds", ",".join(str(seed) for seed in range(1, FEWEST + 1)))
+        yield Remedy(Reason(MORE_SEEDS, values, keys=("training.seed",)), again.commands if again else ())
+
+
+def _again(made: Comparison) -> Remedy:
+    commands = []
+    for side in made.sides:
+        manifest, name = side.subjects[0].run.manifest, f"NEW_{side.name.upper()}"
+        if manifest.ingested is not None:
+            commands.append(import_new(manifest, f"{name}_LOG", name))
+    metrics = ",".join(dict.fromkeys((*made.asked, Metric.CONVERGENCE)))
+    return Remedy(Reason(COMPARE_AGAIN), (*commands, f"steelyard compare NEW_TARGET NEW_BASELINE --for {metrics}"))
+
+
+def _diff(made: Comparison) -> str:
+    """The command that lists the settings that must agree."""
+    runs = (str(side.subjects[0].run.directory) for side in made.sides)
+    return f"steelyard diff {shlex.join(runs)} --for {Metric.CONVERGENCE}"
+
+
+def _spellings(sides: Sequence[Side], *keys: str) -> dict[str, str]:
+    """The names of keys in each framework, where it has names of its own."""
+    names = dict.fromkeys(side.subjects[0].run.manifest.framework for side in sides)
+    spelt = {name: [facts(name).spelling(key) for key in keys] for name in names if facts(name).names}
+    return {name: listed(spellings) for name, every in spelt.items() if (spellings := list(filter(None, every)))}

@@ -99,7 +99,7 @@ KERNELS_DIFFER = Code(
     "still_other_kernels",
     "may still differ: every repeat, unless the kernels are deterministic (`kernels.deterministic`)",
 )
-"""Kernels that are not known to be deterministic give other losses in every repeat."""
+"""Kernels that may not be deterministic give other losses in every repeat."""
 
 
 def expectations(made: Comparison) -> tuple[Reason, ...]:

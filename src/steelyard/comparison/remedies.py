@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from steelyard.comparison import codes
@@ -20,7 +20,7 @@ from steelyard.comparison.diagnoses import (
     untrained_loss,
 )
 from steelyard.comparison.intervals import FEWEST
-from steelyard.comparison.next_step import NextStep, equal_settings, run_both
+from steelyard.comparison.next_step import equal_settings, run_both
 from steelyard.comparison.phrases import listed, plain_percent, rounded
 from steelyard.comparison.reduction import GENERATED, Learning
 from steelyard.comparison.side import Side
@@ -106,7 +106,8 @@ ONE_START = Code(
 )
 """One seed does not give the two sides the same weights, or may not."""
 ONE_SEED = Code(
-    "remedy_one_seed", "use one seed on both sides: on one kind of GPU and one software stack it gives equal weights"
+    "remedy_one_seed",
+    "use one seed on both sides, which here gives equal weights: the first different step then shows the cause",
 )
 """The two sides have different or unknown seeds, and an equal one would give them the same weights."""
 MORE_SEEDS = Code(
@@ -161,7 +162,15 @@ def remedies(made: Comparison) -> tuple[Remedy, ...]:
     pair = pair_of(made)
     parts = (_of_lost_losses(made), _of_data(made), _of_causes(made), _of_settings(made), _of_start(pair))
     given = {remedy.reason.message: remedy for part in parts for remedy in part}  # two causes may have one remedy
-    return (*given.values(), *_of_seeds(made, pair), _again(made))
+    return tuple(_with_new_commands([*given.values(), *_of_seeds(made, pair), _again(made)]))
+
+
+def _with_new_commands(every: Sequence[Remedy]) -> Iterator[Remedy]:
+    """Each command once, with the first remedy that needs it."""
+    given: set[str] = set()
+    for remedy in every:
+        yield replace(remedy, commands=tuple(command for command in remedy.commands if command not in given))
+        given.update(remedy.commands)
 
 
 def _of_lost_losses(made: Comparison) -> Iterator[Remedy]:
@@ -186,8 +195,9 @@ def _of_causes(made: Comparison) -> Iterator[Remedy]:
     for cause in made.diagnoses:
         if cause.code is tokens_per_step.CODE:
             tokens = cause.values["target"].tokens, cause.values["baseline"].tokens
-            values = {"called": cause.values["called"], "tokens": tokens}
-            yield Remedy(Reason(ONE_BATCH, values | {"spellings": _spellings(made.sides, *_OF_BATCH)}, keys=_OF_BATCH))
+            spellings = _spellings(made.sides, *_OF_BATCH)
+            values = {"called": cause.values["called"], "tokens": tokens, "spellings": spellings}
+            yield Remedy(Reason(ONE_BATCH, values, keys=_OF_BATCH), _equalizing(made))
         elif cause.code is untrained_loss.CODE:
             firsts: dict[str, float] = {each.side: each.first for each in made.convergence.reductions}
             yield Remedy(Reason(ONE_MODEL, firsts, keys=("model.vocab_size", "training.init_method_std")))
@@ -205,10 +215,17 @@ def _of_settings(made: Comparison) -> Iterator[Remedy]:
     keys += [key for cause in made.diagnoses if cause.code is different_setting.CODE for key in cause.keys]
     if any(cause.code is tokens_per_step.CODE for cause in made.diagnoses):
         keys = [key for key in keys if key not in (_TOKENS, *_OF_BATCH)]
-    if keys:
-        step = equal_settings(made, Metric.CONVERGENCE) if decisive else NextStep(accepts=True)
-        commands = (_diff(made),) if step.accepts else step.commands
-        yield Remedy(Reason(EQUAL_SETTINGS, {"keys": list(dict.fromkeys(keys))}, keys=tuple(keys)), commands)
+    if keys := list(dict.fromkeys(keys)):
+        commands = _equalizing(made) or (_diff(made),)
+        yield Remedy(Reason(EQUAL_SETTINGS, {"keys": keys}, keys=tuple(keys)), commands)
+
+
+def _equalizing(made: Comparison) -> tuple[str, ...]:
+    """The commands that give both sides the settings whose difference refuses the comparison."""
+    if made.convergence.status != "not_comparable":
+        return ()
+    step = equal_settings(made, Metric.CONVERGENCE)
+    return () if step.accepts else step.commands
 
 
 def _of_start(pair: Pair) -> Iterator[Remedy]:
@@ -224,18 +241,21 @@ def _of_start(pair: Pair) -> Iterator[Remedy]:
 def _of_seeds(made: Comparison, pair: Pair) -> Iterator[Remedy]:
     if few_seeds(pair):
         values = {"fewest": FEWEST, "explains": by_seeds(LEVEL_SPREAD, pair.seeds)}
-        again = run_both(made, "--seeds", ",".join(str(seed) for seed in range(1, FEWEST + 1)))
+        refused = made.convergence.status == "not_comparable"  # the same settings again would not help
+        again = None if refused else run_both(made, "--seeds", ",".join(map(str, range(1, FEWEST + 1))))
         yield Remedy(Reason(MORE_SEEDS, values, keys=("training.seed",)), again.commands if again else ())
 
 
 def _again(made: Comparison) -> Remedy:
-    commands = []
-    for side in made.sides:
-        manifest, name = side.subjects[0].run.manifest, f"NEW_{side.name.upper()}"
-        if manifest.ingested is not None:
-            commands.append(import_new(manifest, f"{name}_LOG", name))
+    names = [f"NEW_{side.name.upper()}" for side in made.sides]
+    manifests = (side.subjects[0].run.manifest for side in made.sides)
+    imports = [
+        import_new(manifest, f"{name}_LOG", name)
+        for manifest, name in zip(manifests, names, strict=True)
+        if manifest.ingested is not None
+    ]
     metrics = ",".join(dict.fromkeys((*made.asked, Metric.CONVERGENCE)))
-    return Remedy(Reason(COMPARE_AGAIN), (*commands, f"steelyard compare NEW_TARGET NEW_BASELINE --for {metrics}"))
+    return Remedy(Reason(COMPARE_AGAIN), (*imports, f"steelyard compare {' '.join(names)} --for {metrics}"))
 
 
 def _diff(made: Comparison) -> str:

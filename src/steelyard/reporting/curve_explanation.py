@@ -6,12 +6,13 @@ from steelyard.comparison import Comparison, Metric
 from steelyard.comparison.contract import Agreement
 from steelyard.comparison.expectations import expectations
 from steelyard.comparison.headline import line_of
+from steelyard.comparison.intervals import FEWEST
 from steelyard.comparison.missing import Missing
 from steelyard.comparison.next_step import next_step
-from steelyard.comparison.phrases import listed, percent, plain_percent, plural
+from steelyard.comparison.phrases import each, listed, percent, plain_percent, plural
 from steelyard.comparison.reduction import GENERATED, Learning, Reduction, conclusion
 from steelyard.comparison.remedies import asked_or_apart, remedies
-from steelyard.comparison.tiers import Answer, level
+from steelyard.comparison.tiers import learning_speed, level
 from steelyard.experiment.policy import Effect
 from steelyard.reporting.causes import written
 from steelyard.reporting.page import Cell, Point, Points, Table, Tone
@@ -106,14 +107,14 @@ def _claims(made: Comparison) -> Iterator[_Claim]:
         if metric != Metric.CONVERGENCE:
             yield _of_ratio(made, metric)
     yield _of_curves(made)
-    for each in made.convergence.reductions:
-        if each.learning in GENERATED:
-            data = f"its data is {each.floor.words}" if each.floor else "its data repeats, or it is degenerate"
-            yield _NO, f"{each.called} learns text", data
+    for side in made.convergence.reductions:
+        if side.learning in GENERATED:
+            data = f"its data is {side.floor.words}" if side.floor else "its data repeats, or it is degenerate"
+            yield _NO, f"{side.called} learns text", data
     if made.convergence.status != "equivalent":
         yield from _of_seeds(made)
         yield from _of_platforms(made)
-    steps = max((each.end_step for each in made.convergence.reductions), default=0)
+    steps = max((side.end_step for side in made.convergence.reductions), default=0)
     measured = "evaluation losses" if made.convergence.evaluations else "training losses, without evaluations,"
     why = f"the runs have {measured} of {plural(steps, 'step')}" if steps else "too few losses are recorded"
     yield _OPEN, "one side trains better models", why
@@ -135,16 +136,22 @@ def _of_curves(made: Comparison) -> _Claim:
 def _of_seeds(made: Comparison) -> Iterator[_Claim]:
     """Whether other seeds could explain the difference."""
     claim = "the seeds explain the difference"
-    if any(each.learning == Learning.NOTHING_TO_LEARN for each in made.convergence.reductions):
+    if any(side.learning == Learning.NOTHING_TO_LEARN for side in made.convergence.reductions):
         yield _NO, claim, "the floor of random tokens is the same for every seed"
         return
-    tier = next((tier for tier in made.convergence.tiers if tier.tier == level.NAME), None)
-    if tier is None or tier.observed is None:
-        yield _OPEN, claim, "the levels of the losses were not compared"
-        return
-    chance = f", and seeds explain up to {plain_percent(round(tier.by_chance, 3))}" if tier.by_chance else ""
-    apart = f"the levels differ by {percent(abs(tier.observed - 1))}{chance}"
-    yield _NO if tier.status == Answer.FAIL else _MAYBE, claim, apart
+    curves = made.convergence
+    failed = curves.first_failing_tier
+    tier = next((tier for tier in curves.tiers if tier.tier == (failed or level.NAME)), None)
+    if tier is not None and tier.tier in (level.NAME, learning_speed.NAME) and tier.observed is not None:
+        chance = f", and seeds explain up to {plain_percent(round(tier.by_chance, 3))}" if tier.by_chance else ""
+        what = "levels" if tier.tier == level.NAME else "tokens to common losses"
+        apart = f"the {what} differ by {percent(abs(tier.observed - 1))}{chance}"
+        yield _NO if failed else _MAYBE, claim, apart
+    elif failed and curves.status == "not_equivalent" and min(curves.known_seeds) >= FEWEST:
+        yield _NO, claim, f"{failed} fails over {each(curves.known_seeds, 'seed')}"
+    else:
+        seeds = each(curves.known_seeds, "known seed") if max(curves.known_seeds) else "seeds are not recorded"
+        yield _OPEN, claim, f"the levels of the losses were not compared; {seeds}"
 
 
 def _of_platforms(made: Comparison) -> Iterator[_Claim]:

@@ -105,7 +105,7 @@ def _points(points: Points) -> str:
         lines += [f"- {text(point.text)}", *(f"  - {text(line)}" for line in point.beneath)]
         if point.commands:
             lines += ["", indent(_fenced("\n".join(point.commands)), "  "), ""]
-    content = "\n\n".join(part for part in (text(points.note), "\n".join(lines)) if part)
+    content = "\n\n".join(part for part in (text(points.note), "\n".join(lines).rstrip()) if part)
     title = f"## {text(points.title)}\n\n" if points.title else ""
     return _folded(points.title, content) if points.folded else f"{title}{content}"
 

@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 
-from steelyard.campaign.family import adjusted_outcomes, mean
+from steelyard.campaign.suite_means import adjusted_outcomes, mean
 from steelyard.comparison.intervals import MARGIN, Between, Outcome, between, outcome_of
 
 CAMPAIGNS, STEPS, NOISE, CORRELATION, RUN_CV = 20_000, 50, 0.01, 0.5, 0.01

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.quick]
 
 VERBS = (
     *("demo", "init", "lint", "explain", "plan", "preflight", "run", "ingest", "check", "compare", "report", "runs"),
-    *("runs list", "runs show", "runs trend", "runs learn", "runs scaling", "runs family"),
+    *("runs list", "runs show", "runs trend", "runs learn", "runs scaling"),
 )
 
 

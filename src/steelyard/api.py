@@ -5,7 +5,6 @@ A function imports what it needs when it is called, because most commands need f
 
 from __future__ import annotations
 
-import difflib
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,17 +16,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 from steelyard.errors import InputError
 
 if TYPE_CHECKING:
+    from steelyard.campaign.suite_comparison import SuiteComparison
     from steelyard.comparison import Comparison, Metric
+    from steelyard.configs.cells import Cells
     from steelyard.configs.choose import Asked
     from steelyard.configs.gpus import StatedGpus
     from steelyard.execute import RunOptions
     from steelyard.execute.recording import Observer
     from steelyard.experiment import Problem, Resolved
-    from steelyard.experiment.experiment import Mode
     from steelyard.hardware.machine import Machine
     from steelyard.ingestion import RunChoice
     from steelyard.planning import Planned
     from steelyard.records import Event, Run, RunWriter
+    from steelyard.reporting.make import Rendering
     from steelyard.verdict import Verdict
 
 PathName = str | PathLike[str]
@@ -36,7 +37,6 @@ Settings = Sequence[str] | Mapping[str, Any]
 """`["training.steps=50"]` or `{"training.steps": 50}`."""
 Peaks = str | Sequence[str] | Mapping[str, float]
 """Dense TFLOP/s by precision: `{"bf16": 209}` or `"bf16=209,fp8=418"`."""
-LEAST_MARGIN, MOST_MARGIN = 0.0001, 0.9999
 
 
 class Selection(TypedDict, total=False):
@@ -216,6 +216,14 @@ def _problems(file: Path, asked: Asked, machine: Machine, alone: bool) -> list[P
         return [Problem("SY105", "error", str(file), "", message, error.next or "", error.value, error.expected)]
 
 
+def cells(file: PathName, platforms: Sequence[str] = (), **selection: Unpack[PlacedSelection]) -> Cells:
+    """The cells of a config: those of its `suite`, or else every platform, or every model and GPU."""
+    from steelyard.configs.cells import cells_of
+    from steelyard.configs.files import read_mapping, with_family
+
+    return cells_of(with_family(read_mapping(Path(file))), _asked(selection), platforms)
+
+
 def plan(file: PathName, **selection: Unpack[PlacedSelection]) -> Planned:
     """The exact commands, environment and files per node, and expected figures; a lint error raises InputError."""
     from steelyard.planning import plan_file
@@ -322,6 +330,7 @@ def compare(
     from steelyard import comparison
     from steelyard.comparison import acceptance, assumption
     from steelyard.comparison.declared import Declared
+    from steelyard.comparison.options import margin_share, metrics_of, mode_of
 
     if target_loss is not None and not 0 < target_loss < math.inf:
         complaint, expected = f"--target-loss {target_loss:g} is not a loss", "nats per token, above 0"
@@ -335,44 +344,34 @@ def compare(
     return replace(made, directory=comparison.save(made, Path(out), name))
 
 
-def margin_share(margin: float | str | None) -> float | None:
-    """A margin as a share, from a number or text such as `3%`."""
-    if margin is None:
-        return None
-    text = str(margin)
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = math.nan
-    if not LEAST_MARGIN <= share <= MOST_MARGIN:
-        expected = f"a share from {LEAST_MARGIN} to {MOST_MARGIN}, or a percentage such as 5%"
-        complaint = f"--margin {text} is not a share"
-        raise InputError(complaint, key="--margin", value=text, expected=expected, next="--margin 0.05")
-    return share
+def compare_suites(
+    target: PathName,
+    baseline: PathName,
+    *,
+    metrics: str | Sequence[Metric | str] = ("throughput",),
+    mode: str | None = None,
+    margin: float | str | None = None,
+    warmup_steps: int = 0,
+    accept: str | Sequence[str] | Mapping[str, str | None] = (),
+    assume: str | Sequence[str] | Mapping[str, Any] = (),
+    out: PathName = "runs",
+    name: str | None = None,
+) -> SuiteComparison:
+    """Compare two suites cell by cell and save the comparison; options as for `compare`, for every cell.
 
+    Each side is a suite, or one platform of a suite as `SUITE/PLATFORM`.
+    """
+    from steelyard.campaign import saved_suites, suite_matching
+    from steelyard.campaign.suite_comparison import Options
+    from steelyard.comparison import acceptance, assumption
+    from steelyard.comparison.declared import Declared
+    from steelyard.comparison.options import margin_share, metrics_of, mode_of
+    from steelyard.records.suite import the_suite
 
-def metrics_of(metrics: str | Sequence[Metric | str]) -> list[Metric]:
-    """Metrics by their names, such as `throughput,memory`."""
-    from steelyard.comparison import Metric
-
-    words = [word.strip() for word in metrics.split(",")] if isinstance(metrics, str) else metrics
-    known, given = [metric.value for metric in Metric], ",".join(words)
-    wrong = next((word for word in words if word not in known), None)
-    if wrong is not None:
-        nearest = [next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.0)), known[0]) for word in words]
-        expected, way_on = f"one or more of {', '.join(known)}", f"--for {','.join(nearest)}"
-        complaint = f"--for {given}: unknown metric {wrong!r}"
-        raise InputError(complaint, key="--for", value=given, expected=expected, next=way_on)
-    return [Metric(word) for word in dict.fromkeys(words)]
-
-
-def mode_of(text: str | None) -> Mode | None:
-    """A mode by its name; None for the mode of the runs."""
-    match text:
-        case None | "best" | "matched":
-            return text
-    complaint, expected = f"--mode: unknown mode {text!r}", "best or matched"
-    raise InputError(complaint, key="--mode", value=text, expected=expected, next="--mode best")
+    declared = Declared(acceptance.parse(accept), assumption.parse(assume))
+    options = Options(tuple(metrics_of(metrics)), mode_of(mode), warmup_steps, margin_share(margin), declared)
+    sides = (the_suite("TARGET", str(target), Path(out)), the_suite("BASELINE", str(baseline), Path(out)))
+    return saved_suites.save(suite_matching.compare_suites(*sides, options), Path(out), name)
 
 
 def _names_of(side: AnyRun | Sequence[AnyRun]) -> list[str]:
@@ -386,10 +385,12 @@ def _name_of(run: PathName | Run | Comparison) -> str:
     return str(run if isinstance(run, str | PathLike) else run.directory)
 
 
-def report(
-    name: AnyRun | Comparison, *, to: str | None = None, output: PathName | None = None, out: PathName = "runs"
-) -> list[Path]:
-    """Write the report of a run, a fleet or a comparison, and return the written files."""
+def report(name: AnyRun | Comparison, *, out: PathName = "runs", **how: Unpack[Rendering]) -> list[Path]:
+    """Write the report of a run, a fleet or a comparison, and return the written files.
+
+    `to` are formats such as "html,md", and `output` a file or a directory. `figures` such as "svg,png" writes every plot
+    as a file of its own.
+    """
     from steelyard.reporting.make import write_reports
 
-    return write_reports(_name_of(name), to, None if output is None else str(output), Path(out))
+    return write_reports(_name_of(name), Path(out), **how)

@@ -277,10 +277,10 @@ def test_a_plan_without_a_cluster_says_where_run_would_make_a_fleet(cli: Any, co
 @pytest.mark.parametrize(
     ("words", "key"),
     [
-        (("--rerun-failed", "nowhere"), "--rerun-failed"),
-        (("--rerun-failed", "nightly", "--name", "other"), "--name"),
-        (("--rerun-failed", "nightly", "--platform", "spans", "--nodes", "2"), "--rerun-failed"),
-        (("--rerun-failed", "nightly"), "--cluster"),
+        (("--resume", "nowhere"), "--resume"),
+        (("--resume", "nightly", "--name", "other"), "--name"),
+        (("--resume", "nightly", "--platform", "spans", "--nodes", "2"), "--resume"),
+        (("--resume", "nightly"), "--cluster"),
         (("--required", "nonsense"), "--required"),
     ],
 )
@@ -296,5 +296,5 @@ def test_what_is_wrong_is_said_before_anything_is_made(
 
 def test_a_fleet_of_another_experiment_is_not_run_again(cli: Any, contained: Any, fleet: Make) -> None:
     fleet(lost=("g2",))
-    error = cli("run", *contained, "--rerun-failed", "nightly", "--json").document["error"]
-    assert error["next"] == "the same command without --rerun-failed, for a new fleet"
+    error = cli("run", *contained, "--resume", "nightly", "--json").document["error"]
+    assert error["next"] == "the same command without --resume, for a new directory"

@@ -154,7 +154,7 @@ def test_seeds_give_a_run_each_and_repeats_keep_the_experiment_s(cli: Any, tiny:
         (("--platform", "one,none", "--repeats", "2"), "--platform"),
         (("--platform", "one,other"), "--platform"),
         (("--repeats", "2"), "--platform"),
-        (("--platform", "one", "--repeats", "2", "--rerun-failed", "x"), "--rerun-failed"),
+        (("--platform", "one", "--repeats", "2", "--resume", "x"), "--resume"),
         (("--platform", "one", "--repeats", "2", "--name", "taken"), "--name"),
     ],
 )

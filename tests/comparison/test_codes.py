@@ -3,7 +3,7 @@
 import importlib
 from collections import Counter
 
-from steelyard.campaign import family, learn
+from steelyard.campaign import learn, suite_matching
 from steelyard.comparison import convergence
 from steelyard.comparison.diagnoses import DIAGNOSES, Cause
 from steelyard.comparison.tiers import TIERS
@@ -15,7 +15,7 @@ DIAGNOSIS_MODULES = [importlib.import_module(f"{PACKAGE}.diagnoses.{name}") for 
 
 
 def test_every_code_has_a_name_of_its_own_and_a_meaning() -> None:
-    codes = codes_in(convergence, *TIER_MODULES, *DIAGNOSIS_MODULES, family, learn)
+    codes = codes_in(convergence, *TIER_MODULES, *DIAGNOSIS_MODULES, suite_matching, learn)
     assert [name for name, count in Counter(code.name for code in codes).items() if count > 1] == []
     assert all(code.name.isidentifier() and meaning.endswith(".") for code, meaning in codes.items())
 

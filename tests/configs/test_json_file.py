@@ -8,8 +8,8 @@ import pytest
 
 from seeds import SEEDS, filled, packaged_content
 from steelyard.configs.choose import Asked, one_reading, readings
-from steelyard.configs.files import read_config, with_lines
 from steelyard.configs.cvs.values import converted, left_open, substituted
+from steelyard.configs.files import read_config, with_lines
 from steelyard.errors import InputError
 from steelyard.experiment import resolve
 from steelyard.experiment.parsing import json_places

@@ -27,11 +27,11 @@ def test_one_host_fails_the_others_pass_and_it_alone_runs_again(start: Any, expe
     assert found[broken.address]["failure"]["node"] == broken.address
     assert "docker does not answer" in found[broken.address]["failure"]["message"]
     assert (first.document["verdict"], first.document["outliers"]) == ("fail", [])
-    assert "--rerun-failed" in first.document["error"]["next"]
+    assert "--resume" in first.document["error"]["next"]
     assert len({json.loads((Path(run["run"]) / "run.json").read_text())["job"] for run in found.values()}) == 3
 
     fleet = Path(first.document["fleet"])
-    second = start(config, "--no-preflight", "--rerun-failed", fleet).end()
+    second = start(config, "--no-preflight", "--resume", fleet).end()
     assert (second.status, second.document["verdict"]) == (0, "pass"), second.err
     places = {run["host"]: Path(run["run"]).name for run in second.document["runs"]}
     assert places == {host.address: f"{host.address}-2" if host is broken else host.address for host in lab.hosts}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bounds import bounded
 from seeds import filled, packaged_content
 from steelyard.configs.choose import Asked
 from steelyard.experiment import packaged, problems
@@ -298,3 +299,11 @@ def test_what_the_command_line_says_is_linted_too(tmp_path: Path) -> None:
 
 def test_a_platform_whose_name_is_no_name_is_a_problem(tmp_path: Path) -> None:
     assert found_in(tmp_path, GOOD.replace("  p:", "  1:")) == [("SY103", "/platforms")]
+
+
+def test_a_parallel_size_without_bound_gets_one_that_fits(tmp_path: Path) -> None:
+    path = tmp_path / "huge.yaml"
+    path.write_text(GOOD.replace("platforms:", f"parallelism: {{tensor_parallel_size: {2**62}}}\nplatforms:", 1))
+    with bounded():
+        found = next(problem for problem in lint_file(path, Asked(), LAPTOP) if problem.code == "SY201")
+    assert found.fix == "--set parallelism.tensor_parallel_size=8"

@@ -12,6 +12,7 @@ from typing import Protocol
 from steelyard import execute, records, verdict
 from steelyard.campaign import CampaignRequest
 from steelyard.campaign.fleet_verdict import FleetVerdict, judge_fleet
+from steelyard.campaign.series import RESUME, check_same_experiment
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute import RunOptions, on_signals
 from steelyard.execute.cluster import EXECUTOR as CLUSTER
@@ -20,8 +21,6 @@ from steelyard.execute.executor import TRAINING, Stop
 from steelyard.execute.host import Host, HostError
 from steelyard.execute.preflight import HostFinding
 from steelyard.execute.recording import Observer
-from steelyard.experiment.problems import spelt
-from steelyard.experiment.resolve import leaves
 from steelyard.planning.make import Planned, platform_label
 from steelyard.planning.plan import Plan
 from steelyard.records import Run, RunManifest, RunWriter
@@ -32,13 +31,12 @@ from steelyard.records.fleet import (
     again,
     find_fleet,
     fleets_under,
-    held,
+    held_directory,
     new_fleet,
 )
 from steelyard.records.reader import listing, not_found
 from steelyard.verdict import Status, Subject
 
-RERUN = "--rerun-failed"
 AT_ONCE = 64
 """Runs at the same time; the others wait."""
 
@@ -63,11 +61,11 @@ class FleetReporter(Protocol):
 
 
 def run_fleet(
-    planned: Planned, options: RunOptions, request: CampaignRequest, reporter: FleetReporter, rerun: str | None = None
+    planned: Planned, options: RunOptions, request: CampaignRequest, reporter: FleetReporter, resume: str | None = None
 ) -> tuple[Fleet, FleetVerdict | None, bool]:
-    """Run all hosts, or those that did not pass in `rerun`. Returns fleet, verdict, and whether it was stopped."""
+    """Run all hosts, or those that did not pass in `resume`. Returns fleet, verdict, and whether it was stopped."""
     plans = {plan.nodes[0].host: plan for plan in split(planned.plan)}
-    earlier = _earlier_fleet(planned, rerun, request) if rerun is not None else None
+    earlier = _earlier_fleet(planned, resume, request) if resume is not None else None
     names = _unpassed(earlier, plans) if earlier else list(plans)
     runs = [replace(planned, plan=plans[name]) for name in names]
     hosts = dict(zip(names, hosts_for(names, options), strict=True))
@@ -76,7 +74,7 @@ def run_fleet(
     fleet = earlier or new_fleet(request.out, request.name, own, names)
     stopped = False
     if names:
-        with held(fleet):
+        with held_directory(fleet.directory):
             fleet = again(fleet, names) if earlier else fleet
             reporter.fleet_begins(fleet, names)
             with reporter.watch(len(runs), planned.case.resolved.experiment.training.steps) as view:
@@ -117,29 +115,23 @@ def _saved(fleet: Fleet, not_saved: Callable[[Path, OSError], None]) -> Fleet:
     return fleet
 
 
-def _earlier_fleet(planned: Planned, rerun: str, request: CampaignRequest) -> Fleet:
+def _earlier_fleet(planned: Planned, resume: str, request: CampaignRequest) -> Fleet:
     """The fleet to run again; InputError if the plan differs from its own."""
     if request.name is not None:
-        message = "--name is for a new fleet; --rerun-failed uses an existing one"
+        message = "--name is for a new fleet; --resume uses an existing one"
         raise InputError(message, key="--name", value=request.name, next="the same command without --name")
-    fleet = find_fleet(rerun, request.out)
+    fleet = find_fleet(resume, request.out)
     if fleet is None:
         names = [path.name for path in fleets_under(request.out)]
-        details = {"key": RERUN, "expected": "a directory with fleet.json", "next": listing(request.out)}
-        raise not_found("Fleet", rerun, names, request.out, **details)
+        details = {"key": RESUME, "expected": "a directory with fleet.json", "next": listing(request.out)}
+        raise not_found("Fleet", resume, names, request.out, **details)
     nodes, file = planned.case.placement.nodes, planned.case.resolved.file
     if nodes != 1 or not CLUSTER.takes(planned.plan):
         planned_as = "a run on this machine" if nodes == 1 else f"one job on {nodes} hosts"
         expected = "the config and the cluster file of the fleet"
-        raise InputError(f"{file} is planned as {planned_as}, not a fleet", key=RERUN, value=rerun, expected=expected)
-    earlier = next((run.manifest.experiment for run in fleet.runs() if run is not None), None)
-    new = dict(leaves(planned.case.resolved.experiment.model_dump(mode="json")))
-    old = new if earlier is None else dict(earlier.leaves())
-    for key in sorted(old.keys() | new.keys()):
-        if old.get(key) != new.get(key):
-            problem = f"{key} is {spelt(new.get(key))}, but {spelt(old.get(key))} in fleet {fleet.directory}"
-            expected, fix = "the experiment of the fleet", f"the same command without {RERUN}, for a new fleet"
-            raise InputError(problem, key=key, value=new.get(key), expected=expected, next=fix)
+        raise InputError(f"{file} is planned as {planned_as}, not a fleet", key=RESUME, value=resume, expected=expected)
+    if (earlier := next((run for run in fleet.runs() if run is not None), None)) is not None:
+        check_same_experiment(planned, earlier, "the experiment of the fleet", fleet.directory)
     return fleet
 
 

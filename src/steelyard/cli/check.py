@@ -44,13 +44,19 @@ def check(options: CheckOptions) -> int:
     """
     from steelyard import api, verdict
     from steelyard.records.fleet import find_fleet
+    from steelyard.records.suite import find_suite
     from steelyard.reporting import check_place, junit
 
     bounds = _bounds(options)
     if options.junit is not None:
         check_place(options.junit, junit.MARK, "--junit")
+    if (suite := find_suite(options.run, options.out)) is not None:
+        _check_one_run(options, "suite")
+        from steelyard.cli.suite import check_suite
+
+        return check_suite(suite, bounds, options)
     if (fleet := find_fleet(options.run, options.out)) is not None:
-        _check_one_run(options)
+        _check_one_run(options, "fleet")
         from steelyard.cli.fleet import check_fleet
 
         return check_fleet(fleet, bounds, options)
@@ -65,7 +71,7 @@ def check(options: CheckOptions) -> int:
         out=options.out,
     )
     if options.junit is not None:
-        junit.write(options.junit, [judged])
+        junit.write(options.junit, junit.of_verdicts([judged]))
     if options.as_json:
         printing.show_json(judged.document())
     else:
@@ -75,12 +81,12 @@ def check(options: CheckOptions) -> int:
     return verdict.EXIT_OF[judged.status]
 
 
-def _check_one_run(options: CheckOptions) -> None:
-    """Refuse to name the GPU of a fleet: each of its runs has its own."""
+def _check_one_run(options: CheckOptions, kind: str) -> None:
+    """Refuse to name the GPU of a fleet or a suite: each of its runs has its own."""
     for name, value in (("--gpu", options.gpu), ("--gpu-peak", options.gpu_peak), ("--gpu-memory", options.gpu_memory)):
         if value is not None:
-            message = f"{options.run} is a fleet, and {name} is about one run"
-            expected, fix = "one run of the fleet", f"steelyard check {options.run}"
+            message = f"{options.run} is a {kind}, and {name} is about one run"
+            expected, fix = f"one run of the {kind}", f"steelyard check {options.run}"
             raise InputError(message, key=name, value=value, expected=expected, next=fix)
 
 

@@ -1,11 +1,13 @@
 """steelyard compare TARGET BASELINE: what is comparable, and how large the difference is."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.cli import printing
 from steelyard.cli.options import MARGIN, QUIET, VERBOSE, WARMUP, Kept, argument, examples, option
 from steelyard.cli.verb import verb
+from steelyard.errors import InputError
 
 EXAMPLES = examples(
     "steelyard compare mi300x h100",
@@ -14,7 +16,7 @@ EXAMPLES = examples(
     'steelyard compare mi300x h100 --accept data.path="one corpus"',
     "steelyard compare mi300x h100 --assume target:training.sequence_length=8192",
 )
-_SIDE = "A run, a comma-separated list of runs, or a directory of runs."
+_SIDE = "A run, a comma-separated list of runs, a directory of runs, or a suite (or SUITE/PLATFORM)."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,8 @@ def compare(options: CompareOptions) -> int:
     from steelyard.comparison.remedies import remedies
     from steelyard.comparison.time_to_loss import read_prices
 
+    if _are_suites(options):
+        return _compare_suites(options)
     made = api.compare(
         options.target,
         options.baseline,
@@ -72,4 +76,49 @@ def compare(options: CompareOptions) -> int:
         printing.show_json({**document, "expectations": [reason.document() for reason in expectations(made)]})
     else:
         show(made, options.verbose, options.quiet)
+    return made.exit
+
+
+def _are_suites(options: CompareOptions) -> bool:
+    """Whether both sides are suites; a suite and something else are refused."""
+    from steelyard.records.suite import find_suite
+
+    suites = {name: find_suite(name, options.out) for name in (options.target, options.baseline)}
+    several = {name: suite for name, suite in suites.items() if suite is not None and suite.manifest.axes}
+    if not several:
+        return False
+    if len(several) < len(suites):
+        name, suite = next(iter(several.items()))
+        other = next(other for other in suites if other != name)
+        cell = shlex.quote(str(suite.directory / suite.cells[0].directory))
+        complaint, expected = f"{name} is a suite, and {other} is not", "two suites, or two sides of runs"
+        fix = f"steelyard compare {cell} {shlex.quote(other)}"
+        raise InputError(complaint, key="TARGET", value=name, expected=expected, next=fix)
+    return True
+
+
+def _compare_suites(options: CompareOptions) -> int:
+    from steelyard import api
+    from steelyard.cli.suite_comparison import show
+
+    for name, value in (("--prices", options.prices), ("--target-loss", options.target_loss)):
+        if value is not None:
+            complaint, expected = f"{name} is for runs of one job, not for suites", "two cells"
+            raise InputError(complaint, key=name, value=str(value), expected=expected, next=f"without {name}")
+    made = api.compare_suites(
+        options.target,
+        options.baseline,
+        metrics=options.metrics,
+        mode=options.mode,
+        margin=options.margin,
+        warmup_steps=options.warmup_steps,
+        accept=options.accept or [],
+        assume=options.assume or [],
+        out=options.out,
+        name=options.name,
+    )
+    if options.as_json:
+        printing.show_json(made.document())
+    else:
+        show(made, options.quiet)
     return made.exit

@@ -144,14 +144,14 @@ def _run_side(name: str, text: str, out: Path) -> _Compared:
 
 
 def _differences(sides: Sequence[_Compared], metrics: str, mode: str | None) -> "Differences":
-    from steelyard import api
     from steelyard.comparison.differences import differences
+    from steelyard.comparison.options import metrics_of, mode_of
 
     target, baseline = sides
     pairs = zip(target.names, baseline.names, strict=True)
     suffixed = (f"{target.names[0]} (A)", f"{baseline.names[0]} (B)")
     called = next((pair for pair in pairs if pair[0] != pair[1]), suffixed)
-    return differences(target.subjects, baseline.subjects, called, api.metrics_of(metrics), api.mode_of(mode))
+    return differences(target.subjects, baseline.subjects, called, metrics_of(metrics), mode_of(mode))
 
 
 def show(made: "Differences", verbose: bool) -> None:

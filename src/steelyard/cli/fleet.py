@@ -40,15 +40,15 @@ class _Reporter:
 
 
 def launch_fleet(
-    planned: Planned, options: RunOptions, request: CampaignRequest, rerun: str | None, as_json: bool
+    planned: Planned, options: RunOptions, request: CampaignRequest, resume: str | None, as_json: bool
 ) -> int:
     """Run a fleet, or again its hosts that did not pass, and show the result."""
-    fleet, judged, stopped = run_fleet(planned, options, request, _Reporter(), rerun)
+    fleet, judged, stopped = run_fleet(planned, options, request, _Reporter(), resume)
     runs = fleet.manifest.runs
     failed, document = any(run.status == "failed" for run in runs), _document(fleet)
     if not as_json:
         _show(fleet, judged)
-    again = f"the same command with --rerun-failed {shlex.quote(str(fleet.directory))}"
+    again = f"the same command with --resume {shlex.quote(str(fleet.directory))}"
     if (lost := lost_runs(fleet)) and not stopped:
         hosts = [f"{run.host} ({run.failure.phase or run.failure.kind})" for run in lost if run.failure]
         message = f"infrastructure failure on {len(lost)} of {len(runs)} hosts: {runs_show.few(hosts)}"
@@ -88,7 +88,8 @@ def check_fleet(fleet: Fleet, thresholds: Sequence[str], options: "CheckOptions"
     judged, fleet = judge_and_save(fleet, not_saved, bounded)
     if options.junit is not None:
         verdicts = [member.verdict for member in judged.members if member.verdict is not None]
-        junit.write(options.junit, verdicts, [member.host for member in judged.members if member.verdict is None])
+        absent = [member.host for member in judged.members if member.verdict is None]
+        junit.write(options.junit, junit.of_verdicts(verdicts, absent))
     if options.as_json:
         runs = [
             {"host": member.host, **(member.verdict.document() if member.verdict else _ABSENT)}

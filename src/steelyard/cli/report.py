@@ -10,6 +10,7 @@ EXAMPLES = examples(
     "steelyard report first",
     "steelyard report first -o first.md",
     "steelyard report runs/comparisons/ID --to html,md -o reports/",
+    "steelyard report first --figures svg,pdf",
 )
 _NAME = "Directory or name of a run, a fleet or a comparison."
 
@@ -18,6 +19,7 @@ _NAME = "Directory or name of a run, a fleet or a comparison."
 class ReportOptions(Kept):
     name: str = argument("RUN|FLEET|COMPARISON", _NAME)
     to: str | None = option("--to FORMATS", "Formats: html, md, or html,md. Default: extension of -o, else html.")
+    figures: str | None = option("--figures FORMS", "Also write every plot as a file of its own: svg, png, pdf.")
     output: str | None = option("-o PATH", "Write to this file or directory. Default: next to the run.")
 
 
@@ -26,7 +28,7 @@ def report(options: ReportOptions) -> None:
     """Write the report of a run, a fleet or a comparison."""
     from steelyard import api
 
-    files = api.report(options.name, to=options.to, output=options.output, out=options.out)
+    files = api.report(options.name, to=options.to, figures=options.figures, output=options.output, out=options.out)
     if options.as_json:
         printing.show_json({"files": [str(path.resolve()) for path in files]})
     else:

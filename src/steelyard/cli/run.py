@@ -1,10 +1,11 @@
 """steelyard run FILE: runs an experiment, records it, then checks it."""
 
+import json
 import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from steelyard.cli import printing
 from steelyard.cli.options import CONFIG, NEW_HOST_KEYS, Kept, Selection, argument, examples, option
@@ -24,15 +25,21 @@ from steelyard.errors import InfrastructureError, InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from steelyard.api import PlacedSelection
     from steelyard.campaign import CampaignRequest
+    from steelyard.campaign.series import Series
     from steelyard.execute import Limits, RunOptions
+    from steelyard.experiment.cells import Cell
     from steelyard.planning.make import Planned
     from steelyard.records import Run, RunWriter
+    from steelyard.records.suite import Suite
 
 EXAMPLES = examples(
     "steelyard run tiny-llama.yaml",
     "steelyard run tiny-llama.yaml --set training.steps=50 --gpus 2 --no-check",
     "steelyard run both.yaml --platform nvidia,amd --repeats 5 --name nightly",
+    "steelyard run matrix.yaml --suite --name matrix",
+    "steelyard run matrix.yaml --resume matrix",
     "steelyard run mi3xx_megatron_llama_distributed.json --model llama3_1_8b --gpu mi300x --cluster cluster.yaml",
 )
 _LEASE_MARGIN_S = 10.0
@@ -42,7 +49,9 @@ _LEASE_MARGIN_S = 10.0
 @dataclass(frozen=True, kw_only=True)
 class RunVerbOptions(Selection, Kept):
     file: Path = argument(*CONFIG)
-    platform: str | None = option("--platform NAME", "Platform of the file; with --repeats also several: a,b.")
+    platform: str | None = option(
+        "--platform NAME", "Platform of the file; with --repeats or --suite also several: a,b."
+    )
     accept_new_host_keys: bool = option(*NEW_HOST_KEYS)
     pull: bool = option("--pull", "Pull the container image on hosts that lack it.")
     image_file: Path | None = option(
@@ -74,9 +83,11 @@ class RunVerbOptions(Selection, Kept):
         3600,
         min=0,
     )
-    rerun_failed: str | None = option("--rerun-failed FLEET", "Run the hosts of a fleet again that did not pass.")
+    suite: bool = option("--suite", "Run every cell of the file: its `suite`, or all its platforms or models.")
+    skip_oversized: bool = option("--skip-oversized", "Leave out cells that need more memory than the GPU has.")
+    resume: str | None = option("--resume NAME", "Make only what is missing or failed in a suite, repeats or a fleet.")
     repeats: int | None = option(
-        "--repeats N", "Make N runs, one after the other, with the same seed.", min=1, max=1000
+        "--repeats N", "Make N runs of each job, one after the other, with the same seed.", min=1, max=1000
     )
     seeds: str | None = option("--seeds SEEDS", "Make one run per training.seed, such as 1,2,3.")
     name: str | None = option("--name NAME", "Name of the run directory, or of the directory of all repeats.")
@@ -87,9 +98,9 @@ class RunVerbOptions(Selection, Kept):
 def run(typed: RunVerbOptions) -> int:
     """Run an experiment, record it and judge it.
 
-    It runs on this machine or on a cluster. All repeats go to one directory, which `steelyard compare` accepts as a
-    side. Ctrl-C stops the run, cleans every host and keeps the record. Exit status: 0 pass, 1 fail, 2 wrong input, 3
-    infrastructure failure, 5 unknown, 130 interrupted.
+    It runs on this machine or on a cluster. All repeats, or all cells of a suite, go to one directory, which
+    `steelyard compare` accepts as a side. Ctrl-C stops the run, cleans every host and keeps the record. Exit status: 0
+    pass, 1 fail, 2 wrong input, 3 infrastructure failure, 5 unknown, 130 interrupted.
     """
     from steelyard import execute
     from steelyard.campaign import CampaignRequest
@@ -101,29 +112,62 @@ def run(typed: RunVerbOptions) -> int:
         _limits(typed), typed.cluster, typed.accept_new_host_keys, image, not typed.no_preflight, typed.required
     )
 
-    def plan(platform: str | None, settings: "Sequence[str]", shows_warnings: bool) -> "Planned":
-        turn = replace(typed, platform=platform, settings=[*(typed.settings or []), *settings])
-        checked = planned(typed.file, turn.selection(), shows_warnings)
+    def plan(cell: "Cell", settings: "Sequence[str]", shows_warnings: bool) -> "Planned":
+        own = [f"{key}={json.dumps(value)}" for key, value in cell.settings]
+        every = [*(typed.settings or []), *own, *settings]
+        selection = cast("PlacedSelection", {**typed.selection(), **dict(cell.selectors), "settings": every})
+        checked = planned(typed.file, selection, shows_warnings)
         execute.check(checked, discover(), options)
         return checked
 
     request = CampaignRequest(typed.out, typed.name, ["steelyard", *sys.argv[1:]], not typed.no_check)
-    if typed.repeats is not None or typed.seeds is not None:
-        from steelyard.cli.repeats import repeat, series_of
+    if (series := _series(typed)) is not None:
+        from steelyard.cli.series import launch_series
 
-        series = series_of(typed.platform, typed.repeats, typed.seeds, typed.settings or [], typed.rerun_failed)
-        return repeat(series, plan, options, request, typed.as_json)
+        return launch_series(series, plan, options, request, typed.as_json, typed.resume)
     if (platform := typed.platform) is not None and "," in platform:
-        complaint, expected = "--platform names several platforms", "one platform, or --repeats"
+        complaint, expected = "--platform names several platforms", "one platform, --repeats or --suite"
         way_on = f"--platform {shlex.quote(platform)} --repeats 3"
         raise InputError(complaint, key="--platform", value=platform, expected=expected, next=way_on)
     made = planned(typed.file, typed.selection())
-    if made.plan.fleet or typed.rerun_failed is not None:
+    if made.plan.fleet or typed.resume is not None:
         from steelyard.cli.fleet import launch_fleet
 
         execute.check(made, discover(), options)
-        return launch_fleet(made, options, request, typed.rerun_failed, typed.as_json)
+        return launch_fleet(made, options, request, typed.resume, typed.as_json)
     return _run_one(made, options, request, typed.as_json)
+
+
+def _series(typed: RunVerbOptions) -> "Series | None":
+    """The suite or the repeats that are asked for, or that are resumed; None for one run or a fleet."""
+    from steelyard.cli import series
+
+    repeats, settings = typed.repeats, typed.settings or []
+    earlier = _earlier(typed)
+    if typed.suite or (earlier is not None and earlier.manifest.axes):
+        from steelyard.api import cells
+
+        names = series.words_of("--platform", typed.platform) if typed.platform else []
+        selecting = replace(typed, platform=None) if len(names) > 1 else typed
+        every = cells(typed.file, platforms=names, **selecting.selection())
+        if earlier is not None and repeats is None and typed.seeds is None:
+            repeats = len(earlier.manifest.cells[0].runs)
+        return series.suite_of(every, repeats, typed.seeds, settings, typed.skip_oversized)
+    if typed.skip_oversized:
+        complaint, expected = "--skip-oversized without --suite", "a suite"
+        raise InputError(complaint, key="--skip-oversized", expected=expected, next="--suite --skip-oversized")
+    if earlier is not None and repeats is None and typed.seeds is None:
+        repeats = len(earlier.manifest.cells[0].runs)
+    if repeats is None and typed.seeds is None:
+        return None
+    return series.repeats_of(typed.platform, repeats, typed.seeds, settings)
+
+
+def _earlier(typed: RunVerbOptions) -> "Suite | None":
+    """The suite or the repeats that --resume names; None for a fleet, or without --resume."""
+    from steelyard.records.suite import find_suite
+
+    return find_suite(typed.resume, typed.out) if typed.resume is not None else None
 
 
 def _run_one(planned: "Planned", options: "RunOptions", request: "CampaignRequest", as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""The summary of a run or a fleet, as `runs list` and `runs show` print it."""
+"""The summary of a run, a fleet or a suite, as `runs list` and `runs show` print it."""
 
 import statistics
 from pathlib import Path
@@ -9,6 +9,7 @@ from steelyard.campaign.fleet_verdict import METRICS
 from steelyard.errors import InputError
 from steelyard.records import Run
 from steelyard.records.fleet import Fleet, load_fleet
+from steelyard.records.suite import Suite, load_suite
 from steelyard.reporting.curves import number
 
 RATE = "tokens_per_s_per_gpu"
@@ -17,16 +18,22 @@ _EMPTY: dict[str, Any] = dict.fromkeys(
 )
 
 
+_WORST = ("running", "failed", "interrupted", "ended", "completed")
+"""The status of several runs is the first of these that one of them has."""
+
+
 def summary_at(kind: str, path: Path, name: str) -> dict[str, Any]:
-    """The summary of the run or fleet in a directory; with an error if it cannot be read."""
+    """The summary of the run, fleet or suite in a directory; with an error if it cannot be read."""
     place = {kind: str(path.resolve()), "name": name}
     try:
         if kind == "run":
             return {**place, **run_summary(records.load(path)), "error": None}
+        if kind == "suite":
+            return {**place, **suite_summary(load_suite(path)), "error": None}
         fleet = load_fleet(path)
         return {**place, **fleet_summary(fleet, fleet.runs()), "error": None}
     except (InputError, OSError) as reason:
-        hosts = {"hosts": None} if kind == "fleet" else {}
+        hosts = {"fleet": {"hosts": None}, "suite": {"cells": None}}.get(kind, {})
         return {**place, "status": "unreadable", **_EMPTY, **hosts, "error": str(reason)}
 
 
@@ -79,7 +86,7 @@ def fleet_summary(fleet: Fleet, runs: list[Run | None]) -> dict[str, Any]:
     return {
         **_EMPTY,
         **shared,
-        "status": next(word for word in ("running", "failed", "interrupted", "ended", "completed") if word in statuses),
+        "status": next(word for word in _WORST if word in statuses),
         "platform": f"{started[0]['platform'] if started else '?'} x {len(manifest.runs)} hosts",
         "started": min((run["started"] for run in started), default=None),
         "ended": max((run["ended"] for run in started if run["ended"]), default=None),
@@ -87,6 +94,28 @@ def fleet_summary(fleet: Fleet, runs: list[Run | None]) -> dict[str, Any]:
         "verdict": manifest.verdict,
         RATE: statistics.median(rates) if rates else None,
         "hosts": [entry.host for entry in manifest.runs],
+    }
+
+
+def suite_summary(suite: Suite) -> dict[str, Any]:
+    """With the worst status of its runs; without reading their steps."""
+    runs = [run for cell in suite.cells if not cell.skipped for run in suite.runs(cell)]
+    made = [run for run in runs if run is not None]
+    waiting = "running" if suite.is_running else "interrupted"
+    statuses = {run.status for run in made} | ({waiting} if len(made) < len(runs) else set())
+    first = made[0].manifest if made else None
+    platforms = dict.fromkeys(run.manifest.platform.name for run in made)
+    return {
+        **_EMPTY,
+        "experiment": suite.manifest.experiment,
+        "framework": first.framework if first else None,
+        "status": next((word for word in _WORST if word in statuses), "completed"),
+        "platform": f"{', '.join(platforms) or '?'}, {len(suite.cells)} cells",
+        "started": min((run.manifest.began for run in made), default=None),
+        "ended": max((run.manifest.provenance.ended or "" for run in made), default="") or None,
+        "steps": sum(run.manifest.steps or 0 for run in made),
+        "verdict": suite.manifest.verdict,
+        "cells": len(suite.cells),
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from steelyard.cli import printing
-from steelyard.cli.options import MARGIN, RUN, RUNS, WARMUP, Kept, argument, examples, help_unless_asked, option
+from steelyard.cli.options import RUN, RUNS, WARMUP, Kept, argument, examples, help_unless_asked, option
 from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InputError
 
@@ -57,7 +57,7 @@ class ListOptions(Kept):
 )
 @verb
 def list_runs(options: ListOptions) -> None:
-    """List runs, repeats and fleets, newest first.
+    """List runs, repeats, fleets and suites, newest first.
 
     Columns: verdict, name, tokens_per_s_per_gpu (of the last check), status, started, steps, platform, experiment,
     framework, ended. On a narrow terminal, the last of them are left out; names are never cut. A long table goes
@@ -78,12 +78,17 @@ class ShowOptions(Kept):
 @app.command("show", epilog=examples("steelyard runs show first", "steelyard runs show nightly/10.0.0.1 --json"))
 @verb
 def show_run(options: ShowOptions) -> None:
-    """Show one run, or all hosts of a fleet."""
+    """Show one run, all hosts of a fleet, or all cells of a suite."""
     from steelyard import records
     from steelyard.cli import runs_show
     from steelyard.records.fleet import find_fleet
+    from steelyard.records.suite import find_suite
 
-    if (fleet := find_fleet(options.run, options.out)) is not None:
+    if (suite := find_suite(options.run, options.out)) is not None:
+        from steelyard.cli.suite import show_suite
+
+        show_suite(suite, options.as_json)
+    elif (fleet := find_fleet(options.run, options.out)) is not None:
         runs_show.show_fleet(fleet, options.as_json)
     else:
         runs_show.show_run(records.find(options.run, options.out), options.as_json)
@@ -218,36 +223,4 @@ def show_scaling(options: ScalingOptions) -> int:
         printing.show_json(result.document())
     else:
         print_scaling(result)
-    return result.exit
-
-
-@dataclass(frozen=True, kw_only=True)
-class FamilyOptions(Kept):
-    comparisons: list[str] = argument("COMPARISONS…", "One comparison per job: directories, or names under --out.")
-    margin: str | None = option(*MARGIN)
-
-
-@app.command(
-    "family",
-    epilog=examples("steelyard runs family 8b 70b 405b", "steelyard runs family 8b 70b --margin 3% --json"),
-)
-@verb
-def show_family(options: FamilyOptions) -> int:
-    """Show the common speedup of several jobs.
-
-    It is the geometric mean of their speedups on one pair of platforms. The result of each job is adjusted for their
-    number. Exit status: 0 decided, 4 if a comparison is not comparable, 5 unknown (too few runs, or too much spread).
-    """
-    from steelyard.api import margin_share
-    from steelyard.campaign.family import Member, family
-    from steelyard.cli.runs_campaign import print_family
-    from steelyard.comparison.files import find_each, weigh_again
-
-    margin = margin_share(options.margin)
-    members = [Member(place, weigh_again(place)) for place in find_each(options.comparisons, options.out)]
-    result = family(members, margin)
-    if options.as_json:
-        printing.show_json(result.document())
-    else:
-        print_family(result)
     return result.exit

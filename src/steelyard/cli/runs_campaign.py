@@ -1,10 +1,9 @@
-"""The terminal pages of several runs together: a trend, scaling, a family."""
+"""The terminal pages of several runs together: a trend, scaling."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from steelyard import records
-from steelyard.campaign.family import Family
 from steelyard.campaign.scaling import Count, Larger, Scaling
 from steelyard.campaign.trend import Point, Trend
 from steelyard.cli import columns, printing
@@ -31,14 +30,6 @@ _SCALING = (
     Column("rate", "tokens/s/GPU", is_number=True),
     Column("tokens", "tokens/step", 3, is_number=True),
     Column("tokens_per_gpu", "tokens/step/GPU", 4, is_number=True),
-)
-_FAMILY = (
-    Column("name", "comparison"),
-    Column("speedup", "throughput", is_number=True),
-    Column("interval", "95% CI", 2),
-    Column("adjusted", "in the family"),
-    Column("alone", "by itself", 1),
-    Column("runs", "runs", 3),
 )
 
 
@@ -155,50 +146,3 @@ def _efficiency(larger: Larger, smallest: Count) -> str:
 def _say_once(notes: Iterator[str]) -> None:
     for note in dict.fromkeys(notes):
         printing.item("  ", note)
-
-
-def print_family(family: Family) -> None:
-    printing.item("", _speedup(family))
-    for member in family.members:
-        if banner := member.comparison.banner:
-            printing.item("  ", f"{member.directory.resolve().name}: {banner}", 4)
-    columns.show(_FAMILY, list(_rows(family)), "  ")
-    _say_once(note.message for member in family.members if member.ratio for note in member.ratio.notes)
-    for reason in family.reasons:
-        printing.item("  ", reason.message)
-    if family.speedup is not None:
-        printing.say("  other jobs may differ")
-
-
-def _speedup(family: Family) -> str:
-    jobs, speedup = f"{len(family.members)} jobs", family.speedup
-    if speedup is None:
-        return f"no common speedup of {jobs}: a job has none, and leaving it out would bias the mean"
-    interval = _interval(speedup.low, speedup.high)
-    basis = f"geometric mean of {jobs}{f', 95% CI {interval}' if interval else ''}"
-    return f"{_sides(family)}: {speedup.value - 1:+.1%} throughput ({basis}): {speedup.words}"
-
-
-def _sides(family: Family) -> str:
-    """`mi300x vs h100`: the platforms, or `target vs baseline` if both have the same name."""
-    comparison = family.members[0].comparison
-    target, baseline = (
-        side.subjects[0].run.manifest.platform.name for side in (comparison.target, comparison.baseline)
-    )
-    return f"{target} vs {baseline}" if target != baseline else "target vs baseline"
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"{100 * low - 100:+.1f} to {high - 1:+.1%}"
-
-
-def _rows(family: Family) -> Iterator[Cells]:
-    for member, alone, adjusted in zip(family.members, family.alone, family.adjusted, strict=True):
-        ratio = member.ratio
-        cells = dict.fromkeys(("runs", "speedup", "interval", "adjusted"), "-")
-        cells |= {"name": member.directory.resolve().name, "alone": member.status.value.replace("_", " ")}
-        if ratio is not None:
-            cells |= {"runs": f"{ratio.target_runs} + {ratio.baseline_runs}", "speedup": f"{ratio.value - 1:+.1%}"}
-            cells |= {"alone": alone or "-", "adjusted": adjusted or "-"}
-            cells["interval"] = _interval(ratio.low, ratio.high) or "-"
-        yield cells

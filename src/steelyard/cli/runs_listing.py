@@ -12,7 +12,8 @@ from steelyard.cli import columns, printing
 from steelyard.cli.columns import Column
 from steelyard.cli.run_summaries import RATE, rate_text, summary_at
 from steelyard.errors import InputError
-from steelyard.records.fleet import fleets_under, repeats_under
+from steelyard.records.fleet import fleets_under, is_suite, repeats_under
+from steelyard.records.suite import suites_under
 
 DEFAULT_LIMIT = 20
 """Rows that fit a terminal of 24 lines."""
@@ -47,20 +48,21 @@ class ListRequest:
 
 
 def show_list(request: ListRequest, as_json: bool) -> None:
-    """List the runs and fleets in a directory, with those that cannot be read."""
+    """List the runs, fleets and suites in a directory, with those that cannot be read."""
     key, is_descending = _sort_key(request.sort or "-started")
     chosen = None if request.columns is None else _chosen(request.columns)
     tests = [_parsed(text) for text in request.filters]
     runs = [*records.runs_under(request.out), *repeats_under(request.out)]
     rows = [summary_at("run", path, path.relative_to(request.out).as_posix()) for path in runs]
     rows += [summary_at("fleet", path, path.name) for path in fleets_under(request.out)]
+    rows += [summary_at("suite", path, path.name) for path in suites_under(request.out) if is_suite(path)]
     matching = [row for row in rows if all(_matches(row, *test) for test in tests)]
     matching = _sorted(matching, key, is_descending)
     limit = request.limit if request.limit is not None else 0 if as_json else DEFAULT_LIMIT
     shown = matching[:limit] if limit else matching
     if as_json:
         ordered = shown if request.sort else shown[::-1]
-        lists = {f"{kind}s": [row for row in ordered if kind in row] for kind in ("run", "fleet")}
+        lists = {f"{kind}s": [row for row in ordered if kind in row] for kind in ("run", "fleet", "suite")}
         printing.show_json({**lists, "not_shown": len(matching) - len(shown)})
     elif shown:
         _print(shown, chosen)

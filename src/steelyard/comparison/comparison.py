@@ -150,6 +150,16 @@ def _rulings(pair: Pair, mode: Mode, declarations: Declared) -> ByMetric[Ruling]
     return ByMetric((metric, acceptance.apply(ruled, declarations.accepted)) for metric, ruled in rulings)
 
 
+def _policy(runs: Sequence[Run], mode: Mode | None, margin: float | None, warmup_steps: int) -> tuple[Mode, float, int]:
+    """What is asked for, or else the strictest policy of the runs."""
+    policies = [policy_of(run) for run in runs]
+    if mode is None:
+        mode = "matched" if any(policy.mode == "matched" for policy in policies) else "best"
+    if margin is None:
+        margin = min(policy.margin for policy in policies)
+    return mode, margin, max([warmup_steps, *(policy.warmup_steps for policy in policies)])
+
+
 def weigh(  # noqa: PLR0913 - one per option of `compare`
     target: Sequence[Run],
     baseline: Sequence[Run],
@@ -161,19 +171,18 @@ def weigh(  # noqa: PLR0913 - one per option of `compare`
     prices: Prices | None = None,
     target_loss: float | None = None,
     look: int = 1,
+    called: tuple[str, str] | None = None,
 ) -> Comparison:
-    """Read the runs of both sides and compare them; mode, margin and warm-up default to the policies of the runs."""
+    """Read the runs of both sides and compare them; mode, margin and warm-up default to the policies of the runs.
+
+    `called` are the names of the sides in sentences, by default those of the runs.
+    """
     runs = (*target, *baseline)
-    policies = [policy_of(run) for run in runs]
-    if mode is None:
-        mode = "matched" if any(policy.mode == "matched" for policy in policies) else "best"
-    if margin is None:
-        margin = min(policy.margin for policy in policies)
-    warmup_steps = max([warmup_steps, *(policy.warmup_steps for policy in policies)])
+    mode, margin, warmup_steps = _policy(runs, mode, margin, warmup_steps)
     by_place = {run.directory.resolve(): run for run in runs}  # a run on both sides is read once
     read = dict(zip(by_place, read_subjects(list(by_place.values()), warmup_steps), strict=True))
     targets, baselines = (tuple(read[run.directory.resolve()] for run in runs) for runs in (target, baseline))
-    names = names_of(targets, baselines)
+    names = called or names_of(targets, baselines)
     targets, baselines, declarations = declarations.supplied(targets, baselines, names)
     sides = on_one_measure((side("target", targets, names[0]), side("baseline", baselines, names[1])))
     for each in sides:

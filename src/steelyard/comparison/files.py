@@ -30,6 +30,7 @@ from steelyard.records.manifest import checked_version
 from steelyard.records.reader import holding, located, not_found, run_not_found
 from steelyard.records.step import REPEATED
 from steelyard.records.strict import blocks, open_record
+from steelyard.records.suite import find_suite
 from steelyard.records.writer import EVENTS, TELEMETRY
 from steelyard.verdict import Subject
 
@@ -59,6 +60,12 @@ def _named(name: str, text: str, out: Path) -> list[Run]:
     for directory in (Path(text), out / text):
         if paths := list(records.runs_under(directory)):
             return [records.load(path) for path in paths]
+    if (suite := find_suite(text, out)) is not None:
+        cells = [suite.directory / cell.directory for cell in suite.cells]
+        if len(cells) == 1:
+            return [run for run in suite.runs(suite.cells[0]) if run is not None]
+        problem, expected = f"{text!r} is a suite of {len(cells)} cells", "one of its cells, or two suites for compare"
+        raise InputError(problem, key=name, value=text, expected=expected, next=str(cells[0]))
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 1 and all(parts):
         return load_runs(name, parts, out)

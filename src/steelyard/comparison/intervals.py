@@ -53,13 +53,17 @@ class Between:
 
     def above(self, bound: float) -> float:
         """One-sided p-value of a ratio this high, if the true ratio is at most the bound."""
-        least = math.log(self.value) + min(self.drift, 0.0)
-        return tail(self.freedom, (least - math.log(bound)) / self.standard_error)
+        return self._tail(math.log(self.value) + min(self.drift, 0.0) - math.log(bound))
 
     def below(self, bound: float) -> float:
         """One-sided p-value of a ratio this low, if the true ratio is at least the bound."""
-        most = math.log(self.value) + max(self.drift, 0.0)
-        return tail(self.freedom, (math.log(bound) - most) / self.standard_error)
+        return self._tail(math.log(bound) - math.log(self.value) - max(self.drift, 0.0))
+
+    def _tail(self, distance: float) -> float:
+        """P-value of a distance beyond a bound; figures without any spread, such as bytes, decide alone."""
+        if not self.standard_error:
+            return 0.0 if distance > 0 else 1.0
+        return tail(self.freedom, distance / self.standard_error)
 
     def equivalent(self, margin: float = MARGIN, error: float = ERROR) -> bool:
         """By two one-sided tests: at 5% each, the 90% interval lies inside the margins."""

@@ -59,7 +59,7 @@ def _check_not_set_twice(file: ConfigFile, cells: Sequence[Cell], asked: Asked) 
 
 
 def _of_cvs(file: ConfigFile, asked: Asked) -> Cells:
-    """Every model and GPU of a JSON config; one of several sections is told apart by its name."""
+    """Every model and GPU of a JSON config; cells of several sections have the section as an axis."""
     matches = readings(file, asked)
     cells = []
     for match in matches:

@@ -8,12 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from steelyard.configs.edits import Edits, edited, split
-from steelyard.configs.files import ConfigFile, FileError
-from steelyard.configs.inventory import read_inventory
 from steelyard.configs.cvs.draft import Selection, selections
 from steelyard.configs.cvs.translate import reading
 from steelyard.configs.cvs.values import placeholder_names
+from steelyard.configs.edits import Edits, edited, split
+from steelyard.configs.files import ConfigFile, FileError
+from steelyard.configs.inventory import read_inventory
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import check_name
 from steelyard.experiment.presets import nearest_preset, preset_of

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steelyard.configs.choose import Asked, readings
-from steelyard.configs.files import ConfigFile
-from steelyard.configs.rewrite import rewritten
 from steelyard.configs.cvs.keys import DATASET, JAX, MEGATRON, RESULTS, TABLES, Key
 from steelyard.configs.cvs.megatron import PRECISIONS
 from steelyard.configs.cvs.section import example_name
 from steelyard.configs.cvs.values import converted, left_open
+from steelyard.configs.files import ConfigFile
+from steelyard.configs.rewrite import rewritten
 from steelyard.experiment.platform import names_a_host
 from steelyard.experiment.problems import PLACEHOLDER, Edit
 from steelyard.experiment.reading import PointerPath

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from steelyard.configs.files import ConfigFile, read_mapping
 from steelyard.configs.cvs.section import Report, sentence_part
 from steelyard.configs.cvs.values import left_open, placeholder_names, substituted
+from steelyard.configs.files import ConfigFile, read_mapping
 from steelyard.experiment import InvalidExperimentError, Problem
 from steelyard.experiment.platform import names_a_host
 from steelyard.experiment.problems import (

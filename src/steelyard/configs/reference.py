@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from steelyard.configs.inventory import OUR_KEYS, SUITE_KEYS
 from steelyard.configs.cvs.keys import CONTAINER, DATASET, JAX, NOTHING, RESULTS, TABLES, UNREAD_ENV, Key, Keys
+from steelyard.configs.inventory import OUR_KEYS, SUITE_KEYS
 from steelyard.experiment.reference import table
 
 _HEADS = {

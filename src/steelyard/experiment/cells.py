@@ -193,7 +193,11 @@ def expand(file: Path, section: SuiteSection) -> list[Cell]:
         path, message = ("suite", "axes"), f"suite.axes has {count:,} combinations"
         fix = "use fewer values, or several suites"
         raise InvalidExperimentError(
-            [Problem(WRONG_VALUE, "error", str(file), "suite.axes", message, fix, count, f"at most {MOST_CELLS:,}", path)]
+            [
+                Problem(
+                    WRONG_VALUE, "error", str(file), "suite.axes", message, fix, count, f"at most {MOST_CELLS:,}", path
+                )
+            ]
         )
     names = list(section.axes)
     combinations = [dict(zip(names, values, strict=True)) for values in product(*section.axes.values())]
@@ -218,9 +222,7 @@ def _same(value: Scalar, other: Scalar) -> bool:
     return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 
-def _included(
-    file: Path, section: SuiteSection, cells: list[Cell], at: int, entry: Mapping[str, Scalar]
-) -> list[Cell]:
+def _included(file: Path, section: SuiteSection, cells: list[Cell], at: int, entry: Mapping[str, Scalar]) -> list[Cell]:
     """The cells with the settings of an entry, or with one more cell."""
     axes = {key: value for key, value in entry.items() if key in section.axes}
     extra = {key: value for key, value in entry.items() if key not in section.axes}

@@ -16,8 +16,9 @@ from steelyard.files import replace_file
 from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Record, RunStatus, read_record
 from steelyard.records.reader import Run, folders_of, holding, load, runs_under
+from steelyard.records.strict import read_json
 from steelyard.records.writer import FLEET as FILE
-from steelyard.records.writer import Heartbeat, beats, new_directory, numbered
+from steelyard.records.writer import SUITE, Heartbeat, beats, new_directory, numbered
 
 SCHEMA_VERSION = 1
 
@@ -115,7 +116,7 @@ class Fleet:
             yield
         except InputError as unreadable:
             move = shlex.join(["mv", str(place), f"{self.directory}.{place.name}.unreadable"])
-            fix = f"{move}; the run then counts as not begun (--rerun-failed runs it)"
+            fix = f"{move}; the run then counts as not begun (--resume runs it)"
             unreadable.next = unreadable.next or fix
             raise
 
@@ -172,22 +173,22 @@ def directory_names(fleet: Path, hosts: Sequence[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def held(fleet: Fleet) -> Iterator[None]:
-    """Lock the fleet against other processes."""
-    key, place = "--rerun-failed", str(fleet.directory)
+def held_directory(directory: Path, key: str = "--resume") -> Iterator[None]:
+    """Lock the directory of several runs against other processes."""
+    place = str(directory)
     try:
-        heartbeat = Heartbeat(fleet.directory)
+        heartbeat = Heartbeat(directory)
     except BlockingIOError:
-        expected, fix = "a fleet that has ended", f"steelyard runs show {shlex.quote(place)}"
+        expected, fix = "runs that have ended", f"steelyard runs show {shlex.quote(place)}"
         raise InputError(f"{place} is still running", key=key, value=place, expected=expected, next=fix) from None
     except OSError as reason:
         problem = f"{place} cannot be locked: its heartbeat file cannot be opened ({reason.strerror})"
-        expected, fix = "a fleet directory made by this user", f"the same command without {key}, for a new fleet"
+        expected, fix = "a directory made by this user", f"the same command without {key}, for a new one"
         raise InputError(problem, key=key, value=place, expected=expected, next=fix) from None
     try:
         yield
     finally:
-        heartbeat.stop(fleet.directory)
+        heartbeat.stop(directory)
 
 
 def find_fleet(name: str, out: Path) -> Fleet | None:
@@ -202,7 +203,7 @@ def fleets_under(out: Path) -> list[Path]:
 
 
 def repeats_under(out: Path) -> Iterator[Path]:
-    """Runs in the directories one or two levels under `out` that are neither run nor fleet, sorted by name."""
+    """Runs in the directories one or two levels under `out` that are neither run, fleet nor suite, sorted by name."""
     for directory in _plain_directories(out):
         yield from runs_under(directory)
         for below in _plain_directories(directory):
@@ -212,8 +213,17 @@ def repeats_under(out: Path) -> Iterator[Path]:
 def _plain_directories(directory: Path) -> Iterator[Path]:
     for path in folders_of(directory):
         plain = path.is_dir() and not path.is_symlink()
-        if plain and not any(os.path.lexists(path / name) for name in (MANIFEST, FILE)):
+        if plain and not any(os.path.lexists(path / name) for name in (MANIFEST, FILE)) and not is_suite(path):
             yield path
+
+
+def is_suite(directory: Path) -> bool:
+    """Whether a directory is a suite; repeats of one job have a suite.json too, but no axes."""
+    try:
+        content = read_json(directory / SUITE)
+    except (OSError, ValueError):
+        return os.path.lexists(directory / SUITE)
+    return not isinstance(content, dict) or content.get("axes") != []
 
 
 def load_fleet(directory: Path) -> Fleet:

@@ -14,7 +14,7 @@ from steelyard.files import replace_file
 from steelyard.records.fleet import Word
 from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Record, read_record
-from steelyard.records.reader import Run, holding, load
+from steelyard.records.reader import Run, holding, listing, load, not_found
 from steelyard.records.writer import SUITE as FILE
 from steelyard.records.writer import beats, numbered
 
@@ -30,8 +30,8 @@ class SuiteCell(Record):
     """One cell: its values, and where its runs are."""
 
     name: str
-    directory: str = Field(pattern=rf"\A{_COMPONENT}(/{_COMPONENT})?\Z")
-    """Below the directory of the suite; with several platforms, PLATFORM/CELL."""
+    directory: str = Field(pattern=rf"\A(\.|{_COMPONENT}(/{_COMPONENT})?)\z")
+    """Below the directory of the suite: CELL, PLATFORM/CELL with several platforms, or `.` for repeats of one job."""
     values: dict[str, bool | int | float | str | None]
     """By axis."""
     platform: str | None = None
@@ -84,6 +84,11 @@ class Suite:
         return list(dict.fromkeys(cell.platform for cell in self.manifest.cells if cell.platform is not None))
 
     @property
+    def platform_place(self) -> str | None:
+        """The directory of its platform, below that of the suite; None for all platforms."""
+        return self.cells[0].directory.partition("/")[0] if self.platform is not None else None
+
+    @property
     def is_running(self) -> bool:
         return beats(self.directory)
 
@@ -114,10 +119,22 @@ def find_suite(name: str, out: Path) -> Suite | None:
         above = directory.parent
         if directory.name not in ("", ".", "..") and os.path.lexists(above / FILE):
             suite = load_suite(above)
-            folders = {cell.directory.partition("/")[0]: cell.platform for cell in suite.manifest.cells if cell.platform}
+            folders = {
+                cell.directory.partition("/")[0]: cell.platform for cell in suite.manifest.cells if cell.platform
+            }
             if directory.name in folders:
                 return Suite(above, suite.manifest, folders[directory.name])
     return None
+
+
+def the_suite(key: str, name: str, out: Path) -> Suite:
+    """The suite of a name; InputError if it does not exist."""
+    suite = find_suite(name, out)
+    if suite is None:
+        names = [path.name for path in suites_under(out)]
+        details = {"key": key, "expected": f"a directory with {FILE}", "next": listing(out)}
+        raise not_found("Suite", name, names, out, **details)
+    return suite
 
 
 def suites_under(out: Path) -> list[Path]:
@@ -134,13 +151,13 @@ def load_suite(directory: Path) -> Suite:
         raise InputError(problem, key="SUITE", value=str(directory)) from None
 
 
-def cell_directories(names: Sequence[tuple[str | None, str]]) -> list[str]:
-    """A directory per cell from its platform (None if there is only one) and name, with -2, -3 … if taken."""
+def cell_directories(names: Sequence[tuple[str | None, str | None]]) -> list[str]:
+    """A directory per cell from its platform and name, where it has them, with -2, -3 … if taken."""
     taken: set[str] = set()
     return [_free(platform, name, taken) for platform, name in names]
 
 
-def _free(platform: str | None, name: str, taken: set[str]) -> str:
+def _free(platform: str | None, name: str | None, taken: set[str]) -> str:
     words = [_component(part) for part in (platform, name) if part is not None]
     directory = next(free for free in numbered("/".join(words)) if free.casefold() not in taken)
     taken.add(directory.casefold())

@@ -3,29 +3,29 @@
 import importlib
 import os
 from pathlib import Path
-from typing import Protocol, cast
+from typing import BinaryIO, Protocol, cast
 
 from steelyard.errors import InputError
 from steelyard.files import open_regular, replace_file
 from steelyard.reporting.page import Page
 
 FORMATS = {"html": f"{__name__}.html", "md": f"{__name__}.markdown"}
-"""Values of `--to`. A new format is one module and one entry here."""
+"""Values of `--to`. A new format is one module, one entry here and one in `SUFFIXES`."""
 
-SUFFIXES = {f".{name}": name for name in FORMATS}
+SUFFIXES = {".html": "html", ".md": "md"}
 """The format for each file extension."""
 
 OTHERS = {".pdf": "PDF", ".tex": "LaTeX"}
 """Extensions of formats that do not exist; any other extension is part of a name."""
 
-_HEAD = 400
-"""The mark of a format is within the first bytes of a file."""
+_HEAD, _TAIL = 1000, 4000
+"""The mark of a format is within the first bytes of a file, or, in a PDF, within the last."""
 
 
 class Format(Protocol):
     SUFFIX: str
     MARK: str
-    """Near the top of every file of the format, so that our own files can be replaced."""
+    """Near the top of every file of the format, or near the end, so that our own files can be replaced."""
 
     def render(self, page: Page) -> str: ...
 
@@ -65,8 +65,8 @@ def check_place(path: Path, mark: str, key: str = "-o") -> Path:
             if not path.is_file():
                 raise _refused(path, "is not a regular file", "a file name", key)
             with open_regular(path) as file:
-                head = file.read(_HEAD)
-            if head and mark.encode() not in head:
+                ends = _ends(file)
+            if ends and mark.encode() not in ends:
                 raise _refused(path, "exists and is not a Steelyard report", "a new file", key)
         if not path.parent.is_dir():
             raise _refused(path, "is in a directory that does not exist", "a file in an existing directory", key)
@@ -75,11 +75,21 @@ def check_place(path: Path, mark: str, key: str = "-o") -> Path:
     return path
 
 
-def write_report(path: Path, text: str, mark: str, key: str = "-o") -> None:
-    """Write a report; `mark` is near its top and tells reports from other files."""
+def _ends(file: BinaryIO) -> bytes:
+    head = file.read(_HEAD)
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+    return head + (file.read(_TAIL) if head.startswith(b"%PDF-") else b"")
+
+
+def encoded(text: str) -> bytes:
+    return text.encode("utf-8", errors="backslashreplace")
+
+
+def write_report(path: Path, content: str | bytes, mark: str, key: str = "-o") -> None:
+    """Write a report; `mark` in it tells reports from other files."""
     place = check_place(path, mark, key)
     try:
-        replace_file(place, text.encode("utf-8", errors="backslashreplace"))
+        replace_file(place, encoded(content) if isinstance(content, str) else content)
     except OSError as reason:
         raise _unwritable(path, reason, key) from None
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from steelyard.configs.files import ConfigFile
 from steelyard.configs.cvs.section import Report, Section
 from steelyard.configs.cvs.values import left_open
+from steelyard.configs.files import ConfigFile
 from steelyard.experiment.problems import PLACEHOLDER, shown
 from steelyard.experiment.reading import Bound, PointerPath, Reading, Stated
 from steelyard.experiment.sources import SET, Source

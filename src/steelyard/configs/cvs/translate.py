@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from steelyard.configs.files import ConfigFile
 from steelyard.configs.cvs import jax, megatron
 from steelyard.configs.cvs.draft import Draft, Selection
 from steelyard.configs.cvs.keys import CONTAINER, DATASET, JAX, RESULTS, TABLES
 from steelyard.configs.cvs.section import Report, Section, dotted, example_name
 from steelyard.configs.cvs.values import converted, left_open
+from steelyard.configs.files import ConfigFile
 from steelyard.experiment.presets import PRESETS, nearest_preset, preset_of
 from steelyard.experiment.problems import PLACEHOLDER, UNKNOWN_NAME, shown
 from steelyard.experiment.reading import Bound, PointerPath, Reading, Stated

@@ -17,6 +17,8 @@ def check(case: Case) -> Problems:
         sizes = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
         name = max(sizes, key=lambda size: int(getattr(parallelism, size)))
         size, key = getattr(parallelism, name), f"parallelism.{name}"
-        fitting = next((less for less in range(size, 0, -1) if world % (replica // size * less) == 0), 1)
+        others = replica // size
+        most = min(size, world // others)  # a size may be any number; beyond the GPUs none fits
+        fitting = next((less for less in range(most, 0, -1) if world % (others * less) == 0), 1)
         message = f"tensor x pipeline x context parallel is {replica}, but the platform has {world} GPUs"
         yield RULE.problem(case, key, message, f"--set {key}={fitting}", replica, f"a divisor of {world}")

@@ -1,0 +1,356 @@
+"""Runs the cells of a suite, or repeats of one job, one after the other, with platforms in turns; judges each run."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from steelyard import execute, records, verdict
+from steelyard.campaign import CampaignRequest
+from steelyard.campaign.fleet_verdict import judge_run
+from steelyard.errors import InfrastructureError, InputError
+from steelyard.execute import RunOptions
+from steelyard.execute.recording import Observer
+from steelyard.experiment.cells import Cell, Scalar
+from steelyard.experiment.problems import InvalidExperimentError, spelt
+from steelyard.experiment.resolve import leaves
+from steelyard.linting.rules.sy402_more_than_the_gpu_memory import RULE as OVERSIZED
+from steelyard.planning.make import Planned, platform_label
+from steelyard.records import Run, RunWriter
+from steelyard.records.fleet import held_directory
+from steelyard.records.reader import run_not_found
+from steelyard.records.suite import EARLIER, Suite, SuiteCell, SuiteManifest, cell_directories, find_suite
+from steelyard.records.writer import numbered
+from steelyard.verdict import Verdict
+
+RESUME = "--resume"
+MakePlan = Callable[[Cell, Sequence[str], bool], Planned]
+"""Plans a cell with extra settings; the flag: whether to show warnings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    at: int
+    """Position of the cell in the series."""
+    cell: Cell
+    repeat: int
+    """From 1, per cell."""
+    seed: int | None
+    """training.seed; None: that of the experiment."""
+
+    @property
+    def settings(self) -> list[str]:
+        return [] if self.seed is None else [f"training.seed={self.seed}"]
+
+
+@dataclass(frozen=True)
+class Series:
+    cells: tuple[Cell, ...]
+    seeds: tuple[int | None, ...]
+    """One per repeat; None: that of the experiment."""
+    axes: tuple[str, ...] = ()
+    skips_oversized: bool = False
+    """Whether cells whose plan needs more memory than the GPU has are left out."""
+
+    @cached_property
+    def turns(self) -> list[Turn]:
+        """Every cell once per repeat. Platforms of a job follow each other in the order A B, B A, A B …, so that a
+        machine that warms up or fills up favors neither.
+        """
+        jobs: dict[tuple[tuple[str, Scalar], ...], list[int]] = {}
+        for at, cell in enumerate(self.cells):
+            jobs.setdefault(cell.job, []).append(at)
+        return [
+            Turn(at, self.cells[at], repeat, seed)
+            for repeat, seed in enumerate(self.seeds, start=1)
+            for number, job in enumerate(jobs.values())
+            for at in (job[::-1] if (repeat + number) % 2 == 0 else job)
+        ]
+
+    def run_name(self, turn: Turn) -> str:
+        """The name of a run directory; names sort in the order of the runs."""
+        width = len(str(len(self.seeds)))
+        return f"repeat-{turn.repeat:0{width}d}" if turn.seed is None else f"seed-{turn.seed}"
+
+
+@dataclass(slots=True)
+class MadeRun:
+    """One run of the series."""
+
+    turn: Turn
+    name: str
+    """Relative to the directory of the series."""
+    writer: RunWriter
+    judged: Verdict | None = None
+    error: InfrastructureError | None = None
+    """An infrastructure failure of this run."""
+
+    @property
+    def ends_all(self) -> bool:
+        """Whether the next run would fail too: true for all failures before training."""
+        failure = self.writer.manifest.failure
+        return self.error is not None and (failure is None or failure.phase != "train")
+
+
+@dataclass(slots=True)
+class Made:
+    """What came of a series."""
+
+    suite: Suite
+    series: Series
+    num_planned: int
+    """Runs of all cells that are not skipped."""
+    kept: int = 0
+    """Runs of an earlier attempt that were not made again."""
+    runs: list[MadeRun] = field(default_factory=list)
+    stopped: bool = False
+
+    @property
+    def lost(self) -> list[MadeRun]:
+        """Runs with an infrastructure failure."""
+        return [run for run in self.runs if run.error is not None]
+
+
+class SeriesReporter(Protocol):
+    def series_begins(self, made: Made) -> None: ...
+
+    def run_begins(self, run: MadeRun, made: Made) -> None: ...
+
+    def watch(self, planned: Planned) -> AbstractContextManager[Observer]:
+        """Receives the steps and events of one run."""
+
+    def run_ended(self, run: MadeRun, made: Made) -> None: ...
+
+    def not_saved(self, path: Path, reason: OSError) -> None: ...
+
+
+Plans = dict[tuple[int, int | None], Planned]
+"""By the position of the cell and the seed; without the cells that are skipped."""
+
+
+def run_series(
+    series: Series,
+    plan: MakePlan,
+    options: RunOptions,
+    request: CampaignRequest,
+    reporter: SeriesReporter,
+    resume: str | None = None,
+) -> Made:
+    """Plan all cells, then run the turns that are not done; stop at a failure that the next run would have too."""
+    plans, skipped = _plans(series, plan)
+    suite = _resumed(resume, series, plans, skipped, request) if resume else _new(series, plans, skipped, request)
+    turns = [turn for turn in series.turns if turn.at not in skipped]
+    made = Made(suite, series, len(turns))
+    with held_directory(suite.directory, RESUME if resume else "--name"):
+        todo = [turn for turn in turns if not _is_done(made, turn, plans[turn.at, turn.seed])]
+        made.kept = len(turns) - len(todo)
+        reporter.series_begins(made)
+        try:
+            for turn in todo:
+                if _run_turn(made, turn, plans[turn.at, turn.seed], options, request, reporter):
+                    break
+        except KeyboardInterrupt:  # between two runs; during a run, the run handles it
+            made.stopped = True
+            if made.runs and made.runs[-1].writer.manifest.status == "running":
+                made.runs[-1].writer.finish("interrupted", None, None)
+    return made
+
+
+def _run_turn(
+    made: Made,
+    turn: Turn,
+    planned: Planned,
+    options: RunOptions,
+    request: CampaignRequest,
+    reporter: SeriesReporter,
+) -> bool:
+    """Whether the series ends with this run."""
+    place, name = _place(made, turn), made.series.run_name(turn)
+    _set_aside(place / name)
+    writer = execute.new_run(planned, place, name, request.command)
+    run = MadeRun(turn, str(writer.directory.relative_to(made.suite.directory)), writer)
+    made.runs.append(run)
+    reporter.run_begins(run, made)
+    try:
+        with reporter.watch(planned) as observe:
+            execute.execute(planned, writer, observe, options)
+    except InfrastructureError as error:
+        run.error = error
+    if writer.manifest.status != "interrupted" and request.judges:
+        run.judged = judge_run(writer.directory, reporter.not_saved)
+    reporter.run_ended(run, made)
+    made.stopped = writer.manifest.status == "interrupted"
+    return made.stopped or run.ends_all
+
+
+def _place(made: Made, turn: Turn) -> Path:
+    return made.suite.directory / made.suite.manifest.cells[turn.at].directory
+
+
+def _plans(series: Series, plan: MakePlan) -> tuple[Plans, dict[int, Planned]]:
+    """The plan of every cell and seed, and the cells that are skipped; the first error names its cell."""
+    plans: Plans = {}
+    skipped: dict[int, Planned] = {}
+    for turn in series.turns:
+        if (turn.at, turn.seed) in plans or turn.at in skipped:
+            continue
+        with _naming(turn.cell, series):
+            planned = plan(turn.cell, turn.settings, turn.repeat == 1)
+            _check_one_job(planned, series)
+        expected = planned.plan.expected
+        available = expected.usable_gib_per_gpu
+        if series.skips_oversized and available is not None and expected.memory_gib_per_gpu > available:
+            skipped[turn.at] = planned
+        else:
+            plans[turn.at, turn.seed] = planned
+    return plans, skipped
+
+
+@contextlib.contextmanager
+def _naming(cell: Cell, series: Series) -> Iterator[None]:
+    """Add the cell to an error of its plan, and the way past a cell that does not fit."""
+    try:
+        yield
+    except InputError as error:
+        if len(series.cells) > 1 and cell.values:
+            error.message = f"cell {words_of(cell)}: {error.message}"
+        if isinstance(error, InvalidExperimentError) and error.problems[0].code == OVERSIZED.code:
+            error.next = f"{error.next}; or --skip-oversized; or `expect: oom` for this cell"
+        raise
+
+
+def words_of(cell: Cell) -> str:
+    return ", ".join(f"{axis}={spelt(value)}" for axis, value in cell.values)
+
+
+def _check_one_job(planned: Planned, series: Series) -> None:
+    if planned.plan.fleet:
+        key = "--suite" if series.axes else "--repeats"
+        file, num_hosts = planned.case.resolved.file, len(planned.plan.nodes)
+        problem = f"{file} on this cluster is a fleet of {num_hosts} runs, which {key} does not support"
+        expected = "one job: --nodes 1, or a platform with several nodes"
+        raise InputError(problem, key=key, expected=expected, next="--nodes 1")
+
+
+def _new(series: Series, plans: Plans, skipped: dict[int, Planned], request: CampaignRequest) -> Suite:
+    """Make the directory of the series and its manifest."""
+    by_cell = {at: planned for (at, _), planned in plans.items()} | skipped
+    first = by_cell[0]
+    labels = [cell.platform or platform_label(by_cell[at].case) for at, cell in enumerate(series.cells)]
+    several = len({cell.platform for cell in series.cells}) > 1
+    platforms = [label if several else None for label in labels]
+    own = records.stamped(first.plan.experiment, *(["suite"] if series.axes else labels))
+    names = [cell.name if series.axes else None for cell in series.cells]
+    pairs = list(zip(platforms, names, strict=True))
+    directories = cell_directories(pairs) if series.axes or several else ["."]
+    runs = [[series.run_name(turn) for turn in series.turns if turn.at == at] for at in range(len(series.cells))]
+    cells = [
+        _cell(cell, label if several else None, directory, own_runs, by_cell[at], at in skipped)
+        for at, (cell, label, directory, own_runs) in enumerate(
+            zip(series.cells, labels, directories, runs, strict=True)
+        )
+    ]
+    directory = records.new_directory(request.out, request.name, own)
+    manifest = SuiteManifest(name=directory.name, experiment=first.plan.experiment, axes=list(series.axes), cells=cells)
+    suite = Suite(directory, manifest)
+    suite.save()
+    return suite
+
+
+def _cell(
+    cell: Cell, platform: str | None, directory: str, runs: list[str], planned: Planned, is_skipped: bool
+) -> SuiteCell:
+    expected = planned.plan.expected
+    return SuiteCell(
+        name=cell.name if cell.values else directory,
+        directory=directory,
+        values=cell.by_axis,
+        platform=platform,
+        runs=runs,
+        expect=cell.expect,
+        skipped="oversized" if is_skipped else None,
+        planned_gib=round(expected.memory_gib_per_gpu, 3),
+        available_gib=expected.usable_gib_per_gpu,
+    )
+
+
+def _resumed(name: str, series: Series, plans: Plans, skipped: dict[int, Planned], request: CampaignRequest) -> Suite:
+    """The earlier suite; InputError if its cells are not those of the command."""
+    suite = find_series(name, request)
+    now = [(cell.by_axis, _runs_of(series, at)) for at, cell in enumerate(series.cells)]
+    before = [(cell.values, cell.runs) for cell in suite.manifest.cells]
+    if now != before:
+        problem = f"{suite.directory} has {len(before)} cells with other values or repeats than this command"
+        key, fix = RESUME, f"the command of {suite.directory}, or the same command without {RESUME}"
+        raise InputError(problem, key=key, value=name, expected="the cells of the suite", next=fix)
+    cells = [
+        cell.model_copy(update={"skipped": "oversized" if at in skipped else None, "expect": series.cells[at].expect})
+        for at, cell in enumerate(suite.manifest.cells)
+    ]
+    renewed = suite.updated(cells=cells, verdict=None)
+    renewed.save()
+    return renewed
+
+
+def find_series(name: str, request: CampaignRequest) -> Suite:
+    """The suite or the repeats to resume."""
+    if request.name is not None:
+        message = f"--name is for a new directory; {RESUME} uses an existing one"
+        raise InputError(message, key="--name", value=request.name, next="the same command without --name")
+    suite = find_suite(name, request.out)
+    if suite is None or suite.platform is not None:
+        raise run_not_found(name, request.out, RESUME, "a suite, repeats or a fleet")
+    return suite
+
+
+def _runs_of(series: Series, at: int) -> list[str]:
+    return [series.run_name(turn) for turn in series.turns if turn.at == at]
+
+
+def _is_done(made: Made, turn: Turn, planned: Planned) -> bool:
+    """Whether the run exists and need not be made again; InputError if it is one of another experiment."""
+    run = made.suite.run(made.suite.manifest.cells[turn.at], made.series.run_name(turn))
+    if run is None:
+        return False
+    check_same_experiment(planned, run, f"{RESUME} without changes to the file", made.suite.directory)
+    return is_result(run)
+
+
+def is_result(run: Run) -> bool:
+    """Whether a run has come to a result that stands: it completed and did not fail, or ran out of memory."""
+    if is_oom(run):
+        return True
+    return run.status == "completed" and verdict.word_of(run) != "fail"
+
+
+def is_oom(run: Run) -> bool:
+    failure = run.manifest.failure
+    return failure is not None and failure.kind == "oom"
+
+
+def check_same_experiment(planned: Planned, run: Run, expected: str, directory: Path) -> None:
+    """Refuse to add to a directory whose runs have other settings."""
+    new = dict(leaves(planned.case.resolved.experiment.model_dump(mode="json")))
+    old = dict(run.manifest.experiment.leaves())
+    if new.get("data.fingerprint") is None:  # computed when a run is created
+        old.pop("data.fingerprint", None)
+        new.pop("data.fingerprint", None)
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            problem = f"{key} is {spelt(new.get(key))}, but {spelt(old.get(key))} in {directory}"
+            fix = f"the same command without {RESUME}, for a new directory"
+            raise InputError(problem, key=key, value=new.get(key), expected=expected, next=fix)
+
+
+def _set_aside(place: Path) -> None:
+    """Move the earlier run of a turn to a directory next to it, so that its name is free and its record is kept."""
+    if not os.path.lexists(place):
+        return
+    earlier = place.parent / EARLIER
+    earlier.mkdir(exist_ok=True)
+    free = (earlier / name for name in numbered(place.name))
+    place.rename(next(path for path in free if not os.path.lexists(path)))

@@ -1,7 +1,7 @@
 """Makes the report of a run, a fleet or a comparison by its name and writes its files."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -19,8 +19,8 @@ from steelyard.records.suite import find_suite
 from steelyard.records.writer import numbered
 from steelyard.reporting import SUFFIXES, Format, check_place, encoded, formats_of, write_report
 from steelyard.reporting.comparison_page import comparison_page
+from steelyard.reporting.figures import INLINE, Form, draw, figure_name, forms_of
 from steelyard.reporting.figures import MARK as FIGURE_MARK
-from steelyard.reporting.figures import Form, draw, figure_name, forms_of
 from steelyard.reporting.fleet_page import fleet_page
 from steelyard.reporting.page import Page
 from steelyard.reporting.run_page import run_page
@@ -85,14 +85,23 @@ def _place(output: str | None, directory: Path) -> tuple[Path, str]:
 
 
 def _files(page: Page, asked: Asked, stem: str) -> Iterator[File]:
+    names = _figure_names(page, stem)
+    shown = next((figure for figure in asked.figures if figure in INLINE), None)
+    linked = replace(page, images=[f"{name}.{shown}" for name in names]) if shown else page
     for form in asked.formats:
-        yield File(f"{stem}{form.SUFFIX}", encoded(form.render(page)), form.MARK)
-    taken: set[str] = set()
-    for drawing in page.drawings if asked.figures else ():
-        name = next(free for free in numbered(f"{stem}-{figure_name(drawing.title)}") if free not in taken)
-        taken.add(name)
+        yield File(f"{stem}{form.SUFFIX}", encoded(form.render(linked)), form.MARK)
+    for drawing, name in zip(page.drawings, names, strict=True):
         for figure in asked.figures:
             yield File(f"{name}.{figure}", draw(drawing, figure), FIGURE_MARK)
+
+
+def _figure_names(page: Page, stem: str) -> list[str]:
+    """A file name without ending for each drawing, each once."""
+    taken: dict[str, None] = {}
+    for drawing in page.drawings:
+        name = next(free for free in numbered(f"{stem}-{figure_name(drawing.title)}") if free not in taken)
+        taken[name] = None
+    return list(taken)
 
 
 def _page_of(name: str, out: Path, linked: bool) -> tuple[Path, Page]:

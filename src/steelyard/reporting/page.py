@@ -349,6 +349,8 @@ class Page:
     """What the user declared, above everything else."""
     made_by: str = f"steelyard {__version__}"
     commands_note: str = "As typed, in the directory in which it was typed."
+    images: Sequence[str] = ()
+    """The file of each of `drawings`, relative to the page; empty if they are not written as files."""
 
     @property
     def drawings(self) -> list[Chart | IntervalPlot]:

@@ -15,6 +15,8 @@ from steelyard.reporting.page import Bars, Chart, IntervalPlot
 
 Form = Literal["svg", "png", "pdf"]
 FORMS: tuple[Form, ...] = ("svg", "png", "pdf")
+INLINE: tuple[Form, ...] = ("svg", "png")
+"""Forms that a Markdown page can show."""
 Drawing = Chart | IntervalPlot | Bars
 
 MARK = "steelyard report"

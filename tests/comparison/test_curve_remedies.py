@@ -71,6 +71,19 @@ def test_a_rising_loss_has_a_negative_reduction_and_fails(cli: Any) -> None:
     assert target["reduction"] < 0
 
 
+def test_a_side_that_does_not_learn_is_looked_at_first_even_if_the_contract_is_unknown(cli: Any) -> None:
+    ingested(
+        cli, "a", "step,loss\n" + "".join(f"{step},11.03123456\n" for step in range(12)), "--framework", "megatron"
+    )
+    ingested(cli, "b", FALLING, "--framework", "megatron")
+    document = compared(cli, "a", "b", "--for", "convergence")
+    assert document["convergence"]["status"] == "unknown"
+    assert document["convergence"]["reductions"]["target"]["learning"] == Learning.FAILS
+    first = document["remedies"][0]
+    assert (first["code"], first["side"]) == ("remedy_make_it_fall", "target")
+    assert first["commands"] == ["steelyard check runs/a -v"]
+
+
 def test_equal_curves_have_nothing_to_fix(cli: Any, recorded: Any) -> None:
     recorded("again"), recorded("baseline")
     document = compared(cli, "again", "baseline", "--for", "convergence")
@@ -117,7 +130,7 @@ def test_a_side_that_ends_in_nan_is_led_to_the_step_before(cli: Any, recorded: A
     target = document["convergence"]["reductions"]["target"]
     assert (target["learning"], target["end_step"]) == (Learning.NOT_FINITE, 29)
     first = document["remedies"][0]
-    assert (first["code"], first["side"]) == ("remedy_find_the_first", "target")
+    assert (first["code"], first["side"]) == ("remedy_before_it_ends", "target")
     assert "step 30" in first["message"]
 
 

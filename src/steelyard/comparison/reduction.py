@@ -38,6 +38,8 @@ class Learning(StrEnum):
 
 GENERATED = (Learning.NOTHING_TO_LEARN, Learning.COUNTS, Learning.MEMORIZES, Learning.REPEATS)
 """Losses that show nothing about learning text."""
+FAULTY = (*GENERATED, Learning.FAILS, Learning.NOT_FINITE)
+"""Losses with something to be fixed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from steelyard.comparison.diagnoses import (
 from steelyard.comparison.intervals import FEWEST
 from steelyard.comparison.next_step import equal_settings, run_both
 from steelyard.comparison.phrases import listed, plain_percent, rounded
-from steelyard.comparison.reduction import GENERATED, Learning
+from steelyard.comparison.reduction import FAULTY, GENERATED, Learning
 from steelyard.comparison.side import Side
 from steelyard.comparison.starts import WEIGHTS, declared_weights, weights_apart
 from steelyard.comparison.tiers import Pair
@@ -34,9 +34,9 @@ from steelyard.reasons import Code, Reason
 _MOST_NAMED = 3
 """Settings that a sentence names."""
 _OF_DATA = (uniform_data.CODE, counting_data.CODE, counting_data.DEGENERATE, fixed_batch.CODE)
-_ELSEWHERE = (*_OF_DATA, different_setting.CODE)
-"""Diagnoses whose remedy is given once for both sides: other data, equal settings."""
-_TOKENS, _OF_BATCH = "training.tokens_per_step", ("training.global_batch_size", "training.sequence_length")
+_ELSEWHERE = (*_OF_DATA, different_setting.CODE, silent_default.CODE)
+"""Diagnoses without a remedy of their own: it is given once for both sides, or another remedy contains it."""
+_OF_BATCH = ("training.global_batch_size", "training.sequence_length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +75,22 @@ def _one_batch(called: tuple[str, str], tokens: tuple[float, float], spellings: 
     return f"{setting}: a step has {target} and {baseline}"
 
 
-FIND_THE_FIRST = Code(
-    "remedy_find_the_first",
-    "look at the last steps of {side} before step {step:,}: gradient norm, learning rate, loss scale and data",
+BEFORE_IT_ENDS = Code(
+    "remedy_before_it_ends",
+    "look at the last steps of {side} before step {lost:,}: gradient norm, learning rate, loss scale and data",
 )
 """A side has no valid loss from some step on: look for the cause before that step."""
+MAKE_IT_FALL = Code(
+    "remedy_make_it_fall", "make the loss of {side} fall first: look at its learning rate, gradient norm and data"
+)
+"""The loss of a side does not fall, or rises again: a comparison with it shows that again."""
 ONE_CORPUS = Code("remedy_one_corpus", _one_corpus)
 """A side used data that shows nothing about learning: train both sides on the same text."""
 ONE_BATCH = Code("remedy_one_batch", _one_batch)
 """The steps of the two sides have different numbers of tokens: use one batch size and one sequence length."""
 ONE_MODEL = Code(
     "remedy_one_model",
-    "use one vocabulary and one `training.init_method_std` on both sides: their first losses are "
-    "{target:.5g} and {baseline:.5g}",
+    "use one vocabulary and one `training.init_method_std` on both sides: the first losses show different ones",
 )
 """The first losses show different vocabularies or initializations."""
 EQUAL_SETTINGS = Code("remedy_equal_settings", lambda keys: f"use the same values on both sides: {_named(keys)}")
@@ -128,10 +131,11 @@ def asked_or_apart(made: Comparison) -> bool:
 
 
 def to_fix(made: Comparison) -> bool:
-    """Whether something about the curves is to be fixed: they differ, are not comparable, or show no learning."""
+    """Whether something about the curves is to be fixed: they differ, are not comparable, or a side does not learn."""
     status = made.convergence.status
-    generated = status == "unknown" and bool(without_learning(made))
-    return asked_or_apart(made) and (generated or status in ("not_equivalent", "not_comparable"))
+    faulty = any(each.learning in FAULTY for each in made.convergence.reductions)
+    broken = status in ("not_equivalent", "not_comparable") or (status == "unknown" and faulty)
+    return asked_or_apart(made) and broken
 
 
 def without_learning(made: Comparison) -> list[Side]:
@@ -160,7 +164,7 @@ def remedies(made: Comparison) -> tuple[Remedy, ...]:
     if not to_fix(made):
         return ()
     pair = pair_of(made)
-    parts = (_of_lost_losses(made), _of_data(made), _of_causes(made), _of_settings(made), _of_start(pair))
+    parts = (_of_failed_losses(made), _of_data(made), _of_causes(made), _of_settings(made), _of_start(pair))
     given = {remedy.reason.message: remedy for part in parts for remedy in part}  # two causes may have one remedy
     return tuple(_with_new_commands([*given.values(), *_of_seeds(made, pair), _again(made)]))
 
@@ -173,14 +177,13 @@ def _with_new_commands(every: Sequence[Remedy]) -> Iterator[Remedy]:
         given.update(remedy.commands)
 
 
-def _of_lost_losses(made: Comparison) -> Iterator[Remedy]:
-    sides = {side.name: side for side in made.sides}
+def _of_failed_losses(made: Comparison) -> Iterator[Remedy]:
+    codes_of = {Learning.NOT_FINITE: BEFORE_IT_ENDS, Learning.FAILS: MAKE_IT_FALL}
+    runs = {side.name: side.subjects[0].run.directory for side in made.sides}
     for reduction in made.convergence.reductions:
-        if reduction.learning == Learning.NOT_FINITE:
-            side = sides[reduction.side]
-            values = {"side": side.called, "step": reduction.reason.values["lost"]}
-            check = f"steelyard check {shlex.quote(str(side.subjects[0].run.directory))} -v"
-            yield Remedy(Reason(FIND_THE_FIRST, values, side=side.name), (check,))
+        if (code := codes_of.get(reduction.learning)) is not None:
+            check = f"steelyard check {shlex.quote(str(runs[reduction.side]))} -v"
+            yield Remedy(Reason(code, reduction.reason.values, side=reduction.side), (check,))
 
 
 def _of_data(made: Comparison) -> Iterator[Remedy]:
@@ -192,6 +195,7 @@ def _of_data(made: Comparison) -> Iterator[Remedy]:
 
 
 def _of_causes(made: Comparison) -> Iterator[Remedy]:
+    batch = _batch_keys(made)
     for cause in made.diagnoses:
         if cause.code is tokens_per_step.CODE:
             tokens = cause.values["target"].tokens, cause.values["baseline"].tokens
@@ -199,11 +203,10 @@ def _of_causes(made: Comparison) -> Iterator[Remedy]:
             values = {"called": cause.values["called"], "tokens": tokens, "spellings": spellings}
             yield Remedy(Reason(ONE_BATCH, values, keys=_OF_BATCH), _equalizing(made))
         elif cause.code is untrained_loss.CODE:
-            firsts: dict[str, float] = {each.side: each.first for each in made.convergence.reductions}
-            yield Remedy(Reason(ONE_MODEL, firsts, keys=("model.vocab_size", "training.init_method_std")))
-        elif cause.code is silent_default.CODE:
-            explain = (f"steelyard explain {key}" for key in cause.keys[:_MOST_NAMED] if key in KEYS)
-            yield Remedy(Reason(STATE_DEFAULTS, {"keys": cause.keys}, keys=cause.keys), tuple(explain))
+            yield Remedy(Reason(ONE_MODEL, keys=("model.vocab_size", "training.init_method_std")))
+        elif cause.code is silent_default.CODE and (keys := tuple(key for key in cause.keys if key not in batch)):
+            explain = (f"steelyard explain {key}" for key in keys[:_MOST_NAMED] if key in KEYS)
+            yield Remedy(Reason(STATE_DEFAULTS, {"keys": keys}, keys=keys), tuple(explain))
         elif cause.code not in _ELSEWHERE and cause.values.get("look") is not parting.Look.OTHER_START:
             yield Remedy(Reason(CONFIRM, {"cause": cause}, side=cause.side, keys=cause.keys))
 
@@ -213,11 +216,16 @@ def _of_settings(made: Comparison) -> Iterator[Remedy]:
     decisive = made.comparable[Metric.CONVERGENCE].decisive if made.convergence.status == "not_comparable" else ()
     keys = [key for reason in decisive if reason.code is codes.SETTING_DIFFERS for key in reason.keys]
     keys += [key for cause in made.diagnoses if cause.code is different_setting.CODE for key in cause.keys]
-    if any(cause.code is tokens_per_step.CODE for cause in made.diagnoses):
-        keys = [key for key in keys if key not in (_TOKENS, *_OF_BATCH)]
-    if keys := list(dict.fromkeys(keys)):
+    batch = _batch_keys(made)
+    if keys := [key for key in dict.fromkeys(keys) if key not in batch]:
         commands = _equalizing(made) or (_diff(made),)
         yield Remedy(Reason(EQUAL_SETTINGS, {"keys": keys}, keys=tuple(keys)), commands)
+
+
+def _batch_keys(made: Comparison) -> tuple[str, ...]:
+    """Settings that have a remedy of their own if the steps have different sizes."""
+    apart = any(cause.code is tokens_per_step.CODE for cause in made.diagnoses)
+    return ("training.tokens_per_step", *_OF_BATCH) if apart else ()
 
 
 def _equalizing(made: Comparison) -> tuple[str, ...]:

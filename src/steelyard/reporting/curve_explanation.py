@@ -10,14 +10,13 @@ from steelyard.comparison.intervals import FEWEST
 from steelyard.comparison.missing import Missing
 from steelyard.comparison.next_step import next_step
 from steelyard.comparison.phrases import each, listed, percent, plain_percent, plural
-from steelyard.comparison.reduction import GENERATED, Learning, Reduction, conclusion
-from steelyard.comparison.remedies import asked_or_apart, remedies
-from steelyard.comparison.tiers import learning_speed, level
+from steelyard.comparison.reduction import FAULTY, GENERATED, Learning, Reduction, conclusion
+from steelyard.comparison.remedies import asked_or_apart, remedies, to_fix
+from steelyard.comparison.tiers import Answer, learning_speed, level
 from steelyard.experiment.policy import Effect
 from steelyard.reporting.causes import written
 from steelyard.reporting.page import Cell, Point, Points, Table, Tone
 
-_BROKEN = (*GENERATED, Learning.FAILS, Learning.NOT_FINITE)
 _MOST_OPTIONS = 6
 _YES, _NO = Cell("shown", Tone.GOOD), Cell("no", Tone.BAD)
 _MAYBE, _OPEN = Cell("possible", Tone.UNSURE), Cell("not shown", Tone.UNSURE)
@@ -27,12 +26,12 @@ _Claim = tuple[Cell, str, str]
 
 
 def problem(made: Comparison) -> Points | None:
-    """Which side learns and which does not, in numbers, where convergence was asked and is not shown."""
+    """Which side learns and which does not, in numbers; None if nothing is to be explained."""
     sides = made.convergence.reductions
-    if Metric.CONVERGENCE not in made.asked or made.convergence.status == "equivalent" or not sides:
+    if _folded(made) or not sides:
         return None
     reasons = [*(each.reason for each in sides), *filter(None, [conclusion(sides)])]
-    broken = made.convergence.status == "not_equivalent" or any(each.learning in _BROKEN for each in sides)
+    broken = made.convergence.status == "not_equivalent" or any(each.learning in FAULTY for each in sides)
     points = [Point(written(reason.message, made)) for reason in reasons]
     return Points("The problem" if broken else "The losses", points)
 
@@ -50,7 +49,12 @@ def reduction_tables(made: Comparison) -> Iterator[Table]:
         note += " The floor of text is unknown."
     columns = ["side", "first loss", "end", "reduction", "largest possible", "entropy floor", "end above the floor"]
     rows = [_reduction_row(each) for each in sides]
-    yield Table("Loss reduction and entropy floor", columns, rows, note, folded=Metric.CONVERGENCE not in made.asked)
+    yield Table("Loss reduction and entropy floor", columns, rows, note, _folded(made))
+
+
+def _folded(made: Comparison) -> bool:
+    """Curves without a fault, or that were not asked about, are explained on demand."""
+    return Metric.CONVERGENCE not in made.asked or not to_fix(made)
 
 
 def _reduction_row(of: Reduction) -> list[str | Cell]:
@@ -64,15 +68,18 @@ def _reduction_row(of: Reduction) -> list[str | Cell]:
 
 
 def explanations(made: Comparison) -> list[Points | Table]:
-    """What to do next, what to expect after it, and what the comparison shows; folded unless convergence was asked."""
+    """What to do next, what to expect after it, and what the comparison shows."""
     if not asked_or_apart(made):
         return []
-    folded = Metric.CONVERGENCE not in made.asked
+    asked, folded = Metric.CONVERGENCE in made.asked, _folded(made)
     expected = [Point(written(reason.message, made)) for reason in expectations(made)]
-    parts = (("What to do next", list(_to_do(made))), ("What to expect after the fix", expected))
-    blocks: list[Points | Table] = [Points(title, points, folded=folded) for title, points in parts if points]
     rows: list[list[str | Cell]] = [list(claim) for claim in _claims(made)]
-    return [*blocks, Table("What the comparison shows", ["result", "claim", "why"], rows, folded=folded)]
+    parts = (
+        Points("What to do next", list(_to_do(made)), folded=not asked),
+        Points("What to expect after the fix", expected, folded=folded),
+        Table("What the comparison shows", ["result", "claim", "why"], rows, folded=folded),
+    )
+    return [part for part in parts if isinstance(part, Table) or part.points]
 
 
 def _to_do(made: Comparison) -> Iterator[Point]:
@@ -111,8 +118,8 @@ def _claims(made: Comparison) -> Iterator[_Claim]:
         if side.learning in GENERATED:
             data = f"its data is {side.floor.words}" if side.floor else "its data repeats, or it is degenerate"
             yield _NO, f"{side.called} learns text", data
-    if made.convergence.status != "equivalent":
-        yield from _of_seeds(made)
+    yield from _of_seeds(made)
+    if to_fix(made):
         yield from _of_platforms(made)
     steps = max((side.end_step for side in made.convergence.reductions), default=0)
     measured = "evaluation losses" if made.convergence.evaluations else "training losses, without evaluations,"
@@ -136,20 +143,20 @@ def _of_curves(made: Comparison) -> _Claim:
 def _of_seeds(made: Comparison) -> Iterator[_Claim]:
     """Whether other seeds could explain the difference."""
     claim = "the seeds explain the difference"
-    if any(side.learning == Learning.NOTHING_TO_LEARN for side in made.convergence.reductions):
-        yield _NO, claim, "the floor of random tokens is the same for every seed"
-        return
     curves = made.convergence
     failed = curves.first_failing_tier
-    tier = next((tier for tier in curves.tiers if tier.tier == (failed or level.NAME)), None)
-    if tier is not None and tier.tier in (level.NAME, learning_speed.NAME) and tier.observed is not None:
+    deciding = (tier for tier in curves.tiers if tier.tier == failed or (not failed and tier.status == Answer.UNKNOWN))
+    tier = next((tier for tier in deciding if tier.tier in (level.NAME, learning_speed.NAME)), None)
+    if to_fix(made) and any(side.learning == Learning.NOTHING_TO_LEARN for side in curves.reductions):
+        yield _NO, claim, "the floor of random tokens is the same for every seed"
+    elif tier is not None and tier.observed is not None and (failed or tier.by_chance):
         chance = f", and seeds explain up to {plain_percent(round(tier.by_chance, 3))}" if tier.by_chance else ""
         what = "levels" if tier.tier == level.NAME else "tokens to common losses"
         apart = f"the {what} differ by {percent(abs(tier.observed - 1))}{chance}"
         yield _NO if failed else _MAYBE, claim, apart
     elif failed and curves.status == "not_equivalent" and min(curves.known_seeds) >= FEWEST:
         yield _NO, claim, f"{failed} fails over {each(curves.known_seeds, 'seed')}"
-    else:
+    elif to_fix(made):
         seeds = each(curves.known_seeds, "known seed") if max(curves.known_seeds) else "seeds are not recorded"
         yield _OPEN, claim, f"the levels of the losses were not compared; {seeds}"
 

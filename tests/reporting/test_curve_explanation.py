@@ -16,7 +16,7 @@ STATED = {
     "amd": ("--framework", "primus", "--gpu", "mi300x", "--set", "parallelism.tensor_parallel_size=1"),
     "nvidia": ("--framework", "nemo", "--gpu", "h100", "--set", "parallelism.tensor_parallel_size=4"),
 }
-REDUCTION, NEXT, EXPECTED = "Loss reduction and entropy floor", "What to do next", "What to expect after the fix"
+REDUCTION, NEXT, EXPECTED = "Loss reduction and loss floor", "What to do next", "What to expect after the fix"
 SHOWN = "What the comparison shows"
 EXPLAINED = [REDUCTION, NEXT, EXPECTED, SHOWN]
 
@@ -71,7 +71,7 @@ def test_a_reduction_in_percent_is_next_to_the_floor(cli: Any, puzzle: None) -> 
     assert columns["reduction"] == ("99.88%", "7.04%")
     assert columns["largest possible"] == ("99.97%", "7.11%")
     assert columns["end above the floor"] == ("0.0099", "0.0081")
-    assert [text.split(" (")[0] for text in columns["entropy floor"]] == ["0.00406", "10.8249"]
+    assert [text.split(" (")[0] for text in columns["loss floor"]] == ["0.00406", "10.8249"]
 
 
 def test_commands_are_fenced_and_whole(cli: Any, puzzle: None) -> None:

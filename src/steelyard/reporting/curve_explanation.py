@@ -47,9 +47,9 @@ def reduction_tables(made: Comparison) -> Iterator[Table]:
     )
     if any(each.floor is None for each in sides):
         note += " The floor of text is unknown."
-    columns = ["side", "first loss", "end", "reduction", "largest possible", "entropy floor", "end above the floor"]
+    columns = ["side", "first loss", "end", "reduction", "largest possible", "loss floor", "end above the floor"]
     rows = [_reduction_row(each) for each in sides]
-    yield Table("Loss reduction and entropy floor", columns, rows, note, _folded(made))
+    yield Table("Loss reduction and loss floor", columns, rows, note, _folded(made))
 
 
 def _folded(made: Comparison) -> bool:

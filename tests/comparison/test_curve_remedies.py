@@ -182,3 +182,16 @@ def test_the_first_loss_to_expect_is_the_one_of_the_declared_model(cli: Any) -> 
     for padded in (128_256, 128_512):  # to a multiple of 128 x tensor-parallel size
         assert f"{math.log(padded) + 4096 * 0.01**2 / 2:.5g}" in message
     assert "still_other_rounding" in codes(document, "expectations")
+
+
+@pytest.mark.parametrize(
+    ("stated", "asked"),
+    [((), True), (("--set", "data.fingerprint=abc"), False), (("--set", "data.path=/data/c4"), False)],
+)
+def test_curves_that_differ_on_unrecorded_data_are_led_to_its_fingerprint(cli: Any, stated: Any, asked: bool) -> None:
+    higher = "step,loss\n" + "".join(f"{step},{6 + 4 * math.exp(-step / 40):.4f}\n" for step in range(120))
+    ingested(cli, "a", FALLING, "--framework", "megatron", *stated)
+    ingested(cli, "b", higher, "--framework", "megatron", *stated)
+    document = compared(cli, "a", "b", "--for", "convergence")
+    assert document["convergence"]["status"] == "not_equivalent"
+    assert ("remedy_name_the_data" in codes(document, "remedies")) == asked

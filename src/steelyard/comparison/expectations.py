@@ -8,9 +8,9 @@ from steelyard.accounting.vocabularies import Declared, Start, candidates, fitti
 from steelyard.comparison.chance import LEVEL_SPREAD, by_seeds
 from steelyard.comparison.comparison import Comparison
 from steelyard.comparison.contract import Agreement, Clause, known_value
-from steelyard.comparison.phrases import listed, plain_percent
-from steelyard.comparison.remedies import declares_one_start, few_seeds, pair_of, to_fix, without_learning
-from steelyard.comparison.starts import DETERMINISTIC, WEIGHTS, stacks_apart, weights_apart
+from steelyard.comparison.phrases import listed, plain_percent, shortened
+from steelyard.comparison.remedies import few_seeds, pair_of, start_apart, to_fix, without_learning
+from steelyard.comparison.starts import DETERMINISTIC, WEIGHTS, stacks_apart
 from steelyard.comparison.tiers import Pair, first_loss, first_steps, level
 from steelyard.experiment.policy import Effect, Metric
 from steelyard.frameworks.registry import facts
@@ -57,8 +57,7 @@ def _level(margin: float, explains: float, few: bool) -> str:
 
 
 def _layout(settings: Sequence[str]) -> str:
-    more = len(settings) - _MOST_NAMED
-    named = f"{', '.join(settings[:_MOST_NAMED])} and {more} more" if more > 1 else listed(settings)
+    named = shortened(settings, _MOST_NAMED)
     return f"may still differ: rounding, because {named} differ{'s' * (len(settings) == 1)}"
 
 
@@ -170,15 +169,12 @@ def _floor(made: Comparison, pair: Pair) -> Iterator[Reason]:
 
 
 def _still(pair: Pair) -> Iterator[Reason]:
-    target, baseline = (side.subjects[0] for side in pair.sides)
-    refused, doubt = weights_apart((target, baseline))
-    if not declares_one_start(pair) and (apart := refused or doubt) is not None:
+    if (apart := start_apart(pair)) is not None:
         yield Reason(WEIGHTS_DIFFER, {"apart": apart}, keys=(WEIGHTS,))
     if pair.same("platform.framework") is False:
         names: dict[str, str] = {side.name: side.subjects[0].run.manifest.framework for side in pair.sides}
         yield Reason(ORDER_DIFFERS, names, keys=("platform.framework",))
-    layout = [clause.dotted for clause in pair.clauses if _rounds(clause)]
-    if layout:
+    if layout := [clause.dotted for clause in pair.clauses if _rounds(clause)]:
         yield Reason(ROUNDING_DIFFERS, {"settings": layout}, keys=tuple(layout))
     if not all(known_value(subject, DETERMINISTIC)[1] is True for subject in _subjects(pair)):
         yield Reason(KERNELS_DIFFER, keys=(DETERMINISTIC,))

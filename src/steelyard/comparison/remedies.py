@@ -9,6 +9,7 @@ from steelyard.comparison import codes
 from steelyard.comparison.again import import_new, run_again
 from steelyard.comparison.chance import LEVEL_SPREAD, by_seeds
 from steelyard.comparison.comparison import Comparison
+from steelyard.comparison.contract import Agreement
 from steelyard.comparison.diagnoses import (
     counting_data,
     different_setting,
@@ -21,7 +22,7 @@ from steelyard.comparison.diagnoses import (
 )
 from steelyard.comparison.intervals import FEWEST
 from steelyard.comparison.next_step import equal_settings, run_both
-from steelyard.comparison.phrases import listed, plain_percent, rounded
+from steelyard.comparison.phrases import listed, plain_percent, rounded, shortened
 from steelyard.comparison.reduction import FAULTY, GENERATED, Learning
 from steelyard.comparison.side import Side
 from steelyard.comparison.starts import WEIGHTS, declared_weights, weights_apart
@@ -36,6 +37,7 @@ _MOST_NAMED = 3
 _OF_DATA = (uniform_data.CODE, counting_data.CODE, counting_data.DEGENERATE, fixed_batch.CODE)
 _ELSEWHERE = (*_OF_DATA, different_setting.CODE, silent_default.CODE)
 """Diagnoses without a remedy of their own: it is given once for both sides, or another remedy contains it."""
+_CORPUS = ("data.fingerprint", "data.dataset", "data.path")
 _OF_BATCH = ("training.global_batch_size", "training.sequence_length")
 
 
@@ -49,11 +51,6 @@ class Remedy:
     def document(self) -> dict[str, Any]:
         head = {"code": self.reason.code.name, "side": self.reason.side, "keys": list(self.reason.keys)}
         return {**head, "message": self.reason.message, "commands": list(self.commands)}
-
-
-def _named(keys: Sequence[str]) -> str:
-    more = len(keys) - _MOST_NAMED
-    return f"{', '.join(keys[:_MOST_NAMED])} and {more} more" if more > 1 else listed(keys)
 
 
 def _spelt(spellings: Mapping[str, str]) -> str:
@@ -86,6 +83,12 @@ MAKE_IT_FALL = Code(
 """The loss of a side does not fall, or rises again: a comparison with it shows that again."""
 ONE_CORPUS = Code("remedy_one_corpus", _one_corpus)
 """A side used data that shows nothing about learning: train both sides on the same text."""
+NAME_THE_DATA = Code(
+    "remedy_name_the_data",
+    "make sure that both sides read one corpus, and declare it with `--set data.fingerprint=HASH`: the data is not "
+    "recorded for both, and a seed does not make it equal",
+)
+"""Nothing recorded shows whether both sides train on the same data."""
 ONE_BATCH = Code("remedy_one_batch", _one_batch)
 """The steps of the two sides have different numbers of tokens: use one batch size and one sequence length."""
 ONE_MODEL = Code(
@@ -93,19 +96,21 @@ ONE_MODEL = Code(
     "use one vocabulary and one `training.init_method_std` on both sides: the first losses show different ones",
 )
 """The first losses show different vocabularies or initializations."""
-EQUAL_SETTINGS = Code("remedy_equal_settings", lambda keys: f"use the same values on both sides: {_named(keys)}")
+EQUAL_SETTINGS = Code(
+    "remedy_equal_settings", lambda keys: f"use the same values on both sides: {shortened(keys, _MOST_NAMED)}"
+)
 """Settings that shape a curve differ between the sides."""
 STATE_DEFAULTS = Code(
     "remedy_state_defaults",
-    lambda keys: f"state in both configs what each framework sets by its own default: {_named(keys)}",
+    lambda keys: f"state in both configs what each framework sets by its own default: {shortened(keys, _MOST_NAMED)}",
 )
 """Settings were left to the frameworks, whose defaults differ."""
 CONFIRM = Code("remedy_confirm", lambda cause: str(cause.confirm))
 """What confirms the diagnosis also removes its cause."""
 ONE_START = Code(
     "remedy_one_start",
-    "load one file of weights on both sides and declare it with `--set training.initial_weights=NAME`: an equal seed "
-    "is not enough, because {apart.message}",
+    "load one file of weights on both sides and declare it with `--set training.initial_weights=NAME`; an equal seed "
+    "does not ensure equal weights: {apart.message}",
 )
 """One seed does not give the two sides the same weights, or may not."""
 ONE_SEED = Code(
@@ -150,6 +155,12 @@ def declares_one_start(pair: Pair) -> bool:
     return weights[0] is not None and weights[0] == weights[1]
 
 
+def start_apart(pair: Pair) -> Reason | None:
+    """Why an equal seed may give the sides other weights; None if it gives equal ones, or if these are declared."""
+    refused, doubt = weights_apart((pair.target.subjects[0], pair.baseline.subjects[0]))
+    return None if declares_one_start(pair) else refused or doubt
+
+
 def few_seeds(pair: Pair) -> bool:
     """Whether chance may explain a small difference."""
     return min(pair.seeds) < FEWEST
@@ -192,6 +203,18 @@ def _of_data(made: Comparison) -> Iterator[Remedy]:
         commands = tuple(filter(None, runs)) or ("steelyard data fingerprint PATH",)
         values = {"sides": [side.called for side in sides], "spellings": _spellings(sides, "data.source")}
         yield Remedy(Reason(ONE_CORPUS, values, keys=("data.source",)), commands)
+    elif _corpus_unknown(made):
+        yield Remedy(Reason(NAME_THE_DATA, keys=_CORPUS), ("steelyard data fingerprint PATH",))
+
+
+def _corpus_unknown(made: Comparison) -> bool:
+    """Whether neither a name nor a hash shows that both sides read one corpus, or two."""
+    clauses = {clause.dotted: clause for clause in made.contract}
+    source, corpus = clauses["data.source"], [clauses[key] for key in _CORPUS if key in clauses]
+    generated = source.status == Agreement.EQUAL and source.target != "tokens"
+    named = (each.status == Agreement.EQUAL and each.target is not None for each in corpus)
+    differs = (each.status == Agreement.DIFFERENT for each in (source, *corpus))
+    return not generated and not any(named) and not any(differs)
 
 
 def _of_causes(made: Comparison) -> Iterator[Remedy]:
@@ -237,12 +260,9 @@ def _equalizing(made: Comparison) -> tuple[str, ...]:
 
 
 def _of_start(pair: Pair) -> Iterator[Remedy]:
-    if declares_one_start(pair):
-        return
-    refused, doubt = weights_apart((pair.target.subjects[0], pair.baseline.subjects[0]))
-    if (apart := refused or doubt) is not None:
+    if (apart := start_apart(pair)) is not None:
         yield Remedy(Reason(ONE_START, {"apart": apart}, keys=(WEIGHTS,)))
-    elif pair.unmatched is not None:
+    elif pair.unmatched is not None and not declares_one_start(pair):
         yield Remedy(Reason(ONE_SEED, keys=("training.seed",)))
 
 

@@ -195,3 +195,29 @@ def test_curves_that_differ_on_unrecorded_data_are_led_to_its_fingerprint(cli: A
     document = compared(cli, "a", "b", "--for", "convergence")
     assert document["convergence"]["status"] == "not_equivalent"
     assert ("remedy_name_the_data" in codes(document, "remedies")) == asked
+
+
+def test_counting_data_is_compared_with_its_floor_by_a_mean(cli: Any) -> None:
+    batches = [0.0001 if step % 8 else 0.0400 for step in range(400)]  # the end of a document in every eighth batch
+    log = "step,loss\n" + "".join(
+        f"{step},{11.7 - step if step < 11 else loss:.4f}\n" for step, loss in enumerate(batches)
+    )
+    ingested(cli, "a", log, "--framework", "megatron")
+    ingested(cli, "b", FALLING, "--framework", "megatron")
+    target = compared(cli, "a", "b", "--for", "convergence")["convergence"]["reductions"]["target"]
+    assert target["learning"] == Learning.COUNTS
+    assert target["end_loss"] == pytest.approx(sum(batches[300:]) / 100)
+    assert target["reduction"] < target["largest_possible_reduction"]
+    assert target["above_floor"] > 0
+
+
+def test_generated_data_on_both_sides_is_not_led_from_one_kind_to_the_other(cli: Any, recorded: Any) -> None:
+    for name, source, floor in (("again", "uniform", math.log(128256)), ("baseline", "counting", COUNTING_FLOOR)):
+        run = recorded(name).set("experiment/data/source", source)
+        run.set("expected/loss_floor", floor)
+    document = compared(cli, "again", "baseline", "--for", "convergence")
+    assert document["convergence"]["status"] == "not_comparable"
+    first = document["remedies"][0]
+    assert first["code"] == "remedy_one_corpus"
+    assert [command.split()[-1] for command in first["commands"]] == ["data.source=markov"]
+    assert "remedy_equal_settings" not in codes(document, "remedies")

@@ -19,9 +19,6 @@ from steelyard.verdict.checks import loss_falling
 from steelyard.verdict.finding import Finding, Result
 from steelyard.verdict.floors import COUNTING, Collapse, collapse, is_one_batch, uniform_vocabulary
 
-_LEAST_FALL = 0.05
-"""Nats. If less can be learned, a share of it is mostly noise."""
-
 
 class Learning(StrEnum):
     """What the losses of a side show about learning."""
@@ -73,7 +70,8 @@ class Reduction:
     first_steps: tuple[int, int]
     """The steps of the first record, which may be a mean."""
     end: float
-    """The median of the last ten records; of a run with fewer than 20 the last."""
+    """The median of the last ten records; of a run with fewer than 20 the last. On counting data the mean of the last
+    quarter, because most of its batches are below the floor and the others far above."""
     end_step: int
     floor: Floor | None
     """None if unknown, as for text."""
@@ -91,9 +89,7 @@ class Reduction:
     @property
     def possible(self) -> float | None:
         """The largest possible share, which the floor limits."""
-        if self.floor is None or self.first - self.floor.value < _LEAST_FALL:
-            return None
-        return (self.first - self.floor.value) / self.first
+        return max(0.0, 1 - self.floor.value / self.first) if self.floor else None
 
     def document(self) -> dict[str, Any]:
         floor = self.floor
@@ -205,7 +201,8 @@ def _of_side(side: Side, curves: Sequence[LossCurve]) -> Reduction | None:
         learning = Learning.UNKNOWN
     floors = {_floor(subject) for subject in side.subjects}
     floor = floors.pop() if len(floors) == 1 else None
-    first, end = (float(np.mean([getattr(course, name) for course in known])) for name in ("first", "end"))
+    final = "mean" if floor is not None and floor.data == MockData.COUNTING else "end"
+    first, end = (float(np.mean([getattr(course, name) for course in known])) for name in ("first", final))
     last = min(int(curve.step[-1]) for curve in curves)
     values = {"side": side.called, "first": first, "end": end, "end_step": last, "floor": floor}
     lost = [step for step in map(lost_at, side.subjects, curves) if step is not None]

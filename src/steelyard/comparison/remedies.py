@@ -59,11 +59,12 @@ def _spelt(spellings: Mapping[str, str]) -> str:
     return f" ({words})" if words else ""
 
 
-def _one_corpus(sides: Sequence[str], spellings: Mapping[str, str]) -> str:
-    return (
-        f"train both sides on one corpus with one tokenizer{_spelt(spellings)}: {listed(sides)} used generated or "
-        "repeated data; a seed does not make data equal, so compare fingerprints"
-    )
+def _one_corpus(sides: Sequence[str], spellings: Mapping[str, str], ours: bool) -> str:
+    why = f"{listed(sides)} used generated or repeated data"
+    if ours:
+        return f"train both sides on one corpus, or on `data.source: markov`, whose floor is known and low: {why}"
+    corpus = f"train both sides on one corpus with one tokenizer{_spelt(spellings)}"
+    return f"{corpus}: {why}; a seed does not make data equal, so compare fingerprints"
 
 
 def _one_batch(called: tuple[str, str], tokens: tuple[float, float], spellings: Mapping[str, str]) -> str:
@@ -200,9 +201,10 @@ def _of_failed_losses(made: Comparison) -> Iterator[Remedy]:
 def _of_data(made: Comparison) -> Iterator[Remedy]:
     if sides := without_learning(made):
         runs = (run_again(side.subjects[0].run.manifest, "--set", "data.source=markov") for side in sides)
-        commands = tuple(filter(None, runs)) or ("steelyard data fingerprint PATH",)
-        values = {"sides": [side.called for side in sides], "spellings": _spellings(sides, "data.source")}
-        yield Remedy(Reason(ONE_CORPUS, values, keys=("data.source",)), commands)
+        again = tuple(dict.fromkeys(filter(None, runs)))
+        spellings = _spellings(sides, "data.source")
+        values = {"sides": [side.called for side in sides], "spellings": spellings, "ours": bool(again)}
+        yield Remedy(Reason(ONE_CORPUS, values, keys=("data.source",)), again or ("steelyard data fingerprint PATH",))
     elif _corpus_unknown(made):
         yield Remedy(Reason(NAME_THE_DATA, keys=_CORPUS), ("steelyard data fingerprint PATH",))
 
@@ -239,8 +241,8 @@ def _of_settings(made: Comparison) -> Iterator[Remedy]:
     decisive = made.comparable[Metric.CONVERGENCE].decisive if made.convergence.status == "not_comparable" else ()
     keys = [key for reason in decisive if reason.code is codes.SETTING_DIFFERS for key in reason.keys]
     keys += [key for cause in made.diagnoses if cause.code is different_setting.CODE for key in cause.keys]
-    batch = _batch_keys(made)
-    if keys := [key for key in dict.fromkeys(keys) if key not in batch]:
+    given = (*_batch_keys(made), *(["data.source"] if without_learning(made) else []))
+    if keys := [key for key in dict.fromkeys(keys) if key not in given]:
         commands = _equalizing(made) or (_diff(made),)
         yield Remedy(Reason(EQUAL_SETTINGS, {"keys": keys}, keys=tuple(keys)), commands)
 

@@ -45,6 +45,8 @@ def reduction_tables(made: Comparison) -> Iterator[Table]:
         "A reduction in percent misleads: the floor of the data limits it. The end is the median of the last ten "
         "records; of fewer than 20 records it is the last."
     )
+    if any(each.learning == Learning.COUNTS for each in sides):
+        note += " On counting data it is the mean of the last quarter."
     if any(each.floor is None for each in sides):
         note += " The floor of text is unknown."
     columns = ["side", "first loss", "end", "reduction", "largest possible", "loss floor", "end above the floor"]
@@ -84,15 +86,15 @@ def explanations(made: Comparison) -> list[Points | Table]:
 
 def _to_do(made: Comparison) -> Iterator[Point]:
     """The remedies; then what the comparison of these runs still needs."""
-    given: set[str] = set()
-    for remedy in remedies(made):
-        given.update(remedy.commands)
+    fixes = remedies(made)
+    for remedy in fixes:
         yield Point(written(remedy.reason.message, made), commands=remedy.commands)
     step = next_step(made)
     if step is None:
         return
-    commands = [command for command in dict.fromkeys(step.commands) if command not in given and not step.accepts]
-    if commands or (step.words and not given):
+    settings_given = fixes and made.convergence.status == "not_comparable"
+    commands = () if settings_given or step.accepts else tuple(dict.fromkeys(step.commands))
+    if commands or (step.words and not fixes):
         words = f": {step.words}." if step.words else ":"
         yield Point(f"For an answer about these runs{words}", commands=commands)
     if accepting := step.commands if step.accepts else step.instead:

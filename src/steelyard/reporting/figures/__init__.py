@@ -17,7 +17,7 @@ Form = Literal["svg", "png", "pdf"]
 FORMS: tuple[Form, ...] = ("svg", "png", "pdf")
 Drawing = Chart | IntervalPlot | Bars
 
-MARK = "steelyard report"
+MARK = "steelyard-report-figure"
 """In the metadata of every figure, so that our own files can be replaced."""
 
 _METADATA: dict[Form, dict[str, str | None]] = {

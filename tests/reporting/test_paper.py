@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from steelyard.records.fleet import Fleet, FleetManifest, FleetRun
+from steelyard.records.suite import Suite, SuiteCell, SuiteManifest
 from steelyard.reporting.make import report_of
 from steelyard.reporting.paper import Block, Equation, Paper, PaperFigure, PaperTable, Paragraph, Ref, Section
 from steelyard.reporting.paper.cells import Cells
@@ -85,7 +87,7 @@ def test_a_suite_with_a_cell_out_of_memory(cli: Any, suites: Any) -> None:
     assert rate.notes[0] == "Micro batch 16: OOM (plan 166.0 GiB, available 191.5 GiB) on slow."
     assert [row[3:5] for row in table(paper, "memory").rows[:2]] == [["133.1 (95%)", "133.1 (69%)"]] * 2
     abstract = words(paper.abstract)
-    assert "fast is 16.2% faster than slow (geometric mean of 2 cells, 95% CI " in abstract
+    assert "fast is 16.3% faster than slow (geometric mean of 2 cells, 95% CI " in abstract
     assert "With micro batch 16, slow runs out of memory (plan 166.0 GiB, available 191.5 GiB); fast fits" in abstract
     assert {figure.label for figure in paper.figures} >= {"throughput-by-cell", "roofline-achieved-compute"}
 
@@ -176,8 +178,6 @@ def test_node_counts_have_a_figure_of_scaling(cli: Any, recorded: Any) -> None:
             for at in range(3):
                 run = recorded(to=f"{side}/n{nodes}/repeat-{at}").slower(pace * own * (1 + at / 1000))
                 run.set("platform/nodes", nodes).set("platform/world_size", nodes)
-    from steelyard.records.suite import Suite, SuiteCell, SuiteManifest
-
     for side in ("a", "b"):
         runs = [f"repeat-{at}" for at in range(3)]
         cells = [SuiteCell(name=f"n{n}", directory=f"n{n}", values={"nodes": n}, runs=runs) for n in (1, 2)]
@@ -193,14 +193,13 @@ def test_node_counts_have_a_figure_of_scaling(cli: Any, recorded: Any) -> None:
 
 
 def test_a_fleet_has_no_paper(cli: Any, recorded: Any) -> None:
-    from steelyard.records.fleet import FleetManifest
-
-    assert FleetManifest  # the model that find_fleet reads
-    run = recorded(to="rack/host1")
-    manifest = {"schema_version": 1, "name": "rack", "runs": [{"host": "host1", "runs": [Path(run).name]}]}
-    Path("runs/rack/fleet.json").write_text(__import__("json").dumps(manifest))
-    refused = cli("report", "rack", "--to", "latex", "--json")
-    assert refused.status == 2
+    recorded(to="rack/host1")
+    runs = [FleetRun(host="host1", directory="host1", status="completed")]
+    Fleet(Path("runs/rack"), FleetManifest(name="rack", runs=runs)).save()
+    assert cli("report", "rack", "--to", "html,md").status == 0
+    refused = cli("report", "rack", "--to", "html,latex", "-o", "rack.html", "--json")
+    assert (refused.status, refused.document["error"]["next"]) == (2, "--to html,md")
+    assert not Path("rack.html").exists()
 
 
 def write(text: str) -> str:

@@ -38,7 +38,7 @@ _PREAMBLE = r"""\providecommand{\steelyardfigures}{.}
   \providecommand{\steelyardtitle}{\section}
   \providecommand{\steelyardsection}{\subsection}
   \providecommand{\steelyardpart}{\subsubsection}
-  \newenvironment{steelyardabstract}{\par}{\par}
+  \def\steelyardabstract{\par}\def\endsteelyardabstract{\par}
   \def\steelyardend{}
 \else
   \documentclass[10pt]{article}
@@ -52,7 +52,7 @@ _PREAMBLE = r"""\providecommand{\steelyardfigures}{.}
   \newcommand{\steelyardtitle}[1]{\title{#1}\maketitle}
   \newcommand{\steelyardsection}{\section}
   \newcommand{\steelyardpart}{\subsection}
-  \newenvironment{steelyardabstract}{\begin{abstract}}{\end{abstract}}
+  \def\steelyardabstract{\begin{abstract}}\def\endsteelyardabstract{\end{abstract}}
 """
 _BEGIN = r"""  \begin{document}
   \def\steelyardend{\end{document}}
@@ -99,7 +99,8 @@ _SPECIAL = {
 """What is more than text to LaTeX, with an end after signs that would join to a ligature."""
 _LETTERS = frozenset(map(chr, range(0xC0, 0x100))) - set("\u00d0\u00d7\u00de\u00f0\u00f7\u00fe")
 """Letters beyond ASCII that fonts of every encoding have."""
-_BREAKS = re.compile(r"(?<=[/.=,:;_])|(?<=\w-)(?=\w)")
+_LONG_WORD = 16
+_BREAKS = re.compile(r"(?<=[/.=,:;_{}&%#$~^<>|])|(?<=\w-)(?=\w)")
 
 
 def render(paper: Paper) -> str:
@@ -133,6 +134,16 @@ def escaped(text: str) -> str:
     return "".join(map(_char, inert(text)))
 
 
+def _breakable(text: str) -> str:
+    """The same, with places to break long words, such as names of runs."""
+    words = inert(text).split(" ")
+    return " ".join(_broken(word) if len(word) > _LONG_WORD else escaped(word) for word in words)
+
+
+def _broken(word: str) -> str:
+    return r"\allowbreak{}".join(escaped(piece) for piece in _BREAKS.split(word))
+
+
 def _char(char: str) -> str:
     if char in _SPECIAL:
         return _SPECIAL[char]
@@ -143,14 +154,13 @@ def _char(char: str) -> str:
 
 def _code(text: str) -> str:
     """Keys, paths and commands, which may be broken after their signs."""
-    pieces = (escaped(piece).replace("'{}", r"\textquotesingle{}") for piece in _BREAKS.split(inert(text)))
-    return r"\texttt{" + r"\allowbreak{}".join(pieces) + "}"
+    return r"\texttt{" + _broken(inert(text)).replace("'{}", r"\textquotesingle{}") + "}"
 
 
 def _prose(text: str) -> str:
     """A sentence with its keys and commands in a monospaced font."""
     parts = CODE.split(text)  # every other part is between backticks
-    return "".join(_code(part) if at % 2 else escaped(part) for at, part in enumerate(parts))
+    return "".join(_code(part) if at % 2 else _breakable(part) for at, part in enumerate(parts))
 
 
 def _text(text: Text, labels: _Labels) -> str:
@@ -201,7 +211,7 @@ def _tables(table: PaperTable, labels: _Labels) -> Iterator[str]:
     """One table, or several where it is longer than a page."""
     for first in range(0, max(len(table.rows), 1), _MOST_ROWS):
         rows = table.rows[first : first + _MOST_ROWS]
-        caption = escaped(f"{table.caption}{' (continued)' * bool(first)}")
+        caption = _breakable(f"{table.caption}{' (continued)' * bool(first)}")
         label = f"\\label{{{labels.of('Table', table.label)}}}" if not first else ""
         notes = table.notes if first + _MOST_ROWS >= len(table.rows) else ()
         lines = "".join(f"  {_prose(note)}\\par\n" for note in notes)
@@ -234,5 +244,5 @@ def _figure(figure: PaperFigure, labels: _Labels) -> str:
     return (
         "\\begin{figure}[!htbp]\n  \\centering\n"
         f"  \\includegraphics[width=0.88\\linewidth]{{\\steelyardfigures/{labels.stem}-{figure.label}.pdf}}\n"
-        f"  \\caption{{{escaped(figure.caption)}}}\\label{{{label}}}\n\\end{{figure}}\n\n"
+        f"  \\caption{{{_breakable(figure.caption)}}}\\label{{{label}}}\n\\end{{figure}}\n\n"
     )

@@ -388,8 +388,8 @@ def _name_of(run: PathName | Run | Comparison) -> str:
 def report(name: AnyRun | Comparison, *, out: PathName = "runs", **how: Unpack[Rendering]) -> list[Path]:
     """Write the report of a run, a fleet or a comparison, and return the written files.
 
-    `to` are formats such as "html,md", and `output` a file or a directory. `figures` such as "svg,png" writes every plot
-    as a file of its own.
+    `to` are formats such as "html,md", and `output` a file or a directory. `figures` such as "svg,png" writes plots as
+    files of their own. `text` is a file with texts for a paper.
     """
     from steelyard.reporting.make import write_reports
 

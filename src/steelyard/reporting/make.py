@@ -1,7 +1,5 @@
 """Makes the report of a run, a fleet or a comparison by its name and writes its files."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -15,35 +13,18 @@ from steelyard.errors import InputError
 from steelyard.records import Run
 from steelyard.records.fleet import find_fleet
 from steelyard.records.reader import listing, located, not_found, run_names
-from steelyard.records.suite import find_suite
-from steelyard.records.writer import numbered
-from steelyard.reporting import SUFFIXES, Format, check_place, encoded, formats_of, write_report
+from steelyard.records.suite import Suite, find_suite
+from steelyard.reporting import SUFFIXES, Format, check_place, formats_of, write_report
 from steelyard.reporting.comparison_page import comparison_page
-from steelyard.reporting.figures import INLINE, Form, draw, figure_name, forms_of
-from steelyard.reporting.figures import MARK as FIGURE_MARK
+from steelyard.reporting.figures import forms_of
 from steelyard.reporting.fleet_page import fleet_page
-from steelyard.reporting.page import Page
+from steelyard.reporting.paper.cells import cells_of_comparison, cells_of_suites
+from steelyard.reporting.paper.run import judged_cells, judged_run
+from steelyard.reporting.paper.texts import read_texts
+from steelyard.reporting.rendering import STEM, Asked, Report, rendered
 from steelyard.reporting.run_page import run_page
 from steelyard.reporting.suite_comparison_page import suite_comparison_page
 from steelyard.reporting.suite_page import suite_page
-
-STEM = "report"
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What to make of a report."""
-
-    formats: Sequence[Format]
-    figures: Sequence[Form] = ()
-    """Forms in which each plot is a file of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    name: str
-    content: bytes
-    mark: str
 
 
 class Rendering(TypedDict, total=False):
@@ -51,29 +32,32 @@ class Rendering(TypedDict, total=False):
 
     to: str | None
     figures: str | None
+    text: str | PathLike[str] | None
     output: str | PathLike[str] | None
 
 
 def write_reports(name: str, out: Path, **how: Unpack[Rendering]) -> list[Path]:
     """Write the report of a run, a fleet or a comparison in each format; nothing if one file cannot be written."""
-    output = None if how.get("output") is None else str(how["output"])
-    asked = Asked(formats_of(how.get("to"), output), forms_of(how.get("figures")))
-    directory, page = _page_of(name, out, linked=output is None)
-    folder, stem = _place(output, directory)
-    files = [(folder / file.name, file) for file in _files(page, asked, stem)]
+    output, text = (None if path is None else str(path) for path in (how.get("output"), how.get("text")))
+    formats = formats_of(how.get("to"), output)
+    asked = Asked(formats, forms_of(how.get("figures")), {} if text is None else _texts(text, formats))
+    report = report_of(name, out, linked=output is None)
+    folder, stem = _place(output, report.directory)
+    files = [(folder / file.name, file.mark, file.content()) for file in rendered(report, asked, stem)]
     if output is not None and output.endswith("/") and folder.parent.is_dir() and not folder.exists():
         folder.mkdir()
-    for path, file in files:
-        check_place(path, file.mark)
-    for path, file in files:
-        write_report(path, file.content, file.mark)
-    return [path for path, _ in files]
+    for path, mark, _ in files:
+        check_place(path, mark)
+    for path, mark, content in files:
+        write_report(path, content, mark)
+    return [path for path, *_ in files]
 
 
-def rendered(name: str, out: Path, asked: Asked, stem: str = STEM) -> dict[str, bytes]:
-    """The files of a report by their names, without writing them; links are relative to its directory."""
-    _, page = _page_of(name, out, linked=True)
-    return {file.name: file.content for file in _files(page, asked, stem)}
+def _texts(path: str, formats: list[Format]) -> dict[str, str]:
+    if all(form.OF != "paper" for form in formats):
+        complaint, expected = "--text changes the texts of a paper", "--to latex or --to pdf"
+        raise InputError(complaint, key="--text", value=path, expected=expected, next=f"--to pdf --text {path}")
+    return read_texts(Path(path))
 
 
 def _place(output: str | None, directory: Path) -> tuple[Path, str]:
@@ -84,35 +68,15 @@ def _place(output: str | None, directory: Path) -> tuple[Path, str]:
     return path.parent, path.stem if path.suffix in SUFFIXES else path.name
 
 
-def _files(page: Page, asked: Asked, stem: str) -> Iterator[File]:
-    names = _figure_names(page, stem)
-    shown = next((figure for figure in asked.figures if figure in INLINE), None)
-    linked = replace(page, images=[f"{name}.{shown}" for name in names]) if shown else page
-    for form in asked.formats:
-        yield File(f"{stem}{form.SUFFIX}", encoded(form.render(linked)), form.MARK)
-    for drawing, name in zip(page.drawings, names, strict=True):
-        for figure in asked.figures:
-            yield File(f"{name}.{figure}", draw(drawing, figure), FIGURE_MARK)
-
-
-def _figure_names(page: Page, stem: str) -> list[str]:
-    """A file name without ending for each drawing, each once."""
-    taken: dict[str, None] = {}
-    for drawing in page.drawings:
-        name = next(free for free in numbered(f"{stem}-{figure_name(drawing.title)}") if free not in taken)
-        taken[name] = None
-    return list(taken)
-
-
-def _page_of(name: str, out: Path, linked: bool) -> tuple[Path, Page]:
-    """The directory of a run, a fleet or a comparison, and its page; `linked`: the page is written there."""
+def report_of(name: str, out: Path, linked: bool) -> Report:
+    """The report of what a name stands for; `linked`: its page is written next to it."""
     if (of_suites := saved_suites.find(name, out)) is not None:
-        return of_suites, suite_comparison_page(saved_suites.compare_again(of_suites))
+        return _of_suites(of_suites)
     if (suite := find_suite(name, out)) is not None:
-        return suite.directory, suite_page(judge_suite(suite, _as_last_judged), linked)
+        return _of_suite(suite, linked)
     directory = comparison.find(name, out)
     if directory is None and (fleet := find_fleet(name, out)) is not None:
-        return fleet.directory, fleet_page(judge_fleet(fleet, _as_last_judged), linked)
+        return Report(fleet.directory, fleet_page(judge_fleet(fleet, _as_last_judged), linked))
     if directory is None:
         try:
             run = records.find(name, out)
@@ -120,16 +84,36 @@ def _page_of(name: str, out: Path, linked: bool) -> tuple[Path, Page]:
             if missing.key != "RUN" or missing.value != name or located(name, out) is not None:
                 raise
             if (of_suites := saved_suites.find(name, out, without_time=True)) is not None:
-                return of_suites, suite_comparison_page(saved_suites.compare_again(of_suites))
+                return _of_suites(of_suites)
             directory = comparison.find(name, out, without_time=True)
         else:
-            subject = _as_last_judged(run)
-            return run.directory, run_page(subject, verdict.judge(subject))
+            return _of_run(run)
     if directory is not None:
-        return directory, comparison_page(weigh_again(directory))
+        made = weigh_again(directory)
+        page = comparison_page(made)
+        return Report(directory, page, lambda: cells_of_comparison(made, page))
     expected = "a directory with run.json, fleet.json or comparison.json"
     details = {"key": "RUN|FLEET|COMPARISON", "expected": expected, "next": listing(out)}
     raise not_found("Run, fleet or comparison", name, [*run_names(out), *names_under(out)], out, **details)
+
+
+def _of_run(run: Run) -> Report:
+    subject = _as_last_judged(run)
+    judged = verdict.judge(subject)
+    page = run_page(subject, judged)
+    return Report(run.directory, page, lambda: judged_run(subject, judged, page))
+
+
+def _of_suite(suite: Suite, linked: bool) -> Report:
+    judged = judge_suite(suite, _as_last_judged)
+    page = suite_page(judged, linked)
+    return Report(suite.directory, page, lambda: judged_cells(judged, page))
+
+
+def _of_suites(directory: Path) -> Report:
+    made = saved_suites.compare_again(directory)
+    page = suite_comparison_page(made)
+    return Report(directory, page, lambda: cells_of_suites(made, page))
 
 
 def _as_last_judged(run: Run) -> verdict.Subject:

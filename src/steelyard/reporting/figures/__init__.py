@@ -19,7 +19,7 @@ INLINE: tuple[Form, ...] = ("svg", "png")
 """Forms that a Markdown page can show."""
 Drawing = Chart | IntervalPlot | Bars
 
-MARK = "steelyard report"
+MARK = "steelyard-report-figure"
 """In the metadata of every figure, so that our own files can be replaced."""
 
 _METADATA: dict[Form, dict[str, str | None]] = {

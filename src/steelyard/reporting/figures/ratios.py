@@ -108,7 +108,8 @@ def draw_bars(figure: "Figure", bars: Bars) -> None:
         ["\n".join(textwrap.wrap(text_of(place), NAME if turned else _NARROW)) for place in bars.places],
         rotation=turned,
     )
-    axes.set_xlim(-0.6, len(bars.places) - 0.4)
+    room = max(0.6, 1.5 - len(bars.places) / 2)  # few bars are not wider than many
+    axes.set_xlim(-room, len(bars.places) - 1 + room)
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
     name_axes(axes, bars.title, bars.unit)

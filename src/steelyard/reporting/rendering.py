@@ -8,8 +8,8 @@ from pathlib import Path
 from steelyard.errors import InputError
 from steelyard.records.writer import numbered
 from steelyard.reporting import Format, encoded
-from steelyard.reporting.figures import MARK as FIGURE_MARK
 from steelyard.reporting.figures import INLINE, Drawing, Form, draw, figure_name
+from steelyard.reporting.figures import MARK as FIGURE_MARK
 from steelyard.reporting.page import Page
 from steelyard.reporting.paper import Paper
 from steelyard.reporting.paper.cells import Cells

@@ -134,6 +134,19 @@ def test_a_side_that_ends_in_nan_is_led_to_the_step_before(cli: Any, recorded: A
     assert "step 30" in first["message"]
 
 
+def test_a_side_without_any_valid_loss_is_named_all_the_same(cli: Any, recorded: Any) -> None:
+    recorded("again").edit_steps(lambda step: {**step, "loss": None, "nonfinite": {"loss": "NaN"}})
+    recorded("baseline")
+    document = compared(cli, "again", "baseline", "--for", "convergence")
+    assert document["convergence"]["status"] == "not_equivalent"
+    assert document["convergence"]["reductions"]["target"] is None
+    first = document["remedies"][0]
+    assert (first["code"], first["side"]) == ("remedy_before_it_ends", "target")
+    cli("compare", "again", "baseline", "--for", "convergence", "--name", "first")
+    assert cli("report", "first", "--to", "md", "-o", "page.md").status == 0
+    assert "- again has fewer than 3 valid losses" in Path("page.md").read_text()
+
+
 def test_a_new_log_is_imported_as_the_old_one_was(cli: Any) -> None:
     rising = "step,loss\n" + "".join(f"{step},{4 + step / 50}\n" for step in range(120))
     for name, log in (("a", rising), ("b", FALLING)):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from steelyard.accounting.steady import FEWEST_LOSSES
 from steelyard.comparison.curve import LossCurve
 from steelyard.comparison.side import Side
 from steelyard.comparison.tiers import Pair
@@ -163,6 +164,8 @@ LEARNS = Code("loss_learns", lambda side, **values: f"{side} learns: {_on_floor(
 """The loss of every run of the side clearly falls."""
 UNKNOWN = Code("loss_learning_unknown", _in_doubt)
 """The losses are too few or too noisy to show whether the side learns."""
+TOO_FEW = Code("loss_too_few_valid", "{side} has fewer than {fewest} valid losses, so nothing shows whether it learns")
+"""A run of the side has too few valid losses for a course."""
 NEITHER_LEARNS = Code("loss_of_neither_learns", "neither side shows learning of text")
 """Both sides trained on data that shows nothing about learning."""
 _CODES = {
@@ -184,10 +187,13 @@ def reductions(pair: Pair) -> tuple[Reduction, ...]:
     return tuple(made for side, curves in sides if (made := _of_side(side, curves)) is not None)
 
 
-def conclusion(sides: Sequence[Reduction]) -> Reason | None:
-    """What both losses together show, if one sentence has it."""
-    both = len(sides) > 1 and all(each.learning in GENERATED for each in sides)
-    return Reason(NEITHER_LEARNS) if both else None
+def observed(sides: Sequence[Side], made: Sequence[Reduction]) -> Iterator[Reason]:
+    """What the losses of each side show, and what they show together."""
+    reasons = {reduction.side: reduction.reason for reduction in made}
+    for side in sides:
+        yield reasons.get(side.name) or Reason(TOO_FEW, {"side": side.called, "fewest": FEWEST_LOSSES}, side=side.name)
+    if len(made) == len(sides) and all(each.learning in GENERATED for each in made):
+        yield Reason(NEITHER_LEARNS)
 
 
 def _of_side(side: Side, curves: Sequence[LossCurve]) -> Reduction | None:

@@ -27,6 +27,7 @@ from steelyard.comparison.reduction import FAULTY, GENERATED, Learning
 from steelyard.comparison.side import Side
 from steelyard.comparison.starts import WEIGHTS, declared_weights, weights_apart
 from steelyard.comparison.tiers import Pair
+from steelyard.comparison.tiers.stability import lost_at
 from steelyard.experiment.keys import KEYS
 from steelyard.experiment.policy import Metric
 from steelyard.frameworks.registry import facts
@@ -75,7 +76,7 @@ def _one_batch(called: tuple[str, str], tokens: tuple[float, float], spellings: 
 
 BEFORE_IT_ENDS = Code(
     "remedy_before_it_ends",
-    "look at the last steps of {side} before step {lost:,}: gradient norm, learning rate, loss scale and data",
+    "look at the last steps of {side} before step {step:,}: gradient norm, learning rate, loss scale and data",
 )
 """A side has no valid loss from some step on: look for the cause before that step."""
 MAKE_IT_FALL = Code(
@@ -176,7 +177,7 @@ def remedies(made: Comparison) -> tuple[Remedy, ...]:
     if not to_fix(made):
         return ()
     pair = pair_of(made)
-    parts = (_of_failed_losses(made), _of_data(made), _of_causes(made), _of_settings(made), _of_start(pair))
+    parts = (_of_failed_losses(made, pair), _of_data(made), _of_causes(made), _of_settings(made), _of_start(pair))
     given = {remedy.reason.message: remedy for part in parts for remedy in part}  # two causes may have one remedy
     return tuple(_with_new_commands([*given.values(), *_of_seeds(made, pair), _again(made)]))
 
@@ -189,13 +190,15 @@ def _with_new_commands(every: Sequence[Remedy]) -> Iterator[Remedy]:
         given.update(remedy.commands)
 
 
-def _of_failed_losses(made: Comparison) -> Iterator[Remedy]:
-    codes_of = {Learning.NOT_FINITE: BEFORE_IT_ENDS, Learning.FAILS: MAKE_IT_FALL}
-    runs = {side.name: side.subjects[0].run.directory for side in made.sides}
-    for reduction in made.convergence.reductions:
-        if (code := codes_of.get(reduction.learning)) is not None:
-            check = f"steelyard check {shlex.quote(str(runs[reduction.side]))} -v"
-            yield Remedy(Reason(code, reduction.reason.values, side=reduction.side), (check,))
+def _of_failed_losses(made: Comparison, pair: Pair) -> Iterator[Remedy]:
+    fails = {each.side for each in made.convergence.reductions if each.learning == Learning.FAILS}
+    for side, curves in zip(pair.sides, pair.curves, strict=True):
+        check = f"steelyard check {shlex.quote(str(side.subjects[0].run.directory))} -v"
+        if lost := [step for step in map(lost_at, side.subjects, curves) if step is not None]:
+            values = {"side": side.called, "step": min(lost)}
+            yield Remedy(Reason(BEFORE_IT_ENDS, values, side=side.name), (check,))
+        elif side.name in fails:
+            yield Remedy(Reason(MAKE_IT_FALL, {"side": side.called}, side=side.name), (check,))
 
 
 def _of_data(made: Comparison) -> Iterator[Remedy]:

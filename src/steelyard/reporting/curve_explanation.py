@@ -10,7 +10,7 @@ from steelyard.comparison.intervals import FEWEST
 from steelyard.comparison.missing import Missing
 from steelyard.comparison.next_step import next_step
 from steelyard.comparison.phrases import each, listed, percent, plain_percent, plural
-from steelyard.comparison.reduction import FAULTY, GENERATED, Learning, Reduction, conclusion
+from steelyard.comparison.reduction import FAULTY, GENERATED, Learning, Reduction, observed
 from steelyard.comparison.remedies import asked_or_apart, remedies, to_fix
 from steelyard.comparison.tiers import Answer, learning_speed, level
 from steelyard.experiment.policy import Effect
@@ -30,9 +30,8 @@ def problem(made: Comparison) -> Points | None:
     sides = made.convergence.reductions
     if _folded(made) or not sides:
         return None
-    reasons = [*(each.reason for each in sides), *filter(None, [conclusion(sides)])]
     broken = made.convergence.status == "not_equivalent" or any(each.learning in FAULTY for each in sides)
-    points = [Point(written(reason.message, made)) for reason in reasons]
+    points = [Point(written(reason.message, made)) for reason in observed(made.sides, sides)]
     return Points("The problem" if broken else "The losses", points)
 
 

@@ -251,6 +251,35 @@ class IntervalPlot:
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    value: float | None
+    word: str = ""
+    """What stands for a missing value, such as OOM."""
+    runs: Sequence[float] = ()
+    """The values of the runs, if there are several."""
+
+
+@dataclass(frozen=True, slots=True)
+class BarGroup:
+    """The bars of one side, one per place."""
+
+    label: str
+    bars: Sequence[Bar]
+    style: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Values of several places, such as the cells of a suite, from 0."""
+
+    title: str
+    unit: str
+    places: Sequence[str]
+    groups: Sequence[BarGroup]
+    levels: Sequence[Level] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
     title: str
     plots: Sequence[IntervalPlot]
@@ -265,6 +294,8 @@ class Point:
     """Details, which a reader opens on demand."""
     printed: Sequence[str] = ()
     """What paper has in place of the text."""
+    commands: Sequence[str] = ()
+    """To be run for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +336,8 @@ class Page:
     """What was trained on what, in one line."""
     answers: Sequence[Answer] = ()
     """In place of the sentence, if there are several questions."""
+    problem: Points | None = None
+    """What the answer and its causes are about, in numbers."""
     evidence: Sequence[str] = ()
     """What the answer is based on."""
     reasons: Sequence[str] = ()
@@ -316,6 +349,14 @@ class Page:
     """What the user declared, above everything else."""
     made_by: str = f"steelyard {__version__}"
     commands_note: str = "As typed, in the directory in which it was typed."
+    images: Sequence[str] = ()
+    """The file of each of `drawings`, relative to the page; empty if they are not written as files."""
+
+    @property
+    def drawings(self) -> list[Chart | IntervalPlot]:
+        """All plots, in the order in which they are read."""
+        plots = [_drawings(block) for block in self.blocks]
+        return [drawing for drawings in plots for drawing in drawings]
 
     @property
     def not_printed(self) -> list[str]:
@@ -334,6 +375,15 @@ class Page:
                     pass
         plots = [block for block in self.blocks if isinstance(block, Plots | Panel)]
         return left_out + ["values of the plots"] * bool(plots)
+
+
+def _drawings(block: Block) -> Sequence[Chart | IntervalPlot]:
+    match block:
+        case Plots(charts=charts):
+            return charts
+        case Panel(plots=plots):
+            return plots
+    return ()
 
 
 def _lowered(title: str) -> str:

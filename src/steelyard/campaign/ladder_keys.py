@@ -23,8 +23,9 @@ COMPUTED = (
     "measurement.memory_kind",
 )
 """Keys that follow from others, or that do not affect rates."""
-_ONE_MODEL = "model."
-_OF_A_FRAMEWORK = "kernels."
+FIRST = "baseline"
+"""The first rung."""
+MODEL, KERNELS = "model.", "kernels."
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +39,17 @@ def governs(key: str) -> bool:
     """Whether a difference may change throughput. Kernels do, although any platform may use its own."""
     known = KEYS.get(key) or STATED.get(key)
     by_policy = known is not None and Metric.THROUGHPUT in known.policy.effects
-    return key not in COMPUTED and (by_policy or key.startswith(_OF_A_FRAMEWORK))
+    return key not in COMPUTED and (by_policy or key.startswith(KERNELS))
 
 
 def is_settable(key: str) -> bool:
     """Whether a rung can change it: an experiment file has it, and the model stays the same."""
-    return key in defaults() and governs(key) and not key.startswith(_ONE_MODEL)
+    return key in defaults() and governs(key) and not key.startswith(MODEL)
 
 
 def is_of_the_rest(key: str) -> bool:
     """Whether the rest may contain a difference: of the model it may not, because that is other work."""
-    return key.startswith("platform.") or (governs(key) and not key.startswith(_ONE_MODEL))
+    return key.startswith("platform.") or (governs(key) and not key.startswith(MODEL))
 
 
 def differing(clauses: Iterable[Clause], belongs: Callable[[str], bool]) -> Iterator[Change]:

@@ -25,7 +25,7 @@ from steelyard.verdict import Subject
 from steelyard.verdict.figures import tokens_of
 
 LADDER_NOT_MEASURED = Code(
-    "ladder_not_measured", "{rungs} of the ladder {have} a rate; the first and one more are needed in the same repeat"
+    "ladder_not_measured", "rungs with a rate: {rungs}; the first and one more are needed in one repeat"
 )
 """A step needs two measured rungs, and the gap needs the first."""
 RUNG_NOT_MEASURED = Code("rung_not_measured", "{rung}: {why}, so its change is part of {of}")
@@ -40,9 +40,6 @@ TARGET_MISSING = Code("target_missing", "{run}: not a run, so it is left out")
 """A run of the target that the ladder names does not exist."""
 STEP_NOT_COMPARED = Code("step_not_compared", "{after} cannot be compared with {before}: {why}")
 """Two successive rungs, or the target and the last rung, cannot be compared for the reason that `compare` gives."""
-REST_UNKNOWN = Code("rest_unknown", "not recorded for both, so part of the rest if different: {keys}")
-"""Settings that are unknown for the target or for the ladder. If they differ, the rest contains their effect."""
-
 _RATE = FIGURE_OF[Metric.THROUGHPUT]
 REST = "hardware and kernels"
 """What the rest is called."""
@@ -127,10 +124,7 @@ def waterfall(judged: SuiteVerdict, target: Sequence[Run] | None = None) -> Wate
     measured = [rung for rung in rungs if rung.runs]
     repeats = [name for name in rungs[0].runs if all(name in rung.runs for rung in measured)]
     if len(measured) < 2 or not repeats:
-        names = [rung.name for rung in measured]
-        return Reason(
-            LADDER_NOT_MEASURED, {"rungs": ", ".join(names) or "none", "have": "has" if len(names) < 2 else "have"}
-        )
+        return Reason(LADDER_NOT_MEASURED, {"rungs": ", ".join(rung.name for rung in measured) or "none"})
     of_each = [[rung.runs[name] for name in repeats] for rung in measured]
     made = [
         _weigh(after, before, (measured[at + 1].name, measured[at].name), is_settable)
@@ -154,7 +148,7 @@ class _Measured:
 
 
 def _name(suite: Suite, cell: CellVerdict) -> str:
-    return str(cell.cell.values[suite.manifest.axes[0]])
+    return str(cell.cell.values.get(next(iter(suite.manifest.axes), ""), cell.cell.name))
 
 
 def _with_rate(cell: CellVerdict) -> dict[str, Run]:
@@ -277,7 +271,7 @@ def _warm_up(target: Sequence[Subject], baseline: Sequence[Subject]) -> Factor |
     known = [[share for share in side if share is not None] for side in sides]
     if list(map(len, known)) != list(map(len, sides)):
         return None
-    return Factor(geometric_mean(known[0]) / geometric_mean(known[1]), between(*known))
+    return Factor(geometric_mean(known[0]) / geometric_mean(known[1]), between(known[0], known[1]))
 
 
 def _counting_warm_up(subject: Subject) -> float | None:
@@ -296,7 +290,7 @@ def _caveats(every: Sequence[Comparison]) -> Iterator[Reason]:
         ratio = made.ratios[Metric.THROUGHPUT]
         for reason in (*made.comparable[Metric.THROUGHPUT].reasons, *(ratio.notes if ratio else ())):
             if reason.accepted is not None and reason.code is codes.SETTINGS_UNKNOWN:
-                reason = Reason(REST_UNKNOWN, {"keys": ", ".join(reason.keys)}, keys=reason.keys)
+                reason = replace(reason, accepted=None)  # it may be different, and would then be part of the rest
             elif reason.accepted is not None:
                 continue
             if reason.message not in seen:

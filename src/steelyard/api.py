@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from steelyard.ingestion import RunChoice
     from steelyard.planning import Planned
     from steelyard.records import Event, Run, RunWriter
+    from steelyard.reporting.make import Rendering
     from steelyard.verdict import Verdict
 
 PathName = str | PathLike[str]
@@ -384,10 +385,12 @@ def _name_of(run: PathName | Run | Comparison) -> str:
     return str(run if isinstance(run, str | PathLike) else run.directory)
 
 
-def report(
-    name: AnyRun | Comparison, *, to: str | None = None, output: PathName | None = None, out: PathName = "runs"
-) -> list[Path]:
-    """Write the report of a run, a fleet or a comparison, and return the written files."""
+def report(name: AnyRun | Comparison, *, out: PathName = "runs", **how: Unpack[Rendering]) -> list[Path]:
+    """Write the report of a run, a fleet or a comparison, and return the written files.
+
+    `to` are formats such as "html,md", and `output` a file or a directory. `figures` such as "svg,png" writes plots as
+    files of their own. `text` is a file with texts for a paper.
+    """
     from steelyard.reporting.make import write_reports
 
-    return write_reports(_name_of(name), to, None if output is None else str(output), Path(out))
+    return write_reports(_name_of(name), Path(out), **how)

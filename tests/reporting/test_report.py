@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from steelyard.reporting import FORMATS, format_of
+from steelyard.reporting.make import Asked, rendered, write_reports
 from steelyard.reporting.markdown import text
 
 
@@ -247,3 +248,40 @@ def test_a_run_without_steps_still_has_a_report(cli: Any, recorded: Any) -> None
     done = cli("report", run, "--to", "html,md", "--json")
     assert done.status == 0
     assert "| steps\\_present |" in Path(done.document["files"][1]).read_text()
+
+
+def test_every_plot_may_be_a_file_next_to_the_report(cli: Any, recorded: Any) -> None:
+    recorded("again"), recorded("baseline")
+    cli("compare", "again", "baseline", "--name", "first")
+    files = cli("report", "first", "--figures", "svg,png", "--json").document["files"]
+    names = {Path(path).name for path in files}
+    assert {"report.html", "report-loss.svg", "report-loss.png", "report-throughput.svg", "report-memory.png"} <= names
+    assert {Path(path).parent.name for path in files} == {"first"}
+    again = cli("report", "first", "--figures", "svg", "-o", "plots/page.html")
+    assert (again.status, Path("plots").exists()) == (2, False)
+
+
+def test_figures_of_ours_are_replaced_and_others_left_alone(cli: Any, recorded: Any) -> None:
+    run = recorded("again")
+    for form in ("svg", "png", "pdf"):
+        assert [cli("report", run, "--figures", form).status for _ in range(2)] == [0, 0]
+        mine, report = Path(run, f"report-loss.{form}"), Path(run, "report.html")
+        mine.write_bytes(b"%PDF-1.7 mine")
+        report.unlink()
+        assert cli("report", run, "--figures", form).status == 2
+        assert not report.exists()
+        mine.unlink()
+
+
+def test_an_unknown_form_of_figures_is_wrong_input(cli: Any, recorded: Any) -> None:
+    refused = cli("report", recorded("again"), "--figures", "svg,bmp", "--json")
+    assert (refused.status, refused.document["error"]["key"]) == (2, "--figures")
+
+
+def test_a_report_can_be_rendered_without_writing_it(recorded: Any) -> None:
+    run = Path(recorded("again"))
+    files = rendered(str(run), Path("runs"), Asked([format_of("html"), format_of("md")], ["svg"]))
+    assert {"report.html", "report.md", "report-loss.svg"} <= files.keys()
+    assert not list(run.glob("report*"))
+    write_reports(str(run), Path("runs"), to="html,md", figures="svg")
+    assert {path.name: path.read_bytes() for path in run.glob("report*")} == files

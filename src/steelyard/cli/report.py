@@ -1,6 +1,7 @@
 """steelyard report RUN|FLEET|COMPARISON: a report to attach to a ticket."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from steelyard.cli import printing
 from steelyard.cli.options import Kept, argument, examples, option
@@ -10,6 +11,8 @@ EXAMPLES = examples(
     "steelyard report first",
     "steelyard report first -o first.md",
     "steelyard report runs/comparisons/ID --to html,md -o reports/",
+    "steelyard report first --figures svg,pdf",
+    "steelyard report runs/comparisons/ID --to latex,pdf,csv -o paper/",
 )
 _NAME = "Directory or name of a run, a fleet or a comparison."
 
@@ -17,7 +20,9 @@ _NAME = "Directory or name of a run, a fleet or a comparison."
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions(Kept):
     name: str = argument("RUN|FLEET|COMPARISON", _NAME)
-    to: str | None = option("--to FORMATS", "Formats: html, md, or html,md. Default: extension of -o, else html.")
+    to: str | None = option("--to FORMATS", "Formats: html, md, latex, pdf, csv. Default: extension of -o, else html.")
+    figures: str | None = option("--figures FORMS", "Also write every plot as a file of its own: svg, png, pdf.")
+    text: Path | None = option("--text FILE", "YAML with your own texts for sections of a paper (latex, pdf).")
     output: str | None = option("-o PATH", "Write to this file or directory. Default: next to the run.")
 
 
@@ -26,7 +31,9 @@ def report(options: ReportOptions) -> None:
     """Write the report of a run, a fleet or a comparison."""
     from steelyard import api
 
-    files = api.report(options.name, to=options.to, output=options.output, out=options.out)
+    files = api.report(
+        options.name, to=options.to, figures=options.figures, text=options.text, output=options.output, out=options.out
+    )
     if options.as_json:
         printing.show_json({"files": [str(path.resolve()) for path in files]})
     else:

@@ -18,6 +18,8 @@ from steelyard.reporting.interval_marks import drawn
 from steelyard.reporting.page import CODE, Chart, Page, Plots
 
 SUFFIX = ".html"
+OF = "page"
+FIGURES = ()
 SCRIPTS = ("axes.js", "labels.js", "plot.js", "page.js")
 """One script, in this order."""
 MARK = '<meta name="generator" content="steelyard">'

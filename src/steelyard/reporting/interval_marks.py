@@ -39,7 +39,7 @@ class DrawnPlot:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class Axis:
     low: float
     high: float
     step: float | None
@@ -56,17 +56,17 @@ class _Axis:
 
 
 def drawn(plot: IntervalPlot) -> DrawnPlot:
-    axis = _axis(plot)
+    axis = axis_of(plot)
     first, last = axis.share(1 - plot.margin), axis.share(1 + plot.margin)
     return DrawnPlot(
         even=_percent(axis.share(1.0)),
         margin=(_percent(first), _percent(last - first)),
-        ticks=[(_percent(axis.share(value)), text) for value, text in _ticks(axis)],
+        ticks=[(_percent(axis.share(value)), text) for value, text in ticks(axis)],
         tracks=[_track(track, axis) for track in plot.tracks],
     )
 
 
-def _track(track: Track, axis: _Axis) -> DrawnTrack:
+def _track(track: Track, axis: Axis) -> DrawnTrack:
     span = None
     if track.low is not None and track.high is not None:
         span = _percent(axis.share(track.low)), _percent(axis.share(track.high))
@@ -74,7 +74,7 @@ def _track(track: Track, axis: _Axis) -> DrawnTrack:
     return DrawnTrack(track, axis.at(track.value), span, axis.at(track.low), axis.at(track.high), marks)
 
 
-def _axis(plot: IntervalPlot) -> _Axis:
+def axis_of(plot: IntervalPlot) -> Axis:
     figures = [1.0, 1 - plot.margin, 1 + plot.margin]
     for track in plot.tracks:
         figures += [mark.value for mark in track.marks] + ([track.value] if track.value is not None else [])
@@ -88,11 +88,11 @@ def _axis(plot: IntervalPlot) -> _Axis:
         rough = (high - low) / _TICKS
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(times * power for times in (1, 2, 5, 10) if times * power >= rough)
-        return _Axis(math.floor(low / step) * step or low, math.ceil(high / step) * step, step)
-    return _Axis(low, high, None)
+        return Axis(math.floor(low / step) * step or low, math.ceil(high / step) * step, step)
+    return Axis(low, high, None)
 
 
-def _ticks(axis: _Axis) -> Iterator[tuple[float, str]]:
+def ticks(axis: Axis) -> Iterator[tuple[float, str]]:
     """Round numbers: evenly spaced on a short axis, 1, 2, 5, 10 on a long one."""
     if (step := axis.step) is not None:
         digits = max(0, -math.floor(math.log10(step) + 1e-9))

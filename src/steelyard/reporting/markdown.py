@@ -25,6 +25,8 @@ from steelyard.reporting.page import (
 )
 
 SUFFIX = ".md"
+OF = "page"
+FIGURES = ()
 MARK = "<!-- steelyard report -->"
 
 _SPECIAL = re.compile(

@@ -251,6 +251,35 @@ class IntervalPlot:
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    value: float | None
+    word: str = ""
+    """What stands for a missing value, such as OOM."""
+    runs: Sequence[float] = ()
+    """The values of the runs, if there are several."""
+
+
+@dataclass(frozen=True, slots=True)
+class BarGroup:
+    """The bars of one side, one per place."""
+
+    label: str
+    bars: Sequence[Bar]
+    style: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Values of several places, such as the cells of a suite, from 0."""
+
+    title: str
+    unit: str
+    places: Sequence[str]
+    groups: Sequence[BarGroup]
+    levels: Sequence[Level] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
     title: str
     plots: Sequence[IntervalPlot]
@@ -318,6 +347,12 @@ class Page:
     commands_note: str = "As typed, in the directory in which it was typed."
 
     @property
+    def drawings(self) -> list[Chart | IntervalPlot]:
+        """All plots, in the order in which they are read."""
+        plots = [_drawings(block) for block in self.blocks]
+        return [drawing for drawings in plots for drawing in drawings]
+
+    @property
     def not_printed(self) -> list[str]:
         """Titles of what paper leaves out: folded parts, minor plots, and the values of plots."""
         left_out = []
@@ -334,6 +369,15 @@ class Page:
                     pass
         plots = [block for block in self.blocks if isinstance(block, Plots | Panel)]
         return left_out + ["values of the plots"] * bool(plots)
+
+
+def _drawings(block: Block) -> Sequence[Chart | IntervalPlot]:
+    match block:
+        case Plots(charts=charts):
+            return charts
+        case Panel(plots=plots):
+            return plots
+    return ()
 
 
 def _lowered(title: str) -> str:

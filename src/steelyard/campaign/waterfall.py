@@ -98,6 +98,10 @@ class Waterfall:
     notes: tuple[Reason, ...]
     """What limits the answer."""
 
+    @property
+    def rest(self) -> Step | None:
+        return self.steps[-1] if self.target else None
+
     def document(self) -> dict[str, Any]:
         """`ladder` in JSON."""
         ends = [*self.rungs, *([self.target] if self.target else [])]

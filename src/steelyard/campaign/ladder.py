@@ -26,6 +26,7 @@ from steelyard.configs.files import ConfigFile
 from steelyard.errors import InputError
 from steelyard.experiment import resolve
 from steelyard.experiment.keys import defaults
+from steelyard.experiment.problems import InvalidExperimentError
 from steelyard.hardware.machine import Machine
 from steelyard.planning.make import make_plan
 from steelyard.reasons import Code, Effect, Reason, SideName
@@ -80,22 +81,20 @@ class Baseline:
     machine: Machine
 
 
-def plan_ladder(sides: tuple[Side, Side], runs: Sequence[Run], base: Baseline) -> PlannedLadder:
-    """The ladder between two sides, on the platform of the baseline; `runs` are those of the target, if it has run."""
+def plan_ladder(sides: tuple[Side, Side], runs: Mapping[str, Sequence[Run]], base: Baseline) -> PlannedLadder:
+    """The ladder between two sides, on the platform of the baseline; `runs` are those of the sides that have run."""
     for side in sides:
         check_side(side)
         if (apart := difference(side.subjects, [key for key in defaults() if is_settable(key)])) is not None:
-            expected = "runs with the same settings"
-            raise InputError(
-                f"{side.name}: {apart.message}", key=side.name.upper(), value=apart.keys[0], expected=expected
-            )
+            problem, expected = f"{side.name}: {apart.message}", "runs with the same settings"
+            raise InputError(problem, key=side.name.upper(), value=apart.keys[0], expected=expected)
     clauses = contract(*sides)
     _check_one_model(clauses, sides)
     content = experiment_of(sides[1].subjects[0], base.platform, base.place)
     changes = list(differing(clauses, _settable_on(sides)))
     refusal_of = _planner(content, base)
     if (refusal := refusal_of({})) is not None:
-        raise refusal
+        raise _cannot_start(refusal, sides[1])
     rungs, refused = _climb(list(_grouped(changes)), refusal_of, sides[1].called)
     left_out = (*_not_settable(clauses, sides, changes), *refused)
     if not rungs:
@@ -104,14 +103,26 @@ def plan_ladder(sides: tuple[Side, Side], runs: Sequence[Run], base: Baseline) -
     return replace(ladder, text=_text(ladder, content, runs, base.place))
 
 
-def _text(ladder: PlannedLadder, content: Mapping[str, Any], runs: Sequence[Run], place: Path) -> str:
-    target, baseline = (side.called for side in ladder.sides)
+def _text(ladder: PlannedLadder, content: Mapping[str, Any], runs: Mapping[str, Sequence[Run]], place: Path) -> str:
+    target, baseline = ladder.sides
     settings: dict[str, Any] = {}
     rungs = {rung.name: (settings := settings | rung.settings) for rung in ladder.rungs}
-    remarks = [f"From {baseline} to {target}, one change at a time: steelyard run {place.name} --suite"]
+    remarks = [f"From {baseline.called} to {target.called}, one change at a time: steelyard run {place.name} --suite"]
     if ladder.left_out:
-        remarks += ["Not in a rung, so the rest contains it:", *(f"  {reason.message}" for reason in ladder.left_out)]
-    return text_of(content, suite_of(rungs, (target, baseline), runs, place), remarks)
+        remarks += ["In no rung, so the rest contains it:", *(f"  {reason.message}" for reason in ladder.left_out)]
+    return text_of(content, suite_of(rungs, ladder.sides, runs, place), remarks)
+
+
+def _cannot_start(refusal: InputError, baseline: Side) -> InputError:
+    """Why the settings of the baseline cannot be planned as they are."""
+    problem = f"{baseline.called} cannot be run again as recorded: {_why(refusal)}"
+    expected, fix = refusal.expected, "steelyard plan --ladder A CONFIG, with the config of B"
+    return InputError(problem, key=refusal.key, value=refusal.value, expected=expected, next=fix)
+
+
+def _why(refusal: InputError) -> str:
+    """The problem without the name of a file that does not exist yet."""
+    return refusal.problems[0].message if isinstance(refusal, InvalidExperimentError) else refusal.message
 
 
 def _check_one_model(clauses: Sequence[Clause], sides: tuple[Side, Side]) -> None:
@@ -160,7 +171,7 @@ def _climb(
     for change in pending:
         refusal = refusal_of(settings | change.settings)
         assert refusal is not None  # else it would be a rung
-        values = {"change": change.name, "baseline": baseline, "why": refusal.message, "fix": refusal.next}
+        values = {"change": change.name, "baseline": baseline, "why": _why(refusal), "fix": refusal.next}
         left.append(Reason(CHANGE_REFUSED, values, Effect.CAVEAT, "baseline", tuple(change.settings)))
     return rungs, left
 
@@ -208,9 +219,9 @@ def _nothing_to_change(left_out: Sequence[Reason], sides: tuple[Side, Side]) -> 
     target, baseline = (side.called for side in sides)
     problem = f"{target} and {baseline} have the same settings: their gap is hardware and kernels alone"
     expected, fix = "two sides whose settings differ", "steelyard compare TARGET BASELINE"
-    for reason in left_out:
-        if reason.code in (CHANGE_REFUSED, codes.SETTINGS_UNKNOWN):
-            problem = f"no setting of {target} can be given to {baseline}: {reason.message}"
-            expected = "a setting that the baseline can have"
-            fix = "steelyard plan --ladder A B, with the configs of both sides"
+    stopping = (reason for reason in left_out if reason.code in (CHANGE_REFUSED, codes.SETTINGS_UNKNOWN))
+    if (first := next(stopping, None)) is not None:
+        problem = f"no setting of {target} can be given to {baseline}: {first.message}"
+        expected = "a setting that the baseline can have"
+        fix = "steelyard plan --ladder A B, with the configs of both sides"
     return InputError(problem, key="--ladder", value=f"{target}, {baseline}", expected=expected, next=fix)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.campaign.ladder_keys import COMPUTED, MODEL
+from steelyard.comparison.side import Side
 from steelyard.experiment.experiment import SCHEMA_VERSION
 from steelyard.experiment.keys import defaults
 from steelyard.experiment.presets import PRESETS
@@ -62,15 +63,15 @@ def text_of(content: Mapping[str, Any], suite: Mapping[str, Any], remarks: Seque
 
 
 def suite_of(
-    rungs: Mapping[str, Mapping[str, Any]], called: tuple[str, str], runs: Sequence[Run], place: Path
+    rungs: Mapping[str, Mapping[str, Any]], sides: Sequence[Side], runs: Mapping[str, Sequence[Run]], place: Path
 ) -> dict[str, Any]:
-    """The suite section: rungs with all their settings, and the two sides."""
+    """The suite section: rungs with all their settings, and the two sides with the runs that they have."""
     folder = place.parent.resolve()
-    paths = [os.path.relpath(run.directory.resolve(), folder) for run in runs]
+    paths = {f"{name}_runs": [os.path.relpath(run.directory.resolve(), folder) for run in runs[name]] for name in runs}
     return {
         "axes": {AXIS: {name: dict(settings) for name, settings in rungs.items()}},
         "repeats": REPEATS,
-        "ladder": {"target": called[0], "baseline": called[1], "runs": paths},
+        "ladder": {**{side.name: side.called for side in sides}, **paths},
     }
 
 

@@ -15,7 +15,7 @@ from steelyard.campaign.fleet_verdict import judge_run
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute import RunOptions
 from steelyard.execute.recording import Observer
-from steelyard.experiment.cells import Cell, LadderSection, Scalar
+from steelyard.experiment.cells import LADDER_RUNS, Cell, LadderSection, Scalar
 from steelyard.experiment.problems import InvalidExperimentError, spelt
 from steelyard.experiment.resolve import leaves
 from steelyard.linting.rules.sy402_more_than_the_gpu_memory import RULE as OVERSIZED
@@ -278,8 +278,9 @@ def _new(series: Series, plans: Plans, skipped: dict[int, Planned], request: Cam
 
 def _sides(ladder: LadderSection, directory: Path) -> LadderSides:
     """The sides of a ladder, with paths relative to the suite, so that a tree of directories can be moved."""
-    runs = [os.path.relpath(Path(place).resolve(), directory.resolve()) for place in ladder.runs]
-    return LadderSides(target=ladder.target, baseline=ladder.baseline, runs=runs)
+    here = directory.resolve()
+    runs = {name: [os.path.relpath(Path(run).resolve(), here) for run in getattr(ladder, name)] for name in LADDER_RUNS}
+    return LadderSides(target=ladder.target, baseline=ladder.baseline, **runs)
 
 
 def _cell(

@@ -14,9 +14,9 @@ from steelyard.comparison import Comparison, Metric, codes, weigh
 from steelyard.comparison.acceptance import Acceptance
 from steelyard.comparison.codes import sentence
 from steelyard.comparison.declared import Declared
-from steelyard.comparison.intervals import FEWEST, LEVEL, between, geometric_mean
+from steelyard.comparison.intervals import FEWEST, LEVEL, geometric_mean
 from steelyard.comparison.ratios import FIGURE_OF, figures_of
-from steelyard.comparison.shares import Factor, Ladder
+from steelyard.comparison.shares import Factor, Ladder, of_sides
 from steelyard.experiment.keys import KEYS, STATED
 from steelyard.reasons import Code, Reason
 from steelyard.records import MANIFEST, Run, load
@@ -36,8 +36,12 @@ TOO_FEW_REPEATS = Code("too_few_repeats", "{repeats} complete repeats; intervals
 """Intervals need three repeats in which every rung was measured."""
 TARGET_WITHOUT_RUNS = Code("target_without_runs", "no runs of {target} are given, so the rest is unknown")
 """The rest is the rate of the target's own runs over that of the last rung."""
-TARGET_MISSING = Code("target_missing", "{run}: not a run, so it is left out")
-"""A run of the target that the ladder names does not exist."""
+RUN_MISSING = Code("run_missing", "{run} is not a run, so it is left out")
+"""A run that the ladder names does not exist."""
+NOT_REPRODUCED = Code(
+    "baseline_not_reproduced", "the first rung differs from the runs of {baseline} by {change:+.1%}: the gap is another"
+)
+"""The ladder measured the baseline again with another rate, so it explains another gap than that of the two sides."""
 STEP_NOT_COMPARED = Code("step_not_compared", "{after} cannot be compared with {before}: {why}")
 """Two successive rungs, or the target and the last rung, cannot be compared for the reason that `compare` gives."""
 _RATE = FIGURE_OF[Metric.THROUGHPUT]
@@ -93,6 +97,8 @@ class Waterfall:
     """All changes together."""
     gap: Factor
     """The target over the first rung; without runs of the target, all changes together."""
+    again: Factor | None
+    """The first rung over the baseline's own runs; None without them."""
     warm_up: Factor | None
     """What the gap would be multiplied with if the warm-up counted; None if a run does not time its warm-up."""
     notes: tuple[Reason, ...]
@@ -114,6 +120,7 @@ class Waterfall:
             "steps": [step.document() for step in self.steps],
             "changes": document_of(self.changes),
             "gap": document_of(self.gap),
+            "again": document_of(self.again) if self.again else None,
             "warm_up": document_of(self.warm_up) if self.warm_up else None,
             "notes": [note.document() for note in self.notes],
         }
@@ -136,11 +143,14 @@ def waterfall(judged: SuiteVerdict, target: Sequence[Run] | None = None) -> Wate
     ]
     if (refused := next(filter(None, map(_refusal, made)), None)) is not None:
         return refused
-    own, missing = (list(target), []) if target is not None else _named(suite, sides)
-    to_target = _weigh(own, of_each[-1], (sides.target, measured[-1].name), is_of_the_rest) if own else None
-    refused = _refusal(to_target) if to_target else Reason(TARGET_WITHOUT_RUNS, {"target": sides.target})
-    notes = [*_not_measured(rungs), *_incomplete(measured, repeats), *missing, *([refused] if refused else [])]
-    return _combined(sides, rungs, made, None if refused else to_target, notes)
+    notes = [*_not_measured(rungs), *_incomplete(measured, repeats)]
+    own = list(target) if target is not None else _named(suite, sides.target_runs, notes)
+    to_target = _compared(own, of_each[-1], (sides.target, measured[-1].name), is_of_the_rest, notes)
+    if not own:
+        notes.append(Reason(TARGET_WITHOUT_RUNS, {"target": sides.target}))
+    earlier = _named(suite, sides.baseline_runs, notes)
+    again = _compared(of_each[0], earlier, (measured[0].name, sides.baseline), lambda key: False, notes)
+    return _combined(sides, rungs, made, to_target, again, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +190,29 @@ def _refusal(made: Comparison) -> Reason | None:
     return Reason(STEP_NOT_COMPARED, values, keys=ruling.reasons[0].keys)
 
 
-def _named(suite: Suite, sides: LadderSides) -> tuple[list[Run], list[Reason]]:
-    """The runs of the target that the ladder names, and those that do not exist."""
-    places = [Path(os.path.normpath(suite.directory / place)) for place in sides.runs]
-    missing = [place for place in places if not os.path.lexists(place / MANIFEST)]
-    runs = [load(place) for place in places if place not in missing]
-    return runs, [Reason(TARGET_MISSING, {"run": str(place)}) for place in missing]
+def _compared(
+    target: Sequence[Run],
+    baseline: Sequence[Run],
+    called: tuple[str, str],
+    may_differ: Callable[[str], bool],
+    notes: list[Reason],
+) -> Comparison | None:
+    """A comparison that holds; None without runs on both sides, or with a note why it does not hold."""
+    if not target or not baseline:
+        return None
+    made = _weigh(target, baseline, called, may_differ)
+    if (refusal := _refusal(made)) is None:
+        return made
+    notes.append(refusal)
+    return None
+
+
+def _named(suite: Suite, names: Sequence[str], notes: list[Reason]) -> list[Run]:
+    """Runs by their paths from the suite; a note names those that do not exist."""
+    places = [Path(os.path.normpath(suite.directory / name)) for name in names]
+    known = [place for place in places if os.path.lexists(place / MANIFEST)]
+    notes += [Reason(RUN_MISSING, {"run": str(place)}) for place in places if place not in known]
+    return [load(place) for place in known]
 
 
 def _not_measured(rungs: Sequence[_Measured]) -> Iterator[Reason]:
@@ -208,6 +235,7 @@ def _combined(
     rungs: Sequence[_Measured],
     made: Sequence[Comparison],
     to_target: Comparison | None,
+    again: Comparison | None,
     notes: Sequence[Reason],
 ) -> Waterfall:
     """The factors of all steps, from figures that every comparison shares."""
@@ -225,6 +253,7 @@ def _combined(
         for name, belongs, factor, comparison in zip(names, covers, factors, every, strict=True)
     )
     measured = [rung.name for rung in rungs if rung.runs]
+    first = of_sides(*(_rates(side.subjects) for side in again.sides)) if again else None
     return Waterfall(
         sides=sides,
         rungs=tuple(_rung(name, rates) for name, rates in zip(measured, figures.rungs, strict=True)),
@@ -232,9 +261,15 @@ def _combined(
         steps=steps,
         changes=_with_drift(figures.changes(), made),
         gap=_with_drift(figures.gap(), every),
+        again=first,
         warm_up=_warm_up(own or subjects[-1], subjects[0]),
-        notes=(*notes, *_caveats(every)),
+        notes=(*notes, *_not_reproduced(sides, first), *_caveats(every)),
     )
+
+
+def _not_reproduced(sides: LadderSides, again: Factor | None) -> Iterator[Reason]:
+    if again is not None and again.interval is not None and not again.within_noise:
+        yield Reason(NOT_REPRODUCED, {"baseline": sides.baseline, "change": again.value - 1})
 
 
 def _rates(subjects: Sequence[Subject]) -> list[float]:
@@ -275,7 +310,7 @@ def _warm_up(target: Sequence[Subject], baseline: Sequence[Subject]) -> Factor |
     known = [[share for share in side if share is not None] for side in sides]
     if list(map(len, known)) != list(map(len, sides)):
         return None
-    return Factor(geometric_mean(known[0]) / geometric_mean(known[1]), between(known[0], known[1]))
+    return of_sides(known[0], known[1])
 
 
 def _counting_warm_up(subject: Subject) -> float | None:

@@ -34,13 +34,18 @@ def plan_ladder(options: "PlanOptions") -> int:
     with ExitStack() as stack:
         folders = [Path(stack.enter_context(TemporaryDirectory(prefix="steelyard-"))) for _ in texts]
         selections = per_side(options)
-        target, runs = _target(texts[0], selections[0], folders[0], options)
+        target = _target(texts[0], selections[0], folders[0], options)
         baseline, base = _baseline(texts[1], selections[1], folders[1], options)
         called = names_of(target, baseline)
         sides = (
-            Side("target", tuple(target.subjects), (), called[0]),
-            Side("baseline", tuple(baseline.subjects), (), called[1]),
+            Side("target", target.subjects, (), called[0]),
+            Side("baseline", baseline.subjects, (), called[1]),
         )
+        runs: dict[str, list[Run]] = {
+            side.name: [subject.run for subject in side.subjects]
+            for side, text in zip(sides, texts, strict=True)
+            if not is_config(text)
+        }
         made = ladder.plan_ladder(sides, runs, base)
     if options.output is not None:
         _write(options.output, made.text)
@@ -53,9 +58,10 @@ def plan_ladder(options: "PlanOptions") -> int:
 
 def _two_sides(options: "PlanOptions") -> tuple[str, str]:
     """The target and the baseline; of one file with two platforms, the file twice."""
-    if options.as_script:
-        complaint, expected = "--script prints the script of one plan, and a ladder has several", "--ladder alone"
-        raise InputError(complaint, key="--script", expected=expected, next="the same command without --script")
+    for option, is_given in (("--script", options.as_script), ("--fill", options.fill)):
+        if is_given:
+            complaint, expected = f"{option} is for one plan, and a ladder has several", "--ladder alone"
+            raise InputError(complaint, key=option, expected=expected, next=f"the same command without {option}")
     if options.baseline is not None:
         return str(options.file), options.baseline
     if options.platform is None or "," not in options.platform:
@@ -65,15 +71,11 @@ def _two_sides(options: "PlanOptions") -> tuple[str, str]:
     return str(options.file), str(options.file)
 
 
-def _target(
-    text: str, selection: "PlacedSelection", folder: Path, options: "PlanOptions"
-) -> tuple[Compared, list["Run"]]:
-    """The target and its runs, if it has run."""
-    if is_config(text):
-        with naming(selection):
-            return config_side(Path(text), selection, folder), []
-    side = run_side("A", text, options.out)
-    return side, [subject.run for subject in side.subjects]
+def _target(text: str, selection: "PlacedSelection", folder: Path, options: "PlanOptions") -> Compared:
+    if not is_config(text):
+        return run_side("A", text, options.out)
+    with naming(selection):
+        return config_side(Path(text), selection, folder)
 
 
 def _baseline(
@@ -93,6 +95,7 @@ def _baseline(
     else:
         side = run_side("B", text, options.out)
         platform = recorded_platform(side.subjects[0])
+        printing.note("the record of a run lacks the container and variables of its platform: give its config for them")
     asked = asked_of(**_placed(options))
     return side, Baseline(platform, options.output or DEFAULT, asked, discover())
 

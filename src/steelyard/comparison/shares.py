@@ -71,7 +71,7 @@ class Ladder:
         """The target over the last rung; None without a target."""
         if not self.target:
             return None
-        return self._factor(self._to_target(self.rungs[-1]), _Contrast(-self._logs[-1], 1.0))
+        return self._factor(of_sides(self.target, self.rungs[-1]), _Contrast(-self._logs[-1], 1.0))
 
     def changes(self) -> Factor:
         """The last rung over the first."""
@@ -79,10 +79,7 @@ class Ladder:
 
     def gap(self) -> Factor:
         """The target over the first rung; without a target, the last rung over it."""
-        return self._to_target(self.rungs[0]) if self.target else self.changes()
-
-    def _to_target(self, rung: Sequence[float]) -> Factor:
-        return Factor(geometric_mean(self.target) / geometric_mean(rung), between(self.target, rung))
+        return of_sides(self.target, self.rungs[0]) if self.target else self.changes()
 
     @property
     def _logs(self) -> list[Floats]:
@@ -134,3 +131,8 @@ def of_rungs(pairs: Sequence[tuple[float, float]]) -> Factor:
     value = geometric_mean([after / before for after, before in pairs])
     estimate = paired(pairs) if len(pairs) >= FEWEST else None
     return Factor(value, estimate if estimate and estimate.standard_error > SAME else None)
+
+
+def of_sides(after: Sequence[float], before: Sequence[float]) -> Factor:
+    """The ratio of figures of independent runs."""
+    return Factor(geometric_mean(after) / geometric_mean(before), between(after, before))

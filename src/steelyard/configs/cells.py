@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from steelyard.configs.choose import Asked, platform_names, readings
 from steelyard.configs.edits import edited
 from steelyard.configs.files import ConfigFile
-from steelyard.experiment.cells import Cell, LadderSection, expand, section_of
+from steelyard.experiment.cells import LADDER_RUNS, Cell, LadderSection, expand, section_of
 from steelyard.experiment.problems import WRONG_VALUE, InvalidExperimentError, Problem
 
 SUITE = "suite"
@@ -47,7 +47,8 @@ def _from_here(file: ConfigFile, ladder: LadderSection | None) -> LadderSection 
     """The ladder with its paths from the current directory."""
     if ladder is None:
         return None
-    return ladder.model_copy(update={"runs": [str(file.path.parent / place) for place in ladder.runs]})
+    paths = {name: [str(file.path.parent / place) for place in getattr(ladder, name)] for name in LADDER_RUNS}
+    return ladder.model_copy(update=paths)
 
 
 def _on(cell: Cell, platform: str) -> Cell:

@@ -23,6 +23,8 @@ SELECTORS = ("platform", "model", "gpu", "gpus", "nodes")
 SIDES = ("platform", "gpu")
 """Axes of the platform: cells that differ only in these are the same job, and take turns."""
 MOST_CELLS = 10_000
+LADDER_RUNS = ("target_runs", "baseline_runs")
+"""Keys of a ladder with paths of runs."""
 _SHORT = {
     "training.micro_batch_size": "mbs",
     "training.global_batch_size": "gbs",
@@ -56,8 +58,10 @@ class LadderSection(Group):
     """Name of the side whose settings the last label has."""
     baseline: OneLine
     """Name of the side whose settings the first label has."""
-    runs: list[OneLine] = Field(default_factory=list, max_length=1000)
-    """The runs of the target, as paths relative to the file."""
+    target_runs: list[OneLine] = Field(default_factory=list, max_length=1000)
+    """Its own runs, as paths relative to the file."""
+    baseline_runs: list[OneLine] = Field(default_factory=list, max_length=1000)
+    """Runs that the first rung should reproduce, as paths relative to the file."""
 
 
 class SuiteSection(Group):

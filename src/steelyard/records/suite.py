@@ -53,8 +53,10 @@ class LadderSides(Record):
 
     target: str
     baseline: str
-    runs: list[str] = Field(default_factory=list, max_length=1000)
-    """The runs of the target, as paths relative to the suite."""
+    target_runs: list[str] = Field(default_factory=list, max_length=1000)
+    """Its own runs, as paths relative to the suite."""
+    baseline_runs: list[str] = Field(default_factory=list, max_length=1000)
+    """Runs that the first rung should reproduce, as paths relative to the suite."""
 
 
 class SuiteManifest(Record):

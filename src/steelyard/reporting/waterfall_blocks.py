@@ -139,6 +139,8 @@ def _remarks(made: Waterfall) -> Iterator[str]:
                 f"{step.name}: a token needs {step.flops:.3g} times the FLOPs, so FLOP/s change by {rate - 1:+.1%} "
                 f"and tokens/s by {step.factor.value - 1:+.1%}"
             )
+    if made.again is not None:
+        yield f"The first rung differs from the runs of {made.sides.baseline} by {change_of(made.again)}"
     if made.warm_up is not None:
         yield f"Counting the warm-up would change the gap by a further {change_of(made.warm_up)}"
 

@@ -15,7 +15,7 @@ from steelyard.campaign.fleet_verdict import judge_run
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute import RunOptions
 from steelyard.execute.recording import Observer
-from steelyard.experiment.cells import Cell, Scalar
+from steelyard.experiment.cells import LADDER_RUNS, Cell, LadderSection, Scalar
 from steelyard.experiment.problems import InvalidExperimentError, spelt
 from steelyard.experiment.resolve import leaves
 from steelyard.linting.rules.sy402_more_than_the_gpu_memory import RULE as OVERSIZED
@@ -23,7 +23,15 @@ from steelyard.planning.make import Planned, platform_label
 from steelyard.records import Run, RunWriter
 from steelyard.records.fleet import held_directory
 from steelyard.records.reader import run_not_found
-from steelyard.records.suite import EARLIER, Suite, SuiteCell, SuiteManifest, cell_directories, find_suite
+from steelyard.records.suite import (
+    EARLIER,
+    LadderSides,
+    Suite,
+    SuiteCell,
+    SuiteManifest,
+    cell_directories,
+    find_suite,
+)
 from steelyard.records.writer import numbered
 from steelyard.verdict import Verdict
 
@@ -55,6 +63,7 @@ class Series:
     axes: tuple[str, ...] = ()
     skips_oversized: bool = False
     """Whether cells whose plan needs more memory than the GPU has are left out."""
+    ladder: LadderSection | None = None
 
     @cached_property
     def turns(self) -> list[Turn]:
@@ -255,10 +264,23 @@ def _new(series: Series, plans: Plans, skipped: dict[int, Planned], request: Cam
         )
     ]
     directory = records.new_directory(request.out, request.name, own)
-    manifest = SuiteManifest(name=directory.name, experiment=first.plan.experiment, axes=list(series.axes), cells=cells)
+    manifest = SuiteManifest(
+        name=directory.name,
+        experiment=first.plan.experiment,
+        axes=list(series.axes),
+        cells=cells,
+        ladder=_sides(series.ladder, directory) if series.ladder else None,
+    )
     suite = Suite(directory, manifest)
     suite.save()
     return suite
+
+
+def _sides(ladder: LadderSection, directory: Path) -> LadderSides:
+    """The sides of a ladder, with paths relative to the suite, so that a tree of directories can be moved."""
+    here = directory.resolve()
+    runs = {name: [os.path.relpath(Path(run).resolve(), here) for run in getattr(ladder, name)] for name in LADDER_RUNS}
+    return LadderSides(target=ladder.target, baseline=ladder.baseline, **runs)
 
 
 def _cell(

@@ -38,7 +38,7 @@ def suite_of(
 ) -> Series:
     """The series of a suite; --repeats or --seeds replace the repeats of the file."""
     every = _seeds(repeats, seeds, settings) or (None,) * cells.repeats
-    return Series(cells.cells, every, cells.axes, skips_oversized)
+    return Series(cells.cells, every, cells.axes, skips_oversized, cells.ladder)
 
 
 def _seeds(repeats: int | None, seeds: str | None, settings: Sequence[str]) -> tuple[int | None, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from steelyard.configs.choose import Asked, platform_names, readings
 from steelyard.configs.edits import edited
 from steelyard.configs.files import ConfigFile
-from steelyard.experiment.cells import Cell, expand, section_of
+from steelyard.experiment.cells import LADDER_RUNS, Cell, LadderSection, expand, section_of
 from steelyard.experiment.problems import WRONG_VALUE, InvalidExperimentError, Problem
 
 SUITE = "suite"
@@ -19,6 +19,8 @@ class Cells:
     axes: tuple[str, ...]
     cells: tuple[Cell, ...]
     repeats: int
+    ladder: LadderSection | None = None
+    """With paths relative to the current directory."""
 
 
 def cells_of(file: ConfigFile, asked: Asked, platforms: Sequence[str] = ()) -> Cells:
@@ -38,7 +40,15 @@ def cells_of(file: ConfigFile, asked: Asked, platforms: Sequence[str] = ()) -> C
         names = list(platforms) or platform_names(file)
         chosen = [_on(cell, name) for cell in cells for name in names] or cells
         axes = (*axes, "platform") if names else axes
-    return Cells(axes, tuple(chosen), section.repeats)
+    return Cells(axes, tuple(chosen), section.repeats, _from_here(file, section.ladder))
+
+
+def _from_here(file: ConfigFile, ladder: LadderSection | None) -> LadderSection | None:
+    """The ladder with its paths from the current directory."""
+    if ladder is None:
+        return None
+    paths = {name: [str(file.path.parent / place) for place in getattr(ladder, name)] for name in LADDER_RUNS}
+    return ladder.model_copy(update=paths)
 
 
 def _on(cell: Cell, platform: str) -> Cell:

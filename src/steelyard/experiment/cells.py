@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from steelyard.experiment.experiment import GROUPS, check_name
+from steelyard.experiment.experiment import GROUPS, OneLine, check_name
 from steelyard.experiment.keys import defaults
 from steelyard.experiment.model import Group
 from steelyard.experiment.problems import UNKNOWN_KEY, WRONG_VALUE, InvalidExperimentError, Problem, shown
@@ -23,6 +23,8 @@ SELECTORS = ("platform", "model", "gpu", "gpus", "nodes")
 SIDES = ("platform", "gpu")
 """Axes of the platform: cells that differ only in these are the same job, and take turns."""
 MOST_CELLS = 10_000
+LADDER_RUNS = ("target_runs", "baseline_runs")
+"""Keys of a ladder with paths of runs."""
 _SHORT = {
     "training.micro_batch_size": "mbs",
     "training.global_batch_size": "gbs",
@@ -46,6 +48,22 @@ Labeled = Annotated[dict[str, dict[str, Scalar]], AfterValidator(_is_named)]
 Axis = Annotated[list[Scalar], Field(min_length=1)] | Annotated[Labeled, Field(min_length=1)]
 
 
+class LadderSection(Group):
+    """The two sides of a ladder: a suite with one axis, each label of which has one change more than the label before.
+
+    `plan --ladder` writes it.
+    """
+
+    target: OneLine
+    """Name of the side whose settings the last label has."""
+    baseline: OneLine
+    """Name of the side whose settings the first label has."""
+    target_runs: list[OneLine] = Field(default_factory=list, max_length=1000)
+    """Its own runs, as paths relative to the file."""
+    baseline_runs: list[OneLine] = Field(default_factory=list, max_length=1000)
+    """Runs that the first rung should reproduce, as paths relative to the file."""
+
+
 class SuiteSection(Group):
     """The suite of an experiment file: its axes, and the cells to add or to leave out."""
 
@@ -59,6 +77,8 @@ class SuiteSection(Group):
     """Cells to leave out: those that match all values of an entry."""
     repeats: int = Field(default=1, gt=0, le=1000)
     """Runs per cell."""
+    ladder: LadderSection | None = None
+    """Whose gap the suite explains, one change at a time; null for any other suite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +138,7 @@ def section_of(file: Path, content: Any) -> SuiteSection:
         section = SuiteSection.model_validate(content)
     except ValidationError as failed:
         raise InvalidExperimentError([_problem(file, error["loc"], error) for error in failed.errors()]) from None
-    problems = list(_unknown(file, section))
+    problems = [*_unknown(file, section), *_not_a_ladder(file, section)]
     if problems:
         raise InvalidExperimentError(problems)
     return section
@@ -157,6 +177,15 @@ def _unknown(file: Path, section: SuiteSection) -> Iterator[Problem]:
                         yield from _checked(file, (part, str(at), key), key)
             if entry.get("expect", "oom") != "oom":
                 yield _of_entry(file, part, at, "expect", f"expect is {shown(entry['expect'])}", ["oom"])
+
+
+def _not_a_ladder(file: Path, section: SuiteSection) -> Iterator[Problem]:
+    """A ladder with other axes than one of labels."""
+    axes = list(section.axes.values())
+    if section.ladder is not None and (len(axes) > 1 or isinstance(axes[0], list) or len(axes[0]) < 2):
+        path, message = ("suite", "ladder"), "suite.ladder needs one axis with two or more labels"
+        fix, expected = "steelyard plan --ladder A B -o FILE", "an axis whose labels add one change each"
+        yield Problem(WRONG_VALUE, "error", str(file), "suite.ladder", message, fix, expected=expected, path=path)
 
 
 def _of_entry(file: Path, part: str, at: int, key: str, message: str, known: Sequence[str]) -> Problem:

@@ -6,15 +6,18 @@ from pathlib import Path
 from urllib.parse import quote
 
 from steelyard.campaign.suite_verdict import CellRun, CellStatus, CellVerdict, SuiteVerdict
+from steelyard.campaign.waterfall import waterfall
 from steelyard.comparison.intervals import geometric_mean
 from steelyard.experiment.cells import label_of
 from steelyard.records import Run, unstamped
+from steelyard.records.suite import Suite
 from steelyard.reporting import html
 from steelyard.reporting.curves import number
 from steelyard.reporting.fleet_page import SHOWN, shown
-from steelyard.reporting.page import Cell, Chart, Dot, Page, Plots, Table, Tile, Tiles, Tone
+from steelyard.reporting.page import Answer, Cell, Chart, Dot, Page, Plots, Table, Tile, Tiles, Tone
 from steelyard.reporting.run_page import EXPANDED, TONE_OF
 from steelyard.reporting.sides import subject_line
+from steelyard.reporting.waterfall_blocks import answer, blocks
 from steelyard.verdict import Subject, read_subject
 
 METRICS = ("tokens_per_s_per_gpu", "mfu", "step_time_s", "memory_peak_gib")
@@ -31,27 +34,38 @@ _MAX_LABELS = 16
 """Cells that a plot names."""
 
 
-def suite_page(judged: SuiteVerdict, linked: bool) -> Page:
-    """A row per cell; `linked` to the reports of its runs, where there are any."""
+def suite_page(judged: SuiteVerdict, linked: bool, target: Sequence[Run] | None = None) -> Page:
+    """A row per cell; `linked` to the reports of its runs, where there are any.
+
+    `target` are the runs of a ladder's target, in place of those that the ladder names.
+    """
     suite = judged.suite
+    fall = waterfall(judged, target) if suite.manifest.ladder else None
     subjects = _first_subjects(judged)
     made_by = list(dict.fromkeys(shlex.join(subject.run.manifest.provenance.command) for subject in subjects))
     return Page(
         kind="suite",
-        title=f"{unstamped(suite.name)}, {len(judged.cells)} cells",
+        title=f"{unstamped(suite.name)}, {_kind(suite, len(judged.cells))}",
         subject=subject_line(subjects),
         verdict=judged.status.value,
         tone=TONE_OF[judged.status],
         sentence=_sentence(judged),
+        answers=[answer(fall), Answer(judged.status.value, TONE_OF[judged.status], _sentence(judged))] if fall else (),
         reasons=list(reasons(judged)),
         blocks=[
             Tiles("Figures", list(_tiles(judged, subjects))),
+            *(blocks(fall, subjects) if fall else []),
             *_plots(judged, subjects),
             cells_table(judged, linked, subjects),
         ],
         commands=[*made_by[:1], f"steelyard check {shlex.quote(str(suite.directory))}"],
         commands_note=EXPANDED,
     )
+
+
+def _kind(suite: Suite, cells: int) -> str:
+    ladder = suite.manifest.ladder
+    return f"{cells} cells" if ladder is None else f"ladder from {ladder.baseline} to {ladder.target}"
 
 
 def _first_subjects(judged: SuiteVerdict) -> list[Subject]:

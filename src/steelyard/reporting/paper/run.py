@@ -11,7 +11,7 @@ from steelyard.records import unstamped
 from steelyard.reporting.claims import open_findings
 from steelyard.reporting.curves import per_device
 from steelyard.reporting.figures import Drawing, figure_name
-from steelyard.reporting.page import Page, as_sentence, typeset
+from steelyard.reporting.page import Page, WaterfallPlot, as_sentence, typeset
 from steelyard.reporting.paper import (
     ABSTRACT,
     Block,
@@ -93,7 +93,7 @@ def judged_cells(judged: SuiteVerdict, page: Page) -> Judged:
         axes=judged.suite.manifest.axes,
         banner=page.banner,
         commands=page.commands,
-        drawings={},
+        drawings={title: each for title, each in by_title(page).items() if isinstance(each, WaterfallPlot)},
     )
 
 
@@ -214,6 +214,8 @@ def _figures(judged: Judged) -> Iterator[PaperFigure]:
     if judged.only is not None:
         drawn = [judged.drawings[title] for title in _TITLES if title in judged.drawings]
         yield from (PaperFigure(f"{drawing.title} by step.", drawing) for drawing in drawn)
+    falls = [drawing for drawing in judged.drawings.values() if isinstance(drawing, WaterfallPlot)]
+    yield from (PaperFigure(drawing.summary, drawing) for drawing in falls)
     metrics = [Metric.FLOPS] if judged.only else [Metric.THROUGHPUT, Metric.MEMORY, Metric.FLOPS]
     groups = [Group(judged.name, [cell.side for cell in judged.cells])]
     for metric in metrics:

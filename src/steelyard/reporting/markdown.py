@@ -25,6 +25,7 @@ from steelyard.reporting.page import (
     Table,
     Tile,
     Tiles,
+    WaterfallPlot,
 )
 
 SUFFIX = ".md"
@@ -107,11 +108,17 @@ def _panel(panel: Panel, images: Mapping[int, str]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _image(drawing: Chart | IntervalPlot, images: Mapping[int, str]) -> str:
+def _image(drawing: Chart | IntervalPlot | WaterfallPlot, images: Mapping[int, str]) -> str:
     """A link to the file of a plot, with what it shows as its alternative text; empty without a file."""
     if (image := images.get(id(drawing))) is None:
         return ""
-    names = [track.label for track in drawing.tracks] if isinstance(drawing, IntervalPlot) else _curves(drawing)
+    match drawing:
+        case IntervalPlot():
+            names = [track.label for track in drawing.tracks]
+        case WaterfallPlot():
+            names = [stage.label for stage in drawing.stages]
+        case Chart():
+            names = _curves(drawing)
     return f"![{text(drawing.title)}: {text(', '.join(names))}](<{quote(image)}>)"
 
 

@@ -216,12 +216,18 @@ def _problems(file: Path, asked: Asked, machine: Machine, alone: bool) -> list[P
         return [Problem("SY105", "error", str(file), "", message, error.next or "", error.value, error.expected)]
 
 
-def cells(file: PathName, platforms: Sequence[str] = (), **selection: Unpack[PlacedSelection]) -> Cells:
-    """The cells of a config: those of its `suite`, or else every platform, or every model and GPU."""
-    from steelyard.configs.cells import cells_of
+def cells(
+    file: PathName, platforms: Sequence[str] = (), suite: bool = True, **selection: Unpack[PlacedSelection]
+) -> Cells:
+    """The cells of a config: those of its `suite`, or else every platform, or every model and GPU.
+
+    Without `suite`, one job on each of `platforms`.
+    """
+    from steelyard.configs.cells import cells_of, repeats_of
     from steelyard.configs.files import read_mapping, with_family
 
-    return cells_of(with_family(read_mapping(Path(file))), _asked(selection), platforms)
+    make = cells_of if suite else repeats_of
+    return make(with_family(read_mapping(Path(file))), _asked(selection), platforms)
 
 
 def plan(file: PathName, **selection: Unpack[PlacedSelection]) -> Planned:

@@ -41,7 +41,7 @@ def placed_from(root: Path) -> Iterator[None]:
 def place_of(path: Path) -> str:
     """A path as texts name it: as given, or relative to the folder of `placed_from`."""
     root = _ROOT.get()
-    return str(path.relative_to(root) if root is not None and path.is_relative_to(root) else path)
+    return str(path) if root is None else os.path.relpath(path, root)
 
 
 def open_regular(path: Path, below: Path | None = None) -> BufferedReader:

@@ -46,6 +46,11 @@ def test_parts_have_the_keys_of_the_page(cli: Any, recorded: Any) -> None:
     assert keys("reason") <= set(refused["comparable"]["throughput"]["reasons"][0])
     assert keys("key in `contract`") <= set(refused["contract"][0])
     assert keys("diagnosis") <= set(refused["diagnoses"][0])
+    asked = cli("compare", "half-batch", "baseline", "--for", "convergence", "--json").document
+    assert keys("convergence") - {"target", "baseline"} <= set(asked["convergence"])
+    assert keys("reduction") <= set(asked["convergence"]["reductions"]["target"])
+    assert keys("entry of `remedies`") <= set(asked["remedies"][0])
+    assert keys("reason") <= set(asked["expectations"][0])
     ratio = cli("compare", "again", "baseline", "--json").document["throughput_speedup"]
     assert keys("ratio") <= set(ratio)
     assert set(cli("check", "absent", "--json").document["error"]) == {"message", "key", "value", "expected", "next"}

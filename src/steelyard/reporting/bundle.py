@@ -21,6 +21,8 @@ ROOT = "bundle"
 SCHEMA_VERSION = 1
 MARK = '"format": "steelyard bundle"'
 """Near the start of every bundle: its manifest comes first and is not compressed."""
+WITH_RECORDS = ("page", "paper")
+"""Parts of a report that name the digest of its records; a bundle has at least one of them."""
 _TOOLS = ("jinja2", "matplotlib", "typst")
 
 Observe = Callable[[str, int], None]
@@ -60,6 +62,8 @@ class BundleManifest(Record):
     """The place of what the report is about."""
     formats: list[str] = Field(min_length=1)
     figures: list[Annotated[str, Field(pattern=rf"\A({'|'.join(FORMS)})\z")]]
+    texts: dict[str, str]
+    """Texts of the author in a paper, by section."""
     environment: Environment
     redacted: dict[str, int]
     """Lines of these files from which a secret was removed when the bundle was made."""

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from steelyard import records, verdict
@@ -10,9 +10,19 @@ from steelyard.errors import InputError
 from steelyard.files import open_regular, place_of, placed_from, replacing
 from steelyard.records.contents import file_digest, is_regular, record_files
 from steelyard.records.strict import LINE_BYTES, unreadable
-from steelyard.reporting import SUFFIXES, archive, check_place, unwritable
-from steelyard.reporting.bundle import FILE, MARK, REPORT, ROOT, BundleManifest, FileEntry, Observe, this_environment
-from steelyard.reporting.documents import Document, Layout, layout_of, read
+from steelyard.reporting import SUFFIXES, archive, check_place, format_of, unwritable
+from steelyard.reporting.bundle import (
+    FILE,
+    MARK,
+    REPORT,
+    ROOT,
+    WITH_RECORDS,
+    BundleManifest,
+    FileEntry,
+    Observe,
+    this_environment,
+)
+from steelyard.reporting.documents import Document, Layout, Topic, layout_of, read
 from steelyard.reporting.rendering import Asked, rendered
 from steelyard.secrets import Redactor
 
@@ -46,23 +56,26 @@ class Staged:
         return FileEntry(bytes=path.stat().st_size, sha256=file_digest(path, self.root))
 
 
-def write_bundle(path: Path, kind: str, directory: Path, asked: Asked, observe: Observe) -> BundleManifest:
+def write_bundle(path: Path, topic: Topic, asked: Asked, observe: Observe) -> BundleManifest:
     """Write the bundle of a run, a fleet or a comparison. The report in it is made from the records in it."""
     place = check_place(path, MARK, KEY)
-    layout = layout_of(kind, directory)
+    if not any(form.OF in WITH_RECORDS for form in asked.formats):
+        asked = replace(asked, formats=[*asked.formats, format_of("html")])
+    layout = layout_of(topic)
     with tempfile.TemporaryDirectory(prefix="steelyard-") as temporary:
         staged = Staged(Path(temporary).resolve() / ROOT)
         _copy_runs(layout, staged, observe)
         staged.write(layout.files)
-        document = _document(kind, directory, staged, layout.home)
+        document = _document(topic, staged, layout.home)
         with placed_from(staged.root):
             staged.write({place_of(file): text for file, text in document.derived().items()})
-            staged.write({f"{REPORT}/{file.name}": file.content() for file in rendered(document.page, asked)})
+            staged.write({f"{REPORT}/{file.name}": file.content() for file in rendered(document.report, asked)})
         manifest = BundleManifest(
-            kind=kind,
+            kind=topic.kind,
             home=layout.home,
             formats=[SUFFIXES[form.SUFFIX] for form in asked.formats],
             figures=list(asked.figures),
+            texts=dict(asked.texts),
             environment=this_environment(),
             redacted=staged.redacted,
             left_out=staged.left_out,
@@ -77,15 +90,15 @@ def write_bundle(path: Path, kind: str, directory: Path, asked: Asked, observe: 
     return manifest
 
 
-def _document(kind: str, directory: Path, staged: Staged, home: str) -> Document:
+def _document(topic: Topic, staged: Staged, home: str) -> Document:
     """The document of the copied records. An error is the one of the original, with the names that the user knows."""
     if staged.redacted:  # the copied records are not those that were compared
-        read(kind, directory)
+        read(topic)
     try:
         with placed_from(staged.root):
-            return read(kind, staged.root / home, unchanged=not staged.redacted)
+            return read(Topic(topic.kind, staged.root / home), unchanged=not staged.redacted)
     except InputError:
-        read(kind, directory)
+        read(topic)
         raise
 
 

@@ -5,13 +5,15 @@ from os import PathLike
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from steelyard.reporting import SUFFIXES, check_place, formats_of, write_report
+from steelyard.errors import InputError
+from steelyard.reporting import SUFFIXES, Format, check_place, formats_of, write_report
 from steelyard.reporting.bundle import Observe
 from steelyard.reporting.bundle_writer import write_bundle
-from steelyard.reporting.documents import read
+from steelyard.reporting.documents import Topic, read
 from steelyard.reporting.figures import forms_of
 from steelyard.reporting.locate import locate
-from steelyard.reporting.rendering import STEM, Asked, rendered
+from steelyard.reporting.paper.texts import read_texts
+from steelyard.reporting.rendering import STEM, Asked, Report, rendered
 
 
 class Rendering(TypedDict, total=False):
@@ -19,7 +21,10 @@ class Rendering(TypedDict, total=False):
 
     to: str | None
     figures: str | None
+    text: str | PathLike[str] | None
     output: str | PathLike[str] | None
+    target: str | None
+    """The runs of a ladder's target, in place of those that the ladder names."""
     bundle: str | PathLike[str] | None
     """A zip that gets the report and its records. Without `output`, nothing else is written."""
     observe: Observe
@@ -29,25 +34,28 @@ class Rendering(TypedDict, total=False):
 
 def write_reports(name: str, out: Path, **how: Unpack[Rendering]) -> list[Path]:
     """Write the report of a run, a fleet or a comparison in each format; nothing if one file cannot be written."""
-    output, bundle = (None if path is None else str(path) for path in (how.get("output"), how.get("bundle")))
-    asked = Asked(formats_of(how.get("to"), output), forms_of(how.get("figures")))
-    kind, directory = locate(name, out)
-    written = []
-    if bundle is not None:
-        made = write_bundle(Path(bundle), kind, directory, asked, how.get("observe", lambda stage, count: None))
+    output, text = (None if path is None else str(path) for path in (how.get("output"), how.get("text")))
+    formats = formats_of(how.get("to"), output)
+    asked = Asked(formats, forms_of(how.get("figures")), {} if text is None else _texts(text, formats))
+    topic, written = locate(name, out, how.get("target")), list[Path]()
+    if (bundle := how.get("bundle")) is not None:
+        made = write_bundle(Path(bundle), topic, asked, how.get("observe", lambda stage, count: None))
         if (notice := how.get("notice")) is not None:
-            for text in made.removed:
-                notice(text)
+            for removed in made.removed:
+                notice(removed)
         written.append(Path(bundle))
-    if bundle is None or output is not None:
-        written += _write(kind, directory, asked, output)
-    return written
+    return written if bundle is not None and output is None else [*written, *_write(topic, asked, output)]
 
 
-def _write(kind: str, directory: Path, asked: Asked, output: str | None) -> list[Path]:
-    document = read(kind, directory, linked=output is None)
-    folder, stem = _place(output, document.directory)
-    files = [(folder / file.name, file.mark, file.content()) for file in rendered(document.page, asked, stem)]
+def report_of(name: str, out: Path, linked: bool, target: str | None = None) -> Report:
+    """The report of what a name stands for; `linked`: its page is written next to it."""
+    return read(locate(name, out, target), linked).report
+
+
+def _write(topic: Topic, asked: Asked, output: str | None) -> list[Path]:
+    report = read(topic, linked=output is None).report
+    folder, stem = _place(output, report.directory)
+    files = [(folder / file.name, file.mark, file.content()) for file in rendered(report, asked, stem)]
     if output is not None and output.endswith("/") and folder.parent.is_dir() and not folder.exists():
         folder.mkdir()
     for path, mark, _ in files:
@@ -55,6 +63,13 @@ def _write(kind: str, directory: Path, asked: Asked, output: str | None) -> list
     for path, mark, content in files:
         write_report(path, content, mark)
     return [path for path, *_ in files]
+
+
+def _texts(path: str, formats: list[Format]) -> dict[str, str]:
+    if all(form.OF != "paper" for form in formats):
+        complaint, expected = "--text changes the texts of a paper", "--to latex or --to pdf"
+        raise InputError(complaint, key="--text", value=path, expected=expected, next=f"--to pdf --text {path}")
+    return read_texts(Path(path))
 
 
 def _place(output: str | None, directory: Path) -> tuple[Path, str]:

@@ -41,7 +41,7 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
         subject=subject_line([subject]),
         verdict=verdict.status.value,
         tone=TONE_OF[verdict.status],
-        sentence=_sentence(verdict),
+        sentence=verdict_sentence(verdict),
         reasons=warnings,
         blocks=[*first, *curves, *_notices(subject), provenance_table([(name, subject)]), _experiment(subject)],
         commands=[reproduce(subject), _check_command(verdict)],
@@ -50,7 +50,7 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
     )
 
 
-def _sentence(verdict: Verdict) -> str:
+def verdict_sentence(verdict: Verdict) -> str:
     failed, undecided, total = verdict.failed(), verdict.undecided(), len(verdict.findings)
     if failed:
         counts = f"{len(failed)} of {total} checks failed: {_names(finding.check for finding in failed)}."

@@ -19,9 +19,18 @@ from steelyard.records.manifest import checked_record
 from steelyard.records.strict import MOST_BYTES, strict_json
 from steelyard.reporting import FORMATS, archive, format_of
 from steelyard.reporting.archive import Archive, Content
-from steelyard.reporting.bundle import FILE, REPORT, ROOT, SCHEMA_VERSION, BundleManifest, Observe, this_environment
+from steelyard.reporting.bundle import (
+    FILE,
+    REPORT,
+    ROOT,
+    SCHEMA_VERSION,
+    WITH_RECORDS,
+    BundleManifest,
+    Observe,
+    this_environment,
+)
 from steelyard.reporting.differences import TEXTS, differences, figures_apart
-from steelyard.reporting.documents import layout_of, read
+from steelyard.reporting.documents import Topic, layout_of, read
 from steelyard.reporting.figures import FORMS
 from steelyard.reporting.rendering import Asked, File, rendered
 from steelyard.verdict import Finding, Status
@@ -67,6 +76,12 @@ OTHER_VERSION = Code(
 """The bundle was made by another version of Steelyard, so another text proves nothing."""
 OTHER_TOOLS = Code("other_tools", "{file} was made with other tools ({tools}), so only its checksum was compared")
 """A file is not text, and the tools that wrote it have other versions here."""
+TEXT_OF_AUTHOR = Code(
+    "text_of_author", "the author wrote the text of section {section}; read it, since no record supports it"
+)
+"""A section of a paper has a text of its author. With a digit in it, the bundle is not verified as a whole."""
+RECORDS_NOT_NAMED = Code("records_not_named", "no file of the report names the digest of its records")
+"""The report is a table only, so a record without effect on its figures could have been changed."""
 NOT_RENDERED = Code("not_rendered", "{file} cannot be made here, so only its checksum was compared; {way_on}")
 """A package that makes this file is not installed."""
 _WITH_DIGESTS = (".html", ".md")
@@ -198,16 +213,18 @@ def _files(unpacked: Unpacked, belonging: Set[str] | None) -> list[Finding]:
 
 def _made_again(unpacked: Unpacked) -> tuple[list[Finding], Set[str] | None]:
     """Whether what follows from the records is as they give it; and the names of all files that belong, if known."""
-    kind, home = unpacked.manifest.kind, unpacked.root / unpacked.manifest.home
+    manifest = unpacked.manifest
+    topic = Topic(manifest.kind, unpacked.root / manifest.home)
     decide = RECORDS.failed if unpacked.is_ours else RECORDS.unknown
     try:
-        layout = layout_of(kind, home)
+        layout = layout_of(topic)
     except InputError as error:
         return [decide(NOT_DERIVED, error=error.message)], None
     runs = [_inside(unpacked, run) for run in layout.runs]
     try:
-        document = read(kind, home, unchanged=False)
+        document = read(topic, unchanged=False)
         derived = {place_of(path): text.encode() for path, text in document.derived().items()}
+        reports = {f"{REPORT}/{file.name}": file for file in rendered(document.report, _asked(manifest))}
     except InputError as error:
         return [decide(NOT_DERIVED, error=error.message)], None
     equal = [name for name, content in derived.items() if unpacked.holds(name, content)]
@@ -215,7 +232,7 @@ def _made_again(unpacked: Unpacked) -> tuple[list[Finding], Set[str] | None]:
     for name, content in derived.items():
         if name in unpacked.contents and name not in equal:
             findings += _derived(unpacked, name, content)
-    reports = {f"{REPORT}/{file.name}": file for file in rendered(document.page, _asked(unpacked.manifest))}
+    findings += _of_author(manifest)
     for name, file in reports.items():
         findings += _report(unpacked, name, file, runs) if name in unpacked.contents else ()
     of_runs = (f"{run}/{name}" for run in runs for name in record_files(unpacked.root / run))
@@ -232,7 +249,16 @@ def _inside(unpacked: Unpacked, run: Path) -> str:
 def _asked(manifest: BundleManifest) -> Asked:
     """The files of the report; formats that only another version knows are left to their checksums."""
     formats = [format_of(name) for name in manifest.formats if name in FORMATS]
-    return Asked(formats, [form for form in FORMS if form in manifest.figures])
+    return Asked(formats, [form for form in FORMS if form in manifest.figures], manifest.texts)
+
+
+def _of_author(manifest: BundleManifest) -> Iterator[Finding]:
+    """What no record supports: texts that the author wrote. Those with digits may state figures."""
+    for section, text in manifest.texts.items():
+        check = REPORTS if any(map(str.isdigit, text)) else Check(REPORTS.name)
+        yield check.unknown(TEXT_OF_AUTHOR, section=section)
+    if not any(format_of(name).OF in WITH_RECORDS for name in manifest.formats if name in FORMATS):
+        yield REPORTS.unknown(RECORDS_NOT_NAMED)
 
 
 def _derived(unpacked: Unpacked, name: str, content: bytes) -> Iterator[Finding]:
@@ -256,6 +282,9 @@ def _report(unpacked: Unpacked, name: str, file: File, runs: Sequence[str]) -> I
         content = file.content()
     except NotInstalledError as missing:
         yield REPORTS.unknown(NOT_RENDERED, file=name, way_on=missing.next)
+        return
+    except InputError as error:
+        yield (REPORTS.failed if unpacked.is_ours else REPORTS.unknown)(NOT_DERIVED, error=error.message)
         return
     environment = unpacked.manifest.environment
     if unpacked.holds(name, content):

@@ -12,13 +12,24 @@ from typing import Any, Protocol, cast
 from steelyard import verdict
 from steelyard.records import Run
 from steelyard.records.contents import records_digest
-from steelyard.reporting.page import Cell, Page, Table
+from steelyard.reporting.page import Cell, Table
+from steelyard.reporting.rendering import Report
 from steelyard.verdict import Subject, Verdict
 
 KINDS = ("run", "fleet", "suite", "comparison", "suite_comparison")
 """A kind is a module with `layout` and `read`, and its name here."""
 RUNS = "runs"
 """The directory of the runs in a bundle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What a report is about."""
+
+    kind: str
+    directory: Path
+    target: tuple[Run, ...] | None = None
+    """The runs of a ladder's target, in place of those that the ladder names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +50,7 @@ class Layout:
 class Document:
     """A report, and the files that follow from the same records."""
 
-    directory: Path
-    page: Page
+    report: Report
     judged: Sequence[Verdict]
     manifests: Mapping[Path, str] = field(default_factory=dict)
     """Contents of fleet.json and suite.json."""
@@ -54,41 +64,48 @@ class Document:
 
 
 class Kind(Protocol):
-    def layout(self, directory: Path) -> Layout:
-        """What belongs to the document of a directory."""
-        ...
+    def layout(self, topic: Topic) -> Layout: ...
 
-    def read(self, directory: Path, linked: bool, unchanged: bool) -> Document: ...
+    def read(self, topic: Topic, linked: bool, unchanged: bool) -> Document: ...
 
 
-def layout_of(kind: str, directory: Path) -> Layout:
-    """What belongs to the document of a directory. Reads no steps."""
-    return _module(kind).layout(directory)
+def layout_of(topic: Topic) -> Layout:
+    """What belongs to a document. Reads no steps."""
+    return _module(topic).layout(topic)
 
 
-def read(kind: str, directory: Path, linked: bool = False, unchanged: bool = True) -> Document:
+def read(topic: Topic, linked: bool = False, unchanged: bool = True) -> Document:
     """Make a report; `linked` to those next to it. `unchanged`: an error if a run has changed since it was compared."""
-    document = _module(kind).read(directory, linked, unchanged)
-    records = _records(layout_of(kind, directory), document)
-    return replace(document, page=replace(document.page, blocks=[*document.page.blocks, records]))
+    document = _module(topic).read(topic, linked, unchanged)
+    rows = _digests(layout_of(topic), document)
+    page = replace(document.report.page, blocks=[*document.report.page.blocks, _records(rows)])
+    return replace(document, report=replace(document.report, page=page, records=_of_all(rows)))
 
 
-def _module(kind: str) -> Kind:
-    return cast("Kind", importlib.import_module(f"{__name__}.{kind}"))
+def _module(topic: Topic) -> Kind:
+    return cast("Kind", importlib.import_module(f"{__name__}.{topic.kind}"))
 
 
-def _records(layout: Layout, document: Document) -> Table:
-    """The digests of all records that the report is made from, so that others do not fit it."""
-    limits = {judged.run: _limits(judged) for judged in document.judged if layout.as_checked}
-    with_limits = any(limits.values())
-    rows: list[list[str | Cell]] = [
-        [place, _digest(run), *([limits.get(run, "")] * with_limits)] for run, place in layout.runs.items()
-    ]
+def _digests(layout: Layout, document: Document) -> list[tuple[str, str, str]]:
+    """Every run and manifest with the digest of its records, and how the run was checked."""
+    limits = {judged.run.resolve(): _limits(judged) for judged in document.judged if layout.as_checked}
+    rows = [(place, _digest(run), limits.get(run.resolve(), "")) for run, place in layout.runs.items()]
     for path, text in document.manifests.items():
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        rows.append([f"{path.parent.resolve().name}/{path.name}", digest, *[""] * with_limits])
+        name = f"{path.parent.resolve().name}/{path.name}"
+        rows.append((name, hashlib.sha256(text.encode()).hexdigest(), ""))
+    return rows
+
+
+def _records(rows: Sequence[tuple[str, str, str]]) -> Table:
+    """The digests of all records that the report is made from, so that others do not fit it."""
+    used = 3 if any(limits for *_, limits in rows) else 2
+    cells: list[list[str | Cell]] = [list(row[:used]) for row in (*rows, ("all of these lines", _of_all(rows), ""))]
     note = "SHA-256 of the checksums of the records and logs of each run, in the format of sha256sum."
-    return Table("Records", ["run", "SHA-256", *["checked with"] * with_limits], rows, note, folded=True)
+    return Table("Records", ["run", "SHA-256", "checked with"][:used], cells, note, folded=True)
+
+
+def _of_all(rows: Sequence[tuple[str, str, str]]) -> str:
+    return hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest, _ in rows).encode()).hexdigest()
 
 
 def _digest(run: Path) -> str:

@@ -1,16 +1,16 @@
 """A saved comparison and the runs of its sides."""
 
 import os
-from pathlib import Path
 
 from steelyard.comparison.files import FILE, FOLDER, file_text, places_of, saved, weigh_again
 from steelyard.reporting.comparison_page import comparison_page
-from steelyard.reporting.documents import Document, Layout, json_text, tree
+from steelyard.reporting.documents import Document, Layout, Topic, json_text, tree
+from steelyard.reporting.paper.cells import cells_of_comparison
+from steelyard.reporting.rendering import Report
 
 
-def layout(directory: Path) -> Layout:
-    """Runs keep their places relative to each other, since sides are called after directories."""
-    directory = directory.resolve()
+def layout(topic: Topic) -> Layout:
+    directory = topic.directory.resolve()
     content = saved(directory)
     sides = places_of(content, directory)
     runs = tree([place for side in sides for place in side])
@@ -20,8 +20,10 @@ def layout(directory: Path) -> Layout:
     return Layout(home, runs, {f"{home}/{FILE}": json_text(content)}, as_checked=False)
 
 
-def read(directory: Path, linked: bool, unchanged: bool) -> Document:
+def read(topic: Topic, linked: bool, unchanged: bool) -> Document:
+    directory = topic.directory
     made = weigh_again(directory, unchanged)
     verdicts = [judged for side in made.sides for judged in side.verdicts]
     page = comparison_page(made)
-    return Document(directory, page, verdicts, made=lambda: {directory / FILE: file_text(made, directory)})
+    report = Report(directory, page, lambda: cells_of_comparison(made, page))
+    return Document(report, verdicts, made=lambda: {directory / FILE: file_text(made, directory)})

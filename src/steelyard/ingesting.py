@@ -233,17 +233,17 @@ class FolderRequests:
 
 def _split(settings: Settings) -> tuple[Settings, list[_OfFiles]]:
     """The settings of every run, and those of some files."""
-    if isinstance(settings, Mapping):
-        of_files = {key: each for key, value in settings.items() if (each := _of_files(f"{key}=", value))}
-        return {key: value for key, value in settings.items() if key not in of_files}, list(of_files.values())
-    own = [text for text in settings if _of_files(text) is None]
-    return own, [each for text in settings if (each := _of_files(text))]
+    if not isinstance(settings, Mapping):
+        own = [text for text in settings if _of_files(text) is None]
+        return own, [each for text in settings if (each := _of_files(text))]
+    of_files = {key: replace(each, value=settings[key]) for key in settings if (each := _of_files(f"{key}="))}
+    return {key: value for key, value in settings.items() if key not in of_files}, list(of_files.values())
 
 
-def _of_files(text: str, value: Any = None) -> _OfFiles | None:
+def _of_files(text: str) -> _OfFiles | None:
     """The setting of `FILE:KEY=VALUE`; None for any other text."""
     from steelyard.experiment.experiment import GROUPS
 
     key = rf"(?P<key>(?:{'|'.join(GROUPS)})\.[\w.]+|{'|'.join(_HARDWARE)})="
     match = None if re.match(key, text) else re.fullmatch(rf"(?P<pattern>.+?):{key}(?P<value>.*)", text, re.DOTALL)
-    return match and _OfFiles(match["pattern"], match["key"], match["value"] if value is None else value)
+    return match and _OfFiles(**match.groupdict())

@@ -432,6 +432,13 @@ def test_wrong_options_are_refused_before_a_log_is_read(
     assert not list(tmp_path.glob("runs/*"))
 
 
+def test_columns_are_those_of_the_tables_of_the_folder(cli: Cli, tmp_path: Path) -> None:
+    rows = "".join(f"{step},{11 - step / 10}\n" for step in range(1, 20))
+    write(tmp_path / "logs", **{"a.log": megatron(1), "curve.csv": "step,nats\n" + rows})
+    made = cli("ingest", "--suite", "logs", "--columns", "loss=nats", "--name", "s", "--json").document
+    assert {Path(run["run"]).name: run["dialect"] for run in made["runs"]} == {"a": "megatron", "curve": "csv"}
+
+
 def test_an_existing_name_is_an_error_and_stays_as_it_is(cli: Cli, tmp_path: Path) -> None:
     write(tmp_path / "logs", **{"a.log": megatron(1)})
     (tmp_path / "runs" / "s").mkdir(parents=True)
@@ -511,7 +518,7 @@ def test_the_api_returns_the_suite_and_takes_settings_as_a_mapping(tmp_path: Pat
     seen: list[tuple[int, int]] = []
     made = steelyard.ingest_suite(
         "logs",
-        settings={"b.log:training.seed": 1234, "precision.dtype": "bf16", "b.log:gpu": "h200"},
+        settings={"b.log:model.rope_scaling": None, "precision.dtype": "bf16", "b.log:gpu": "h200"},
         progress=lambda read, total: seen.append((read, total)),
         name="s",
     )

@@ -1,6 +1,7 @@
 """The page of JSON documents names keys that are there."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,14 @@ def keys(name: str) -> set[str]:
 def test_documents_have_the_keys_of_the_page(cli: Any, recorded: Any) -> None:
     recorded("baseline"), recorded("half-batch")
     cli("init", "tiny-llama")
+    Path("logs").mkdir()
+    shutil.copy(LOG, "logs")
     for name, arguments in {
         "init": ("init",),
         "lint": ("lint", "tiny-llama.yaml"),
         "plan": ("plan", "tiny-llama.yaml", "--gpu", "cpu"),
         "ingest": ("ingest", LOG, "--gpu", "h200", "--name", "log"),
+        "ingest --suite": ("ingest", "--suite", "logs", "--name", "imported"),
         "check": ("check", "log"),
         "compare": ("compare", "half-batch", "baseline"),
         "report": ("report", "log", "--bundle", "log.zip"),

@@ -25,7 +25,17 @@ _NAMES = "KEY|SYnnn|CODE"
 def reason_codes() -> dict[str, dict["Code", str]]:
     """The reason codes of each stage, with their meanings."""
     from steelyard import verdict
-    from steelyard.campaign import fleet_verdict, ladder, learn, samples, scaling, suite_matching, trend, waterfall
+    from steelyard.campaign import (
+        fleet_verdict,
+        ladder,
+        learn,
+        samples,
+        scaling,
+        suite_matching,
+        suite_notices,
+        trend,
+        waterfall,
+    )
     from steelyard.comparison import codes, convergence, expectations, reduction, remedies, smoothing, starts
     from steelyard.comparison.diagnoses import DIAGNOSES
     from steelyard.comparison.tiers import TIERS
@@ -42,7 +52,9 @@ def reason_codes() -> dict[str, dict["Code", str]]:
         "convergence": codes_in(convergence, reduction, smoothing, starts, *tiers),
         "diagnosis": codes_in(*diagnoses),
         "remedy": codes_in(remedies, expectations),
-        "campaign": codes_in(suite_matching, fleet_verdict, ladder, learn, samples, scaling, trend, waterfall),
+        "campaign": codes_in(
+            suite_matching, suite_notices, fleet_verdict, ladder, learn, samples, scaling, trend, waterfall
+        ),
         "bundle": codes_in(verify),
     }
 

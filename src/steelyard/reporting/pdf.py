@@ -67,7 +67,7 @@ def _document(paper: Paper) -> dict[str, Any]:
 
 
 def _section(section: Section) -> dict[str, Any]:
-    return {"title": section.title, "blocks": list(map(_block, section.blocks))}
+    return {"title": inert(section.title), "blocks": list(map(_block, section.blocks))}
 
 
 def _label(kind: str, label: str) -> str:
@@ -94,7 +94,7 @@ def _block(block: Block) -> Mapping[str, Any]:
         case Bullets(items=items):
             return {"kind": "bullets", "items": list(map(_prose, items))}
         case Heading(title=title):
-            return {"kind": "heading", "title": title}
+            return {"kind": "heading", "title": inert(title)}
         case Equation():
             names = {name: inert(getattr(block, name)) for name in ("name", "quantity", "above", "below")}
             return {"kind": "equation", "label": _label("Equation", block.label), **names}

@@ -42,7 +42,7 @@ class Report:
     directory: Path
     page: Page
     source: Callable[[], Cells | Judged] | None = None
-    """Reads what papers and tables of figures are about; None if there are none."""
+    """Reads what papers and tables of figures are about; None if a report has neither."""
     records: str = ""
     """The digest of all records that it is made from."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from steelyard.campaign.suite_comparison import Absence, Mean
+from steelyard.campaign.suite_comparison import Absence
 from steelyard.comparison import NAME_OF, Comparison, Metric, Ratio
 from steelyard.comparison.headline import PHRASES, line_of, short
 from steelyard.comparison.intervals import Outcome
@@ -103,6 +103,9 @@ def _scaling(made: Cells) -> Iterator[Block]:
 
 def _of_metric(made: Cells, metric: Metric, earlier: Sequence[Metric]) -> Iterator[Block]:
     text = " ".join(metric_sentences(made, metric, earlier))
+    if all(side.absent is None and side.mean(FIGURE_OF[metric]) is None for cell in made.cells for side in cell.sides):
+        yield Paragraph([text])  # a table would have no figure
+        return
     drawn, table = list(_figures(made, metric)), _table(made, metric)
     refs = listed_refs([Ref("Figure", block.label) for block in drawn])
     shown = [", and ", *refs, " show them" if len(drawn) > 1 else " shows them"] if drawn else []
@@ -116,13 +119,9 @@ def metric_sentences(made: Cells, metric: Metric, earlier: Sequence[Metric]) -> 
     if made.only is not None:
         yield answer(made.only, metric, earlier)
         return
-    ratios = made.ratios(metric)
-    if not ratios:
-        yield f"No cell has a ratio of {NAMES[metric]} on both sides."
-        return
-    if (mean := made.means[metric]) is not None and mean.cells > 1:
-        yield mean_sentence(made, metric, mean)
-    yield _range(ratios)
+    yield mean_sentence(made, metric)
+    if ratios := made.ratios(metric):
+        yield _range(ratios)
 
 
 def answer(made: Comparison, metric: Metric, earlier: Sequence[Metric] = ()) -> str:
@@ -137,17 +136,21 @@ def answer(made: Comparison, metric: Metric, earlier: Sequence[Metric] = ()) -> 
     return as_sentence(f"Convergence is {line[:1].lower()}{line[1:]}" if metric == Metric.CONVERGENCE else line)
 
 
-def mean_sentence(made: Cells, metric: Metric, mean: Mean) -> str:
+def mean_sentence(made: Cells, metric: Metric) -> str:
     """`h200 is 13.7% faster than mi300x (geometric mean of 2 cells, 95% CI 12.8 to 14.5%).`"""
+    mean = made.means[metric]
+    if mean is None:
+        return f"No cell has a ratio of {NAMES[metric]}."
     phrases, of_memory = PHRASES[metric], metric == Metric.MEMORY
     bounds = (mean.high, mean.low) if of_memory else (mean.low, mean.high)
     change, low, high = (1 / each if each and of_memory else each for each in (mean.value, *bounds))
     assert change is not None
     difference, interval = compared(change, low, high, phrases.more, phrases.less)
-    basis = ", ".join(filter(None, (f"geometric mean of {plural(mean.cells, 'cell')}", interval)))
+    cells = f"geometric mean of {mean.cells} cells" if mean.cells > 1 else f"one of {len(made.cells)} cells"
+    basis = ", ".join(filter(None, (cells, interval)))
     if not mean.outcome.decided:
         ratio = ratio_text(mean.value, mean.low, mean.high)
-        return f"The {TITLES[metric].lower()} is {ratio} ({basis}): {mean.words}.".replace("flops", "FLOPs")
+        return f"The ratio of {NAMES[metric]} is {ratio} ({cells}): {mean.words}."
     if mean.outcome == Outcome.EQUIVALENT:
         return f"{phrases.equal.format(*made.names)} within {plain_percent(made.margin)} ({basis})."
     words = phrases.decided.format(*made.names, difference=difference)
@@ -270,17 +273,19 @@ def _convergence(made: Cells) -> Iterator[Block]:
     if made.only is not None:
         yield Paragraph([answer(made.only, Metric.CONVERGENCE, [*NAME_OF])])
         return
-    statuses = [comparison.convergence.status for comparison in made.compared]
-    alike = statuses.count("equivalent")
-    yield Paragraph(
-        [f"{alike} of {len(statuses)} compared cells converge alike; ", Ref("Table", "convergence"), " has all."]
-    )
+    yield Paragraph([f"{alike_sentence(made)} ", Ref("Table", "convergence"), " has the reasons."])
     rows = [
         [cell.label, cell.comparison.convergence.status.replace("_", " "), answer(cell.comparison, Metric.CONVERGENCE)]
         for cell in made.cells
         if cell.comparison is not None
     ]
     yield PaperTable("convergence", "Convergence by cell.", ["Cell", "Result", "Reason"], rows, words=(2,))
+
+
+def alike_sentence(made: Cells) -> str:
+    """How many cells converge alike."""
+    statuses = [comparison.convergence.status for comparison in made.compared]
+    return f"{statuses.count('equivalent')} of {plural(len(statuses), 'compared cell')} converge alike."
 
 
 def refusal_sentences(made: Comparison) -> Iterator[str]:

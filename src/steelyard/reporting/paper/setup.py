@@ -27,20 +27,17 @@ def setup_blocks(columns: Sequence[Column]) -> list[Block]:
     """The model, then a table of the settings and one of the platforms."""
     subjects = [subject for column in columns for subject in column.subjects]
     several = len(columns) > 1
-    sides = "both sides" if len(columns) == 2 else "all platforms"
-    settings = _table("settings", f"Training settings{f' of {sides}' * several}, as recorded.", _SETTINGS, columns)
+    sides = f" of {'both sides' if len(columns) == 2 else 'all platforms'}" if several else ""
+    settings = _table("settings", f"Training settings{sides}, as recorded.", _SETTINGS, columns)
     platforms = _table("platforms", f"Platform{'s' * several}.", _PLATFORM, columns)
-    return [
-        *_models(subjects),
-        Paragraph(
-            [
-                Ref("Table", "settings"), " lists the settings of the training as the runs recorded them, and ",
-                Ref("Table", "platforms"), f" the platform{'s' * several}.",
-            ]
-        ),
-        settings,
-        platforms,
-    ]  # fmt: skip
+    lists: list[str | Ref] = [
+        Ref("Table", "settings"),
+        " lists the settings of the training as the runs recorded them. ",
+    ]
+    if not settings.rows:
+        lists = ["The runs did not record the settings of the training. "]
+    where = Paragraph([*lists, Ref("Table", "platforms"), f" lists the platform{'s' * several}."])
+    return [*_models(subjects), where, *([settings] if settings.rows else []), platforms]
 
 
 def model_names(subjects: Iterable[Subject]) -> list[str]:
@@ -81,7 +78,8 @@ def _models(subjects: Sequence[Subject]) -> Iterator[Block]:
     models = _by_model(subjects)
     if len(models) == 1:
         ((name, subject),) = models.items()
-        yield Paragraph([f"{name} {_dimensions(subject)}"])
+        called = name if subject.value("model.preset") else f"The model of {name}"
+        yield Paragraph([f"{called} {_dimensions(subject)}"])
         return
     yield Paragraph([f"We train {len(models)} decoder-only Transformers; ", Ref("Table", "models"), " lists them."])
     columns = ["Model", "Layers", "Hidden size", "Feed-forward size", "Heads (KV)", "Vocabulary", "Parameters"]

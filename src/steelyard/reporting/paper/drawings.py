@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from steelyard.comparison import Metric
 from steelyard.comparison.intervals import geometric_mean
 from steelyard.comparison.ratios import FIGURE_OF
+from steelyard.reporting.bars import Bar, BarGroup, Bars
 from steelyard.reporting.curves import per_device
-from steelyard.reporting.page import Bar, BarGroup, Bars, Chart, Level, Line, Table
+from steelyard.reporting.page import Chart, Level, Line, Table
 from steelyard.reporting.paper import PaperFigure
 from steelyard.reporting.paper.cells import Cells, SideCell
 from steelyard.reporting.paper.setup import gpu_name

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -261,6 +263,26 @@ def test_every_plot_may_be_a_file_next_to_the_report(cli: Any, recorded: Any) ->
     assert {Path(path).parent.name for path in files} == {"first"}
     again = cli("report", "first", "--figures", "svg", "-o", "plots/page.html")
     assert (again.status, Path("plots").exists()) == (2, False)
+
+
+def test_markdown_links_its_images_by_names_that_exist(cli: Any, recorded: Any) -> None:
+    recorded("again"), recorded("baseline")
+    cli("compare", "again", "baseline", "--name", "first")
+    Path("a b").mkdir()
+    made = cli("report", "first", "--to", "md", "--figures", "pdf,png", "-o", "a b/my (report).md", "--json")
+    links = re.findall(r"!\[(.+)\]\(<(.+)>\)", Path("a b/my (report).md").read_text())
+    written = {Path(file).name for file in made.document["files"]}
+    assert {unquote(target) for _, target in links} <= {name for name in written if name.endswith(".png")}
+    (loss,) = [alternative for alternative, target in links if target.endswith("-loss.png")]
+    assert "again" in loss
+    assert "entropy floor" in loss
+
+
+@pytest.mark.parametrize("figures", [[], ["--figures", "pdf"]])
+def test_markdown_without_images_that_it_can_show_has_no_links(cli: Any, recorded: Any, figures: list[str]) -> None:
+    run = recorded("again")
+    assert cli("report", run, "--to", "md", *figures).status == 0
+    assert "![" not in Path(run, "report.md").read_text()
 
 
 def test_figures_of_ours_are_replaced_and_others_left_alone(cli: Any, recorded: Any) -> None:

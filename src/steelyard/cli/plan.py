@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from steelyard.cli import printing
 from steelyard.cli.diff import EQUAL, FOR
-from steelyard.cli.options import CONFIG, Fillable, Printing, argument, examples, option
+from steelyard.cli.options import Fillable, Kept, argument, examples, option
 from steelyard.cli.printing import Style
 from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InputError, SteelyardError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from steelyard.api import PlacedSelection
     from steelyard.planning.make import Planned
@@ -26,16 +26,20 @@ EXAMPLES = examples(
     "steelyard plan tiny-llama.yaml",
     "steelyard plan apples-to-apples.yaml --platform nvidia --script",
     "steelyard plan apples-to-apples.yaml --platform nvidia,amd --for convergence",
+    "steelyard plan --ladder runs/mi300x runs/h100 -o ladder.yaml",
     "steelyard plan mi3xx_megatron_llama_distributed.json --model llama3_1_8b --gpu mi300x --cluster cluster.yaml",
 )
 _LABEL = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanOptions(Fillable, Printing):
-    file: Path = argument(*CONFIG)
+class PlanOptions(Fillable, Kept):
+    file: Path = argument("FILE", "A training config, YAML or JSON; with --ladder also runs: the target.")
+    baseline: str | None = argument("BASELINE", "With --ladder: the config or the runs to compare with.", None)
     platform: str | None = option("--platform NAME", "Platform of the file; a,b shows two next to each other.")
     as_script: bool = option("--script", "Print a shell script that runs it without Steelyard.")
+    ladder: bool = option("--ladder", "Plan a suite that measures how much each setting makes of a gap.")
+    output: Path | None = option("-o FILE", "With --ladder: write the experiment file here.")
     metrics: str = option(FOR[0], "For two platforms: throughput, memory, flops, convergence.", "throughput")
     verbose: bool = option(EQUAL[0], "For two platforms: print the equal settings too.")
 
@@ -48,6 +52,11 @@ def plan(options: PlanOptions) -> int:
     """
     from steelyard.planning.script import script
 
+    if options.ladder:
+        from steelyard.cli.ladder import plan_ladder
+
+        return plan_ladder(options)
+    _check_no_ladder(options)
     if options.fill:
         from steelyard.cli.filling import fill_file
 
@@ -64,6 +73,16 @@ def plan(options: PlanOptions) -> int:
         _show(result.plan)
         printing.say(f"next: {_next(result, options)}")
     return Exit.GOOD
+
+
+def _check_no_ladder(options: PlanOptions) -> None:
+    """Refuse a second side and a file to write without --ladder."""
+    for key, value in (("BASELINE", options.baseline), ("-o", options.output)):
+        if value is not None:
+            sides = shlex.join([str(options.file), options.baseline or "BASELINE"])
+            complaint, expected = f"plan prints one plan, but {key} is given ({value})", "--ladder, or one FILE"
+            way_on = f"steelyard plan --ladder {sides}, or steelyard diff {sides}"
+            raise InputError(complaint, key=key, value=str(value), expected=expected, next=way_on)
 
 
 def _side_by_side(options: PlanOptions) -> int:
@@ -116,24 +135,28 @@ def _expected_cells(plan: "Plan") -> tuple[str, ...]:
     )
 
 
-def planned(file: Path, selection: "PlacedSelection", aloud: bool = True) -> "Planned":
-    """The plan of a file; `aloud` prints what a person should know of it."""
+def planned(file: Path, selection: "PlacedSelection") -> "Planned":
+    """The plan of a file; prints what a person should know of it."""
     from steelyard import api
 
     result = api.plan(file, **selection)
-    if not aloud:
-        return result
+    for note in notes(result):
+        printing.note(note)
+    return result
+
+
+def notes(result: "Planned") -> "Iterator[str]":
+    """What a person should know of a plan."""
     plan, case = result.plan, result.case
     if len(plan.nodes) > 1 and not case.hosts:
-        printing.note(f"no --cluster: using the host names {plan.nodes[0].host}, {plan.nodes[1].host}, ...")
+        yield f"no --cluster: using the host names {plan.nodes[0].host}, {plan.nodes[1].host}, ..."
     if not case.hosts and case.reading.family != "steelyard":
-        printing.note(f"no --cluster: {{user-id}} = {case.login}, the login here; a cluster file sets another")
+        yield f"no --cluster: {{user-id}} = {case.login}, the login here; a cluster file sets another"
     if plan.allowed:
-        printing.note(f"allowed: {'; '.join(problem.words for problem in plan.allowed)}")
+        yield f"allowed: {'; '.join(problem.words for problem in plan.allowed)}"
     for warning in result.warnings:
         if warning.severity == "warning":
-            printing.note(f"warning: {warning.code} {warning.message}; fix: {warning.fix}")
-    return result
+            yield f"warning: {warning.code} {warning.message}; fix: {warning.fix}"
 
 
 def _note_fleet(result: "Planned") -> None:

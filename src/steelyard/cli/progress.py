@@ -1,4 +1,4 @@
-"""The progress of a run or a fleet on standard error: step, loss, rate, MFU, time left."""
+"""Progress on standard error: of a run or a fleet with step, loss, rate, MFU and time left; of reading files."""
 
 import math
 import sys
@@ -59,6 +59,19 @@ class _View:
         elif always or time.monotonic() - self._shown_at >= _EVERY_S:
             self._shown_at = time.monotonic()
             printing.note(text)
+
+
+class FilesView(_View):
+    """Progress of reading files."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self._shown_at = time.monotonic()
+
+    def __call__(self, read: int, total: int) -> None:
+        if self._bar:
+            self._bar.update(self._task, total=total)
+        self._advance(read, f"{read:,} of {total:,} logs read", always=False)
 
 
 class RunView(_View):

@@ -23,6 +23,9 @@ class ReportOptions(Kept):
     to: str | None = option("--to FORMATS", "Formats: html, md, latex, pdf, csv. Default: extension of -o, else html.")
     figures: str | None = option("--figures FORMS", "Also write every plot as a file of its own: svg, png, pdf.")
     text: Path | None = option("--text FILE", "YAML with your own texts for sections of a paper (latex, pdf).")
+    target: str | None = option(
+        "--target RUNS", "For a ladder: the runs of its target, if the ladder does not name them."
+    )
     output: str | None = option("-o PATH", "Write to this file or directory. Default: next to the run.")
 
 
@@ -32,7 +35,13 @@ def report(options: ReportOptions) -> None:
     from steelyard import api
 
     files = api.report(
-        options.name, to=options.to, figures=options.figures, text=options.text, output=options.output, out=options.out
+        options.name,
+        to=options.to,
+        figures=options.figures,
+        text=options.text,
+        target=options.target,
+        output=options.output,
+        out=options.out,
     )
     if options.as_json:
         printing.show_json({"files": [str(path.resolve()) for path in files]})

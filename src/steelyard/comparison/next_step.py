@@ -64,6 +64,8 @@ class NextStep:
     """What to do first, if it is not a command."""
     missing: tuple[Missing, ...] = ()
     """Settings that would decide it."""
+    accepts: bool = False
+    """Whether `commands` accept the difference."""
 
     def document(self) -> dict[str, Any]:
         missing = [each.document() for each in self.missing]
@@ -80,7 +82,7 @@ def next_step(made: Comparison) -> NextStep | None:
     for metric in made.asked:
         status = made.comparable[metric].status
         if status == Comparability.NOT_COMPARABLE:
-            return _equal_settings(made, metric)
+            return equal_settings(made, metric)
         if status == Comparability.UNKNOWN and not (metric == Metric.CONVERGENCE and _failed(made)):
             return _missing_settings(made, metric)
         step = _more_seeds(made) if metric == Metric.CONVERGENCE else _more_runs(made, metric)
@@ -118,7 +120,7 @@ def _accepting(made: Comparison, decisive: Sequence[Reason]) -> tuple[str, ...]:
     return (_again(made, *(f"--accept {name}=REASON" for name in names)),)
 
 
-def _equal_settings(made: Comparison, metric: Metric) -> NextStep:
+def equal_settings(made: Comparison, metric: Metric) -> NextStep:
     """Run one side again with the settings of the other, import a log with the setting it lacks, or accept it."""
     clauses = {clause.dotted: clause for clause in made.contract if clause.status == Agreement.DIFFERENT}
     decisive = made.comparable[metric].decisive
@@ -135,7 +137,7 @@ def _equal_settings(made: Comparison, metric: Metric) -> NextStep:
             settings = [word for key, value in values for word in ("--set", f"{key}={spelt(value)}")]
             if _are_plain(differing) and (again := run_again(side.subjects[0].run.manifest, *settings)):
                 return NextStep((again,), accepting, missing=missing)
-    return NextStep(accepting, words=_words(made, decisive[0]), missing=missing)
+    return NextStep(accepting, words=_words(made, decisive[0]), missing=missing, accepts=True)
 
 
 def _defaults(clauses: Sequence[Clause]) -> Iterator[list[str]]:
@@ -169,7 +171,7 @@ def _missing_settings(made: Comparison, metric: Metric) -> NextStep:
         side = made.sides[decisive[0].side == "baseline"]
         if again := run_again(side.subjects[0].run.manifest, "--set", "training.steps=N"):
             return NextStep((again,), accepting)
-    return NextStep(accepting, words=_words(made, decisive[0]))
+    return NextStep(accepting, words=_words(made, decisive[0]), accepts=True)
 
 
 def _without_a_figure(made: Comparison, metric: Metric, decisive: Sequence[Reason]) -> tuple[str, str | None]:
@@ -196,12 +198,12 @@ def _more_runs(made: Comparison, metric: Metric) -> NextStep | None:
     if ratio is None or ratio.decided:
         return None
     if ratio.outcome == Outcome.INCONCLUSIVE and ratio.more_runs:
-        more = _both(made, "--repeats", str(ratio.more_runs))
+        more = run_both(made, "--repeats", str(ratio.more_runs))
         total = min(ratio.target_runs, ratio.baseline_runs) + ratio.more_runs
         return NextStep((*more.commands, _with_new(made))) if more else _import_more(total, "runs")
     if ratio.outcome not in _FEW_RUNS:
         return None
-    return _both(made, "--repeats", str(FEWEST)) or _import_more(FEWEST, "runs")
+    return run_both(made, "--repeats", str(FEWEST)) or _import_more(FEWEST, "runs")
 
 
 def _with_new(made: Comparison) -> str:
@@ -220,7 +222,7 @@ def _more_seeds(made: Comparison) -> NextStep | None:
         return None
     if any(reason.code in _MORE_SEEDS for reason in open_):
         seeds = ",".join(str(seed) for seed in range(1, FEWEST + 1))
-        return _both(made, "--seeds", seeds) or _import_more(FEWEST, "runs with different seeds")
+        return run_both(made, "--seeds", seeds) or _import_more(FEWEST, "runs with different seeds")
     return None
 
 
@@ -230,7 +232,7 @@ def _import_more(count: int, what: str) -> NextStep:
     return NextStep((command,), words=f"first import at least {count} {what} per side")
 
 
-def _both(made: Comparison, *options: str) -> NextStep | None:
+def run_both(made: Comparison, *options: str) -> NextStep | None:
     """The commands of both sides with further options; once if they are equal."""
     commands = [run_again(side.subjects[0].run.manifest, *options) for side in made.sides]
     given = [command for command in commands if command is not None]

@@ -44,7 +44,7 @@ class RunPlatform(Record):
     peak_tflops_per_gpu: float | None
     """The dense peak of the precision used; null if unknown."""
     gpu_by: str | None = None
-    """Who names the GPU: --gpu, log, config, or driver; null if not recorded."""
+    """Who names the GPU: --gpu, log, folder, config, or driver; null if not recorded."""
     peaks_tflops: dict[str, float] = Field(default_factory=dict)
     """Dense peaks per GPU by precision, as of the record; empty if unknown."""
     peaks_by: str | None = None

@@ -1,6 +1,7 @@
 """Makes the report of a run, a fleet or a comparison by its name and writes its files."""
 
 import shlex
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -14,7 +15,7 @@ from steelyard.errors import InputError
 from steelyard.records import Run
 from steelyard.records.fleet import find_fleet
 from steelyard.records.reader import listing, located, not_found, run_names
-from steelyard.records.suite import Suite, find_suite
+from steelyard.records.suite import Suite, find_suite, the_suite
 from steelyard.reporting import SUFFIXES, Format, check_place, formats_of, write_report
 from steelyard.reporting.comparison_page import comparison_page
 from steelyard.reporting.figures import forms_of
@@ -35,6 +36,8 @@ class Rendering(TypedDict, total=False):
     figures: str | None
     text: str | PathLike[str] | None
     output: str | PathLike[str] | None
+    target: str | None
+    """The runs of a ladder's target, in place of those that the ladder names."""
 
 
 def write_reports(name: str, out: Path, **how: Unpack[Rendering]) -> list[Path]:
@@ -42,7 +45,7 @@ def write_reports(name: str, out: Path, **how: Unpack[Rendering]) -> list[Path]:
     output, text = (None if path is None else str(path) for path in (how.get("output"), how.get("text")))
     formats = formats_of(how.get("to"), output)
     asked = Asked(formats, forms_of(how.get("figures")), {} if text is None else _texts(text, formats))
-    report = report_of(name, out, linked=output is None)
+    report = report_of(name, out, linked=output is None, target=how.get("target"))
     folder, stem = _place(output, report.directory)
     files = [(folder / file.name, file.mark, file.content()) for file in rendered(report, asked, stem)]
     if output is not None and output.endswith("/") and folder.parent.is_dir() and not folder.exists():
@@ -71,8 +74,10 @@ def _place(output: str | None, directory: Path) -> tuple[Path, str]:
     return path.parent, path.stem if path.suffix in SUFFIXES else path.name
 
 
-def report_of(name: str, out: Path, linked: bool) -> Report:
+def report_of(name: str, out: Path, linked: bool, target: str | None = None) -> Report:
     """The report of what a name stands for; `linked`: its page is written next to it."""
+    if target is not None:
+        return _of_ladder(the_suite("RUN|FLEET|COMPARISON", name, out), linked, target, out)
     if (of_suites := saved_suites.find(name, out)) is not None:
         return _of_suites(of_suites)
     if (suite := find_suite(name, out)) is not None:
@@ -107,9 +112,17 @@ def _of_run(run: Run) -> Report:
     return Report(run.directory, page, lambda: judged_run(subject, judged, page))
 
 
-def _of_suite(suite: Suite, linked: bool) -> Report:
+def _of_ladder(suite: Suite, linked: bool, target: str, out: Path) -> Report:
+    if suite.manifest.ladder is None:
+        problem, expected = f"{suite.directory} is not a ladder, so --target has no effect", "a ladder"
+        fix = f"steelyard compare {target} {suite.directory}"
+        raise InputError(problem, key="--target", value=target, expected=expected, next=fix)
+    return _of_suite(suite, linked, comparison.load_runs("--target", [target], out))
+
+
+def _of_suite(suite: Suite, linked: bool, target: Sequence[Run] | None = None) -> Report:
     judged = judge_suite(suite, _as_last_judged)
-    page = suite_page(judged, linked)
+    page = suite_page(judged, linked, target)
     return Report(suite.directory, page, lambda: judged_cells(judged, page, _as_last_judged))
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from steelyard.errors import InputError
 from steelyard.records.writer import numbered
 from steelyard.reporting import Format, encoded
+from steelyard.reporting.figures import INLINE, Drawing, Form, draw, figure_name
 from steelyard.reporting.figures import MARK as FIGURE_MARK
-from steelyard.reporting.figures import Drawing, Form, draw, figure_name
 from steelyard.reporting.page import Page
 from steelyard.reporting.paper import Paper
 from steelyard.reporting.paper.cells import Cells
@@ -77,7 +77,7 @@ class _Parts:
     """The parts of a report, each made once."""
 
     def __init__(self, report: Report, asked: Asked, stem: str) -> None:
-        self.report, self.texts = report, asked.texts
+        self.report, self.texts, self.figures = report, asked.texts, asked.figures
         self.figure_stem = "".join(char if char.isalnum() and char.isascii() else "-" for char in stem)
 
     def named(self, name: str) -> Page | Paper | Rows:
@@ -86,7 +86,14 @@ class _Parts:
                 return self.paper
             case "rows":
                 return comparison_rows(self.source) if isinstance(self.source, Cells) else run_rows(self.source)
-        return self.report.page
+        return self.page
+
+    @cached_property
+    def page(self) -> Page:
+        """With links to its images, if they are files in a form that a page can show."""
+        shown = next((form for form in self.figures if form in INLINE), None)
+        images = [f"{self.figure_stem}-{name}.{shown}" for name in self.page_drawings] if shown else []
+        return replace(self.report.page, images=images)
 
     @cached_property
     def source(self) -> Cells | JudgedCells:
@@ -110,10 +117,14 @@ class _Parts:
         return {figure.label: figure.drawing for figure in self.paper.figures}
 
     @cached_property
-    def drawings(self) -> dict[str, Drawing]:
-        """The plots of the page and of the paper, by name; a plot that both have is drawn once."""
+    def page_drawings(self) -> dict[str, Drawing]:
         named: dict[str, Drawing] = {}
         for drawing in self.report.page.drawings:
             name = next(free for free in numbered(figure_name(drawing.title)) if free not in named)
             named[name] = drawing
-        return named | (self.paper_drawings if self.report.source is not None else {})
+        return named
+
+    @cached_property
+    def drawings(self) -> dict[str, Drawing]:
+        """The plots of the page and of the paper, by name; a plot that both have is drawn once."""
+        return self.page_drawings | (self.paper_drawings if self.report.source is not None else {})

@@ -10,12 +10,14 @@ from typing import Any, Literal
 from steelyard.errors import InputError
 from steelyard.reporting.figures.common import FONT
 from steelyard.reporting.figures.curves import draw_chart
-from steelyard.reporting.figures.ratios import draw_bars, draw_intervals
-from steelyard.reporting.page import Bars, Chart, IntervalPlot
+from steelyard.reporting.figures.ratios import draw_bars, draw_intervals, draw_waterfall
+from steelyard.reporting.page import Bars, Chart, IntervalPlot, WaterfallPlot
 
 Form = Literal["svg", "png", "pdf"]
 FORMS: tuple[Form, ...] = ("svg", "png", "pdf")
-Drawing = Chart | IntervalPlot | Bars
+INLINE: tuple[Form, ...] = ("svg", "png")
+"""Forms that a Markdown page can show."""
+Drawing = Chart | IntervalPlot | WaterfallPlot | Bars
 
 MARK = "steelyard-report-figure"
 """In the metadata of every figure, so that our own files can be replaced."""
@@ -79,6 +81,8 @@ def draw(drawing: Drawing, form: Form) -> bytes:
         match drawing:
             case IntervalPlot():
                 draw_intervals(figure, drawing)
+            case WaterfallPlot():
+                draw_waterfall(figure, drawing)
             case Bars():
                 draw_bars(figure, drawing)
             case Chart():

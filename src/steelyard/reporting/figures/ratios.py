@@ -1,9 +1,10 @@
-"""Draws ratios with their intervals, and bars of several places."""
+"""Draws ratios with their intervals, waterfalls of factors, and bars of several places."""
 
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from steelyard.reporting import interval_marks
+from steelyard.reporting import interval_marks, waterfall_marks
 from steelyard.reporting.figures.common import (
     BAND,
     HEIGHT,
@@ -21,28 +22,24 @@ from steelyard.reporting.figures.common import (
     number_axis,
     text_of,
 )
-from steelyard.reporting.page import Bars, IntervalPlot, Tone, Track
+from steelyard.reporting.page import Bars, IntervalPlot, Stage, Tone, Track, WaterfallPlot
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _HATCHES = ("", "////", "....", "xxxx")
 _WORDS = 42
 """Characters of a line next to an interval."""
+_BAR = 0.56
+"""Height of a bar of a waterfall, in rows."""
 _NARROW, _MOST_UPRIGHT = 16, 6
 """Characters of a name below bars, and places whose names fit next to each other."""
 
 
 def draw_intervals(figure: "Figure", plot: IntervalPlot) -> None:
-    """A row per track: its label on the left, and on the right the figure above the words."""
-    from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
-
-    rows, words = len(plot.tracks), [_next_to(track) for track in plot.tracks]
-    axes = axes_of(figure, 0.55 + (0.7 + max(map(len, words))) * LINE * rows)
     axis = interval_marks.axis_of(plot)
-    axes.set_xscale("log")
-    axes.set_xlim(axis.low, axis.high)
-    axes.set_ylim(rows - 0.5, -0.5)
+    axes = row_axes(figure, axis, plot.tracks, plot.title)
     axes.axvspan(1 - plot.margin, 1 + plot.margin, color=BAND, alpha=0.16, linewidth=0)
     axes.axvline(1, color=LEVEL, linewidth=1)
     for row, track in enumerate(plot.tracks):
@@ -56,9 +53,39 @@ def draw_intervals(figure: "Figure", plot: IntervalPlot) -> None:
         for mark in track.marks:
             marker = MARKERS[track.style % len(MARKERS)]
             axes.plot([mark.value], [row], marker, color=hue, markerfacecolor="none", markersize=4.5, alpha=0.9)
-        place: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "center"}
-        axes.annotate("\n".join(words[row]), (1, row), (6, 0), fontsize=7.5, **place)
-    axes.set_yticks(range(rows), [text_of(track.label, NAME) for track in plot.tracks])
+
+
+def draw_waterfall(figure: "Figure", plot: WaterfallPlot) -> None:
+    """A bar per stage, from the product before it to the product with it."""
+    axis = waterfall_marks.axis_of(plot)
+    axes = row_axes(figure, axis, plot.stages, plot.unit)
+    for row, stage in enumerate(plot.stages):
+        hue = TONES[Tone.NOTE if stage.is_total else stage.tone]
+        falls = "//" if stage.end < stage.start else ""
+        width = stage.end - stage.start
+        axes.barh(row, width, _BAR, stage.start, color=hue, alpha=0.55, hatch=falls, edgecolor="white")
+        axes.plot([stage.end] * 2, [row - _BAR / 2, row + _BAR / 2], color=hue, linewidth=2)
+        if row:
+            joint = stage.end if stage.is_total else stage.start
+            axes.plot([joint] * 2, [row - 1 + _BAR / 2, row - _BAR / 2], color=LEVEL, linewidth=0.7, linestyle=":")
+        if stage.low is not None and stage.high is not None:
+            ends = max(stage.low, axis.low), min(stage.high, axis.high)
+            axes.plot(ends, (row, row), "|-", color="black", linewidth=1.1, markersize=5)
+
+
+def row_axes(figure: "Figure", axis: interval_marks.Axis, rows: Sequence[Track | Stage], title: str) -> "Axes":
+    """Axes with a row each: its label on the left, and on the right the figure above the words."""
+    from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
+
+    count, words = len(rows), list(map(_next_to, rows))
+    axes = axes_of(figure, 0.55 + (0.7 + max(map(len, words))) * LINE * count)
+    axes.set_xscale("log")
+    axes.set_xlim(axis.low, axis.high)
+    axes.set_ylim(count - 0.5, -0.5)
+    place: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "center"}
+    for row, lines in enumerate(words):
+        axes.annotate("\n".join(lines), (1, row), (6, 0), fontsize=7.5, **place)
+    axes.set_yticks(range(count), [text_of(row.label, NAME) for row in rows])
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     ticks = list(interval_marks.ticks(axis))
@@ -66,13 +93,14 @@ def draw_intervals(figure: "Figure", plot: IntervalPlot) -> None:
     axes.set_xticklabels([text for _, text in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel(text_of(plot.title))
+    axes.set_xlabel(text_of(title))
+    return axes
 
 
-def _next_to(track: Track) -> list[str]:
-    """The lines next to a track: its figure, and what it means."""
-    words = textwrap.wrap(text_of(track.words), _WORDS)
-    return [*([text_of(track.figure, _WORDS)] if track.figure else []), *words]
+def _next_to(row: Track | Stage) -> list[str]:
+    """The lines next to a row: its figure, and what it means."""
+    words = textwrap.wrap(text_of(row.words), _WORDS)
+    return [*([text_of(row.figure, _WORDS)] if row.figure else []), *words]
 
 
 def draw_bars(figure: "Figure", bars: Bars) -> None:

@@ -11,7 +11,7 @@ from steelyard.records import Run, unstamped
 from steelyard.reporting.claims import open_findings
 from steelyard.reporting.curves import per_device
 from steelyard.reporting.figures import Drawing, figure_name
-from steelyard.reporting.page import Page, as_sentence, typeset
+from steelyard.reporting.page import Page, WaterfallPlot, as_sentence, typeset
 from steelyard.reporting.paper import (
     ABSTRACT,
     Block,
@@ -97,7 +97,7 @@ def judged_cells(judged: SuiteVerdict, page: Page, read: Callable[[Run], Subject
         axes=judged.suite.manifest.axes,
         banner=page.banner,
         commands=page.commands,
-        drawings={},
+        drawings={title: each for title, each in by_title(page).items() if isinstance(each, WaterfallPlot)},
     )
 
 
@@ -219,6 +219,8 @@ def _figures(judged: JudgedCells) -> Iterator[PaperFigure]:
     if judged.only is not None:
         drawn = [judged.drawings[title] for title in _TITLES if title in judged.drawings]
         yield from (PaperFigure(f"{drawing.title} by step.", drawing) for drawing in drawn)
+    falls = [drawing for drawing in judged.drawings.values() if isinstance(drawing, WaterfallPlot)]
+    yield from (PaperFigure(drawing.summary, drawing) for drawing in falls)
     metrics = [Metric.FLOPS] if judged.only else [Metric.THROUGHPUT, Metric.MEMORY, Metric.FLOPS]
     for metric in metrics:
         if (chart := bars(metric, [cell.label for cell in judged.cells], judged.groups)) is not None:

@@ -11,8 +11,9 @@ from urllib.parse import unquote
 import pytest
 
 from steelyard.reporting import FORMATS, format_of
-from steelyard.reporting.make import Asked, rendered, write_reports
+from steelyard.reporting.make import report_of, write_reports
 from steelyard.reporting.markdown import text
+from steelyard.reporting.rendering import Asked, rendered
 
 
 def test_a_report_goes_beside_what_it_reports_on(cli: Any, recorded: Any) -> None:
@@ -49,8 +50,9 @@ def test_the_ending_says_the_format_and_may_not_contradict_it(cli: Any, recorded
     assert (tmp_path / "page.md").read_text().startswith("<!-- steelyard report -->")
     assert cli("report", "again", "-o", "page2.md", "--to", "html").status == 2
     assert cli("report", "again", "-o", "-").status == 2
-    refused = cli("report", "again", "-o", "page.pdf")
-    assert (refused.status, "PDF" in refused.err) == (2, True)
+    assert cli("report", "again", "-o", "page.csv", "--json").document["files"] == [str(tmp_path / "page.csv")]
+    refused = cli("report", "again", "-o", "page.svg", "--json")
+    assert (refused.status, refused.document["error"]["next"]) == (2, "--figures svg -o DIR/")
     assert cli("report", "again", "-o", "nowhere/page.html").status == 2
     assert not (tmp_path / "nowhere").exists()
 
@@ -302,8 +304,10 @@ def test_an_unknown_form_of_figures_is_wrong_input(cli: Any, recorded: Any) -> N
 
 def test_a_report_can_be_rendered_without_writing_it(recorded: Any) -> None:
     run = Path(recorded("again"))
-    files = rendered(str(run), Path("runs"), Asked([format_of("html"), format_of("md")], ["svg"]))
-    assert {"report.html", "report.md", "report-loss.svg"} <= files.keys()
+    asked = Asked([format_of("html"), format_of("latex")], ["svg"])
+    report = report_of(str(run), Path("runs"), linked=True)
+    files = {file.name: file.content() for file in rendered(report, asked)}
+    assert {"report.html", "report.tex", "report-loss.pdf", "report-gradient-norm.svg"} <= files.keys()
     assert not list(run.glob("report*"))
-    write_reports(str(run), Path("runs"), to="html,md", figures="svg")
+    write_reports(str(run), Path("runs"), to="html,latex", figures="svg")
     assert {path.name: path.read_bytes() for path in run.glob("report*")} == files

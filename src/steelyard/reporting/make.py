@@ -1,5 +1,6 @@
 """Makes the report of a run, a fleet or a comparison by its name and writes its files."""
 
+import shlex
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -59,7 +60,9 @@ def write_reports(name: str, out: Path, **how: Unpack[Rendering]) -> list[Path]:
 def _texts(path: str, formats: list[Format]) -> dict[str, str]:
     if all(form.OF != "paper" for form in formats):
         complaint, expected = "--text changes the texts of a paper", "--to latex or --to pdf"
-        raise InputError(complaint, key="--text", value=path, expected=expected, next=f"--to pdf --text {path}")
+        raise InputError(
+            complaint, key="--text", value=path, expected=expected, next=f"--to pdf --text {shlex.quote(path)}"
+        )
     return read_texts(Path(path))
 
 
@@ -120,7 +123,7 @@ def _of_ladder(suite: Suite, linked: bool, target: str, out: Path) -> Report:
 def _of_suite(suite: Suite, linked: bool, target: Sequence[Run] | None = None) -> Report:
     judged = judge_suite(suite, _as_last_judged)
     page = suite_page(judged, linked, target)
-    return Report(suite.directory, page, lambda: judged_cells(judged, page))
+    return Report(suite.directory, page, lambda: judged_cells(judged, page, _as_last_judged))
 
 
 def _of_suites(directory: Path) -> Report:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from steelyard.planning import Planned
     from steelyard.records import Event, Run, RunWriter
     from steelyard.reporting.make import Rendering
+    from steelyard.reporting.verify import Unpacking, Verification
     from steelyard.verdict import Verdict
 
 AnyRun: TypeAlias = "PathName | Run"
@@ -82,10 +83,9 @@ def ingest(
 
 
 def _check_paths(paths: Sequence[PathName]) -> None:
-    if paths:
-        return
-    complaint, expected = "ingest() got no paths", "one or more logs or results"
-    raise InputError(complaint, key="paths", value=None, expected=expected, next='steelyard.ingest("train.log")')
+    if not paths:
+        complaint, expected = "ingest() got no paths", "one or more logs or results"
+        raise InputError(complaint, key="paths", value=None, expected=expected, next='steelyard.ingest("train.log")')
 
 
 def ingest_suite(
@@ -308,11 +308,14 @@ def _name_of(run: PathName | Run | Comparison) -> str:
 
 
 def report(name: AnyRun | Comparison, *, out: PathName = "runs", **how: Unpack[Rendering]) -> list[Path]:
-    """Write the report of a run, a fleet or a comparison, and return the written files.
-
-    `to` are formats such as "html,md", and `output` a file or a directory. `figures` such as "svg,png" writes plots as
-    files of their own. `text` is a file with texts for a paper.
-    """
+    """Write the report of a run, a fleet or a comparison; `bundle` is a zip for the report and its records."""
     from steelyard.reporting.make import write_reports
 
     return write_reports(_name_of(name), Path(out), **how)
+
+
+def verify(bundle: PathName, **how: Unpack[Unpacking]) -> Verification:
+    """Make every figure of a bundle's report again from its records; `status` is pass, fail or unknown."""
+    from steelyard.reporting.verify import verify_bundle
+
+    return verify_bundle(Path(bundle), **how)

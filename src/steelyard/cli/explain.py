@@ -41,6 +41,7 @@ def reason_codes() -> dict[str, dict["Code", str]]:
     from steelyard.comparison.tiers import TIERS
     from steelyard.execute import preflight
     from steelyard.reasons import codes_in
+    from steelyard.reporting import verify
 
     tiers = (import_module(f"steelyard.comparison.tiers.{name}") for name in TIERS)
     diagnoses = (import_module(f"steelyard.comparison.diagnoses.{name}") for name in DIAGNOSES)
@@ -54,6 +55,7 @@ def reason_codes() -> dict[str, dict["Code", str]]:
         "campaign": codes_in(
             suite_matching, suite_notices, fleet_verdict, ladder, learn, samples, scaling, trend, waterfall
         ),
+        "bundle": codes_in(verify),
     }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard.cli import printing
-from steelyard.cli.options import Kept, OwnGpu, argument, examples, option
+from steelyard.cli.options import Kept, OwnGpu, argument, examples, option, size_of
 from steelyard.cli.outcome import run_document
 from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InputError
@@ -77,7 +77,7 @@ def ingest(options: IngestOptions) -> int:
         "model": options.model,
         "framework": options.framework,
         "columns": _columns(options.columns),
-        "most_unpacked": _size(options.max_unpacked),
+        "most_unpacked": size_of(options.max_unpacked),
         "gpu_peak": options.gpu_peak,
         "gpu_memory": options.gpu_memory,
     }
@@ -316,16 +316,6 @@ def _run(text: str) -> "RunChoice":
         return int(text)
     complaint, expected = f"--run {text!r} does not select a run", "last, all, or a number from 1"
     raise InputError(complaint, key="--run", value=text, expected=expected, next="--run last")
-
-
-def _size(text: str) -> int:
-    from steelyard.ingestion.sources import size_of
-
-    size = size_of(text)
-    if size is None:
-        complaint, expected = f"--max-unpacked {text!r} is not a size", "a whole number with KiB, MiB, GiB or TiB"
-        raise InputError(complaint, key="--max-unpacked", value=text, expected=expected, next="--max-unpacked 64GiB")
-    return size
 
 
 def _columns(text: str | None) -> Mapping[str, str] | None:

@@ -111,6 +111,19 @@ class RunView(_View):
         return "  ".join(words)
 
 
+class StageView(_View):
+    """Progress of long work with files: bytes per stage."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._bytes: Counter[str] = Counter()
+        self._shown_at = time.monotonic()
+
+    def __call__(self, stage: str, count: int) -> None:
+        self._bytes[stage] += count
+        self._advance(0, f"{stage}: {self._bytes[stage] / (1 << 30):.2f} GiB", always=False)
+
+
 class FleetView(_View):
     """Progress of a fleet: one line per event with its host, and a count of runs by status."""
 

@@ -19,6 +19,7 @@ from steelyard.comparison.tiers import Answer, learning_speed, level, reference
 from steelyard.experiment.policy import Metric
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.sources import Source
+from steelyard.files import place_of
 from steelyard.reasons import Reason
 
 _MOST_NAMES = 5
@@ -208,7 +209,7 @@ def _more_runs(made: Comparison, metric: Metric) -> NextStep | None:
 
 def _with_new(made: Comparison) -> str:
     """Compare all runs, the new ones too: the plan that the next look is made for."""
-    sides = [",".join(str(subject.run.directory) for subject in side.subjects) for side in made.sides]
+    sides = [",".join(place_of(subject.run.directory) for subject in side.subjects) for side in made.sides]
     if len("".join(sides)) > LONGEST / 2 or not "".join(sides).isprintable():
         sides = [side.name.upper() for side in made.sides]
     new = ("NEW_TARGET", "NEW_BASELINE")

@@ -30,6 +30,7 @@ from steelyard.comparison.tiers import Pair
 from steelyard.comparison.tiers.stability import lost_at
 from steelyard.experiment.keys import KEYS
 from steelyard.experiment.policy import Metric
+from steelyard.files import place_of
 from steelyard.frameworks.registry import facts
 from steelyard.reasons import Code, Reason
 
@@ -193,7 +194,7 @@ def _with_new_commands(every: Sequence[Remedy]) -> Iterator[Remedy]:
 def _of_failed_losses(made: Comparison, pair: Pair) -> Iterator[Remedy]:
     fails = {each.side for each in made.convergence.reductions if each.learning == Learning.FAILS}
     for side, curves in zip(pair.sides, pair.curves, strict=True):
-        check = f"steelyard check {shlex.quote(str(side.subjects[0].run.directory))} -v"
+        check = f"steelyard check {shlex.quote(place_of(side.subjects[0].run.directory))} -v"
         if lost := [step for step in map(lost_at, side.subjects, curves) if step is not None]:
             values = {"side": side.called, "step": min(lost)}
             yield Remedy(Reason(BEFORE_IT_ENDS, values, side=side.name), (check,))
@@ -293,7 +294,7 @@ def _again(made: Comparison) -> Remedy:
 
 def _diff(made: Comparison) -> str:
     """The command that lists the settings that must agree."""
-    runs = (str(side.subjects[0].run.directory) for side in made.sides)
+    runs = (place_of(side.subjects[0].run.directory) for side in made.sides)
     return f"steelyard diff {shlex.join(runs)} --for {Metric.CONVERGENCE}"
 
 

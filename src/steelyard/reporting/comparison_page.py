@@ -135,7 +135,8 @@ def _rulings(made: Comparison) -> Table:
         rows.append([word, metric.value, asked, value, values, why])
     figures = ", ".join(f"{metric.value}: {figure}" for metric, figure in FIGURE_OF.items())
     columns = ["status", "metric", "asked", "ratio", " and ".join(side_names(made)), "why"]
-    return Table("Comparable metrics", columns, rows, f"Values are {figures}. Mode: {made.mode}.", folded=True)
+    look = f" Look {made.look} at a growing set of runs." if made.look > 1 else ""
+    return Table("Comparable metrics", columns, rows, f"Values are {figures}. Mode: {made.mode}.{look}", folded=True)
 
 
 def _differences(made: Comparison) -> Table:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from steelyard.errors import InputError
+from steelyard.errors import NotInstalledError
 from steelyard.inert import inert
 from steelyard.reporting.figures import INSTALL, draw
 from steelyard.reporting.page import CODE
@@ -41,7 +41,7 @@ def render(paper: Paper) -> bytes:
         import typst
     except ImportError:
         complaint, expected = "typst is not installed, and PDFs are set with it", "steelyard[paper]"
-        raise InputError(complaint, key="--to", value="pdf", expected=expected, next=INSTALL) from None
+        raise NotInstalledError(complaint, key="--to", value="pdf", expected=expected, next=INSTALL) from None
     template = resources.files("steelyard.reporting").joinpath("templates", _TEMPLATE)
     with TemporaryDirectory() as folder:
         place = Path(folder)

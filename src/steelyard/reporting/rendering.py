@@ -15,6 +15,7 @@ from steelyard.reporting.paper import Paper
 from steelyard.reporting.paper.cells import Cells
 from steelyard.reporting.paper.comparison import comparison_paper
 from steelyard.reporting.paper.comparison import values_of as values_of_cells
+from steelyard.reporting.paper.methods import with_records
 from steelyard.reporting.paper.run import JudgedCells, run_paper
 from steelyard.reporting.paper.run import values_of as values_of_judged
 from steelyard.reporting.paper.texts import with_texts
@@ -42,6 +43,8 @@ class Report:
     page: Page
     source: Callable[[], Cells | JudgedCells] | None = None
     """Reads what papers and tables of figures are about; None if a report has neither."""
+    records: str = ""
+    """The digest of all records that it is made from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,8 @@ class _Parts:
             paper, values = comparison_paper(made), values_of_cells(made)
         else:
             paper, values = run_paper(made), values_of_judged(made)
-        return replace(with_texts(paper, self.texts, values), stem=self.figure_stem)
+        paper = replace(with_texts(paper, self.texts, values), stem=self.figure_stem)
+        return with_records(paper, self.report.records) if self.report.records else paper
 
     @cached_property
     def paper_drawings(self) -> dict[str, Drawing]:

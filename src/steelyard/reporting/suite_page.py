@@ -9,6 +9,7 @@ from steelyard.campaign.suite_verdict import CellRun, CellStatus, CellVerdict, S
 from steelyard.campaign.waterfall import waterfall
 from steelyard.comparison.intervals import geometric_mean
 from steelyard.experiment.cells import label_of
+from steelyard.files import place_of
 from steelyard.records import Run, unstamped
 from steelyard.records.suite import Suite
 from steelyard.reporting import html
@@ -58,7 +59,7 @@ def suite_page(judged: SuiteVerdict, linked: bool, target: Sequence[Run] | None 
             *_plots(judged, subjects),
             cells_table(judged, linked, subjects),
         ],
-        commands=[*made_by[:1], f"steelyard check {shlex.quote(str(suite.directory))}"],
+        commands=[*made_by[:1], f"steelyard check {shlex.quote(place_of(suite.directory))}"],
         commands_note=EXPANDED,
     )
 

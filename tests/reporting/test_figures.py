@@ -11,12 +11,10 @@ from PIL import Image
 from pypdf import PdfReader
 
 from steelyard.errors import InputError
+from steelyard.reporting.bars import Bar, BarGroup, Bars
 from steelyard.reporting.figures import FORMS, MARK, Drawing, Form, draw, figure_name
 from steelyard.reporting.page import (
     Band,
-    Bar,
-    BarGroup,
-    Bars,
     Chart,
     Dot,
     IntervalPlot,

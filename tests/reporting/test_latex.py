@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from steelyard.reporting import latex
+from steelyard.reporting.bars import Bar, BarGroup, Bars
 from steelyard.reporting.figures import draw
-from steelyard.reporting.page import Bar, BarGroup, Bars
 from steelyard.reporting.paper import (
     Bullets,
     Equation,

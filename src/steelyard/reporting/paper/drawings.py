@@ -7,8 +7,9 @@ from steelyard.comparison import Metric
 from steelyard.comparison.intervals import geometric_mean
 from steelyard.comparison.phrases import percent
 from steelyard.comparison.ratios import FIGURE_OF
+from steelyard.reporting.bars import Bar, BarGroup, Bars
 from steelyard.reporting.curves import per_device
-from steelyard.reporting.page import Bar, BarGroup, Bars, Chart, Level, Line, Table
+from steelyard.reporting.page import Chart, Level, Line, Table
 from steelyard.reporting.paper import Block, Heading, PaperFigure, Paragraph, Ref
 from steelyard.reporting.paper.cells import Group, SideCell, Values
 from steelyard.reporting.paper.setup import gpu_name

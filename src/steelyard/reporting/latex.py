@@ -100,7 +100,7 @@ _SPECIAL = {
 """What is more than text to LaTeX, with an end after signs that would join to a ligature."""
 _LETTERS = frozenset(map(chr, range(0xC0, 0x100))) - set("\u00d0\u00d7\u00de\u00f0\u00f7\u00fe")
 """Letters beyond ASCII that fonts of every encoding have."""
-_LONG_WORD = 16
+_LONG_WORD, _LONG_HEAD = 16, 20
 _BREAKS = re.compile(r"(?<=[/.=,:;_{}&%#$~^<>|])|(?<=\w-)(?=\w)")
 
 
@@ -236,7 +236,7 @@ def _tabular(table: PaperTable, rows: Sequence[Sequence[str]]) -> str:
 
 def _head(name: str, wraps: bool) -> str:
     """The name of a column; a long one is in several lines."""
-    lines = [name] if wraps else textwrap.wrap(inert(name), _LONG_WORD)
+    lines = [name] if wraps else textwrap.wrap(inert(name), _LONG_HEAD)
     if len(lines) < 2:
         return _prose(name)
     broken = r" \\ ".join(map(escaped, lines))

@@ -131,7 +131,7 @@ def test_help_is_80_columns_wide_and_cuts_no_sentence(cli: Any, monkeypatch: pyt
     ("verb", "usage"),
     [
         ("lint", "steelyard lint [OPTIONS] FILE..."),
-        ("plan", "steelyard plan [OPTIONS] FILE"),
+        ("plan", "steelyard plan [OPTIONS] FILE [BASELINE]"),
         ("init", "steelyard init [OPTIONS] [NAME]"),
         ("explain", "steelyard explain [OPTIONS] KEY|SYnnn|CODE"),
     ],

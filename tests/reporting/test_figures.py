@@ -29,6 +29,7 @@ from steelyard.reporting.page import (
     Track,
     Zone,
 )
+from steelyard.reporting.waterfall_plot import Stage, WaterfallPlot
 
 HOSTILE = "_$\\frac{1}$ \\input{/etc/passwd} <script>&\u202e\x07\u4e2d % #"
 NUMBERS = Table("", [], [])
@@ -59,6 +60,18 @@ DRAWINGS: dict[str, Drawing] = {
         ],
         0.05,
         NUMBERS,
+    ),
+    "waterfall": WaterfallPlot(
+        "From h100 to mi300x",
+        "",
+        [
+            Stage("h100", "9,000 tokens/s", "", 1.0, 1.0, Tone.NOTE, is_total=True),
+            Stage("batch", "+20.0%", "60% of the gap", 1.0, 1.2, Tone.GOOD, 1.1, 1.3),
+            Stage("recompute", "-10.0%", "", 1.2, 1.08, Tone.BAD, 1.0, 900.0),
+            Stage("mi300x", "+8.0%", "", 1.0, 1.08, Tone.NOTE, is_total=True),
+        ],
+        NUMBERS,
+        "tokens/s per GPU as a multiple of h100",
     ),
     "bars": Bars(
         "Throughput",

@@ -127,7 +127,7 @@ class Waterfall:
 
 
 def waterfall(judged: SuiteVerdict, target: Sequence[Run] | None = None) -> Waterfall | Reason:
-    """The waterfall of a ladder, or why there is none; `target` are runs in place of those that the ladder names."""
+    """The waterfall of a ladder, or why it is unknown. `target` are runs in place of those that the ladder names."""
     suite = judged.suite
     sides = suite.manifest.ladder
     assert sides is not None

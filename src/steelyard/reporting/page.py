@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from steelyard import __version__
+from steelyard.reporting.waterfall_plot import WaterfallPlot
 
 CODE = re.compile(r"(?<!`)`([\w.:= -]{1,80})`(?!`)")
 """A key or a command in a sentence. The characters are limited so that text of a log cannot hide in it."""
@@ -248,37 +249,6 @@ class IntervalPlot:
     tracks: Sequence[Track]
     margin: float
     samples: Table
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One row of a waterfall: a factor, as a bar from the product before it to the product with it."""
-
-    label: str
-    figure: str
-    """In digits: the change with its interval."""
-    words: str
-    """What it means, or its share of the whole."""
-    start: float
-    end: float
-    low: float | None = None
-    """The interval of this factor alone, around the end of the bar."""
-    high: float | None = None
-    tone: Tone = Tone.PLAIN
-    is_total: bool = False
-    """Whether it is the whole and not one of its factors."""
-
-
-@dataclass(frozen=True, slots=True)
-class WaterfallPlot:
-    """Factors that multiply to a whole, one below the other, on one axis."""
-
-    title: str
-    summary: str
-    stages: Sequence[Stage]
-    samples: Table
-    unit: str = ""
-    """What the axis shows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from steelyard.errors import InputError
 from steelyard.reporting.figures.common import FONT
 from steelyard.reporting.figures.curves import draw_chart
 from steelyard.reporting.figures.ratios import draw_bars, draw_intervals, draw_waterfall
-from steelyard.reporting.page import Bars, Chart, IntervalPlot, WaterfallPlot
+from steelyard.reporting.page import Bars, Chart, IntervalPlot
+from steelyard.reporting.waterfall_plot import WaterfallPlot
 
 Form = Literal["svg", "png", "pdf"]
 FORMS: tuple[Form, ...] = ("svg", "png", "pdf")

@@ -22,7 +22,8 @@ from steelyard.reporting.figures.common import (
     number_axis,
     text_of,
 )
-from steelyard.reporting.page import Bars, IntervalPlot, Stage, Tone, Track, WaterfallPlot
+from steelyard.reporting.page import Bars, IntervalPlot, Tone, Track
+from steelyard.reporting.waterfall_plot import Stage, WaterfallPlot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

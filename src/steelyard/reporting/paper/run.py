@@ -11,7 +11,7 @@ from steelyard.records import unstamped
 from steelyard.reporting.claims import open_findings
 from steelyard.reporting.curves import per_device
 from steelyard.reporting.figures import Drawing, figure_name
-from steelyard.reporting.page import Page, WaterfallPlot, as_sentence, typeset
+from steelyard.reporting.page import Page, as_sentence, typeset
 from steelyard.reporting.paper import (
     ABSTRACT,
     Block,
@@ -30,6 +30,7 @@ from steelyard.reporting.paper.drawings import Group, bars
 from steelyard.reporting.paper.results import CAPTIONS, capital, side_text
 from steelyard.reporting.paper.setup import Column, distinct, model_names, platform_words, setup_blocks
 from steelyard.reporting.sides import last_loss
+from steelyard.reporting.waterfall_plot import WaterfallPlot
 from steelyard.verdict import Subject, Verdict, read_subject
 
 _MOST_LIMITS, _MOST_NAMED = 12, 3

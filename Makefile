@@ -86,6 +86,7 @@ benchmarks: install
 	$(BIN)/python benchmarks/weights.py
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/check.py
+	$(BIN)/python benchmarks/suite.py
 	$(BIN)/python benchmarks/within_run.py
 	$(BIN)/python benchmarks/intervals.py
 	$(BIN)/python benchmarks/curves.py

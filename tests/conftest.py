@@ -16,7 +16,9 @@ import pytest
 
 from steelyard import demo
 from steelyard.cli.main import main
+from steelyard.errors import InfrastructureError
 from steelyard.experiment import packaged
+from steelyard.records import Failure, RunManifest, RunWriter, Step
 
 TINY = packaged.text("tiny-llama")
 
@@ -184,3 +186,48 @@ def recorded(tmp_path: Path) -> Callable[..., Recorded]:
         return Recorded(directory)
 
     return copy
+
+
+class Trains:
+    """Stands in for the training program: each run ends as told, in the order of the runs, and later ones complete."""
+
+    def __init__(self, *endings: str) -> None:
+        self.endings, self.names = list(endings), []
+
+    def __call__(self, planned: Any, writer: RunWriter, observe: Any, options: Any) -> RunManifest:
+        self.names.append(f"{writer.directory.parent.name}/{writer.directory.name}")
+        ending = self.endings.pop(0) if self.endings else "completed"
+        match ending:
+            case "passes":
+                training = planned.case.resolved.experiment.training
+                tokens = training.global_batch_size * training.sequence_length
+                for step in range(1, training.steps + 1):
+                    loss = planned.plan.expected.first_loss - step / 100
+                    writer.append_step(Step(step=step, loss=loss, tokens=tokens, step_time_s=0.5))
+                writer.finish("completed", 0, None)
+            case "oom":
+                writer.finish("failed", 1, Failure(kind="oom", message="CUDA out of memory", phase="train"))
+            case "completed" | "interrupted":
+                writer.finish(ending, 0, None)  # type: ignore[arg-type]
+            case "crash":
+                writer.finish("failed", 1, Failure(kind="exit", message="it crashed"))
+            case "ctrl-c":
+                raise KeyboardInterrupt
+            case "disk full":
+                writer.finish("failed", None, Failure(kind="record", message="no space left"))
+                raise InfrastructureError("no space left", key="--out")
+            case phase:
+                writer.finish("failed", None, Failure(kind="reach", message="no route to host", phase=phase))
+                raise InfrastructureError(f"no route to host (in {phase})", key="reach", next="ping it")
+        return writer.manifest
+
+
+@pytest.fixture
+def trains(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def install(*endings: str) -> Trains:
+        stand_in = Trains(*endings)
+        monkeypatch.setattr("steelyard.execute.execute", stand_in)
+        monkeypatch.setattr("steelyard.execute.check", lambda *_: None)
+        return stand_in
+
+    return install

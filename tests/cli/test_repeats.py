@@ -12,7 +12,7 @@ import pytest
 
 from conftest import command
 from steelyard import records
-from steelyard.records import Failure, RunManifest, RunWriter
+from steelyard.records import RunManifest, RunWriter
 
 TWO = "\nplatforms:\n  one: {gpu: cpu, gpus_per_node: 1}\n  other: {gpu: cpu, gpus_per_node: 1}\n"
 SHORT = ("--set", "training.steps=2", "--set", "training.warmup_steps=1")
@@ -23,44 +23,6 @@ def both(tiny: Path) -> Path:
     """The tiny experiment with two platforms that share this machine."""
     tiny.write_text(tiny.read_text() + TWO)
     return tiny
-
-
-class Trains:
-    """Stands in for the training program: each run ends as told, in the order of the runs."""
-
-    def __init__(self, *endings: str) -> None:
-        self.endings, self.names = list(endings), []
-
-    def __call__(self, planned: Any, writer: RunWriter, observe: Any, options: Any) -> RunManifest:
-        from steelyard.errors import InfrastructureError
-
-        self.names.append(f"{writer.directory.parent.name}/{writer.directory.name}")
-        ending = self.endings.pop(0) if self.endings else "completed"
-        match ending:
-            case "completed" | "interrupted":
-                writer.finish(ending, 0, None)  # type: ignore[arg-type]
-            case "crash":
-                writer.finish("failed", 1, Failure(kind="exit", message="it crashed"))
-            case "ctrl-c":
-                raise KeyboardInterrupt
-            case "disk full":
-                writer.finish("failed", None, Failure(kind="record", message="no space left"))
-                raise InfrastructureError("no space left", key="--out")
-            case phase:
-                writer.finish("failed", None, Failure(kind="reach", message="no route to host", phase=phase))
-                raise InfrastructureError(f"no route to host (in {phase})", key="reach", next="ping it")
-        return writer.manifest
-
-
-@pytest.fixture
-def trains(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def install(*endings: str) -> Trains:
-        stand_in = Trains(*endings)
-        monkeypatch.setattr("steelyard.execute.execute", stand_in)
-        monkeypatch.setattr("steelyard.execute.check", lambda *_: None)
-        return stand_in
-
-    return install
 
 
 def test_two_platforms_take_turns_and_which_goes_first_alternates(cli: Any, both: Path, trains: Any) -> None:

@@ -13,10 +13,12 @@ from ruamel.yaml import YAML
 
 from bounds import bounded
 from seeds import SEEDS, filled, original, packaged_content
+from steelyard.configs.cells import cells_of
 from steelyard.configs.choose import Asked, readings
-from steelyard.configs.files import read_config
+from steelyard.configs.files import ConfigFile, read_config
 from steelyard.errors import SteelyardError
-from steelyard.experiment import InvalidExperimentError, packaged, resolve
+from steelyard.experiment import InvalidExperimentError, Reading, packaged, resolve
+from steelyard.experiment.cells import SUITE as SECTION
 from steelyard.experiment.problems import raise_errors
 from steelyard.frameworks.registry import planned
 from steelyard.hardware.machine import Machine
@@ -25,6 +27,7 @@ from steelyard.linting.explain import explanations
 from steelyard.linting.formats import github, sarif
 from steelyard.planning.make import make_plan
 from steelyard.planning.script import script
+from steelyard.records.suite import cell_directories
 
 pytestmark = pytest.mark.fuzz
 
@@ -32,6 +35,18 @@ EXAMPLES = int(os.environ.get("STEELYARD_FUZZ_EXAMPLES", "500"))
 LAPTOP = Machine((), cpu_count=2)
 CODES = set(explanations())
 
+PLATFORMS = {"a": {"gpu": "cpu", "gpus_per_node": 1}, "b": {"gpu": "cpu", "gpus_per_node": 2}}
+SUITE = {
+    "axes": {
+        "training.micro_batch_size": [2, 4],
+        "model.preset": ["tiny-llama", "tiny-gpt"],
+        "gpus": [1, 2],
+        "length": {"short": {"training.sequence_length": 64}, "long": {"training.sequence_length": 128}},
+    },
+    "exclude": [{"training.micro_batch_size": 4, "length": "long"}],
+    "include": [{"length": "short", "training.steps": 9}, {"training.micro_batch_size": 8, "expect": "oom"}],
+    "repeats": 2,
+}
 BASES = [
     *(json.dumps(filled(packaged_content(name), 4), indent=1) for name in SEEDS),
     *(json.dumps(original(name)) for name in SEEDS),
@@ -79,6 +94,9 @@ BASES = [
                 }
             },
         }
+    ),
+    json.dumps(
+        YAML(typ="safe", pure=True).load(packaged.text("tiny-llama")) | {"platforms": PLATFORMS, "suite": SUITE}
     ),
 ]
 
@@ -195,6 +213,12 @@ names = st.one_of(
             "a[b]",
             "password",
             "-x",
+            "suite",
+            "axes",
+            "include",
+            "training.steps",
+            "nodes",
+            "platform",
         ]
     ),
 )
@@ -280,20 +304,32 @@ def answered_in_words(path: Path, asked: Asked) -> None:
         assert "\n" not in github(problem)
         assert problem.line is None or problem.line >= 1
     try:
-        selections = readings(read_config(path), asked)
+        selections = selected(read_config(path), asked)
     except InvalidExperimentError:
         assert any(problem.severity == "error" for problem in problems)
         return
-    for reading in selections[:2]:
+    for reading, own in selections:
         try:
             raise_errors(reading.problems)
             with bounded():
-                planned = make_plan(resolve(reading), LAPTOP, asked).plan
+                planned = make_plan(resolve(reading, own.settings, own.gpu, own.gpus), LAPTOP, own).plan
         except SteelyardError:
             assert any(problem.severity == "error" for problem in problems)
         else:
             script(planned)
             assert planned.model_dump_json()
+
+
+def selected(file: ConfigFile, asked: Asked) -> list[tuple[Reading, Asked]]:
+    """The first two selections of a file, or cells of its suite."""
+    if SECTION not in file.content:
+        return [(reading, asked) for reading in readings(file, asked)[:2]]
+    cells = cells_of(file, asked)
+    assert len({directory.casefold() for directory in cell_directories([(None, c.name) for c in cells.cells])}) == len(
+        cells.cells
+    )
+    every = [cells.asked_of(cell) for cell in (cells.cells[0], cells.cells[-1])]
+    return [(reading, own) for own in every for reading in readings(cells.file, own)]
 
 
 @st.composite

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from steelyard.errors import InputError
-from steelyard.records.fleet import again, find_fleet, held, load_fleet, new_fleet
+from steelyard.records.fleet import again, find_fleet, held_directory, load_fleet, new_fleet
 
 
 def test_a_new_fleet_has_a_place_for_each_host_and_says_running(tmp_path: Path) -> None:
@@ -38,9 +38,9 @@ def test_names_that_become_one_are_told_apart(tmp_path: Path) -> None:
 
 def test_a_fleet_that_runs_is_not_run_again_at_the_same_time(tmp_path: Path) -> None:
     fleet = new_fleet(tmp_path, None, "x", ["a"])
-    with held(fleet):
+    with held_directory(fleet.directory):
         assert fleet.is_running
-        with pytest.raises(InputError, match="still running"), held(fleet):
+        with pytest.raises(InputError, match="still running"), held_directory(fleet.directory):
             pass
     assert not fleet.is_running
 

@@ -17,7 +17,7 @@ import pytest
 from steelyard import records
 from steelyard.errors import InputError
 from steelyard.records import Event, Step
-from steelyard.records.fleet import held, new_fleet
+from steelyard.records.fleet import held_directory, new_fleet
 from steelyard.records.step import to_line
 from steelyard.records.strict import LINE_BYTES, MOST_DEEP, blocks, read_json, strict_json, whole_lines
 from steelyard.records.writer import beats
@@ -279,17 +279,17 @@ def test_a_heartbeat_that_is_not_a_file_neither_hangs_nor_makes_one_elsewhere(tm
     beat.symlink_to(tmp_path / "victim")
     with pytest.raises(InputError, match="a symbolic link"):
         beats(fleet.directory)
-    with pytest.raises(InputError, match="cannot be locked"), held(fleet):
+    with pytest.raises(InputError, match="cannot be locked"), held_directory(fleet.directory):
         pass
     assert not (tmp_path / "victim").exists()
     beat.unlink()
     os.mkfifo(beat)
     with pytest.raises(InputError, match="a named pipe"):
         beats(fleet.directory)
-    with pytest.raises(InputError, match="not a regular file"), held(fleet):
+    with pytest.raises(InputError, match="not a regular file"), held_directory(fleet.directory):
         pass
     beat.unlink()
-    with held(fleet):
+    with held_directory(fleet.directory):
         assert fleet.is_running
 
 

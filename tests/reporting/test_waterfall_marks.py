@@ -5,13 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from steelyard.reporting.page import Table, Tone
+from steelyard.reporting.page import Stage, Table, Tone, WaterfallPlot
 from steelyard.reporting.waterfall_marks import DrawnStage, drawn
-from steelyard.reporting.waterfall_plot import Stage, WaterfallPlot
 
 
 def stage(start: float, end: float, low: float | None = None, high: float | None = None) -> Stage:
-    return Stage("a", "", "", start, end, Tone.GOOD, low, high)
+    return Stage("a", "", "", start, end, low, high, Tone.GOOD)
 
 
 def places(*stages: Stage) -> list[DrawnStage]:
@@ -31,7 +30,7 @@ def test_equal_factors_have_bars_of_equal_width() -> None:
 
 
 def test_each_bar_hangs_from_the_end_of_the_one_before_and_the_total_too() -> None:
-    total = Stage("all", "", "", 1.0, 1.8, Tone.NOTE, is_total=True)
+    total = Stage("all", "", "", 1.0, 1.8, tone=Tone.NOTE, is_total=True)
     made = places(stage(1.0, 1.5), stage(1.5, 1.2), stage(1.2, 1.8), total)
     for before, after in pairwise(made):
         assert after.joint == before.end

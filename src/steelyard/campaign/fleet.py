@@ -12,7 +12,7 @@ from typing import Protocol
 from steelyard import execute, records, verdict
 from steelyard.campaign import CampaignRequest
 from steelyard.campaign.fleet_verdict import FleetVerdict, judge_fleet
-from steelyard.campaign.series import RESUME, check_same_experiment
+from steelyard.campaign.resume import RESUME, check_no_name, check_same_experiment
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute import RunOptions, on_signals
 from steelyard.execute.cluster import EXECUTOR as CLUSTER
@@ -117,9 +117,7 @@ def _saved(fleet: Fleet, not_saved: Callable[[Path, OSError], None]) -> Fleet:
 
 def _earlier_fleet(planned: Planned, resume: str, request: CampaignRequest) -> Fleet:
     """The fleet to run again; InputError if the plan differs from its own."""
-    if request.name is not None:
-        message = "--name is for a new fleet; --resume uses an existing one"
-        raise InputError(message, key="--name", value=request.name, next="the same command without --name")
+    check_no_name(request)
     fleet = find_fleet(resume, request.out)
     if fleet is None:
         names = [path.name for path in fleets_under(request.out)]
@@ -131,7 +129,7 @@ def _earlier_fleet(planned: Planned, resume: str, request: CampaignRequest) -> F
         expected = "the config and the cluster file of the fleet"
         raise InputError(f"{file} is planned as {planned_as}, not a fleet", key=RESUME, value=resume, expected=expected)
     if (earlier := next((run for run in fleet.runs() if run is not None), None)) is not None:
-        check_same_experiment(planned, earlier, "the experiment of the fleet", fleet.directory)
+        check_same_experiment(planned, earlier, fleet.directory)
     return fleet
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from steelyard.accounting.stragglers import CLEARLY, CLEARLY_SIGMAS, LEAST_NODES, robust_z
 from steelyard.reasons import Code
 from steelyard.records import Run, load
-from steelyard.records.fleet import Fleet, Outlier
+from steelyard.records.fleet import Fleet, Outlier, reading_run
 from steelyard.verdict import Status, Subject, Verdict, judge, read_subject, save, worst
 from steelyard.verdict.finding import Check
 
@@ -71,7 +71,7 @@ def judge_fleet(fleet: Fleet, read: Callable[[Run], Subject] = read_subject) -> 
     """Judge every run, and find the outliers among the completed ones; `read` sets thresholds and warm-up."""
     members = []
     for entry, run in zip(fleet.manifest.runs, fleet.runs(), strict=True):
-        with fleet.reading(fleet.directory / entry.directory):
+        with reading_run(fleet.directory, entry.directory):
             verdict = None if run is None else judge(read(run))
         members.append(Member(entry.host, run, verdict))
     completed = {member.host: member.verdict for member in members if member.completed and member.verdict}

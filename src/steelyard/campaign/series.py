@@ -2,42 +2,35 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from steelyard import execute, records, verdict
+from steelyard import execute, records
 from steelyard.campaign import CampaignRequest
 from steelyard.campaign.fleet_verdict import judge_run
+from steelyard.campaign.resume import RESUME, check_same_experiment, find_series, is_result, matched, set_aside
+from steelyard.configs.cells import Cells
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute import RunOptions
 from steelyard.execute.recording import Observer
 from steelyard.experiment.cells import LADDER_RUNS, Cell, LadderSection, Scalar
-from steelyard.experiment.problems import InvalidExperimentError, spelt
-from steelyard.experiment.resolve import leaves
-from steelyard.linting.rules.sy402_more_than_the_gpu_memory import RULE as OVERSIZED
+from steelyard.experiment.problems import OVERSIZED, InvalidExperimentError
+from steelyard.experiment.resolve import Settings
+from steelyard.hardware.machine import discover
+from steelyard.planning import plan_file
 from steelyard.planning.make import Planned, platform_label
-from steelyard.records import Run, RunWriter
+from steelyard.records import RunWriter
 from steelyard.records.fleet import held_directory
-from steelyard.records.reader import run_not_found
-from steelyard.records.suite import (
-    EARLIER,
-    LadderSides,
-    Suite,
-    SuiteCell,
-    SuiteManifest,
-    cell_directories,
-    find_suite,
-)
-from steelyard.records.writer import numbered
+from steelyard.records.suite import LadderSides, Suite, SuiteCell, SuiteManifest, cell_directories
 from steelyard.verdict import Verdict
 
-RESUME = "--resume"
-MakePlan = Callable[[Cell, Sequence[str], bool], Planned]
-"""Plans a cell with extra settings; the flag: whether to show warnings."""
+SEED = "training.seed"
+MOST_RUNS = 100_000
+"""Limit of one series; suite.json lists every run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +44,26 @@ class Turn:
     """training.seed; None: that of the experiment."""
 
     @property
-    def settings(self) -> list[str]:
-        return [] if self.seed is None else [f"training.seed={self.seed}"]
+    def settings(self) -> Settings:
+        return [] if self.seed is None else [(SEED, self.seed)]
 
 
 @dataclass(frozen=True)
 class Series:
-    cells: tuple[Cell, ...]
+    source: Cells
     seeds: tuple[int | None, ...]
     """One per repeat; None: that of the experiment."""
-    axes: tuple[str, ...] = ()
     skips_oversized: bool = False
     """Whether cells whose plan needs more memory than the GPU has are left out."""
-    ladder: LadderSection | None = None
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return self.source.cells
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Empty for repeats of one job."""
+        return self.source.axes
 
     @cached_property
     def turns(self) -> list[Turn]:
@@ -80,10 +80,17 @@ class Series:
             for at in (job[::-1] if (repeat + number) % 2 == 0 else job)
         ]
 
-    def run_name(self, turn: Turn) -> str:
-        """The name of a run directory; names sort in the order of the runs."""
+    @cached_property
+    def run_names(self) -> list[str]:
+        """The names of the runs of a cell; they sort in the order of the runs."""
         width = len(str(len(self.seeds)))
-        return f"repeat-{turn.repeat:0{width}d}" if turn.seed is None else f"seed-{turn.seed}"
+        return [
+            f"repeat-{repeat:0{width}d}" if seed is None else f"seed-{seed}"
+            for repeat, seed in enumerate(self.seeds, start=1)
+        ]
+
+    def run_name(self, turn: Turn) -> str:
+        return self.run_names[turn.repeat - 1]
 
 
 @dataclass(slots=True)
@@ -125,6 +132,9 @@ class Made:
 
 
 class SeriesReporter(Protocol):
+    def planned(self, planned: Planned) -> None:
+        """Receives every plan that will run."""
+
     def series_begins(self, made: Made) -> None: ...
 
     def run_begins(self, run: MadeRun, made: Made) -> None: ...
@@ -142,21 +152,18 @@ Plans = dict[tuple[int, int | None], Planned]
 
 
 def run_series(
-    series: Series,
-    plan: MakePlan,
-    options: RunOptions,
-    request: CampaignRequest,
-    reporter: SeriesReporter,
-    resume: str | None = None,
+    series: Series, options: RunOptions, request: CampaignRequest, reporter: SeriesReporter, resume: str | None = None
 ) -> Made:
     """Plan all cells, then run the turns that are not done; stop at a failure that the next run would have too."""
-    plans, skipped = _plans(series, plan)
-    suite = _resumed(resume, series, plans, skipped, request) if resume else _new(series, plans, skipped, request)
-    turns = [turn for turn in series.turns if turn.at not in skipped]
-    made = Made(suite, series, len(turns))
+    plans, skipped = _plans(series, options, reporter)
+    suite = find_series(resume, request) if resume else _new(series, plans, skipped, request)
     with held_directory(suite.directory, RESUME if resume else "--name"):
+        suite = _renewed(suite, series, skipped) if resume else suite
+        turns = [turn for turn in series.turns if turn.at not in skipped]
+        made = Made(suite, series, len(turns))
         todo = [turn for turn in turns if not _is_done(made, turn, plans[turn.at, turn.seed])]
         made.kept = len(turns) - len(todo)
+        suite.save()
         reporter.series_begins(made)
         try:
             for turn in todo:
@@ -178,9 +185,9 @@ def _run_turn(
     reporter: SeriesReporter,
 ) -> bool:
     """Whether the series ends with this run."""
-    place, name = _place(made, turn), made.series.run_name(turn)
-    _set_aside(place / name)
-    writer = execute.new_run(planned, place, name, request.command)
+    cell, name = made.suite.manifest.cells[turn.at], made.series.run_name(turn)
+    set_aside(made.suite, cell, name)
+    writer = execute.new_run(planned, made.suite.directory / cell.directory, name, request.command)
     run = MadeRun(turn, str(writer.directory.relative_to(made.suite.directory)), writer)
     made.runs.append(run)
     reporter.run_begins(run, made)
@@ -196,19 +203,20 @@ def _run_turn(
     return made.stopped or run.ends_all
 
 
-def _place(made: Made, turn: Turn) -> Path:
-    return made.suite.directory / made.suite.manifest.cells[turn.at].directory
-
-
-def _plans(series: Series, plan: MakePlan) -> tuple[Plans, dict[int, Planned]]:
+def _plans(series: Series, options: RunOptions, reporter: SeriesReporter) -> tuple[Plans, dict[int, Planned]]:
     """The plan of every cell and seed, and the cells that are skipped; the first error names its cell."""
     plans: Plans = {}
     skipped: dict[int, Planned] = {}
+    machine, source = discover(), series.source
+    if (count := len(series.cells) * len(series.seeds)) > MOST_RUNS:
+        problem, fix = f"{count:,} runs are too many for one directory", "fewer repeats, or several suites"
+        raise InputError(problem, key="--repeats", value=count, expected=f"at most {MOST_RUNS:,}", next=fix)
     for turn in series.turns:
         if (turn.at, turn.seed) in plans or turn.at in skipped:
             continue
         with _naming(turn.cell, series):
-            planned = plan(turn.cell, turn.settings, turn.repeat == 1)
+            planned = plan_file(source.file, source.asked_of(turn.cell, turn.settings))
+            execute.check(planned, machine, options)
             _check_one_job(planned, series)
         expected = planned.plan.expected
         available = expected.usable_gib_per_gpu
@@ -216,6 +224,7 @@ def _plans(series: Series, plan: MakePlan) -> tuple[Plans, dict[int, Planned]]:
             skipped[turn.at] = planned
         else:
             plans[turn.at, turn.seed] = planned
+            reporter.planned(planned)
     return plans, skipped
 
 
@@ -226,14 +235,11 @@ def _naming(cell: Cell, series: Series) -> Iterator[None]:
         yield
     except InputError as error:
         if len(series.cells) > 1 and cell.values:
-            error.message = f"cell {words_of(cell)}: {error.message}"
-        if isinstance(error, InvalidExperimentError) and error.problems[0].code == OVERSIZED.code:
-            error.next = f"{error.next}; or --skip-oversized; or `expect: oom` for this cell"
+            error.message = f"cell {cell.words}: {error.message}"
+        if series.axes and isinstance(error, InvalidExperimentError) and error.problems[0].code == OVERSIZED:
+            declared = "; or `expect: oom` for this cell" if series.source.file.family == "steelyard" else ""
+            error.next = f"{error.next}; or --skip-oversized{declared}"
         raise
-
-
-def words_of(cell: Cell) -> str:
-    return ", ".join(f"{axis}={spelt(value)}" for axis, value in cell.values)
 
 
 def _check_one_job(planned: Planned, series: Series) -> None:
@@ -256,12 +262,9 @@ def _new(series: Series, plans: Plans, skipped: dict[int, Planned], request: Cam
     names = [cell.name if series.axes else None for cell in series.cells]
     pairs = list(zip(platforms, names, strict=True))
     directories = cell_directories(pairs) if series.axes or several else ["."]
-    runs = [[series.run_name(turn) for turn in series.turns if turn.at == at] for at in range(len(series.cells))]
     cells = [
-        _cell(cell, label if several else None, directory, own_runs, by_cell[at], at in skipped)
-        for at, (cell, label, directory, own_runs) in enumerate(
-            zip(series.cells, labels, directories, runs, strict=True)
-        )
+        _cell(cell, platform, directory, series.run_names, by_cell[at], at in skipped)
+        for at, (cell, platform, directory) in enumerate(zip(series.cells, platforms, directories, strict=True))
     ]
     directory = records.new_directory(request.out, request.name, own)
     manifest = SuiteManifest(
@@ -269,11 +272,9 @@ def _new(series: Series, plans: Plans, skipped: dict[int, Planned], request: Cam
         experiment=first.plan.experiment,
         axes=list(series.axes),
         cells=cells,
-        ladder=_sides(series.ladder, directory) if series.ladder else None,
+        ladder=_sides(ladder, directory) if (ladder := series.source.ladder) else None,
     )
-    suite = Suite(directory, manifest)
-    suite.save()
-    return suite
+    return Suite(directory, manifest)
 
 
 def _sides(ladder: LadderSection, directory: Path) -> LadderSides:
@@ -300,37 +301,14 @@ def _cell(
     )
 
 
-def _resumed(name: str, series: Series, plans: Plans, skipped: dict[int, Planned], request: CampaignRequest) -> Suite:
-    """The earlier suite; InputError if its cells are not those of the command."""
-    suite = find_series(name, request)
-    now = [(cell.by_axis, _runs_of(series, at)) for at, cell in enumerate(series.cells)]
-    before = [(cell.values, cell.runs) for cell in suite.manifest.cells]
-    if now != before:
-        problem = f"{suite.directory} has {len(before)} cells with other values or repeats than this command"
-        key, fix = RESUME, f"the command of {suite.directory}, or the same command without {RESUME}"
-        raise InputError(problem, key=key, value=name, expected="the cells of the suite", next=fix)
+def _renewed(suite: Suite, series: Series, skipped: Container[int]) -> Suite:
+    """The suite to resume; InputError if its cells are not those of the command."""
+    earlier = matched(suite, series.axes, series.cells, series.run_names)
     cells = [
         cell.model_copy(update={"skipped": "oversized" if at in skipped else None, "expect": series.cells[at].expect})
-        for at, cell in enumerate(suite.manifest.cells)
+        for at, cell in enumerate(earlier)
     ]
-    renewed = suite.updated(cells=cells, verdict=None)
-    renewed.save()
-    return renewed
-
-
-def find_series(name: str, request: CampaignRequest) -> Suite:
-    """The suite or the repeats to resume."""
-    if request.name is not None:
-        message = f"--name is for a new directory; {RESUME} uses an existing one"
-        raise InputError(message, key="--name", value=request.name, next="the same command without --name")
-    suite = find_suite(name, request.out)
-    if suite is None or suite.platform is not None:
-        raise run_not_found(name, request.out, RESUME, "a suite, repeats or a fleet")
-    return suite
-
-
-def _runs_of(series: Series, at: int) -> list[str]:
-    return [series.run_name(turn) for turn in series.turns if turn.at == at]
+    return suite.updated(cells=cells, verdict=None)
 
 
 def _is_done(made: Made, turn: Turn, planned: Planned) -> bool:
@@ -338,41 +316,5 @@ def _is_done(made: Made, turn: Turn, planned: Planned) -> bool:
     run = made.suite.run(made.suite.manifest.cells[turn.at], made.series.run_name(turn))
     if run is None:
         return False
-    check_same_experiment(planned, run, f"{RESUME} without changes to the file", made.suite.directory)
+    check_same_experiment(planned, run, made.suite.directory)
     return is_result(run)
-
-
-def is_result(run: Run) -> bool:
-    """Whether a run has come to a result that stands: it completed and did not fail, or ran out of memory."""
-    if is_oom(run):
-        return True
-    return run.status == "completed" and verdict.word_of(run) != "fail"
-
-
-def is_oom(run: Run) -> bool:
-    failure = run.manifest.failure
-    return failure is not None and failure.kind == "oom"
-
-
-def check_same_experiment(planned: Planned, run: Run, expected: str, directory: Path) -> None:
-    """Refuse to add to a directory whose runs have other settings."""
-    new = dict(leaves(planned.case.resolved.experiment.model_dump(mode="json")))
-    old = dict(run.manifest.experiment.leaves())
-    if new.get("data.fingerprint") is None:  # computed when a run is created
-        old.pop("data.fingerprint", None)
-        new.pop("data.fingerprint", None)
-    for key in sorted(old.keys() | new.keys()):
-        if old.get(key) != new.get(key):
-            problem = f"{key} is {spelt(new.get(key))}, but {spelt(old.get(key))} in {directory}"
-            fix = f"the same command without {RESUME}, for a new directory"
-            raise InputError(problem, key=key, value=new.get(key), expected=expected, next=fix)
-
-
-def _set_aside(place: Path) -> None:
-    """Move the earlier run of a turn to a directory next to it, so that its name is free and its record is kept."""
-    if not os.path.lexists(place):
-        return
-    earlier = place.parent / EARLIER
-    earlier.mkdir(exist_ok=True)
-    free = (earlier / name for name in numbered(place.name))
-    place.rename(next(path for path in free if not os.path.lexists(path)))

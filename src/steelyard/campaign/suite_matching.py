@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from steelyard.campaign import refused
-from steelyard.campaign.series import is_oom
+from steelyard.campaign.resume import is_oom
 from steelyard.campaign.suite_comparison import Absence, CellPair, Options, SideOfCell, SuiteComparison
 from steelyard.campaign.suite_means import adjusted, mean_of
 from steelyard.comparison import NAME_OF, Metric, weigh

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from steelyard.campaign.series import is_oom
+from steelyard.campaign.resume import is_oom
 from steelyard.errors import Exit
 from steelyard.execute.executor import TRAINING
 from steelyard.records import SUITE, Run
+from steelyard.records.fleet import reading_run
 from steelyard.records.suite import Suite, SuiteCell
 from steelyard.verdict import Finding, Status, Subject, Verdict, judge, read_subject, save
 
@@ -106,13 +107,19 @@ class SuiteVerdict:
 
     @property
     def exit(self) -> Exit:
-        """The worst of all cells, in the order 3, 1, 5, 0."""
-        exits = {cell.exit for cell in self.cells}
+        """The worst of all cells, in the order 3, 1, 5, 0; unknown if no cell was run."""
+        exits = {cell.exit for cell in self.cells if cell.status != CellStatus.SKIPPED} or {Exit.UNKNOWN}
         return next((exit for exit in _WORST if exit in exits), Exit.GOOD)
 
     @property
     def status(self) -> Status:
         return {Exit.GOOD: Status.PASS, Exit.UNKNOWN: Status.UNKNOWN}.get(self.exit, Status.FAIL)
+
+    def updated(self) -> Suite:
+        """The suite with its joint verdict, unless only one platform was judged."""
+        if self.suite.platform is not None:
+            return self.suite
+        return self.suite.updated(verdict=self.status.value)
 
     def counts(self) -> dict[CellStatus, int]:
         statuses = [cell.status for cell in self.cells]
@@ -127,18 +134,21 @@ def judge_suite(suite: Suite, read: Callable[[Run], Subject] = read_subject) -> 
 def _judged(suite: Suite, cell: SuiteCell, read: Callable[[Run], Subject]) -> Iterator[CellRun]:
     for name in cell.runs:
         run = suite.run(cell, name)
-        yield CellRun(name, run, judge(read(run)) if run is not None else None)
+        with reading_run(suite.directory, cell.path_of(name)):
+            yield CellRun(name, run, judge(read(run)) if run is not None else None)
 
 
 def judge_and_save(
     suite: Suite, not_saved: Callable[[Path, OSError], None], read: Callable[[Run], Subject] = read_subject
 ) -> SuiteVerdict:
-    """Judge a suite; save each verdict with its run, and the joint one in suite.json."""
+    """Judge a suite; save each verdict with its run, and the joint one of all platforms in suite.json."""
     judged = judge_suite(suite, read)
     for cell in judged.cells:
         for verdict in cell.verdicts():
             save(verdict, not_saved)
-    saved = suite.updated(verdict=judged.status.value)
+    if suite.platform is not None:
+        return judged
+    saved = judged.updated()
     try:
         saved.save()
     except OSError as reason:

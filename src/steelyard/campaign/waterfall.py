@@ -18,6 +18,7 @@ from steelyard.comparison.intervals import FEWEST, LEVEL, geometric_mean
 from steelyard.comparison.ratios import FIGURE_OF, figures_of
 from steelyard.comparison.shares import Factor, Ladder, of_sides
 from steelyard.experiment.keys import KEYS, STATED
+from steelyard.files import place_of
 from steelyard.reasons import Code, Reason
 from steelyard.records import MANIFEST, Run, load
 from steelyard.records.suite import LadderSides, Suite
@@ -127,7 +128,7 @@ class Waterfall:
 
 
 def waterfall(judged: SuiteVerdict, target: Sequence[Run] | None = None) -> Waterfall | Reason:
-    """The waterfall of a ladder, or why it is unknown. `target` are runs in place of those that the ladder names."""
+    """The waterfall of a ladder, or why it cannot be made; `target` replaces the runs that the ladder names."""
     suite = judged.suite
     sides = suite.manifest.ladder
     assert sides is not None
@@ -211,7 +212,7 @@ def _named(suite: Suite, names: Sequence[str], notes: list[Reason]) -> list[Run]
     """Runs by their paths from the suite; a note names those that do not exist."""
     places = [Path(os.path.normpath(suite.directory / name)) for name in names]
     known = [place for place in places if os.path.lexists(place / MANIFEST)]
-    notes += [Reason(RUN_MISSING, {"run": str(place)}) for place in places if place not in known]
+    notes += [Reason(RUN_MISSING, {"run": place_of(place)}) for place in places if place not in known]
     return [load(place) for place in known]
 
 

@@ -154,12 +154,16 @@ def _next(problems: "Sequence[Problem]", options: LintOptions) -> str:
 
 
 def _next_plan(file: Path, options: LintOptions) -> str:
-    """The plan of the first selection, if its framework can be planned, else the way to import its logs."""
+    """The run of a suite, else the plan of the first selection; for a framework without plans, how to import logs."""
     from steelyard.configs.choose import readings
     from steelyard.configs.files import read_config
+    from steelyard.experiment.cells import SUITE
     from steelyard.frameworks.registry import is_planned
 
-    name, matches = shlex.quote(str(file)), readings(read_config(file), options.asked())
+    name, config = shlex.quote(str(file)), read_config(file)
+    if SUITE in config.content:
+        return f"run {name}{options.typed_again()} --suite"
+    matches = readings(config, options.asked())
     planned = [match for match in matches if is_planned(_framework(match))]
     chosen = (planned or matches)[0].platform
     select = f" --platform {shlex.quote(chosen)}" if chosen is not None and options.platform is None else ""

@@ -16,7 +16,7 @@ from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InputError, SteelyardError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from steelyard.api import PlacedSelection
     from steelyard.planning.make import Planned
@@ -135,24 +135,28 @@ def _expected_cells(plan: "Plan") -> tuple[str, ...]:
     )
 
 
-def planned(file: Path, selection: "PlacedSelection", aloud: bool = True) -> "Planned":
-    """The plan of a file; `aloud` prints what a person should know of it."""
+def planned(file: Path, selection: "PlacedSelection") -> "Planned":
+    """The plan of a file; prints what a person should know of it."""
     from steelyard import api
 
     result = api.plan(file, **selection)
-    if not aloud:
-        return result
+    for note in notes(result):
+        printing.note(note)
+    return result
+
+
+def notes(result: "Planned") -> "Iterator[str]":
+    """What a person should know of a plan."""
     plan, case = result.plan, result.case
     if len(plan.nodes) > 1 and not case.hosts:
-        printing.note(f"no --cluster: using the host names {plan.nodes[0].host}, {plan.nodes[1].host}, ...")
+        yield f"no --cluster: using the host names {plan.nodes[0].host}, {plan.nodes[1].host}, ..."
     if not case.hosts and case.reading.family != "steelyard":
-        printing.note(f"no --cluster: {{user-id}} = {case.login}, the login here; a cluster file sets another")
+        yield f"no --cluster: {{user-id}} = {case.login}, the login here; a cluster file sets another"
     if plan.allowed:
-        printing.note(f"allowed: {'; '.join(problem.words for problem in plan.allowed)}")
+        yield f"allowed: {'; '.join(problem.words for problem in plan.allowed)}"
     for warning in result.warnings:
         if warning.severity == "warning":
-            printing.note(f"warning: {warning.code} {warning.message}; fix: {warning.fix}")
-    return result
+            yield f"warning: {warning.code} {warning.message}; fix: {warning.fix}"
 
 
 def _note_fleet(result: "Planned") -> None:

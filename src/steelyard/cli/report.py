@@ -13,6 +13,7 @@ EXAMPLES = examples(
     "steelyard report runs/comparisons/ID --to html,md -o reports/",
     "steelyard report first --figures svg,pdf",
     "steelyard report runs/comparisons/ID --to latex,pdf,csv -o paper/",
+    "steelyard report runs/comparisons/ID --to html,md --bundle evidence.zip",
 )
 _NAME = "Directory or name of a run, a fleet or a comparison."
 
@@ -27,12 +28,14 @@ class ReportOptions(Kept):
         "--target RUNS", "For a ladder: the runs of its target, if the ladder does not name them."
     )
     output: str | None = option("-o PATH", "Write to this file or directory. Default: next to the run.")
+    bundle: Path | None = option("--bundle ZIP", "Write the report and its records to this file, for `verify`.")
 
 
 @verb
 def report(options: ReportOptions) -> None:
     """Write the report of a run, a fleet or a comparison."""
     from steelyard import api
+    from steelyard.cli.progress import StageView
 
     files = api.report(
         options.name,
@@ -41,6 +44,9 @@ def report(options: ReportOptions) -> None:
         text=options.text,
         target=options.target,
         output=options.output,
+        bundle=options.bundle,
+        observe=StageView(),
+        notice=printing.note,
         out=options.out,
     )
     if options.as_json:

@@ -1,11 +1,10 @@
 """steelyard run FILE: runs an experiment, records it, then checks it."""
 
-import json
 import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from steelyard.cli import printing
 from steelyard.cli.options import CONFIG, NEW_HOST_KEYS, Kept, Selection, argument, examples, option
@@ -23,13 +22,9 @@ from steelyard.cli.verb import verb
 from steelyard.errors import InfrastructureError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from steelyard.api import PlacedSelection
     from steelyard.campaign import CampaignRequest
     from steelyard.campaign.series import Series
     from steelyard.execute import Limits, RunOptions
-    from steelyard.experiment.cells import Cell
     from steelyard.planning.make import Planned
     from steelyard.records import Run, RunWriter
     from steelyard.records.suite import Suite
@@ -111,20 +106,11 @@ def run(typed: RunVerbOptions) -> int:
     options = execute.RunOptions(
         _limits(typed), typed.cluster, typed.accept_new_host_keys, image, not typed.no_preflight, typed.required
     )
-
-    def plan(cell: "Cell", settings: "Sequence[str]", shows_warnings: bool) -> "Planned":
-        own = [f"{key}={json.dumps(value)}" for key, value in cell.settings]
-        every = [*(typed.settings or []), *own, *settings]
-        selection = cast("PlacedSelection", {**typed.selection(), **dict(cell.selectors), "settings": every})
-        checked = planned(typed.file, selection, shows_warnings)
-        execute.check(checked, discover(), options)
-        return checked
-
     request = CampaignRequest(typed.out, typed.name, ["steelyard", *sys.argv[1:]], not typed.no_check)
     if (series := _series(typed)) is not None:
         from steelyard.cli.series import launch_series
 
-        return launch_series(series, plan, options, request, typed.as_json, typed.resume)
+        return launch_series(series, options, request, typed.as_json, typed.resume)
     if (platform := typed.platform) is not None and "," in platform:
         complaint, expected = "--platform names several platforms", "one platform, --repeats or --suite"
         way_on = f"--platform {shlex.quote(platform)} --repeats 3"
@@ -140,34 +126,37 @@ def run(typed: RunVerbOptions) -> int:
 
 def _series(typed: RunVerbOptions) -> "Series | None":
     """The suite or the repeats that are asked for, or that are resumed; None for one run or a fleet."""
-    from steelyard.cli import series
+    from steelyard import api
+    from steelyard.cli.series import series_of, words_of
+    from steelyard.experiment.problems import OVERSIZED
 
-    repeats, settings = typed.repeats, typed.settings or []
-    earlier = _earlier(typed)
-    if typed.suite or (earlier is not None and earlier.manifest.axes):
-        from steelyard.api import cells
-
-        names = series.words_of("--platform", typed.platform) if typed.platform else []
-        selecting = replace(typed, platform=None) if len(names) > 1 else typed
-        every = cells(typed.file, platforms=names, **selecting.selection())
-        if earlier is not None and repeats is None and typed.seeds is None:
-            repeats = len(earlier.manifest.cells[0].runs)
-        return series.suite_of(every, repeats, typed.seeds, settings, typed.skip_oversized)
-    if typed.skip_oversized:
-        complaint, expected = "--skip-oversized without --suite", "a suite"
-        raise InputError(complaint, key="--skip-oversized", expected=expected, next="--suite --skip-oversized")
+    earlier, repeats = _earlier(typed), typed.repeats
     if earlier is not None and repeats is None and typed.seeds is None:
         repeats = len(earlier.manifest.cells[0].runs)
-    if repeats is None and typed.seeds is None:
+    is_suite = typed.suite or (earlier is not None and bool(earlier.manifest.axes))
+    if typed.skip_oversized and not is_suite:
+        complaint, expected = "--skip-oversized without --suite", "a suite"
+        raise InputError(complaint, key="--skip-oversized", expected=expected, next="--suite --skip-oversized")
+    if not is_suite and repeats is None and typed.seeds is None:
         return None
-    return series.repeats_of(typed.platform, repeats, typed.seeds, settings)
+    names = words_of("--platform", typed.platform) if typed.platform is not None else []
+    allow = [*(typed.allow or []), *([OVERSIZED] if typed.skip_oversized else [])]
+    selection = replace(typed, platform=None, allow=allow).selection()
+    return series_of(api.cells(typed.file, names, is_suite, **selection), repeats, typed.seeds, typed.skip_oversized)
 
 
 def _earlier(typed: RunVerbOptions) -> "Suite | None":
     """The suite or the repeats that --resume names; None for a fleet, or without --resume."""
+    from steelyard.records.fleet import find_fleet
+    from steelyard.records.reader import run_not_found
     from steelyard.records.suite import find_suite
 
-    return find_suite(typed.resume, typed.out) if typed.resume is not None else None
+    if typed.resume is None:
+        return None
+    suite = find_suite(typed.resume, typed.out)
+    if suite is None and find_fleet(typed.resume, typed.out) is None:
+        raise run_not_found(typed.resume, typed.out, "--resume", "a suite, repeats or a fleet")
+    return suite
 
 
 def _run_one(planned: "Planned", options: "RunOptions", request: "CampaignRequest", as_json: bool) -> int:

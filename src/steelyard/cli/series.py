@@ -10,15 +10,16 @@ from steelyard import verdict
 from steelyard.campaign import CampaignRequest
 from steelyard.campaign.fleet_verdict import METRICS
 from steelyard.campaign.learn import FEWEST
-from steelyard.campaign.series import Made, MadeRun, MakePlan, Series, run_series
+from steelyard.campaign.series import SEED, Made, MadeRun, Series, run_series
 from steelyard.campaign.suite_verdict import SuiteVerdict, judge_and_save
 from steelyard.cli import columns, printing, runs_show, suite
 from steelyard.cli.outcome import RECORDED, counted, not_saved, run_document, view_of
+from steelyard.cli.plan import notes
 from steelyard.configs.cells import Cells
 from steelyard.errors import Exit, InfrastructureError, InputError
 from steelyard.execute import RunOptions
-from steelyard.experiment.cells import Cell
 from steelyard.experiment.problems import shown
+from steelyard.planning import Planned
 from steelyard.records import Run
 from steelyard.verdict import Status
 
@@ -26,22 +27,13 @@ MOST_SEED = 2**63 - 1
 """Largest `training.seed`."""
 
 
-def repeats_of(platform: str | None, repeats: int | None, seeds: str | None, settings: Sequence[str]) -> Series:
-    """The series that --platform, --repeats and --seeds describe."""
-    names = words_of("--platform", platform) if platform is not None else [None]
-    cells = [Cell() if name is None else Cell((("platform", name),), (("platform", name),)) for name in names]
-    return Series(tuple(cells), _seeds(repeats, seeds, settings) or (None,))
+def series_of(cells: Cells, repeats: int | None, seeds: str | None, skips_oversized: bool) -> Series:
+    """The runs of these cells; --repeats or --seeds replace the repeats of the file."""
+    every = _seeds(repeats, seeds, cells) or (None,) * cells.repeats
+    return Series(cells, every, skips_oversized)
 
 
-def suite_of(
-    cells: Cells, repeats: int | None, seeds: str | None, settings: Sequence[str], skips_oversized: bool
-) -> Series:
-    """The series of a suite; --repeats or --seeds replace the repeats of the file."""
-    every = _seeds(repeats, seeds, settings) or (None,) * cells.repeats
-    return Series(cells.cells, every, cells.axes, skips_oversized, cells.ladder)
-
-
-def _seeds(repeats: int | None, seeds: str | None, settings: Sequence[str]) -> tuple[int | None, ...]:
+def _seeds(repeats: int | None, seeds: str | None, cells: Cells) -> tuple[int | None, ...]:
     """One entry per repeat; empty if neither option is given."""
     if seeds is None:
         return (None,) * (repeats or 0)
@@ -51,9 +43,11 @@ def _seeds(repeats: int | None, seeds: str | None, settings: Sequence[str]) -> t
         complaint, expected = f"--repeats {repeats}, but {len(numbers)} seeds", "one run per seed"
         way_on = f"--seeds {shlex.quote(seeds)} without --repeats"
         raise InputError(complaint, key="--repeats", value=repeats, expected=expected, next=way_on)
-    if any(setting.partition("=")[0].strip() == "training.seed" for setting in settings):
-        complaint = "--set training.seed and --seeds both set the seed"
-        raise InputError(complaint, key="--set", value="training.seed", next="one of the two")
+    by_cells = any(SEED in dict(cell.settings) for cell in cells.cells)
+    if by_cells or SEED in dict(cells.asked.settings):
+        other, key = ("the suite", "--seeds") if by_cells else (f"--set {SEED}", "--set")
+        complaint, way_on = f"{other} and --seeds both set the seed", "the same command without --seeds"
+        raise InputError(complaint, key=key, value=SEED, expected="one of them", next=way_on)
     return tuple(numbers)
 
 
@@ -86,9 +80,16 @@ class _Reporter:
     not_saved = staticmethod(not_saved)
 
     def __init__(self) -> None:
+        self._noted: set[str] = set()
         self._begun_at = 0.0
         self._seconds: dict[int, float] = {}
         """Duration of the last run of each cell."""
+
+    def planned(self, planned: Planned) -> None:
+        for note in notes(planned):
+            if note not in self._noted:
+                printing.note(note)
+            self._noted.add(note)
 
     def series_begins(self, made: Made) -> None:
         cells = made.suite.manifest.cells
@@ -133,15 +134,10 @@ class _Reporter:
 
 
 def launch_series(
-    series: Series,
-    plan: MakePlan,
-    options: RunOptions,
-    request: CampaignRequest,
-    as_json: bool,
-    resume: str | None = None,
+    series: Series, options: RunOptions, request: CampaignRequest, as_json: bool, resume: str | None = None
 ) -> int:
     """Run a series and show the result."""
-    made = run_series(series, plan, options, request, _Reporter(), resume)
+    made = run_series(series, options, request, _Reporter(), resume)
     judged = judge_and_save(made.suite, not_saved) if request.judges and not made.stopped else None
     if judged is not None and series.axes:
         suite.write_junit(judged)
@@ -163,7 +159,7 @@ def runs_of(made: Made) -> list[tuple[int, str, Run]]:
     for turn in made.series.turns:
         cell, name = made.suite.manifest.cells[turn.at], made.series.run_name(turn)
         if (run := made.suite.run(cell, name)) is not None:
-            runs.append((turn.at, f"{cell.directory}/{name}".removeprefix("./"), run))
+            runs.append((turn.at, cell.path_of(name), run))
     return runs
 
 

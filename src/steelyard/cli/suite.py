@@ -231,8 +231,8 @@ def _reasons(judged: SuiteVerdict) -> list[runs_show.NotPassed]:
             reasons.append(runs_show.NotPassed(cell.cell.directory, status, "not run, or interrupted"))
         for run in cell.runs:
             if run.status == cell.status and run.run is not None and run.verdict is not None:
-                name = f"{cell.cell.directory}/{run.name}"
-                reasons.append(runs_show.NotPassed(name, status, why(run.run, run.verdict)))
+                path = cell.cell.path_of(run.name)
+                reasons.append(runs_show.NotPassed(path, status, why(run.run, run.verdict)))
                 break
     return reasons
 

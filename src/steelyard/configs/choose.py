@@ -15,6 +15,7 @@ from steelyard.configs.edits import Edits, edited, split
 from steelyard.configs.files import ConfigFile, FileError
 from steelyard.configs.inventory import read_inventory
 from steelyard.errors import InputError
+from steelyard.experiment.cells import THE_ONLY, Cell
 from steelyard.experiment.experiment import check_name
 from steelyard.experiment.presets import nearest_preset, preset_of
 from steelyard.experiment.problems import MISSING_KEY, WRONG_VALUE, InvalidExperimentError, Problem, plain, shown
@@ -51,6 +52,8 @@ class Asked:
     """Lint codes that do not stop a plan."""
     edits: Edits = ()
     """Values of --set for keys of the file."""
+    cell: Cell = THE_ONLY
+    """The cell of a suite."""
 
     def names(self) -> Mapping[str, str]:
         return {**placeholder_names(self.user), **dict(self.placeholders)}
@@ -136,15 +139,8 @@ def _platforms(file: ConfigFile, asked: Asked) -> Iterator[Reading]:
             next=f"--set model.preset={near}" if (near := nearest_preset(asked.model)) else "leave out --model",
         )
     names = platform_names(file)
-    if asked.platform is not None and asked.platform not in names:
-        raise FileError(
-            file.path,
-            f"does not have platform {asked.platform!r}" if names else "does not have platforms",
-            key="--platform",
-            value=asked.platform,
-            expected=f"one of {', '.join(names)}" if names else None,
-            next=_option("platform", asked.platform, names) if names else "leave out --platform",
-        )
+    if asked.platform is not None:
+        check_platform(file, asked.platform, names)
     chosen: list[str | None] = [asked.platform] if asked.platform else [*names] or [None]
     for name in chosen:
         copies = _copies(file.content["platforms"][name] if name else {}, asked)
@@ -158,6 +154,21 @@ def _platforms(file: ConfigFile, asked: Asked) -> Iterator[Reading]:
             nodes_asked=asked.nodes if copies == 1 else None,
             bounds=tuple(_bounds(file.content)),
             sources={".".join(path): SET for path in file.set_places},
+            paths=dict(asked.cell.places),
+            cell=dict(asked.cell.settings),
+        )
+
+
+def check_platform(file: ConfigFile, name: str, names: Sequence[str]) -> None:
+    """Refuse a platform that is not one of these."""
+    if name not in names:
+        raise FileError(
+            file.path,
+            f"does not have platform {name!r}" if names else "does not have platforms",
+            key="--platform",
+            value=name,
+            expected=f"one of {', '.join(names)}" if names else None,
+            next=_option("platform", name, names) if names else "leave out --platform",
         )
 
 

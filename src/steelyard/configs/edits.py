@@ -9,11 +9,12 @@ from typing import Any
 from steelyard.configs.files import ConfigFile, FileError
 from steelyard.errors import InputError
 from steelyard.experiment import parse_settings
+from steelyard.experiment.cells import SUITE
 from steelyard.experiment.experiment import GROUPS, Experiment
 from steelyard.experiment.parsing import parse_scalar
 from steelyard.experiment.problems import plain, shown
 from steelyard.experiment.reading import PointerPath
-from steelyard.experiment.resolve import NOT_OF_ONE_RUN, Settings, refuse_a_secret
+from steelyard.experiment.resolve import NOT_OF_ONE_RUN, PLATFORM, Settings, refuse_a_secret
 
 ROOTS = ("config", "model_params", *NOT_OF_ONE_RUN, *(name for name in Experiment.model_fields if name not in GROUPS))
 """First parts of keys that are places in a file, not settings of an experiment."""
@@ -67,10 +68,12 @@ def place_of(key: str, content: Any) -> PointerPath:
 
 
 def _parts(dotted: str, here: Any) -> Iterator[str]:
+    in_a_suite = dotted.startswith(f"{SUITE}.")
     while dotted:
         words = dotted.split(".")
         heads = (".".join(words[:count]) for count in range(len(words), 0, -1))
-        part = next((head for head in heads if isinstance(here, dict) and head in here), words[0])
+        whole = dotted if in_a_suite and words[0] in (*GROUPS, PLATFORM) else words[0]  # its keys contain dots
+        part = next((head for head in heads if isinstance(here, dict) and head in here), whole)
         yield part
         here = here.get(part) if isinstance(here, dict) else None
         dotted = dotted[len(part) + 1 :]

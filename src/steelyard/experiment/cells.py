@@ -1,6 +1,6 @@
 """The cells of a suite: every combination of the values of its axes, with what each changes in the file."""
 
-import difflib
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,23 +8,38 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError
 
-from steelyard.experiment.experiment import GROUPS, OneLine, check_name
+from steelyard.experiment.experiment import GROUPS, Experiment, OneLine, check_name
 from steelyard.experiment.keys import defaults
 from steelyard.experiment.model import Group
-from steelyard.experiment.problems import UNKNOWN_KEY, WRONG_VALUE, InvalidExperimentError, Problem, shown
+from steelyard.experiment.platform import Platform
+from steelyard.experiment.problems import (
+    OVERSIZED,
+    UNKNOWN_KEY,
+    WRONG_VALUE,
+    InvalidExperimentError,
+    Problem,
+    bare,
+    shown,
+    spelt,
+)
+from steelyard.experiment.reading import PointerPath, Reading
+from steelyard.experiment.validation import fields_at, nearest, problems_of, remove_or_rename
 
+SUITE = "suite"
 Scalar = bool | int | float | str | None
 Expect = Literal["oom"]
+EXPECT = "expect"
 
-SELECTORS = ("platform", "model", "gpu", "gpus", "nodes")
-"""Axes that select a part of the file, like the options of the same name; all others are settings."""
+SELECTORS = {"platform": "platform", "gpu": "platform.gpu", "gpus": "platform.gpus_per_node", "nodes": "platform.nodes"}
+"""Axes with the meaning of the option of that name, and the key that each sets; all others are settings."""
 SIDES = ("platform", "gpu")
 """Axes of the platform: cells that differ only in these are the same job, and take turns."""
 MOST_CELLS = 10_000
 LADDER_RUNS = ("target_runs", "baseline_runs")
 """Keys of a ladder with paths of runs."""
+_MOST_ENTRIES = 1_000
 _SHORT = {
     "training.micro_batch_size": "mbs",
     "training.global_batch_size": "gbs",
@@ -38,14 +53,29 @@ _SHORT = {
 """What a number is called in the name of a cell."""
 
 
-def _is_named(labels: dict[str, Any]) -> dict[str, Any]:
-    for label in labels:
-        check_name(label)
-    return labels
+def _scalar(value: Any) -> Scalar:
+    if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise ValueError(f"{shown(value)} is not one value, expected text, a finite number, true, false or null")
 
 
-Labeled = Annotated[dict[str, dict[str, Scalar]], AfterValidator(_is_named)]
-Axis = Annotated[list[Scalar], Field(min_length=1)] | Annotated[Labeled, Field(min_length=1)]
+def _kind(axis: Any) -> str | None:
+    return _LABELS if isinstance(axis, dict) else _VALUES if isinstance(axis, list) else None
+
+
+# Written like the labels of pydantic's own unions, so that they are left out of the place of an error.
+_VALUES, _LABELS = "list[value]", "dict[label]"
+_Value = Annotated[Any, AfterValidator(_scalar)]
+_Settings = dict[str, _Value]
+_Labeled = dict[Annotated[str, AfterValidator(check_name)], _Settings]
+Axis = Annotated[
+    Annotated[list[_Value], Field(min_length=1), Tag(_VALUES)] | Annotated[_Labeled, Field(min_length=1), Tag(_LABELS)],
+    Discriminator(
+        _kind,
+        custom_error_type="not_an_axis",
+        custom_error_message="a list of values, or a mapping of labels to the settings of each",
+    ),
+]
 
 
 class LadderSection(Group):
@@ -65,20 +95,24 @@ class LadderSection(Group):
 
 
 class SuiteSection(Group):
-    """The suite of an experiment file: its axes, and the cells to add or to leave out."""
+    """Cells of one experiment, which `steelyard run FILE --suite` runs: every combination of the values of its axes."""
 
-    axes: Annotated[dict[str, Axis], Field(min_length=1)]
-    """By key: the values to combine, or labels with the settings of each. Besides keys of the experiment: platform,
-    gpu, gpus and nodes."""
-    include: list[dict[str, Scalar]] = Field(default_factory=list)
-    """More settings for the cells that an entry matches, or one more cell; `expect: oom` declares that a cell does not
+    axes: dict[str, Axis] = Field(min_length=1)
+    """What to combine. Under a key: a list of its values. Under another name: labels, each with the settings that it
+    stands for. Keys are those of the experiment, `platform.*`, and the options platform, gpu, gpus and nodes."""
+    include: list[_Settings] = Field(default_factory=list, max_length=_MOST_ENTRIES)
+    """More settings for the cells that an entry matches, or one more cell. `expect: oom` declares that a cell does not
     fit."""
-    exclude: list[dict[str, Scalar]] = Field(default_factory=list)
+    exclude: list[_Settings] = Field(default_factory=list, max_length=_MOST_ENTRIES)
     """Cells to leave out: those that match all values of an entry."""
     repeats: int = Field(default=1, gt=0, le=1000)
     """Runs per cell."""
     ladder: LadderSection | None = None
     """Whose gap the suite explains, one change at a time; null for any other suite."""
+
+
+class _File(Group):
+    suite: SuiteSection
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +125,8 @@ class Cell:
     settings: tuple[tuple[str, Scalar], ...] = ()
     """Values by dotted key."""
     expect: Expect | None = None
+    places: tuple[tuple[str, PointerPath], ...] = ()
+    """Where the file states the selectors and settings, by dotted key."""
 
     @property
     def by_axis(self) -> dict[str, Scalar]:
@@ -110,6 +146,20 @@ class Cell:
     def name(self) -> str:
         """The name of its directory, without the platform."""
         return cell_name(self.job)
+
+    @property
+    def allows(self) -> tuple[str, ...]:
+        """Lint codes that do not stop it."""
+        return (OVERSIZED,) if self.expect == "oom" else ()
+
+    @property
+    def words(self) -> str:
+        """Its values for a message."""
+        return ", ".join(f"{axis}={bare(spelt(value))}" for axis, value in self.values)
+
+
+THE_ONLY = Cell()
+"""The cell of a file without a suite."""
 
 
 def cell_name(values: Sequence[tuple[str, Scalar]]) -> str:
@@ -135,156 +185,176 @@ def label_of(axis: str, value: Any) -> str:
 def section_of(file: Path, content: Any) -> SuiteSection:
     """The validated `suite` of an experiment file; InvalidExperimentError if it is wrong."""
     try:
-        section = SuiteSection.model_validate(content)
+        section = _File.model_validate({SUITE: content}).suite
     except ValidationError as failed:
-        raise InvalidExperimentError([_problem(file, error["loc"], error) for error in failed.errors()]) from None
-    problems = [*_unknown(file, section), *_not_a_ladder(file, section)]
+        reading = Reading(file, "", {}, None)
+        raise InvalidExperimentError(list(problems_of(failed.errors(), _File, reading, {}))) from None
+    problems = [*_problems_of_axes(file, section), *_problems_of_entries(file, section), *_not_a_ladder(file, section)]
     if problems:
         raise InvalidExperimentError(problems)
     return section
 
 
-def _problem(file: Path, loc: Sequence[Any], error: Any) -> Problem:
-    path = ("suite", *(str(part) for part in loc if part not in ("dict[str,nullable]", "constrained-list")))
-    path = tuple(part for part in path if "[" not in part)
-    code = UNKNOWN_KEY if error["type"] == "extra_forbidden" else WRONG_VALUE
-    message, expected = f"{'.'.join(path)} is {shown(error.get('input'))}", None
-    if code == UNKNOWN_KEY:
-        message, expected = f"{'.'.join(path)} is not a known key", f"one of {', '.join(SuiteSection.model_fields)}"
-    else:
-        message += f": {error['msg'][:1].lower()}{error['msg'][1:]}"
-    fix = "change it, as `steelyard explain suite` shows"
-    return Problem(code, "error", str(file), ".".join(path), message, fix, error.get("input"), expected, path)
+def _problem(
+    file: Path, place: Sequence[str], message: str, fix: str, expected: str | None = None, code: str = WRONG_VALUE
+) -> Problem:
+    path = (SUITE, *place)
+    words = f"{bare('.'.join(path))} {message}"
+    return Problem(code, "error", str(file), ".".join(path), words, fix, expected=expected, path=path)
 
 
-def _unknown(file: Path, section: SuiteSection) -> Iterator[Problem]:
-    """Keys that are neither a setting nor an option."""
+def _problems_of_axes(file: Path, section: SuiteSection) -> Iterator[Problem]:
+    """Unknown keys, repeated values, and keys that two axes set."""
+    owners: dict[str, str] = {}
     for name, axis in section.axes.items():
+        place = ("axes", name)
         if isinstance(axis, list):
-            yield from _checked(file, ("axes", name), name)
+            yield from _problems_of_key(file, place, name, axis)
+            seen = set()
+            for value in axis:
+                if (own := _identity(value)) in seen:
+                    yield _problem(file, place, f"has {shown(value)} twice", "remove one of them", "different values")
+                seen.add(own)
+        elif name in SELECTORS or _is_known(name):
+            yield _problem(file, place, "has labels", "give it another name, or a list", "a list of values for a key")
         else:
             for label, settings in axis.items():
-                for key in settings:
-                    yield from _checked(file, ("axes", name, label, key), key)
-    for part in ("include", "exclude"):
-        for at, entry in enumerate(getattr(section, part)):
-            extra = {"expect"} if part == "include" else set()
-            for key in entry:
-                if key not in section.axes and key not in extra:
-                    if part == "exclude":
-                        yield _of_entry(file, part, at, key, f"{key} is not an axis", list(section.axes))
-                    else:
-                        yield from _checked(file, (part, str(at), key), key)
-            if entry.get("expect", "oom") != "oom":
-                yield _of_entry(file, part, at, "expect", f"expect is {shown(entry['expect'])}", ["oom"])
+                for key, value in settings.items():
+                    yield from _problems_of_key(file, (*place, label, key), key, [value])
+        for key in dict.fromkeys([name] if isinstance(axis, list) else [key for each in axis.values() for key in each]):
+            if (other := next((owners[own] for own in _with_groups(key) if own in owners), None)) is not None:
+                message = f"sets {bare(key)}, which the axis {bare(other)} sets too"
+                yield _problem(file, place, message, "set each key in one axis")
+            owners[key] = name
 
 
 def _not_a_ladder(file: Path, section: SuiteSection) -> Iterator[Problem]:
     """A ladder with other axes than one of labels."""
     axes = list(section.axes.values())
     if section.ladder is not None and (len(axes) > 1 or isinstance(axes[0], list) or len(axes[0]) < 2):
-        path, message = ("suite", "ladder"), "suite.ladder needs one axis with two or more labels"
         fix, expected = "steelyard plan --ladder A B -o FILE", "an axis whose labels add one change each"
-        yield Problem(WRONG_VALUE, "error", str(file), "suite.ladder", message, fix, expected=expected, path=path)
+        yield _problem(file, ("ladder",), "needs one axis with two or more labels", fix, expected)
 
 
-def _of_entry(file: Path, part: str, at: int, key: str, message: str, known: Sequence[str]) -> Problem:
-    path, expected = ("suite", part, str(at), key), f"one of {', '.join(known)}"
-    near = difflib.get_close_matches(key, known, n=1)
-    return Problem(
-        WRONG_VALUE, "error", str(file), ".".join(path), f"suite.{part}.{at}: {message}", f"write {(near or known)[0]}",
-        expected=expected, path=path,
-    )  # fmt: skip
+def _with_groups(key: str) -> Iterator[str]:
+    """A key and every mapping around it."""
+    while key:
+        yield key
+        key = key.rpartition(".")[0]
 
 
-def _checked(file: Path, place: Sequence[str], key: str) -> Iterator[Problem]:
-    """A problem if the key is neither a selector nor a setting of the experiment or the platform."""
-    group, _, rest = key.partition(".")
-    if key in SELECTORS or (group == "platform" and rest) or key in defaults():
-        return
-    if group in GROUPS and rest and "." in rest:  # deeper keys are checked when the cell is resolved
-        return
-    known = [*SELECTORS, *defaults()]
-    last = {dotted.rpartition(".")[2]: dotted for dotted in known}
-    near = last.get(key) or next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.6)), None)
-    path = ("suite", *place)
-    message, fix = f"{'.'.join(path)} is not a known key", f"write {near}" if near else "use a key of the experiment"
-    expected = f"a key of the experiment, or one of {', '.join(SELECTORS)}"
-    yield Problem(UNKNOWN_KEY, "error", str(file), ".".join(path), message, fix, expected=expected, path=path)
+def _identity(value: Scalar) -> tuple[bool, Scalar]:
+    """Equal for equal values; `true` is not 1."""
+    return isinstance(value, bool), value
+
+
+def _problems_of_entries(file: Path, section: SuiteSection) -> Iterator[Problem]:
+    """Unknown keys and labels of `include` and `exclude`."""
+    for part, entries in (("include", section.include), ("exclude", section.exclude)):
+        for at, entry in enumerate(entries):
+            for key, value in entry.items():
+                place, axis = (part, str(at), key), section.axes.get(key)
+                if isinstance(axis, dict) and value not in axis:
+                    yield _unknown(file, place, f"is {shown(value)}, which is not a label", str(value), [*axis])
+                elif axis is None and part == "exclude":
+                    yield _unknown(file, place, "is not an axis", key, [*section.axes])
+                elif key == EXPECT and part == "include":
+                    if value != "oom":
+                        yield _problem(file, place, f"is {shown(value)}", "write `expect: oom`", "oom")
+                elif axis is None:
+                    yield from _problems_of_key(file, place, key, [value])
+
+
+def _unknown(file: Path, place: Sequence[str], message: str, name: str, known: Sequence[str]) -> Problem:
+    near, expected = nearest(name, known)
+    return _problem(file, place, message, remove_or_rename(near), expected)
+
+
+def _problems_of_key(file: Path, place: Sequence[str], key: str, values: Sequence[Scalar]) -> Iterator[Problem]:
+    """A problem if the key is neither a selector nor a setting, or a value of a selector is of another type."""
+    if key in SELECTORS:
+        kind, expected = (int, "whole numbers above 0") if key in ("gpus", "nodes") else (str, "text")
+        wrong = [value for value in values if type(value) is not kind or value == 0]
+        if wrong:
+            yield _problem(file, place, f"has {shown(wrong[0])}", "change it", expected)
+    elif not _is_known(key) or key in SELECTORS.values():
+        option = next((name for name, own in SELECTORS.items() if own == key), None)
+        parts = {part: dotted for dotted in reversed(defaults()) for part in dotted.split(".")}
+        near = option or parts.get(key) or nearest(key, [*SELECTORS, *defaults()])[0]
+        expected = f"a key of the experiment, or one of {', '.join(SELECTORS)}"
+        yield _problem(file, place, "is not a known key", remove_or_rename(near), expected, UNKNOWN_KEY)
+
+
+def _is_known(key: str) -> bool:
+    """Whether an experiment or a platform has the key; keys of a mapping without fixed keys are free."""
+    group, *around, last = key.split(".") if "." in key else (key, "")
+    if group == "platform":
+        return bool(last) and (bool(around) or last in Platform.model_fields)
+    return group in GROUPS and last in fields_at(Experiment, (group, *around))
 
 
 def expand(file: Path, section: SuiteSection) -> list[Cell]:
     """All cells in the order of the axes; the first axis varies slowest."""
-    count = 1
-    for axis in section.axes.values():
-        count *= len(axis)
+    count = math.prod(map(len, section.axes.values()))
     if count > MOST_CELLS:
-        path, message = ("suite", "axes"), f"suite.axes has {count:,} combinations"
-        fix = "use fewer values, or several suites"
-        raise InvalidExperimentError(
-            [
-                Problem(
-                    WRONG_VALUE, "error", str(file), "suite.axes", message, fix, count, f"at most {MOST_CELLS:,}", path
-                )
-            ]
-        )
+        message, fix = f"has more than {MOST_CELLS:,} combinations", "use fewer values, or several suites"
+        raise InvalidExperimentError([_problem(file, ("axes",), message, fix)])
     names = list(section.axes)
     combinations = [dict(zip(names, values, strict=True)) for values in product(*section.axes.values())]
     for at, entry in enumerate(section.exclude):
         kept = [each for each in combinations if not _matches(each, entry)]
         if len(kept) == len(combinations):
-            raise _no_match(file, "exclude", at, "matches no cell", "remove it, or correct its values")
+            raise _pointless(file, "exclude", at, "matches no cell", "remove it, or correct its values")
         combinations = kept
     cells = [_cell(section, values) for values in combinations]
     for at, entry in enumerate(section.include):
         cells = _included(file, section, cells, at, entry)
     if not cells:
-        raise _no_match(file, "exclude", 0, "leaves no cell", "exclude less")
+        raise _pointless(file, "exclude", len(section.exclude) - 1, "leaves no cell", "exclude less")
     return cells
 
 
 def _matches(values: Mapping[str, Scalar], entry: Mapping[str, Scalar]) -> bool:
-    return all(axis in values and _same(values[axis], value) for axis, value in entry.items())
-
-
-def _same(value: Scalar, other: Scalar) -> bool:
-    return value == other and isinstance(value, bool) == isinstance(other, bool)
+    return all(axis in values and _identity(values[axis]) == _identity(value) for axis, value in entry.items())
 
 
 def _included(file: Path, section: SuiteSection, cells: list[Cell], at: int, entry: Mapping[str, Scalar]) -> list[Cell]:
     """The cells with the settings of an entry, or with one more cell."""
     axes = {key: value for key, value in entry.items() if key in section.axes}
     extra = {key: value for key, value in entry.items() if key not in section.axes}
+    place = (SUITE, "include", str(at))
     matching = [_matches(cell.by_axis, axes) for cell in cells]
     if not any(matching):
-        return [*cells, _with(_cell(section, axes), extra)]
+        return [*cells, _with(_cell(section, axes, place), extra, place)]
     if not extra:
-        raise _no_match(file, "include", at, "is a cell of the axes already", "remove it")
-    return [_with(cell, extra) if match else cell for cell, match in zip(cells, matching, strict=True)]
+        raise _pointless(file, "include", at, "is a cell of the axes already", "remove it")
+    return [_with(cell, extra, place) if match else cell for cell, match in zip(cells, matching, strict=True)]
 
 
-def _no_match(file: Path, part: str, at: int, words: str, fix: str) -> InvalidExperimentError:
-    path = ("suite", part, str(at))
-    return InvalidExperimentError(
-        [Problem(WRONG_VALUE, "error", str(file), ".".join(path), f"suite.{part}.{at} {words}", fix, path=path)]
-    )
+def _pointless(file: Path, part: str, at: int, message: str, fix: str) -> InvalidExperimentError:
+    return InvalidExperimentError([_problem(file, (part, str(at)), message, fix)])
 
 
-def _cell(section: SuiteSection, values: Mapping[str, Scalar]) -> Cell:
-    changes: dict[str, Scalar] = {}
+def _cell(section: SuiteSection, values: Mapping[str, Scalar], place: PointerPath = (SUITE, "axes")) -> Cell:
+    cell = Cell(tuple(values.items()))
     for axis, value in values.items():
         labeled = section.axes[axis]
-        changes |= {axis: value} if isinstance(labeled, list) else labeled.get(str(value), {})
-    return _with(Cell(tuple(values.items())), changes)
+        if isinstance(labeled, list):
+            cell = _with(cell, {axis: value}, place)
+        else:
+            cell = _with(cell, labeled[str(value)], (SUITE, "axes", axis, str(value)))
+    return cell
 
 
-def _with(cell: Cell, changes: Mapping[str, Scalar]) -> Cell:
-    """The cell with more settings; a later value replaces an earlier one."""
-    selectors, settings = dict(cell.selectors), dict(cell.settings)
+def _with(cell: Cell, changes: Mapping[str, Scalar], place: PointerPath) -> Cell:
+    """The cell with more settings, which the file states at a place; a later value replaces an earlier one."""
+    selectors, settings, places = dict(cell.selectors), dict(cell.settings), dict(cell.places)
     expect = cell.expect
     for key, value in changes.items():
-        if key == "expect":
+        if key == EXPECT:
             expect = "oom"
-        else:
-            (selectors if key in SELECTORS else settings)[key] = value
-    return replace(cell, selectors=tuple(selectors.items()), settings=tuple(settings.items()), expect=expect)
+            continue
+        (selectors if key in SELECTORS else settings)[key] = value
+        places[SELECTORS.get(key, key)] = (*place, key)
+    chosen, changed, stated = tuple(selectors.items()), tuple(settings.items()), tuple(places.items())
+    return replace(cell, selectors=chosen, settings=changed, expect=expect, places=stated)

@@ -24,6 +24,7 @@ PLACEHOLDER = "SY110"
 FOREIGN_FAMILY = "SY111"
 CONTRADICTED = "SY113"
 SECRET = "SY119"
+OVERSIZED = "SY402"
 
 SECRET_FIX = (
     "remove it, and name a file on the hosts that contains it: hf_token_file for Hugging Face, else"

@@ -57,6 +57,8 @@ class Reading:
     """Whether the file has the other section too, so that `config` cannot tell which one is meant."""
     copies: int | None = 1
     """Number of nodes that each run their own job; None if the file does not have it."""
+    cell: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the cell of a suite, by dotted key."""
     nodes_asked: int | None = None
     """The node count from the command line; it replaces that of the platform."""
     nodes_open: bool = False

@@ -29,7 +29,7 @@ from steelyard.experiment.problems import (
     shown,
 )
 from steelyard.experiment.reading import PointerPath, Reading
-from steelyard.experiment.sources import CONFIG, DEFAULT, SET, Origin, Source
+from steelyard.experiment.sources import CONFIG, DEFAULT, SET, SUITE, Origin, Source
 from steelyard.experiment.validation import fields_at, nearest, platform_path, problems_of, remove_or_rename
 from steelyard.secrets import secret_kind, without_secrets
 
@@ -132,9 +132,9 @@ def refuse_a_secret(key: str, value: Any) -> None:
 
 
 def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, ranks: int | None = None) -> Resolved:
-    """Merge preset < file < platform overrides < --set, validate, and record the source of each value."""
-    from_set = _nested(settings)
-    platform, problems = _platform(reading, gpu, ranks, from_set.pop(PLATFORM, {}))
+    """Merge preset < file < platform overrides < cell < --set, validate, and record the source of each value."""
+    from_cell, from_set = _nested([*reading.cell.items()]), _nested(settings)
+    platform, problems = _platform(reading, gpu, ranks, from_cell.pop(PLATFORM, {}), from_set.pop(PLATFORM, {}))
     merged: dict[str, Any] = {}
     sources: dict[str, Source] = {}
     content = {key: value for key, value in reading.content.items() if key not in NOT_OF_ONE_RUN}
@@ -143,6 +143,7 @@ def resolve(reading: Reading, settings: Settings = (), gpu: str | None = None, r
     if platform is not None:
         groups = {group: values for group, values in platform.overrides.items() if group in GROUPS}
         _merge(merged, groups, Source(Origin.PLATFORM, str(reading.platform)), sources)
+    _merge(merged, from_cell, SUITE, sources)
     _merge(merged, from_set, SET, sources)
     experiment, experiment_problems = _validated(merged, sources, reading)
     problems += experiment_problems
@@ -191,7 +192,7 @@ def partial_settings(settings: Settings, option: str = SETTINGS) -> tuple[dict[s
 
 
 def _platform(
-    file: Reading, gpu: str | None, ranks: int | None, from_set: Mapping[str, Any]
+    file: Reading, gpu: str | None, ranks: int | None, from_cell: Mapping[str, Any], from_set: Mapping[str, Any]
 ) -> tuple[Platform | None, list[Problem]]:
     at = platform_path(file)
     platforms = file.content.get("platforms")
@@ -201,7 +202,8 @@ def _platform(
     if not isinstance(raw, dict):
         return None, [_no_mapping(file, at, raw, "a mapping with gpu, nodes, gpus_per_node and framework")]
     options = {"gpu": gpu, "gpus_per_node": ranks, "nodes": file.nodes_asked}
-    overridden = _overlaid(raw, from_set) | {key: value for key, value in options.items() if value is not None}
+    given = {key: value for key, value in options.items() if value is not None}
+    overridden = _overlaid(_overlaid(raw, from_cell), from_set) | given
     try:
         platform = Platform.model_validate(overridden)
     except ValidationError as failed:
@@ -238,9 +240,11 @@ def _apply_preset(merged: dict[str, Any], sources: dict[str, Source], file: Read
     if not isinstance(preset, str) or preset not in PRESETS:
         near = nearest_preset(str(preset))
         message = f"model.preset is {shown(preset)}, which is not a known model"
-        fix = f"--set model.preset={near}" if near else "use a listed model, or replace preset by the dimensions"
-        expected = f"one of {', '.join(PRESETS)}"
-        return [Problem(UNKNOWN_NAME, "error", str(file.file), "model.preset", message, fix, preset, expected)]
+        path, expected = file.paths.get("model.preset"), f"one of {', '.join(PRESETS)}"
+        fix = "use a listed model, or replace preset by the dimensions"
+        if near:
+            fix = f"--set model.preset={near}" if path is None else f"write {near}"
+        return [Problem(UNKNOWN_NAME, "error", str(file.file), "model.preset", message, fix, preset, expected, path)]
     complete: dict[str, Any] = {}
     preset_sources: dict[str, Source] = {}
     _merge(complete, PRESETS[preset], Source(Origin.PRESET, preset), preset_sources, "model.")

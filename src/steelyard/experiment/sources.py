@@ -10,6 +10,8 @@ class Origin(StrEnum):
     DEFAULT = "default"
     """The default of an experiment key."""
     CONFIG = "config"
+    SUITE = "suite"
+    """The cell of a suite."""
     SET = "set"
     OVERRIDE = "override"
     """Set against the log."""
@@ -52,10 +54,15 @@ class Source:
         """Whether the value is a default."""
         return self.origin in (Origin.DEFAULT, Origin.FRAMEWORK)
 
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the value replaces that of the file for this run."""
+        return self.origin in (Origin.SET, Origin.SUITE)
+
     def __str__(self) -> str:
         return f"{self.origin} {self.name}".strip()
 
 
-DEFAULT, CONFIG, SET = Source(Origin.DEFAULT), Source(Origin.CONFIG), Source(Origin.SET)
+DEFAULT, CONFIG, SUITE, SET = map(Source, (Origin.DEFAULT, Origin.CONFIG, Origin.SUITE, Origin.SET))
 OVERRIDE, ASSUMED = Source(Origin.OVERRIDE), Source(Origin.ASSUMED)
 LOG, DERIVED = Source(Origin.LOG), Source(Origin.DERIVED)

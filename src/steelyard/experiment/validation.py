@@ -25,7 +25,7 @@ from steelyard.experiment.problems import (
     spelt,
 )
 from steelyard.experiment.reading import PointerPath, Reading
-from steelyard.experiment.sources import CONFIG, SET, Origin, Source
+from steelyard.experiment.sources import CONFIG, SET, SUITE, Origin, Source
 
 
 def problems_of(
@@ -55,8 +55,7 @@ def _problem_of(
     key = ".".join(part for part in (*above, within) if part)
     dotted = f"platform.{within}" if root is Platform else within
     source = next((sources[part] for at in range(len(loc), 0, -1) if (part := ".".join(loc[:at])) in sources), None)
-    path: PointerPath | None = None
-    option, name = "", key
+    path, option, name = loc, "", key
     if root is Platform and source == SET:
         option, name, path = "--set ", dotted, ()
     elif dotted in file.paths:  # the file uses another name
@@ -106,8 +105,8 @@ def _loc(details: ErrorDetails) -> PointerPath:
 
 
 def _is_branch_label(part: Any) -> bool:
-    """Whether pydantic added the part for a branch of a union, such as `function-after[...]`."""
-    return isinstance(part, str) and (part == "RopeScaling" or bool(_BRANCH.fullmatch(part)))
+    """Whether pydantic added the part, such as `function-after[...]` for a branch of a union."""
+    return isinstance(part, str) and (part in ("RopeScaling", "[key]") or bool(_BRANCH.fullmatch(part)))
 
 
 _BRANCH = re.compile(
@@ -118,7 +117,7 @@ _BRANCH = re.compile(
 def _where(source: Source | None) -> str:
     if source == SET:
         return " after --set"
-    return f" (from {source})" if source and source != CONFIG else ""
+    return f" (from {source})" if source and source not in (CONFIG, SUITE) else ""
 
 
 def nearest(name: str, known: Sequence[str]) -> tuple[str | None, str | None]:
@@ -152,6 +151,9 @@ def _expectation(details: ErrorDetails) -> str:
     kind = details["type"]
     if kind == "literal_error":
         return "one of " + str(context["expected"]).replace(" or ", ", ").replace("'", "")
+    for bound, words in (("min_length", "at least"), ("max_length", "at most")):
+        if bound in context:
+            return f"{words} {context[bound]} {'entry' if context[bound] == 1 else 'entries'}"
     for bound, words in (("gt", "above"), ("ge", "of at least"), ("lt", "below"), ("le", "of at most")):
         if bound in context:
             return f"a number {words} {context[bound]}"

@@ -1,14 +1,18 @@
 """Applies the rules to an experiment and its hardware."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from steelyard.configs.cells import cells_of
 from steelyard.configs.choose import Asked, readings
-from steelyard.configs.files import read_mapping, with_family, with_lines
+from steelyard.configs.files import ConfigFile, read_mapping, with_family, with_lines
 from steelyard.configs.inventory import is_inventory, parse_inventory
 from steelyard.errors import SteelyardError
 from steelyard.experiment import InvalidExperimentError, Problem, Reading, Resolved, resolve
 from steelyard.experiment.case import Case, place
+from steelyard.experiment.cells import SUITE, Cell
 from steelyard.experiment.problems import MISSING_KEY, WRONG_VALUE
 from steelyard.frameworks.planner import as_run
 from steelyard.hardware.machine import Machine
@@ -48,18 +52,55 @@ def lint_file(path: Path, asked: Asked, machine: Machine) -> list[Problem]:
             return with_lines(parse_inventory(file)[1], file)
     except InvalidExperimentError as invalid:
         return list(invalid.problems)
-    problems, cases = list[Problem](), list[Case]()
     try:
         file = with_family(file)
-        for reading in readings(file, asked):
-            of_reading, case = _lint_reading(reading, asked, machine)
-            problems += marked(of_reading, asked.allow, case.resolved.platform.allow if case else ())
-            cases += [case] if case else []
-        for module in rules_on("file"):
-            problems += marked(module.check(cases), asked.allow)
+        problems = lint_suite(file, asked, machine) if SUITE in file.content else _lint_selections(file, asked, machine)
     except InvalidExperimentError as invalid:
         problems = [*marked(file.problems, asked.allow), *invalid.problems]
     return sorted(with_lines(_once(problems), file), key=lambda problem: problem.line or 0)
+
+
+def _lint_selections(file: ConfigFile, asked: Asked, machine: Machine) -> list[Problem]:
+    """The problems of every selection that matches, and of all of them together."""
+    problems, cases = list[Problem](), list[Case]()
+    for reading in readings(file, asked):
+        of_reading, case = _lint_reading(reading, asked, machine)
+        problems += marked(of_reading, asked.allow, _allowed_by(case))
+        cases += [case] if case else []
+    for module in rules_on("file"):
+        problems += marked(module.check(cases), asked.allow)
+    return problems
+
+
+def lint_suite(file: ConfigFile, asked: Asked, machine: Machine) -> list[Problem]:
+    """The problems of every cell; one that not all cells have names the first that has it."""
+    cells = cells_of(file, asked, [asked.platform] if asked.platform else [])
+    by_problem: dict[tuple[str, str, str], list[tuple[Problem, Cell]]] = {}
+    jobs: dict[Any, list[Case]] = {}
+    for cell in cells.cells:
+        own = cells.asked_of(cell)
+        for reading in readings(cells.file, own):
+            of_reading, case = _lint_reading(reading, own, machine)
+            for problem in marked(of_reading, asked.allow, (*_allowed_by(case), *cell.allows)):
+                by_problem.setdefault((problem.code, problem.pointer, problem.message), []).append((problem, cell))
+            jobs.setdefault(cell.job, []).extend([case] if case else [])
+    problems = [_of_cells(every, len(cells.cells)) for every in by_problem.values()]
+    for module in rules_on("file"):
+        problems += marked((problem for cases in jobs.values() for problem in module.check(cases)), asked.allow)
+    return problems
+
+
+def _of_cells(same: Sequence[tuple[Problem, Cell]], count: int) -> Problem:
+    """One problem for those of several cells; an error if it is one of any of them."""
+    problem, cell = next(((problem, cell) for problem, cell in same if problem.stops), same[0])
+    if len(same) >= count:
+        return problem
+    where = f"cell {cell.words}" if len(same) == 1 else f"{len(same):,} cells such as {cell.words}"
+    return replace(problem, message=f"{where}: {problem.message}")
+
+
+def _allowed_by(case: Case | None) -> Sequence[str]:
+    return case.resolved.platform.allow if case else ()
 
 
 def _once(problems: Iterable[Problem]) -> list[Problem]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from steelyard.configs.choose import Asked, one_reading
-from steelyard.configs.files import read_mapping, with_family
+from steelyard.configs.files import ConfigFile, read_mapping, with_family
 from steelyard.configs.inventory import is_inventory
 from steelyard.errors import InputError
 from steelyard.experiment import Resolved, resolve
@@ -16,7 +16,7 @@ from steelyard.linting.allowing import refused_codes
 from steelyard.planning.make import Planned, make_plan
 
 
-def plan_file(file: Path, asked: Asked) -> Planned:
+def plan_file(file: Path | ConfigFile, asked: Asked) -> Planned:
     """Read, resolve and plan a config; InputError if it cannot be planned."""
     return make_plan(_resolved(file, asked), discover(), asked)
 
@@ -26,8 +26,9 @@ def case_of_file(file: Path, asked: Asked) -> Case:
     return complete(case_of(as_run(_resolved(file, asked)), discover(), asked))
 
 
-def _resolved(file: Path, asked: Asked) -> Resolved:
-    content = read_mapping(file)
+def _resolved(given: Path | ConfigFile, asked: Asked) -> Resolved:
+    content = given if isinstance(given, ConfigFile) else read_mapping(given)
+    file = content.path
     if is_inventory(content.content):
         raise InputError(
             f"{file} is a cluster file",

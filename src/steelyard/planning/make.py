@@ -55,7 +55,7 @@ def make_plan(resolved: Resolved, machine: Machine, asked: Asked | None = None) 
     command_of = planner(name).command
     case = case_of(as_run(resolved), machine, asked)
     every = (*resolved.reading.problems, *lint_reading(resolved.reading), *lint_case(case))
-    problems = tuple(marked(every, asked.allow, resolved.platform.allow))
+    problems = tuple(marked(every, asked.allow, (*resolved.platform.allow, *asked.cell.allows)))
     raise_errors(problems)
     case = complete(case)
     plan = Plan(

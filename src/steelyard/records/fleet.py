@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shlex
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from steelyard.errors import InputError
-from steelyard.files import replace_file
+from steelyard.files import place_of, replace_file
 from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Record, RunStatus, read_record
 from steelyard.records.reader import Run, folders_of, holding, load, runs_under
@@ -103,22 +104,7 @@ class Fleet:
 
     def runs(self) -> list[Run | None]:
         """The run of each host; None if it never began."""
-        return [self._run(self.directory / run.directory) for run in self.manifest.runs]
-
-    def _run(self, place: Path) -> Run | None:
-        with self.reading(place):
-            return load(place) if os.path.lexists(place / MANIFEST) else None
-
-    @contextlib.contextmanager
-    def reading(self, place: Path) -> Iterator[None]:
-        """Add to the error of an unreadable run how to continue without it."""
-        try:
-            yield
-        except InputError as unreadable:
-            move = shlex.join(["mv", str(place), f"{self.directory}.{place.name}.unreadable"])
-            fix = f"{move}; the run then counts as not begun (--resume runs it)"
-            unreadable.next = unreadable.next or fix
-            raise
+        return [run_below(self.directory, run.directory) for run in self.manifest.runs]
 
     def refreshed(self, runs: Sequence[Run | None]) -> "Fleet":
         """The fleet with the current status of each run; runs that never began are pending while the fleet runs."""
@@ -130,13 +116,60 @@ class Fleet:
         ]
         return self.updated(runs=entries)
 
+    @property
+    def text(self) -> str:
+        """The content of fleet.json."""
+        return self.manifest.model_dump_json(indent=2) + "\n"
+
     def updated(self, **values: Any) -> "Fleet":
         """The fleet with other values in its manifest."""
         return Fleet(self.directory, self.manifest.model_copy(update=values))
 
     def save(self) -> None:
         """Replace fleet.json."""
-        replace_file(self.directory / FILE, self.manifest.model_dump_json(indent=2) + "\n")
+        replace_file(self.directory / FILE, self.text)
+
+
+@contextlib.contextmanager
+def reading_run(directory: Path, name: str) -> Iterator[None]:
+    """Add to the error of an unreadable run of several how to continue without it."""
+    try:
+        yield
+    except InputError as unreadable:
+        unreadable.next = unreadable.next or _without(directory, directory / name)
+        raise
+
+
+def _without(directory: Path, place: Path) -> str:
+    """How to continue without a run that cannot be read."""
+    name = ".".join(place.relative_to(directory).parts)
+    move = shlex.join(["mv", str(place), f"{directory}.{name}.unreadable"])
+    return f"{move}; the run then counts as not begun (--resume runs it)"
+
+
+def run_below(directory: Path, name: str) -> Run | None:
+    """A run of several, by its path below their directory; None if it does not exist."""
+    place = directory_below(directory, name)
+    with reading_run(directory, name):
+        return load(place) if os.path.lexists(place / MANIFEST) else None
+
+
+def directory_below(directory: Path, name: str) -> Path:
+    """A path below a directory; InputError if a part of it is a link or a file, so that no link leads out of it."""
+    place = directory
+    for part in Path(name).parts:
+        place /= part
+        try:
+            is_directory = stat.S_ISDIR(place.lstat().st_mode)
+        except FileNotFoundError:
+            break
+        except (OSError, ValueError) as reason:
+            problem = f"{place} cannot be opened ({reason})"
+            raise InputError(problem, key="RUN", value=str(place)) from None
+        if not is_directory:
+            problem, expected = f"{place} is not a directory", "a directory, not a link"
+            raise InputError(problem, key="RUN", value=str(place), expected=expected, next=_without(directory, place))
+    return directory / name
 
 
 def new_fleet(out: Path, name: str | None, own: str, hosts: Sequence[str]) -> Fleet:
@@ -231,5 +264,5 @@ def load_fleet(directory: Path) -> Fleet:
     try:
         return Fleet(directory, read_record(directory / FILE, FleetManifest, SCHEMA_VERSION, "FLEET"))
     except OSError as reason:
-        problem = f"{directory / FILE} cannot be read ({reason})"
+        problem = f"{place_of(directory / FILE)} cannot be read ({reason})"
         raise InputError(problem, key="FLEET", value=str(directory)) from None

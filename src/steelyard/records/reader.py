@@ -12,7 +12,7 @@ from steelyard.errors import InputError
 from steelyard.records import strict
 from steelyard.records.manifest import FILE, RunManifest, RunStatus, load_manifest, not_a_run
 from steelyard.records.step import Event, Step, event_of, step_of
-from steelyard.records.writer import EVENTS, FLEET, STEPS, beats, unstamped
+from steelyard.records.writer import EVENTS, FLEET, STEPS, SUITE, beats, unstamped
 
 if TYPE_CHECKING:
     from steelyard.records.columns import StepTable
@@ -79,11 +79,11 @@ def run_not_found(name: str, out: Path, key: str = "RUN", expected: str = "a run
 
 
 def run_names(out: Path) -> list[str]:
-    """Names of runs, fleets and directories of runs directly under `out`."""
+    """Names of runs, fleets, suites and directories of runs directly under `out`."""
     return [
         path.name
         for path in folders_of(out)
-        if any(os.path.lexists(path / file) for file in (FILE, FLEET)) or runs_under(path)
+        if any(os.path.lexists(path / file) for file in (FILE, FLEET, SUITE)) or runs_under(path)
     ]
 
 

@@ -5,16 +5,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from steelyard.errors import InputError
 from steelyard.files import replace_file
-from steelyard.records.fleet import Word
-from steelyard.records.manifest import FILE as MANIFEST
+from steelyard.records.fleet import Word, run_below
 from steelyard.records.manifest import Record, read_record
-from steelyard.records.reader import Run, holding, listing, load, not_found
+from steelyard.records.reader import Run, holding, listing, not_found
 from steelyard.records.writer import SUITE as FILE
 from steelyard.records.writer import beats, numbered
 
@@ -36,7 +35,7 @@ class SuiteCell(Record):
     """By axis."""
     platform: str | None = None
     """The platform, if the suite has several."""
-    runs: list[str] = Field(min_length=1, max_length=10**6)
+    runs: list[Annotated[str, Field(pattern=rf"\A{_COMPONENT}\z")]] = Field(min_length=1, max_length=10**6)
     """Names of its runs; those missing in the directory are still to be made."""
     expect: Literal["oom"] | None = None
     """Declared result: out of memory."""
@@ -46,6 +45,10 @@ class SuiteCell(Record):
     """Memory per GPU that the plan needs."""
     available_gib: float | None = None
     """Memory per GPU; null if unknown."""
+
+    def path_of(self, run: str) -> str:
+        """The directory of a run, below that of the suite."""
+        return f"{self.directory}/{run}".removeprefix("./")
 
 
 class LadderSides(Record):
@@ -73,6 +76,13 @@ class SuiteManifest(Record):
     """The joint verdict of the last check; null if it was not checked."""
     ladder: LadderSides | None = None
     """Only for a ladder."""
+
+    @model_validator(mode="after")
+    def _has_each_run_once(self) -> "SuiteManifest":
+        paths = [cell.path_of(run) for cell in self.cells for run in cell.runs]
+        if len(set(paths)) < len(paths):
+            raise ValueError("a run is listed twice")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +120,7 @@ class Suite:
         return [self.run(cell, name) for name in cell.runs]
 
     def run(self, cell: SuiteCell, name: str) -> Run | None:
-        if not re.fullmatch(_COMPONENT, name):
-            raise InputError(f"{self.directory / FILE}: {name!r} cannot name a run", key="SUITE", value=name)
-        place = self.directory / cell.directory / name
-        return load(place) if os.path.lexists(place / MANIFEST) else None
+        return run_below(self.directory, cell.path_of(name))
 
     def updated(self, **values: Any) -> "Suite":
         """The suite with other values in its manifest."""

@@ -84,7 +84,7 @@ def check_place(path: Path, mark: str, key: str = "-o") -> Path:
         if not path.parent.is_dir():
             raise _refused(path, "is in a directory that does not exist", "a file in an existing directory", key)
     except OSError as reason:
-        raise _unwritable(path, reason, key) from None
+        raise unwritable(path, reason, key) from None
     return path
 
 
@@ -103,10 +103,11 @@ def write_report(path: Path, content: str | bytes, mark: str, key: str = "-o") -
     try:
         replace_file(place, encoded(content) if isinstance(content, str) else content)
     except OSError as reason:
-        raise _unwritable(path, reason, key) from None
+        raise unwritable(path, reason, key) from None
 
 
-def _unwritable(path: Path, reason: OSError, key: str) -> InputError:
+def unwritable(path: Path, reason: OSError, key: str) -> InputError:
+    """The error for a report that cannot be written."""
     return _refused(path, f"cannot be written ({reason.strerror})", "a writable place", key)
 
 

@@ -10,6 +10,7 @@ from steelyard.comparison.phrases import listed
 from steelyard.comparison.tiers import Answer as TierAnswer
 from steelyard.comparison.time_to_loss import TimeToLoss
 from steelyard.errors import Exit
+from steelyard.files import place_of
 from steelyard.reasons import Effect
 from steelyard.records import unstamped
 from steelyard.reporting.page import Point, Points, Tone
@@ -162,4 +163,4 @@ def _short_names(made: Comparison) -> dict[Path, str]:
     for names in (short, full):
         if len(set(names.values())) == len(places):
             return names
-    return {place: str(place) for place in places}
+    return {place: place_of(place) for place in places}

@@ -50,7 +50,7 @@ def of_suite(judged: SuiteVerdict) -> Iterator[Entry]:
             yield Entry(cell.cell.directory, Note("memory_capacity", "skipped", message))
             continue
         for run in cell.runs:
-            name = f"{cell.cell.directory}/{run.name}".removeprefix("./")
+            name = cell.cell.path_of(run.name)
             if run.verdict is None:
                 yield Entry(name, Note("completed", "error", "not run"))
             elif cell.is_expected and run.status == CellStatus.OOM:

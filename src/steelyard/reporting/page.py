@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from steelyard import __version__
-from steelyard.reporting.waterfall_plot import WaterfallPlot
 
 CODE = re.compile(r"(?<!`)`([\w.:= -]{1,80})`(?!`)")
 """A key or a command in a sentence. The characters are limited so that text of a log cannot hide in it."""
@@ -252,32 +251,34 @@ class IntervalPlot:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    value: float | None
-    word: str = ""
-    """What stands for a missing value, such as OOM."""
-    runs: Sequence[float] = ()
-    """The values of the runs, if there are several."""
-
-
-@dataclass(frozen=True, slots=True)
-class BarGroup:
-    """The bars of one side, one per place."""
+class Stage:
+    """One row of a waterfall: a factor, as a bar from the product before it to the product with it."""
 
     label: str
-    bars: Sequence[Bar]
-    style: int = 0
+    figure: str
+    """In digits: the change with its interval."""
+    words: str
+    """What it means, or its share of the whole."""
+    start: float
+    end: float
+    low: float | None = None
+    """The interval of this factor alone, around the end of the bar."""
+    high: float | None = None
+    tone: Tone = Tone.PLAIN
+    is_total: bool = False
+    """Whether it is the whole and not one of its factors."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bars:
-    """Values of several places, such as the cells of a suite, from 0."""
+class WaterfallPlot:
+    """Factors that multiply to a whole, one below the other, on one axis."""
 
     title: str
-    unit: str
-    places: Sequence[str]
-    groups: Sequence[BarGroup]
-    levels: Sequence[Level] = ()
+    summary: str
+    stages: Sequence[Stage]
+    samples: Table
+    unit: str = ""
+    """What the axis shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +296,8 @@ class Point:
     """Details, which a reader opens on demand."""
     printed: Sequence[str] = ()
     """What paper has in place of the text."""
+    commands: Sequence[str] = ()
+    """To be run for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +338,8 @@ class Page:
     """What was trained on what, in one line."""
     answers: Sequence[Answer] = ()
     """In place of the sentence, if there are several questions."""
+    problem: Points | None = None
+    """What the answer and its causes are about, in numbers."""
     evidence: Sequence[str] = ()
     """What the answer is based on."""
     reasons: Sequence[str] = ()
@@ -346,6 +351,8 @@ class Page:
     """What the user declared, above everything else."""
     made_by: str = f"steelyard {__version__}"
     commands_note: str = "As typed, in the directory in which it was typed."
+    images: Sequence[str] = ()
+    """The file of each of `drawings`, relative to the page; empty if they are not written as files."""
 
     @property
     def drawings(self) -> list[Chart | IntervalPlot | WaterfallPlot]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from steelyard.errors import InputError
+from steelyard.errors import NotInstalledError
 from steelyard.inert import inert
 from steelyard.reporting.figures import INSTALL, draw
 from steelyard.reporting.page import CODE
@@ -31,26 +31,34 @@ MARK = "steelyard-report-paper"
 """The keyword in its metadata."""
 OF = "paper"
 FIGURES = ()
+_CYRILLIC_END, _SIGNS_END = 0x0500, 0x2300
 _TEMPLATE, _DATA = "paper.typ", "data.json"
 
 
 def render(paper: Paper) -> bytes:
-    """The same paper gives the same bytes, where the same fonts are installed."""
+    """The same paper gives the same bytes; where it needs fonts of the system, on machines with the same fonts."""
     try:
         import typst
     except ImportError:
         complaint, expected = "typst is not installed, and PDFs are set with it", "steelyard[paper]"
-        raise InputError(complaint, key="--to", value="pdf", expected=expected, next=INSTALL) from None
+        raise NotInstalledError(complaint, key="--to", value="pdf", expected=expected, next=INSTALL) from None
     template = resources.files("steelyard.reporting").joinpath("templates", _TEMPLATE)
     with TemporaryDirectory() as folder:
         place = Path(folder)
         place.joinpath(_TEMPLATE).write_bytes(template.read_bytes())
-        place.joinpath(_DATA).write_text(json.dumps(_document(paper)), encoding="utf-8")
+        data = json.dumps(_document(paper), ensure_ascii=False)
+        place.joinpath(_DATA).write_text(data, encoding="utf-8")
         for figure in paper.figures:
             place.joinpath(_file(figure)).write_bytes(draw(figure.drawing, "pdf"))
-        content = typst.compile(place / _TEMPLATE, root=place, format="pdf", timestamp=0)
+        covered = _is_covered(data)
+        content = typst.compile(place / _TEMPLATE, root=place, ignore_system_fonts=covered, format="pdf", timestamp=0)
     assert isinstance(content, bytes)
     return content
+
+
+def _is_covered(text: str) -> bool:
+    """Whether typst's own fonts have all characters: Latin, Greek, Cyrillic, punctuation and signs."""
+    return all(ord(char) < _CYRILLIC_END or 0x2000 <= ord(char) < _SIGNS_END for char in text)
 
 
 def _file(figure: PaperFigure) -> str:
@@ -67,7 +75,7 @@ def _document(paper: Paper) -> dict[str, Any]:
 
 
 def _section(section: Section) -> dict[str, Any]:
-    return {"title": section.title, "blocks": list(map(_block, section.blocks))}
+    return {"title": inert(section.title), "blocks": list(map(_block, section.blocks))}
 
 
 def _label(kind: str, label: str) -> str:
@@ -94,7 +102,7 @@ def _block(block: Block) -> Mapping[str, Any]:
         case Bullets(items=items):
             return {"kind": "bullets", "items": list(map(_prose, items))}
         case Heading(title=title):
-            return {"kind": "heading", "title": title}
+            return {"kind": "heading", "title": inert(title)}
         case Equation():
             names = {name: inert(getattr(block, name)) for name in ("name", "quantity", "above", "below")}
             return {"kind": "equation", "label": _label("Equation", block.label), **names}

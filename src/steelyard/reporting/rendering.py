@@ -8,14 +8,15 @@ from pathlib import Path
 from steelyard.errors import InputError
 from steelyard.records.writer import numbered
 from steelyard.reporting import Format, encoded
+from steelyard.reporting.figures import INLINE, Drawing, Form, draw, figure_name
 from steelyard.reporting.figures import MARK as FIGURE_MARK
-from steelyard.reporting.figures import Drawing, Form, draw, figure_name
 from steelyard.reporting.page import Page
 from steelyard.reporting.paper import Paper
 from steelyard.reporting.paper.cells import Cells
 from steelyard.reporting.paper.comparison import comparison_paper
 from steelyard.reporting.paper.comparison import values_of as values_of_cells
-from steelyard.reporting.paper.run import Judged, run_paper
+from steelyard.reporting.paper.methods import with_records
+from steelyard.reporting.paper.run import JudgedCells, run_paper
 from steelyard.reporting.paper.run import values_of as values_of_judged
 from steelyard.reporting.paper.texts import with_texts
 from steelyard.reporting.rows import Rows, comparison_rows, run_rows
@@ -40,8 +41,10 @@ class Report:
 
     directory: Path
     page: Page
-    source: Callable[[], Cells | Judged] | None = None
-    """Reads what papers and tables of figures are about; None if there are none."""
+    source: Callable[[], Cells | JudgedCells] | None = None
+    """Reads what papers and tables of figures are about; None if a report has neither."""
+    records: str = ""
+    """The digest of all records that it is made from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class File:
 
 
 def rendered(report: Report, asked: Asked, stem: str = STEM) -> Iterator[File]:
-    """The files of a report, without writing them. A missing part is an error before the first file is made."""
+    """The files of a report, without writing them."""
     parts = _Parts(report, asked, stem)
     for form in asked.formats:
         yield File(f"{stem}{form.SUFFIX}", form.MARK, partial(_rendered, form, parts.named(form.OF)))
@@ -77,7 +80,7 @@ class _Parts:
     """The parts of a report, each made once."""
 
     def __init__(self, report: Report, asked: Asked, stem: str) -> None:
-        self.report, self.texts = report, asked.texts
+        self.report, self.texts, self.figures = report, asked.texts, asked.figures
         self.figure_stem = "".join(char if char.isalnum() and char.isascii() else "-" for char in stem)
 
     def named(self, name: str) -> Page | Paper | Rows:
@@ -86,10 +89,17 @@ class _Parts:
                 return self.paper
             case "rows":
                 return comparison_rows(self.source) if isinstance(self.source, Cells) else run_rows(self.source)
-        return self.report.page
+        return self.page
 
     @cached_property
-    def source(self) -> Cells | Judged:
+    def page(self) -> Page:
+        """With links to its images, if they are files in a form that a page can show."""
+        shown = next((form for form in self.figures if form in INLINE), None)
+        images = [f"{self.figure_stem}-{name}.{shown}" for name in self.page_drawings] if shown else []
+        return replace(self.report.page, images=images)
+
+    @cached_property
+    def source(self) -> Cells | JudgedCells:
         if self.report.source is None:
             kind = self.report.page.kind
             complaint, expected = f"a {kind} has a page only", "html or md"
@@ -103,17 +113,22 @@ class _Parts:
             paper, values = comparison_paper(made), values_of_cells(made)
         else:
             paper, values = run_paper(made), values_of_judged(made)
-        return replace(with_texts(paper, self.texts, values), stem=self.figure_stem)
+        paper = replace(with_texts(paper, self.texts, values), stem=self.figure_stem)
+        return with_records(paper, self.report.records) if self.report.records else paper
 
     @cached_property
     def paper_drawings(self) -> dict[str, Drawing]:
         return {figure.label: figure.drawing for figure in self.paper.figures}
 
     @cached_property
-    def drawings(self) -> dict[str, Drawing]:
-        """The plots of the page and of the paper, by name; a plot that both have is drawn once."""
+    def page_drawings(self) -> dict[str, Drawing]:
         named: dict[str, Drawing] = {}
         for drawing in self.report.page.drawings:
             name = next(free for free in numbered(figure_name(drawing.title)) if free not in named)
             named[name] = drawing
-        return named | (self.paper_drawings if self.report.source is not None else {})
+        return named
+
+    @cached_property
+    def drawings(self) -> dict[str, Drawing]:
+        """The plots of the page and of the paper, by name; a plot that both have is drawn once."""
+        return self.page_drawings | (self.paper_drawings if self.report.source is not None else {})

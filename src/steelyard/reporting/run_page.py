@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from steelyard.comparison.declared import override_words
+from steelyard.files import place_of
 from steelyard.records import unstamped
 from steelyard.records.step import NOTICES
 from steelyard.reporting.checks import checks_group
@@ -127,7 +128,7 @@ def _text(value: Any) -> str:
 
 
 def _check_command(verdict: Verdict) -> str:
-    words = ["steelyard", "check", str(verdict.run)]
+    words = ["steelyard", "check", place_of(verdict.run)]
     for threshold in verdict.thresholds:
         words += ["--threshold", threshold]
     if verdict.warmup_steps:

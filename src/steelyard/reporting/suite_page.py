@@ -9,6 +9,7 @@ from steelyard.campaign.suite_verdict import CellRun, CellStatus, CellVerdict, S
 from steelyard.campaign.waterfall import waterfall
 from steelyard.comparison.intervals import geometric_mean
 from steelyard.experiment.cells import label_of
+from steelyard.files import place_of
 from steelyard.records import Run, unstamped
 from steelyard.records.suite import Suite
 from steelyard.reporting import html
@@ -58,7 +59,7 @@ def suite_page(judged: SuiteVerdict, linked: bool, target: Sequence[Run] | None 
             *_plots(judged, subjects),
             cells_table(judged, linked, subjects),
         ],
-        commands=[*made_by[:1], f"steelyard check {shlex.quote(str(suite.directory))}"],
+        commands=[*made_by[:1], f"steelyard check {shlex.quote(place_of(suite.directory))}"],
         commands_note=EXPANDED,
     )
 
@@ -70,15 +71,18 @@ def _kind(suite: Suite, cells: int) -> str:
 
 def _first_subjects(judged: SuiteVerdict) -> list[Subject]:
     """The first run of the suite, and of each platform."""
-    runs = {cell.cell.platform: run.run for cell in reversed(judged.cells) for run in cell.runs if run.run is not None}
-    return [read_subject(run) for run in reversed(runs.values())]
+    first: dict[str | None, Run] = {}
+    for cell in judged.cells:
+        for run in cell.runs:
+            if run.run is not None:
+                first.setdefault(cell.cell.platform, run.run)
+    return [read_subject(run) for run in first.values()]
 
 
 def _sentence(judged: SuiteVerdict) -> str:
     counts = ", ".join(f"{count} {status.words}" for status, count in judged.counts().items())
-    expected = sum(cell.is_expected for cell in judged.cells)
-    declared = f" {expected} out of memory as declared." if expected else ""
-    return f"{len(judged.cells)} cells: {counts}.{declared}"
+    declared = [cell for cell in judged.cells if cell.is_expected]
+    return f"{len(judged.cells)} cells: {counts}{f' ({len(declared)} as declared)' if declared else ''}."
 
 
 def name_of(cell: CellVerdict) -> str:
@@ -147,7 +151,7 @@ def _plots(judged: SuiteVerdict, subjects: Sequence[Subject]) -> list[Plots]:
         for metric in ("tokens_per_s_per_gpu", "mfu", "memory_peak_gib")
         if (chart := _chart(judged, metric, subjects)) is not None
     ]
-    return [Plots("Cells", charts)] if charts else []
+    return [Plots("Plots by cell", charts)] if charts else []
 
 
 def _chart(judged: SuiteVerdict, metric: str, subjects: Sequence[Subject]) -> Chart | None:
@@ -185,7 +189,8 @@ def _row(judged: SuiteVerdict, cell: CellVerdict, axes: Sequence[str], linked: b
     done = sum(run.run is not None for run in cell.runs)
     place = _report_of(judged.suite.directory, cell) if linked else None
     runs = "" if cell.cell.skipped else f"{done} of {len(cell.runs)}" if done < len(cell.runs) else str(done)
-    word = Cell(cell.status.words, TONES.get(cell.status, Tone.UNSURE), href=place)
+    tone = Tone.NOTE if cell.is_expected else TONES.get(cell.status, Tone.UNSURE)
+    word = Cell(cell.status.words, tone, href=place)
     return [*texts, word, *figures, runs, remark(cell)]
 
 

@@ -7,8 +7,7 @@ from steelyard.comparison.codes import shown
 from steelyard.comparison.shares import Factor
 from steelyard.reasons import Code, Reason
 from steelyard.reporting.curves import number, per_device
-from steelyard.reporting.page import Answer, Block, Panel, Point, Points, Table, Tone, as_sentence
-from steelyard.reporting.waterfall_plot import Stage, WaterfallPlot
+from steelyard.reporting.page import Answer, Block, Panel, Point, Points, Stage, Table, Tone, WaterfallPlot, as_sentence
 from steelyard.verdict import Subject
 
 TITLE = "Waterfall"
@@ -69,7 +68,7 @@ def blocks(made: Waterfall | Reason, subjects: Sequence[Subject]) -> list[Block]
 def _plot(made: Waterfall, subjects: Sequence[Subject]) -> WaterfallPlot:
     unit = per_device("tokens/s per GPU", subjects)
     stages = [
-        Stage(made.sides.baseline, f"{number(made.rungs[0].rate)} {unit}", "", 1.0, 1.0, Tone.NOTE, is_total=True)
+        Stage(made.sides.baseline, f"{number(made.rungs[0].rate)} {unit}", "", 1.0, 1.0, tone=Tone.NOTE, is_total=True)
     ]
     at = 1.0
     for step in made.steps:
@@ -78,7 +77,7 @@ def _plot(made: Waterfall, subjects: Sequence[Subject]) -> WaterfallPlot:
     low, high = made.gap.interval or (None, None)
     name, last = (made.sides.target, made.target) if made.target else ("all changes", made.rungs[-1])
     words = f"{number(last.rate)} {unit}{', within noise' if made.gap.within_noise else ''}"
-    stages.append(Stage(name, figure_of(made.gap), words, 1.0, made.gap.value, Tone.NOTE, low, high, is_total=True))
+    stages.append(Stage(name, figure_of(made.gap), words, 1.0, made.gap.value, low, high, Tone.NOTE, is_total=True))
     return WaterfallPlot(
         title=f"From {made.sides.baseline} to {made.sides.target}",
         summary=_sentences(made),
@@ -95,7 +94,7 @@ def _stage(step: Step, at: float) -> Stage:
     tone = Tone.GOOD if factor.value > 1 else Tone.BAD
     tone = Tone.UNSURE if factor.within_noise else tone
     words = ", ".join(filter(None, ["within noise" if factor.within_noise else "", _share(factor)]))
-    return Stage(step.name, figure_of(factor), words, at, at * factor.value, tone, *ends)
+    return Stage(step.name, figure_of(factor), words, at, at * factor.value, *ends, tone)
 
 
 def _share(factor: Factor) -> str:

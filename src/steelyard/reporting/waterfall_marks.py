@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from steelyard.reporting.interval_marks import Axis, axis_over, percent, ticks
-from steelyard.reporting.waterfall_plot import Stage, WaterfallPlot
+from steelyard.reporting.page import Stage, WaterfallPlot
 
 
 @dataclass(frozen=True, slots=True)

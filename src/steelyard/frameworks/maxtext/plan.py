@@ -10,7 +10,7 @@ from steelyard.experiment import Experiment, Kernels, RopeScaling
 from steelyard.experiment.case import Case
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.resolve import Resolved
-from steelyard.experiment.sources import SET, Origin, Source
+from steelyard.experiment.sources import DEFAULT, Origin, Source
 from steelyard.frameworks.maxtext.facts import FACTS, LLAMA_LAYER
 from steelyard.frameworks.planner import Command, Node, Planner, Refusal, as_yaml, option_refusals, refuse, unable
 
@@ -129,7 +129,7 @@ def settings(case: Case) -> dict[str, Any]:
     on_cpu = case.placement.device == "cpu"
     kept: dict[str, Any] = {}
     for name, (value, owners) in computed(case).items():
-        changed = any(sources.get(owner) == SET for owner in owners) or (on_cpu and _OF_THE_DEVICES.fullmatch(name))
+        changed = any(_is_chosen(case, owner) for owner in owners) or (on_cpu and _OF_THE_DEVICES.fullmatch(name))
         if name in options and not changed:
             kept[name] = options.pop(name)
             continue
@@ -246,7 +246,7 @@ def _data(case: Case) -> Computed:
             **dict.fromkeys(("hf_path", "hf_train_files", "grain_train_files", "dataset_path"), (None, source)),
             "packing": (False, ()),
         }
-    hugging_face = case.resolved.sources.get("data.source") == SET or options.get("dataset_type", "hf") == "hf"
+    hugging_face = _is_chosen(case, "data.source") or options.get("dataset_type", "hf") == "hf"
     tokenizer: Computed = {"tokenizer_path": (data.tokenizer, ("data.tokenizer",))}
     if data.tokenizer_type in _HUGGING_FACE:
         tokenizer["tokenizer_type"] = ("huggingface", ("data.tokenizer_type",))
@@ -258,6 +258,10 @@ def _data(case: Case) -> Computed:
         # Transformer Engine's attention needs the maximum number of documents per sequence.
         "max_segments_per_seq": (None if _old(case) else 32, ()),
     }
+
+
+def _is_chosen(case: Case, key: str) -> bool:
+    return case.resolved.sources.get(key, DEFAULT).is_chosen
 
 
 def _old(case: Case) -> bool:
@@ -275,10 +279,10 @@ def _mesh(case: Case) -> Computed:
 
     MaxText treats the CPUs of all nodes as one slice.
     """
-    options, sources = case.resolved.platform.options, case.resolved.sources
+    options = case.resolved.platform.options
     given = [name for name in options if re.fullmatch(_AXIS, name)]
     on_cpu = case.placement.device == "cpu"
-    if given and not on_cpu and not any(sources.get(owner) == SET for owner in _SIZES):
+    if given and not on_cpu and not any(_is_chosen(case, owner) for owner in _SIZES):
         return dict.fromkeys(given, (None, _SIZES))
     sizes, (inside_fsdp, over_fsdp) = case.resolved.experiment.parallelism, _sharding(case)
     slices = 1 if on_cpu else case.placement.nodes

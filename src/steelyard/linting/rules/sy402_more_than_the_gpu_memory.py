@@ -12,11 +12,12 @@ from dataclasses import replace
 from steelyard import accounting
 from steelyard.configs.cvs.keys import JAX
 from steelyard.experiment import Experiment
+from steelyard.experiment.problems import OVERSIZED
 from steelyard.frameworks.planner import expected_memory
 from steelyard.frameworks.registry import facts
 from steelyard.linting.rule import Case, Problems, Rule
 
-RULE = Rule("SY402", "error")
+RULE = Rule(OVERSIZED, "error")
 
 _RECOMPUTE = "--set training.recompute=full"
 

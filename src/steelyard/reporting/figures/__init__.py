@@ -7,15 +7,17 @@ import io
 import re
 from typing import Any, Literal
 
-from steelyard.errors import InputError
+from steelyard.errors import InputError, NotInstalledError
+from steelyard.reporting.bars import Bars
 from steelyard.reporting.figures.common import FONT
 from steelyard.reporting.figures.curves import draw_chart
 from steelyard.reporting.figures.ratios import draw_bars, draw_intervals, draw_waterfall
-from steelyard.reporting.page import Bars, Chart, IntervalPlot
-from steelyard.reporting.waterfall_plot import WaterfallPlot
+from steelyard.reporting.page import Chart, IntervalPlot, WaterfallPlot
 
 Form = Literal["svg", "png", "pdf"]
 FORMS: tuple[Form, ...] = ("svg", "png", "pdf")
+INLINE: tuple[Form, ...] = ("svg", "png")
+"""Forms that a Markdown page can show."""
 Drawing = Chart | IntervalPlot | WaterfallPlot | Bars
 
 MARK = "steelyard-report-figure"
@@ -72,7 +74,7 @@ def draw(drawing: Drawing, form: Form) -> bytes:
         from matplotlib.figure import Figure
     except ImportError:
         complaint, expected = "matplotlib is not installed, and figures are drawn with it", "steelyard[paper]"
-        raise InputError(complaint, key="--figures", value=form, expected=expected, next=INSTALL) from None
+        raise NotInstalledError(complaint, key="--figures", value=form, expected=expected, next=INSTALL) from None
     with mpl.rc_context():
         mpl.rcdefaults()  # whatever the user's own style is
         mpl.rcParams.update(_STYLE)

@@ -24,6 +24,7 @@ from steelyard.reporting.paper import (
 from steelyard.reporting.paper.cells import Cells, axis_title
 from steelyard.reporting.paper.results import (
     absence_sentences,
+    alike_sentence,
     answer,
     mean_sentence,
     refusal_sentences,
@@ -106,8 +107,7 @@ def _answers(made: Cells) -> Iterator[str]:
         yield from refusal_sentences(only)
         return
     for metric in made.asked:
-        if metric in NAME_OF and (mean := made.means[metric]) is not None:
-            yield mean_sentence(made, metric, mean)
+        yield mean_sentence(made, metric) if metric in NAME_OF else alike_sentence(made)
     yield from absence_sentences(made)
     refused = sum(not comparison.comparable[metric].holds for comparison in made.compared for metric in made.asked[:1])
     if refused:
@@ -164,8 +164,9 @@ def _differences(made: Cells) -> list[list[str]]:
 
 
 def _setting_name(dotted: str) -> str:
-    """`Overlap grad reduce`."""
-    words = dotted.partition(".")[2].replace("_", " ")
+    """`Overlap grad reduce`; `Data seed`, because there are others."""
+    group, _, key = dotted.partition(".")
+    words = (f"{group} {key}" if group == "data" else key).replace("_", " ")
     return f"{words[:1].upper()}{words[1:]}"
 
 

@@ -1,11 +1,12 @@
 """What a paper says about how its figures are computed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from steelyard.accounting.steady import MIN_STEADY_STEPS
 from steelyard.comparison.intervals import FEWEST, LEVEL, error_at
 from steelyard.comparison.phrases import plain_percent
-from steelyard.reporting.paper import Block, Listing, Paragraph, Section
+from steelyard.reporting.paper import Block, Listing, Paper, Paragraph, Section
 
 _MOST_COMMANDS = 24
 
@@ -61,3 +62,11 @@ def reproduction_section(commands: Sequence[str]) -> Section:
     if len(commands) > _MOST_COMMANDS:
         blocks.append(Paragraph([f"The HTML report lists {len(commands) - _MOST_COMMANDS} more commands."]))
     return Section("reproduction", "Reproduction", blocks)
+
+
+def with_records(paper: Paper, digest: str) -> Paper:
+    """The paper with the digest of all records that it is made from, so that others do not fit it."""
+    groups = " ".join(digest[at : at + 16] for at in range(0, len(digest), 16))
+    last = paper.sections[-1]
+    text = f"The records of these runs have the SHA-256 {groups}."
+    return replace(paper, sections=[*paper.sections[:-1], replace(last, blocks=[*last.blocks, Paragraph([text])])])

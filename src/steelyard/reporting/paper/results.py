@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from steelyard.campaign.suite_comparison import Absence, Mean
+from steelyard.campaign.suite_comparison import Absence
 from steelyard.comparison import NAME_OF, Comparison, Metric, Ratio
 from steelyard.comparison.headline import PHRASES, line_of, short
 from steelyard.comparison.intervals import Outcome
@@ -13,7 +13,7 @@ from steelyard.reporting.curves import per_device
 from steelyard.reporting.page import as_sentence, typeset
 from steelyard.reporting.paper import Block, Heading, PaperFigure, PaperTable, Paragraph, Ref, listed_refs
 from steelyard.reporting.paper.cells import Cell, Cells, SideCell
-from steelyard.reporting.paper.drawings import Group, bars, ratio_text, scaled, scaling_figure
+from steelyard.reporting.paper.drawings import bars, ratio_text, scaled, scaling_blocks
 from steelyard.reporting.paper.setup import capacity, share_of
 from steelyard.reporting.ratio_panel import TITLES
 
@@ -25,6 +25,8 @@ NAMES = {
 }
 _RATIOS = {Metric.THROUGHPUT: "Speedup", Metric.MEMORY: "Efficiency", Metric.FLOPS: "Ratio"}
 """Heads of columns."""
+_NARROW = 16
+"""Characters of a name that does not wrap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def result_blocks(made: Cells) -> Iterator[Block]:
     if Metric.CONVERGENCE in made.asked:
         yield Heading("Convergence")
         yield from _convergence(made)
-    yield from _scaling(made)
+    yield from scaling_blocks(scaled(made.groups, [cell.values for cell in made.cells]))
     yield from _curves(made)
 
 
@@ -90,19 +92,11 @@ def _curves(made: Cells) -> Iterator[Block]:
         yield from figures
 
 
-def _scaling(made: Cells) -> Iterator[Block]:
-    if not (curves := scaled(made)):
-        return
-    chart = scaling_figure(curves)
-    most = [(curve, max(curve.shares)) for curve in curves]
-    words = "; ".join(f"{curve.label}: {percent(curve.shares[nodes])} on {nodes} nodes" for curve, nodes in most)
-    yield Heading("Scaling")
-    yield Paragraph([Ref("Figure", chart.label), f" shows the tokens/s per GPU relative to the fewest nodes: {words}."])
-    yield chart
-
-
 def _of_metric(made: Cells, metric: Metric, earlier: Sequence[Metric]) -> Iterator[Block]:
     text = " ".join(metric_sentences(made, metric, earlier))
+    if all(side.absent is None and side.mean(FIGURE_OF[metric]) is None for cell in made.cells for side in cell.sides):
+        yield Paragraph([text])  # a table would have no figure
+        return
     drawn, table = list(_figures(made, metric)), _table(made, metric)
     refs = listed_refs([Ref("Figure", block.label) for block in drawn])
     shown = [", and ", *refs, " show them" if len(drawn) > 1 else " shows them"] if drawn else []
@@ -116,13 +110,9 @@ def metric_sentences(made: Cells, metric: Metric, earlier: Sequence[Metric]) -> 
     if made.only is not None:
         yield answer(made.only, metric, earlier)
         return
-    ratios = made.ratios(metric)
-    if not ratios:
-        yield f"No cell has a ratio of {NAMES[metric]} on both sides."
-        return
-    if (mean := made.means[metric]) is not None and mean.cells > 1:
-        yield mean_sentence(made, metric, mean)
-    yield _range(ratios)
+    yield mean_sentence(made, metric)
+    if ratios := made.ratios(metric):
+        yield _range(ratios)
 
 
 def answer(made: Comparison, metric: Metric, earlier: Sequence[Metric] = ()) -> str:
@@ -137,17 +127,21 @@ def answer(made: Comparison, metric: Metric, earlier: Sequence[Metric] = ()) -> 
     return as_sentence(f"Convergence is {line[:1].lower()}{line[1:]}" if metric == Metric.CONVERGENCE else line)
 
 
-def mean_sentence(made: Cells, metric: Metric, mean: Mean) -> str:
+def mean_sentence(made: Cells, metric: Metric) -> str:
     """`h200 is 13.7% faster than mi300x (geometric mean of 2 cells, 95% CI 12.8 to 14.5%).`"""
+    mean = made.means[metric]
+    if mean is None:
+        return f"No cell has a ratio of {NAMES[metric]}."
     phrases, of_memory = PHRASES[metric], metric == Metric.MEMORY
     bounds = (mean.high, mean.low) if of_memory else (mean.low, mean.high)
     change, low, high = (1 / each if each and of_memory else each for each in (mean.value, *bounds))
     assert change is not None
     difference, interval = compared(change, low, high, phrases.more, phrases.less)
-    basis = ", ".join(filter(None, (f"geometric mean of {plural(mean.cells, 'cell')}", interval)))
+    cells = f"geometric mean of {mean.cells} cells" if mean.cells > 1 else f"one of {len(made.cells)} cells"
+    basis = ", ".join(filter(None, (cells, interval)))
     if not mean.outcome.decided:
         ratio = ratio_text(mean.value, mean.low, mean.high)
-        return f"The {TITLES[metric].lower()} is {ratio} ({basis}): {mean.words}.".replace("flops", "FLOPs")
+        return f"The ratio of {NAMES[metric]} is {ratio} ({cells}): {mean.words}."
     if mean.outcome == Outcome.EQUIVALENT:
         return f"{phrases.equal.format(*made.names)} within {plain_percent(made.margin)} ({basis})."
     words = phrases.decided.format(*made.names, difference=difference)
@@ -207,7 +201,8 @@ def _table(made: Cells, metric: Metric) -> PaperTable:
     caption = per_device(_COLUMNS[metric].caption, subjects)
     adjusted = " Conclusions are adjusted for the number of cells." if len(made.cells) > 1 else ""
     notes = [] if made.only else list(_notes(made, metric))
-    return PaperTable(metric.value, f"{caption}{adjusted}", columns, rows, notes, words=(len(columns) - 1,))
+    wraps = [at for at, (_, texts) in enumerate(keys) if max(map(len, texts)) > _NARROW]
+    return PaperTable(metric.value, f"{caption}{adjusted}", columns, rows, notes, words=(*wraps, len(columns) - 1))
 
 
 def _row(made: Cells, cell: Cell, metric: Metric) -> list[str]:
@@ -253,9 +248,8 @@ def _figures(made: Cells, metric: Metric) -> Iterator[PaperFigure]:
         runs = f", and of each run over the mean of {baseline}" if made.only else ""
         meaning = f"Above 1 is better for {target}; shaded: differences within {plain_percent(made.margin)}."
         yield PaperFigure(f"{TITLES[metric]} of {target} over {baseline}{of_all}{runs}, with 95% CI. {meaning}", plot)
-    groups = [Group(name, [cell.sides[side] for cell in made.cells]) for side, name in enumerate(made.names)]
     places = [cell.label for cell in made.cells]
-    if (made.only is None or metric == Metric.FLOPS) and (chart := bars(metric, places, groups)) is not None:
+    if (made.only is None or metric == Metric.FLOPS) and (chart := bars(metric, places, made.groups)) is not None:
         yield PaperFigure(CAPTIONS[metric], chart)
 
 
@@ -270,17 +264,19 @@ def _convergence(made: Cells) -> Iterator[Block]:
     if made.only is not None:
         yield Paragraph([answer(made.only, Metric.CONVERGENCE, [*NAME_OF])])
         return
-    statuses = [comparison.convergence.status for comparison in made.compared]
-    alike = statuses.count("equivalent")
-    yield Paragraph(
-        [f"{alike} of {len(statuses)} compared cells converge alike; ", Ref("Table", "convergence"), " has all."]
-    )
+    yield Paragraph([f"{alike_sentence(made)} ", Ref("Table", "convergence"), " has the reasons."])
     rows = [
         [cell.label, cell.comparison.convergence.status.replace("_", " "), answer(cell.comparison, Metric.CONVERGENCE)]
         for cell in made.cells
         if cell.comparison is not None
     ]
     yield PaperTable("convergence", "Convergence by cell.", ["Cell", "Result", "Reason"], rows, words=(2,))
+
+
+def alike_sentence(made: Cells) -> str:
+    """How many cells converge alike."""
+    statuses = [comparison.convergence.status for comparison in made.compared]
+    return f"{statuses.count('equivalent')} of {plural(len(statuses), 'compared cell')} converge alike."
 
 
 def refusal_sentences(made: Comparison) -> Iterator[str]:

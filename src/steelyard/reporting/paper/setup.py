@@ -27,20 +27,17 @@ def setup_blocks(columns: Sequence[Column]) -> list[Block]:
     """The model, then a table of the settings and one of the platforms."""
     subjects = [subject for column in columns for subject in column.subjects]
     several = len(columns) > 1
-    sides = "both sides" if len(columns) == 2 else "all platforms"
-    settings = _table("settings", f"Training settings{f' of {sides}' * several}, as recorded.", _SETTINGS, columns)
+    sides = f" of {'both sides' if len(columns) == 2 else 'all platforms'}" if several else ""
+    settings = _table("settings", f"Training settings{sides}, as recorded.", _SETTINGS, columns)
     platforms = _table("platforms", f"Platform{'s' * several}.", _PLATFORM, columns)
-    return [
-        *_models(subjects),
-        Paragraph(
-            [
-                Ref("Table", "settings"), " lists the settings of the training as the runs recorded them, and ",
-                Ref("Table", "platforms"), f" the platform{'s' * several}.",
-            ]
-        ),
-        settings,
-        platforms,
-    ]  # fmt: skip
+    lists: list[str | Ref] = [
+        Ref("Table", "settings"),
+        " lists the settings of the training as the runs recorded them. ",
+    ]
+    if not settings.rows:
+        lists = ["The runs did not record the settings of the training. "]
+    where = Paragraph([*lists, Ref("Table", "platforms"), f" lists the platform{'s' * several}."])
+    return [*_models(subjects), where, *([settings] if settings.rows else []), platforms]
 
 
 def model_names(subjects: Iterable[Subject]) -> list[str]:
@@ -81,7 +78,8 @@ def _models(subjects: Sequence[Subject]) -> Iterator[Block]:
     models = _by_model(subjects)
     if len(models) == 1:
         ((name, subject),) = models.items()
-        yield Paragraph([f"{name} {_dimensions(subject)}"])
+        called = name if subject.value("model.preset") else f"The model of {name}"
+        yield Paragraph([f"{called} {_dimensions(subject)}"])
         return
     yield Paragraph([f"We train {len(models)} decoder-only Transformers; ", Ref("Table", "models"), " lists them."])
     columns = ["Model", "Layers", "Hidden size", "Feed-forward size", "Heads (KV)", "Vocabulary", "Parameters"]
@@ -111,7 +109,7 @@ def _dimensions(subject: Subject) -> str:
     known = [part for part in parts if part]
     size = f" with {counted(parameters(subject.model).total)} parameters" if subject.model else ""
     if not known:
-        return f"is a decoder-only Transformer{size}; its dimensions are not recorded."
+        return "has dimensions that were not recorded."
     return f"is a decoder-only Transformer{size}: {listed(known)}."
 
 
@@ -161,6 +159,11 @@ def _precision(subject: Subject) -> str | None:
     return subject.precision
 
 
+def _seed(subject: Subject) -> str | None:
+    seed = subject.value("training.seed")
+    return None if seed is None else str(seed)
+
+
 def _data(subject: Subject) -> str | None:
     names = (subject.value(f"data.{key}") for key in ("dataset", "source", "path"))
     return next((str(name) for name in names if name is not None), None)
@@ -172,11 +175,11 @@ SETTING_KEYS = {
     "training.gradient_accumulation_steps": "Gradient accumulation",
     "training.sequence_length": "Sequence length",
     "training.steps": "Steps",
-    "training.seed": "Seed",
 }
 """Keys and their names in print."""
 _SETTINGS: tuple[tuple[str, _Read], ...] = (
     *((name, _setting(key)) for key, name in SETTING_KEYS.items()),
+    ("Seed", _seed),
     ("Precision", _precision),
     ("Recomputation", _setting("training.recompute")),
     ("Peak learning rate", _setting("training.learning_rate")),
@@ -191,12 +194,13 @@ _SETTINGS: tuple[tuple[str, _Read], ...] = (
 )  # fmt: skip
 IN_TABLES = frozenset(
     [
-        *SETTING_KEYS, "precision.dtype", "precision.fp8", "training.recompute", "training.learning_rate",
-        "training.schedule", "training.min_learning_rate", "training.warmup_steps", "training.weight_decay",
-        "training.adam_beta1", "training.adam_beta2", "training.clip_grad_norm", "data.dataset", "data.source",
-        "data.path", "data.tokenizer", "platform.gpu", "platform.nodes", "platform.world_size", "platform.framework",
-        "parallelism.tensor_parallel_size", "parallelism.pipeline_parallel_size", "parallelism.context_parallel_size",
-        "parallelism.data_parallel_size", "parallelism.fsdp_size", "training.tokens_per_step",
+        *SETTING_KEYS, "training.seed", "training.recompute", "training.learning_rate", "training.schedule",
+        "training.min_learning_rate", "training.warmup_steps", "training.weight_decay", "training.adam_beta1",
+        "training.adam_beta2", "training.clip_grad_norm", "training.tokens_per_step", "precision.dtype",
+        "precision.fp8", "data.dataset", "data.source", "data.path", "data.tokenizer", "platform.gpu",
+        "platform.nodes", "platform.world_size", "platform.framework", "parallelism.tensor_parallel_size",
+        "parallelism.pipeline_parallel_size", "parallelism.context_parallel_size",
+        "parallelism.data_parallel_size", "parallelism.fsdp_size",
     ]
 )  # fmt: skip
 """Keys that the tables of settings and platforms contain."""
@@ -258,8 +262,8 @@ def _layout(subject: Subject) -> str | None:
 
 
 def _hosts(subject: Subject) -> str | None:
-    manifest = subject.run.manifest
-    return ", ".join(manifest.hosts) or None
+    hosts = subject.run.manifest.hosts
+    return ", ".join(hosts) or None if len(hosts) <= _MOST_VALUES else f"{len(hosts)} hosts"
 
 
 def _day(subject: Subject) -> str | None:

@@ -11,12 +11,10 @@ from PIL import Image
 from pypdf import PdfReader
 
 from steelyard.errors import InputError
+from steelyard.reporting.bars import Bar, BarGroup, Bars
 from steelyard.reporting.figures import FORMS, MARK, Drawing, Form, draw, figure_name
 from steelyard.reporting.page import (
     Band,
-    Bar,
-    BarGroup,
-    Bars,
     Chart,
     Dot,
     IntervalPlot,
@@ -24,9 +22,11 @@ from steelyard.reporting.page import (
     Line,
     Mark,
     Spread,
+    Stage,
     Table,
     Tone,
     Track,
+    WaterfallPlot,
     Zone,
 )
 
@@ -59,6 +59,18 @@ DRAWINGS: dict[str, Drawing] = {
         ],
         0.05,
         NUMBERS,
+    ),
+    "waterfall": WaterfallPlot(
+        "From h100 to mi300x",
+        "",
+        [
+            Stage("h100", "9,000 tokens/s", "", 1.0, 1.0, tone=Tone.NOTE, is_total=True),
+            Stage("batch", "+20.0%", "60% of the gap", 1.0, 1.2, 1.1, 1.3, Tone.GOOD),
+            Stage("recompute", "-10.0%", "", 1.2, 1.08, 1.0, 900.0, Tone.BAD),
+            Stage("mi300x", "+8.0%", "", 1.0, 1.08, tone=Tone.NOTE, is_total=True),
+        ],
+        NUMBERS,
+        "tokens/s per GPU as a multiple of h100",
     ),
     "bars": Bars(
         "Throughput",

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from steelyard.reporting import latex
+from steelyard.reporting.bars import Bar, BarGroup, Bars
 from steelyard.reporting.figures import draw
-from steelyard.reporting.page import Bar, BarGroup, Bars
 from steelyard.reporting.paper import (
     Bullets,
     Equation,
@@ -127,3 +127,13 @@ def test_a_run_of_any_name_compiles(cli: Any, recorded: Any, compiled: Any, name
     assert done.status == 0, done.err
     assert "7,754" in compiled(Path("paper/report.tex"))
     assert not Path("paper/owned").exists()
+
+
+@pytest.mark.tex
+def test_long_names_fit_the_page(cli: Any, recorded: Any, compiled: Any) -> None:
+    for side in ("megatron-lm-main-on-eight-h200", "primus-megatron-on-eight-mi300x"):
+        run = recorded(to=f"{side}/baseline-with-a-long-name")
+        run.set("experiment/model/preset", "llama3.1-8b-with-a-name-of-its-own").slower(1 + len(side) / 100)
+    cli("compare", "megatron-lm-main-on-eight-h200", "primus-megatron-on-eight-mi300x", "--name", "long")
+    assert cli("report", "long", "--to", "latex", "-o", "paper/").status == 0
+    assert "primus" in compiled(Path("paper/report.tex"), tidy=True)

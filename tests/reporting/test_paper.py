@@ -190,6 +190,7 @@ def test_node_counts_have_a_figure_of_scaling(cli: Any, recorded: Any) -> None:
         ("a", [1, 2], [100, 45]),
         ("b", [1, 2], [100, 45]),
     ]
+    assert "scaling-efficiency" in {figure.label for figure in paper_of("a").figures}
 
 
 def test_a_fleet_has_no_paper(cli: Any, recorded: Any) -> None:

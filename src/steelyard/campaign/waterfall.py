@@ -128,7 +128,7 @@ class Waterfall:
 
 
 def waterfall(judged: SuiteVerdict, target: Sequence[Run] | None = None) -> Waterfall | Reason:
-    """The waterfall of a ladder, or why there is none; `target` are runs in place of those that the ladder names."""
+    """The waterfall of a ladder, or why it cannot be made; `target` replaces the runs that the ladder names."""
     suite = judged.suite
     sides = suite.manifest.ladder
     assert sides is not None

@@ -95,7 +95,7 @@ def _baseline(
     else:
         side = run_side("B", text, options.out)
         platform = recorded_platform(side.subjects[0])
-        printing.note("the record of a run lacks the container and variables of its platform: give its config for them")
+        printing.note(f"{text}: platform as recorded, without container and variables; to have these, give its config")
     asked = asked_of(**_placed(options))
     return side, Baseline(platform, options.output or DEFAULT, asked, discover())
 

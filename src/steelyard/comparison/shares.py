@@ -11,7 +11,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from steelyard.comparison.intervals import FEWEST, LEVEL, SAME, Between, between, geometric_mean, paired, quantile
+from steelyard.comparison.intervals import (
+    FEWEST,
+    LEVEL,
+    SAME,
+    Between,
+    between,
+    geometric_mean,
+    paired,
+    quantile,
+    welch,
+)
 from steelyard.records.columns import Floats
 
 
@@ -119,11 +129,14 @@ class Ladder:
             yield first.target * second.target * variance / runs, runs - 1
 
     def _freedom(self, part: _Contrast, gap: _Contrast, share: float) -> float:
-        """Degrees of freedom of part - share x gap, by Welch and Satterthwaite."""
+        """Degrees of freedom of part - share x gap, by Welch and Satterthwaite, less for unequal counts of runs."""
         apart = _Contrast(part.rungs - share * gap.rungs, part.target - share * gap.target)
-        parts = list(self._parts(apart, apart))
-        squares = sum(variance**2 / degrees for variance, degrees in parts)
-        return sum(variance for variance, _ in parts) ** 2 / squares if squares else math.inf
+        variances = list(self._parts(apart, apart))
+        freedom = welch(1.0, variances).freedom
+        if not self.target:
+            return freedom
+        fewer, more = sorted((len(part.rungs), len(self.target)))
+        return max(freedom - math.log2(more / fewer), fewer - 1.0)
 
 
 def of_rungs(pairs: Sequence[tuple[float, float]]) -> Factor:

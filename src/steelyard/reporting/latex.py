@@ -1,6 +1,7 @@
 r"""A paper as LaTeX, to be compiled alone or to be \input into a document; text from outside is inert."""
 
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from steelyard import __version__
@@ -99,7 +100,7 @@ _SPECIAL = {
 """What is more than text to LaTeX, with an end after signs that would join to a ligature."""
 _LETTERS = frozenset(map(chr, range(0xC0, 0x100))) - set("\u00d0\u00d7\u00de\u00f0\u00f7\u00fe")
 """Letters beyond ASCII that fonts of every encoding have."""
-_LONG_WORD = 16
+_LONG_WORD, _LONG_HEAD = 16, 20
 _BREAKS = re.compile(r"(?<=[/.=,:;_{}&%#$~^<>|])|(?<=\w-)(?=\w)")
 
 
@@ -228,9 +229,18 @@ def _tabular(table: PaperTable, rows: Sequence[Sequence[str]]) -> str:
     begin, end = f"\\begin{{tabular}}{{{columns}}}", "\\end{tabular}"
     if table.words:
         begin, end = f"\\begin{{tabularx}}{{\\linewidth}}{{{columns}}}", "\\end{tabularx}"
-    head = " & ".join(map(_prose, table.columns))
+    head = " & ".join(_head(name, wraps=at in table.words) for at, name in enumerate(table.columns))
     lines = "".join(f"    {' & '.join(map(_prose, row))} \\\\\n" for row in rows)
     return f"  {begin}\n    \\toprule\n    {head} \\\\\n    \\midrule\n{lines}    \\bottomrule\n  {end}\n"
+
+
+def _head(name: str, wraps: bool) -> str:
+    """The name of a column; a long one is in several lines."""
+    lines = [name] if wraps else textwrap.wrap(inert(name), _LONG_HEAD)
+    if len(lines) < 2:
+        return _prose(name)
+    broken = r" \\ ".join(map(escaped, lines))
+    return f"\\begin{{tabular}}[b]{{@{{}}r@{{}}}}{broken}\\end{{tabular}}"
 
 
 def _column(table: PaperTable, at: int) -> str:

@@ -1,5 +1,6 @@
 """Writes the report of what a name stands for, and the bundle of it."""
 
+import shlex
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
@@ -68,7 +69,9 @@ def _write(topic: Topic, asked: Asked, output: str | None) -> list[Path]:
 def _texts(path: str, formats: list[Format]) -> dict[str, str]:
     if all(form.OF != "paper" for form in formats):
         complaint, expected = "--text changes the texts of a paper", "--to latex or --to pdf"
-        raise InputError(complaint, key="--text", value=path, expected=expected, next=f"--to pdf --text {path}")
+        raise InputError(
+            complaint, key="--text", value=path, expected=expected, next=f"--to pdf --text {shlex.quote(path)}"
+        )
     return read_texts(Path(path))
 
 

@@ -31,11 +31,12 @@ MARK = "steelyard-report-paper"
 """The keyword in its metadata."""
 OF = "paper"
 FIGURES = ()
+_CYRILLIC_END, _SIGNS_END = 0x0500, 0x2300
 _TEMPLATE, _DATA = "paper.typ", "data.json"
 
 
 def render(paper: Paper) -> bytes:
-    """The same paper gives the same bytes, where the same fonts are installed."""
+    """The same paper gives the same bytes; where it needs fonts of the system, on machines with the same fonts."""
     try:
         import typst
     except ImportError:
@@ -45,12 +46,19 @@ def render(paper: Paper) -> bytes:
     with TemporaryDirectory() as folder:
         place = Path(folder)
         place.joinpath(_TEMPLATE).write_bytes(template.read_bytes())
-        place.joinpath(_DATA).write_text(json.dumps(_document(paper)), encoding="utf-8")
+        data = json.dumps(_document(paper), ensure_ascii=False)
+        place.joinpath(_DATA).write_text(data, encoding="utf-8")
         for figure in paper.figures:
             place.joinpath(_file(figure)).write_bytes(draw(figure.drawing, "pdf"))
-        content = typst.compile(place / _TEMPLATE, root=place, format="pdf", timestamp=0)
+        covered = _is_covered(data)
+        content = typst.compile(place / _TEMPLATE, root=place, ignore_system_fonts=covered, format="pdf", timestamp=0)
     assert isinstance(content, bytes)
     return content
+
+
+def _is_covered(text: str) -> bool:
+    """Whether typst's own fonts have all characters: Latin, Greek, Cyrillic, punctuation and signs."""
+    return all(ord(char) < _CYRILLIC_END or 0x2000 <= ord(char) < _SIGNS_END for char in text)
 
 
 def _file(figure: PaperFigure) -> str:

@@ -16,7 +16,7 @@ from steelyard.reporting.paper.cells import Cells
 from steelyard.reporting.paper.comparison import comparison_paper
 from steelyard.reporting.paper.comparison import values_of as values_of_cells
 from steelyard.reporting.paper.methods import with_records
-from steelyard.reporting.paper.run import Judged, run_paper
+from steelyard.reporting.paper.run import JudgedCells, run_paper
 from steelyard.reporting.paper.run import values_of as values_of_judged
 from steelyard.reporting.paper.texts import with_texts
 from steelyard.reporting.rows import Rows, comparison_rows, run_rows
@@ -41,7 +41,7 @@ class Report:
 
     directory: Path
     page: Page
-    source: Callable[[], Cells | Judged] | None = None
+    source: Callable[[], Cells | JudgedCells] | None = None
     """Reads what papers and tables of figures are about; None if a report has neither."""
     records: str = ""
     """The digest of all records that it is made from."""
@@ -57,7 +57,7 @@ class File:
 
 
 def rendered(report: Report, asked: Asked, stem: str = STEM) -> Iterator[File]:
-    """The files of a report, without writing them. A missing part is an error before the first file is made."""
+    """The files of a report, without writing them."""
     parts = _Parts(report, asked, stem)
     for form in asked.formats:
         yield File(f"{stem}{form.SUFFIX}", form.MARK, partial(_rendered, form, parts.named(form.OF)))
@@ -99,7 +99,7 @@ class _Parts:
         return replace(self.report.page, images=images)
 
     @cached_property
-    def source(self) -> Cells | Judged:
+    def source(self) -> Cells | JudgedCells:
         if self.report.source is None:
             kind = self.report.page.kind
             complaint, expected = f"a {kind} has a page only", "html or md"

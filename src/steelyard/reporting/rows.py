@@ -9,7 +9,7 @@ from steelyard.comparison.headline import short
 from steelyard.comparison.ratios import FIGURE_OF
 from steelyard.experiment.thresholds import METRICS
 from steelyard.reporting.paper.cells import Cell, Cells
-from steelyard.reporting.paper.run import Judged, JudgedCell
+from steelyard.reporting.paper.run import JudgedCell, JudgedCells
 from steelyard.reporting.sides import last_loss
 
 Row = Mapping[str, Any]
@@ -65,7 +65,7 @@ def _convergence(cell: Cell) -> Row:
     return {"metric": Metric.CONVERGENCE.value, **counts, "status": status, "words": status.replace("_", " ")}
 
 
-def run_rows(judged: Judged) -> Rows:
+def run_rows(judged: JudgedCells) -> Rows:
     rows = [{"cell": cell.label, **cell.values, **row} for cell in judged.cells for row in _of_cell(cell)]
     return Rows(["cell", *judged.axes, *_OF_RUN], rows)
 

@@ -67,7 +67,9 @@ def blocks(made: Waterfall | Reason, subjects: Sequence[Subject]) -> list[Block]
 
 def _plot(made: Waterfall, subjects: Sequence[Subject]) -> WaterfallPlot:
     unit = per_device("tokens/s per GPU", subjects)
-    stages = [Stage(made.sides.baseline, f"{number(made.rungs[0].rate)} {unit}", "", 1.0, 1.0, is_total=True)]
+    stages = [
+        Stage(made.sides.baseline, f"{number(made.rungs[0].rate)} {unit}", "", 1.0, 1.0, tone=Tone.NOTE, is_total=True)
+    ]
     at = 1.0
     for step in made.steps:
         stages.append(_stage(step, at))

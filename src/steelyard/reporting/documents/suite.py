@@ -28,7 +28,7 @@ def read(topic: Topic, linked: bool, unchanged: bool) -> Document:
     judged = judge_suite(_suite(topic), as_last_judged)
     verdicts = [verdict for cell in judged.cells for verdict in cell.verdicts()]
     page = suite_page(judged, linked)
-    report = Report(judged.suite.directory, page, lambda: judged_cells(judged, page))
+    report = Report(judged.suite.directory, page, lambda: judged_cells(judged, page, as_last_judged))
     return Document(report, verdicts, {judged.suite.directory / FILE: suite_text(judged.updated())})
 
 

@@ -8,10 +8,11 @@ import re
 from typing import Any, Literal
 
 from steelyard.errors import InputError, NotInstalledError
+from steelyard.reporting.bars import Bars
 from steelyard.reporting.figures.common import FONT
 from steelyard.reporting.figures.curves import draw_chart
 from steelyard.reporting.figures.ratios import draw_bars, draw_intervals, draw_waterfall
-from steelyard.reporting.page import Bars, Chart, IntervalPlot, WaterfallPlot
+from steelyard.reporting.page import Chart, IntervalPlot, WaterfallPlot
 
 Form = Literal["svg", "png", "pdf"]
 FORMS: tuple[Form, ...] = ("svg", "png", "pdf")

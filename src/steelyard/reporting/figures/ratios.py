@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from steelyard.reporting import interval_marks, waterfall_marks
+from steelyard.reporting.bars import Bars
 from steelyard.reporting.figures.common import (
     BAND,
     HEIGHT,
@@ -22,7 +23,7 @@ from steelyard.reporting.figures.common import (
     number_axis,
     text_of,
 )
-from steelyard.reporting.page import Bars, IntervalPlot, Stage, Tone, Track, WaterfallPlot
+from steelyard.reporting.page import IntervalPlot, Stage, Tone, Track, WaterfallPlot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from steelyard.reporting.page import Page
 from steelyard.reporting.paper.setup import model_name
 from steelyard.reporting.run_page import reproduce
 from steelyard.reporting.sides import side_names
-from steelyard.verdict import Subject, read_subject
+from steelyard.verdict import Subject, read_subjects
 
 Values = Mapping[str, Any]
 _MICRO_BATCH = "training.micro_batch_size"
@@ -46,6 +46,14 @@ class SideCell:
     def mean(self, metric: str) -> float | None:
         known = self.figures(metric)
         return geometric_mean(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A platform: what it is called, and its cells."""
+
+    name: str
+    cells: Sequence[SideCell]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,11 @@ class Cells:
     def only(self) -> Comparison | None:
         """The comparison, if there is a single cell."""
         return self.cells[0].comparison if len(self.cells) == 1 else None
+
+    @property
+    def groups(self) -> list[Group]:
+        """The cells of each side."""
+        return [Group(name, [cell.sides[side] for cell in self.cells]) for side, name in enumerate(self.names)]
 
     def subjects(self, side: int) -> list[Subject]:
         """All runs of the target (0) or the baseline (1)."""
@@ -209,7 +222,7 @@ def _sides(made: SuiteComparison, pair: CellPair) -> Iterator[SideCell]:
     cells = matched[tuple(pair.values[axis] for axis in made.axes)]
     for suite, cell, absent in zip(made.suites, cells, (pair.target, pair.baseline), strict=True):
         runs = [run for run in suite.runs(cell) if run is not None] if cell else []
-        yield SideCell([read_subject(run) for run in runs], absent)
+        yield SideCell(read_subjects(runs, made.options.warmup_steps), absent)
 
 
 def short_labels(values: Sequence[Values]) -> list[str]:

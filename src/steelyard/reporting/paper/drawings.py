@@ -1,15 +1,17 @@
 """The figures of a paper that a page does not have: cells next to each other, achieved compute, scaling."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard.comparison import Metric
 from steelyard.comparison.intervals import geometric_mean
+from steelyard.comparison.phrases import percent
 from steelyard.comparison.ratios import FIGURE_OF
+from steelyard.reporting.bars import Bar, BarGroup, Bars
 from steelyard.reporting.curves import per_device
-from steelyard.reporting.page import Bar, BarGroup, Bars, Chart, Level, Line, Table
-from steelyard.reporting.paper import PaperFigure
-from steelyard.reporting.paper.cells import Cells, SideCell
+from steelyard.reporting.page import Chart, Level, Line, Table
+from steelyard.reporting.paper import Block, Heading, PaperFigure, Paragraph, Ref
+from steelyard.reporting.paper.cells import Group, SideCell, Values
 from steelyard.reporting.paper.setup import gpu_name
 from steelyard.verdict import Subject
 
@@ -23,14 +25,6 @@ _BARS = {
     Metric.FLOPS: ("Roofline: achieved compute", "TFLOP/s per GPU", "tflops_per_gpu"),
 }
 """Title, unit and what is drawn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A platform in a bar chart: its cells in the order of the places."""
-
-    name: str
-    cells: Sequence[SideCell]
 
 
 def bars(of: Metric, places: Sequence[str], groups: Sequence[Group]) -> Bars | None:
@@ -85,29 +79,43 @@ class Scaled:
     shares: Mapping[int, float]
 
 
-def scaled(made: Cells) -> list[Scaled]:
-    """The jobs that ran on two node counts or more."""
+def scaled(groups: Sequence[Group], values: Sequence[Values]) -> list[Scaled]:
+    """The jobs that ran on two node counts or more; `values` are those of the cells, by axis."""
     curves: dict[tuple[int, str], dict[int, float]] = {}
-    for cell in made.cells:
-        job = ", ".join(f"{value}" for axis, value in cell.values.items() if axis != "nodes")
-        for side, of_side in enumerate(cell.sides):
-            counts = {subject.run.manifest.platform.nodes for subject in of_side.subjects}
-            rate, nodes = of_side.mean(FIGURE_OF[Metric.THROUGHPUT]), counts.pop() if len(counts) == 1 else None
+    for side, group in enumerate(groups):
+        for cell, of_cell in zip(group.cells, values, strict=True):
+            job = ", ".join(str(value) for axis, value in of_cell.items() if axis != "nodes")
+            counts = {subject.run.manifest.platform.nodes for subject in cell.subjects}
+            rate, nodes = cell.mean(FIGURE_OF[Metric.THROUGHPUT]), counts.pop() if len(counts) == 1 else None
             if rate is not None and nodes is not None:
                 curves.setdefault((side, job), {})[nodes] = rate
-    several = len({job for (_, job), rates in curves.items() if len(rates) > 1}) > 1
+    curves = {key: rates for key, rates in curves.items() if len(rates) > 1}
+    several = len({job for _, job in curves}) > 1
     return [
         Scaled(
-            f"{made.names[side]}, {job}" if several else made.names[side],
+            f"{groups[side].name}, {job}" if several else groups[side].name,
             side,
             {nodes: rate / rates[min(rates)] for nodes, rate in sorted(rates.items())},
         )
         for (side, job), rates in curves.items()
-        if len(rates) > 1
     ]
 
 
-def scaling_figure(curves: Sequence[Scaled]) -> PaperFigure:
+def scaling_blocks(curves: Sequence[Scaled]) -> Iterator[Block]:
+    """Empty where nothing ran on several node counts."""
+    if not curves:
+        return
+    figure = _scaling_figure(curves)
+    most = [(curve, max(curve.shares)) for curve in curves]
+    words = "; ".join(f"{curve.label}: {percent(curve.shares[nodes])} on {nodes} nodes" for curve, nodes in most)
+    yield Heading("Scaling")
+    yield Paragraph(
+        [Ref("Figure", figure.label), f" shows the tokens/s per GPU relative to the fewest nodes: {words}."]
+    )
+    yield figure
+
+
+def _scaling_figure(curves: Sequence[Scaled]) -> PaperFigure:
     lines = [
         Line(curve.label, list(curve.shares), [100 * share for share in curve.shares.values()], style=curve.side)
         for curve in curves

@@ -13,7 +13,7 @@ from steelyard.reporting.curves import per_device
 from steelyard.reporting.page import as_sentence, typeset
 from steelyard.reporting.paper import Block, Heading, PaperFigure, PaperTable, Paragraph, Ref, listed_refs
 from steelyard.reporting.paper.cells import Cell, Cells, SideCell
-from steelyard.reporting.paper.drawings import Group, bars, ratio_text, scaled, scaling_figure
+from steelyard.reporting.paper.drawings import bars, ratio_text, scaled, scaling_blocks
 from steelyard.reporting.paper.setup import capacity, share_of
 from steelyard.reporting.ratio_panel import TITLES
 
@@ -25,6 +25,8 @@ NAMES = {
 }
 _RATIOS = {Metric.THROUGHPUT: "Speedup", Metric.MEMORY: "Efficiency", Metric.FLOPS: "Ratio"}
 """Heads of columns."""
+_NARROW = 16
+"""Characters of a name that does not wrap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def result_blocks(made: Cells) -> Iterator[Block]:
     if Metric.CONVERGENCE in made.asked:
         yield Heading("Convergence")
         yield from _convergence(made)
-    yield from _scaling(made)
+    yield from scaling_blocks(scaled(made.groups, [cell.values for cell in made.cells]))
     yield from _curves(made)
 
 
@@ -88,17 +90,6 @@ def _curves(made: Cells) -> Iterator[Block]:
             [*listed_refs([Ref("Figure", block.label) for block in figures]), f" {be} the {names} by step."]
         )
         yield from figures
-
-
-def _scaling(made: Cells) -> Iterator[Block]:
-    if not (curves := scaled(made)):
-        return
-    chart = scaling_figure(curves)
-    most = [(curve, max(curve.shares)) for curve in curves]
-    words = "; ".join(f"{curve.label}: {percent(curve.shares[nodes])} on {nodes} nodes" for curve, nodes in most)
-    yield Heading("Scaling")
-    yield Paragraph([Ref("Figure", chart.label), f" shows the tokens/s per GPU relative to the fewest nodes: {words}."])
-    yield chart
 
 
 def _of_metric(made: Cells, metric: Metric, earlier: Sequence[Metric]) -> Iterator[Block]:
@@ -210,7 +201,8 @@ def _table(made: Cells, metric: Metric) -> PaperTable:
     caption = per_device(_COLUMNS[metric].caption, subjects)
     adjusted = " Conclusions are adjusted for the number of cells." if len(made.cells) > 1 else ""
     notes = [] if made.only else list(_notes(made, metric))
-    return PaperTable(metric.value, f"{caption}{adjusted}", columns, rows, notes, words=(len(columns) - 1,))
+    wraps = [at for at, (_, texts) in enumerate(keys) if max(map(len, texts)) > _NARROW]
+    return PaperTable(metric.value, f"{caption}{adjusted}", columns, rows, notes, words=(*wraps, len(columns) - 1))
 
 
 def _row(made: Cells, cell: Cell, metric: Metric) -> list[str]:
@@ -256,9 +248,8 @@ def _figures(made: Cells, metric: Metric) -> Iterator[PaperFigure]:
         runs = f", and of each run over the mean of {baseline}" if made.only else ""
         meaning = f"Above 1 is better for {target}; shaded: differences within {plain_percent(made.margin)}."
         yield PaperFigure(f"{TITLES[metric]} of {target} over {baseline}{of_all}{runs}, with 95% CI. {meaning}", plot)
-    groups = [Group(name, [cell.sides[side] for cell in made.cells]) for side, name in enumerate(made.names)]
     places = [cell.label for cell in made.cells]
-    if (made.only is None or metric == Metric.FLOPS) and (chart := bars(metric, places, groups)) is not None:
+    if (made.only is None or metric == Metric.FLOPS) and (chart := bars(metric, places, made.groups)) is not None:
         yield PaperFigure(CAPTIONS[metric], chart)
 
 

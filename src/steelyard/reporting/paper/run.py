@@ -1,13 +1,13 @@
 """The paper of a run, or of the cells of a suite with their verdicts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard.campaign.suite_comparison import Absence, SideOfCell
 from steelyard.campaign.suite_verdict import CellStatus, CellVerdict, SuiteVerdict
 from steelyard.comparison import Metric
 from steelyard.comparison.phrases import figure, listed, plural
-from steelyard.records import unstamped
+from steelyard.records import Run, unstamped
 from steelyard.reporting.claims import open_findings
 from steelyard.reporting.curves import per_device
 from steelyard.reporting.figures import Drawing, figure_name
@@ -25,12 +25,12 @@ from steelyard.reporting.paper import (
     listed_refs,
     methods,
 )
-from steelyard.reporting.paper.cells import SideCell, Values, axis_title, by_title, short_labels
-from steelyard.reporting.paper.drawings import Group, bars
+from steelyard.reporting.paper.cells import Group, SideCell, Values, axis_title, by_title, short_labels
+from steelyard.reporting.paper.drawings import bars, scaled, scaling_blocks
 from steelyard.reporting.paper.results import CAPTIONS, capital, side_text
 from steelyard.reporting.paper.setup import Column, distinct, model_names, platform_words, setup_blocks
 from steelyard.reporting.sides import last_loss
-from steelyard.verdict import Subject, Verdict, read_subject
+from steelyard.verdict import Subject, Verdict
 
 _MOST_LIMITS, _MOST_NAMED = 12, 3
 _ABSENT = {CellStatus.OOM: Absence.OOM, CellStatus.SKIPPED: Absence.SKIPPED, CellStatus.MISSING: Absence.MISSING}
@@ -55,7 +55,7 @@ class JudgedCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedCells:
     """What a paper is about: a run, or the cells of a suite."""
 
     name: str
@@ -73,22 +73,26 @@ class Judged:
         return [subject for cell in self.cells for subject in cell.side.subjects]
 
     @property
+    def groups(self) -> list[Group]:
+        return [Group(self.name, [cell.side for cell in self.cells])]
+
+    @property
     def only(self) -> JudgedCell | None:
         return self.cells[0] if len(self.cells) == 1 else None
 
 
-def judged_run(subject: Subject, verdict: Verdict, page: Page) -> Judged:
+def judged_run(subject: Subject, verdict: Verdict, page: Page) -> JudgedCells:
     name, side = page.title, SideCell((subject,))
     cell = JudgedCell(name, {}, name, side, (verdict,), verdict.status.value)
-    return Judged(name, (cell,), page.sentence, (), page.banner, page.commands, by_title(page))
+    return JudgedCells(name, (cell,), page.sentence, (), page.banner, page.commands, by_title(page))
 
 
-def judged_cells(judged: SuiteVerdict, page: Page) -> Judged:
+def judged_cells(judged: SuiteVerdict, page: Page, read: Callable[[Run], Subject]) -> JudgedCells:
     name, cells = unstamped(judged.suite.name), judged.cells
     labels = short_labels([cell.cell.values for cell in cells])
-    return Judged(
+    return JudgedCells(
         name=name,
-        cells=[_cell(cell, label, name) for cell, label in zip(cells, labels, strict=True)],
+        cells=[_cell(cell, label, name, read) for cell, label in zip(cells, labels, strict=True)],
         verdict=page.sentence,
         axes=judged.suite.manifest.axes,
         banner=page.banner,
@@ -97,16 +101,16 @@ def judged_cells(judged: SuiteVerdict, page: Page) -> Judged:
     )
 
 
-def _cell(judged: CellVerdict, label: str, suite: str) -> JudgedCell:
+def _cell(judged: CellVerdict, label: str, suite: str, read: Callable[[Run], Subject]) -> JudgedCell:
     cell, absence = judged.cell, _ABSENT.get(judged.status)
     absent = SideOfCell(absence, cell.planned_gib, cell.available_gib) if absence else None
-    side = SideCell([read_subject(run.run) for run in judged.runs if run.run is not None], absent)
+    side = SideCell([read(run.run) for run in judged.runs if run.run is not None], absent)
     expected = " (as declared)" if judged.is_expected else ""
     verdicts = list(judged.verdicts())
     return JudgedCell(label, cell.values, cell.platform or suite, side, verdicts, f"{judged.status.words}{expected}")
 
 
-def run_paper(judged: Judged) -> Paper:
+def run_paper(judged: JudgedCells) -> Paper:
     models = listed(model_names(judged.subjects) or ["a model"])
     return Paper(
         name=figure_name(judged.name),
@@ -125,7 +129,7 @@ def run_paper(judged: Judged) -> Paper:
     )
 
 
-def values_of(judged: Judged) -> dict[str, str]:
+def values_of(judged: JudgedCells) -> dict[str, str]:
     """What the placeholders of a user's text stand for."""
     subjects = judged.subjects
     return {
@@ -139,7 +143,7 @@ def values_of(judged: Judged) -> dict[str, str]:
     }
 
 
-def _columns(judged: Judged) -> list[Column]:
+def _columns(judged: JudgedCells) -> list[Column]:
     """A column per platform."""
     names = dict.fromkeys(cell.platform for cell in judged.cells)
     return [
@@ -148,19 +152,19 @@ def _columns(judged: Judged) -> list[Column]:
     ]
 
 
-def _where(judged: Judged) -> str:
+def _where(judged: JudgedCells) -> str:
     platforms = dict.fromkeys(platform_words(column.subjects) for column in _columns(judged) if column.subjects)
     return listed([*platforms] or [judged.name])
 
 
-def _abstract(judged: Judged, models: str) -> Iterator[str]:
+def _abstract(judged: JudgedCells, models: str) -> Iterator[str]:
     many = "" if judged.only else f" in {len(judged.cells)} cells"
     yield f"We report the training of {models} on {_where(judged)}{many}."
     yield from _answers(judged)
     yield as_sentence(typeset(judged.verdict))
 
 
-def _answers(judged: Judged) -> Iterator[str]:
+def _answers(judged: JudgedCells) -> Iterator[str]:
     """The figures of a run, or their range over cells."""
     texts = [
         _over(judged, "tokens_per_s_per_gpu", "It trains at {} tokens/s per GPU"),
@@ -175,7 +179,7 @@ def _answers(judged: Judged) -> Iterator[str]:
             yield f"{capital(cell.label)}: {cell.side.absent.words}."
 
 
-def _over(judged: Judged, metric: str, words: str, scale: float = 1.0) -> str:
+def _over(judged: JudgedCells, metric: str, words: str, scale: float = 1.0) -> str:
     values = [value * scale for cell in judged.cells if (value := cell.side.mean(metric)) is not None]
     if not values:
         return ""
@@ -183,7 +187,7 @@ def _over(judged: Judged, metric: str, words: str, scale: float = 1.0) -> str:
     return words.format(low if low == high else f"{low} to {high}")
 
 
-def _introduction(judged: Judged, models: str) -> Iterator[Block]:
+def _introduction(judged: JudgedCells, models: str) -> Iterator[Block]:
     yield Paragraph(
         [
             f"This paper reports how {models} trains: its speed, its memory, its share of the peak rate of the GPUs, "
@@ -199,7 +203,7 @@ def _introduction(judged: Judged, models: str) -> Iterator[Block]:
         yield Paragraph([f"The suite has {plural(len(judged.cells), 'cell')}, which differ in {listed(axes)}."])
 
 
-def _results(judged: Judged) -> Iterator[Block]:
+def _results(judged: JudgedCells) -> Iterator[Block]:
     drawn = list(_figures(judged))
     table = _table(judged)
     refs = listed_refs([Ref("Figure", block.label) for block in drawn])
@@ -208,22 +212,22 @@ def _results(judged: Judged) -> Iterator[Block]:
     yield Paragraph([f"{verdict} ", Ref("Table", table.label), " lists the figures.", *figures])
     yield table
     yield from drawn
+    yield from scaling_blocks(scaled(judged.groups, [cell.values for cell in judged.cells]))
 
 
-def _figures(judged: Judged) -> Iterator[PaperFigure]:
+def _figures(judged: JudgedCells) -> Iterator[PaperFigure]:
     if judged.only is not None:
         drawn = [judged.drawings[title] for title in _TITLES if title in judged.drawings]
         yield from (PaperFigure(f"{drawing.title} by step.", drawing) for drawing in drawn)
     falls = [drawing for drawing in judged.drawings.values() if isinstance(drawing, WaterfallPlot)]
     yield from (PaperFigure(drawing.summary, drawing) for drawing in falls)
     metrics = [Metric.FLOPS] if judged.only else [Metric.THROUGHPUT, Metric.MEMORY, Metric.FLOPS]
-    groups = [Group(judged.name, [cell.side for cell in judged.cells])]
     for metric in metrics:
-        if (chart := bars(metric, [cell.label for cell in judged.cells], groups)) is not None:
+        if (chart := bars(metric, [cell.label for cell in judged.cells], judged.groups)) is not None:
             yield PaperFigure(CAPTIONS[metric], chart)
 
 
-def _table(judged: Judged) -> PaperTable:
+def _table(judged: JudgedCells) -> PaperTable:
     heads = ["Tokens/s per GPU", "Memory, GiB (share)", "MFU (TFLOP/s)", "Last loss", "Runs", "Verdict"]
     rows = [
         [
@@ -250,7 +254,7 @@ def _last_losses(subjects: Sequence[Subject]) -> str:
     return f"{sum(known) / len(known):.4g}" if known and len(known) == len(losses) else "not recorded"
 
 
-def _limitations(judged: Judged) -> Iterator[Block]:
+def _limitations(judged: JudgedCells) -> Iterator[Block]:
     named = [
         (cell.label if len(cell.verdicts) == 1 else f"{cell.label} ({verdict.run.name})", verdict)
         for cell in judged.cells
@@ -272,7 +276,7 @@ def _who(labels: Sequence[str], count: int) -> str:
     return f"all {count} runs" if len(labels) == count else f"{len(labels)} of {count} runs"
 
 
-def _few_runs(judged: Judged) -> Iterator[str]:
+def _few_runs(judged: JudgedCells) -> Iterator[str]:
     if any(len(cell.side.subjects) == 1 for cell in judged.cells):
         yield "A single run is an observation: another run of the same job may differ."
     if len({host for subject in judged.subjects for host in subject.run.manifest.hosts}) == 1:

@@ -109,7 +109,7 @@ def _dimensions(subject: Subject) -> str:
     known = [part for part in parts if part]
     size = f" with {counted(parameters(subject.model).total)} parameters" if subject.model else ""
     if not known:
-        return f"is a decoder-only Transformer{size}; its dimensions are not recorded."
+        return "has dimensions that were not recorded."
     return f"is a decoder-only Transformer{size}: {listed(known)}."
 
 
@@ -159,6 +159,11 @@ def _precision(subject: Subject) -> str | None:
     return subject.precision
 
 
+def _seed(subject: Subject) -> str | None:
+    seed = subject.value("training.seed")
+    return None if seed is None else str(seed)
+
+
 def _data(subject: Subject) -> str | None:
     names = (subject.value(f"data.{key}") for key in ("dataset", "source", "path"))
     return next((str(name) for name in names if name is not None), None)
@@ -170,11 +175,11 @@ SETTING_KEYS = {
     "training.gradient_accumulation_steps": "Gradient accumulation",
     "training.sequence_length": "Sequence length",
     "training.steps": "Steps",
-    "training.seed": "Seed",
 }
 """Keys and their names in print."""
 _SETTINGS: tuple[tuple[str, _Read], ...] = (
     *((name, _setting(key)) for key, name in SETTING_KEYS.items()),
+    ("Seed", _seed),
     ("Precision", _precision),
     ("Recomputation", _setting("training.recompute")),
     ("Peak learning rate", _setting("training.learning_rate")),
@@ -189,12 +194,13 @@ _SETTINGS: tuple[tuple[str, _Read], ...] = (
 )  # fmt: skip
 IN_TABLES = frozenset(
     [
-        *SETTING_KEYS, "precision.dtype", "precision.fp8", "training.recompute", "training.learning_rate",
-        "training.schedule", "training.min_learning_rate", "training.warmup_steps", "training.weight_decay",
-        "training.adam_beta1", "training.adam_beta2", "training.clip_grad_norm", "data.dataset", "data.source",
-        "data.path", "data.tokenizer", "platform.gpu", "platform.nodes", "platform.world_size", "platform.framework",
-        "parallelism.tensor_parallel_size", "parallelism.pipeline_parallel_size", "parallelism.context_parallel_size",
-        "parallelism.data_parallel_size", "parallelism.fsdp_size", "training.tokens_per_step",
+        *SETTING_KEYS, "training.seed", "training.recompute", "training.learning_rate", "training.schedule",
+        "training.min_learning_rate", "training.warmup_steps", "training.weight_decay", "training.adam_beta1",
+        "training.adam_beta2", "training.clip_grad_norm", "training.tokens_per_step", "precision.dtype",
+        "precision.fp8", "data.dataset", "data.source", "data.path", "data.tokenizer", "platform.gpu",
+        "platform.nodes", "platform.world_size", "platform.framework", "parallelism.tensor_parallel_size",
+        "parallelism.pipeline_parallel_size", "parallelism.context_parallel_size",
+        "parallelism.data_parallel_size", "parallelism.fsdp_size",
     ]
 )  # fmt: skip
 """Keys that the tables of settings and platforms contain."""
@@ -256,8 +262,8 @@ def _layout(subject: Subject) -> str | None:
 
 
 def _hosts(subject: Subject) -> str | None:
-    manifest = subject.run.manifest
-    return ", ".join(manifest.hosts) or None
+    hosts = subject.run.manifest.hosts
+    return ", ".join(hosts) or None if len(hosts) <= _MOST_VALUES else f"{len(hosts)} hosts"
 
 
 def _day(subject: Subject) -> str | None:

@@ -17,9 +17,7 @@ Values = Mapping[str, str]
 
 def read_texts(path: Path) -> dict[str, str]:
     """A file of texts: by the key of a section, the text in place of its paragraphs."""
-    content = read_mapping(
-        path, "a file of texts", "printf 'introduction: We train {model}.\\n' >", as_yaml=True
-    ).content
+    content = read_mapping(path, "a file of texts", _EXAMPLE, as_yaml=True).content
     for key, text in content.items():
         if not isinstance(text, str) or not text.strip():
             complaint, fix = f"{path}: {key} is not a text", f"write `{key}: Your text.`"

@@ -13,7 +13,7 @@ from typing import Any
 import steelyard
 from steelyard import demo
 from steelyard.records.fleet import Fleet, FleetManifest, FleetRun
-from steelyard.records.suite import Suite, SuiteCell, SuiteManifest
+from steelyard.records.suite import LadderSides, Suite, SuiteCell, SuiteManifest, load_suite
 
 KINDS = ("run", "comparison", "fleet", "suite", "suite_comparison")
 MANIFEST = "bundle.json"
@@ -52,6 +52,17 @@ class _Made:
         entries = [FleetRun(host=host, directory=host) for host in [*hosts, "absent"]]
         Fleet(self.runs / "nightly", FleetManifest(name="nightly", runs=entries)).save()
         return "nightly"
+
+    def ladder(self) -> str:
+        """A suite that names runs outside of it."""
+        self._copy("a100/first"), self._copy("h100/first", "again")
+        self.suite()
+        sides = LadderSides(
+            target="h100", baseline="a100", target_runs=["../h100/first"], baseline_runs=["../a100/first", "../absent"]
+        )
+        suite = load_suite(self.runs / "layers")
+        suite.updated(ladder=sides).save()
+        return "layers"
 
     def suite(self, name: str = "layers") -> str:
         cells = []

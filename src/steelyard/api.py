@@ -308,7 +308,11 @@ def _name_of(run: PathName | Run | Comparison) -> str:
 
 
 def report(name: AnyRun | Comparison, *, out: PathName = "runs", **how: Unpack[Rendering]) -> list[Path]:
-    """Write the report of a run, a fleet or a comparison; `bundle` is a zip for the report and its records."""
+    """Write the report of a run, a fleet or a comparison, and return the written files.
+
+    `to` are formats such as "html,md", and `output` a file or a directory. `figures` such as "svg,png" writes plots as
+    files of their own. `text` is a file with texts for a paper. `bundle` is a zip for the report and its records.
+    """
     from steelyard.reporting.make import write_reports
 
     return write_reports(_name_of(name), Path(out), **how)

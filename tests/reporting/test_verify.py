@@ -271,6 +271,70 @@ def test_a_file_that_cannot_be_made_here_is_unknown(made: Any, tmp_path: Path, m
     assert codes(verification, "unknown") == {"not_rendered"}
 
 
+def test_every_format_follows_from_the_records(made: Any, tmp_path: Path) -> None:
+    bundle = tmp_path / "paper.zip"
+    runs = made("comparison").parent / "runs"
+    steelyard.report("fair", to="html,md,latex,pdf,csv", figures="svg", bundle=bundle, out=runs)
+    verification = steelyard.verify(bundle)
+    assert verification.status == "pass"
+    assert {name.rpartition(".")[2] for name in verification.reports} == {"html", "md", "tex", "pdf", "csv", "svg"}
+    files = bundles.files_of(bundle)
+    edit_step(0, learning_rate=0.125)(files)
+    differing = steelyard.verify(bundles.pack(tmp_path / "other.zip", files, with_checksums=True))
+    apart = {
+        str(finding.reason.values["file"]) for finding in differing.findings if finding.code is verify.BYTES_DIFFER
+    }
+    assert apart == {"report/report.pdf"}
+
+
+def test_a_table_alone_would_name_no_records_so_a_page_goes_with_it(made: Any, tmp_path: Path) -> None:
+    bundle = tmp_path / "rows.zip"
+    steelyard.report("first", to="csv", bundle=bundle, out=made("run").parent / "runs")
+    files = bundles.files_of(bundle)
+    assert {"report/report.csv", "report/report.html"} <= files.keys()
+    del files["report/report.html"]
+    manifest_with(formats=["csv"])(files)
+    verification = steelyard.verify(bundles.pack(tmp_path / "other.zip", files, with_checksums=True))
+    assert codes(verification, "unknown") == {"records_not_named"}
+    assert verification.status == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [("We train {model}.", "pass"), ("{target} is 9 times as fast.", "unknown")]
+)
+def test_a_figure_that_the_author_typed_is_not_verified(made: Any, tmp_path: Path, text: str, status: str) -> None:
+    (tmp_path / "texts.yaml").write_text(f'introduction: "{text}"\n')
+    bundle = tmp_path / "paper.zip"
+    runs = made("comparison").parent / "runs"
+    steelyard.report("fair", to="latex", text=tmp_path / "texts.yaml", bundle=bundle, out=runs)
+    verification = steelyard.verify(bundle)
+    assert (verification.status, codes(verification, "unknown")) == (status, {"text_of_author"})
+    files = bundles.files_of(bundle)
+    manifest_with(texts={})(files)
+    assert steelyard.verify(bundles.pack(tmp_path / "other.zip", files)).status == "fail"
+
+
+def test_a_ladder_is_bundled_with_the_runs_of_its_sides(made: Any, verified: Any, tmp_path: Path) -> None:
+    files = bundles.files_of(made("ladder"))
+    assert {"runs/layers/suite.json", "runs/h100/first/run.json", "runs/a100/first/run.json"} <= files.keys()
+    assert steelyard.verify(made("ladder")).status == "pass"
+    assert "other_records" in codes(
+        verified("ladder", lambda files: files.update({"runs/a100/first/plan.json": b"{}"}))
+    )
+    steelyard.report("layers", target="a100/first", bundle=tmp_path / "other.zip", out=made("ladder").parent / "runs")
+    other = bundles.files_of(tmp_path / "other.zip")
+    assert json.loads(other["runs/layers/suite.json"])["ladder"]["target_runs"] == ["../a100/first"]
+    assert "runs/h100/first/run.json" not in other
+    assert steelyard.verify(tmp_path / "other.zip").status == "pass"
+
+
+@pytest.mark.processes
+def test_neither_time_zone_nor_hash_seed_nor_terminal_changes_a_report(shell: Any, made: Any) -> None:
+    for seed, zone, columns in (("1", "Asia/Tokyo", "40"), ("2", "America/New_York", "300")):
+        done = shell("verify", made("comparison"), PYTHONHASHSEED=seed, TZ=zone, COLUMNS=columns, LC_ALL="C", HOME="/")
+        assert done.status == 0, done.out
+
+
 def test_a_difference_ends_with_1_and_an_unknown_with_5(cli: Any, made: Any, tmp_path: Path) -> None:
     files = bundles.files_of(made("run"))
     edit_step(0, loss=1.0)(files)

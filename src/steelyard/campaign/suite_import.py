@@ -124,6 +124,7 @@ def _cells(groups: Sequence[RunGroup], runs: Sequence[ReadRun]) -> list[SuiteCel
             values=group.values,
             platform=platform,
             runs=list(_unique(runs[at].name for at in group.runs)),
+            available_gib=runs[group.runs[0]].run.manifest.platform.memory_gib,
         )
         for group, platform, directory in zip(groups, platforms, directories, strict=True)
     ]

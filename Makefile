@@ -28,7 +28,7 @@ lint: install
 
 # Worker processes, one per core; `worksteal` keeps the tests of a file together, and with them what they share.
 PYTEST := $(BIN)/pytest --numprocesses logical --maxprocesses 8 --dist worksteal
-FAST := quick or not (torch or processes or browser or fuzz or integration)
+FAST := quick or not (torch or processes or browser or tex or fuzz or integration)
 
 # Every stage, in minutes: without most of what trains, starts programs, opens a browser or fuzzes. Two workers more than
 # there are cores, since many of these tests wait.
@@ -88,6 +88,7 @@ benchmarks: install
 	$(BIN)/python benchmarks/weights.py
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/check.py
+	$(BIN)/python benchmarks/suite.py
 	$(BIN)/python benchmarks/within_run.py
 	$(BIN)/python benchmarks/intervals.py
 	$(BIN)/python benchmarks/curves.py

@@ -15,7 +15,7 @@ from steelyard.comparison.intervals import MARGIN, Between, Outcome, between, ou
 
 CAMPAIGNS, STEPS, NOISE, CORRELATION, RUN_CV = 20_000, 50, 0.01, 0.5, 0.01
 JOBS = 10
-"""Of a family."""
+"""Cells of a suite."""
 
 
 def figures(chance: np.random.Generator, campaigns: int, runs: int, rate: float) -> np.ndarray:
@@ -65,13 +65,13 @@ def main() -> int:
     alone = sum(between([one], [1.0]) is not None for one in figures(chance, count, 1, 2.0)[:, 0])
     tell("1 run a side, twice as fast: an interval, so that words could be said", alone / count, "0", not alone)
     made = campaign(chance, count, 5, 1 + MARGIN)
-    families = [made[at : at + JOBS] for at in range(0, len(made) - JOBS + 1, JOBS)]
-    what = f"a family of {JOBS} jobs, 5 runs a side, a true speedup of {1 + MARGIN:g} in each"
-    alone = np.mean([any(outcome_of(one) == Outcome.BETTER for one in family) for family in families])
-    print(f"| {what}: some job by itself said to be faster | {alone:.4f} | | |")
-    some = np.mean([Outcome.BETTER in adjusted_outcomes(family, MARGIN) for family in families])
-    tell(f"{what}: some job in the family said to be faster", some, "<= 0.05", some <= 0.05)
-    over_all = [mean(family).interval() for family in families]
+    suites = [made[at : at + JOBS] for at in range(0, len(made) - JOBS + 1, JOBS)]
+    what = f"a suite of {JOBS} cells, 5 runs a side, a true speedup of {1 + MARGIN:g} in each"
+    alone = np.mean([any(outcome_of(one) == Outcome.BETTER for one in suite) for suite in suites])
+    print(f"| {what}: some cell by itself said to be faster | {alone:.4f} | | |")
+    some = np.mean([Outcome.BETTER in adjusted_outcomes(suite, MARGIN) for suite in suites])
+    tell(f"{what}: some cell among all said to be faster", some, "<= 0.05", some <= 0.05)
+    over_all = [mean(suite).interval() for suite in suites]
     covered = np.mean([low <= 1 + MARGIN <= high for low, high in over_all])
     tell(f"{what}: the 95 % interval over all covers", covered, ">= 0.935", covered >= 0.935)
     return 1 if missed else 0

@@ -182,7 +182,9 @@ def test_steps_are_a_frame_where_pandas_is_installed(here: Path) -> None:
 
 
 def test_the_examples_of_the_page_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (here / "train.log").write_bytes(RECORDED.joinpath("baseline", "logs", "node0.log").read_bytes())
+    (here / "logs").mkdir()
+    for log in (here / "train.log", here / "logs" / "train.log"):
+        log.write_bytes(RECORDED.joinpath("baseline", "logs", "node0.log").read_bytes())
     names = {"steelyard": steelyard}
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(examples) >= 4

@@ -17,6 +17,7 @@ SHOWN_BY = {
     "processes": {"subprocess", "shell", "LoopbackSshd"},
     "torch": {"torch"},
     "browser": {"browser", "open_page"},
+    "tex": {"compiled"},
     "fuzz": {"EXAMPLES", "LINES", "ANSWERS"},
 }
 """The names by which a test shows of which kind it is."""

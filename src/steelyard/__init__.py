@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["check", "compare", "ingest", "lint", "load", "plan", "report", "run"]
+__all__ = ["check", "compare", "ingest", "ingest_suite", "lint", "load", "plan", "report", "run", "verify"]
 
 if TYPE_CHECKING:
-    from steelyard.api import check, compare, ingest, lint, load, plan, report, run
+    from steelyard.api import check, compare, ingest, ingest_suite, lint, load, plan, report, run, verify
 
 
 def __getattr__(name: str) -> Any:

@@ -11,42 +11,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from steelyard.errors import InputError
+from steelyard.ingesting import FolderRequests, LogOptions, PathName, Peaks, Selection, request_of, stated_figures
 
 if TYPE_CHECKING:
     from steelyard.campaign.suite_comparison import SuiteComparison
+    from steelyard.campaign.suite_import import ImportedSuite
     from steelyard.comparison import Comparison, Metric
     from steelyard.configs.cells import Cells
     from steelyard.configs.choose import Asked
-    from steelyard.configs.gpus import StatedGpus
     from steelyard.execute import RunOptions
     from steelyard.execute.recording import Observer
-    from steelyard.experiment import Problem, Resolved
+    from steelyard.experiment import Problem
     from steelyard.hardware.machine import Machine
     from steelyard.ingestion import RunChoice
     from steelyard.planning import Planned
     from steelyard.records import Event, Run, RunWriter
+    from steelyard.reporting.make import Rendering
+    from steelyard.reporting.verify import Unpacking, Verification
     from steelyard.verdict import Verdict
 
-PathName = str | PathLike[str]
 AnyRun: TypeAlias = "PathName | Run"
-Settings = Sequence[str] | Mapping[str, Any]
-"""`["training.steps=50"]` or `{"training.steps": 50}`."""
-Peaks = str | Sequence[str] | Mapping[str, float]
-"""Dense TFLOP/s by precision: `{"bf16": 209}` or `"bf16=209,fp8=418"`."""
-
-
-class Selection(TypedDict, total=False):
-    """Which experiment of a config, on which hardware."""
-
-    platform: str | None
-    model: str | None
-    settings: Settings
-    gpu: str | None
-    gpus: int | None
-    nodes: int | None
 
 
 class Allowing(Selection, total=False):
@@ -70,21 +57,14 @@ def load(run: AnyRun, *, out: PathName = "runs") -> Run:
 
 def ingest(
     *paths: PathName,
-    config: PathName | None = None,
-    override: bool = False,
-    framework: str | None = None,
-    columns: Mapping[str, str] | None = None,
     follow: bool = False,
     run: RunChoice = "last",
-    most_unpacked: int | None = None,
-    gpu_peak: Peaks | None = None,
-    gpu_memory: float | None = None,
     observe: Observer = lambda record: None,
     notice: Callable[[Event], None] = lambda event: None,
     command: Sequence[str] = (),
     out: PathName = "runs",
     name: str | None = None,
-    **selection: Unpack[Selection],
+    **options: Unpack[LogOptions],
 ) -> Run:
     """Import logs or a result file as a run; `notice` is called with events that the user should see.
 
@@ -93,101 +73,38 @@ def ingest(
     `gpu_peak` states dense TFLOP/s per GPU, such as `{"bf16": 209}`, and `gpu_memory` GiB per GPU.
     """
     from steelyard import ingestion, records
-    from steelyard.experiment.resolve import partial_settings
 
     _check_paths(paths)
-    stated, gpu = _stated(gpu_peak, gpu_memory, config), selection.get("gpu")
-    selection["gpu"] = _listed_gpu(gpu, stated)
-    asked = _asked_of_a_log(selection, config)
-    _check_framework(framework)
-    values, sources = partial_settings(asked.settings)
-    request = ingestion.Request(
-        paths=[str(path) for path in paths],
-        out=Path(out),
-        name=name,
-        command=list(command) or sys.argv,
-        framework=framework,
-        config=None if config is None else _config_of(config, asked, framework, paths),
-        settings=values,
-        setting_sources=sources,
-        override=override,
-        gpu=gpu,
-        gpus=asked.gpus,
-        nodes=asked.nodes,
-        stated=stated,
-        columns=columns,
-        follow=follow,
-        run=run,
-        most_unpacked=ingestion.MOST_UNPACKED if most_unpacked is None else most_unpacked,
-        observe=observe,
-    )
-    writer, notices = ingestion.ingest(request)[-1]
+    request = request_of(list(map(str, paths)), out, name, command, options)
+    writer, notices = ingestion.ingest(replace(request, follow=follow, run=run, observe=observe))[-1]
     for event in notices:
         notice(event)
     return records.load(writer.directory)
 
 
 def _check_paths(paths: Sequence[PathName]) -> None:
-    if paths:
-        return
-    complaint, expected = "ingest() got no paths", "one or more logs or results"
-    raise InputError(complaint, key="paths", value=None, expected=expected, next='steelyard.ingest("train.log")')
+    if not paths:
+        complaint, expected = "ingest() got no paths", "one or more logs or results"
+        raise InputError(complaint, key="paths", value=None, expected=expected, next='steelyard.ingest("train.log")')
 
 
-def _listed_gpu(gpu: str | None, stated: StatedGpus) -> str | None:
-    """The GPU if a config can select by it: cpu, or one of the catalog."""
-    from steelyard.configs.gpus import check_ingested_gpu
-    from steelyard.hardware.catalog import CPU, lookup
+def ingest_suite(
+    folder: PathName,
+    *,
+    run: RunChoice = "all",
+    progress: Callable[[int, int], None] = lambda read, total: None,
+    command: Sequence[str] = (),
+    out: PathName = "runs",
+    name: str | None = None,
+    **options: Unpack[LogOptions],
+) -> ImportedSuite:
+    """Import each log and result of a folder as a run of one suite; runs with equal settings are repeats of one cell.
 
-    check_ingested_gpu(gpu, stated)
-    return gpu if gpu is not None and (gpu == CPU or lookup(gpu)) else None
+    The options apply to every file; `settings` may have keys such as `"mbs8*.log:training.micro_batch_size"`.
+    """
+    from steelyard.campaign.suite_import import import_suite
 
-
-def _stated(peaks: Peaks | None, memory_gib: float | None, config: PathName | None = None) -> StatedGpus:
-    """What the user states about GPUs, by options and in the gpus.yaml next to the config and here."""
-    from steelyard.configs.gpus import stated_gpus
-
-    folders = [Path()] if config is None else [Path(config).parent, Path()]
-    return stated_gpus(peaks, memory_gib, folders)
-
-
-def _asked_of_a_log(selection: Selection, config: PathName | None) -> Asked:
-    """The selection; --set for a key of a config needs the config."""
-    from steelyard.configs.choose import asked_of
-
-    asked = asked_of(**selection, cluster=None)
-    if asked.edits and config is None:
-        key = asked.edits[0][0]
-        complaint, expected = f"--set {key} changes a config, but --config is missing", "the config of the run"
-        raise InputError(complaint, key=key, expected=expected, next="--config FILE, or --set of an experiment's key")
-    return asked
-
-
-def _check_framework(name: str | None) -> None:
-    from steelyard.frameworks.registry import dialects
-
-    known = list(dict.fromkeys(dialect.framework for dialect in dialects()))
-    if name is not None and name not in known:
-        expected, way_on = f"one of {', '.join(known)}", "the same command without --framework, to detect it"
-        complaint = f"--framework: unknown framework {name!r}"
-        raise InputError(complaint, key="--framework", value=name, expected=expected, next=way_on)
-
-
-def _config_of(config: PathName, asked: Asked, framework: str | None, paths: Sequence[PathName]) -> Resolved:
-    """The config of an imported run, for its platform: by default the one with the framework of the log."""
-    from steelyard.configs.choose import one_reading
-    from steelyard.configs.files import read_mapping, with_family
-    from steelyard.experiment import resolve
-    from steelyard.experiment.problems import raise_errors
-    from steelyard.frameworks.planner import as_run
-    from steelyard.ingestion.detect import framework_of
-    from steelyard.linting.allowing import refused_codes
-
-    asked = replace(asked, settings=(), nodes=None)
-    file = with_family(read_mapping(Path(config)))
-    reading = one_reading(file, asked, lambda: framework or framework_of(list(map(str, paths))))
-    raise_errors(problem for problem in reading.problems if refused_codes([problem.code]))
-    return as_run(resolve(reading, (), asked.gpu, asked.gpus))
+    return import_suite(Path(folder), Path(out), name, FolderRequests(command, run, options), progress)
 
 
 def lint(*files: PathName, **selection: Unpack[PlacedSelection]) -> list[Problem]:
@@ -304,7 +221,7 @@ def check(
     if gpu is not None or gpu_peak or gpu_memory is not None:
         from steelyard.verdict.gpu import with_gpu
 
-        judging = with_gpu(judging, gpu, _stated(gpu_peak, gpu_memory), not_saved)
+        judging = with_gpu(judging, gpu, stated_figures(gpu_peak, gpu_memory), not_saved)
     subject = verdict.read_subject(judging, limits, warmup_steps)
     judged = verdict.judge(subject)
     verdict.save(judged, not_saved)
@@ -390,10 +307,19 @@ def _name_of(run: PathName | Run | Comparison) -> str:
     return str(run if isinstance(run, str | PathLike) else run.directory)
 
 
-def report(
-    name: AnyRun | Comparison, *, to: str | None = None, output: PathName | None = None, out: PathName = "runs"
-) -> list[Path]:
-    """Write the report of a run, a fleet or a comparison, and return the written files."""
+def report(name: AnyRun | Comparison, *, out: PathName = "runs", **how: Unpack[Rendering]) -> list[Path]:
+    """Write the report of a run, a fleet or a comparison, and return the written files.
+
+    `to` are formats such as "html,md", and `output` a file or a directory. `figures` such as "svg,png" writes plots as
+    files of their own. `text` is a file with texts for a paper. `bundle` is a zip for the report and its records.
+    """
     from steelyard.reporting.make import write_reports
 
-    return write_reports(_name_of(name), to, None if output is None else str(output), Path(out))
+    return write_reports(_name_of(name), Path(out), **how)
+
+
+def verify(bundle: PathName, **how: Unpack[Unpacking]) -> Verification:
+    """Make every figure of a bundle's report again from its records; `status` is pass, fail or unknown."""
+    from steelyard.reporting.verify import verify_bundle
+
+    return verify_bundle(Path(bundle), **how)

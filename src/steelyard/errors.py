@@ -72,6 +72,10 @@ class InputError(SteelyardError):
     exit = Exit.INPUT
 
 
+class NotInstalledError(InputError):
+    """An optional package or program is missing."""
+
+
 class InterruptedByUser(SteelyardError):  # noqa: N818 - not an error
     """The user interrupted the command."""
 

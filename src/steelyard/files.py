@@ -5,11 +5,16 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
+from contextvars import ContextVar
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
 DOCUMENT_BYTES = 64 << 20
 """Limit for files that are read whole; a plan of 1,000 nodes has 12 MiB."""
+
+_ROOT: ContextVar[Path | None] = ContextVar("_ROOT", default=None)
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -20,12 +25,35 @@ _KINDS = {
 }
 
 
-def open_regular(path: Path, below: Path | None = None) -> BinaryIO:
+@contextlib.contextmanager
+def placed_from(root: Path) -> Iterator[None]:
+    """Within the block, `open_regular` opens nothing outside of `root`, and texts name files relative to it.
+
+    A report is then the same on each machine.
+    """
+    token = _ROOT.set(root)
+    try:
+        yield
+    finally:
+        _ROOT.reset(token)
+
+
+def place_of(path: Path) -> str:
+    """A path as texts name it: as given, or relative to the folder of `placed_from`."""
+    root = _ROOT.get()
+    return str(path) if root is None else os.path.relpath(path, root)
+
+
+def open_regular(path: Path, below: Path | None = None) -> BufferedReader:
     """Open a regular file for reading, without blocking.
 
-    A symbolic link as the last part of the path is refused; with `below`, as any part after that folder.
+    A symbolic link as the last part of the path is refused; with `below`, as any part after that folder. So is a file
+    outside of the folder of `placed_from`.
     Raises OSError, whose strerror names the kind of file found.
     """
+    root = _ROOT.get()
+    if root is not None and not Path(os.path.normpath(path)).is_relative_to(root):
+        raise OSError(errno.EACCES, f"outside of {root.name}/")
     folder = _open_folder(path.parent, below) if below is not None else None
     try:
         name = path if folder is None else path.name
@@ -50,14 +78,21 @@ def read_document(path: Path, below: Path | None = None, most_bytes: int = DOCUM
 
 
 def replace_file(path: Path, content: str | bytes) -> None:
-    """Write a file atomically by rename; a symbolic link is replaced, not followed.
+    """Write a file atomically by rename."""
+    with replacing(path) as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that replaces `path` by rename at the end of the block; a symbolic link is replaced, not followed.
 
     An existing regular file keeps its mode; a new file gets the mode of the umask.
     """
     temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with temporary.open("xb") as file:
-            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileNotFoundError):

@@ -179,6 +179,65 @@ def redact(line: bytes) -> tuple[bytes, bool]:
     return hidden, hidden != line
 
 
+_LOG_WORD = re.compile(b"|".join(LOG_WORDS))
+_DIGITS = b"0123456789"
+_MOST_SHAPES = 4096
+_STRING = rb'"((?:[^"\\]|\\.)*)"'
+_JSON_STRINGS = re.compile(_STRING + rb"(?:(\s*:\s*)" + _STRING + rb")?", re.DOTALL)
+"""A string of a JSON text, with the string that it names, if it names one."""
+
+
+class Redactor:
+    """Removes secrets from the lines of a file; JSON stays valid."""
+
+    def __init__(self, as_json: bool = False) -> None:
+        self.changed = 0
+        """Lines that contained a secret."""
+        self._redact = _redact_json if as_json else redact
+        self._clean: set[bytes] = set()
+        """Lines without their digits that contain no secret, whatever the digits."""
+
+    def __call__(self, line: bytes) -> bytes:
+        shape = line.translate(None, _DIGITS)
+        if shape in self._clean:
+            return line
+        if not _LOG_WORD.search(line):
+            if len(self._clean) < _MOST_SHAPES:
+                self._clean.add(shape)
+            return line
+        hidden, secret = self._redact(line)
+        self.changed += secret
+        return hidden
+
+
+def _redact_json(line: bytes) -> tuple[bytes, bool]:
+    hidden = _JSON_STRINGS.sub(_strings_hidden, line)
+    return hidden, hidden != line
+
+
+def _strings_hidden(match: re.Match[bytes]) -> bytes:
+    if match[3] is None:
+        return _string_hidden("", match[1])
+    try:
+        name = json.loads(b'"%b"' % match[1])
+    except ValueError:
+        return match[0]
+    return _string_hidden("", match[1]) + match[2] + _string_hidden(name, match[3])
+
+
+def _string_hidden(name: str, literal: bytes) -> bytes:
+    """A string of a JSON text without secrets; `name` is its key."""
+    whole = b'"%b"' % literal
+    try:
+        text = json.loads(whole)
+    except ValueError:  # not JSON
+        return whole
+    hidden, secret = redact(text.encode("utf-8", "surrogatepass"))
+    if secret_kind(name, text):
+        hidden, secret = HIDDEN, True
+    return json.dumps(hidden.decode("utf-8", "surrogatepass")).encode() if secret else whole
+
+
 def redacted(text: str) -> str:
     """A text that is not a log line, such as the output of a host's tools, without secrets."""
     return redact(text.encode("utf-8", "replace"))[0].decode("utf-8", "replace")

@@ -77,7 +77,7 @@ def test_the_trainer_imports_torch_numpy_and_itself_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["demo", "init", "lint", "plan", "diff", "preflight", "run", "check", "compare", "report", "runs"]
+    "verb", ["demo", "init", "lint", "plan", "diff", "preflight", "run", "check", "compare", "report", "verify", "runs"]
 )
 def test_every_verb_has_help_with_an_example(cli: Any, verb: str) -> None:
     shown = cli(verb, "--help")
@@ -107,12 +107,27 @@ def test_verbs_that_are_not_built_are_absent(cli: Any) -> None:
         "check",
         "compare",
         "report",
+        "verify",
         "data",
         "runs",
     ]
 
 
-VERBS = ["demo", "init", "lint", "explain", "plan", "diff", "preflight", "run", "ingest", "check", "compare", "report"]
+VERBS = [
+    "demo",
+    "init",
+    "lint",
+    "explain",
+    "plan",
+    "diff",
+    "preflight",
+    "run",
+    "ingest",
+    "check",
+    "compare",
+    "report",
+    "verify",
+]
 VERBS += ["runs"]
 
 
@@ -131,7 +146,8 @@ def test_help_is_80_columns_wide_and_cuts_no_sentence(cli: Any, monkeypatch: pyt
     ("verb", "usage"),
     [
         ("lint", "steelyard lint [OPTIONS] FILE..."),
-        ("plan", "steelyard plan [OPTIONS] FILE"),
+        ("run", "steelyard run [OPTIONS] FILE"),
+        ("plan", "steelyard plan [OPTIONS] FILE [BASELINE]"),
         ("init", "steelyard init [OPTIONS] [NAME]"),
         ("explain", "steelyard explain [OPTIONS] KEY|SYnnn|CODE"),
     ],
@@ -139,7 +155,7 @@ def test_help_is_80_columns_wide_and_cuts_no_sentence(cli: Any, monkeypatch: pyt
 def test_usage_names_arguments_as_they_are_typed(cli: Any, verb: str, usage: str) -> None:
     shown = cli(verb, "--help").out
     assert shown.startswith(f"Usage: {usage}\n")
-    assert f"Arguments:\n  {usage.rpartition(' ')[2]}  " in shown
+    assert f"Arguments:\n  {usage.partition('[OPTIONS] ')[2].partition(' ')[0]}  " in shown
     assert "Examples:\n    steelyard" in shown
 
 

@@ -1,6 +1,7 @@
 """The puzzle that was asked about: a loss that falls to 0.014 on one platform, and stays at 10.8 on the other."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,43 @@ def test_the_losses_stand_side_by_side_as_they_were_told(compared: dict[str, Any
         [50, None, 10.862],
         [100, 0.014, 10.833],
     ]
+
+
+def test_each_loss_used_what_its_data_allowed(compared: dict[str, Any]) -> None:
+    target, baseline = (compared["convergence"]["reductions"][side] for side in ("target", "baseline"))
+    assert (target["learning"], baseline["learning"]) == ("counts", "nothing_to_learn")
+    assert target["reduction"] == pytest.approx(1 - 0.014 / 11.897)
+    assert baseline["reduction"] == pytest.approx(1 - 10.833 / 11.654)
+    assert target["above_floor"] == pytest.approx(0.014 - math.log(4095) / 2048)
+    assert baseline["above_floor"] == pytest.approx(10.833 - math.log(50257))
+    for side in (target, baseline):  # 99.9% of 99.97% and 7.0% of 7.1%
+        assert side["reduction"] / side["largest_possible_reduction"] > 0.98
+
+
+def test_the_remedies_are_data_and_weights_and_not_a_seed(compared: dict[str, Any]) -> None:
+    given = {remedy["code"]: remedy for remedy in compared["remedies"]}
+    assert list(given) == [
+        "remedy_one_corpus",
+        "remedy_one_batch",
+        "remedy_one_model",
+        "remedy_state_defaults",
+        "remedy_one_start",
+        "remedy_more_seeds",
+        "remedy_compare_again",
+    ]
+    assert given["remedy_one_corpus"]["commands"] == ["steelyard data fingerprint PATH"]
+    *ingests, compare = given["remedy_compare_again"]["commands"]
+    assert [command.split()[2] for command in ingests] == ["NEW_TARGET_LOG", "NEW_BASELINE_LOG"]
+    assert compare == "steelyard compare NEW_TARGET NEW_BASELINE --for throughput,convergence"
+
+
+def test_what_is_expected_then_is_the_first_loss_of_the_declared_model(compared: dict[str, Any]) -> None:
+    expected = {each["code"]: each["message"] for each in compared["expectations"]}
+    first = expected["expected_first_loss"]
+    for std in (0.008, 0.02):  # the one that fits a first loss, and the one that both frameworks document
+        assert f"{math.log(128256) + 4096 * std**2 / 2:.5g}" in first
+    assert {"expected_floor_of_text", "still_other_weights", "still_other_order"} <= expected.keys()
+    assert "11.76" in expected["expected_floor_of_text"]
 
 
 def test_an_accepted_difference_gives_a_ratio_that_says_so(cli: Any, compared: dict[str, Any]) -> None:

@@ -50,7 +50,6 @@ def test_deterministic_kernels_on_an_h200(cli: Any, weighed: str) -> None:
         done = cli("compare", target, baseline, *more)
         assert done.status == 0
         assert done.out.splitlines()[0] in weighed
-    assert cli("runs", "family", "small", "larger").out.splitlines()[0] in weighed
     convergence = cli("compare", "small/free", "small/plain", *both, "--json").document["convergence"]
     assert convergence["status"] == "equivalent"
     first_steps = next(tier for tier in convergence["tiers"] if tier["tier"] == "first_steps")

@@ -1,6 +1,7 @@
 """The page of JSON documents names keys that are there."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,18 @@ def keys(name: str) -> set[str]:
 def test_documents_have_the_keys_of_the_page(cli: Any, recorded: Any) -> None:
     recorded("baseline"), recorded("half-batch")
     cli("init", "tiny-llama")
+    Path("logs").mkdir()
+    shutil.copy(LOG, "logs")
     for name, arguments in {
         "init": ("init",),
         "lint": ("lint", "tiny-llama.yaml"),
         "plan": ("plan", "tiny-llama.yaml", "--gpu", "cpu"),
         "ingest": ("ingest", LOG, "--gpu", "h200", "--name", "log"),
+        "ingest --suite": ("ingest", "--suite", "logs", "--name", "imported"),
         "check": ("check", "log"),
         "compare": ("compare", "half-batch", "baseline"),
-        "report": ("report", "log"),
+        "report": ("report", "log", "--bundle", "log.zip"),
+        "verify": ("verify", "log.zip"),
         "runs list": ("runs", "list"),
         "runs show": ("runs", "show", "log"),
         "runs learn": ("runs", "learn", "baseline"),
@@ -45,6 +50,11 @@ def test_parts_have_the_keys_of_the_page(cli: Any, recorded: Any) -> None:
     assert keys("reason") <= set(refused["comparable"]["throughput"]["reasons"][0])
     assert keys("key in `contract`") <= set(refused["contract"][0])
     assert keys("diagnosis") <= set(refused["diagnoses"][0])
+    asked = cli("compare", "half-batch", "baseline", "--for", "convergence", "--json").document
+    assert keys("convergence") - {"target", "baseline"} <= set(asked["convergence"])
+    assert keys("reduction") <= set(asked["convergence"]["reductions"]["target"])
+    assert keys("entry of `remedies`") <= set(asked["remedies"][0])
+    assert keys("reason") <= set(asked["expectations"][0])
     ratio = cli("compare", "again", "baseline", "--json").document["throughput_speedup"]
     assert keys("ratio") <= set(ratio)
     assert set(cli("check", "absent", "--json").document["error"]) == {"message", "key", "value", "expected", "next"}

@@ -2,14 +2,18 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
 from steelyard.reporting import FORMATS, format_of
+from steelyard.reporting.make import report_of, write_reports
 from steelyard.reporting.markdown import text
+from steelyard.reporting.rendering import Asked, rendered
 
 
 def test_a_report_goes_beside_what_it_reports_on(cli: Any, recorded: Any) -> None:
@@ -46,8 +50,9 @@ def test_the_ending_says_the_format_and_may_not_contradict_it(cli: Any, recorded
     assert (tmp_path / "page.md").read_text().startswith("<!-- steelyard report -->")
     assert cli("report", "again", "-o", "page2.md", "--to", "html").status == 2
     assert cli("report", "again", "-o", "-").status == 2
-    refused = cli("report", "again", "-o", "page.pdf")
-    assert (refused.status, "PDF" in refused.err) == (2, True)
+    assert cli("report", "again", "-o", "page.csv", "--json").document["files"] == [str(tmp_path / "page.csv")]
+    refused = cli("report", "again", "-o", "page.svg", "--json")
+    assert (refused.status, refused.document["error"]["next"]) == (2, "--figures svg -o DIR/")
     assert cli("report", "again", "-o", "nowhere/page.html").status == 2
     assert not (tmp_path / "nowhere").exists()
 
@@ -247,3 +252,62 @@ def test_a_run_without_steps_still_has_a_report(cli: Any, recorded: Any) -> None
     done = cli("report", run, "--to", "html,md", "--json")
     assert done.status == 0
     assert "| steps\\_present |" in Path(done.document["files"][1]).read_text()
+
+
+def test_every_plot_may_be_a_file_next_to_the_report(cli: Any, recorded: Any) -> None:
+    recorded("again"), recorded("baseline")
+    cli("compare", "again", "baseline", "--name", "first")
+    files = cli("report", "first", "--figures", "svg,png", "--json").document["files"]
+    names = {Path(path).name for path in files}
+    assert {"report.html", "report-loss.svg", "report-loss.png", "report-throughput.svg", "report-memory.png"} <= names
+    assert {Path(path).parent.name for path in files} == {"first"}
+    again = cli("report", "first", "--figures", "svg", "-o", "plots/page.html")
+    assert (again.status, Path("plots").exists()) == (2, False)
+
+
+def test_markdown_links_its_images_by_names_that_exist(cli: Any, recorded: Any) -> None:
+    recorded("again"), recorded("baseline")
+    cli("compare", "again", "baseline", "--name", "first")
+    Path("a b").mkdir()
+    made = cli("report", "first", "--to", "md", "--figures", "pdf,png", "-o", "a b/my (report).md", "--json")
+    links = re.findall(r"!\[(.+)\]\(<(.+)>\)", Path("a b/my (report).md").read_text())
+    written = {Path(file).name for file in made.document["files"]}
+    assert {unquote(target) for _, target in links} <= {name for name in written if name.endswith(".png")}
+    (loss,) = [alternative for alternative, target in links if target.endswith("-loss.png")]
+    assert "again" in loss
+    assert "entropy floor" in loss
+
+
+@pytest.mark.parametrize("figures", [[], ["--figures", "pdf"]])
+def test_markdown_without_images_that_it_can_show_has_no_links(cli: Any, recorded: Any, figures: list[str]) -> None:
+    run = recorded("again")
+    assert cli("report", run, "--to", "md", *figures).status == 0
+    assert "![" not in Path(run, "report.md").read_text()
+
+
+def test_figures_of_ours_are_replaced_and_others_left_alone(cli: Any, recorded: Any) -> None:
+    run = recorded("again")
+    for form in ("svg", "png", "pdf"):
+        assert [cli("report", run, "--figures", form).status for _ in range(2)] == [0, 0]
+        mine, report = Path(run, f"report-loss.{form}"), Path(run, "report.html")
+        mine.write_bytes(b"%PDF-1.7 mine")
+        report.unlink()
+        assert cli("report", run, "--figures", form).status == 2
+        assert not report.exists()
+        mine.unlink()
+
+
+def test_an_unknown_form_of_figures_is_wrong_input(cli: Any, recorded: Any) -> None:
+    refused = cli("report", recorded("again"), "--figures", "svg,bmp", "--json")
+    assert (refused.status, refused.document["error"]["key"]) == (2, "--figures")
+
+
+def test_a_report_can_be_rendered_without_writing_it(recorded: Any) -> None:
+    run = Path(recorded("again"))
+    asked = Asked([format_of("html"), format_of("latex")], ["svg"])
+    report = report_of(str(run), Path("runs"), linked=True)
+    files = {file.name: file.content() for file in rendered(report, asked)}
+    assert {"report.html", "report.tex", "report-loss.pdf", "report-gradient-norm.svg"} <= files.keys()
+    assert not list(run.glob("report*"))
+    write_reports(str(run), Path("runs"), to="html,latex", figures="svg")
+    assert {path.name: path.read_bytes() for path in run.glob("report*")} == files

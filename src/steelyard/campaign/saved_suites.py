@@ -18,7 +18,7 @@ from steelyard.comparison.files import FOLDER, fingerprints
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
 from steelyard.experiment.policy import Metric
-from steelyard.files import replace_file
+from steelyard.files import place_of, replace_file
 from steelyard.records.manifest import checked_version
 from steelyard.records.reader import holding
 from steelyard.records.suite import Suite, load_suite
@@ -32,14 +32,15 @@ def save(made: SuiteComparison, out: Path, name: str | None) -> SuiteComparison:
     words = [records.unstamped(side).replace(" ", "-")[:60] for side in (made.target, made.baseline)]
     directory = records.new_directory(out / FOLDER, name, records.stamped(f"{words[0]}-vs-{words[1]}"))
     try:
-        _write(replace(made, directory=directory), directory)
+        replace_file(directory / FILE, file_text(replace(made, directory=directory), directory))
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)  # created by us, a moment ago
         raise
     return replace(made, directory=directory)
 
 
-def _write(made: SuiteComparison, directory: Path) -> None:
+def file_text(made: SuiteComparison, directory: Path) -> str:
+    """The content of suite_comparison.json in this directory."""
     content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **made.document()}
     for name, suite in zip(("target", "baseline"), made.suites, strict=True):
         content[name]["suite"] = os.path.relpath(suite.directory.resolve(), directory.resolve())
@@ -51,7 +52,7 @@ def _write(made: SuiteComparison, directory: Path) -> None:
     content["options"] = {"mode": made.options.mode, "warmup_steps": made.options.warmup_steps}
     content["options"]["margin"] = made.options.margin
     content["digests"] = digests_of(made)
-    replace_file(directory / FILE, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
 def digests_of(made: SuiteComparison) -> list[str]:
@@ -69,19 +70,26 @@ def find(name: str, out: Path, without_time: bool = False) -> Path | None:
     return max(alike, default=None) if without_time else None
 
 
-def compare_again(directory: Path) -> SuiteComparison:
-    """Make a saved comparison again with its options; an error if a run has changed since."""
+def saved(directory: Path) -> tuple[dict[str, Any], tuple[Suite, Suite], Options]:
+    """A saved comparison: its content, its suites and its options."""
     path = directory / FILE
     try:
         content = records.read_json(path)
         checked_version(path, content, SCHEMA_VERSION)
-        suites = [_suite_of(directory, content[name]) for name in ("target", "baseline")]
+        target, baseline = (_suite_of(directory, content[name]) for name in ("target", "baseline"))
         options = _options_of(content)
-        digests = list(map(str, content["digests"]))
+        content["digests"] = list(map(str, content["digests"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as reason:
-        raise InputError(f"{path}: cannot be read ({reason})", key="COMPARISON", value=str(directory)) from None
-    made = replace(compare_suites(suites[0], suites[1], options), directory=directory)
-    if digests_of(made) != digests:
+        problem = f"{place_of(path)}: cannot be read ({reason})"
+        raise InputError(problem, key="COMPARISON", value=str(directory)) from None
+    return content, (target, baseline), options
+
+
+def compare_again(directory: Path, unchanged: bool = True) -> SuiteComparison:
+    """Make a saved comparison again with its options; by default, an error if a run has changed since."""
+    content, suites, options = saved(directory)
+    made = replace(compare_suites(*suites, options), directory=directory)
+    if unchanged and digests_of(made) != content["digests"]:
         problem = f"the runs of {directory.resolve().name} have changed since the comparison was made"
         raise InputError(problem, key="COMPARISON", value=str(directory), next=" && ".join(commands(made)))
     return made
@@ -112,7 +120,7 @@ def _options_of(content: dict[str, Any]) -> Options:
 
 def commands(made: SuiteComparison) -> Iterator[str]:
     """The command that makes the comparison, with paths as given."""
-    places = [str(suite.directory / (suite.platform_place or "")) for suite in made.suites]
+    places = [place_of(suite.directory / (suite.platform_place or "")) for suite in made.suites]
     options = made.options
     words = ["steelyard", "compare", *places, "--for", ",".join(options.asked)]
     words += ["--mode", options.mode] if options.mode else []

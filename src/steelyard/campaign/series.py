@@ -1,6 +1,7 @@
 """Runs the cells of a suite, or repeats of one job, one after the other, with platforms in turns; judges each run."""
 
 import contextlib
+import os
 from collections.abc import Container, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from steelyard.configs.cells import Cells
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.execute import RunOptions
 from steelyard.execute.recording import Observer
-from steelyard.experiment.cells import Cell, Scalar
+from steelyard.experiment.cells import LADDER_RUNS, Cell, LadderSection, Scalar
 from steelyard.experiment.problems import OVERSIZED, InvalidExperimentError
 from steelyard.experiment.resolve import Settings
 from steelyard.hardware.machine import discover
@@ -24,7 +25,7 @@ from steelyard.planning import plan_file
 from steelyard.planning.make import Planned, platform_label
 from steelyard.records import RunWriter
 from steelyard.records.fleet import held_directory
-from steelyard.records.suite import Suite, SuiteCell, SuiteManifest, cell_directories
+from steelyard.records.suite import LadderSides, Suite, SuiteCell, SuiteManifest, cell_directories
 from steelyard.verdict import Verdict
 
 SEED = "training.seed"
@@ -266,8 +267,21 @@ def _new(series: Series, plans: Plans, skipped: dict[int, Planned], request: Cam
         for at, (cell, platform, directory) in enumerate(zip(series.cells, platforms, directories, strict=True))
     ]
     directory = records.new_directory(request.out, request.name, own)
-    manifest = SuiteManifest(name=directory.name, experiment=first.plan.experiment, axes=list(series.axes), cells=cells)
+    manifest = SuiteManifest(
+        name=directory.name,
+        experiment=first.plan.experiment,
+        axes=list(series.axes),
+        cells=cells,
+        ladder=_sides(ladder, directory) if (ladder := series.source.ladder) else None,
+    )
     return Suite(directory, manifest)
+
+
+def _sides(ladder: LadderSection, directory: Path) -> LadderSides:
+    """The sides of a ladder, with paths relative to the suite, so that a tree of directories can be moved."""
+    here = directory.resolve()
+    runs = {name: [os.path.relpath(Path(run).resolve(), here) for run in getattr(ladder, name)] for name in LADDER_RUNS}
+    return LadderSides(target=ladder.target, baseline=ladder.baseline, **runs)
 
 
 def _cell(

@@ -115,6 +115,12 @@ class SuiteVerdict:
     def status(self) -> Status:
         return {Exit.GOOD: Status.PASS, Exit.UNKNOWN: Status.UNKNOWN}.get(self.exit, Status.FAIL)
 
+    def updated(self) -> Suite:
+        """The suite with its joint verdict, unless only one platform was judged."""
+        if self.suite.platform is not None:
+            return self.suite
+        return self.suite.updated(verdict=self.status.value)
+
     def counts(self) -> dict[CellStatus, int]:
         statuses = [cell.status for cell in self.cells]
         return {status: statuses.count(status) for status in reversed(CellStatus) if status in statuses}
@@ -142,7 +148,7 @@ def judge_and_save(
             save(verdict, not_saved)
     if suite.platform is not None:
         return judged
-    saved = suite.updated(verdict=judged.status.value)
+    saved = judged.updated()
     try:
         saved.save()
     except OSError as reason:

@@ -48,7 +48,9 @@ def compare(options: CompareOptions) -> int:
     """
     from steelyard import api
     from steelyard.cli.comparison import show
+    from steelyard.comparison.expectations import expectations
     from steelyard.comparison.next_step import next_step
+    from steelyard.comparison.remedies import remedies
     from steelyard.comparison.time_to_loss import read_prices
 
     if _are_suites(options):
@@ -69,7 +71,9 @@ def compare(options: CompareOptions) -> int:
     )
     if options.as_json:
         step = next_step(made)
-        printing.show_json({**made.document(made.directory), "next": step.document() if step else None})
+        document = {**made.document(made.directory), "next": step.document() if step else None}
+        document["remedies"] = [remedy.document() for remedy in remedies(made)]
+        printing.show_json({**document, "expectations": [reason.document() for reason in expectations(made)]})
     else:
         show(made, options.verbose, options.quiet)
     return made.exit

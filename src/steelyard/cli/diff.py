@@ -45,10 +45,10 @@ class DiffOptions(Selection, Kept):
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
+class Compared:
     """One side: its runs, or a config as a run that has not started."""
 
-    subjects: "Sequence[Subject]"
+    subjects: "tuple[Subject, ...]"
     names: tuple[str, ...]
     """Names for it, best first."""
 
@@ -67,9 +67,9 @@ def diff(options: DiffOptions) -> int:
             if is_config(text):
                 folder = Path(stack.enter_context(TemporaryDirectory(prefix="steelyard-")))
                 with naming(selection):
-                    sides.append(_config_side(Path(text), selection, folder))
+                    sides.append(config_side(Path(text), selection, folder))
             else:
-                sides.append(_run_side(name, text, options.out))
+                sides.append(run_side(name, text, options.out))
         made = _differences(sides, options.metrics, options.mode)
     if options.as_json:
         printing.show_json(made.document())
@@ -111,28 +111,28 @@ def differences_of_cases(cases: "Sequence[Case]", metrics: str) -> "Differences"
     """The differences of two platforms before anything runs."""
     with ExitStack() as stack:
         folders = [Path(stack.enter_context(TemporaryDirectory(prefix="steelyard-"))) for _ in cases]
-        sides = [_unstarted(case, folder) for case, folder in zip(cases, folders, strict=True)]
+        sides = [unstarted(case, folder) for case, folder in zip(cases, folders, strict=True)]
         return _differences(sides, metrics, None)
 
 
-def _config_side(file: Path, selection: "PlacedSelection", folder: Path) -> _Compared:
+def config_side(file: Path, selection: "PlacedSelection", folder: Path) -> Compared:
     from steelyard.configs.choose import asked_of
     from steelyard.planning import case_of_file
 
-    return _unstarted(case_of_file(file, asked_of(**selection)), folder)
+    return unstarted(case_of_file(file, asked_of(**selection)), folder)
 
 
-def _unstarted(case: "Case", folder: Path) -> _Compared:
+def unstarted(case: "Case", folder: Path) -> Compared:
     from steelyard import execute
     from steelyard.planning.make import platform_label
     from steelyard.verdict import read_subject
 
     resolved, subject = case.resolved, read_subject(execute.unstarted_run(case, folder))
     names = (platform_label(case), resolved.platform.framework, resolved.experiment.name, resolved.file.name)
-    return _Compared((subject,), names)
+    return Compared((subject,), names)
 
 
-def _run_side(name: str, text: str, out: Path) -> _Compared:
+def run_side(name: str, text: str, out: Path) -> Compared:
     from steelyard.comparison import load_runs
     from steelyard.comparison.side import Side
     from steelyard.records import unstamped
@@ -140,18 +140,23 @@ def _run_side(name: str, text: str, out: Path) -> _Compared:
 
     subjects = tuple(read_subjects(load_runs(name, [text], out), 0))
     label = Side("target", subjects, (), "").label
-    return _Compared(subjects, (unstamped(label), label, label, label))
+    return Compared(subjects, (unstamped(label), label, label, label))
 
 
-def _differences(sides: Sequence[_Compared], metrics: str, mode: str | None) -> "Differences":
+def _differences(sides: Sequence[Compared], metrics: str, mode: str | None) -> "Differences":
     from steelyard.comparison.differences import differences
     from steelyard.comparison.options import metrics_of, mode_of
 
     target, baseline = sides
+    called = names_of(target, baseline)
+    return differences(target.subjects, baseline.subjects, called, metrics_of(metrics), mode_of(mode))
+
+
+def names_of(target: Compared, baseline: Compared) -> tuple[str, str]:
+    """The first names that tell the sides apart."""
     pairs = zip(target.names, baseline.names, strict=True)
     suffixed = (f"{target.names[0]} (A)", f"{baseline.names[0]} (B)")
-    called = next((pair for pair in pairs if pair[0] != pair[1]), suffixed)
-    return differences(target.subjects, baseline.subjects, called, metrics_of(metrics), mode_of(mode))
+    return next((pair for pair in pairs if pair[0] != pair[1]), suffixed)
 
 
 def show(made: "Differences", verbose: bool) -> None:

@@ -25,12 +25,23 @@ _NAMES = "KEY|SYnnn|CODE"
 def reason_codes() -> dict[str, dict["Code", str]]:
     """The reason codes of each stage, with their meanings."""
     from steelyard import verdict
-    from steelyard.campaign import fleet_verdict, learn, samples, scaling, suite_matching, trend
-    from steelyard.comparison import codes, convergence, smoothing, starts
+    from steelyard.campaign import (
+        fleet_verdict,
+        ladder,
+        learn,
+        samples,
+        scaling,
+        suite_matching,
+        suite_notices,
+        trend,
+        waterfall,
+    )
+    from steelyard.comparison import codes, convergence, expectations, reduction, remedies, smoothing, starts
     from steelyard.comparison.diagnoses import DIAGNOSES
     from steelyard.comparison.tiers import TIERS
     from steelyard.execute import preflight
     from steelyard.reasons import codes_in
+    from steelyard.reporting import verify
 
     tiers = (import_module(f"steelyard.comparison.tiers.{name}") for name in TIERS)
     diagnoses = (import_module(f"steelyard.comparison.diagnoses.{name}") for name in DIAGNOSES)
@@ -38,9 +49,13 @@ def reason_codes() -> dict[str, dict["Code", str]]:
         "preflight": preflight.codes(),
         "verdict": verdict.codes(),
         "comparison": codes_in(codes),
-        "convergence": codes_in(convergence, smoothing, starts, *tiers),
+        "convergence": codes_in(convergence, reduction, smoothing, starts, *tiers),
         "diagnosis": codes_in(*diagnoses),
-        "campaign": codes_in(suite_matching, fleet_verdict, learn, samples, scaling, trend),
+        "remedy": codes_in(remedies, expectations),
+        "campaign": codes_in(
+            suite_matching, suite_notices, fleet_verdict, ladder, learn, samples, scaling, trend, waterfall
+        ),
+        "bundle": codes_in(verify),
     }
 
 

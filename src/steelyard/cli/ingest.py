@@ -4,30 +4,34 @@ import difflib
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard.cli import printing
-from steelyard.cli.options import Kept, OwnGpu, argument, examples, option
+from steelyard.cli.options import Kept, OwnGpu, argument, examples, option, size_of
 from steelyard.cli.outcome import run_document
 from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InputError
 
 if TYPE_CHECKING:
     from steelyard.experiment.partial import PartialExperiment
+    from steelyard.ingesting import LogOptions
     from steelyard.ingestion import RunChoice
     from steelyard.records import Event, Run, RunManifest, Step
+    from steelyard.records.manifest import RunInFiles
 
 EXAMPLES = examples(
     "steelyard ingest train.log",
     "steelyard ingest node0.log node1.log --gpu mi300x --gpus 8 --nodes 2",
     "steelyard ingest curve.csv --columns step=step,loss=loss,step_time_s=seconds",
+    "steelyard ingest --suite logs --gpus 8 --name seed",
 )
 _PATHS = "Logs of one run (all nodes, ranks and restarts; gz, zst, - for stdin), or one result file."
-_SET = "A setting missing from the log, such as model.preset=llama3.1-8b; may be repeated."
+_SET = "A setting missing from the log, such as model.preset=llama3.1-8b; with --suite also FILE:KEY=VALUE."
+_RUN = "If the files hold several runs: last, a number from 1, or all (NAME-1, …); with --suite all, else last."
 _MOST_NOTICES = 8
 _WIDEST = 62
 """Characters of a line of a command."""
@@ -35,7 +39,8 @@ _WIDEST = 62
 
 @dataclass(frozen=True, kw_only=True)
 class IngestOptions(OwnGpu, Kept):
-    paths: list[str] = argument("PATH", _PATHS)
+    paths: list[str] | None = argument("PATH", _PATHS, None)
+    suite: Path | None = option("--suite DIR", "Import every log of a folder: runs with equal settings are repeats.")
     gpu: str | None = option("--gpu GPU", "GPU type, such as h100, or cpu.")
     gpus: int | None = option("--gpus N", "GPUs per node.", min=1, max=10**5)
     nodes: int | None = option("--nodes N", "Number of nodes.", min=1, max=10**5)
@@ -50,40 +55,59 @@ class IngestOptions(OwnGpu, Kept):
     max_unpacked: str = option(
         "--max-unpacked SIZE", "Largest unpacked size of a compressed file: 512MiB, 64GiB, 2TiB.", "64GiB"
     )
-    run: str = option("--run RUN", "If the files hold several runs: last, a number from 1, or all (NAME-1, …).", "last")
-    name: str | None = option("--name NAME", "Name of the run directory.")
+    run: str | None = option("--run RUN", _RUN)
+    name: str | None = option("--name NAME", "Name of the directory of the run or the suite.")
 
 
 @verb
 def ingest(options: IngestOptions) -> int:
-    """Import a log or result as a run, which can then be checked and compared."""
+    """Import a log or result as a run, or a folder of them as a suite, to be checked and compared."""
     from steelyard import api
-    from steelyard.cli.progress import RunView
+    from steelyard.cli.progress import FilesView, RunView
 
     _check(options)
+    known: LogOptions = {
+        "gpu": options.gpu,
+        "gpus": options.gpus,
+        "nodes": options.nodes,
+        "settings": options.settings or [],
+        "override": options.override,
+        "config": options.config,
+        "platform": options.platform,
+        "model": options.model,
+        "framework": options.framework,
+        "columns": _columns(options.columns),
+        "most_unpacked": size_of(options.max_unpacked),
+        "gpu_peak": options.gpu_peak,
+        "gpu_memory": options.gpu_memory,
+    }
+    command = ["steelyard", *sys.argv[1:]]
+    if options.suite is not None:
+        from steelyard.cli.imported_suite import show_suite
+
+        with FilesView() as progress:
+            suite = api.ingest_suite(
+                options.suite,
+                run=_run(options.run or "all"),
+                progress=progress,
+                command=command,
+                out=options.out,
+                name=options.name,
+                **known,
+            )
+        show_suite(suite, options.as_json)
+        return Exit.GOOD
     notices: list[Event] = []
     run = api.ingest(
-        *options.paths,
-        gpu=options.gpu,
-        gpus=options.gpus,
-        nodes=options.nodes,
-        settings=options.settings or [],
-        override=options.override,
-        config=options.config,
-        platform=options.platform,
-        model=options.model,
-        framework=options.framework,
-        columns=_columns(options.columns),
+        *(options.paths or ()),
         follow=options.follow,
-        run=_run(options.run),
-        most_unpacked=_size(options.max_unpacked),
-        gpu_peak=options.gpu_peak,
-        gpu_memory=options.gpu_memory,
+        run=_run(options.run or "last"),
         observe=RunView(0, None) if options.follow else lambda record: None,
         notice=notices.append,
-        command=["steelyard", *sys.argv[1:]],
+        command=command,
         out=options.out,
         name=options.name,
+        **known,
     )
     if options.as_json:
         printing.show_json(_document(run, notices, options))
@@ -95,20 +119,34 @@ def ingest(options: IngestOptions) -> int:
 def _document(run: "Run", notices: "list[Event]", options: IngestOptions) -> dict[str, Any]:
     source = run.manifest.ingested
     assert source is not None
+    directory = run.directory.resolve()
+    recorded = {source.run: directory}
+    if options.run == "all":
+        base = directory.name.rpartition("-")[0]
+        recorded = {each.number: directory.with_name(f"{base}-{each.number}") for each in _runs_in_files(run)}
+    return ingest_document(run, notices, recorded)
+
+
+def ingest_document(run: "Run", notices: "Sequence[Event]", recorded: Mapping[int, Path]) -> dict[str, Any]:
+    """An imported run; `recorded` are the directories of the runs in its files, by number."""
+    source = run.manifest.ingested
+    assert source is not None
     return {
         **run_document(run.directory, run.manifest, run.num_steps, None),
         "dialect": source.dialect,
         "era": source.era or None,
         "other_dialects": source.others,
         "files": [file.model_dump() for file in source.files],
-        "runs": _runs(run, options.run == "all"),
+        "runs": [
+            {**each.model_dump(), "run": str(recorded[each.number].resolve()) if each.number in recorded else None}
+            for each in _runs_in_files(run)
+        ],
         "settings": _logged_settings(run),
         "notices": [{"kind": event.kind, "message": event.message} for event in notices],
     }
 
 
-def _runs(run: "Run", all_recorded: bool) -> list[dict[str, Any]]:
-    """The runs in the files, each with its directory, or null if it is not recorded."""
+def _runs_in_files(run: "Run") -> "list[RunInFiles]":
     from steelyard import records
     from steelyard.records.manifest import RunInFiles
 
@@ -116,16 +154,7 @@ def _runs(run: "Run", all_recorded: bool) -> list[dict[str, Any]]:
     assert source is not None
     first, last = (step.step if step else None for step in records.first_and_last(run.directory))
     lines = max((file.lines for file in source.files), default=0)
-    only = RunInFiles(number=1, first_line=1, last_line=lines, first_step=first, last_step=last)
-    directory = run.directory.resolve()
-    recorded = {source.run: directory}
-    if all_recorded:
-        base = directory.name.rpartition("-")[0]
-        recorded = {each.number: directory.with_name(f"{base}-{each.number}") for each in source.runs or [only]}
-    return [
-        {**each.model_dump(), "run": str(recorded[each.number]) if each.number in recorded else None}
-        for each in source.runs or [only]
-    ]
+    return source.runs or [RunInFiles(number=1, first_line=1, last_line=lines, first_step=first, last_step=last)]
 
 
 def _logged_settings(run: "Run") -> dict[str, str]:
@@ -154,7 +183,7 @@ def _show(run: "Run", notices: "list[Event]", options: IngestOptions) -> None:
     if failure := manifest.failure:
         where = f" ({failure.file}:{failure.line})" if failure.file else ""
         _item("failure", f"{failure.kind}: {failure.message}{where}")
-    if errors := _errors_beside(options.paths, manifest):
+    if errors := _errors_beside(options.paths or [], manifest):
         _item("note", f"{errors} is next to the log and may contain the cause: add it to the command")
     notes = Counter(f"{event.kind.replace('_', ' ')}: {event.message}" for event in notices)
     for note, count in islice(notes.items(), _MOST_NOTICES):
@@ -236,7 +265,7 @@ def _missing_formats(experiment: "PartialExperiment") -> list[str]:
 
 def _command(options: IngestOptions, added: Iterable[str]) -> list[str]:
     """The command that imports the same files with more options, as short lines."""
-    words = [shlex.join(["steelyard", "ingest", *options.paths])]
+    words = [shlex.join(["steelyard", "ingest", *(options.paths or [])])]
     for name in ("gpu", "gpus", "nodes", "config", "platform", "model", "framework", "columns"):
         if (value := getattr(options, name)) is not None:
             words.append(shlex.join([f"--{name}", str(value)]))
@@ -244,7 +273,7 @@ def _command(options: IngestOptions, added: Iterable[str]) -> list[str]:
     words += [f"--gpu-memory {gib:g}" for gib in (options.gpu_memory,) if gib is not None]
     words += [shlex.join(["--set", setting]) for setting in options.settings or []]
     words += ["--override"] * options.override
-    words += [f"--run {options.run}"] * (options.run != "last")
+    words += [f"--run {options.run}"] * (options.run not in (None, "last"))
     words += [shlex.join(["--out", str(options.out)])] * (str(options.out) != "runs")
     lines = words[:1]
     for word in (*words[1:], *added):
@@ -257,11 +286,18 @@ def _command(options: IngestOptions, added: Iterable[str]) -> list[str]:
 
 
 def _check(options: IngestOptions) -> None:
-    first, *others = options.paths
+    if (options.suite is None) == (not options.paths):
+        complaint = "ingest got both PATH and --suite" if options.paths else "ingest got no PATH"
+        expected, fix = "logs of one run, or --suite with a folder of logs", "steelyard ingest train.log"
+        raise InputError(complaint, key="PATH", expected=expected, next=fix)
+    if options.suite is not None and options.follow:
+        complaint, fix = "--follow reads one growing file, not a folder", "steelyard ingest FILE --follow"
+        raise InputError(complaint, key="--follow", value=str(options.suite), expected="one log", next=fix)
+    first, *others = options.paths or [""]
     if options.follow and not others and first != "-" and not Path(first).exists():
         raise InputError(f"{first} cannot be read (No such file or directory)", key="PATH", value=first)
     if options.follow and (others or not (first == "-" or Path(first).is_file())):
-        complaint = f"--follow reads one growing file, not {' '.join(options.paths)}"
+        complaint = f"--follow reads one growing file, not {' '.join([first, *others])}"
         fix = f"steelyard ingest {shlex.quote(first)} --follow"
         raise InputError(complaint, key="--follow", value=first, expected="one log", next=fix)
     for name, value in (("--platform", options.platform), ("--model", options.model)):
@@ -280,16 +316,6 @@ def _run(text: str) -> "RunChoice":
         return int(text)
     complaint, expected = f"--run {text!r} does not select a run", "last, all, or a number from 1"
     raise InputError(complaint, key="--run", value=text, expected=expected, next="--run last")
-
-
-def _size(text: str) -> int:
-    from steelyard.ingestion.sources import size_of
-
-    size = size_of(text)
-    if size is None:
-        complaint, expected = f"--max-unpacked {text!r} is not a size", "a whole number with KiB, MiB, GiB or TiB"
-        raise InputError(complaint, key="--max-unpacked", value=text, expected=expected, next="--max-unpacked 64GiB")
-    return size
 
 
 def _columns(text: str | None) -> Mapping[str, str] | None:

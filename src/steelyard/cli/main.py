@@ -24,6 +24,7 @@ from steelyard.cli import (
     report,
     run,
     runs,
+    verify,
 )
 from steelyard.cli.options import DEBUG, examples, help_unless_asked
 from steelyard.cli.printing import note, show_error
@@ -41,7 +42,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, init, lint, explain, plan, diff, preflight, run, ingest, check, compare, report):
+for module in (demo, init, lint, explain, plan, diff, preflight, run, ingest, check, compare, report, verify):
     name = module.__name__.rpartition(".")[2]
     app.command(name, cls=VerbCommand, epilog=module.EXAMPLES)(getattr(module, name))
 for verb_of_runs in runs.app.registered_commands:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from steelyard.cli.verb import PARSED
-from steelyard.errors import Exit
+from steelyard.errors import Exit, InputError
 from steelyard.hardware.sizes import MAX_GPUS_PER_NODE, MAX_NODES
 
 if TYPE_CHECKING:
@@ -55,6 +55,17 @@ def help_unless_asked(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
         raise typer.Exit(Exit.INPUT)
+
+
+def size_of(text: str) -> int:
+    """The bytes of `--max-unpacked`."""
+    from steelyard.ingestion import sources
+
+    size = sources.size_of(text)
+    if size is None:
+        complaint, expected = f"--max-unpacked {text!r} is not a size", "a whole number with KiB, MiB, GiB or TiB"
+        raise InputError(complaint, key="--max-unpacked", value=text, expected=expected, next="--max-unpacked 64GiB")
+    return size
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.cli import printing
 from steelyard.cli.diff import EQUAL, FOR
-from steelyard.cli.options import CONFIG, Fillable, Printing, argument, examples, option
+from steelyard.cli.options import Fillable, Kept, argument, examples, option
 from steelyard.cli.printing import Style
 from steelyard.cli.verb import verb
 from steelyard.errors import Exit, InputError, SteelyardError
@@ -26,16 +26,20 @@ EXAMPLES = examples(
     "steelyard plan tiny-llama.yaml",
     "steelyard plan apples-to-apples.yaml --platform nvidia --script",
     "steelyard plan apples-to-apples.yaml --platform nvidia,amd --for convergence",
+    "steelyard plan --ladder runs/mi300x runs/h100 -o ladder.yaml",
     "steelyard plan mi3xx_megatron_llama_distributed.json --model llama3_1_8b --gpu mi300x --cluster cluster.yaml",
 )
 _LABEL = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanOptions(Fillable, Printing):
-    file: Path = argument(*CONFIG)
+class PlanOptions(Fillable, Kept):
+    file: Path = argument("FILE", "A training config, YAML or JSON; with --ladder also runs: the target.")
+    baseline: str | None = argument("BASELINE", "With --ladder: the config or the runs to compare with.", None)
     platform: str | None = option("--platform NAME", "Platform of the file; a,b shows two next to each other.")
     as_script: bool = option("--script", "Print a shell script that runs it without Steelyard.")
+    ladder: bool = option("--ladder", "Plan a suite that measures how much each setting makes of a gap.")
+    output: Path | None = option("-o FILE", "With --ladder: write the experiment file here.")
     metrics: str = option(FOR[0], "For two platforms: throughput, memory, flops, convergence.", "throughput")
     verbose: bool = option(EQUAL[0], "For two platforms: print the equal settings too.")
 
@@ -48,6 +52,11 @@ def plan(options: PlanOptions) -> int:
     """
     from steelyard.planning.script import script
 
+    if options.ladder:
+        from steelyard.cli.ladder import plan_ladder
+
+        return plan_ladder(options)
+    _check_no_ladder(options)
     if options.fill:
         from steelyard.cli.filling import fill_file
 
@@ -64,6 +73,16 @@ def plan(options: PlanOptions) -> int:
         _show(result.plan)
         printing.say(f"next: {_next(result, options)}")
     return Exit.GOOD
+
+
+def _check_no_ladder(options: PlanOptions) -> None:
+    """Refuse a second side and a file to write without --ladder."""
+    for key, value in (("BASELINE", options.baseline), ("-o", options.output)):
+        if value is not None:
+            sides = shlex.join([str(options.file), options.baseline or "BASELINE"])
+            complaint, expected = f"plan prints one plan, but {key} is given ({value})", "--ladder, or one FILE"
+            way_on = f"steelyard plan --ladder {sides}, or steelyard diff {sides}"
+            raise InputError(complaint, key=key, value=str(value), expected=expected, next=way_on)
 
 
 def _side_by_side(options: PlanOptions) -> int:

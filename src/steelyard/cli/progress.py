@@ -1,4 +1,4 @@
-"""The progress of a run or a fleet on standard error: step, loss, rate, MFU, time left."""
+"""Progress on standard error: of a run or a fleet with step, loss, rate, MFU and time left; of reading files."""
 
 import math
 import sys
@@ -61,6 +61,19 @@ class _View:
             printing.note(text)
 
 
+class FilesView(_View):
+    """Progress of reading files."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self._shown_at = time.monotonic()
+
+    def __call__(self, read: int, total: int) -> None:
+        if self._bar:
+            self._bar.update(self._task, total=total)
+        self._advance(read, f"{read:,} of {total:,} logs read", always=False)
+
+
 class RunView(_View):
     """Progress of one run; with 0 steps, of a log of unknown length, always in lines."""
 
@@ -96,6 +109,19 @@ class RunView(_View):
             left_s = sum(self._recent) / len(self._recent) * (self._steps - step.step)
             words.append(f"{int(left_s // 60)}:{int(left_s % 60):02d} left")
         return "  ".join(words)
+
+
+class StageView(_View):
+    """Progress of long work with files: bytes per stage."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._bytes: Counter[str] = Counter()
+        self._shown_at = time.monotonic()
+
+    def __call__(self, stage: str, count: int) -> None:
+        self._bytes[stage] += count
+        self._advance(0, f"{stage}: {self._bytes[stage] / (1 << 30):.2f} GiB", always=False)
 
 
 class FleetView(_View):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from steelyard import verdict
 from steelyard.campaign.series import Made
 from steelyard.campaign.suite_verdict import CellStatus, CellVerdict, SuiteVerdict, judge_and_save, judge_suite
+from steelyard.campaign.waterfall import waterfall
 from steelyard.cli import columns, printing, runs_show
 from steelyard.cli.columns import Cells, Column
 from steelyard.cli.outcome import counted, not_saved, run_document, say_next
@@ -15,10 +16,12 @@ from steelyard.cli.printing import Style
 from steelyard.cli.run_summaries import suite_summary
 from steelyard.comparison.intervals import geometric_mean
 from steelyard.files import replace_file
+from steelyard.reasons import Reason
 from steelyard.records import Run
 from steelyard.records.suite import JUNIT, Suite
 from steelyard.reporting import junit
 from steelyard.reporting.curves import number
+from steelyard.reporting.waterfall_blocks import headline, parts
 from steelyard.verdict import Status, Verdict
 
 if TYPE_CHECKING:
@@ -74,7 +77,15 @@ def document(judged: SuiteVerdict) -> dict[str, Any]:
             for run in cell.runs
             if not cell.cell.skipped
         ],
+        "ladder": _ladder_document(judged),
     }
+
+
+def _ladder_document(judged: SuiteVerdict) -> dict[str, Any] | None:
+    if judged.suite.manifest.ladder is None:
+        return None
+    made = waterfall(judged)
+    return {"unknown": made.document()} if isinstance(made, Reason) else made.document()
 
 
 _ABSENT: dict[str, Any] = {"run": None, "status": None, "verdict": None, "not_applicable": [], "findings": []}
@@ -125,6 +136,7 @@ def run_document_of(made: Made, judged: SuiteVerdict | None) -> dict[str, Any]:
         "runs": runs,
         "cells": [_cell_document(cell) for cell in judged.cells] if judged else None,
         "verdict": judged.status.value if judged else None,
+        "ladder": _ladder_document(judged) if judged else None,
         "junit": str((suite.directory / JUNIT).resolve()) if judged else None,
     }
 
@@ -148,7 +160,20 @@ def show(judged: SuiteVerdict, quiet: bool = False) -> None:
             printing.item(
                 f"  {cell.status.words}  ", f"{cell.cell.directory}: {memory_words(cell)}", style=_style(cell)
             )
+    _say_ladder(judged)
     runs_show.say_reasons(_reasons(judged))
+
+
+def _say_ladder(judged: SuiteVerdict) -> None:
+    """The gap of a ladder and its parts, in two lines."""
+    if judged.suite.manifest.ladder is None:
+        return
+    made = waterfall(judged)
+    if isinstance(made, Reason):
+        printing.item("ladder: ", made.message, style=Style.DOUBTFUL)
+        return
+    printing.item("ladder: ", headline(made), style=Style.STRONG)
+    printing.item("  ", parts(made))
 
 
 def _say_head(judged: SuiteVerdict) -> None:
@@ -166,6 +191,7 @@ def show_suite(suite: Suite, as_json: bool) -> None:
     _say_head(judged)
     rows = list(map(_row, judged.cells))
     columns.page(columns.lines(columns.fitting(_COLUMNS, rows, "  "), rows, "  "))
+    _say_ladder(judged)
     runs_show.say_next(next_step(suite, judged))
 
 

@@ -21,6 +21,18 @@ def import_again(manifest: RunManifest) -> str:
     return f"steelyard ingest {shlex.quote(made.files[0].path) if made and made.files else 'LOG'}"
 
 
+def import_new(manifest: RunManifest, log: str, name: str) -> str:
+    """The command that imports another log as the run was imported, under another name."""
+    words, made = manifest.provenance.command, manifest.ingested
+    files = {file.path for file in made.files} if made else set()
+    if words[:2] == ["steelyard", "ingest"] and len(files) == 1:
+        kept = [log if word in files else word for word in _kept(words)]
+        command = shlex.join([*kept, "--name", name])
+        if log in kept and command.isprintable():
+            return command
+    return f"steelyard ingest {log} --config FILE --name {name}"
+
+
 def run_again(manifest: RunManifest, *options: str) -> str | None:
     """The command that made a run, without its name and with other options; None for imported runs."""
     if manifest.ingested is not None or manifest.provenance.file is None:

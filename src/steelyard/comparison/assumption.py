@@ -24,7 +24,7 @@ from steelyard.experiment.problems import plain, shown, spelt
 from steelyard.experiment.resolve import leaves, parse_settings, partial_settings
 from steelyard.experiment.sources import ASSUMED, DERIVED
 from steelyard.hardware.catalog import same_gpu
-from steelyard.ingestion.knowledge import following
+from steelyard.ingestion.derived import following
 from steelyard.reasons import Effect, Reason, SideName
 from steelyard.records.manifest import RunManifest
 from steelyard.verdict import Subject

@@ -15,6 +15,7 @@ from steelyard.experiment.experiment import Mode
 from steelyard.experiment.keys import KEYS, STATED, UNSTATED, Key, blocking
 from steelyard.experiment.platform import FRAMEWORKS
 from steelyard.experiment.policy import JOB, LAYOUT, Effect, Effects, Metric, Policy
+from steelyard.files import place_of
 from steelyard.frameworks.logs.settings import SAME_SHARE
 from steelyard.frameworks.registry import facts
 from steelyard.reasons import Reason, SideName
@@ -287,7 +288,7 @@ def _by_run(subjects: Sequence[Subject], dotted: str) -> list[tuple[str, tuple[b
     places = [subject.run.directory for subject in subjects]
     names = [place.name for place in places]
     if len(set(names)) < len(names):
-        names = list(map(str, places))
+        names = list(map(place_of, places))
     return [(name, known_value(subject, dotted)) for name, subject in zip(names, subjects, strict=True)]
 
 

@@ -14,6 +14,7 @@ from steelyard.comparison.curve import LossCurve, evaluations
 from steelyard.comparison.diagnoses.silent_default import LeftOpen, unstated_differences
 from steelyard.comparison.intervals import FEWEST
 from steelyard.comparison.phrases import each
+from steelyard.comparison.reduction import Reduction, reductions
 from steelyard.comparison.smoothing import SMOOTHED
 from steelyard.comparison.tiers import TIERS, Answer, Pair, Tier
 from steelyard.experiment.keys import STATED
@@ -44,6 +45,8 @@ class Convergence:
     losses: tuple[LossesAt, ...]
     evaluations: tuple[LossesAt, ...]
     """Evaluation losses at the steps where both sides have one; steps counted from 0."""
+    reductions: tuple[Reduction, ...]
+    """How far the loss of each side falls; without a side that has too few losses."""
     qualified: tuple[Reason, ...]
     scope: tuple[Reason, ...]
     """What the curves cannot show."""
@@ -57,6 +60,7 @@ class Convergence:
             "tiers": [tier.document() for tier in self.tiers],
             "losses": [asdict(losses) for losses in self.losses],
             "evaluations": [asdict(losses) for losses in self.evaluations],
+            "reductions": {"target": None, "baseline": None} | {each.side: each.document() for each in self.reductions},
             "qualified": [sentence(caveat) for caveat in self.qualified],
             "qualified_codes": [caveat.code.name for caveat in self.qualified],
             "scope": [limit.message for limit in self.scope],
@@ -105,7 +109,8 @@ def convergence(ruling: Ruling, pair: Pair) -> Convergence:
         status = "unknown" if any(tier.status == Answer.UNKNOWN for tier in answers) else "equivalent"
     qualified = ruling.reasons if ruling.status == Comparability.QUALIFIED else ()
     scope = () if failed else tuple(_scope(pair, answers[0]))
-    return Convergence(status, failed, tuple(answers), _losses(pair), _evaluations(pair), qualified, scope, pair.seeds)
+    curves = _losses(pair), _evaluations(pair), reductions(pair)
+    return Convergence(status, failed, tuple(answers), *curves, qualified, scope, pair.seeds)
 
 
 def left_open(pair: Pair) -> Iterator[Reason]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from steelyard.comparison.curve import common_steps
 from steelyard.errors import InputError
+from steelyard.files import place_of
 from steelyard.records import StepTable
 from steelyard.records.columns import Mask
 from steelyard.records.step import FIGURES
@@ -126,15 +127,16 @@ def _timed(subject: Subject) -> bool:
 def twice(name: str, first: Path, second: Path, timed: bool = True) -> InputError:
     """The error for one run given twice, or for two runs that cannot be distinguished."""
     one_place, expected = first.resolve() == second.resolve(), "each run once"
+    places = place_of(first), place_of(second)
     if not timed and not one_place:
-        problem = f": {first} and {second} have the same losses and no step times, so one may be a copy"
+        problem = ": {} and {} have the same losses and no step times, so one may be a copy".format(*places)
         expected += ", with step times if losses repeat"
     elif first == second:
-        problem = f" names {first} twice"
+        problem = f" names {places[0]} twice"
     else:
         same = "are the same directory" if one_place else "have the same record"
-        problem = f" contains one run twice: {first} and {second} {same}"
-    return InputError(f"{name}{problem}", key=name, value=str(second), expected=expected, next=f"leave out {second}")
+        problem = f" contains one run twice: {places[0]} and {places[1]} {same}"
+    return InputError(f"{name}{problem}", key=name, value=str(second), expected=expected, next=f"leave out {places[1]}")
 
 
 def on_both_sides(target: Sequence[Subject], baseline: Sequence[Subject]) -> list[str]:
@@ -159,5 +161,5 @@ def _name(here: Path, there: Path) -> str:
     first, second = here.resolve(), there.resolve()
     if first == second:
         return first.name
-    names = (first.name, second.name) if first.name != second.name else (here, there)
+    names = (first.name, second.name) if first.name != second.name else (place_of(here), place_of(there))
     return "{} (same record as {})".format(*names)

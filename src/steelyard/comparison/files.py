@@ -23,7 +23,7 @@ from steelyard.comparison.intervals import MARGIN
 from steelyard.errors import InputError
 from steelyard.experiment.experiment import Mode
 from steelyard.experiment.policy import Metric
-from steelyard.files import replace_file
+from steelyard.files import place_of, replace_file
 from steelyard.records import MANIFEST, Run
 from steelyard.records.fleet import find_fleet
 from steelyard.records.manifest import checked_version
@@ -78,22 +78,24 @@ def save(comparison: Comparison, out: Path, name: str | None) -> Path:
     words = [os.fsencode(records.unstamped(label))[:60].decode(errors="ignore") for label in labels]
     directory = records.new_directory(out / FOLDER, name, records.stamped(f"{words[0]}-vs-{words[1]}"))
     try:
-        _write(comparison, directory)
+        replace_file(directory / FILE, file_text(comparison, directory))
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)  # created by us, a moment ago
         raise
     return directory
 
 
-def _write(comparison: Comparison, directory: Path) -> None:
+def file_text(comparison: Comparison, directory: Path) -> str:
+    """The content of comparison.json in this directory."""
     content = {"schema_version": SCHEMA_VERSION, **comparison.document(directory)}
     digests = iter(fingerprints([subject for side in comparison.sides for subject in side.subjects]))
     content["digests"] = {side.name: list(islice(digests, len(side.subjects))) for side in comparison.sides}
     for side in comparison.sides:
         places = (subject.run.directory.resolve() for subject in side.subjects)
         content[side.name] = [os.path.relpath(place, directory.resolve()) for place in places]
+    content["names"] = {side.name: side.called for side in comparison.sides}
     content["comparison"] = directory.name
-    replace_file(directory / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
 def find(name: str, out: Path, without_time: bool = False) -> Path | None:
@@ -131,7 +133,9 @@ def saved(directory: Path) -> dict[str, Any]:
         checked_version(path, content, SCHEMA_VERSION)
         _check(content)
     except (OSError, ValueError, KeyError, TypeError) as reason:
-        raise InputError(f"{path}: cannot be read ({reason})", key="COMPARISON", value=str(directory)) from None
+        raise InputError(
+            f"{place_of(path)}: cannot be read ({reason})", key="COMPARISON", value=str(directory)
+        ) from None
     assert isinstance(content, dict)
     return content
 
@@ -159,7 +163,10 @@ def _check(content: dict[str, Any]) -> None:
     ):
         raise ValueError(f"prices are {prices!r}, expected a price per GPU hour")
     _declared(content)
-    digests: Any = content.get("digests")  # missing in older files
+    called: Any = content.get("names")  # missing in older files, like the digests
+    if called is not None and not all(isinstance(called[name], str) for name in ("target", "baseline")):
+        raise ValueError(f"names are {called!r}, expected a text for each side")
+    digests: Any = content.get("digests")
     for name in ("target", "baseline") if digests is not None else ():
         if not isinstance(digests[name], list) or len(digests[name]) != len(content[name]):
             raise ValueError("digests: expected one per run")
@@ -169,17 +176,25 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def weigh_again(directory: Path) -> Comparison:
-    """Make a saved comparison again with its options; an error if a run has changed since."""
+def places_of(content: dict[str, Any], directory: Path) -> tuple[list[Path], list[Path]]:
+    """The directories of the runs of both sides."""
+    target, baseline = (
+        [Path(os.path.normpath(directory / place)) for place in content[side]] for side in ("target", "baseline")
+    )
+    return target, baseline
+
+
+def weigh_again(directory: Path, unchanged: bool = True) -> Comparison:
+    """Make a saved comparison again with its options; by default, an error if a run has changed since."""
     content = saved(directory)
-    places = (content["target"], content["baseline"])
-    target, baseline = ([records.load(os.path.normpath(directory / place)) for place in side] for side in places)
+    target, baseline = (list(map(records.load, side)) for side in places_of(content, directory))
     asked = [Metric(name) for name in content["asked"]]
     margin, prices, loss = (content.get(key) for key in ("margin", "prices", "target_loss"))
-    declared, look = _declared(content), content.get("look", 1)
-    how = (content["mode"], content["warmup_steps"], margin, declared, prices, loss, look)
+    declared, look, called = _declared(content), content.get("look", 1), content.get("names")
+    names = (called["target"], called["baseline"]) if called is not None else None  # missing in older files
+    how = (content["mode"], content["warmup_steps"], margin, declared, prices, loss, look, names)
     comparison = weigh(target, baseline, asked, *how)
-    if (digests := content.get("digests")) is not None:  # missing in older files
+    if unchanged and (digests := content.get("digests")) is not None:  # missing in older files
         _check_unchanged(directory, [*digests["target"], *digests["baseline"]], comparison)
     return comparison
 
@@ -197,14 +212,15 @@ def _check_unchanged(directory: Path, digests: list[str], comparison: Comparison
     subjects = [subject for side in comparison.sides for subject in side.subjects]
     for subject, before, now in zip(subjects, digests, fingerprints(subjects), strict=True):
         if before != now:
-            problem = f"{subject.run.directory} has changed since the comparison {directory.resolve().name} was made"
+            run, name = place_of(subject.run.directory), directory.resolve().name
+            problem = f"{run} has changed since the comparison {name} was made"
             again = " && ".join(commands(comparison))
             raise InputError(problem, key="COMPARISON", value=str(directory), next=again)
 
 
 def commands(made: Comparison) -> Iterator[str]:
     """The commands that make the comparison, with paths as given; a price sheet is written first."""
-    sides = [",".join(str(subject.run.directory) for subject in side.subjects) for side in made.sides]
+    sides = [",".join(place_of(subject.run.directory) for subject in side.subjects) for side in made.sides]
     words = ["steelyard", "compare", *sides, "--for", ",".join(made.asked)]
     words += ["--mode", made.mode, "--margin", f"{made.margin:.15g}"]
     if made.warmup_steps:

@@ -18,7 +18,7 @@ from steelyard.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
-class _Phrases:
+class Phrases:
     """How the ratio of a metric reads; `{0}` and `{1}` are the target and the baseline."""
 
     more: str
@@ -32,8 +32,8 @@ class _Phrases:
     figure: Callable[[float], str] = figure
 
 
-_PHRASES = {
-    Metric.THROUGHPUT: _Phrases(
+PHRASES = {
+    Metric.THROUGHPUT: Phrases(
         "faster",
         "slower",
         decided="{0} is {difference} than {1}",
@@ -41,7 +41,7 @@ _PHRASES = {
         observed="{0} runs at {2} tokens/s per GPU, {1} at {3}",
         unit=" tokens/s per GPU",
     ),
-    Metric.MEMORY: _Phrases(
+    Metric.MEMORY: Phrases(
         "more memory",
         "less memory",
         decided="{0} needs {difference} than {1}",
@@ -49,7 +49,7 @@ _PHRASES = {
         observed="{0} needs {2} GiB per GPU, {1} needs {3}",
         unit=" GiB per GPU",
     ),
-    Metric.FLOPS: _Phrases(
+    Metric.FLOPS: Phrases(
         "higher MFU",
         "lower MFU",
         decided="{0} has {difference} than {1}",
@@ -123,7 +123,7 @@ def short(reason: Reason) -> str:
 
 def ratio_sentence(made: Comparison, metric: Metric, ratio: Ratio) -> tuple[str, str]:
     """A decided answer or an empty text, and the figures of both sides."""
-    phrases, of_memory = _PHRASES[metric], metric == Metric.MEMORY
+    phrases, of_memory = PHRASES[metric], metric == Metric.MEMORY
     names = made.target.called, made.baseline.called
     figures = [phrases.figure(value) for value in (ratio.target_figure, ratio.baseline_figure)]
     bounds = (ratio.low, ratio.high) if ratio.interval == "runs" else (None, None)

@@ -1,11 +1,10 @@
 """How often a growing set of runs has been compared, from the saved comparisons."""
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from steelyard.comparison.files import FOLDER, names_under, saved
+from steelyard.comparison.files import FOLDER, names_under, places_of, saved
 from steelyard.comparison.intervals import FEWEST
 from steelyard.errors import InputError
 from steelyard.records import Run
@@ -28,8 +27,7 @@ def look_at(target: Sequence[Run], baseline: Sequence[Run], out: Path) -> int:
 def _runs_of(directory: Path) -> Runs:
     content = saved(directory)
     target, baseline = (
-        frozenset(Path(os.path.normpath(directory.resolve() / place)).resolve() for place in content[side])
-        for side in ("target", "baseline")
+        frozenset(place.resolve() for place in side) for side in places_of(content, directory.resolve())
     )
     return target, baseline
 

@@ -16,6 +16,7 @@ from steelyard.experiment.keys import fields_of
 from steelyard.experiment.policy import Metric
 from steelyard.experiment.presets import PRESETS
 from steelyard.experiment.problems import spelt
+from steelyard.files import place_of
 from steelyard.reasons import Code, Effect, Reason, SideName
 from steelyard.verdict import Subject, figures
 
@@ -134,6 +135,6 @@ def without_a_figure(made: Comparison, metric: Metric, reason: Reason) -> tuple[
     command = None
     if first == _PEAK:
         subject = side.subjects[0]
-        directory, precision = shlex.quote(str(subject.run.directory)), subject.precision or "bf16"
+        directory, precision = shlex.quote(place_of(subject.run.directory)), subject.precision or "bf16"
         command = f"steelyard check {directory} --gpu-peak {precision}=TFLOPS"
     return first.format(side=side.called), command

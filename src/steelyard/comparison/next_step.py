@@ -19,6 +19,7 @@ from steelyard.comparison.tiers import Answer, learning_speed, level, reference
 from steelyard.experiment.policy import Metric
 from steelyard.experiment.problems import spelt
 from steelyard.experiment.sources import Source
+from steelyard.files import place_of
 from steelyard.reasons import Reason
 
 _MOST_NAMES = 5
@@ -64,6 +65,8 @@ class NextStep:
     """What to do first, if it is not a command."""
     missing: tuple[Missing, ...] = ()
     """Settings that would decide it."""
+    accepts: bool = False
+    """Whether `commands` accept the difference."""
 
     def document(self) -> dict[str, Any]:
         missing = [each.document() for each in self.missing]
@@ -80,7 +83,7 @@ def next_step(made: Comparison) -> NextStep | None:
     for metric in made.asked:
         status = made.comparable[metric].status
         if status == Comparability.NOT_COMPARABLE:
-            return _equal_settings(made, metric)
+            return equal_settings(made, metric)
         if status == Comparability.UNKNOWN and not (metric == Metric.CONVERGENCE and _failed(made)):
             return _missing_settings(made, metric)
         step = _more_seeds(made) if metric == Metric.CONVERGENCE else _more_runs(made, metric)
@@ -118,7 +121,7 @@ def _accepting(made: Comparison, decisive: Sequence[Reason]) -> tuple[str, ...]:
     return (_again(made, *(f"--accept {name}=REASON" for name in names)),)
 
 
-def _equal_settings(made: Comparison, metric: Metric) -> NextStep:
+def equal_settings(made: Comparison, metric: Metric) -> NextStep:
     """Run one side again with the settings of the other, import a log with the setting it lacks, or accept it."""
     clauses = {clause.dotted: clause for clause in made.contract if clause.status == Agreement.DIFFERENT}
     decisive = made.comparable[metric].decisive
@@ -135,7 +138,7 @@ def _equal_settings(made: Comparison, metric: Metric) -> NextStep:
             settings = [word for key, value in values for word in ("--set", f"{key}={spelt(value)}")]
             if _are_plain(differing) and (again := run_again(side.subjects[0].run.manifest, *settings)):
                 return NextStep((again,), accepting, missing=missing)
-    return NextStep(accepting, words=_words(made, decisive[0]), missing=missing)
+    return NextStep(accepting, words=_words(made, decisive[0]), missing=missing, accepts=True)
 
 
 def _defaults(clauses: Sequence[Clause]) -> Iterator[list[str]]:
@@ -169,7 +172,7 @@ def _missing_settings(made: Comparison, metric: Metric) -> NextStep:
         side = made.sides[decisive[0].side == "baseline"]
         if again := run_again(side.subjects[0].run.manifest, "--set", "training.steps=N"):
             return NextStep((again,), accepting)
-    return NextStep(accepting, words=_words(made, decisive[0]))
+    return NextStep(accepting, words=_words(made, decisive[0]), accepts=True)
 
 
 def _without_a_figure(made: Comparison, metric: Metric, decisive: Sequence[Reason]) -> tuple[str, str | None]:
@@ -196,17 +199,17 @@ def _more_runs(made: Comparison, metric: Metric) -> NextStep | None:
     if ratio is None or ratio.decided:
         return None
     if ratio.outcome == Outcome.INCONCLUSIVE and ratio.more_runs:
-        more = _both(made, "--repeats", str(ratio.more_runs))
+        more = run_both(made, "--repeats", str(ratio.more_runs))
         total = min(ratio.target_runs, ratio.baseline_runs) + ratio.more_runs
         return NextStep((*more.commands, _with_new(made))) if more else _import_more(total, "runs")
     if ratio.outcome not in _FEW_RUNS:
         return None
-    return _both(made, "--repeats", str(FEWEST)) or _import_more(FEWEST, "runs")
+    return run_both(made, "--repeats", str(FEWEST)) or _import_more(FEWEST, "runs")
 
 
 def _with_new(made: Comparison) -> str:
     """Compare all runs, the new ones too: the plan that the next look is made for."""
-    sides = [",".join(str(subject.run.directory) for subject in side.subjects) for side in made.sides]
+    sides = [",".join(place_of(subject.run.directory) for subject in side.subjects) for side in made.sides]
     if len("".join(sides)) > LONGEST / 2 or not "".join(sides).isprintable():
         sides = [side.name.upper() for side in made.sides]
     new = ("NEW_TARGET", "NEW_BASELINE")
@@ -220,7 +223,7 @@ def _more_seeds(made: Comparison) -> NextStep | None:
         return None
     if any(reason.code in _MORE_SEEDS for reason in open_):
         seeds = ",".join(str(seed) for seed in range(1, FEWEST + 1))
-        return _both(made, "--seeds", seeds) or _import_more(FEWEST, "runs with different seeds")
+        return run_both(made, "--seeds", seeds) or _import_more(FEWEST, "runs with different seeds")
     return None
 
 
@@ -230,7 +233,7 @@ def _import_more(count: int, what: str) -> NextStep:
     return NextStep((command,), words=f"first import at least {count} {what} per side")
 
 
-def _both(made: Comparison, *options: str) -> NextStep | None:
+def run_both(made: Comparison, *options: str) -> NextStep | None:
     """The commands of both sides with further options; once if they are equal."""
     commands = [run_again(side.subjects[0].run.manifest, *options) for side in made.sides]
     given = [command for command in commands if command is not None]

@@ -66,6 +66,12 @@ def listed(words: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(words[:-1])} {last} {words[-1]}" if len(words) > 1 else words[0]
 
 
+def shortened(words: Sequence[str], most: int) -> str:
+    """`a, b, c and 7 more`; all words if only one more is left."""
+    more = len(words) - most
+    return f"{', '.join(words[:most])} and {more} more" if more > 1 else listed(words)
+
+
 def compared(ratio: float, low: float | None, high: float | None, more: str, less: str) -> tuple[str, str]:
     """A ratio as a difference with its 95% CI: `7.0% faster` and `95% CI 5.8 to 8.2%`; an empty CI if it is unknown."""
     word, sign = (more, 1) if ratio >= 1 else (less, -1)

@@ -26,7 +26,17 @@ class Side:
         if len(self.subjects) == 1:
             return self.called
         name = subject.run.directory.resolve().name
-        return f"{self.called} ({name})" if _directory(self.subjects) else name
+        return f"{self.called} ({name})" if self.directory else name
+
+    @property
+    def directory(self) -> Path | None:
+        """Its only run, or the directory of its runs, if the side is called after it."""
+        places = [subject.run.directory.resolve() for subject in self.subjects]
+        if len(places) == 1:
+            return places[0]
+        above = {place.parent for place in places}
+        name, called = places[0].parent.name, self.called.partition(" (")[0]
+        return places[0].parent if len(above) == 1 and called in (name, records.unstamped(name)) else None
 
     @property
     def label(self) -> str:
@@ -52,14 +62,6 @@ def _name(subjects: Sequence[Subject], several: str) -> str:
     if set().union(*map(_runs_in, directories)) == set(places):
         return " + ".join(dict.fromkeys(directory.name for directory in directories))
     return several.format(places[0].name, len(places) - 1)
-
-
-def _directory(subjects: Sequence[Subject]) -> Path | None:
-    """The only run, or the directory that contains exactly these runs."""
-    places = [subject.run.directory.resolve() for subject in subjects]
-    if len(places) == 1:
-        return places[0]
-    return places[0].parent if _runs_in(places[0].parent) == set(places) else None
 
 
 def _runs_in(directory: Path) -> set[Path]:

@@ -85,7 +85,7 @@ def starts(target: Side, baseline: Side) -> tuple[list[Start], Reason | None]:
     """Runs that may start alike; without any, the reason. Runs of one seed are matched; of declared weights, any."""
     seeds = by_seed(target), by_seed(baseline)
     common = [seed for seed in seeds[0] if seed in seeds[1] and not isinstance(seed, Unknown)]
-    weights = [_declared(side) for side in (target, baseline)]
+    weights = [declared_weights(side) for side in (target, baseline)]
     if None not in weights and weights[0] != weights[1]:
         return [], Reason(OTHER_WEIGHTS, {"target": weights[0], "baseline": weights[1]}, keys=(WEIGHTS,))
     declared = None not in weights
@@ -95,22 +95,22 @@ def starts(target: Side, baseline: Side) -> tuple[list[Start], Reason | None]:
     made, refused = [], Reason(NO_COMMON_SEED, keys=("training.seed",))
     for here, there in chain.from_iterable(product(*group) for group in groups):
         runs = target.subjects[here], baseline.subjects[there]
-        apart, doubt = (None, None) if declared else _weights_apart(runs)
+        apart, doubt = (None, None) if declared else weights_apart(runs)
         if apart is not None:
             refused = apart
             continue
         deterministic = all(known_value(run, DETERMINISTIC)[1] is True for run in runs)
-        made.append(Start(here, there, doubt, next(_stacks_apart(runs), None) is None, deterministic))
+        made.append(Start(here, there, doubt, next(stacks_apart(runs), None) is None, deterministic))
     return made, None if made else refused
 
 
-def _declared(side: Side) -> str | None:
+def declared_weights(side: Side) -> str | None:
     """The initial weights that all runs of a side declare."""
     names = {known_value(subject, WEIGHTS)[1] for subject in side.subjects}
     return names.pop() if len(names) == 1 else None
 
 
-def _weights_apart(runs: tuple[Subject, Subject]) -> tuple[Reason | None, Reason | None]:
+def weights_apart(runs: tuple[Subject, Subject]) -> tuple[Reason | None, Reason | None]:
     """Why one seed gives two runs different weights for certain, or why it may."""
     known = [known_value(run, "platform.framework")[1] for run in runs]
     names = [run.run.manifest.framework for run in runs]
@@ -126,10 +126,10 @@ def _weights_apart(runs: tuple[Subject, Subject]) -> tuple[Reason | None, Reason
         doubts.append(Reason(FRAMEWORK_UNKNOWN, keys=("platform.framework",)))
     if any(None in cut for cut in cuts):
         doubts.append(Reason(CUTS_UNKNOWN, keys=CUTS))
-    return None, next(iter([*doubts, *_stacks_apart(runs)]), None)
+    return None, next(iter([*doubts, *stacks_apart(runs)]), None)
 
 
-def _stacks_apart(runs: tuple[Subject, Subject]) -> Iterator[Reason]:
+def stacks_apart(runs: tuple[Subject, Subject]) -> Iterator[Reason]:
     """Why two runs may use two kinds of GPU or two software stacks."""
     gpus = [known_value(run, "platform.gpu")[1] for run in runs]
     if None in gpus:

@@ -7,7 +7,7 @@ from typing import Any
 from steelyard.configs.choose import Asked, check_platform, platform_names, readings
 from steelyard.configs.edits import edited
 from steelyard.configs.files import ConfigFile, FileError
-from steelyard.experiment.cells import SUITE, THE_ONLY, Cell, expand, section_of
+from steelyard.experiment.cells import LADDER_RUNS, SUITE, THE_ONLY, Cell, LadderSection, expand, section_of
 from steelyard.experiment.problems import WRONG_VALUE, InvalidExperimentError, Problem, bare, shown
 from steelyard.experiment.resolve import Settings
 from steelyard.experiment.validation import nearest, remove_or_rename
@@ -25,6 +25,8 @@ class Cells:
     axes: tuple[str, ...]
     cells: tuple[Cell, ...]
     repeats: int = 1
+    ladder: LadderSection | None = None
+    """With paths relative to the current directory."""
 
     def asked_of(self, cell: Cell, settings: Settings = ()) -> Asked:
         """What is asked for of one cell."""
@@ -55,7 +57,15 @@ def cells_of(file: ConfigFile, asked: Asked, platforms: Sequence[str] = ()) -> C
     if not chosen:
         check_platform(file, platforms[0], list(dict.fromkeys(str(cell.platform) for cell in cells)))
     axes += (PLATFORM,) if any(PLATFORM in cell.by_axis for cell in chosen) and PLATFORM not in axes else ()
-    return Cells(file, asked, axes, tuple(chosen), section.repeats)
+    return Cells(file, asked, axes, tuple(chosen), section.repeats, _from_here(file, section.ladder))
+
+
+def _from_here(file: ConfigFile, ladder: LadderSection | None) -> LadderSection | None:
+    """The ladder with its paths from the current directory."""
+    if ladder is None:
+        return None
+    paths = {name: [str(file.path.parent / place) for place in getattr(ladder, name)] for name in LADDER_RUNS}
+    return ladder.model_copy(update=paths)
 
 
 def repeats_of(file: ConfigFile, asked: Asked, platforms: Sequence[str] = ()) -> Cells:

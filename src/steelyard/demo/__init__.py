@@ -9,9 +9,8 @@ from steelyard import comparison, records, reporting, verdict
 from steelyard.comparison import Comparability, Comparison, Metric
 from steelyard.errors import InfrastructureError
 from steelyard.records import Run
-from steelyard.reporting.comparison_page import comparison_page
-from steelyard.reporting.page import Page
-from steelyard.reporting.run_page import run_page
+from steelyard.reporting.documents import Topic, read
+from steelyard.reporting.rendering import Asked, rendered
 from steelyard.verdict import Status, Verdict
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -28,6 +27,7 @@ class Chapter:
 
 
 CONFIG = "tiny-llama"
+_FORMATS = ("html", "md")
 SHORT = ("training.steps=100", "training.global_batch_size=32", "training.warmup_steps=10")
 """Fewer and smaller steps than the packaged tiny Llama."""
 CHAPTERS = (
@@ -80,16 +80,16 @@ def make_story(runs: Sequence[Run], out: Path) -> Story:
         subject = verdict.read_subject(run)
         judged = verdict.judge(subject)
         verdict.save(judged)
-        _write(run_page(subject, judged), run.directory)
+        _write(Topic("run", run.directory))
         verdicts.append(judged)
     fair, refused = (comparison.weigh([run], [runs[0]], [Metric.THROUGHPUT], None, 0) for run in runs[1:])
     directories = comparison.save(fair, out, None), comparison.save(refused, out, None)
-    for made, directory in zip((fair, refused), directories, strict=True):
-        _write(comparison_page(made), directory)
+    for directory in directories:
+        _write(Topic("comparison", directory))
     return Story(tuple(verdicts), fair, refused, directories)
 
 
-def _write(page: Page, directory: Path) -> None:
-    for name in reporting.FORMATS:
-        form = reporting.format_of(name)
-        reporting.write_report(directory / f"report{form.SUFFIX}", form.render(page), form.MARK)
+def _write(topic: Topic) -> None:
+    report = read(topic).report
+    for file in rendered(report, Asked([reporting.format_of(name) for name in _FORMATS])):
+        reporting.write_report(report.directory / file.name, file.content(), file.mark)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError
 
-from steelyard.experiment.experiment import GROUPS, Experiment, check_name
+from steelyard.experiment.experiment import GROUPS, Experiment, OneLine, check_name
 from steelyard.experiment.keys import defaults
 from steelyard.experiment.model import Group
 from steelyard.experiment.platform import Platform
@@ -37,6 +37,8 @@ SELECTORS = {"platform": "platform", "gpu": "platform.gpu", "gpus": "platform.gp
 SIDES = ("platform", "gpu")
 """Axes of the platform: cells that differ only in these are the same job, and take turns."""
 MOST_CELLS = 10_000
+LADDER_RUNS = ("target_runs", "baseline_runs")
+"""Keys of a ladder with paths of runs."""
 _MOST_ENTRIES = 1_000
 _SHORT = {
     "training.micro_batch_size": "mbs",
@@ -76,6 +78,22 @@ Axis = Annotated[
 ]
 
 
+class LadderSection(Group):
+    """The two sides of a ladder: a suite with one axis, each label of which has one change more than the label before.
+
+    `plan --ladder` writes it.
+    """
+
+    target: OneLine
+    """Name of the side whose settings the last label has."""
+    baseline: OneLine
+    """Name of the side whose settings the first label has."""
+    target_runs: list[OneLine] = Field(default_factory=list, max_length=1000)
+    """Its own runs, as paths relative to the file."""
+    baseline_runs: list[OneLine] = Field(default_factory=list, max_length=1000)
+    """Runs that the first rung should reproduce, as paths relative to the file."""
+
+
 class SuiteSection(Group):
     """Cells of one experiment, which `steelyard run FILE --suite` runs: every combination of the values of its axes."""
 
@@ -89,6 +107,8 @@ class SuiteSection(Group):
     """Cells to leave out: those that match all values of an entry."""
     repeats: int = Field(default=1, gt=0, le=1000)
     """Runs per cell."""
+    ladder: LadderSection | None = None
+    """Whose gap the suite explains, one change at a time; null for any other suite."""
 
 
 class _File(Group):
@@ -169,7 +189,7 @@ def section_of(file: Path, content: Any) -> SuiteSection:
     except ValidationError as failed:
         reading = Reading(file, "", {}, None)
         raise InvalidExperimentError(list(problems_of(failed.errors(), _File, reading, {}))) from None
-    problems = [*_problems_of_axes(file, section), *_problems_of_entries(file, section)]
+    problems = [*_problems_of_axes(file, section), *_problems_of_entries(file, section), *_not_a_ladder(file, section)]
     if problems:
         raise InvalidExperimentError(problems)
     return section
@@ -206,6 +226,14 @@ def _problems_of_axes(file: Path, section: SuiteSection) -> Iterator[Problem]:
                 message = f"sets {bare(key)}, which the axis {bare(other)} sets too"
                 yield _problem(file, place, message, "set each key in one axis")
             owners[key] = name
+
+
+def _not_a_ladder(file: Path, section: SuiteSection) -> Iterator[Problem]:
+    """A ladder with other axes than one of labels."""
+    axes = list(section.axes.values())
+    if section.ladder is not None and (len(axes) > 1 or isinstance(axes[0], list) or len(axes[0]) < 2):
+        fix, expected = "steelyard plan --ladder A B -o FILE", "an axis whose labels add one change each"
+        yield _problem(file, ("ladder",), "needs one axis with two or more labels", fix, expected)
 
 
 def _with_groups(key: str) -> Iterator[str]:

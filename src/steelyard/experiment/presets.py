@@ -6,6 +6,7 @@ parameter counts with the published ones.
 
 import difflib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 _LLAMA_31 = {
@@ -62,6 +63,18 @@ PRESETS: dict[str, dict[str, Any]] = {
 def preset_of(name: str) -> str | None:
     """The preset of a name in any notation: llama3_1_8b means llama3.1-8b."""
     return next((preset for preset in PRESETS if _plain(preset) == _plain(name)), None)
+
+
+_SIZES = ("num_layers", "hidden_size", "ffn_hidden_size")
+_DIMENSIONS = (*_SIZES, "architecture", "num_attention_heads", "num_key_value_heads", "head_dim")
+"""What makes a model that of a preset: its vocabulary and positions may differ."""
+
+
+def preset_of_size(model: Mapping[str, Any]) -> str | None:
+    """The only preset with these dimensions; None if there are several or none, or if its sizes are not all known."""
+    known = {key: model[key] for key in _DIMENSIONS if key in model}
+    fitting = [name for name, preset in PRESETS.items() if all(preset[key] == value for key, value in known.items())]
+    return fitting[0] if len(fitting) == 1 and all(key in known for key in _SIZES) else None
 
 
 def nearest_preset(name: str) -> str | None:

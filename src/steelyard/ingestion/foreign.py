@@ -38,14 +38,18 @@ def ingest(request: Request) -> list[Imported]:
         for writer, _ in imported:
             shutil.rmtree(writer.directory)
         if isinstance(ended, OSError):
-            raise InfrastructureError(
-                f"{request.out}: the run could not be recorded ({ended.strerror or ended})",
-                key="--out",
-                value=str(request.out),
-                expected="a writable disk with free space",
-                next=f"df -h {shlex.quote(str(request.out))}",
-            ) from None
+            raise not_recorded(request.out, ended) from None
         raise
+
+
+def not_recorded(out: Path, reason: OSError) -> InfrastructureError:
+    return InfrastructureError(
+        f"{out}: the run could not be recorded ({reason.strerror or reason})",
+        key="--out",
+        value=str(out),
+        expected="a writable disk with free space",
+        next=f"df -h {shlex.quote(str(out))}",
+    )
 
 
 def _imported(request: Request, begun: list[Work]) -> Iterator[Imported]:
@@ -109,20 +113,29 @@ def _asked(request: Request, count: int) -> Sequence[int]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Without the garbage collector, since reading makes no cycles and it takes a fifth of the time; SIGTERM and
-    SIGHUP clean up as Ctrl-C does."""
-    collecting, before = gc.isenabled(), dict[int, Any]()
+    """Without the garbage collector, since reading makes no cycles and it takes a fifth of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with interruptible():
+            yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP clean up as Ctrl-C does."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
+    before = dict[int, Any]()
     if threading.current_thread() is threading.main_thread():
         before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    gc.disable()
     try:
         yield
     finally:
-        if collecting:
-            gc.enable()
         for number, handler in before.items():
             signal.signal(number, handler)

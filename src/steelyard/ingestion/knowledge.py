@@ -32,6 +32,7 @@ from steelyard.frameworks.logs.settings import (
 )
 from steelyard.frameworks.registry import facts, is_planned, mock_floor
 from steelyard.hardware.catalog import CATALOG, CPU, Gpu, known_names, lookup, same_gpu
+from steelyard.ingestion.derived import MADE, following
 from steelyard.records.manifest import LoggedValue, Override, RunPlatform
 from steelyard.records.step import Event, Evidence
 from steelyard.records.writer import LOGS
@@ -40,8 +41,6 @@ _WIDEST_STD = 1e6
 """Limit of the init std: a larger value is not a setting, and its square may overflow."""
 _SUGGESTED = 0.02
 """Tolerance of a memory size for a GPU to be suggested."""
-_MADE = {"counting": ("path", "dataset", "samples"), "uniform": ("path", "dataset"), "fixed_batch": ("path", "dataset")}
-"""Data keys that generated data does not have, by source."""
 
 
 @dataclass(slots=True)
@@ -58,6 +57,8 @@ class Knowledge:
     stated: StatedGpus = field(default_factory=StatedGpus)
     override: bool = False
     """Whether settings by --set replace values in the log."""
+    folder_gpu: str | None = None
+    """By the name of the folder; the log has precedence."""
     overridden: dict[str, Override] = field(default_factory=dict)
     logged: LoggedSettings = field(default_factory=LoggedSettings)
     differing: dict[str, Event] = field(default_factory=dict)
@@ -77,11 +78,11 @@ class Knowledge:
         if key in self.settings and not same(key, self.settings[key], value):
             self._replace(key, setting, f"{spelt(value)} in the log", spelt(value))
         if key == "data.source":
-            for data_key in (f"data.{name}" for name in _MADE.get(value, ())):
+            for data_key in (f"data.{name}" for name in MADE.get(value, ())):
                 if self.settings.get(data_key) is not None:
                     self._replace(data_key, setting, f"the log shows generated data ({value})", "no value")
-        if key == GPU_NAME and self.gpu is not None:
-            self._check_gpu(setting, self.gpu)
+        if key == GPU_NAME:
+            self._check_gpu(setting)
         if key == GPU_GIB:
             self._check_card(setting)
         configured = self._configured(key)
@@ -107,11 +108,15 @@ class Knowledge:
             source = Evidence(each.file, each.line)
             yield Event(kind="setting_overridden", message=message, source=source, details={"key": key})
 
-    def _check_gpu(self, setting: Setting, typed: str) -> None:
-        """Refuse a --gpu that differs from the GPU in the log."""
-        logged = lookup(str(setting.value))
-        same_card = same_gpu(str(setting.value), typed) or self.stated.same(str(setting.value), typed)
-        if not same_card and (logged is not None or setting.value == CPU):
+    def _check_gpu(self, setting: Setting) -> None:
+        """Refuse a --gpu that differs from the GPU in the log; note a folder that is named after another."""
+        logged, typed = lookup(str(setting.value)), self.gpu or self.folder_gpu
+        if typed is None or same_gpu(str(setting.value), typed) or self.stated.same(str(setting.value), typed):
+            return
+        if self.gpu is None:
+            message = f"the folder is named {typed}, but {setting.value} in the log; the log's name is used"
+            self.differing.setdefault("folder", Event(kind="folder_differs", message=message, source=setting.source))
+        elif logged is not None or setting.value == CPU:
             raise InputError(
                 f"--gpu is {typed}, but {setting.value} in the log{_at(setting)}",
                 key="--gpu",
@@ -122,21 +127,23 @@ class Knowledge:
 
     def _check_card(self, setting: Setting) -> None:
         """Refuse a GPU whose memory size differs from that in the log."""
-        origin = "--gpu" if self.gpu is not None else "the GPU in the config"
-        name = self.gpu or (self.config.platform.gpu if self.config is not None else None)
+        of_folder = None if GPU_NAME in self.logged.last else self.folder_gpu
+        origin = "--gpu" if self.gpu else "the GPU of the folder" if of_folder else "the GPU in the config"
+        name = self.gpu or of_folder or (self.config.platform.gpu if self.config is not None else None)
         gpu, figures = lookup(name) if name else None, self.figures
         if gpu is None or self._has_memory(gpu, figures, setting.value):
             return
         cards = [card for known in known_names() if (card := lookup(known)) and _fits(card, setting.value)]
         near = [card.name for card in cards if math.isclose(card.usable_gib or 0, setting.value, rel_tol=_SUGGESTED)]
         fitting = near or [card.name for card in cards]
+        option = "--gpu " if self.gpu or not of_folder else "--set FILE:gpu="
         raise InputError(
             f"{origin} is {name} with {figures.memory_gib:g} GiB, but the log shows a GPU with {setting.value:.1f} GiB"
             f"{_at(setting)}",
             key="--gpu",
             value=name,
             expected=" or ".join(fitting) or "no --gpu",
-            next=f"--gpu {fitting[0]}"
+            next=f"{option}{fitting[0]}"
             if len(fitting) == 1
             else f"--gpu-memory {setting.value:.4g}, for another variant",
         )
@@ -208,21 +215,20 @@ class Knowledge:
 
     @property
     def gpu_name(self) -> str | None:
-        """The GPU's name by --gpu, the log or the config."""
-        if self.gpu is not None:
-            return self.gpu
-        if GPU_NAME in self.logged.last:
-            return str(self.logged.last[GPU_NAME].value)
-        return self.config.platform.gpu if self.config is not None else None
+        return self._named_gpu[0]
 
     @property
     def gpu_by(self) -> str | None:
         """Who names the GPU."""
-        if self.gpu is not None:
-            return "--gpu"
-        if GPU_NAME in self.logged.last:
-            return "log"
-        return "config" if self.gpu_name is not None else None
+        return self._named_gpu[1]
+
+    @property
+    def _named_gpu(self) -> tuple[str, str] | tuple[None, None]:
+        """The GPU's name, and who names it first: --gpu, the log, the folder or the config."""
+        logged = str(self.logged.last[GPU_NAME].value) if GPU_NAME in self.logged.last else None
+        config = self.config.platform.gpu if self.config is not None else None
+        named = {"--gpu": self.gpu, "log": logged, "folder": self.folder_gpu, "config": config}
+        return next(((name, by) for by, name in named.items() if name is not None), (None, None))
 
     @property
     def known_gpu(self) -> Gpu | None:
@@ -363,25 +369,6 @@ class Knowledge:
         if source != "uniform" or type(vocabulary) is not int or vocabulary < 1:
             return None
         return math.log(vocabulary)
-
-
-def following(values: Mapping[str, Any], world: int | None) -> Iterator[tuple[str, Any]]:
-    """Values that follow from the known ones."""
-    others = [values.get(f"parallelism.{name}_parallel_size") for name in ("tensor", "pipeline", "context")]
-    shared = math.prod(size for size in others if type(size) is int)
-    if world is not None and all(type(size) is int for size in others) and shared > 0 and world % shared == 0:
-        yield "parallelism.data_parallel_size", world // shared
-    if values.get("precision.dtype") in ("bf16", "fp32"):  # fp16 alone scales its loss
-        yield "precision.loss_scale", None
-    heads, width = values.get("model.num_attention_heads"), values.get("model.hidden_size")
-    if values.get("model.architecture") == "gpt" and type(heads) is int and heads > 0:  # multi-head attention
-        yield "model.num_key_value_heads", heads
-        if type(width) is int and width % heads == 0:
-            yield "model.head_dim", width // heads
-    source, batch = values.get("data.source", ""), values.get("training.global_batch_size")
-    yield from ((f"data.{name}", None) for name in _MADE.get(source, ()))
-    if source == "fixed_batch" and type(batch) is int:
-        yield "data.samples", batch
 
 
 def _fits(gpu: Gpu, gib: Any) -> bool:

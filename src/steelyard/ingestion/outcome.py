@@ -32,6 +32,10 @@ _MOST_HELD = 10_000
 """Limit of events of one kind in memory; events.jsonl has all."""
 
 
+class UnrecognizedError(InputError):
+    """A file without a line of a known training log; it may be any text."""
+
+
 class Recognizer(Protocol):
     """A reader, or the result of reading a piece of a log."""
 
@@ -112,7 +116,7 @@ class Outcome:
         if self.knowledge.logged.last:
             return
         if all(name != STDIN and Path(name).is_file() and not Path(name).stat().st_size for name in self.paths):
-            raise InputError(f"{path} is empty", key="PATH", value=path, expected="a log", next="ls -l")
+            raise UnrecognizedError(f"{path} is empty", key="PATH", value=path, expected="a log", next="ls -l")
         unread, as_a_table = sum(file.unread for file in self.files), _AS_A_TABLE.format(path=path)
         if unread and (name := requested or next(iter(self.hinted), None)):
             raise InputError(
@@ -122,7 +126,7 @@ class Outcome:
                 expected="the framework of the log" if requested else f"step lines of a supported version of {name}",
                 next=f"steelyard ingest {path}, which detects the framework" if requested else as_a_table,
             )
-        raise InputError(
+        raise UnrecognizedError(
             f"{path}: no training log recognized",
             key="PATH",
             value=path,
@@ -151,8 +155,14 @@ class Outcome:
             if (printed := _prints_lines_of(name)) in names:
                 names[names.index(printed)] = name
         if not names:
-            names = list(self.hinted)[:1] or [self.asked_framework or UNKNOWN]
+            names = [self._hint() or self.asked_framework or UNKNOWN]
         return names[0], [*names[1:], *self.others]
+
+    def _hint(self) -> str | None:
+        """The most specific dialect that other lines identify, among those related to the first."""
+        first = next((dialect for name in self.hinted if (dialect := registry.dialect(name)) is not None), None)
+        related = (dialect for dialect in registry.dialects() if first is not None and dialect.mark == first.mark)
+        return next((dialect.name for dialect in related if dialect.name in self.hinted), None)
 
     def framework(self) -> str:
         """The framework of the run, as requested or detected."""
@@ -168,7 +178,7 @@ class Outcome:
         """The manifest, with status `running`."""
         (dialect, others), framework = self.dialect(), self.framework()
         config = self.knowledge.config
-        name = config.experiment.name if config is not None else _experiment_name(self.paths)
+        name = config.experiment.name if config is not None else experiment_name(self.paths[0])
         experiment, sources = self.knowledge.experiment(name, framework)
         gpu = self.knowledge.known_gpu
         label = (
@@ -259,7 +269,8 @@ def _hold(events: list[Event], event: Event) -> None:
         events[-1] = event
 
 
-def _experiment_name(paths: Sequence[str]) -> str:
-    stem = re.sub(r"(\.(gz|zst))?$", "", Path(paths[0]).name)
+def experiment_name(path: str) -> str:
+    """The name of a log, fit for a directory."""
+    stem = re.sub(r"(\.(gz|zst))?$", "", Path(path).name)
     stem = Path(stem).stem
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:60] or "log"

@@ -29,7 +29,7 @@ _MERGED = 1 << 14
 """Bytes of a series in memory during a merge."""
 _TAIL = 1 << 19
 """Bytes, for thousands of steps."""
-_OF_A_NODE = re.compile(r"(?:node|host|rank|worker|process|proc|task|gpu)[-_]?\d+", re.IGNORECASE)
+OF_A_NODE = re.compile(r"(?:node|host|rank|worker|process|proc|task|gpu)[-_]?\d+", re.IGNORECASE)
 _STEP = re.compile(rb'\{"step":(\d+)')
 
 
@@ -200,7 +200,7 @@ def _together(earlier: Part, later: Part, timed: bool, names: Sequence[str]) -> 
         return True
     if timed:
         return (later.first_time or "") <= (earlier.last_time or "")
-    nodes = [_OF_A_NODE.findall(names[part.file])[-1:] for part in (earlier, later)]
+    nodes = [OF_A_NODE.findall(names[part.file])[-1:] for part in (earlier, later)]
     if all(nodes) and nodes[0] != nodes[1]:
         return True
     losses = dict(later.first_losses)

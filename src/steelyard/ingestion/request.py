@@ -29,6 +29,8 @@ class Request:
     override: bool = False
     """Whether settings replace values in the log."""
     gpu: str | None = None
+    folder_gpu: str | None = None
+    """The GPU that a folder is named after, for logs that neither --gpu nor the log itself names."""
     gpus: int | None = None
     nodes: int | None = None
     stated: StatedGpus = field(default_factory=StatedGpus)

@@ -96,6 +96,7 @@ class Work:
             request.nodes,
             request.stated,
             request.override,
+            request.folder_gpu,
         )
         self.job = Job()
         self.knowledge.update(self.job)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from steelyard.errors import InputError
-from steelyard.files import replace_file
+from steelyard.files import place_of, replace_file
 from steelyard.records.manifest import FILE as MANIFEST
 from steelyard.records.manifest import Failure, Record, RunStatus, read_record
 from steelyard.records.reader import Run, folders_of, holding, load, runs_under
@@ -116,13 +116,18 @@ class Fleet:
         ]
         return self.updated(runs=entries)
 
+    @property
+    def text(self) -> str:
+        """The content of fleet.json."""
+        return self.manifest.model_dump_json(indent=2) + "\n"
+
     def updated(self, **values: Any) -> "Fleet":
         """The fleet with other values in its manifest."""
         return Fleet(self.directory, self.manifest.model_copy(update=values))
 
     def save(self) -> None:
         """Replace fleet.json."""
-        replace_file(self.directory / FILE, self.manifest.model_dump_json(indent=2) + "\n")
+        replace_file(self.directory / FILE, self.text)
 
 
 @contextlib.contextmanager
@@ -259,5 +264,5 @@ def load_fleet(directory: Path) -> Fleet:
     try:
         return Fleet(directory, read_record(directory / FILE, FleetManifest, SCHEMA_VERSION, "FLEET"))
     except OSError as reason:
-        problem = f"{directory / FILE} cannot be read ({reason})"
+        problem = f"{place_of(directory / FILE)} cannot be read ({reason})"
         raise InputError(problem, key="FLEET", value=str(directory)) from None

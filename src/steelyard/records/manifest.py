@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from steelyard.errors import InputError
 from steelyard.experiment.partial import PartialExperiment
 from steelyard.experiment.problems import spelt
+from steelyard.files import place_of
 from steelyard.hardware.catalog import CATALOG, CPU, Gpu, lookup
 from steelyard.records.strict import read_json
 
@@ -44,7 +45,7 @@ class RunPlatform(Record):
     peak_tflops_per_gpu: float | None
     """The dense peak of the precision used; null if unknown."""
     gpu_by: str | None = None
-    """Who names the GPU: --gpu, log, config, or driver; null if not recorded."""
+    """Who names the GPU: --gpu, log, folder, config, or driver; null if not recorded."""
     peaks_tflops: dict[str, float] = Field(default_factory=dict)
     """Dense peaks per GPU by precision, as of the record; empty if unknown."""
     peaks_by: str | None = None
@@ -260,7 +261,8 @@ class RunManifest(Record):
 
 def not_a_run(path: Path) -> InputError:
     """The error for a directory without run.json."""
-    return InputError(f"{path} is not a run ({FILE} missing)", key="RUN", value=str(path), next="steelyard runs list")
+    complaint = f"{place_of(path)} is not a run ({FILE} missing)"
+    return InputError(complaint, key="RUN", value=str(path), next="steelyard runs list")
 
 
 def load_manifest(run: Path) -> RunManifest:
@@ -276,14 +278,19 @@ def read_record(path: Path, model: type[Document], latest: int, key: str) -> Doc
     try:
         raw = read_json(path)
     except ValueError as reason:
-        raise InputError(f"{path} cannot be read ({reason})", key=key, value=str(path.parent)) from None
+        raise InputError(f"{place_of(path)} cannot be read ({reason})", key=key, value=str(path.parent)) from None
+    return checked_record(path, raw, model, latest)
+
+
+def checked_record(path: Path, raw: Any, model: type[Document], latest: int) -> Document:
+    """One of our documents from parsed JSON; `path` is its place, for errors."""
     checked_version(path, raw, latest)
     try:
         return model.model_validate(raw)
     except ValidationError as failed:
         first = failed.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"]))[:200]
-        raise InputError(f"{path}: {place}: {first['msg']}", key=place, value=None) from None
+        raise InputError(f"{place_of(path)}: {place}: {first['msg']}", key=place, value=None) from None
 
 
 def checked_version(path: Path, raw: Any, latest: int) -> int:
@@ -293,5 +300,5 @@ def checked_version(path: Path, raw: Any, latest: int) -> int:
         return version
     shown = reprlib.repr(version)
     value, fix = version if isinstance(version, int | float) else shown, "pip install --upgrade steelyard"
-    problem = f"{path}: schema_version is {shown}"
+    problem = f"{place_of(path)}: schema_version is {shown}"
     raise InputError(problem, key="schema_version", value=value, expected=f"1 to {latest}", next=fix)

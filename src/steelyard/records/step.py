@@ -23,6 +23,7 @@ NOTICES = (
     "repeated",
     "broken_file",
     "config_differs",
+    "folder_differs",
     "plan_differs",
     "setting_changed",
     "setting_overridden",

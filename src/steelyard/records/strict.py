@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from steelyard.errors import InputError
-from steelyard.files import open_regular, read_document
+from steelyard.files import open_regular, place_of, read_document
 
 MOST_BYTES = 16 << 20
 """Limit of a document; the manifest of a run on 10,000 hosts has 1 MiB."""
@@ -100,11 +100,11 @@ def whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def unreadable(path: Path, reason: str) -> InputError:
     """The error for an unreadable file of a run."""
-    return InputError(f"{path} cannot be read ({reason})", key="RUN", value=str(path))
+    return InputError(f"{place_of(path)} cannot be read ({reason})", key="RUN", value=str(path))
 
 
 def unreadable_line(path: Path, place: str, reason: object) -> InputError:
-    return InputError(f"{path}: {place} cannot be read ({reason})", key="RUN", value=str(path))
+    return InputError(f"{place_of(path)}: {place} cannot be read ({reason})", key="RUN", value=str(path))
 
 
 def _read(path: Path, file: BinaryIO, size: int, to_line_end: bool = False) -> bytes:

@@ -51,6 +51,17 @@ class SuiteCell(Record):
         return f"{self.directory}/{run}".removeprefix("./")
 
 
+class LadderSides(Record):
+    """The two sides whose gap a ladder explains: each of its cells has one change more than the cell before."""
+
+    target: str
+    baseline: str
+    target_runs: list[str] = Field(default_factory=list, max_length=1000)
+    """Its own runs, as paths relative to the suite."""
+    baseline_runs: list[str] = Field(default_factory=list, max_length=1000)
+    """Runs that the first rung should reproduce, as paths relative to the suite."""
+
+
 class SuiteManifest(Record):
     """Written when a suite starts and when it ends; in between, read the status of its runs."""
 
@@ -63,6 +74,8 @@ class SuiteManifest(Record):
     cells: list[SuiteCell] = Field(min_length=1, max_length=10**5)
     verdict: Word | None = None
     """The joint verdict of the last check; null if it was not checked."""
+    ladder: LadderSides | None = None
+    """Only for a ladder."""
 
     @model_validator(mode="after")
     def _has_each_run_once(self) -> "SuiteManifest":

@@ -42,7 +42,7 @@ def headline_evidence(made: Comparison) -> list[str]:
     """The evidence of diagnoses that are the headline of a refusal already."""
     if not refused(made):
         return []
-    return [line for cause in _split(made)[0] for line in (_message(cause, made), *_details(cause))]
+    return [line for cause in _split(made)[0] for line in (written(cause.message, made), *_details(cause))]
 
 
 def _split(made: Comparison) -> tuple[list[Diagnosis], list[Diagnosis]]:
@@ -84,12 +84,11 @@ def diagnoses(made: Comparison) -> list[Points]:
 
 
 def _point(cause: Diagnosis, made: Comparison) -> Point:
-    return Point(_message(cause, made), _details(cause))
+    return Point(written(cause.message, made), _details(cause))
 
 
-def _message(cause: Diagnosis, made: Comparison) -> str:
-    """With a capital, unless it starts with the name of a side."""
-    text = cause.message
+def written(text: str, made: Comparison) -> str:
+    """A sentence with a capital, unless it starts with the name of a side."""
     return as_sentence(text, capital=not text.startswith(tuple(side.called for side in made.sides)))
 
 

@@ -1,7 +1,8 @@
 """What a comparison claims, one answer per asked metric, and what it does not claim."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from steelyard.comparison import Comparison, Metric, Ratio
 from steelyard.comparison.intervals import Outcome
@@ -9,6 +10,7 @@ from steelyard.comparison.phrases import listed
 from steelyard.comparison.tiers import Answer as TierAnswer
 from steelyard.comparison.time_to_loss import TimeToLoss
 from steelyard.errors import Exit
+from steelyard.files import place_of
 from steelyard.reasons import Effect
 from steelyard.records import unstamped
 from steelyard.reporting.page import Point, Points, Tone
@@ -120,14 +122,29 @@ def _unclaimed_times(made: Comparison) -> Iterator[str]:
 
 
 def _unclaimed_runs(made: Comparison) -> Iterator[str]:
-    """Failed and unknown findings; runs with the same one are named together."""
-    runs: dict[tuple[str, str, str], list[str]] = {}
-    for label, _, verdict in labelled(made):
-        for finding in (*verdict.failed(), *verdict.undecided()):
-            word = "fails" if finding.status == Status.FAIL else "is unknown"
-            runs.setdefault((finding.check, word, finding.message), []).append(label)
-    for (check, word, message), labels in runs.items():
-        yield f"{check} {word} for {listed(labels)}: {message}"
+    judged = ((label, verdict) for label, _, verdict in labelled(made))
+    for finding, labels in open_findings(judged).items():
+        yield f"{finding.check} {finding.word} for {listed(labels)}: {finding.message}"
+
+
+class OpenFinding(NamedTuple):
+    """A finding that limits what is claimed, of any run."""
+
+    check: str
+    word: str
+    message: str
+
+
+def open_findings(judged: Iterable[tuple[str, Verdict]], with_optional: bool = False) -> dict[OpenFinding, list[str]]:
+    """Failed and unknown findings, with the labels of the runs that have them."""
+    runs: dict[OpenFinding, list[str]] = {}
+    for label, verdict in judged:
+        findings = verdict.by_weight() if with_optional else (*verdict.failed(), *verdict.undecided())
+        for finding in findings:
+            if finding.status != Status.PASS:
+                word = "fails" if finding.status == Status.FAIL else "is unknown"
+                runs.setdefault(OpenFinding(finding.check, word, finding.message), []).append(label)
+    return runs
 
 
 def labelled(made: Comparison) -> Iterator[tuple[str, Subject, Verdict]]:
@@ -146,4 +163,4 @@ def _short_names(made: Comparison) -> dict[Path, str]:
     for names in (short, full):
         if len(set(names.values())) == len(places):
             return names
-    return {place: str(place) for place in places}
+    return {place: place_of(place) for place in places}

@@ -14,6 +14,7 @@ from steelyard.experiment.policy import Effect
 from steelyard.reporting.causes import causes, diagnoses, headline_evidence, refused
 from steelyard.reporting.checks import checks_group
 from steelyard.reporting.claims import disclaimers, word_and_tone, word_of
+from steelyard.reporting.curve_explanation import explanations, problem, reduction_tables
 from steelyard.reporting.curves import Curve, number, plots
 from steelyard.reporting.learning_blocks import diagnosed_levels, learning_blocks
 from steelyard.reporting.page import Answer, Block, Cell, Page, Table, Tone, typeset
@@ -46,6 +47,7 @@ def comparison_page(made: Comparison) -> Page:
         tone=tone,
         sentence=typeset(answered[0].detail if len(made.asked) == 1 and refused(made) else str(answered[0])),
         answers=answers if len(answers) > 1 else (),
+        problem=problem(made),
         evidence=headline_evidence(made),
         reasons=list(_failed(made)),
         causes=causes(made),
@@ -61,7 +63,7 @@ def _blocks(made: Comparison) -> list[Block]:
     """Answers to what was asked first; what was not asked and the records behind it are folded."""
     names, runs = side_names(made), labeled(made)
     asked, others = ratio_panels(made)
-    learning = learning_blocks(made)
+    learning = [*learning_blocks(made), *reduction_tables(made)]
     sides = [int(at >= len(made.target.subjects)) for at in range(len(runs))]
     shades = [at if not side else at - len(made.target.subjects) for at, side in enumerate(sides)]
     curves = [
@@ -69,21 +71,25 @@ def _blocks(made: Comparison) -> list[Block]:
         for (label, subject, _), side, shade in zip(runs, sides, shades, strict=True)
         if len(subject.steps)
     ]
+    drawn = plots(
+        curves,
+        names,
+        list(diagnosed_levels(made)),
+        made.convergence.status != "not_comparable",
+        [verdict for _, _, verdict in runs],
+    )
+    explained = explanations(made)
     return [
         *asked,
         *(table for table in learning if not table.folded),
-        *plots(
-            curves,
-            names,
-            list(diagnosed_levels(made)),
-            made.convergence.status != "not_comparable",
-            [verdict for _, _, verdict in runs],
-        ),
+        *drawn[:1],
+        *(block for block in explained if not block.folded),
+        *drawn[1:],
         *(replace(points, folded=refused(made)) for points in disclaimers(made)),
         _differences(made),
         checks_group(runs),
         *others,
-        *(table for table in learning if table.folded),
+        *(block for block in (*learning, *explained) if block.folded),
         *diagnoses(made),
         _rulings(made),
         _contract(made.contract, names, "The whole contract", folded=True),
@@ -129,7 +135,8 @@ def _rulings(made: Comparison) -> Table:
         rows.append([word, metric.value, asked, value, values, why])
     figures = ", ".join(f"{metric.value}: {figure}" for metric, figure in FIGURE_OF.items())
     columns = ["status", "metric", "asked", "ratio", " and ".join(side_names(made)), "why"]
-    return Table("Comparable metrics", columns, rows, f"Values are {figures}. Mode: {made.mode}.", folded=True)
+    look = f" Look {made.look} at a growing set of runs." if made.look > 1 else ""
+    return Table("Comparable metrics", columns, rows, f"Values are {figures}. Mode: {made.mode}.{look}", folded=True)
 
 
 def _differences(made: Comparison) -> Table:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from steelyard.campaign.fleet_verdict import LEAST_RUNS, LEAST_SHARE, METRICS, MOST_Z, SLOW_HOST, FleetVerdict, Member
+from steelyard.files import place_of
 from steelyard.records import unstamped
 from steelyard.records.fleet import Outlier
 from steelyard.reporting import html
@@ -51,7 +52,7 @@ def fleet_page(judged: FleetVerdict, linked: bool) -> Page:
             *_preflight(judged),
             _hosts(judged, linked, slow, subjects),
         ],
-        commands=[*made_by, f"steelyard check {shlex.quote(str(judged.fleet.directory))}"],
+        commands=[*made_by, f"steelyard check {shlex.quote(place_of(judged.fleet.directory))}"],
         commands_note=EXPANDED,
     )
 

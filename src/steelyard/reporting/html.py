@@ -13,11 +13,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from steelyard.inert import inert, inert_lines
-from steelyard.reporting import write_report
-from steelyard.reporting.interval_marks import drawn
+from steelyard.reporting import interval_marks, waterfall_marks, write_report
 from steelyard.reporting.page import CODE, Chart, Page, Plots
 
 SUFFIX = ".html"
+OF = "page"
+FIGURES = ()
 SCRIPTS = ("axes.js", "labels.js", "plot.js", "page.js")
 """One script, in this order."""
 MARK = '<meta name="generator" content="steelyard">'
@@ -39,7 +40,11 @@ def render(page: Page) -> str:
     own = {"mark": MARK, "style": style, "script": script, "data": _data(charts)}  # everything else is escaped
     unescaped = {name: Markup(text) for name, text in own.items()}
     numbers = {id(chart): at for at, chart in enumerate(charts)}
-    names = {"drawn": drawn, "numbered": lambda chart: numbers[id(chart)]}
+    names = {
+        "drawn": interval_marks.drawn,
+        "fallen": waterfall_marks.drawn,
+        "numbered": lambda chart: numbers[id(chart)],
+    }
     return environment.get_template("page.html").render(page=page, policy=policy, **names, **unescaped)
 
 

@@ -1,7 +1,7 @@
 """Places of the marks of an interval plot, as shares of its width. The axis is logarithmic, since ratios multiply."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from steelyard.reporting.page import IntervalPlot, Mark, Track
@@ -39,7 +39,7 @@ class DrawnPlot:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class Axis:
     low: float
     high: float
     step: float | None
@@ -52,34 +52,38 @@ class _Axis:
         return 100 * min(math.log(value / self.low) / math.log(self.high / self.low), 1.0)
 
     def at(self, value: float | None) -> str | None:
-        return None if value is None or not self.low <= value <= self.high else _percent(self.share(value))
+        return None if value is None or not self.low <= value <= self.high else percent(self.share(value))
 
 
 def drawn(plot: IntervalPlot) -> DrawnPlot:
-    axis = _axis(plot)
+    axis = axis_of(plot)
     first, last = axis.share(1 - plot.margin), axis.share(1 + plot.margin)
     return DrawnPlot(
-        even=_percent(axis.share(1.0)),
-        margin=(_percent(first), _percent(last - first)),
-        ticks=[(_percent(axis.share(value)), text) for value, text in _ticks(axis)],
+        even=percent(axis.share(1.0)),
+        margin=(percent(first), percent(last - first)),
+        ticks=[(percent(axis.share(value)), text) for value, text in ticks(axis)],
         tracks=[_track(track, axis) for track in plot.tracks],
     )
 
 
-def _track(track: Track, axis: _Axis) -> DrawnTrack:
+def _track(track: Track, axis: Axis) -> DrawnTrack:
     span = None
     if track.low is not None and track.high is not None:
-        span = _percent(axis.share(track.low)), _percent(axis.share(track.high))
-    marks = [(_percent(axis.share(mark.value)), mark) for mark in track.marks]
+        span = percent(axis.share(track.low)), percent(axis.share(track.high))
+    marks = [(percent(axis.share(mark.value)), mark) for mark in track.marks]
     return DrawnTrack(track, axis.at(track.value), span, axis.at(track.low), axis.at(track.high), marks)
 
 
-def _axis(plot: IntervalPlot) -> _Axis:
+def axis_of(plot: IntervalPlot) -> Axis:
     figures = [1.0, 1 - plot.margin, 1 + plot.margin]
     for track in plot.tracks:
         figures += [mark.value for mark in track.marks] + ([track.value] if track.value is not None else [])
+    return axis_over(figures, [end for track in plot.tracks for end in (track.low, track.high) if end is not None])
+
+
+def axis_over(figures: Sequence[float], ends: Sequence[float]) -> Axis:
+    """An axis with room for all figures, and for ends of intervals that are not too far."""
     low, high = min(figures), max(figures)
-    ends = [end for track in plot.tracks for end in (track.low, track.high) if end is not None]
     low = max(min([low, *ends]), low / _FURTHEST)
     high = min(max([high, *ends]), high * _FURTHEST)
     room = (high / low) ** _ROOM
@@ -88,11 +92,11 @@ def _axis(plot: IntervalPlot) -> _Axis:
         rough = (high - low) / _TICKS
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(times * power for times in (1, 2, 5, 10) if times * power >= rough)
-        return _Axis(math.floor(low / step) * step or low, math.ceil(high / step) * step, step)
-    return _Axis(low, high, None)
+        return Axis(math.floor(low / step) * step or low, math.ceil(high / step) * step, step)
+    return Axis(low, high, None)
 
 
-def _ticks(axis: _Axis) -> Iterator[tuple[float, str]]:
+def ticks(axis: Axis) -> Iterator[tuple[float, str]]:
     """Round numbers: evenly spaced on a short axis, 1, 2, 5, 10 on a long one."""
     if (step := axis.step) is not None:
         digits = max(0, -math.floor(math.log10(step) + 1e-9))
@@ -106,5 +110,5 @@ def _ticks(axis: _Axis) -> Iterator[tuple[float, str]]:
         yield value, f"{value:g}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     return f"{share:.2f}%"

@@ -1,77 +1,83 @@
-"""Makes the report of a run, a fleet or a comparison by its name and writes its files."""
+"""Writes the report of what a name stands for, and the bundle of it."""
 
+import shlex
+from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
+from typing import TypedDict, Unpack
 
-from steelyard import comparison, records, verdict
-from steelyard.campaign import saved_suites
-from steelyard.campaign.fleet_verdict import judge_fleet
-from steelyard.campaign.suite_verdict import judge_suite
-from steelyard.comparison.files import names_under, weigh_again
 from steelyard.errors import InputError
-from steelyard.records import Run
-from steelyard.records.fleet import find_fleet
-from steelyard.records.reader import listing, located, not_found, run_names
-from steelyard.records.suite import find_suite
 from steelyard.reporting import SUFFIXES, Format, check_place, formats_of, write_report
-from steelyard.reporting.comparison_page import comparison_page
-from steelyard.reporting.fleet_page import fleet_page
-from steelyard.reporting.page import Page
-from steelyard.reporting.run_page import run_page
-from steelyard.reporting.suite_comparison_page import suite_comparison_page
-from steelyard.reporting.suite_page import suite_page
+from steelyard.reporting.bundle import Observe
+from steelyard.reporting.bundle_writer import write_bundle
+from steelyard.reporting.documents import Topic, read
+from steelyard.reporting.figures import forms_of
+from steelyard.reporting.locate import locate
+from steelyard.reporting.paper.texts import read_texts
+from steelyard.reporting.rendering import STEM, Asked, Report, rendered
 
 
-def write_reports(name: str, to: str | None, output: str | None, out: Path) -> list[Path]:
+class Rendering(TypedDict, total=False):
+    """How to write a report, as the command line takes it."""
+
+    to: str | None
+    figures: str | None
+    text: str | PathLike[str] | None
+    output: str | PathLike[str] | None
+    target: str | None
+    """The runs of a ladder's target, in place of those that the ladder names."""
+    bundle: str | PathLike[str] | None
+    """A zip that gets the report and its records. Without `output`, nothing else is written."""
+    observe: Observe
+    notice: Callable[[str], None]
+    """Called with what the bundle lacks."""
+
+
+def write_reports(name: str, out: Path, **how: Unpack[Rendering]) -> list[Path]:
     """Write the report of a run, a fleet or a comparison in each format; nothing if one file cannot be written."""
-    formats = formats_of(to, output)
-    directory, page = _page_of(name, out, linked=output is None)
-    files = [(_place(form, output, directory), form) for form in formats]
-    if output is not None and output.endswith("/") and Path(output).parent.is_dir() and not Path(output).exists():
-        Path(output).mkdir()
-    for path, form in files:
-        check_place(path, form.MARK)
-    for path, form in files:
-        write_report(path, form.render(page), form.MARK)
-    return [path for path, _ in files]
+    output, text = (None if path is None else str(path) for path in (how.get("output"), how.get("text")))
+    formats = formats_of(how.get("to"), output)
+    asked = Asked(formats, forms_of(how.get("figures")), {} if text is None else _texts(text, formats))
+    topic, written = locate(name, out, how.get("target")), list[Path]()
+    if (bundle := how.get("bundle")) is not None:
+        made = write_bundle(Path(bundle), topic, asked, how.get("observe", lambda stage, count: None))
+        if (notice := how.get("notice")) is not None:
+            for removed in made.removed:
+                notice(removed)
+        written.append(Path(bundle))
+    return written if bundle is not None and output is None else [*written, *_write(topic, asked, output)]
 
 
-def _place(form: Format, output: str | None, directory: Path) -> Path:
-    """The file of a format: `-o FILE`, or report.* in `-o DIR`, or in the directory of the run."""
+def report_of(name: str, out: Path, linked: bool, target: str | None = None) -> Report:
+    """The report of what a name stands for; `linked`: its page is written next to it."""
+    return read(locate(name, out, target), linked).report
+
+
+def _write(topic: Topic, asked: Asked, output: str | None) -> list[Path]:
+    report = read(topic, linked=output is None).report
+    folder, stem = _place(output, report.directory)
+    files = [(folder / file.name, file.mark, file.content()) for file in rendered(report, asked, stem)]
+    if output is not None and output.endswith("/") and folder.parent.is_dir() and not folder.exists():
+        folder.mkdir()
+    for path, mark, _ in files:
+        check_place(path, mark)
+    for path, mark, content in files:
+        write_report(path, content, mark)
+    return [path for path, *_ in files]
+
+
+def _texts(path: str, formats: list[Format]) -> dict[str, str]:
+    if all(form.OF != "paper" for form in formats):
+        complaint, expected = "--text changes the texts of a paper", "--to latex or --to pdf"
+        raise InputError(
+            complaint, key="--text", value=path, expected=expected, next=f"--to pdf --text {shlex.quote(path)}"
+        )
+    return read_texts(Path(path))
+
+
+def _place(output: str | None, directory: Path) -> tuple[Path, str]:
+    """The folder of the files and how their names begin: `-o FILE`, or report.* in `-o DIR` or next to the run."""
     if output is None or output.endswith("/") or Path(output).is_dir():
-        return (Path(output) if output else directory) / f"report{form.SUFFIX}"
+        return (Path(output) if output else directory), STEM
     path = Path(output)
-    return path.with_suffix(form.SUFFIX) if path.suffix in SUFFIXES else path.with_name(path.name + form.SUFFIX)
-
-
-def _page_of(name: str, out: Path, linked: bool) -> tuple[Path, Page]:
-    """The directory of a run, a fleet or a comparison, and its page; `linked`: the page is written there."""
-    if (of_suites := saved_suites.find(name, out)) is not None:
-        return of_suites, suite_comparison_page(saved_suites.compare_again(of_suites))
-    if (suite := find_suite(name, out)) is not None:
-        return suite.directory, suite_page(judge_suite(suite, _as_last_judged), linked)
-    directory = comparison.find(name, out)
-    if directory is None and (fleet := find_fleet(name, out)) is not None:
-        return fleet.directory, fleet_page(judge_fleet(fleet, _as_last_judged), linked)
-    if directory is None:
-        try:
-            run = records.find(name, out)
-        except InputError as missing:
-            if missing.key != "RUN" or missing.value != name or located(name, out) is not None:
-                raise
-            if (of_suites := saved_suites.find(name, out, without_time=True)) is not None:
-                return of_suites, suite_comparison_page(saved_suites.compare_again(of_suites))
-            directory = comparison.find(name, out, without_time=True)
-        else:
-            subject = _as_last_judged(run)
-            return run.directory, run_page(subject, verdict.judge(subject))
-    if directory is not None:
-        return directory, comparison_page(weigh_again(directory))
-    expected = "a directory with run.json, fleet.json or comparison.json"
-    details = {"key": "RUN|FLEET|COMPARISON", "expected": expected, "next": listing(out)}
-    raise not_found("Run, fleet or comparison", name, [*run_names(out), *names_under(out)], out, **details)
-
-
-def _as_last_judged(run: Run) -> verdict.Subject:
-    """A run with the thresholds and the window of its last check."""
-    saved = verdict.saved(run.directory) or {"thresholds": (), "warmup_steps": 0}
-    return verdict.read_subject(run, saved["thresholds"], saved["warmup_steps"])
+    return path.parent, path.stem if path.suffix in SUFFIXES else path.name

@@ -1,9 +1,11 @@
 """The same page as Markdown, for a ticket or a pull request; text from logs and configs inert."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from textwrap import indent
 from typing import Any
+from urllib.parse import quote
 
 from steelyard.inert import inert
 from steelyard.reporting.page import (
@@ -14,6 +16,7 @@ from steelyard.reporting.page import (
     Chart,
     Excerpt,
     Group,
+    IntervalPlot,
     Page,
     Panel,
     Plots,
@@ -22,9 +25,12 @@ from steelyard.reporting.page import (
     Table,
     Tile,
     Tiles,
+    WaterfallPlot,
 )
 
 SUFFIX = ".md"
+OF = "page"
+FIGURES = ()
 MARK = "<!-- steelyard report -->"
 
 _SPECIAL = re.compile(
@@ -37,6 +43,7 @@ _SPECIAL = re.compile(
 
 def render(page: Page) -> str:
     """Headings, lists, tables and fenced commands; all text from outside is escaped."""
+    images = {id(drawing): image for drawing, image in zip(page.drawings, page.images, strict=False)}
     parts = [
         MARK,
         f"> **{text(page.banner)}**" if page.banner else "",
@@ -44,10 +51,11 @@ def render(page: Page) -> str:
         text(page.subject),
         "\n\n".join(f"**{text(answer.word.upper())}**: {text(answer.text)}" for answer in _answers(page)),
         _points(Points("", [Point("Evidence", page.evidence)])) if page.evidence else "",
+        _points(page.problem) if page.problem else "",
         _points(page.causes) if page.causes else "",
         _bullets(page.reasons),
         _rows(page.summary) if page.summary else "",
-        *map(_block, page.blocks),
+        *(_block(block, images) for block in page.blocks),
         "## Commands\n\n" + "\n\n".join(_fenced(command) for command in page.commands),
         f"Made by {text(page.made_by)}.",
     ]
@@ -74,48 +82,69 @@ def _tile(tile: Tile) -> str:
     return f"- {text(tile.name)}: **{value}**{'; ' if tile.note else ''}{text(tile.note)}"
 
 
-def _block(block: Block) -> str:
+def _block(block: Block, images: Mapping[int, str]) -> str:
     match block:
         case Panel():
-            return _folded(block.title, _panel(block)) if block.folded else f"## {text(block.title)}\n\n{_panel(block)}"
+            content = _panel(block, images)
+            return _folded(block.title, content) if block.folded else f"## {text(block.title)}\n\n{content}"
         case Tiles():
             return "\n".join(map(_tile, block.tiles))
         case Group():
             tables = (_table(table, "###") for table in block.tables)
             return "\n\n".join(part for part in (f"## {text(block.title)}", text(block.note), *tables) if part)
         case Plots():
-            return "\n\n".join(map(_chart, block.charts))
+            return "\n\n".join(_chart(chart, images) for chart in block.charts)
         case Points():
             return _points(block)
         case Table():
             return _table(block)
 
 
-def _panel(panel: Panel) -> str:
-    """Summaries and numbers; the plots are in the HTML report."""
-    plots = (f"### {text(plot.title)}\n\n{text(plot.summary)}\n\n{_rows(plot.samples)}" for plot in panel.plots)
-    return "\n\n".join([text(panel.note), *plots])
+def _panel(panel: Panel, images: Mapping[int, str]) -> str:
+    """Summaries and numbers, with the plots if they are files."""
+    parts = [text(panel.note)]
+    for plot in panel.plots:
+        parts += [f"### {text(plot.title)}", text(plot.summary), _image(plot, images), _rows(plot.samples)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _image(drawing: Chart | IntervalPlot | WaterfallPlot, images: Mapping[int, str]) -> str:
+    """A link to the file of a plot, with what it shows as its alternative text; empty without a file."""
+    if (image := images.get(id(drawing))) is None:
+        return ""
+    match drawing:
+        case IntervalPlot():
+            names = [track.label for track in drawing.tracks]
+        case WaterfallPlot():
+            names = [stage.label for stage in drawing.stages]
+        case Chart():
+            names = _curves(drawing)
+    return f"![{text(drawing.title)}: {text(', '.join(names))}](<{quote(image)}>)"
 
 
 def _points(points: Points) -> str:
     lines = []
     for point in points.points:
         lines += [f"- {text(point.text)}", *(f"  - {text(line)}" for line in point.beneath)]
-    content = "\n\n".join(part for part in (text(points.note), "\n".join(lines)) if part)
+        if point.commands:
+            lines += ["", indent(_fenced("\n".join(point.commands)), "  "), ""]
+    content = "\n\n".join(part for part in (text(points.note), "\n".join(lines).rstrip()) if part)
     title = f"## {text(points.title)}\n\n" if points.title else ""
     return _folded(points.title, content) if points.folded else f"{title}{content}"
 
 
-def _chart(chart: Chart) -> str:
-    """The summary and values of a plot; the curves are in the HTML report."""
+def _chart(chart: Chart, images: Mapping[int, str]) -> str:
+    """The summary and values of a plot, with its curves if they are a file."""
     title = f"{chart.title}, {chart.unit}" if chart.unit else chart.title
-    return f"## {text(title)}\n\n{text(chart.summary)}\n\n{_levels(chart)}{_rows(chart.samples)}"
-
-
-def _levels(chart: Chart) -> str:
     lines = [f"{level.label} {level.value:.4f}" for level in chart.levels]
     lines += [f"{band.label} {band.first:,} to {band.last:,}" for band in chart.bands]
-    return f"{_bullets(lines)}\n\n" if lines else ""
+    parts = (f"## {text(title)}", text(chart.summary), _image(chart, images), _bullets(lines), _rows(chart.samples))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _curves(chart: Chart) -> list[str]:
+    """What a plot draws: its curves and its levels."""
+    return [line.label for line in chart.lines] + [level.label for level in chart.levels]
 
 
 def _table(table: Table, heading: str = "##") -> str:

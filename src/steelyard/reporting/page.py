@@ -251,9 +251,40 @@ class IntervalPlot:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """One row of a waterfall: a factor, as a bar from the product before it to the product with it."""
+
+    label: str
+    figure: str
+    """In digits: the change with its interval."""
+    words: str
+    """What it means, or its share of the whole."""
+    start: float
+    end: float
+    low: float | None = None
+    """The interval of this factor alone, around the end of the bar."""
+    high: float | None = None
+    tone: Tone = Tone.PLAIN
+    is_total: bool = False
+    """Whether it is the whole and not one of its factors."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaterfallPlot:
+    """Factors that multiply to a whole, one below the other, on one axis."""
+
+    title: str
+    summary: str
+    stages: Sequence[Stage]
+    samples: Table
+    unit: str = ""
+    """What the axis shows."""
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
     title: str
-    plots: Sequence[IntervalPlot]
+    plots: Sequence[IntervalPlot | WaterfallPlot]
     note: str = ""
     folded: bool = False
 
@@ -265,6 +296,8 @@ class Point:
     """Details, which a reader opens on demand."""
     printed: Sequence[str] = ()
     """What paper has in place of the text."""
+    commands: Sequence[str] = ()
+    """To be run for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +338,8 @@ class Page:
     """What was trained on what, in one line."""
     answers: Sequence[Answer] = ()
     """In place of the sentence, if there are several questions."""
+    problem: Points | None = None
+    """What the answer and its causes are about, in numbers."""
     evidence: Sequence[str] = ()
     """What the answer is based on."""
     reasons: Sequence[str] = ()
@@ -316,6 +351,14 @@ class Page:
     """What the user declared, above everything else."""
     made_by: str = f"steelyard {__version__}"
     commands_note: str = "As typed, in the directory in which it was typed."
+    images: Sequence[str] = ()
+    """The file of each of `drawings`, relative to the page; empty if they are not written as files."""
+
+    @property
+    def drawings(self) -> list[Chart | IntervalPlot | WaterfallPlot]:
+        """All plots, in the order in which they are read."""
+        plots = [_drawings(block) for block in self.blocks]
+        return [drawing for drawings in plots for drawing in drawings]
 
     @property
     def not_printed(self) -> list[str]:
@@ -334,6 +377,15 @@ class Page:
                     pass
         plots = [block for block in self.blocks if isinstance(block, Plots | Panel)]
         return left_out + ["values of the plots"] * bool(plots)
+
+
+def _drawings(block: Block) -> Sequence[Chart | IntervalPlot | WaterfallPlot]:
+    match block:
+        case Plots(charts=charts):
+            return charts
+        case Panel(plots=plots):
+            return plots
+    return ()
 
 
 def _lowered(title: str) -> str:

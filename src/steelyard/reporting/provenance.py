@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from steelyard.files import place_of
 from steelyard.records import RunPlatform
 from steelyard.reporting.page import Table
 from steelyard.verdict import Subject
@@ -45,7 +46,7 @@ def _facts(subject: Subject) -> dict[str, str]:
     manifest = subject.run.manifest
     platform, provenance, allowed = manifest.platform, manifest.provenance, manifest.allowed
     facts = {
-        "run": str(subject.run.directory),
+        "run": place_of(subject.run.directory),
         "status": subject.run.status + (f": {manifest.failure.message}" if manifest.failure else ""),
         "platform": f"{platform.name}: {platform.words}",
         **_gpu(platform),

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from steelyard.comparison.declared import override_words
+from steelyard.files import place_of
 from steelyard.records import unstamped
 from steelyard.records.step import NOTICES
 from steelyard.reporting.checks import checks_group
@@ -40,7 +41,7 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
         subject=subject_line([subject]),
         verdict=verdict.status.value,
         tone=TONE_OF[verdict.status],
-        sentence=_sentence(verdict),
+        sentence=verdict_sentence(verdict),
         reasons=warnings,
         blocks=[*first, *curves, *_notices(subject), provenance_table([(name, subject)]), _experiment(subject)],
         commands=[reproduce(subject), _check_command(verdict)],
@@ -49,7 +50,7 @@ def run_page(subject: Subject, verdict: Verdict) -> Page:
     )
 
 
-def _sentence(verdict: Verdict) -> str:
+def verdict_sentence(verdict: Verdict) -> str:
     failed, undecided, total = verdict.failed(), verdict.undecided(), len(verdict.findings)
     if failed:
         counts = f"{len(failed)} of {total} checks failed: {_names(finding.check for finding in failed)}."
@@ -127,7 +128,7 @@ def _text(value: Any) -> str:
 
 
 def _check_command(verdict: Verdict) -> str:
-    words = ["steelyard", "check", str(verdict.run)]
+    words = ["steelyard", "check", place_of(verdict.run)]
     for threshold in verdict.thresholds:
         words += ["--threshold", threshold]
     if verdict.warmup_steps:

@@ -1,11 +1,11 @@
 """What the sides of a comparison are called, what they trained on what, and their figures next to each other."""
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 from steelyard.comparison import Comparison
 from steelyard.comparison.intervals import geometric_mean
 from steelyard.comparison.side import Side
+from steelyard.files import place_of
 from steelyard.records import unstamped
 from steelyard.reporting.checks import Judged
 from steelyard.reporting.curves import number, per_device
@@ -23,19 +23,11 @@ def side_names(made: Comparison) -> tuple[str, str]:
 def titles_of(made: Comparison) -> tuple[str, str]:
     """The names of both sides, each with the directory that contains it if these differ."""
     names = side_names(made)
-    places = [_place(side) for side in made.sides]
+    places = [side.directory for side in made.sides]
     if None in places or len({place.parent for place in places if place}) < len(places):
         return names
     target, baseline = (f"{place.parent.name}/{unstamped(place.name)}" for place in places if place)
     return (target, baseline) if target != baseline else names
-
-
-def _place(side: Side) -> Path | None:
-    """The only run of a side, or the directory of its runs; None if they are in several."""
-    places = [subject.run.directory.resolve() for subject in side.subjects]
-    if len(places) == 1:
-        return places[0]
-    return places[0].parent if len({place.parent for place in places}) == 1 else None
 
 
 def labeled(made: Comparison) -> list[Judged]:
@@ -54,7 +46,7 @@ def _run_labels(name: str, side: Side) -> list[str]:
     for names in ([unstamped(place.resolve().name) for place in places], [place.resolve().name for place in places]):
         if len(set(names)) == len(names):
             return [f"{name}/{own}" for own in names]
-    return list(map(str, places))
+    return list(map(place_of, places))
 
 
 def subject_line(subjects: Sequence[Subject], dates: str | None = None) -> str:

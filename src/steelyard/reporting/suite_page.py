@@ -6,15 +6,19 @@ from pathlib import Path
 from urllib.parse import quote
 
 from steelyard.campaign.suite_verdict import CellRun, CellStatus, CellVerdict, SuiteVerdict
+from steelyard.campaign.waterfall import waterfall
 from steelyard.comparison.intervals import geometric_mean
 from steelyard.experiment.cells import label_of
-from steelyard.records import unstamped
+from steelyard.files import place_of
+from steelyard.records import Run, unstamped
+from steelyard.records.suite import Suite
 from steelyard.reporting import html
 from steelyard.reporting.curves import number
 from steelyard.reporting.fleet_page import SHOWN, shown
-from steelyard.reporting.page import Cell, Chart, Dot, Page, Plots, Table, Tile, Tiles, Tone
+from steelyard.reporting.page import Answer, Cell, Chart, Dot, Page, Plots, Table, Tile, Tiles, Tone
 from steelyard.reporting.run_page import EXPANDED, TONE_OF
 from steelyard.reporting.sides import subject_line
+from steelyard.reporting.waterfall_blocks import answer, blocks
 from steelyard.verdict import Subject, read_subject
 
 METRICS = ("tokens_per_s_per_gpu", "mfu", "step_time_s", "memory_peak_gib")
@@ -31,40 +35,54 @@ _MAX_LABELS = 16
 """Cells that a plot names."""
 
 
-def suite_page(judged: SuiteVerdict, linked: bool) -> Page:
-    """A row per cell; `linked` to the reports of its runs, where there are any."""
+def suite_page(judged: SuiteVerdict, linked: bool, target: Sequence[Run] | None = None) -> Page:
+    """A row per cell; `linked` to the reports of its runs, where there are any.
+
+    `target` are the runs of a ladder's target, in place of those that the ladder names.
+    """
     suite = judged.suite
+    fall = waterfall(judged, target) if suite.manifest.ladder else None
     subjects = _first_subjects(judged)
     made_by = list(dict.fromkeys(shlex.join(subject.run.manifest.provenance.command) for subject in subjects))
     return Page(
         kind="suite",
-        title=f"{unstamped(suite.name)}, {len(judged.cells)} cells",
+        title=f"{unstamped(suite.name)}, {_kind(suite, len(judged.cells))}",
         subject=subject_line(subjects),
         verdict=judged.status.value,
         tone=TONE_OF[judged.status],
         sentence=_sentence(judged),
+        answers=[answer(fall), Answer(judged.status.value, TONE_OF[judged.status], _sentence(judged))] if fall else (),
         reasons=list(reasons(judged)),
         blocks=[
             Tiles("Figures", list(_tiles(judged, subjects))),
+            *(blocks(fall, subjects) if fall else []),
             *_plots(judged, subjects),
             cells_table(judged, linked, subjects),
         ],
-        commands=[*made_by[:1], f"steelyard check {shlex.quote(str(suite.directory))}"],
+        commands=[*made_by[:1], f"steelyard check {shlex.quote(place_of(suite.directory))}"],
         commands_note=EXPANDED,
     )
 
 
+def _kind(suite: Suite, cells: int) -> str:
+    ladder = suite.manifest.ladder
+    return f"{cells} cells" if ladder is None else f"ladder from {ladder.baseline} to {ladder.target}"
+
+
 def _first_subjects(judged: SuiteVerdict) -> list[Subject]:
     """The first run of the suite, and of each platform."""
-    runs = {cell.cell.platform: run.run for cell in reversed(judged.cells) for run in cell.runs if run.run is not None}
-    return [read_subject(run) for run in reversed(runs.values())]
+    first: dict[str | None, Run] = {}
+    for cell in judged.cells:
+        for run in cell.runs:
+            if run.run is not None:
+                first.setdefault(cell.cell.platform, run.run)
+    return [read_subject(run) for run in first.values()]
 
 
 def _sentence(judged: SuiteVerdict) -> str:
     counts = ", ".join(f"{count} {status.words}" for status, count in judged.counts().items())
-    expected = sum(cell.is_expected for cell in judged.cells)
-    declared = f" {expected} out of memory as declared." if expected else ""
-    return f"{len(judged.cells)} cells: {counts}.{declared}"
+    declared = [cell for cell in judged.cells if cell.is_expected]
+    return f"{len(judged.cells)} cells: {counts}{f' ({len(declared)} as declared)' if declared else ''}."
 
 
 def name_of(cell: CellVerdict) -> str:
@@ -133,7 +151,7 @@ def _plots(judged: SuiteVerdict, subjects: Sequence[Subject]) -> list[Plots]:
         for metric in ("tokens_per_s_per_gpu", "mfu", "memory_peak_gib")
         if (chart := _chart(judged, metric, subjects)) is not None
     ]
-    return [Plots("Cells", charts)] if charts else []
+    return [Plots("Plots by cell", charts)] if charts else []
 
 
 def _chart(judged: SuiteVerdict, metric: str, subjects: Sequence[Subject]) -> Chart | None:
@@ -171,7 +189,8 @@ def _row(judged: SuiteVerdict, cell: CellVerdict, axes: Sequence[str], linked: b
     done = sum(run.run is not None for run in cell.runs)
     place = _report_of(judged.suite.directory, cell) if linked else None
     runs = "" if cell.cell.skipped else f"{done} of {len(cell.runs)}" if done < len(cell.runs) else str(done)
-    word = Cell(cell.status.words, TONES.get(cell.status, Tone.UNSURE), href=place)
+    tone = Tone.NOTE if cell.is_expected else TONES.get(cell.status, Tone.UNSURE)
+    word = Cell(cell.status.words, tone, href=place)
     return [*texts, word, *figures, runs, remark(cell)]
 
 

@@ -9,7 +9,7 @@ from steelyard.reasons import Code, codes_in
 from steelyard.verdict import figures, finding, reported_flops
 from steelyard.verdict.finding import Finding, NotApplicable, Status, together, worst
 from steelyard.verdict.subject import Subject, policy_of, read_subject, read_subjects
-from steelyard.verdict.verdict import Verdict, figures_document, save, saved, word_of
+from steelyard.verdict.verdict import FILE, Verdict, figures_document, file_text, save, saved, word_of
 
 CHECKS = (
     "completed",
@@ -72,4 +72,4 @@ def _checks() -> Iterator[ModuleType]:
 __all__ = ["CHECKS", "EXIT_OF", "codes", "judge"]
 __all__ += ["Finding", "NotApplicable", "Status", "worst"]
 __all__ += ["Subject", "policy_of", "read_subject", "read_subjects"]
-__all__ += ["Verdict", "figures_document", "save", "saved", "word_of"]
+__all__ += ["FILE", "Verdict", "figures_document", "file_text", "save", "saved", "word_of"]

@@ -20,7 +20,7 @@ from steelyard.experiment.partial import product_format
 from steelyard.experiment.problems import shown
 from steelyard.experiment.sources import Source
 from steelyard.experiment.thresholds import parse_threshold
-from steelyard.files import read_document
+from steelyard.files import place_of, read_document
 from steelyard.frameworks.logs.settings import PADDED_VOCABULARY
 from steelyard.frameworks.registry import facts
 from steelyard.hardware.catalog import CPU, Gpu
@@ -323,12 +323,12 @@ def _subject(run: Run, steps: StepTable, thresholds: Sequence[str], warmup_steps
     subject = Subject(run, steps, tuple(records.events(run.directory)), tuple(thresholds), warmup)
     own, path = run.manifest.experiment.thresholds, run.directory / records.MANIFEST
     if not isinstance(own, list | None):
-        raise InputError(f"{path}: thresholds is {own!r}", key="thresholds", expected="a list")
+        raise InputError(f"{place_of(path)}: thresholds is {own!r}", key="thresholds", expected="a list")
     for text in subject.thresholds:
         try:
             parse_threshold(text)
         except (ValueError, TypeError) as reason:
-            raise InputError(f"{path}: thresholds: {reason}", key="thresholds", value=str(text)) from None
+            raise InputError(f"{place_of(path)}: thresholds: {reason}", key="thresholds", value=str(text)) from None
     return subject
 
 
@@ -343,5 +343,5 @@ def policy_of(run: Run) -> ComparePolicy:
         expected = first["msg"].removeprefix("Input should be ")
         if first["type"] == "extra_forbidden":
             expected = f"one of {', '.join(ComparePolicy.model_fields)}"
-        message = f"{run.directory / records.MANIFEST}: {key} is {value}"
+        message = f"{place_of(run.directory / records.MANIFEST)}: {key} is {value}"
         raise InputError(message, key=key, value=value, expected=expected) from None

@@ -10,7 +10,7 @@ import msgspec
 
 from steelyard.errors import InputError
 from steelyard.experiment.thresholds import METRICS
-from steelyard.files import replace_file
+from steelyard.files import place_of, replace_file
 from steelyard.records import Run, read_json
 from steelyard.records.manifest import Override
 from steelyard.verdict.figures import Figures
@@ -88,11 +88,16 @@ def figures_document(figures: Figures) -> dict[str, Any]:
     }
 
 
+def file_text(verdict: Verdict) -> str:
+    """The content of verdict.json."""
+    content = {"schema_version": SCHEMA_VERSION, **verdict.document(), "run": verdict.run.name}
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
 def save(verdict: Verdict, not_saved: Callable[[Path, OSError], None] | None = None) -> None:
     """Replace verdict.json. `not_saved` is called if it cannot be written."""
-    content = {"schema_version": SCHEMA_VERSION, **verdict.document(), "run": verdict.run.name}
     try:
-        replace_file(verdict.run / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+        replace_file(verdict.run / FILE, file_text(verdict))
     except OSError as reason:
         if not_saved is None:
             raise
@@ -120,7 +125,7 @@ def saved(run: Path) -> dict[str, Any] | None:
         problem = f"not readable ({reason})"
     else:
         return dict(content)
-    raise InputError(f"{run / FILE} is {problem}", key="RUN", value=str(run), next=f"steelyard check {run}")
+    raise InputError(f"{place_of(run / FILE)} is {problem}", key="RUN", value=str(run), next=f"steelyard check {run}")
 
 
 def word_of(run: Run) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from steelyard.comparison.diagnoses import Cause, Diagnosis
 from steelyard.comparison.own_figures import APART, OwnStep, own_step
-from steelyard.comparison.phrases import rounded
+from steelyard.comparison.phrases import plural, rounded
 from steelyard.comparison.tiers import Pair
 
 
@@ -16,10 +16,10 @@ def _sentence(called: tuple[str, str], target: OwnStep, baseline: OwnStep) -> st
 
 def _evidence(called: tuple[str, str], target: OwnStep, baseline: OwnStep) -> Iterator[str]:
     for side, own in zip(called, (target, baseline), strict=True):
-        figures = f"{own.rate:,.0f} tokens/s per GPU x {own.gpus} GPUs x {own.seconds:.4g} s"
+        figures = f"{own.rate:,.0f} tokens/s per GPU x {plural(own.gpus, 'GPU')} x {own.seconds:.4g} s"
         yield f"{side}: {figures} = {own.tokens:,.0f} tokens"
     by_tokens, by_time = target.rate / baseline.rate, baseline.seconds / target.seconds
-    yield f"speedup {by_tokens:.2f} by tokens, {by_time:.2f} by step time: neither compares equal work"
+    yield f"speedup {by_tokens:.3g} by tokens, {by_time:.3g} by step time: neither compares equal work"
     yield "loss curves over steps compare different amounts of data"
 
 

@@ -108,7 +108,7 @@ SEVERAL = Code("stability_several", lambda reasons: "; ".join(reason.message for
 
 def ask(pair: Pair) -> Tier:
     sides = list(zip(pair.sides, pair.curves, strict=True))
-    lost = [[_lost_at(*run) for run in zip(side.subjects, curves, strict=True)] for side, curves in sides]
+    lost = [[lost_at(*run) for run in zip(side.subjects, curves, strict=True)] for side, curves in sides]
     if any(lost[0]) != any(lost[1]):
         side, steps = (pair.target, lost[0]) if any(lost[0]) else (pair.baseline, lost[1])
         runs = [subject.run.directory.name for subject, step in zip(side.subjects, steps, strict=True) if step]
@@ -130,7 +130,7 @@ def ask(pair: Pair) -> Tier:
     return Tier(NAME, Answer.UNKNOWN if open_ else Answer.PASS, reason)
 
 
-def _lost_at(subject: Subject, curve: LossCurve) -> int | None:
+def lost_at(subject: Subject, curve: LossCurve) -> int | None:
     """The step from which on every given loss is invalid; None if the last one is valid."""
     steps = subject.steps
     rows = np.flatnonzero(steps.loss.given & ~steps.flag("skipped"))

@@ -142,6 +142,11 @@ def _meaning(given: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
             dtype = "fp4"  # the format of the products, for which the catalog has no peak
         yield "precision.dtype", dtype, dtype if dtype in given else "fp16"
         yield "precision.loss_scale", "dynamic" if dtype == "fp16" else None, "fp16"
+    if "fp8_hybrid" in given and "fp8_e4m3" in given:  # of versions before --fp8-format
+        fp8 = next((name for name in ("hybrid", "e4m3") if given[f"fp8_{name}"] == "True"), None)
+        yield "precision.fp8", fp8, f"fp8_{fp8 or 'hybrid'}"
+    if "add_bias_linear" in given and "add_qkv_bias" not in given:  # of versions with one argument for all biases
+        yield "model.qkv_bias", given["add_bias_linear"] == "True", "add_bias_linear"
     recipe = given.get("fp8_recipe", "None")
     if given.get("fp8", "None") != "None" and recipe in get_args(Fp8Recipe):
         yield "precision.fp8_recipe", recipe, "fp8_recipe"

@@ -160,6 +160,7 @@ TOGETHER = {
     *("recompute_granularity", "recompute_method", "recompute_num_layers", "recompute_modules"),
     *("swiglu", "normalization", "num_attention_heads", "num_query_groups", "group_query_attention", "num_experts"),
     *("position_embedding_type", "rotary_base", "use_rope_scaling", "rope_scaling_factor"),
+    *("fp8_hybrid", "fp8_e4m3", "add_bias_linear", "add_qkv_bias"),
     *("use_torch_fsdp2", "use_megatron_fsdp", *WITH_OTHERS, "save", "fp8", *chain.from_iterable(RENAMED.values())),
     *("vocab_size", "tokenizer_type", "make_vocab_size_divisible_by", "tensor_model_parallel_size"),
 }

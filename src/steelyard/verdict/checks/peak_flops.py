@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from steelyard.files import place_of
 from steelyard.hardware.catalog import Gpu, nearest_gpu
 from steelyard.reasons import Code
 from steelyard.verdict.figures import CPU_HAS_NO_PEAK, GPU_UNKNOWN
@@ -83,7 +84,7 @@ TFLOPS_NOT_LOGGED = Code(
 def check(subject: Subject) -> Results:
     gpu, figure = subject.gpu, subject.figures.tflops_per_gpu
     name, reported = subject.run.manifest.platform.gpu_name, subject.steps.reported_tflops_per_gpu.given.any()
-    achieved, values = figure.value, {"run": shlex.quote(str(subject.run.directory)), "format": _format(subject)}
+    achieved, values = figure.value, {"run": shlex.quote(place_of(subject.run.directory)), "format": _format(subject)}
     if subject.on_cpu:
         yield CHECK.not_applicable(CPU_HAS_NO_PEAK)
     elif gpu is None and name is None:
@@ -103,7 +104,7 @@ def check(subject: Subject) -> Results:
 def _judged(subject: Subject, gpu: Gpu, achieved: float) -> Result:
     figure, precision = subject.figures.tflops_per_gpu, subject.precision
     narrower = precision in _NARROWER or (gpu.stated_by is not None and precision == "fp8")
-    run, missing = str(subject.run.directory), ("precision.dtype", "precision.fp8")
+    run, missing = place_of(subject.run.directory), ("precision.dtype", "precision.fp8")
     values = {
         "source": "reported" if figure.reported else "computed",
         "gpu": gpu.name,

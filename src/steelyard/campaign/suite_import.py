@@ -20,7 +20,8 @@ from steelyard.ingestion.outcome import experiment_name
 from steelyard.ingestion.sources import shown_path
 from steelyard.reasons import Reason
 from steelyard.records import Event, Run
-from steelyard.records.suite import EARLIER, Suite, SuiteCell, SuiteManifest, cell_directories
+from steelyard.records.fleet import EARLIER
+from steelyard.records.suite import Suite, SuiteCell, SuiteManifest, cell_directories
 from steelyard.records.writer import check_new_name, numbered, rewrite_manifest
 
 _READ = ".read"

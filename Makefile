@@ -44,10 +44,12 @@ fuzz: install
 		$(PYTEST) -m fuzz --ignore tests/records
 	STEELYARD_FUZZ_EXAMPLES=2000 $(PYTEST) -m fuzz tests/records
 
-# The controller is killed at 50 random moments for each way a job is run: here, in a container here, and over ssh.
+# The controller is killed at 50 random moments for each way a job is run (here, in a container here, and over ssh), and
+# at 30 of a suite, which resumes.
 soak: install
 	if [ "$$(id -u)" = 0 ]; then sh tests/lab/install.sh; fi
 	STEELYARD_KILLS=50 $(BIN)/pytest tests/processes/test_kill.py -k random
+	STEELYARD_KILLS=30 $(BIN)/pytest tests/processes/test_suite_kill.py -k random
 	STEELYARD_KILLS=50 $(BIN)/pytest -m integration tests/integration/test_kills.py
 	$(BIN)/pytest -m 'integration and long' tests/integration
 

@@ -123,14 +123,15 @@ def test_runs_are_sides_and_are_named_in_the_file(cli: Any, recorded: Any) -> No
 def test_text_of_a_record_stays_text_in_the_file(cli: Any, recorded: Any) -> None:
     name = "x: {y: 1}\n# - [&a *a] \u202e"
     recorded(to="mine")
-    recorded(to="theirs").set("experiment/training/recompute", "full").set("platform/gpu_name", name).set(
+    recorded(to=f"-{name}").set("experiment/training/recompute", "full").set("platform/gpu_name", name).set(
         "platform/gpu", None
     )
-    done = cli("plan", "--ladder", "theirs", "mine", "-o", "ladder.yaml")
+    done = cli("plan", "--ladder", f"runs/-{name}", "mine", "-o", "ladder.yaml")
     assert done.status == 0, done.err
-    lines = Path("ladder.yaml").read_text().splitlines()
-    assert [line for line in lines if "y: 1" in line and not line.startswith("#")] == []
-    assert YAML(typ="safe").load(Path("ladder.yaml").read_text())["suite"]["ladder"]["target"] == "theirs"
+    text = Path("ladder.yaml").read_text()
+    assert [line for line in text.splitlines() if line.startswith("#") and not line.isprintable()] == []
+    assert YAML(typ="safe").load(text)["suite"].keys() == {"axes", "repeats", "ladder"}
+    assert YAML(typ="safe").load(text)["suite"]["ladder"]["target"] == "x: {y: 1}\\n# - [&a *a] \\u202e"
 
 
 def test_the_corpus_is_found_from_the_place_of_the_new_file(cli: Any, small: Path, large: Path) -> None:
@@ -151,7 +152,7 @@ def test_the_corpus_is_found_from_the_place_of_the_new_file(cli: Any, small: Pat
     ("arguments", "key", "way_on"),
     [
         (["--ladder", "tiny.yaml", "tiny.yaml"], "--ladder", "steelyard compare TARGET BASELINE"),
-        (["--ladder", "other.yaml", "tiny.yaml"], "model.", "steelyard explain model."),
+        (["--ladder", "other.yaml", "tiny.yaml"], "model.", "steelyard diff TARGET BASELINE"),
         (["--ladder", "tiny.yaml"], "--ladder", "steelyard plan --ladder tiny.yaml BASELINE"),
         (["--ladder", "large.yaml", "tiny.yaml", "-o", "tiny.yaml"], "-o", "-o tiny-2.yaml"),
         (["--ladder", "large.yaml", "tiny.yaml", "--script"], "--script", "without --script"),
@@ -181,7 +182,7 @@ def test_a_side_without_a_key_is_named(cli: Any, recorded: Any) -> None:
     assert "training.micro_batch_size is not recorded for theirs" in done.document["error"]["message"]
     done = cli("plan", "--ladder", "mine", "theirs", "--json")
     assert done.document["error"]["key"] == "training.micro_batch_size"
-    assert "with the config of B" in done.document["error"]["next"]
+    assert "with the config of the baseline" in done.document["error"]["next"]
 
 
 def test_runs_of_a_side_with_different_settings_are_refused(cli: Any, recorded: Any) -> None:
@@ -237,3 +238,24 @@ def test_changes_are_made_in_the_first_order_that_the_platform_allows(
     assert all(reason.values["fix"] == "use less" for reason in refused)
     made = {key for rung in rungs for key in rung.settings}
     assert made == {"a", "b", "c"} - set(left)
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [
+        ({"axes": {"ladder": {"baseline": {}}}}, "suite.ladder"),
+        ({"axes": {"training.steps": [5, 6]}}, "suite.ladder"),
+        ({"axes": {"ladder": {"a": {}, "b": {}}, "training.steps": [5, 6]}}, "suite.ladder"),
+        ({"ladder": {"target": "b", "baseline": "a", "runs": []}}, "suite.ladder.runs"),
+        ({"ladder": {"target": "b\n", "baseline": "a"}}, "suite.ladder.target"),
+        ({"ladder": {"target": "b", "baseline": "a", "target_runs": ["\u202e"]}}, "suite.ladder.target_runs.0"),
+    ],
+)
+def test_a_section_that_is_not_a_ladder_is_refused(cli: Any, small: Path, section: dict[str, Any], key: str) -> None:
+    content = YAML(typ="safe").load(small.read_text())
+    usual = {"axes": {"ladder": {"a": {}, "b": {}}}, "ladder": {"target": "b", "baseline": "a"}}
+    YAML().dump({**content, "suite": {**usual, **section}}, small)
+    done = cli("run", small, "--suite", "--json")
+    assert done.status == 2
+    assert done.document["error"]["key"] == key
+    assert not Path("runs").exists()

@@ -200,6 +200,17 @@ def test_a_target_with_another_model_leaves_no_rest(cli: Any, climb: Climb) -> N
     assert note["keys"] == ["model.num_layers"]
 
 
+def test_runs_of_the_target_that_are_copies_leave_no_rest(cli: Any, climb: Climb) -> None:
+    climb()
+    shutil.rmtree("runs/target/repeat-2")
+    shutil.copytree("runs/target/repeat-1", "runs/target/repeat-2")
+    done = cli("check", "ladder", "--json")
+    assert done.document["verdict"] == "pass"
+    made = done.document["ladder"]
+    assert not made["has_rest"]
+    assert "step_not_compared" in [note["code"] for note in made["notes"]]
+
+
 def test_a_first_rung_unlike_the_baseline_s_own_runs_is_a_caveat(cli: Any, climb: Climb) -> None:
     climb(baseline=1.2)
     made = _ladder(cli)
@@ -214,12 +225,14 @@ def test_a_first_rung_like_the_baseline_s_own_runs_is_none(cli: Any, climb: Clim
     assert "baseline_not_reproduced" not in [note["code"] for note in made["notes"]]
 
 
-@pytest.mark.parametrize("place", ["../gone", "/dev/zero", "../../../../etc", "\x00", "a\u202eb"])
+@pytest.mark.parametrize("place", ["../gone", "/dev/zero", "../../../../etc", "\x00", "a\u202eb", "../broken"])
 def test_a_path_of_the_record_finds_runs_only(cli: Any, climb: Climb, place: str) -> None:
     climb()
     path = Path("runs/ladder/suite.json")
     content = json.loads(path.read_text())
     content["ladder"]["target_runs"] = [place]
+    Path("runs/broken").mkdir()
+    Path("runs/broken/run.json").write_text("{")
     path.write_text(json.dumps(content))
     made = _ladder(cli)
     assert not made["has_rest"]

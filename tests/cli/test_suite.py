@@ -96,6 +96,15 @@ def test_a_file_without_a_suite_has_its_platforms_as_cells(cli: Run, tiny: Path,
     assert [run["cell"] for run in done["runs"]] == ["one/all", "other/all"]
 
 
+def test_a_file_with_neither_suite_nor_platforms_is_one_cell(cli: Run, tiny: Path, trains: Any) -> None:
+    trains(*PASSES)
+    done = cli("run", tiny, "--suite", "--repeats", "2", "--name", "s", "--json")
+    assert (done.status, [(run["cell"], run["name"]) for run in done.document["runs"]]) == (
+        0,
+        [("all", "repeat-1"), ("all", "repeat-2")],
+    )
+
+
 def test_a_json_config_has_its_models_and_gpus_as_cells(cli: Run, trains: Any) -> None:
     from seeds import filled, packaged_content
 
@@ -111,6 +120,11 @@ def test_a_json_config_has_its_models_and_gpus_as_cells(cli: Run, trains: Any) -
     assert [run["cell"] for run in one["runs"]] == ["llama3_1_8b", "llama3_1_70b"]
     platforms = [cell["values"]["gpu"] for cell in json.loads(suite_json("t").read_text())["cells"]]
     assert platforms == ["mi300x", "mi300x"]
+    names = "llama3_1_8b-mi300x,llama3_1_70b-mi300x"
+    two = cli("run", name, "--suite", "--platform", names, "--name", "u", "--no-check", "--json", *allow).document
+    assert two["planned"] == 2
+    error = cli("run", name, "--suite", "--platform", f"{names},other", "--json", *allow).document["error"]
+    assert (error["key"], error["value"]) == ("--platform", "other")
 
 
 @pytest.mark.parametrize(
@@ -275,6 +289,20 @@ def test_resume_refuses_another_experiment_and_names_the_key(
     assert snapshot() == made
 
 
+def test_an_interrupt_while_the_suite_is_judged_leaves_all_runs(
+    cli: Run, file: Path, trains: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    trains(*PASSES)
+    with monkeypatch.context() as patched:
+        patched.setattr("steelyard.cli.series.judge_and_save", interrupted)
+        done = cli("run", file, "--suite", "--name", "s", "--json")
+    assert (done.status, len(done.document["runs"]), done.document["verdict"]) == (130, 8, None)
+    assert cli("run", file, "--resume", "s", "--json").document["made"] == 0
+
+
 def test_the_order_of_cells_may_change_between_two_commands(cli: Run, file: Path, trains: Any) -> None:
     trains("passes", "passes", "interrupted")
     cli("run", file, "--suite", "--name", "s")
@@ -318,7 +346,7 @@ def test_repeats_are_resumed_with_and_without_their_number(cli: Run, tiny: Path,
     ):
         assert cli("run", tiny, *other, "--resume", "s", "--json").document["error"]["key"] == key
     listed = cli("runs", "list", "--json").document
-    assert (len([run for run in listed["runs"] if "earlier" not in run["name"]]), listed["suites"]) == (6, [])
+    assert (len(listed["runs"]), listed["suites"]) == (6, [])
 
 
 def test_seeds_are_resumed_by_the_same_command(cli: Run, tiny: Path, trains: Any) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from lab import Lab, maxtext, reasons_not_to
+from lab.lab import at_once
 from lab.running import IMAGE, Running, purge, wait_for_nothing
+from lab.suite import make_ready, unmake
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +62,14 @@ def hosts_are_left_as_they_were(lab: Lab) -> Iterator[None]:
     for host in lab.hosts if left else ():
         purge(host)  # so that one failure is not the next test's too
     assert not left
+
+
+@pytest.fixture
+def hosts_as_configs_name_them(lab: Lab, hosts_are_left_as_they_were: None) -> Iterator[None]:
+    """What the packaged configs name and preflight asks for."""
+    at_once([lambda host=host: make_ready(host) for host in lab.hosts])
+    yield
+    at_once([lambda host=host: unmake(host) for host in lab.hosts])
 
 
 Write = Callable[..., Path]

@@ -1,39 +1,25 @@
 """The suite's own configs, filled in, through the lab: preflight, images of the configs' names, ranks that meet."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab import Host, Lab, stand_in
-from lab.lab import at_once
 from lab.rocm_smi import idle_mi300x
 from lab.running import Ended
 from lab.stand_in import Speed
-from lab.suite import NETWORK, make_ready, unmake, written
+from lab.suite import DISTRIBUTED, LLAMA_8B, LLAMA_70B, MEGATRON_IMAGE, NETWORK, SINGLE, written
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("hosts_as_configs_name_them")]
 
-SINGLE = "mi3xx_megatron_llama_single.json"
-DISTRIBUTED = "mi3xx_megatron_llama_distributed.json"
 JAX = "mi300x_distributed_llama3_1_70b.json"
 IMAGES = {
-    SINGLE: "rocm/megatron-lm:v25.5_py310",
-    DISTRIBUTED: "rocm/megatron-lm:v25.5_py310",
+    SINGLE: MEGATRON_IMAGE,
+    DISTRIBUTED: MEGATRON_IMAGE,
     JAX: "rocm/jax-training:maxtext-v25.9",
 }
-
-# GFLOP a token without the causal mask, as images of 2025 count them.
-LLAMA_8B, LLAMA_70B = 57.913, 481.435
-
-
-@pytest.fixture(autouse=True)
-def ready(lab: Lab, hosts_are_left_as_they_were: None) -> Iterator[None]:
-    at_once([lambda host=host: make_ready(host) for host in lab.hosts])
-    yield
-    at_once([lambda host=host: unmake(host) for host in lab.hosts])
 
 
 def said(ended: Ended, name: str) -> Any:

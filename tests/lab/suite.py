@@ -8,6 +8,11 @@ from lab.lab import LOGIN
 from lab.rocm_smi import idle_mi300x
 from seeds import filled, packaged_content
 
+SINGLE = "mi3xx_megatron_llama_single.json"
+DISTRIBUTED = "mi3xx_megatron_llama_distributed.json"
+MEGATRON_IMAGE = "rocm/megatron-lm:v25.5_py310"
+LLAMA_8B, LLAMA_70B = 57.913, 481.435
+"""GFLOP per token without the causal mask, as images of 2025 count them."""
 HOME = f"/home/{LOGIN}"
 """What /home/{user-id} is: the lab's cluster file names that login."""
 LOGS = "/tmp/TRAINING_LOGS"
@@ -47,8 +52,9 @@ def written(folder: Path, name: str, nodes: int, **others: str) -> Path:
         volumes.pop(library, None)
     for models in content["model_params"].values():
         for params in (one for gpus in models.values() for one in gpus.values()):
-            if nodes == 3 and params.get("batch_size") == "128":  # no whole number of micro-batches on 24 GPUs
-                params["batch_size"] = "144"
+            if nodes == 3:  # no whole number of micro-batches on 24 GPUs
+                size = params.get("batch_size")
+                params["batch_size"] = {"128": "144", "256": "264"}.get(size, size)
     path = folder / name
     path.write_text(json.dumps(content))
     return path

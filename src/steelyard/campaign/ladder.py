@@ -7,7 +7,6 @@ from typing import Any
 
 from steelyard.campaign.ladder_file import experiment_of, suite_of, text_of
 from steelyard.campaign.ladder_keys import (
-    FIRST,
     GROUPS,
     KERNELS,
     MODEL,
@@ -34,6 +33,9 @@ from steelyard.records import Run
 
 CHANGE_REFUSED = Code("change_refused", "{change} cannot be set on {baseline}: {why}; fix: {fix}")
 """The platform of the baseline does not allow a change, so no rung has it. The rest contains its effect."""
+
+FIRST = "baseline"
+"""The first rung."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ def _text(ladder: PlannedLadder, content: Mapping[str, Any], runs: Mapping[str, 
 def _cannot_start(refusal: InputError, baseline: Side) -> InputError:
     """Why the settings of the baseline cannot be planned as they are."""
     problem = f"{baseline.called} cannot be run again as recorded: {_why(refusal)}"
-    expected, fix = refusal.expected, "steelyard plan --ladder A CONFIG, with the config of B"
+    expected, fix = refusal.expected, "steelyard plan --ladder TARGET CONFIG, with the config of the baseline"
     return InputError(problem, key=refusal.key, value=refusal.value, expected=expected, next=fix)
 
 
@@ -131,7 +133,7 @@ def _check_one_model(clauses: Sequence[Clause], sides: tuple[Side, Side]) -> Non
         target, baseline = (side.called for side in sides)
         values = f"{codes.shown(change.after)} on {target}, {codes.shown(change.before)} on {baseline}"
         problem = f"{change.key} differs ({values}), so the sides train different models"
-        expected, fix = "one model: a ladder changes settings, not the work", f"steelyard explain {change.key}"
+        expected, fix = "one model: a ladder changes settings, not the work", "steelyard diff TARGET BASELINE"
         raise InputError(problem, key=change.key, value=change.after, expected=expected, next=fix)
 
 
@@ -223,5 +225,5 @@ def _nothing_to_change(left_out: Sequence[Reason], sides: tuple[Side, Side]) -> 
     if (first := next(stopping, None)) is not None:
         problem = f"no setting of {target} can be given to {baseline}: {first.message}"
         expected = "a setting that the baseline can have"
-        fix = "steelyard plan --ladder A B, with the configs of both sides"
+        fix = "steelyard plan --ladder TARGET BASELINE, with the configs of both sides"
     return InputError(problem, key="--ladder", value=f"{target}, {baseline}", expected=expected, next=fix)

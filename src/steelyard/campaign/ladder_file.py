@@ -71,7 +71,7 @@ def suite_of(
     return {
         "axes": {AXIS: {name: dict(settings) for name, settings in rungs.items()}},
         "repeats": REPEATS,
-        "ladder": {**{side.name: side.called for side in sides}, **paths},
+        "ladder": {**{side.name: inert(side.called).lstrip("-") for side in sides}, **paths},
     }
 
 

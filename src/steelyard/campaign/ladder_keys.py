@@ -18,18 +18,15 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "overheads": ("",),
 }
 """Named changes in their order, each with how its keys begin; the first match counts."""
-COMPUTED = (
-    *("training.tokens_per_step", "training.gradient_accumulation_steps", "parallelism.data_parallel_size"),
-    "measurement.memory_kind",
-)
-"""Keys that follow from others, or that do not affect rates."""
-FIRST = "baseline"
-"""The first rung."""
+COMPUTED = ("training.tokens_per_step", "training.gradient_accumulation_steps", "parallelism.data_parallel_size")
+"""Keys that follow from others."""
 MODEL, KERNELS = "model.", "kernels."
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
+    """One setting, before and after a step."""
+
     key: str
     before: Any
     after: Any
@@ -60,4 +57,5 @@ def differing(clauses: Iterable[Clause], belongs: Callable[[str], bool]) -> Iter
 
 
 def group_of(key: str) -> str:
+    """The change that a key belongs to."""
     return next(name for name, starts in GROUPS.items() if key.startswith(starts))

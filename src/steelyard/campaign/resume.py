@@ -13,9 +13,9 @@ from steelyard.experiment.cells import Cell, Scalar
 from steelyard.experiment.problems import bare, plain, shown, spelt
 from steelyard.planning.make import Planned
 from steelyard.records import Run, RunManifest
-from steelyard.records.fleet import directory_below
+from steelyard.records.fleet import EARLIER, directory_below
 from steelyard.records.reader import run_not_found
-from steelyard.records.suite import EARLIER, Suite, SuiteCell, find_suite
+from steelyard.records.suite import Suite, SuiteCell, find_suite
 from steelyard.records.writer import numbered
 
 RESUME = "--resume"

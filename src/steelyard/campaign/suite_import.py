@@ -20,7 +20,8 @@ from steelyard.ingestion.outcome import experiment_name
 from steelyard.ingestion.sources import shown_path
 from steelyard.reasons import Reason
 from steelyard.records import Event, Run
-from steelyard.records.suite import EARLIER, Suite, SuiteCell, SuiteManifest, cell_directories
+from steelyard.records.fleet import EARLIER
+from steelyard.records.suite import Suite, SuiteCell, SuiteManifest, cell_directories
 from steelyard.records.writer import check_new_name, numbered, rewrite_manifest
 
 _READ = ".read"
@@ -124,6 +125,7 @@ def _cells(groups: Sequence[RunGroup], runs: Sequence[ReadRun]) -> list[SuiteCel
             values=group.values,
             platform=platform,
             runs=list(_unique(runs[at].name for at in group.runs)),
+            available_gib=runs[group.runs[0]].run.manifest.platform.memory_gib,
         )
         for group, platform, directory in zip(groups, platforms, directories, strict=True)
     ]

@@ -17,10 +17,11 @@ from steelyard.comparison.declared import Declared
 from steelyard.comparison.intervals import FEWEST, LEVEL, geometric_mean
 from steelyard.comparison.ratios import FIGURE_OF, figures_of
 from steelyard.comparison.shares import Factor, Ladder, of_sides
+from steelyard.errors import InputError
 from steelyard.experiment.keys import KEYS, STATED
 from steelyard.files import place_of
 from steelyard.reasons import Code, Reason
-from steelyard.records import MANIFEST, Run, load
+from steelyard.records import Run, load
 from steelyard.records.suite import LadderSides, Suite
 from steelyard.verdict import Subject
 from steelyard.verdict.figures import tokens_of
@@ -37,8 +38,8 @@ TOO_FEW_REPEATS = Code("too_few_repeats", "{repeats} complete repeats; intervals
 """Intervals need three repeats in which every rung was measured."""
 TARGET_WITHOUT_RUNS = Code("target_without_runs", "no runs of {target} are given, so the rest is unknown")
 """The rest is the rate of the target's own runs over that of the last rung."""
-RUN_MISSING = Code("run_missing", "{run} is not a run, so it is left out")
-"""A run that the ladder names does not exist."""
+RUN_MISSING = Code("run_missing", "{run} is not a readable run, so it is left out")
+"""A run that the ladder names does not exist, or cannot be read."""
 NOT_REPRODUCED = Code(
     "baseline_not_reproduced", "the first rung differs from the runs of {baseline} by {change:+.1%}: the gap is another"
 )
@@ -138,19 +139,19 @@ def waterfall(judged: SuiteVerdict, target: Sequence[Run] | None = None) -> Wate
     if len(measured) < 2 or not repeats:
         return Reason(LADDER_NOT_MEASURED, {"rungs": ", ".join(rung.name for rung in measured) or "none"})
     of_each = [[rung.runs[name] for name in repeats] for rung in measured]
-    made = [
-        _weigh(after, before, (measured[at + 1].name, measured[at].name), is_settable)
-        for at, (before, after) in enumerate(pairwise(of_each))
-    ]
-    if (refused := next(filter(None, map(_refusal, made)), None)) is not None:
-        return refused
+    made = []
+    for at, (before, after) in enumerate(pairwise(of_each)):
+        step = _weigh(after, before, (measured[at + 1].name, measured[at].name), is_settable)
+        if isinstance(step, Reason):
+            return step
+        made.append(step)
     notes = [*_not_measured(rungs), *_incomplete(measured, repeats)]
     own = list(target) if target is not None else _named(suite, sides.target_runs, notes)
-    to_target = _compared(own, of_each[-1], (sides.target, measured[-1].name), is_of_the_rest, notes)
+    to_target = _weigh_known(own, of_each[-1], (sides.target, measured[-1].name), is_of_the_rest, notes)
     if not own:
         notes.append(Reason(TARGET_WITHOUT_RUNS, {"target": sides.target}))
     earlier = _named(suite, sides.baseline_runs, notes)
-    again = _compared(of_each[0], earlier, (measured[0].name, sides.baseline), lambda key: False, notes)
+    again = _weigh_known(of_each[0], earlier, (measured[0].name, sides.baseline), lambda key: False, notes)
     return _combined(sides, rungs, made, to_target, again, notes)
 
 
@@ -175,45 +176,51 @@ def _with_rate(cell: CellVerdict) -> dict[str, Run]:
     }
 
 
+Called = tuple[str, str]
+"""The names of the sides of a step."""
+
+
 def _weigh(
-    target: Sequence[Run], baseline: Sequence[Run], called: tuple[str, str], may_differ: Callable[[str], bool]
-) -> Comparison:
-    """A comparison in which only these keys may differ: they are what is measured."""
+    target: Sequence[Run], baseline: Sequence[Run], called: Called, may_differ: Callable[[str], bool]
+) -> Comparison | Reason:
+    """A comparison in which only these keys may differ: they are what is measured. Or why it does not hold."""
     accepted = tuple(Acceptance(key, "measured by this step") for key in {**KEYS, **STATED} if may_differ(key))
-    return weigh(target, baseline, [Metric.THROUGHPUT], "best", declarations=Declared(accepted), called=called)
-
-
-def _refusal(made: Comparison) -> Reason | None:
+    values = {"after": called[0], "before": called[1]}
+    try:
+        made = weigh(target, baseline, [Metric.THROUGHPUT], "best", declarations=Declared(accepted), called=called)
+    except InputError as refusal:  # runs of a side that are copies, or that differ
+        return Reason(STEP_NOT_COMPARED, {**values, "why": refusal.message})
     ruling = made.comparable[Metric.THROUGHPUT]
     if ruling.holds:
-        return None
-    values = {"after": made.target.called, "before": made.baseline.called, "why": sentence(ruling.reasons[0])}
-    return Reason(STEP_NOT_COMPARED, values, keys=ruling.reasons[0].keys)
+        return made
+    return Reason(STEP_NOT_COMPARED, {**values, "why": sentence(ruling.reasons[0])}, keys=ruling.reasons[0].keys)
 
 
-def _compared(
+def _weigh_known(
     target: Sequence[Run],
     baseline: Sequence[Run],
-    called: tuple[str, str],
+    called: Called,
     may_differ: Callable[[str], bool],
     notes: list[Reason],
 ) -> Comparison | None:
-    """A comparison that holds; None without runs on both sides, or with a note why it does not hold."""
-    if not target or not baseline:
+    """The same where both sides have runs; None with a note if it does not hold."""
+    made = _weigh(target, baseline, called, may_differ) if target and baseline else None
+    if isinstance(made, Reason):
+        notes.append(made)
         return None
-    made = _weigh(target, baseline, called, may_differ)
-    if (refusal := _refusal(made)) is None:
-        return made
-    notes.append(refusal)
-    return None
+    return made
 
 
 def _named(suite: Suite, names: Sequence[str], notes: list[Reason]) -> list[Run]:
-    """Runs by their paths from the suite; a note names those that do not exist."""
-    places = [Path(os.path.normpath(suite.directory / name)) for name in names]
-    known = [place for place in places if os.path.lexists(place / MANIFEST)]
-    notes += [Reason(RUN_MISSING, {"run": place_of(place)}) for place in places if place not in known]
-    return [load(place) for place in known]
+    """Runs by their paths from the suite; a note names those that cannot be read."""
+    runs = []
+    for name in names:
+        place = Path(os.path.normpath(suite.directory / name))
+        try:
+            runs.append(load(place))
+        except (InputError, ValueError):  # ValueError: a path that cannot exist
+            notes.append(Reason(RUN_MISSING, {"run": place_of(place)}))
+    return runs
 
 
 def _not_measured(rungs: Sequence[_Measured]) -> Iterator[Reason]:
@@ -247,11 +254,12 @@ def _combined(
     factors = [*figures.steps(), *([rest] if (rest := figures.rest()) else [])]
     names = [*_names(rungs), *([REST] if to_target else [])]
     covers = [*(is_settable for _ in made), *([is_of_the_rest] if to_target else [])]
+    gap = _with_drift(figures.gap(), every)
+    if gap.estimate is not None and gap.estimate.drift:  # shares do not cover what is left of warm-ups
+        factors = [replace(factor, share=None) for factor in factors]
     steps = tuple(
-        Step(
-            name, tuple(differing(comparison.contract, belongs)), _with_drift(factor, [comparison]), _flops(comparison)
-        )
-        for name, belongs, factor, comparison in zip(names, covers, factors, every, strict=True)
+        Step(name, tuple(differing(each.contract, belongs)), _with_drift(factor, [each]), _flops(each))
+        for name, belongs, factor, each in zip(names, covers, factors, every, strict=True)
     )
     measured = [rung.name for rung in rungs if rung.runs]
     first = of_sides(*(_rates(side.subjects) for side in again.sides)) if again else None
@@ -261,7 +269,7 @@ def _combined(
         target=_rung(sides.target, figures.target) if to_target else None,
         steps=steps,
         changes=_with_drift(figures.changes(), made),
-        gap=_with_drift(figures.gap(), every),
+        gap=gap,
         again=first,
         warm_up=_warm_up(own or subjects[-1], subjects[0]),
         notes=(*notes, *_not_reproduced(sides, first), *_caveats(every)),

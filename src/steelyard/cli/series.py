@@ -138,7 +138,7 @@ def launch_series(
 ) -> int:
     """Run a series and show the result."""
     made = run_series(series, options, request, _Reporter(), resume)
-    judged = judge_and_save(made.suite, not_saved) if request.judges and not made.stopped else None
+    judged = _judged(made) if request.judges and not made.stopped else None
     if judged is not None and series.axes:
         suite.write_junit(judged)
     document = suite.run_document_of(made, judged) if series.axes else _document(made, judged)
@@ -151,6 +151,14 @@ def launch_series(
     else:
         runs_show.say_next(_next(made, judged))
     return _exit_of(made, judged)
+
+
+def _judged(made: Made) -> SuiteVerdict | None:
+    try:
+        return judge_and_save(made.suite, not_saved)
+    except KeyboardInterrupt:  # every run is recorded; the next command judges them
+        made.stopped = True
+        return None
 
 
 def runs_of(made: Made) -> list[tuple[int, str, Run]]:

@@ -22,6 +22,8 @@ from steelyard.records.writer import FLEET as FILE
 from steelyard.records.writer import SUITE, Heartbeat, beats, new_directory, numbered
 
 SCHEMA_VERSION = 1
+EARLIER = "earlier"
+"""Directory next to the runs of a job, with runs that were made again."""
 
 Word = Literal["pass", "fail", "unknown"]
 
@@ -236,11 +238,15 @@ def fleets_under(out: Path) -> list[Path]:
 
 
 def repeats_under(out: Path) -> Iterator[Path]:
-    """Runs in the directories one or two levels under `out` that are neither run, fleet nor suite, sorted by name."""
+    """Runs in the directories one or two levels under `out` that are neither run, fleet nor suite, sorted by name.
+
+    Runs that were made again are left out.
+    """
     for directory in _plain_directories(out):
         yield from runs_under(directory)
         for below in _plain_directories(directory):
-            yield from runs_under(below)
+            if below.name != EARLIER:
+                yield from runs_under(below)
 
 
 def _plain_directories(directory: Path) -> Iterator[Path]:

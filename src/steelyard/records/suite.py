@@ -19,8 +19,6 @@ from steelyard.records.writer import beats, numbered
 
 SCHEMA_VERSION = 1
 JUNIT = "junit.xml"
-EARLIER = "earlier"
-"""Directory next to the runs of a cell, with runs that were made again."""
 
 _COMPONENT = r"[^./\x00\\][^/\x00\\]*"
 

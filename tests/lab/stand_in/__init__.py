@@ -9,6 +9,8 @@ from lab.images import Content, Executable
 HERE = Path(__file__).parent
 TRAINER = "/opt/stand_in/stand_in.py"
 MEGATRON_ENTRY = "/workspace/Megatron-LM/examples/llama/train_llama3.sh"
+OUT_OF_MEMORY = "STAND_IN_OUT_OF_MEMORY"
+"""The variable of an image with the size of Llama, such as 70B, that runs out of memory."""
 MAXTEXT_ENTRY = "/workspace/maxtext/MaxText/train.py"
 
 
@@ -21,6 +23,13 @@ class Speed:
     """By the framework's own formula."""
     slow_host: str = ""
     """Which claims a twentieth less."""
+
+    def env_of(self, size: str) -> dict[str, str]:
+        """As variables of an image for one size of Llama, such as 70B."""
+        return {
+            f"STAND_IN_TOKENS_PER_S_PER_GPU_{size}": str(self.tokens_per_s_per_gpu),
+            f"STAND_IN_GFLOP_PER_TOKEN_{size}": str(self.gflop_per_token),
+        }
 
     def env(self) -> dict[str, str]:
         """As variables of the image."""

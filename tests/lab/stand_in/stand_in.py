@@ -36,6 +36,8 @@ class Job:
     batch: int
     sequence: int
     gpus: int
+    hidden: int
+    """Width of the model that is claimed, which decides the first loss."""
     tokens_per_s_per_gpu: float
     gflop_per_token: float
 
@@ -69,10 +71,13 @@ class Megatron:
     """ROCm's fork of Megatron-LM: the last rank speaks, and its script sums up."""
 
     job: Job
-    logit_std = math.sqrt(4096) * 0.02
     source, samples = "counting", None
     moment: datetime = field(default_factory=datetime.now)
     timed: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def logit_std(self) -> float:
+        return math.sqrt(self.job.hidden) * 0.02
 
     def speaks(self, rank: int, size: int) -> bool:
         return rank == size - 1
@@ -215,6 +220,7 @@ def main() -> None:
     parser.add_argument("framework", choices=FRAMEWORKS)
     for name in ("steps", "batch", "sequence", "gpus"):
         parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--hidden", type=int, default=4096)
     given = vars(parser.parse_args())
     name = given.pop("framework")
     rate, gflop = (float(os.environ[f"STAND_IN_{what}"]) for what in ("TOKENS_PER_S_PER_GPU", "GFLOP_PER_TOKEN"))

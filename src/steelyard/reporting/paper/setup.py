@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from steelyard.accounting.flops import parameters
 from steelyard.comparison.codes import shown
 from steelyard.comparison.phrases import listed, plural
+from steelyard.experiment.presets import PRESETS, preset_of_size
 from steelyard.frameworks.logs.settings import VERSION
 from steelyard.reporting.curves import number
 from steelyard.reporting.paper import Block, PaperTable, Paragraph, Ref
@@ -45,8 +46,12 @@ def model_names(subjects: Iterable[Subject]) -> list[str]:
 
 
 def model_name(subject: Subject) -> str:
-    preset, name = subject.value("model.preset"), subject.run.manifest.experiment.name
-    return str(preset or name or "a model without a name")
+    """The preset that was stated or has these dimensions; else the experiment, or for a log layers x hidden size."""
+    known = subject.value("model.preset") or preset_of_size(subject.dimensions)
+    if known is None and subject.run.manifest.ingested is None:
+        known = subject.run.manifest.experiment.name
+    layers, hidden = subject.value("model.num_layers"), subject.value("model.hidden_size")
+    return str(known or (f"{layers}x{hidden}" if layers and hidden else "a model without a name"))
 
 
 def distinct(values: Iterable[str | None]) -> str:
@@ -78,7 +83,7 @@ def _models(subjects: Sequence[Subject]) -> Iterator[Block]:
     models = _by_model(subjects)
     if len(models) == 1:
         ((name, subject),) = models.items()
-        called = name if subject.value("model.preset") else f"The model of {name}"
+        called = name if name in PRESETS else f"The model of {name}"
         yield Paragraph([f"{called} {_dimensions(subject)}"])
         return
     yield Paragraph([f"We train {len(models)} decoder-only Transformers; ", Ref("Table", "models"), " lists them."])

@@ -568,7 +568,21 @@ def test_a_suite_that_would_be_fleets_names_what_to_do_instead(
     assert {tuple(records.load(run["run"]).manifest.hosts) for run in done.document["runs"]} == {("g1",)}
 
 
-def test_ten_thousand_cells_are_planned_from_one_reading_of_the_file(
+def test_nodes_as_an_axis_are_one_job_over_the_first_hosts(cli: Run, tmp_path: Path, trains: Any) -> None:
+    lab = "\nplatforms:\n  lab: {gpu: cpu, gpus_per_node: 1, container: {image: none}}\n"
+    config = tmp_path / "scaling.yaml"
+    config.write_text(packaged.text("tiny-llama") + lab + "suite: {axes: {nodes: [1, 2]}}\n")
+    (tmp_path / "cluster.yaml").write_text("username: me\npriv_key_file: key\nnode_dict: {g1: {}, g2: {}, g3: {}}\n")
+    trains()
+    words = ("run", config, "--cluster", "cluster.yaml", "--suite", "--no-check", "--json")
+    done = cli(*words, "--name", "s")
+    assert done.status == 0, done.out
+    manifests = [records.load(run["run"]).manifest for run in done.document["runs"]]
+    assert [(made.platform.nodes, made.hosts) for made in manifests] == [(1, ["g1"]), (2, ["g1", "g2"])]
+    assert cli(*words, "--nodes", "1").document["error"]["key"] == "--nodes"
+
+
+def test_all_cells_are_planned_from_one_reading_of_the_file(
     cli: Run, tiny: Path, trains: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from steelyard.configs import files

@@ -38,6 +38,20 @@ def test_documents_have_the_keys_of_the_page(cli: Any, recorded: Any) -> None:
         assert keys(name) <= set(cli(*arguments, "--json").document), name
 
 
+def test_suites_have_the_keys_of_the_page(cli: Any, tiny: Path, trains: Any) -> None:
+    tiny.write_text(tiny.read_text() + "\nsuite: {axes: {training.seed: [1, 2]}}\n")
+    trains("passes", "passes")
+    made = cli("run", tiny, "--suite", "--name", "s", "--json").document
+    checked = cli("check", "s", "--json").document
+    for document in (made, checked):
+        assert keys("a suite") <= set(document)
+        assert keys("cell") == set(document["cells"][0])
+        assert {"cell", "name", "run", "status", "verdict"} <= set(document["runs"][0])
+    assert keys("`run --suite` also") <= set(made)
+    (row,) = cli("runs", "list", "--json").document["suites"]
+    assert {"suite", "name", "status", "cells", "verdict"} <= set(row)
+
+
 def test_parts_have_the_keys_of_the_page(cli: Any, recorded: Any) -> None:
     recorded("baseline"), recorded("half-batch"), recorded("again")
     cli("init", "mi3xx_megatron_llama_single"), cli("init", "tiny-llama")

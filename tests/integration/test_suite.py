@@ -200,3 +200,15 @@ def test_a_suite_of_one_node_jobs_on_several_hosts_is_refused_with_the_way_on(
     assert (refused.status, refused.document["error"]["next"]) == (2, "--nodes 1")
     ended = start(config, "--suite", *refused.document["error"]["next"].split()).end(300)
     assert (ended.status, ended.document["verdict"]) == (0, "pass"), ended.err
+
+
+def test_nodes_as_an_axis_are_jobs_of_several_sizes(start: Start, experiment: Any, lab: Lab) -> None:
+    config = experiment(nodes=1)
+    content = json.loads(config.read_text())
+    config.write_text(json.dumps({**content, "suite": {"axes": {"nodes": [1, 3]}}}))
+    ended = start(config, "--suite").end(300)
+    assert (ended.status, ended.document["verdict"]) == (0, "pass"), ended.err
+    hosts = [json.loads(Path(run["run"], "run.json").read_text())["hosts"] for run in ended.document["runs"]]
+    assert hosts == [[lab.hosts[0].address], [host.address for host in lab.hosts]]
+    scaling = start("scaling", *(run["run"] for run in ended.document["runs"]), cluster=False, verb="runs").end()
+    assert [count["nodes"] for count in scaling.document["counts"]] == [3]

@@ -173,9 +173,13 @@ def check_platform(file: ConfigFile, name: str, names: Sequence[str]) -> None:
 
 
 def _copies(platform: Any, asked: Asked) -> int:
-    """Runs of a one-node job on a cluster: one per host, or as many as `--nodes` asks for."""
+    """Runs of a one-node job on a cluster: one per host, or as many as `--nodes` asks for.
+
+    A cell whose suite has nodes as an axis is one job over them.
+    """
     spans = platform.get("nodes", 1) if isinstance(platform, dict) else 1
-    return (asked.nodes or len(asked.hosts)) if asked.hosts and spans == 1 else 1
+    is_one_job = spans != 1 or "nodes" in dict(asked.cell.selectors)
+    return (asked.nodes or len(asked.hosts)) if asked.hosts and not is_one_job else 1
 
 
 def platform_names(file: ConfigFile) -> list[str]:

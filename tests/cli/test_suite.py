@@ -235,6 +235,16 @@ def test_resume_makes_only_what_is_missing_or_failed_and_keeps_the_record_of_the
     assert again.names == []
 
 
+def test_the_repeats_of_the_suite_count_and_a_file_with_others_is_noted(cli: Run, file: Path, trains: Any) -> None:
+    trains("passes", "interrupted")
+    cli("run", file, "--suite", "--name", "s")
+    edit(file, "repeats: 2", "repeats: 3")
+    trains(*PASSES)
+    done = cli("run", file, "--resume", "s", "--json")
+    assert (done.status, done.document["planned"]) == (0, 8)
+    assert "repeats per cell: 2, as in runs/s; the file has 3" in done.err
+
+
 def test_a_run_that_fails_twice_is_kept_twice(cli: Run, file: Path, trains: Any) -> None:
     for endings in (("crash", "reach"), ("crash", "reach"), PASSES):
         trains(*endings)
@@ -268,6 +278,12 @@ def test_a_host_that_cannot_be_reached_ends_the_suite_and_resume_finishes_it(cli
         ("training.micro_batch_size: [2, 4]", "training.seed: [2, 4]", (), "axes"),
         ("  repeats: 2", "  exclude: [{length: long, training.micro_batch_size: 2}]\n  repeats: 2", (), "cells"),
         ("repeats: 2", "repeats: 3", ("--repeats", "3"), "runs"),
+        (
+            "  repeats: 2",
+            "  include: [{length: long, training.micro_batch_size: 2, training.seed: 3}]",
+            (),
+            "training.seed",
+        ),
         ("", "", ("--repeats", "1"), "runs"),
         ("", "", ("--seeds", "1,2"), "runs"),
         ("", "", ("--name", "other"), "--name"),

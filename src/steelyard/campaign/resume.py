@@ -41,8 +41,8 @@ def matched(suite: Suite, axes: Sequence[str], cells: Sequence[Cell], runs: Sequ
     """The cell of the suite for each of these; InputError naming the difference if it has other cells or runs."""
     directory, earlier = suite.directory, {_identity(cell.values): cell for cell in suite.manifest.cells}
     if bool(axes) != bool(suite.manifest.axes):
-        kinds = ("a suite", "repeats of one job") if axes else ("repeats of one job", "a suite")
-        raise _differs(directory, "command", *kinds)
+        has, asked = ("repeats of one job", "a suite") if axes else ("a suite", "repeats of one job")
+        raise _refused(f"{directory} has {has}, not {asked}", "command", expected=has)
     _check_same(directory, "axes", sorted(axes), sorted(suite.manifest.axes))
     for axis in dict.fromkeys(axis for cell in cells for axis in cell.by_axis):
         before = {repr(cell.values.get(axis)): cell.values.get(axis) for cell in suite.manifest.cells}
@@ -51,7 +51,7 @@ def matched(suite: Suite, axes: Sequence[str], cells: Sequence[Cell], runs: Sequ
             raise _differs(directory, axis, [*now.values()], [*before.values()])
     for cell in cells:
         if (recorded := earlier.get(_identity(cell.by_axis))) is None:
-            raise _differs(directory, "suite", f"with the cell {cell.words}", "without it")
+            raise _refused(f"{directory} does not have the cell {cell.words}", "cells", expected="its own cells")
         _check_same(directory, "runs", list(runs), recorded.runs)
     _check_same(directory, "cells", len(cells), len(earlier))
     return [earlier[_identity(cell.by_axis)] for cell in cells]
@@ -84,9 +84,12 @@ def _check_same(directory: Path, key: str, now: Any, before: Any) -> None:
 
 
 def _differs(directory: Path, key: str, now: Any, before: Any) -> InputError:
-    problem = f"{key} is {_words(now)}, but {_words(before)} in {directory}"
+    return _refused(f"{key} is {_words(now)}, but {_words(before)} in {directory}", key, plain(now), _words(before))
+
+
+def _refused(problem: str, key: str, value: Any = None, expected: str | None = None) -> InputError:
     fix = f"the same command without {RESUME}, for a new directory"
-    return InputError(problem, key=key, value=plain(now), expected=_words(before), next=fix)
+    return InputError(problem, key=key, value=value, expected=expected, next=fix)
 
 
 def _words(value: Any) -> str:

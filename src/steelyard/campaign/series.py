@@ -163,7 +163,8 @@ def run_series(
         made = Made(suite, series, len(turns))
         todo = [turn for turn in turns if not _is_done(made, turn, plans[turn.at, turn.seed])]
         made.kept = len(turns) - len(todo)
-        suite.save()
+        if resume:
+            suite.save()
         reporter.series_begins(made)
         try:
             for turn in todo:
@@ -274,7 +275,9 @@ def _new(series: Series, plans: Plans, skipped: dict[int, Planned], request: Cam
         cells=cells,
         ladder=_sides(ladder, directory) if (ladder := series.source.ladder) else None,
     )
-    return Suite(directory, manifest)
+    suite = Suite(directory, manifest)
+    suite.save()
+    return suite
 
 
 def _sides(ladder: LadderSection, directory: Path) -> LadderSides:

@@ -128,6 +128,7 @@ def _series(typed: RunVerbOptions) -> "Series | None":
     """The suite or the repeats that are asked for, or that are resumed; None for one run or a fleet."""
     from steelyard import api
     from steelyard.cli.series import series_of, words_of
+    from steelyard.experiment.cells import SUITE
     from steelyard.experiment.problems import OVERSIZED
 
     earlier, repeats = _earlier(typed), typed.repeats
@@ -142,7 +143,11 @@ def _series(typed: RunVerbOptions) -> "Series | None":
     names = words_of("--platform", typed.platform) if typed.platform is not None else []
     allow = [*(typed.allow or []), *([OVERSIZED] if typed.skip_oversized else [])]
     selection = replace(typed, platform=None, allow=allow).selection()
-    return series_of(api.cells(typed.file, names, is_suite, **selection), repeats, typed.seeds, typed.skip_oversized)
+    cells = api.cells(typed.file, names, is_suite, **selection)
+    differs = SUITE in cells.file.content and cells.repeats != repeats
+    if is_suite and differs and earlier is not None and typed.repeats is None:
+        printing.note(f"repeats per cell: {repeats}, as in {earlier.directory}; the file has {cells.repeats}")
+    return series_of(cells, repeats, typed.seeds, typed.skip_oversized)
 
 
 def _earlier(typed: RunVerbOptions) -> "Suite | None":

@@ -111,7 +111,7 @@ def edit_step(number: int, **values: Any) -> Callable[[Files], None]:
 
 @pytest.mark.parametrize("kind", ["run", "comparison"])
 @pytest.mark.parametrize("values", [{"learning_rate": 0.125}, {"step_time_s": 9.5}, {"grad_norm": 0.0}, {"node": "g9"}])
-def test_a_step_outside_of_the_steady_window_is_vouched_for(verified: Any, kind: str, values: dict[str, Any]) -> None:
+def test_a_step_outside_of_the_steady_window_counts(verified: Any, kind: str, values: dict[str, Any]) -> None:
     verification = verified(kind, edit_step(0, **values))
     assert verification.status == "fail"
     assert "other_records" in codes(verification)
@@ -120,7 +120,7 @@ def test_a_step_outside_of_the_steady_window_is_vouched_for(verified: Any, kind:
 @pytest.mark.parametrize(
     "name", ["plan.json", "logs/node0.log", "telemetry.jsonl", "events.jsonl", "run.json", "verdict.json"]
 )
-def test_each_file_of_a_run_is_vouched_for(verified: Any, name: str) -> None:
+def test_each_file_of_a_run_counts(verified: Any, name: str) -> None:
     assert verified("comparison", lambda files: files.pop(f"runs/first/{name}") and None).status == "fail"
     assert verified("comparison", lambda files: files.update({f"runs/first/{name}": b"\n"})).status == "fail"
 
